@@ -1,0 +1,2 @@
+//! windrow-bench
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! windrow-plan
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! windrow-sync

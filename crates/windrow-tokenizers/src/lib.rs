@@ -1,0 +1,10 @@
+//! Batch encoding of text: corpora in, token files out.
+#![forbid(unsafe_code)]
+
+pub mod document;
+pub mod encode;
+pub mod engine;
+pub mod input;
+pub mod manifest;
+pub mod output;
+pub mod tokenizer;

@@ -1,0 +1,2 @@
+//! windrow
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! main
+#![forbid(unsafe_code)]
+fn main() {}
