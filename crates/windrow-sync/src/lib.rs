@@ -1,1 +1,37 @@
-//! windrow-sync
+//! The synchronization of windrow, and all of its unsafe code.
+//!
+//! This crate obeys and never decides: how long to spin, how wide to open, how much to claim are arguments. It knows no
+//! cost, no clock but [`machine::tick`], and no shape of work. Everything public is safe to call; only *implementing*
+//! [`Divide`](divide::Divide) is unsafe.
+//!
+//! | module | what it holds | protocol in one line |
+//! |---|---|---|
+//! | [`gate`] | one word that opens a region, seats its members and closes it | members join by one exchange; the caller waits only for those who did |
+//! | [`word`] | park and wake: words to sleep on | comparing and falling asleep are one step for the waker |
+//! | [`latch`] | "the last member has left" | set once, waited for once |
+//! | [`ranges`] | packed `begin:end` words, one a member | owner takes from the front, thief the back half |
+//! | [`divide`], [`sources`], [`slots`] | a source handed out in chunks nobody else has | the claim token is the chunk |
+//! | [`fork`] | a value that is rebuilt in a forked child | nothing is locked, so nothing can be inherited locked |
+//! | [`machine`] | clock, prefetch, CPUs, quota, fork generation | |
+//!
+//! Each module opens with its protocol. Under `--cfg loom` the same code runs on loom's types (see `tests/loom_*.rs`),
+//! and `cargo xtask mutants` weakens every ordering and expects those tests to notice.
+
+pub mod divide;
+pub mod fork;
+pub mod gate;
+pub mod latch;
+pub mod machine;
+mod primitives;
+pub mod ranges;
+pub mod slots;
+pub mod sources;
+mod spin;
+pub mod word;
+
+pub use spin::Spin;
+
+/// One value on cache lines of its own: 128 bytes, since x86 prefetches lines in pairs and some aarch64 lines are 128.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+pub struct Pad<T>(pub T);

@@ -1,0 +1,419 @@
+//! Dividing a source among members.
+//!
+//! The invariant: **every index of a division lies in at most one range word, or in the lead's rest, or in at most one chunk
+//! handed out, ever.** Only this module makes chunks, and only from a span that has just been taken out of a range word by
+//! an exchange, or out of the lead's rest. So the claim token *is* the chunk: nobody outside can forge, copy or reuse one,
+//! and zip needs no second token, because a pair of sources is a source.
+//!
+//! # Protocol
+//! A [`Division`] starts with everything in the [`Lead`]'s hands. The lead takes chunks from the front without any atomic.
+//! It may [`share`](Lead::share) the rest once: from then on all of it is in [`Ranges`], and the lead, like
+//! every member, takes [`Claims`]. What nobody took is dropped with the division; the range words are the single truth.
+//!
+//! Range words hold 32-bit units. A rest of 2^32 items and more is shared in units of several items.
+
+use std::mem::ManuallyDrop;
+use std::sync::OnceLock;
+
+use crate::ranges::{Ranges, Run};
+
+/// Where a chunk lies among the items, and who claimed it. Information only: nothing trusts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Index of the first item.
+    pub lo: usize,
+    /// Index after the last item.
+    pub hi: usize,
+    /// The member that claimed it.
+    pub member: usize,
+}
+
+impl Span {
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.hi - self.lo
+    }
+    /// No items.
+    pub fn is_empty(&self) -> bool {
+        self.hi == self.lo
+    }
+}
+
+/// A source of known length that can be handed out in disjoint chunks.
+///
+/// # Safety
+/// `total` does not change. `chunk` may be called from many threads at once for disjoint spans, and the chunks of disjoint
+/// spans do not alias mutably.
+pub unsafe trait Divide: Sized + Sync {
+    /// What one item is.
+    type Item;
+    /// A run of items, handed over as one.
+    type Chunk<'s>
+    where
+        Self: 's;
+    /// What is left when the division is over. Never a source again: its chunks may live on (`&'a mut` items do).
+    type Done;
+
+    /// Number of items.
+    fn total(&self) -> usize;
+
+    /// Ends the division.
+    fn done(self) -> Self::Done;
+
+    /// From now on items belong to chunks and to `abandon`, no longer to the source's own drop.
+    ///
+    /// # Safety
+    /// Called once, before anything else.
+    unsafe fn start(&mut self) {}
+
+    /// The items of `span`.
+    ///
+    /// # Safety
+    /// After `start`; `span` lies inside `0..total`; each index at most once in chunks and `abandon` together.
+    unsafe fn chunk(&self, span: Span) -> Self::Chunk<'_>;
+
+    /// Drops items that were never handed out.
+    ///
+    /// # Safety
+    /// As for `chunk`.
+    unsafe fn abandon(&mut self, _lo: usize, _hi: usize) {}
+}
+
+/// Sources whose chunk is an iterator over the items (all but pairs and outputs).
+pub trait Leaf: Divide {
+    /// The items of a chunk.
+    fn items<'s>(chunk: Self::Chunk<'s>) -> impl Iterator<Item = Self::Item> + 's
+    where
+        Self: 's;
+}
+
+// SAFETY: each side keeps its own contract for the same span.
+unsafe impl<A: Divide, B: Divide> Divide for (A, B) {
+    type Item = (A::Item, B::Item);
+    type Chunk<'s>
+        = (A::Chunk<'s>, B::Chunk<'s>)
+    where
+        Self: 's;
+    type Done = (A::Done, B::Done);
+
+    fn total(&self) -> usize {
+        self.0.total().min(self.1.total())
+    }
+
+    fn done(self) -> Self::Done {
+        (self.0.done(), self.1.done())
+    }
+
+    unsafe fn start(&mut self) {
+        let (shorter, a, b) = (self.total(), self.0.total(), self.1.total());
+        // SAFETY: the caller's contract, for A.
+        unsafe { self.0.start() };
+        // SAFETY: the caller's contract, for B.
+        unsafe { self.1.start() };
+        // SAFETY: started; these items lie outside `0..total`, so no chunk will cover them.
+        unsafe { self.0.abandon(shorter, a) };
+        // SAFETY: as above.
+        unsafe { self.1.abandon(shorter, b) };
+    }
+
+    #[inline]
+    unsafe fn chunk(&self, span: Span) -> Self::Chunk<'_> {
+        // SAFETY: the caller's contract, for A.
+        let a = unsafe { self.0.chunk(span) };
+        // SAFETY: the caller's contract, for B.
+        let b = unsafe { self.1.chunk(span) };
+        (a, b)
+    }
+
+    unsafe fn abandon(&mut self, lo: usize, hi: usize) {
+        // SAFETY: the caller's contract, for A.
+        unsafe { self.0.abandon(lo, hi) };
+        // SAFETY: the caller's contract, for B.
+        unsafe { self.1.abandon(lo, hi) };
+    }
+}
+
+/// A source seen in blocks of a fixed size: one index is one block.
+///
+/// Where blocks begin depends on the number of items alone, not on who claims what: a reduction over blocks, combined in
+/// order, gives the same bits for every number of members.
+#[derive(Debug)]
+pub struct Blocks<S> {
+    source: S,
+    block: usize,
+}
+
+impl<S: Divide> Blocks<S> {
+    /// # Panics
+    /// If `block` is 0.
+    pub fn new(source: S, block: usize) -> Self {
+        assert!(block > 0, "a block holds at least one item");
+        Self { source, block }
+    }
+
+    fn items(&self, lo: usize, hi: usize) -> (usize, usize) {
+        let n = self.source.total();
+        (lo.saturating_mul(self.block).min(n), hi.saturating_mul(self.block).min(n))
+    }
+}
+
+// SAFETY: disjoint spans of blocks are disjoint spans of items.
+unsafe impl<S: Divide> Divide for Blocks<S> {
+    type Item = S::Item;
+    type Chunk<'s>
+        = BlocksChunk<'s, S>
+    where
+        Self: 's;
+    type Done = S::Done;
+
+    fn total(&self) -> usize {
+        self.source.total().div_ceil(self.block)
+    }
+
+    fn done(self) -> S::Done {
+        self.source.done()
+    }
+
+    unsafe fn start(&mut self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.source.start() };
+    }
+
+    #[inline]
+    unsafe fn chunk(&self, at: Span) -> BlocksChunk<'_, S> {
+        BlocksChunk { blocks: self, at }
+    }
+
+    unsafe fn abandon(&mut self, lo: usize, hi: usize) {
+        let (lo, hi) = self.items(lo, hi);
+        // SAFETY: the items of blocks that the caller may abandon.
+        unsafe { self.source.abandon(lo, hi) };
+    }
+}
+
+/// Claimed blocks, one by one: where each lies among the items, and its chunk.
+#[derive(Debug)]
+pub struct BlocksChunk<'s, S: Divide> {
+    blocks: &'s Blocks<S>,
+    at: Span,
+}
+
+impl<'s, S: Divide> Iterator for BlocksChunk<'s, S> {
+    type Item = (Span, S::Chunk<'s>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at.is_empty() {
+            return None;
+        }
+        let (lo, hi) = self.blocks.items(self.at.lo, self.at.lo + 1);
+        self.at.lo += 1;
+        let span = Span { lo, hi, member: self.at.member };
+        // SAFETY: this block was claimed, and `at` has just moved past it.
+        Some((span, unsafe { self.blocks.source.chunk(span) }))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.at.len(), Some(self.at.len()))
+    }
+}
+
+impl<S: Divide> Drop for BlocksChunk<'_, S> {
+    fn drop(&mut self) {
+        // Claimed blocks that nobody looked at: each chunk drops its items.
+        self.for_each(drop);
+    }
+}
+
+/// The rest of a division once it is shared.
+#[derive(Debug)]
+struct Shared {
+    ranges: Ranges,
+    /// Items `origin..end`, in units of `unit`.
+    origin: usize,
+    end: usize,
+    unit: usize,
+}
+
+impl Shared {
+    fn new(rest: std::ops::Range<usize>, members: usize) -> Self {
+        let unit = rest.len().div_ceil(u32::MAX as usize).max(1);
+        let ranges = Ranges::new(rest.len().div_ceil(unit) as u32, members);
+        Self { ranges, origin: rest.start, end: rest.end, unit }
+    }
+
+    #[inline]
+    fn items(&self, units: &Run) -> (usize, usize) {
+        let at = |unit: u32| (self.origin + unit as usize * self.unit).min(self.end);
+        (at(units.start), at(units.end))
+    }
+}
+
+/// A source being handed out. See the [module page](self).
+#[derive(Debug)]
+pub struct Division<S: Divide> {
+    source: ManuallyDrop<S>,
+    /// What no lead has taken over yet.
+    whole: std::ops::Range<usize>,
+    shared: OnceLock<Shared>,
+}
+
+impl<S: Divide> Division<S> {
+    /// Takes over `source`.
+    pub fn new(mut source: S) -> Self {
+        let whole = 0..source.total();
+        // SAFETY: once, before anything else.
+        unsafe { source.start() };
+        Self { source: ManuallyDrop::new(source), whole, shared: OnceLock::new() }
+    }
+
+    /// The lead, who holds all items that no lead before it has held, and the division, for members.
+    pub fn lead(&mut self) -> (Lead<'_, S>, &Self) {
+        let rest = std::mem::take(&mut self.whole);
+        let division = &*self;
+        (Lead { division, rest }, division)
+    }
+
+    /// Claims for `member`. Any number of them may exist, with any member numbers: the number says where to look first.
+    /// They give nothing before the lead has shared.
+    pub fn claims(&self, member: usize) -> Claims<'_, S> {
+        Claims { division: self, shared: self.shared.get(), member }
+    }
+
+    /// Claims give nothing from now on. What is unclaimed is dropped with the division.
+    pub fn stop(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.ranges.stop();
+        }
+    }
+
+    /// Ends the division; items that nobody took are dropped.
+    pub fn done(mut self) -> S::Done {
+        self.abandon_rest();
+        let mut me = ManuallyDrop::new(self);
+        me.shared.take();
+        // SAFETY: `me` is not used or dropped after this.
+        unsafe { ManuallyDrop::take(&mut me.source) }.done()
+    }
+
+    fn abandon_rest(&mut self) {
+        let whole = std::mem::take(&mut self.whole);
+        if !whole.is_empty() {
+            // SAFETY: no lead has held these, so no chunk has; taken out of `whole` just now.
+            unsafe { self.source.abandon(whole.start, whole.end) };
+        }
+        // Taken out first: should an item's drop panic, the next attempt must not find these items again.
+        if let Some(mut shared) = self.shared.take() {
+            let left: Vec<Run> = shared.ranges.drain().collect();
+            for units in left {
+                let (lo, hi) = shared.items(&units);
+                // SAFETY: still in a range word, hence in no chunk.
+                unsafe { self.source.abandon(lo, hi) };
+            }
+        }
+    }
+
+    /// The chunk of `span`, which the caller has just taken out of a range word or a lead's rest.
+    ///
+    /// # Safety
+    /// As for [`Divide::chunk`]; `new` has started the source.
+    #[inline]
+    unsafe fn chunk(&self, span: Span) -> (Span, S::Chunk<'_>) {
+        // SAFETY: the caller's contract.
+        (span, unsafe { self.source.chunk(span) })
+    }
+}
+
+impl<S: Divide> Drop for Division<S> {
+    fn drop(&mut self) {
+        self.abandon_rest();
+        // SAFETY: the last use.
+        unsafe { ManuallyDrop::drop(&mut self.source) };
+    }
+}
+
+/// The hands in which a division starts: the caller's own way through the items, without atomics, until it shares.
+#[derive(Debug)]
+pub struct Lead<'s, S: Divide> {
+    division: &'s Division<S>,
+    rest: std::ops::Range<usize>,
+}
+
+impl<'s, S: Divide> Lead<'s, S> {
+    /// Items still in the lead's hands.
+    pub fn rest(&self) -> std::ops::Range<usize> {
+        self.rest.clone()
+    }
+
+    /// The next chunk of at most `want` items (at least one, if there is one).
+    #[inline]
+    pub fn take(&mut self, want: usize) -> Option<(Span, S::Chunk<'s>)> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let hi = self.rest.start + want.clamp(1, self.rest.len());
+        let span = Span { lo: self.rest.start, hi, member: 0 };
+        self.rest.start = hi;
+        // SAFETY: inside `0..total`, and taken out of the rest just now.
+        Some(unsafe { self.division.chunk(span) })
+    }
+
+    /// Puts all that is left where `members` members can claim it. Without effect if nothing is left.
+    pub fn share(&mut self, members: usize) {
+        let rest = std::mem::take(&mut self.rest);
+        if !rest.is_empty() {
+            // A second rest cannot exist: `whole` was taken once. Were it set already, these items would leak.
+            let set = self.division.shared.set(Shared::new(rest, members.max(1)));
+            debug_assert!(set.is_ok(), "a division is shared once");
+        }
+    }
+}
+
+impl<S: Divide> Drop for Lead<'_, S> {
+    fn drop(&mut self) {
+        // What the lead did not take (it unwinds, say) goes where the division's drop finds it.
+        self.share(1);
+    }
+}
+
+/// One member's way through a shared division.
+#[derive(Debug)]
+pub struct Claims<'s, S: Divide> {
+    division: &'s Division<S>,
+    shared: Option<&'s Shared>,
+    member: usize,
+}
+
+impl<'s, S: Divide> Claims<'s, S> {
+    /// The next chunk. `want` gets the items at hand (`lo..hi`) and says how many to take, at least 1; `cut` gets the items to
+    /// steal from and says at which index the stolen part begins.
+    #[inline]
+    pub fn next(
+        &mut self,
+        want: impl Fn(usize, usize) -> usize,
+        cut: impl Fn(usize, usize) -> usize,
+    ) -> Option<(Span, S::Chunk<'s>)> {
+        let shared = self.shared?;
+        let units = shared.ranges.claim(
+            self.member,
+            |run| {
+                let (lo, hi) = shared.items(run);
+                u32::try_from(want(lo, hi) / shared.unit).unwrap_or(u32::MAX)
+            },
+            |run| {
+                let (lo, hi) = shared.items(run);
+                let item = cut(lo, hi).clamp(lo, hi);
+                ((item - shared.origin) / shared.unit) as u32
+            },
+        )?;
+        let (lo, hi) = shared.items(&units);
+        let span = Span { lo, hi, member: self.member };
+        // SAFETY: inside `0..total`; the exchange in `claim` took these units out of a range word, and no unit returns there.
+        Some(unsafe { self.division.chunk(span) })
+    }
+
+    /// Items nobody has claimed yet: a hint.
+    pub fn unclaimed(&self) -> usize {
+        self.shared.map_or(0, |shared| shared.ranges.unclaimed().saturating_mul(shared.unit))
+    }
+}

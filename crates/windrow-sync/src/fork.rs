@@ -1,0 +1,92 @@
+//! A value of the process that a forked child does not share.
+//!
+//! A child of `fork` has the memory of its parent and one of its threads. A thread pool in that memory has no threads, and a
+//! lock in it may be held by a thread that does not exist. So the cell here holds no lock, ever: it is one pointer to the
+//! value and to the [generation](crate::machine::fork_generation) it was built in.
+//!
+//! # Protocol
+//! 1. `get` loads the pointer; if the generation is this process's, that is the value.
+//! 2. Otherwise it builds a value, outside any critical section, and exchanges the pointer it saw for it. If another thread
+//!    was faster it drops its own and takes the other's.
+//!
+//! Values are leaked: references to them are `'static`, and a parent's value must not be dropped in the child anyway.
+//! (turbovec's pull request 238 keys its pool by generation in the same way.)
+
+use crate::machine;
+use crate::primitives::{AtomicPtr, Ordering};
+
+struct Entry<T> {
+    generation: u32,
+    value: T,
+}
+
+/// See the [module page](self).
+pub struct PerProcess<T> {
+    current: AtomicPtr<Entry<T>>,
+}
+
+impl<T> std::fmt::Debug for PerProcess<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PerProcess").finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + Sync + 'static> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Send + Sync + 'static> PerProcess<T> {
+    /// Nothing built yet.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Self { current: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Nothing built yet.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Self { current: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// This process's value; builds it first if there is none. `build` may run in several threads at once, and all but one
+    /// of the results are dropped.
+    #[inline]
+    pub fn get(&'static self, build: impl FnOnce() -> T) -> &'static T {
+        let generation = machine::fork_generation();
+        // Acquire: pairs with the Release in `install`; the entry is complete.
+        let seen = self.current.load(Ordering::Acquire);
+        // SAFETY: null, or an entry leaked by `install` and seen complete.
+        match unsafe { seen.as_ref() } {
+            Some(entry) if entry.generation == generation => &entry.value,
+            _ => self.install(seen, Entry { generation, value: build() }),
+        }
+    }
+
+    #[cold]
+    fn install(&'static self, mut seen: *mut Entry<T>, entry: Entry<T>) -> &'static T {
+        let generation = entry.generation;
+        let ours = Box::into_raw(Box::new(entry));
+        loop {
+            // Release: pairs with the Acquire in `get` and with the one here.
+            // Acquire: pairs with the Release here of a faster thread, whose entry is used below.
+            match self.current.compare_exchange(seen, ours, Ordering::Release, Ordering::Acquire) {
+                Ok(_) => {
+                    // SAFETY: published just now, and never freed.
+                    return unsafe { &(*ours).value };
+                }
+                Err(now) => {
+                    // SAFETY: an entry leaked by another `install`, complete (Acquire above); never null again.
+                    let theirs = unsafe { &*now };
+                    if theirs.generation == generation {
+                        // SAFETY: `ours` was not published; nobody else has the pointer.
+                        drop(unsafe { Box::from_raw(ours) });
+                        return &theirs.value;
+                    }
+                    seen = now;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The machine: clock, prefetch, CPUs, quota, fork generation. Each with a portable answer.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// A counter that runs at a constant, unknown rate, read as cheaply as the machine can: the time-stamp counter on x86-64
+/// (about 10 ns where [`Instant::now`] takes 23), elsewhere nanoseconds of the monotonic clock. [`ticks_per_micro`] gives
+/// the rate.
+///
+/// Values of two threads may be compared only loosely: subtract with `saturating_sub`.
+#[inline]
+pub fn tick() -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "portable")))]
+    {
+        // SAFETY: every x86-64 CPU has the instruction; it reads a counter and touches no memory.
+        unsafe { core::arch::x86_64::_rdtsc() }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "portable"))))]
+    {
+        nanos()
+    }
+}
+
+/// Nanoseconds since the first call in this process.
+#[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "portable"))))]
+fn nanos() -> u64 {
+    static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// How many [ticks](tick) a microsecond has, measured once a process against the monotonic clock, which takes 200 us.
+pub fn ticks_per_micro() -> f64 {
+    // No lock: a process forked during the measurement could not get it. Two threads may measure; either result does.
+    static RATE: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: one number, complete in itself.
+    let known = f64::from_bits(RATE.load(Ordering::Relaxed));
+    if known > 0.0 {
+        return known;
+    }
+    let (tick0, time0) = (tick(), Instant::now());
+    // Two reads some 25 ns apart over 200 us: an error of about 1 in 10^4.
+    while time0.elapsed().as_micros() < 200 {
+        std::hint::spin_loop();
+    }
+    let (ticks, time) = (tick().saturating_sub(tick0), time0.elapsed());
+    let rate = (ticks as f64 * 1000.0 / time.as_nanos() as f64).max(f64::MIN_POSITIVE);
+    // Relaxed: as above.
+    RATE.store(rate.to_bits(), Ordering::Relaxed);
+    rate
+}
+
+/// Asks for the cache line of `value` ahead of its use. A hint: it has no effect a program could see.
+#[inline]
+pub fn prefetch<T>(value: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: part of SSE, which x86-64 always has; a prefetch never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = value;
+}
+
+/// How many forks lie between this process and the one that first asked: it differs between a parent and its child.
+///
+/// Where there is no `fork` it is always 0.
+#[inline]
+pub fn fork_generation() -> u32 {
+    generation::now()
+}
+
+#[cfg(all(unix, target_os = "linux", not(miri)))]
+mod generation {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    static GENERATION: AtomicU32 = AtomicU32::new(0);
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+
+    /// Runs in the child, on its only thread, before `fork` returns there.
+    extern "C" fn in_child() {
+        // Relaxed: the child has one thread.
+        GENERATION.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn now() -> u32 {
+        // Relaxed: registering twice is harmless (a child then counts by two), waiting for another thread would not be.
+        if !REGISTERED.load(Ordering::Relaxed) {
+            register();
+        }
+        // Relaxed: it changes only while the process has one thread.
+        GENERATION.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn register() {
+        // SAFETY: the handler is async-signal-safe: one atomic addition. Should registering fail (no memory), a forked
+        // child would believe to be its parent; there is no better answer than that of a system without the call.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // Relaxed: as in `now`.
+        REGISTERED.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(not(all(unix, target_os = "linux", not(miri))))]
+mod generation {
+    pub(super) fn now() -> u32 {
+        0
+    }
+}
+
+/// CPUs this process may use: the affinity mask and a cgroup's CPU quota are respected (rounded up, at least 1).
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The CPU time a second that the process's cgroup (version 2 or 1) may use, in CPUs; `None` without a limit.
+///
+/// Spinning under a quota spends what the work needs (dotnet/runtime issue 112869), so the runtime asks.
+pub fn cpu_quota() -> Option<f64> {
+    #[cfg(target_os = "linux")]
+    {
+        quota::read(std::path::Path::new("/"))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        None
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod quota {
+    use std::path::Path;
+
+    /// The tightest limit on the way from the process's group to the root. `root` is `/` but in tests.
+    pub(super) fn read(root: &Path) -> Option<f64> {
+        let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+        let mut limits = Vec::new();
+        for line in groups.lines() {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(group)) = (parts.next(), parts.next()) else { continue };
+            let group = Path::new(group.trim_start_matches('/'));
+            let version1 = controllers.split(',').any(|name| name == "cpu");
+            if !controllers.is_empty() && !version1 {
+                continue;
+            }
+            for level in group.ancestors() {
+                limits.extend(if version1 {
+                    limit_v1(&root.join("sys/fs/cgroup/cpu").join(level))
+                } else {
+                    limit_v2(&root.join("sys/fs/cgroup").join(level))
+                });
+            }
+        }
+        limits.into_iter().min_by(f64::total_cmp)
+    }
+
+    /// `cpu.max`: "quota period" or "max period", in microseconds.
+    fn limit_v2(dir: &Path) -> Option<f64> {
+        let text = std::fs::read_to_string(dir.join("cpu.max")).ok()?;
+        let mut numbers = text.split_whitespace().map(str::parse::<f64>);
+        ratio(numbers.next()?.ok()?, numbers.next()?.ok()?)
+    }
+
+    fn limit_v1(dir: &Path) -> Option<f64> {
+        let number = |name| std::fs::read_to_string(dir.join(name)).ok()?.trim().parse::<f64>().ok();
+        ratio(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
+    }
+
+    fn ratio(quota: f64, period: f64) -> Option<f64> {
+        (quota > 0.0 && period > 0.0).then(|| quota / period)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_advance_at_the_measured_rate() {
+        let rate = ticks_per_micro();
+        assert!(rate > 0.0);
+        let (tick0, time0) = (tick(), Instant::now());
+        while time0.elapsed().as_millis() < 20 {
+            std::hint::spin_loop();
+        }
+        let micros = tick().saturating_sub(tick0) as f64 / rate;
+        let wall = time0.elapsed().as_nanos() as f64 / 1000.0;
+        assert!((micros / wall - 1.0).abs() < 0.05, "{micros} us by ticks, {wall} us by the clock");
+    }
+
+    #[test]
+    fn prefetch_takes_anything() {
+        prefetch(&[0u8; 3]);
+        prefetch(&());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn quota_is_the_tightest_on_the_way_to_the_root() {
+        let root = std::env::temp_dir().join(format!("windrow-quota-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        assert_eq!(quota::read(&root), None);
+        write("proc/self/cgroup", "0::/outer/inner\n");
+        assert_eq!(quota::read(&root), None);
+        write("sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n");
+        assert_eq!(quota::read(&root), None);
+        write("sys/fs/cgroup/outer/cpu.max", "150000 100000\n");
+        assert_eq!(quota::read(&root), Some(1.5));
+        write("sys/fs/cgroup/outer/inner/cpu.max", "50000 100000\n");
+        assert_eq!(quota::read(&root), Some(0.5));
+        write("proc/self/cgroup", "4:memory:/m\n3:cpu,cpuacct:/one\n");
+        write("sys/fs/cgroup/cpu/one/cpu.cfs_quota_us", "-1\n");
+        write("sys/fs/cgroup/cpu/one/cpu.cfs_period_us", "100000\n");
+        assert_eq!(quota::read(&root), None);
+        write("sys/fs/cgroup/cpu/one/cpu.cfs_quota_us", "200000\n");
+        assert_eq!(quota::read(&root), Some(2.0));
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}

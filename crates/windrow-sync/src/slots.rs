@@ -1,0 +1,142 @@
+//! Slots: ordered output, written in any order, taken as a `Vec` without a copy.
+//!
+//! # Protocol
+//! Room for `n` results, uninitialized. A [`Fill`] is the right to write one chunk of it, in order. When it is dropped it
+//! reports how far it came to a ledger of its member. [`Slots::finish`](crate::divide::Divide::done) gives the vector only if
+//! the ledgers add up to `n`; spans of chunks are disjoint, so then every slot is written.
+//!
+//! A forgotten `Fill` reports nothing: its results leak, and no uninitialized memory is ever exposed.
+
+use std::cell::UnsafeCell;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use crate::Pad;
+use crate::divide::{Divide, Span};
+
+/// Spans that are written, of one member; neighbours merge.
+type Ledger = Mutex<Vec<Range<usize>>>;
+
+/// See the [module page](self).
+#[derive(Debug)]
+pub struct Slots<T> {
+    /// Never touched while shared; `ptr` is the way to the slots.
+    buffer: UnsafeCell<Vec<MaybeUninit<T>>>,
+    ptr: *mut MaybeUninit<T>,
+    len: usize,
+    ledgers: Box<[Pad<Ledger>]>,
+}
+
+// SAFETY: sharing it only moves `T`s between threads.
+unsafe impl<T: Send> Sync for Slots<T> {}
+// SAFETY: as `Vec<T>`.
+unsafe impl<T: Send> Send for Slots<T> {}
+
+impl<T> Slots<T> {
+    /// Room for `n` results of `members` members. One allocation of `n * size_of::<T>()` bytes.
+    pub fn new(n: usize, members: usize) -> Self {
+        let mut buffer: Vec<MaybeUninit<T>> = Vec::with_capacity(n);
+        // SAFETY: `MaybeUninit` needs no initialization, and the capacity is there.
+        unsafe { buffer.set_len(n) };
+        let ptr = buffer.as_mut_ptr();
+        let ledgers = (0..members.max(1)).map(|_| Pad::default()).collect();
+        Self { buffer: UnsafeCell::new(buffer), ptr, len: n, ledgers }
+    }
+
+    /// The vector, or `None` (and what was written is dropped) if a slot is empty.
+    fn finish(mut self) -> Option<Vec<T>> {
+        let written: usize =
+            self.ledgers.iter_mut().map(|ledger| spans(&mut ledger.0).map(|span| span.len()).sum::<usize>()).sum();
+        if written != self.len {
+            return None;
+        }
+        self.ledgers = Box::new([]);
+        let mut buffer = ManuallyDrop::new(std::mem::take(self.buffer.get_mut()));
+        let (ptr, len, capacity) = (buffer.as_mut_ptr().cast::<T>(), buffer.len(), buffer.capacity());
+        // SAFETY: all slots are written: disjoint spans that add up to their number. Same layout, and `buffer` is not used
+        // again.
+        Some(unsafe { Vec::from_raw_parts(ptr, len, capacity) })
+    }
+}
+
+fn spans(ledger: &mut Ledger) -> impl Iterator<Item = Range<usize>> + '_ {
+    ledger.get_mut().unwrap_or_else(PoisonError::into_inner).iter().cloned()
+}
+
+impl<T> Drop for Slots<T> {
+    fn drop(&mut self) {
+        if std::mem::needs_drop::<T>() {
+            for ledger in &mut self.ledgers {
+                for span in spans(&mut ledger.0) {
+                    let start = self.ptr.wrapping_add(span.start).cast::<T>();
+                    // SAFETY: the ledger lists initialized spans, each once, and this is the last use.
+                    unsafe { std::ptr::drop_in_place(std::ptr::slice_from_raw_parts_mut(start, span.len())) };
+                }
+            }
+        }
+    }
+}
+
+// SAFETY: disjoint spans are disjoint slots.
+unsafe impl<T: Send> Divide for Slots<T> {
+    type Item = ();
+    type Chunk<'s>
+        = Fill<'s, T>
+    where
+        Self: 's;
+    type Done = Option<Vec<T>>;
+
+    fn total(&self) -> usize {
+        self.len
+    }
+
+    fn done(self) -> Option<Vec<T>> {
+        self.finish()
+    }
+
+    #[inline]
+    unsafe fn chunk(&self, span: Span) -> Fill<'_, T> {
+        // SAFETY: in bounds (caller).
+        let start = unsafe { self.ptr.add(span.lo) };
+        // SAFETY: each index once (caller), so this borrow is unique.
+        let room = unsafe { std::slice::from_raw_parts_mut(start, span.len()) };
+        Fill { room, written: 0, lo: span.lo, ledger: &self.ledgers[span.member % self.ledgers.len()].0 }
+    }
+}
+
+/// The right to write one chunk of [`Slots`].
+#[derive(Debug)]
+pub struct Fill<'s, T> {
+    room: &'s mut [MaybeUninit<T>],
+    written: usize,
+    lo: usize,
+    ledger: &'s Ledger,
+}
+
+impl<T> Fill<'_, T> {
+    /// Writes items in order until the room or the iterator ends. Call it again to go on.
+    #[inline]
+    pub fn fill(&mut self, items: impl Iterator<Item = T>) {
+        let written = &mut self.written;
+        for (slot, item) in self.room[*written..].iter_mut().zip(items) {
+            slot.write(item);
+            *written += 1;
+        }
+    }
+}
+
+impl<T> Drop for Fill<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.written == 0 {
+            return;
+        }
+        let (lo, hi) = (self.lo, self.lo + self.written);
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        match ledger.last_mut() {
+            Some(last) if last.end == lo => last.end = hi,
+            _ => ledger.push(lo..hi),
+        }
+    }
+}

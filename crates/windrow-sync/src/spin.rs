@@ -1,0 +1,55 @@
+//! Bounded spinning.
+
+use crate::machine;
+use crate::primitives::{spin_loop, yield_now};
+
+/// How long a waiting thread may look before it sleeps, in [ticks](machine::tick).
+///
+/// The bound is a time, not a count: one `pause` instruction takes 10 to 50 times longer on some CPUs than on others
+/// (onnxruntime pull request 27916).
+///
+/// ```
+/// use windrow_sync::Spin;
+/// assert!(Spin::NONE.until(|| true), "the condition is looked at once in any case");
+/// assert!(!Spin::NONE.until(|| false));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spin {
+    /// Ticks spent looking at full speed.
+    pub busy: u64,
+    /// Ticks spent after that looking once per `sched_yield`, so that a partner who has no CPU can run.
+    pub yielding: u64,
+}
+
+impl Spin {
+    /// Look once, then sleep.
+    pub const NONE: Spin = Spin { busy: 0, yielding: 0 };
+
+    /// Looks at `done` until it holds or the time is over; says whether it held.
+    #[inline]
+    pub fn until(self, mut done: impl FnMut() -> bool) -> bool {
+        if done() {
+            return true;
+        }
+        if self == Self::NONE {
+            return false;
+        }
+        let start = machine::tick();
+        loop {
+            // A clock read costs as much as a `pause`; sixteen looks an hour-glass turn keep it out of the way.
+            for _ in 0..16 {
+                spin_loop();
+                if done() {
+                    return true;
+                }
+            }
+            let spent = machine::tick().saturating_sub(start);
+            if spent >= self.busy.saturating_add(self.yielding) {
+                return false;
+            }
+            if spent >= self.busy {
+                yield_now();
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Chunks on one thread and on many: every item once, dropped once, whatever panics.
+#![cfg(not(loom))]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
+
+use windrow_sync::divide::{Blocks, Division};
+use windrow_sync::slots::Slots;
+use windrow_sync::sources::{Items, Runs, RunsMut, SliceMut};
+
+const N: usize = if cfg!(miri) { 100 } else { 5000 };
+
+fn half(lo: usize, hi: usize) -> usize {
+    lo.midpoint(hi)
+}
+
+/// Counts what is alive, per test.
+struct Counter<'a>(&'a AtomicIsize, usize);
+impl<'a> Counter<'a> {
+    fn new(live: &'a AtomicIsize, value: usize) -> Self {
+        live.fetch_add(1, Relaxed);
+        Counter(live, value)
+    }
+}
+impl Drop for Counter<'_> {
+    fn drop(&mut self) {
+        assert!(self.0.fetch_sub(1, Relaxed) > 0, "dropped twice");
+    }
+}
+
+/// Shares a source at once among `threads` threads and runs `work` on every chunk. (A macro: a closure over chunks of any
+/// lifetime would force the source to be `'static`.)
+macro_rules! run {
+    ($source:expr, $threads:expr, $want:expr, |$chunk:pat_param| $work:expr) => {{
+        let mut division = Division::new($source);
+        let (mut lead, shared) = division.lead();
+        lead.share($threads);
+        std::thread::scope(|scope| {
+            for member in 0..$threads {
+                let claims = shared.claims(member);
+                scope.spawn(|| {
+                    let mut claims = claims;
+                    while let Some((_, $chunk)) = claims.next(|_, _| $want, half) {
+                        $work;
+                    }
+                });
+            }
+        });
+        drop(lead);
+        division.done()
+    }};
+}
+
+#[test]
+fn sources_hand_out_every_item_once() {
+    for (threads, want) in [(1, 1), (2, 3), (3, usize::MAX), (4, 1)] {
+        let mut touched = vec![0u8; N];
+        run!(SliceMut::new(&mut touched), threads, want, |items| items.for_each(|item: &mut u8| *item += 1));
+        assert!(touched.iter().all(|&count| count == 1));
+        run!(RunsMut::new(&mut touched, 7), threads, want, |runs| runs.flatten().for_each(|item| *item += 1));
+        assert!(touched.iter().all(|&count| count == 2));
+
+        let total = AtomicUsize::new(0);
+        run!(0..N, threads, want, |items| total.fetch_add(items.sum(), Relaxed));
+        assert_eq!(total.swap(0, Relaxed), N * (N - 1) / 2);
+        run!(&touched[..], threads, want, |items| total.fetch_add(items.count(), Relaxed));
+        assert_eq!(total.swap(0, Relaxed), N);
+        run!(Runs::new(&touched, 7), threads, want, |runs| total.fetch_add(runs.map(<[u8]>::len).sum(), Relaxed));
+        assert_eq!(total.swap(0, Relaxed), N);
+        run!(Items::new((0..N).collect()), threads, want, |items| total.fetch_add(items.sum(), Relaxed));
+        assert_eq!(total.swap(0, Relaxed), N * (N - 1) / 2);
+        run!(Blocks::new(0..N, 13), threads, want, |blocks| {
+            blocks.for_each(|(span, items)| {
+                assert_eq!(span.lo % 13, 0);
+                assert_eq!(items.len(), span.len());
+                total.fetch_add(items.sum(), Relaxed);
+            });
+        });
+        assert_eq!(total.swap(0, Relaxed), N * (N - 1) / 2);
+    }
+}
+
+#[test]
+fn integer_ranges_of_every_width() {
+    macro_rules! sum_of {
+        ($range:expr) => {{
+            let found = std::sync::Mutex::new((0, 0i128));
+            run!($range, 2, 5, |chunk| {
+                for item in chunk {
+                    let mut found = found.lock().unwrap();
+                    *found = (found.0 + 1, found.1 + i128::from(item));
+                }
+            });
+            found.into_inner().unwrap()
+        }};
+    }
+    assert_eq!(sum_of!(i8::MIN..i8::MAX), (255, (i128::from(i8::MIN)..127).sum()));
+    assert_eq!(sum_of!(250u8..255), (5, 250 + 251 + 252 + 253 + 254));
+    assert_eq!(sum_of!(i64::MAX - 3..i64::MAX), (3, i128::from(i64::MAX) * 3 - 6));
+    assert_eq!(sum_of!(5u32..5), (0, 0));
+    #[expect(clippy::reversed_empty_ranges, reason = "that is the case")]
+    let reversed = 5i16..2;
+    assert_eq!(sum_of!(reversed), (0, 0));
+}
+
+#[test]
+fn more_items_than_a_range_word_holds() {
+    let n = (1u64 << 33) + 5;
+    let mut division = Division::new(0..n);
+    let (mut lead, shared) = division.lead();
+    assert_eq!(lead.take(3).unwrap().1, 0..3);
+    lead.share(2);
+    let (mut at, mut count) = (3, 3);
+    let mut claims = shared.claims(0);
+    while let Some((_, chunk)) = claims.next(|_, _| usize::MAX, half) {
+        at = at.max(chunk.end);
+        count += chunk.end - chunk.start;
+    }
+    assert_eq!((at, count), (n, n));
+}
+
+#[test]
+fn output_is_whole_or_nothing() {
+    let live = AtomicIsize::new(0);
+    let slots = |taken: usize| {
+        let mut division = Division::new((0..N, Slots::new(N, 2)));
+        let (mut lead, _) = division.lead();
+        let (_, (items, mut fill)) = lead.take(taken).unwrap();
+        fill.fill(items.map(|i| Counter::new(&live, i)));
+        drop((fill, lead));
+        division.done().1
+    };
+    let whole = slots(N).expect("every slot is written");
+    assert!(whole.iter().enumerate().all(|(i, counter)| counter.1 == i));
+    drop(whole);
+    assert!(slots(N - 1).is_none());
+    assert_eq!(live.load(Relaxed), 0);
+}
+
+#[test]
+fn a_forgotten_fill_leaks_and_exposes_nothing() {
+    let live = AtomicIsize::new(0);
+    let mut division = Division::new(Slots::new(4, 1));
+    let (mut lead, _) = division.lead();
+    let (_, mut fill) = lead.take(2).unwrap();
+    fill.fill((0..2).map(|i| Counter::new(&live, i)));
+    std::mem::forget(fill);
+    let (_, mut fill) = lead.take(2).unwrap();
+    fill.fill((0..2).map(|i| Counter::new(&live, i)));
+    drop((fill, lead));
+    assert!(division.done().is_none());
+    assert_eq!(live.load(Relaxed), 2, "the two forgotten ones");
+}
+
+#[test]
+fn a_panic_at_every_point_drops_everything_once() {
+    let n = if cfg!(miri) { 8 } else { 40 };
+    for at in 0..=n {
+        let live = AtomicIsize::new(0);
+        let counters = |n: usize| (0..n).map(|i| Counter::new(&live, i)).collect::<Vec<_>>();
+        let source = ((Items::new(counters(n)), Items::new(counters(n + 3))), Slots::new(n, 2));
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            run!(source, 2, 3, |((a, b), mut fill)| {
+                fill.fill(a.zip(b).map(|(a, b)| {
+                    if a.1 == at {
+                        std::panic::resume_unwind(Box::new(at));
+                    }
+                    Counter::new(&live, a.1 + b.1)
+                }));
+            })
+        }));
+        match ran {
+            Ok((_, results)) => assert_eq!((at, results.map(|all| all.len())), (n, Some(n))),
+            Err(_) => assert!(at < n),
+        }
+        assert_eq!(live.load(Relaxed), 0, "panic at {at}");
+    }
+}
+
+#[test]
+fn a_source_that_is_never_used_is_dropped() {
+    let live = AtomicIsize::new(0);
+    let items = || Items::new((0..5).map(|i| Counter::new(&live, i)).collect());
+    drop(items());
+    drop(Division::new(items()));
+    let mut division = Division::new(items());
+    let (mut lead, _) = division.lead();
+    drop(lead.take(2));
+    drop(lead);
+    let (mut again, _) = division.lead();
+    assert!(again.take(1).is_none(), "a second lead holds nothing");
+    drop(again);
+    drop(division);
+    assert_eq!(live.load(Relaxed), 0);
+    assert_eq!(items().as_slice().len(), 5);
+}
+
+#[test]
+fn claims_before_sharing_give_nothing() {
+    let division = Division::new(0..10usize);
+    assert!(division.claims(0).next(|_, _| 1, half).is_none());
+    division.stop();
+}

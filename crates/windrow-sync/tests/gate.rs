@@ -1,0 +1,180 @@
+//! The gate on real threads.
+#![cfg(not(loom))]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use windrow_sync::Spin;
+use windrow_sync::gate::Gate;
+use windrow_sync::latch::Latch;
+
+const ROUNDS: usize = if cfg!(miri) { 10 } else { 2000 };
+
+/// A gate with its workers on threads, stopped and joined at the end.
+struct Crew {
+    gate: Arc<Gate>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Crew {
+    fn new(workers: usize, look: Spin) -> Self {
+        let gate = Arc::new(Gate::new(workers));
+        let threads = (1..=workers)
+            .map(|member| {
+                let gate = gate.clone();
+                std::thread::spawn(move || gate.serve(member, || look))
+            })
+            .collect();
+        Self { gate, threads }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.gate.stop();
+        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
+    }
+}
+
+const LOOKS: [Spin; 3] = [Spin::NONE, Spin { busy: 20_000, yielding: 0 }, Spin { busy: 1_000, yielding: 100_000 }];
+
+#[test]
+fn all_seats_are_taken_when_the_job_waits_for_that() {
+    for look in LOOKS {
+        let crew = Crew::new(3, look);
+        for _ in 0..ROUNDS / 10 {
+            let (inside, full) = (AtomicUsize::new(0), Latch::new());
+            let body = |member: usize| {
+                assert!((1..=3).contains(&member));
+                if inside.fetch_add(1, Relaxed) == 2 {
+                    full.set();
+                }
+            };
+            crew.gate.region(&body, look, |door| {
+                assert!(door.open(4));
+                full.wait(look);
+            });
+            assert_eq!(inside.load(Relaxed), 3);
+        }
+    }
+}
+
+#[test]
+fn nobody_joins_more_seats_than_there_are() {
+    let crew = Crew::new(3, LOOKS[1]);
+    for _ in 0..ROUNDS {
+        let inside = AtomicUsize::new(0);
+        let body = |_| {
+            inside.fetch_add(1, Relaxed);
+        };
+        crew.gate.region(&body, Spin::NONE, |door| assert!(door.open(2)));
+        assert!(inside.load(Relaxed) <= 1);
+    }
+}
+
+#[test]
+fn many_callers_share_one_gate() {
+    let crew = Crew::new(2, Spin::NONE);
+    let (opened, ran) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    let mine = AtomicUsize::new(0);
+                    let body = |_| {
+                        mine.fetch_add(1, Relaxed);
+                    };
+                    let open = crew.gate.region(&body, Spin::NONE, |door| door.open(3));
+                    opened.fetch_add(usize::from(open), Relaxed);
+                    assert!(open || mine.load(Relaxed) == 0);
+                    ran.fetch_add(mine.into_inner(), Relaxed);
+                }
+            });
+        }
+    });
+    assert!(opened.load(Relaxed) > 0);
+    assert!(ran.load(Relaxed) <= 2 * opened.load(Relaxed));
+}
+
+#[test]
+fn panics_reach_the_caller_and_the_gate_goes_on() {
+    let crew = Crew::new(2, LOOKS[1]);
+    for round in 0..ROUNDS {
+        let came = Latch::new();
+        let entered = AtomicUsize::new(0);
+        let body = |_| {
+            if entered.fetch_add(1, Relaxed) == 0 {
+                came.set();
+            }
+            std::panic::resume_unwind(Box::new("member"));
+        };
+        let lead_panics = round % 2 == 0;
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            crew.gate.region(&body, Spin::NONE, |door| {
+                assert!(door.open(3));
+                came.wait(Spin::NONE);
+                if lead_panics {
+                    std::panic::resume_unwind(Box::new("lead"));
+                }
+            });
+        }));
+        let payload = *result.unwrap_err().downcast::<&str>().unwrap();
+        assert_eq!(payload, if lead_panics { "lead" } else { "member" });
+    }
+}
+
+/// A payload whose own drop panics, thrown away because another one was first.
+#[test]
+fn a_payload_that_panics_when_dropped_ends_no_worker() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                std::panic::resume_unwind(Box::new("bomb"));
+            }
+        }
+    }
+    let crew = Crew::new(2, LOOKS[1]);
+    for _ in 0..ROUNDS / 10 {
+        let (inside, full) = (AtomicUsize::new(0), Latch::new());
+        let body = |_| {
+            if inside.fetch_add(1, Relaxed) == 1 {
+                full.set();
+            }
+            std::panic::resume_unwind(Box::new(Bomb));
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            crew.gate.region(&body, Spin::NONE, |door| {
+                assert!(door.open(3));
+                full.wait(Spin::NONE);
+                std::panic::resume_unwind(Box::new("lead"));
+            });
+        }));
+        assert_eq!(*result.unwrap_err().downcast::<&str>().unwrap(), "lead");
+    }
+    assert!(!crew.gate.state().busy);
+}
+
+#[test]
+fn a_region_that_does_not_open_needs_no_gate() {
+    let gate = Gate::new(0);
+    assert!(!gate.region(&|_| unreachable!(), Spin::NONE, |door| door.open(2)), "no workers, no seats");
+    assert_eq!(gate.region(&|_| unreachable!(), Spin::NONE, |_| 7), 7);
+    assert!(catch_unwind(|| Gate::new(windrow_sync::gate::MOST_MEMBERS)).is_err());
+}
+
+#[test]
+fn the_state_tells_sleepers_from_the_rest() {
+    let crew = Crew::new(2, Spin::NONE);
+    while crew.gate.state().asleep < 2 {
+        std::thread::yield_now();
+    }
+    let state = crew.gate.state();
+    assert_eq!((state.busy, state.awake), (false, 0));
+    crew.gate.region(&|_| {}, Spin::NONE, |door| {
+        door.open(2);
+        assert!(door.state().busy);
+    });
+    assert!(!crew.gate.state().busy);
+}

@@ -1,0 +1,182 @@
+//! Models of the gate: who joins sees what the caller wrote, the caller sees what members wrote, nobody sleeps for ever
+//! (loom reports a deadlock), and no job pointer is read while it is written.
+#![cfg(loom)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use windrow_sync::Spin;
+use windrow_sync::gate::Gate;
+use windrow_sync::latch::Latch;
+
+/// A plain cell that loom watches: any two accesses without an order between them fail the model.
+struct Watched(UnsafeCell<usize>);
+
+// SAFETY: loom checks that accesses are ordered.
+unsafe impl Sync for Watched {}
+// SAFETY: a number.
+unsafe impl Send for Watched {}
+
+impl Watched {
+    fn new(value: usize) -> Self {
+        Watched(UnsafeCell::new(value))
+    }
+    fn get(&self) -> usize {
+        // SAFETY: loom reports a conflicting access instead of performing it.
+        self.0.with(|p| unsafe { *p })
+    }
+    fn set(&self, value: usize) {
+        // SAFETY: as above.
+        self.0.with_mut(|p| unsafe { *p = value });
+    }
+}
+
+fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(f);
+}
+
+fn worker(gate: &Arc<Gate>, member: usize) -> loom::thread::JoinHandle<()> {
+    let gate = gate.clone();
+    loom::thread::spawn(move || gate.serve(member, || Spin::NONE))
+}
+
+/// One worker, regions one after the other: data goes in and comes back, whether the worker leaves before the close or after.
+#[test]
+fn data_goes_in_and_comes_back() {
+    model(3, || {
+        let gate = Arc::new(Gate::new(1));
+        let thread = worker(&gate, 1);
+        for round in 1..=2 {
+            let (input, output) = (Watched::new(0), Watched::new(0));
+            let joined = AtomicUsize::new(0);
+            input.set(round);
+            let body = |member| {
+                assert_eq!(member, 1);
+                output.set(input.get());
+                joined.fetch_add(1, Relaxed);
+            };
+            gate.region(&body, Spin::NONE, |door| assert!(door.open(2)));
+            assert_eq!(output.get(), if joined.load(Relaxed) == 1 { round } else { 0 });
+            input.set(0);
+        }
+        gate.stop();
+        thread.join().unwrap();
+    });
+}
+
+/// Two workers: what the first to leave wrote reaches the caller through the last one.
+#[test]
+fn the_last_to_leave_passes_on_what_others_wrote() {
+    model(1, || {
+        let gate = Arc::new(Gate::new(2));
+        let threads = [worker(&gate, 1), worker(&gate, 2)];
+        let output = [Watched::new(0), Watched::new(0)];
+        let joined = AtomicUsize::new(0);
+        let body = |member: usize| {
+            output[member - 1].set(1);
+            joined.fetch_add(1, Relaxed);
+        };
+        gate.region(&body, Spin::NONE, |door| assert!(door.open(3)));
+        assert_eq!(output[0].get() + output[1].get(), joined.load(Relaxed));
+        gate.stop();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// Two callers: one of them gets the gate or both one after the other, and their jobs do not mix.
+#[test]
+fn callers_hand_the_gate_over() {
+    model(3, || {
+        let gate = Arc::new(Gate::new(1));
+        let call = |gate: &Gate| gate.region(&|_| {}, Spin::NONE, |door| door.open(2));
+        let other = {
+            let gate = gate.clone();
+            loom::thread::spawn(move || call(&gate))
+        };
+        let mine = call(&gate);
+        let theirs = other.join().unwrap();
+        assert!(mine || theirs, "a free gate opens");
+    });
+}
+
+/// A second region while one is open goes on alone.
+#[test]
+fn a_nested_region_does_not_open() {
+    model(2, || {
+        let gate = Arc::new(Gate::new(1));
+        let thread = worker(&gate, 1);
+        let nested = || assert!(!gate.region(&|_| {}, Spin::NONE, |door| door.open(2)));
+        gate.region(&|_| nested(), Spin::NONE, |door| {
+            assert!(door.open(2));
+            assert!(!door.open(2), "open already");
+            nested();
+        });
+        gate.stop();
+        thread.join().unwrap();
+    });
+}
+
+/// A panic of the lead, and of a member: everybody has left, the gate opens again.
+#[test]
+fn panics_close_the_gate() {
+    std::panic::set_hook(Box::new(|_| {}));
+    model(2, || {
+        let gate = Arc::new(Gate::new(1));
+        let thread = worker(&gate, 1);
+        let data = Watched::new(0);
+        let led = catch_unwind(AssertUnwindSafe(|| {
+            gate.region(&|_| data.set(1), Spin::NONE, |door| {
+                door.open(2);
+                std::panic::resume_unwind(Box::new("lead"));
+            });
+        }));
+        assert_eq!(led.unwrap_err().downcast_ref::<&str>(), Some(&"lead"));
+        data.set(2);
+        let joined = AtomicUsize::new(0);
+        let body = |_| {
+            joined.fetch_add(1, Relaxed);
+            std::panic::resume_unwind(Box::new("member"));
+        };
+        let run = catch_unwind(AssertUnwindSafe(|| gate.region(&body, Spin::NONE, |door| assert!(door.open(2)))));
+        assert_eq!(run.is_err(), joined.load(Relaxed) == 1);
+        gate.stop();
+        thread.join().unwrap();
+    });
+}
+
+/// `stop` ends workers in every state: looking, going to sleep, asleep, in a region.
+#[test]
+fn stop_ends_every_worker() {
+    model(3, || {
+        let gate = Arc::new(Gate::new(2));
+        let threads = [worker(&gate, 1), worker(&gate, 2)];
+        gate.stop();
+        assert!(!gate.region(&|_| {}, Spin::NONE, |door| door.open(2)), "a stopped gate stays closed");
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// A job that waits until every seat is taken: the wake reaches all sleepers, or this deadlocks.
+#[test]
+fn the_wake_reaches_every_sleeper() {
+    model(1, || {
+        let gate = Arc::new(Gate::new(2));
+        let threads = [worker(&gate, 1), worker(&gate, 2)];
+        let (inside, full) = (AtomicUsize::new(0), Latch::new());
+        let body = |_| {
+            if inside.fetch_add(1, Relaxed) == 1 {
+                full.set();
+            }
+        };
+        gate.region(&body, Spin::NONE, |door| {
+            assert!(door.open(3));
+            full.wait(Spin::NONE);
+        });
+        gate.stop();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
