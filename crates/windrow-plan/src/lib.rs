@@ -1,2 +1,12 @@
-//! windrow-plan
+//! The decisions of windrow, as pure functions.
+//!
+//! No threads, no clock, no I/O, no unsafe: what is measured comes in as a value, and what is decided goes out as a
+//! [`Decision`] that can be printed, compared and replayed. The runtime measures and obeys.
 #![forbid(unsafe_code)]
+
+mod decision;
+pub mod grain;
+mod units;
+
+pub use decision::{Alternative, Alternatives, Decision};
+pub use units::{Items, Nanos};

@@ -1,0 +1,87 @@
+//! What was decided, from what, and what the alternatives would have cost.
+
+use std::fmt;
+
+use crate::Nanos;
+
+/// Something that could be done, and how long it is predicted to take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alternative {
+    /// What would be done, in two or three words.
+    pub name: &'static str,
+    /// Predicted time from now to the end.
+    pub predicted: Nanos,
+}
+
+/// Up to four alternatives, without an allocation: decisions are made on hot paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Alternatives {
+    list: [Option<Alternative>; 4],
+}
+
+impl Alternatives {
+    /// The alternatives given; those beyond the fourth are not kept.
+    pub fn new(given: &[Alternative]) -> Self {
+        let mut list = [None; 4];
+        for (place, alternative) in list.iter_mut().zip(given) {
+            *place = Some(*alternative);
+        }
+        Self { list }
+    }
+
+    /// In the order given.
+    pub fn iter(&self) -> impl Iterator<Item = &Alternative> {
+        self.list.iter().flatten()
+    }
+}
+
+/// A decision as a value: its inputs, the choice, and what else could have been done.
+///
+/// ```
+/// use windrow_plan::grain::{self, Costs, Crew, Progress};
+/// use windrow_plan::{Items, Nanos};
+///
+/// let progress = Progress { done: Items(8), spent: Nanos::micros(1.0), left: Items(10_000), ripe: true };
+/// let crew = Crew { workers: 1, awake: 1, busy: false };
+/// let decision = grain::decide(progress, crew, Costs::MEASURED);
+/// assert!(decision.to_string().starts_with("publish"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decision<I, C> {
+    /// What it was decided from.
+    pub inputs: I,
+    /// What was chosen.
+    pub choice: C,
+    /// What could have been done, the choice included.
+    pub alternatives: Alternatives,
+    /// The reason, in a few words.
+    pub why: &'static str,
+}
+
+impl<I: fmt::Display, C: fmt::Display> fmt::Display for Decision<I, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.choice, self.why, self.inputs)?;
+        for alternative in self.alternatives.iter() {
+            write!(f, "; {}: {}", alternative.name, alternative.predicted)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_prints_choice_reason_inputs_and_alternatives() {
+        let alternative = |name, nanos| Alternative { name, predicted: Nanos(nanos) };
+        let decision = Decision {
+            inputs: "3 items",
+            choice: "stay serial",
+            alternatives: Alternatives::new(&[alternative("serial", 5.0), alternative("shared", 900.0)]),
+            why: "too little is left",
+        };
+        assert_eq!(decision.to_string(), "stay serial: too little is left (3 items); serial: 5 ns; shared: 900 ns");
+        assert_eq!(Alternatives::new(&[alternative("x", 1.0); 6]).iter().count(), 4);
+    }
+}
