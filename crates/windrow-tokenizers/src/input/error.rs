@@ -81,7 +81,8 @@ pub enum InputError {
     Compressed {
         /// The file.
         name: String,
-        /// Compressed bytes consumed up to the fault; exact for gzip headers and zstd blocks, else close.
+        /// Compressed bytes consumed when it showed: at a cut or between two parts exact, within zstd data the block, within
+        /// gzip data possibly as late as the checksum that ends the member.
         offset: u64,
         /// What is wrong.
         reason: String,
