@@ -6,7 +6,9 @@ use input_common::{gzip, in_memory, read_all, records_of, zstd};
 use proptest::prelude::*;
 use windrow_tokenizers::input::{Compression, ErrorClass, Format, InputError, InputFile};
 
-const CODECS: [(Compression, fn(&[u8]) -> Vec<u8>); 2] = [(Compression::Gzip, gzip), (Compression::Zstd, zstd)];
+type Compress = fn(&[u8]) -> Vec<u8>;
+
+const CODECS: [(Compression, Compress); 2] = [(Compression::Gzip, gzip), (Compression::Zstd, zstd)];
 
 fn read(bytes: &[u8], compression: Compression) -> Result<Vec<input_common::Owned>, InputError> {
     Ok(read_all(vec![in_memory(bytes, Format::Lines, compression)], 1 << 12)?.0)

@@ -93,8 +93,8 @@ pub struct FileReport {
 
 /// Reads files one after the other and cuts them into batches of records.
 ///
-/// Beside the batches it holds at most one batch's worth of bytes, 256 KiB, and what a decompressor needs
-/// (gzip 64 KiB, zstd up to 128 MiB by the window its file asks for).
+/// Beside the batches it holds at most one batch's worth of bytes (but up to 256 KiB for smaller batches), a buffer of
+/// 256 KiB, and what a decompressor needs (gzip about 64 KiB, zstd up to 128 MiB by the window its file asks for).
 pub struct Reader {
     waiting: vec::IntoIter<InputFile>,
     opened: u32,

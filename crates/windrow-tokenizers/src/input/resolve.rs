@@ -129,7 +129,8 @@ impl Found<'_> {
                     if dangling && kind_of(&path).0.is_none() {
                         passed_over += 1;
                     } else {
-                        return Err(unreadable(path.display(), e.into()));
+                        let source = e.into_io_error().unwrap_or_else(|| io::ErrorKind::Other.into());
+                        return Err(unreadable(path.display(), source));
                     }
                 }
             }
