@@ -1,1 +1,368 @@
-//! document
+//! From a raw record to the text of its document, or to the reason why it has none.
+//!
+//! A JSON line is good exactly if `serde_json::from_str::<serde_json::Value>` accepts it, it is an object, and the wanted
+//! field is a string (of several fields with this name the last one counts, as in `Value`). Also what lies outside of the
+//! field must be right: a line of which half is garbage is a damaged line. No `Value` is built; text without escapes is
+//! borrowed from the line.
+
+use std::fmt;
+
+use memchr::{memchr_iter, memrchr};
+use serde::Serialize;
+use serde::de::{self, DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
+
+use crate::input::{Format, Record};
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// Its bytes are not valid UTF-8.
+    NotUtf8,
+    /// A line that is not JSON.
+    Syntax,
+    /// A `\u` escape of half a character (JSON can write it, text cannot hold it).
+    LoneSurrogate,
+    /// A line that is JSON but no object.
+    NotObject,
+    /// An object without the wanted field.
+    MissingField,
+    /// The wanted field holds something else than a string.
+    NotString,
+}
+
+/// Why a record is no document, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Kind of fault.
+    pub kind: FaultKind,
+    /// Where it shows: bytes before it in the record.
+    pub at: usize,
+    /// Line breaks before it in the record; only a text record has any.
+    pub line_in_record: u64,
+    /// Its byte within that line, 1-based.
+    pub byte: u64,
+    /// What is wrong, on one line, maybe with a hint.
+    pub reason: String,
+}
+
+impl Fault {
+    fn new(kind: FaultKind, record: &[u8], at: usize, reason: String) -> Self {
+        let before = &record[..at];
+        let line_in_record = memchr_iter(b'\n', before).count() as u64;
+        let byte = (at - memrchr(b'\n', before).map_or(0, |newline| newline + 1)) as u64 + 1;
+        Self { kind, at, line_in_record, byte, reason }
+    }
+}
+
+/// A bad document as it is reported: `file:line:byte: reason`.
+///
+/// ```
+/// use windrow_tokenizers::document::{BadDocument, text_of};
+/// use windrow_tokenizers::input::{Format, Record};
+///
+/// let line = br#"{"text": null}"#;
+/// let fault = text_of(Format::Jsonl, line, "text", &mut String::new()).unwrap_err();
+/// let record = Record { file: 0, format: Format::Jsonl, line: 7, offset: 120, start: 0, len: line.len() };
+/// let bad = BadDocument::new("corpus.jsonl", &record, fault);
+/// assert_eq!(bad.to_string(), r#"corpus.jsonl:7:1: field "text" is null, not a string"#);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BadDocument {
+    /// Name of the file.
+    pub file: String,
+    /// Line, 1-based.
+    pub line: u64,
+    /// Byte within the line, 1-based; a byte order mark at the start of the file is not counted.
+    pub byte: u64,
+    /// Bytes before it in the decompressed file, a byte order mark included.
+    pub offset: u64,
+    /// Kind of fault.
+    pub kind: FaultKind,
+    /// What is wrong, on one line.
+    pub reason: String,
+}
+
+impl BadDocument {
+    /// The report of a `fault` in `record`, which lies in the file of name `file`.
+    pub fn new(file: impl Into<String>, record: &Record, fault: Fault) -> Self {
+        Self {
+            file: file.into(),
+            line: record.line + fault.line_in_record,
+            byte: fault.byte,
+            offset: record.offset + fault.at as u64,
+            kind: fault.kind,
+            reason: fault.reason,
+        }
+    }
+}
+
+impl fmt::Display for BadDocument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file, self.line, self.byte, self.reason)
+    }
+}
+
+/// The text of the document in `record`: the record itself, or for [`Format::Jsonl`] its field `field`.
+///
+/// The text borrows from the record where it can, else from `scratch`, which is there to be used again and again.
+///
+/// # Errors
+/// The [`Fault`] that makes it no document.
+pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a mut String) -> Result<&'a str, Fault> {
+    let text = str::from_utf8(record).map_err(|e| {
+        let reason = format!("not valid UTF-8{}", looks_like(record));
+        Fault::new(FaultKind::NotUtf8, record, e.valid_up_to(), reason)
+    })?;
+    match format {
+        Format::Text | Format::Lines => Ok(text),
+        Format::Jsonl => field_of(text, field, scratch),
+    }
+}
+
+/// A guess at what bytes are instead of UTF-8.
+fn looks_like(record: &[u8]) -> &'static str {
+    match record {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            " (it starts like UTF-16; hint: convert it with `iconv -f UTF-16 -t UTF-8`)"
+        }
+        [0x1f, 0x8b, ..] => " (it starts like gzip data; hint: give the file the extension .gz)",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => " (it starts like zstd data; hint: give the file the extension .zst)",
+        _ => "",
+    }
+}
+
+fn field_of<'a>(line: &'a str, field: &str, scratch: &'a mut String) -> Result<&'a str, Fault> {
+    let mut json = serde_json::Deserializer::from_str(line);
+    let outcome = json.deserialize_any(Line { field, scratch }).and_then(|outcome| json.end().map(|()| outcome));
+    let at_start = |kind, reason| Err(Fault::new(kind, line.as_bytes(), 0, reason));
+    match outcome {
+        Ok(Outcome::Text(Text::Borrowed(text))) => Ok(text),
+        Ok(Outcome::Text(Text::Unescaped)) => Ok(scratch),
+        Ok(Outcome::Text(Text::Not(what))) => {
+            at_start(FaultKind::NotString, format!("field {field:?} is {what}, not a string"))
+        }
+        Ok(Outcome::NoField) => {
+            at_start(FaultKind::MissingField, format!("field {field:?} is missing ({})", fields_hint(line)))
+        }
+        Ok(Outcome::NoObject(what)) => at_start(FaultKind::NotObject, format!("the line is {what}, not an object")),
+        Err(e) => Err(syntax_fault(line, &e)),
+    }
+}
+
+#[cold]
+fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
+    let whole = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let message = whole.strip_suffix(&place).unwrap_or(&whole);
+    // Columns count bytes from 1; column 0 is the end of an empty line.
+    let before = line.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1);
+    let start_of_line = error.line().checked_sub(2).and_then(|n| before.clone().nth(n)).unwrap_or(0);
+    let at = (start_of_line + error.column().saturating_sub(1)).min(line.len());
+    match message {
+        // The second is said only of a leading surrogate that no other escape follows.
+        "lone leading surrogate in hex escape" | "unexpected end of hex escape" => {
+            let reason = r"a lone surrogate: the \u escape of half a character".to_string();
+            Fault::new(FaultKind::LoneSurrogate, line.as_bytes(), at, reason)
+        }
+        _ => Fault::new(FaultKind::Syntax, line.as_bytes(), at, format!("JSON syntax error: {message}")),
+    }
+}
+
+/// Names the fields that a line has instead. `line` is known to be an object.
+#[cold]
+fn fields_hint(line: &str) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let mut json = serde_json::Deserializer::from_str(line);
+    // What is wrong with the line was found before; here an error would only shorten the hint.
+    let _ = json.deserialize_any(FieldNames(&mut names));
+    if names.is_empty() {
+        return "the object is empty".into();
+    }
+    let more = if names.len() > FieldNames::SHOWN { ", ..." } else { "" };
+    names.truncate(FieldNames::SHOWN);
+    format!("hint: the line has {}{more}; choose one with `--field NAME`", names.join(", "))
+}
+
+/// What a whole line is.
+enum Outcome<'a> {
+    Text(Text<'a>),
+    NoField,
+    NoObject(&'static str),
+}
+
+/// What the value of the field is.
+enum Text<'a> {
+    Borrowed(&'a str),
+    /// It had escapes, and is in the scratch buffer.
+    Unescaped,
+    Not(&'static str),
+}
+
+/// The visitor methods for all values but strings, objects and arrays: the value's kind goes through `$wrap`.
+macro_rules! scalars {
+    ($wrap:expr) => {
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok($wrap("null"))
+        }
+        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+            Ok($wrap("a boolean"))
+        }
+        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+            Ok($wrap("a number"))
+        }
+        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+            Ok($wrap("a number"))
+        }
+        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+            Ok($wrap("a number"))
+        }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("any JSON value")
+        }
+    };
+}
+
+fn walk_array<'de, A: SeqAccess<'de>>(mut array: A) -> Result<(), A::Error> {
+    while array.next_element_seed(Walk)?.is_some() {}
+    Ok(())
+}
+
+fn walk_object<'de, A: MapAccess<'de>>(mut object: A) -> Result<(), A::Error> {
+    while object.next_key_seed(Key(""))?.is_some() {
+        object.next_value_seed(Walk)?;
+    }
+    Ok(())
+}
+
+/// Goes through a value as the deserializer of `Value` would, keeping nothing. (`IgnoredAny` would be quicker, but lets
+/// lone surrogates, numbers out of range and any depth pass.)
+struct Walk;
+
+impl<'de> DeserializeSeed<'de> for Walk {
+    type Value = ();
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk {
+    type Value = ();
+    scalars!(|_| ());
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<(), A::Error> {
+        walk_array(array)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<(), A::Error> {
+        walk_object(object)
+    }
+}
+
+/// A field's name: whether it is the wanted one.
+struct Key<'f>(&'f str);
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = bool;
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = bool;
+    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
+        Ok(name == self.0)
+    }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+}
+
+/// A whole line.
+struct Line<'f, 's> {
+    field: &'f str,
+    scratch: &'s mut String,
+}
+
+impl<'de> Visitor<'de> for Line<'_, '_> {
+    type Value = Outcome<'de>;
+    scalars!(Outcome::NoObject);
+    fn visit_str<E>(self, _: &str) -> Result<Outcome<'de>, E> {
+        Ok(Outcome::NoObject("a string"))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Outcome<'de>, A::Error> {
+        walk_array(array)?;
+        Ok(Outcome::NoObject("an array"))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Outcome<'de>, A::Error> {
+        let mut outcome = Outcome::NoField;
+        while let Some(wanted) = object.next_key_seed(Key(self.field))? {
+            if wanted {
+                outcome = Outcome::Text(object.next_value_seed(Field { scratch: self.scratch })?);
+            } else {
+                object.next_value_seed(Walk)?;
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+/// The value of the wanted field.
+struct Field<'s> {
+    scratch: &'s mut String,
+}
+
+impl<'de> DeserializeSeed<'de> for Field<'_> {
+    type Value = Text<'de>;
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Text<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Field<'_> {
+    type Value = Text<'de>;
+    scalars!(Text::Not);
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text::Borrowed(text))
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+        self.scratch.clear();
+        self.scratch.push_str(text);
+        Ok(Text::Unescaped)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Text<'de>, A::Error> {
+        walk_array(array)?;
+        Ok(Text::Not("an array"))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Text<'de>, A::Error> {
+        walk_object(object)?;
+        Ok(Text::Not("an object"))
+    }
+}
+
+/// Collects the names of an object's first fields, quoted and cut to a readable length; one more than are shown.
+struct FieldNames<'n>(&'n mut Vec<String>);
+
+impl FieldNames<'_> {
+    const SHOWN: usize = 5;
+    const LENGTH: usize = 40;
+}
+
+impl<'de> Visitor<'de> for FieldNames<'_> {
+    type Value = ();
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
+        while let Some(name) = object.next_key::<String>()? {
+            if self.0.len() <= Self::SHOWN {
+                let cut = name.char_indices().nth(Self::LENGTH);
+                self.0.push(cut.map_or_else(|| format!("{name:?}"), |(end, _)| format!("{:?}...", &name[..end])));
+            }
+            object.next_value_seed(Walk)?;
+        }
+        Ok(())
+    }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+}

@@ -1,0 +1,139 @@
+//! The reading side of `windrow encode`: arguments become files, files become batches of raw records.
+//!
+//! [`resolve`] turns command line arguments into [`InputFile`]s; a [`Reader`] reads, decompresses and cuts them into
+//! [`Batch`]es of whole [`Record`]s, in order. What a record's text is, and whether it is a document at all, is decided
+//! later and elsewhere (in parallel) by [`crate::document::text_of`].
+//!
+//! What is promised about the bytes of a file:
+//!
+//! - [`Format::Text`]: the whole file is one record, also when it is empty.
+//! - [`Format::Lines`]: `"\n"` and `"\r\n"` end a line and are no part of it; every line is a record, also an empty one; the
+//!   end of the file adds none (`"a\nb"` and `"a\nb\n"` are two records each, an empty file has none).
+//! - [`Format::Jsonl`]: every line is a record, except those that hold only JSON whitespace.
+//! - One UTF-8 byte order mark at the start of a file is dropped. NUL bytes are kept.
+//! - A record is never split, whatever its size, and never depends on how the file was read, cut or compressed.
+//! - Gzip files may have several members and zstd files several frames; each must be whole and match its checksum, and
+//!   nothing may follow the last. Anything else is an [`InputError`] and never a shorter document.
+//!
+//! Files are read, not mapped: a file that shrinks meanwhile is an error message and not a signal.
+
+mod error;
+mod reader;
+mod resolve;
+mod stream;
+
+use std::fmt;
+use std::io::Read;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+pub use error::{ErrorClass, InputError};
+pub use reader::{Batch, FileReport, Reader, Record, Stopped};
+pub use resolve::{InputOptions, Resolved, resolve};
+
+/// What the (decompressed) bytes of a file mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// The whole file is one document.
+    Text,
+    /// Every line is a document.
+    Lines,
+    /// Every line holds one JSON object, a field of which is the document.
+    Jsonl,
+}
+
+/// How the bytes of a file are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// Gzip (RFC 1952), one or more members.
+    Gzip,
+    /// Zstandard (RFC 8878), one or more frames.
+    Zstd,
+}
+
+/// One file (or stream) to read.
+pub struct InputFile {
+    name: String,
+    format: Format,
+    /// `None`: told by the first bytes.
+    compression: Option<Compression>,
+    bytes: Option<u64>,
+    origin: Origin,
+}
+
+enum Origin {
+    Path(PathBuf),
+    Stdin,
+    Stream(Box<dyn Read + Send>),
+}
+
+impl InputFile {
+    /// The file at `path`, opened when its turn comes.
+    pub fn from_path(path: impl Into<PathBuf>, format: Format, compression: Compression) -> Self {
+        let path = path.into();
+        let name = path.display().to_string();
+        Self { name, format, compression: Some(compression), bytes: None, origin: Origin::Path(path) }
+    }
+
+    /// Standard input; its compression is told by its first bytes.
+    pub fn stdin(format: Format) -> Self {
+        Self { name: "-".into(), format, compression: None, bytes: None, origin: Origin::Stdin }
+    }
+
+    /// Any stream of bytes; `name` stands for it in messages. Without a `compression` the first bytes tell it.
+    ///
+    /// ```
+    /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
+    ///
+    /// let file = InputFile::from_reader("memory", &b"one\r\ntwo"[..], Format::Lines, None);
+    /// let mut reader = Reader::new(vec![file], 1 << 20);
+    /// let batch = reader.next_batch(Batch::default(), &mut |_| Ok(()))?.expect("there are two lines");
+    /// let lines: Vec<&[u8]> = batch.records.iter().map(|record| batch.bytes_of(record)).collect();
+    /// assert_eq!(lines, [b"one", b"two"]);
+    /// # Ok::<(), windrow_tokenizers::input::InputError>(())
+    /// ```
+    pub fn from_reader(
+        name: impl Into<String>,
+        reader: impl Read + Send + 'static,
+        format: Format,
+        compression: Option<Compression>,
+    ) -> Self {
+        Self { name: name.into(), format, compression, bytes: None, origin: Origin::Stream(Box::new(reader)) }
+    }
+
+    /// The name used in messages and manifests: the path as given or found, `-` for stdin.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its bytes mean.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Its compression; `None` if the first bytes will tell.
+    pub fn compression(&self) -> Option<Compression> {
+        self.compression
+    }
+
+    /// Its size on disk in bytes when it was resolved, if it is a regular file. A guide for progress bars.
+    pub fn bytes(&self) -> Option<u64> {
+        self.bytes
+    }
+}
+
+impl fmt::Debug for InputFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InputFile")
+            .field("name", &self.name)
+            .field("format", &self.format)
+            .field("compression", &self.compression)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}

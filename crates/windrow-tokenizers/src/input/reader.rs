@@ -1,0 +1,469 @@
+//! Streams to batches of whole records.
+//!
+//! A batch's buffer is filled from the front and cut while it is filled:
+//!
+//! ```text
+//! bytes:  | record | record | rec|ord ...            |
+//!                           ^start    ^end (filled)   ^window (granted by the caller)
+//! ```
+//!
+//! When the window is full, `start..end` is the beginning of a record that did not fit. It is *unread*: the file keeps it
+//! and hands it out again first. Only if the batch has no record yet does the window grow instead. Newlines are looked
+//! for once in every byte that arrives, so a long record costs no more a byte than a short one.
+
+use std::mem::size_of;
+use std::vec;
+
+use memchr::memchr;
+use serde::Serialize;
+
+use super::stream::{BUFFER, Stream};
+use super::{Compression, Format, InputError, InputFile};
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// One raw record of a batch: a document, unless its text turns out to be bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Index of its file in the list the reader was made with.
+    pub file: u32,
+    /// What its bytes mean.
+    pub format: Format,
+    /// Line of its first byte, 1-based.
+    pub line: u64,
+    /// Bytes before it in the decompressed file, a byte order mark included.
+    pub offset: u64,
+    /// Where it starts in [`Batch::bytes`].
+    pub start: usize,
+    /// Its length in bytes.
+    pub len: usize,
+}
+
+/// Whole records in the order of the inputs. A used one is given back to [`Reader::next_batch`], which reuses its memory.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The bytes that records lie in; some belong to no record.
+    pub bytes: Vec<u8>,
+    /// The records, at least one.
+    pub records: Vec<Record>,
+    /// Memory in bytes that was asked for through `hold` on behalf of this batch.
+    pub held: usize,
+    /// Bytes as stored (compressed, if they are) that were read since the batch before.
+    pub stored: u64,
+}
+
+impl Batch {
+    /// The bytes of one of its records.
+    ///
+    /// # Panics
+    /// If `record` is from a larger batch.
+    pub fn bytes_of(&self, record: &Record) -> &[u8] {
+        &self.bytes[record.start..record.start + record.len]
+    }
+}
+
+/// The answer of a `hold` that has no more memory to give because the run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+
+impl From<Stopped> for InputError {
+    fn from(_: Stopped) -> Self {
+        Self::Stopped
+    }
+}
+
+/// A file that was read to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileReport {
+    /// Its name.
+    pub name: String,
+    /// What its bytes meant.
+    pub format: Format,
+    /// How it was compressed.
+    pub compression: Compression,
+    /// Its size as stored, in bytes.
+    pub bytes: u64,
+    /// Its size when decompressed, in bytes.
+    pub decompressed_bytes: u64,
+    /// BLAKE3 of the stored bytes, in hexadecimal.
+    pub blake3: String,
+    /// Records handed out, good and bad.
+    pub documents: u64,
+}
+
+/// Reads files one after the other and cuts them into batches of records.
+///
+/// Beside the batches it holds at most one batch's worth of bytes (but up to 256 KiB for smaller batches), a buffer of
+/// 256 KiB, and what a decompressor needs (gzip about 64 KiB, zstd up to 128 MiB by the window its file asks for).
+pub struct Reader {
+    waiting: vec::IntoIter<InputFile>,
+    opened: u32,
+    current: Option<OpenFile>,
+    batch_bytes: usize,
+    spare: Spare,
+    reports: Vec<FileReport>,
+    /// Stored bytes of the finished files, and of all files when the last batch went out.
+    stored: u64,
+    stored_before: u64,
+    failed: bool,
+}
+
+/// Buffers that outlive a file.
+#[derive(Default)]
+struct Spare {
+    buffer: Vec<u8>,
+    unread: Vec<u8>,
+}
+
+impl Reader {
+    /// A reader of `files`, in this order. A batch's records have about `batch_bytes` bytes together; one larger record
+    /// makes a batch of its own. Batch size changes neither the records nor their order.
+    pub fn new(files: Vec<InputFile>, batch_bytes: usize) -> Self {
+        Self {
+            waiting: files.into_iter(),
+            opened: 0,
+            current: None,
+            batch_bytes: batch_bytes.max(1),
+            spare: Spare::default(),
+            reports: Vec::new(),
+            stored: 0,
+            stored_before: 0,
+            failed: false,
+        }
+    }
+
+    /// The next batch, or `None` after the last record. `recycled` is a batch that is no longer needed.
+    ///
+    /// `hold` is called with the number of further bytes the batch is about to take, before it takes them: it may wait
+    /// until there is room, or end the run. Their sum is [`Batch::held`], for the caller to release with the batch; what
+    /// was granted to a call that returns no batch is free again. It is called with 0 before each read, so that a
+    /// run ends soon also while nothing grows.
+    ///
+    /// # Errors
+    /// Any but those of [`ErrorClass::Usage`](super::ErrorClass::Usage); the reader is of no use afterwards and says
+    /// [`InputError::Stopped`].
+    pub fn next_batch(
+        &mut self,
+        recycled: Batch,
+        hold: &mut dyn FnMut(usize) -> Result<(), Stopped>,
+    ) -> Result<Option<Batch>, InputError> {
+        if self.failed {
+            return Err(InputError::Stopped);
+        }
+        let filled = self.fill(recycled, hold);
+        self.failed = filled.is_err();
+        let mut batch = filled?;
+        if batch.records.is_empty() {
+            return Ok(None);
+        }
+        let stored = self.stored();
+        batch.stored = stored - self.stored_before;
+        self.stored_before = stored;
+        Ok(Some(batch))
+    }
+
+    /// Bytes as stored that were read so far, of all files together.
+    pub fn stored(&self) -> u64 {
+        self.stored + self.current.as_ref().map_or(0, |file| file.stream.stored())
+    }
+
+    /// The files that were read to their end, in order; all of them once [`next_batch`](Self::next_batch) said `None`.
+    pub fn reports(&self) -> &[FileReport] {
+        &self.reports
+    }
+
+    fn fill(
+        &mut self,
+        recycled: Batch,
+        hold: &mut dyn FnMut(usize) -> Result<(), Stopped>,
+    ) -> Result<Batch, InputError> {
+        let mut filling = Filling::begin(recycled, self.batch_bytes, hold)?;
+        while !filling.is_full() {
+            if self.current.is_none() {
+                let Some(file) = self.waiting.next() else { break };
+                self.current = Some(OpenFile::open(file, self.opened, &mut self.spare)?);
+                self.opened += 1;
+            }
+            let Some(file) = &mut self.current else { unreachable!("a file was opened above") };
+            match file.advance(&mut filling)? {
+                Advance::Full => break,
+                Advance::Finished => {
+                    let report = self.current.take().map(|file| file.close(&mut self.spare)).transpose()?;
+                    self.stored += report.as_ref().map_or(0, |report| report.bytes);
+                    self.reports.extend(report);
+                }
+            }
+        }
+        Ok(filling.batch)
+    }
+}
+
+enum Advance {
+    /// The batch takes no more.
+    Full,
+    /// The file's last record is in the batch.
+    Finished,
+}
+
+/// A batch on its way.
+struct Filling<'h> {
+    batch: Batch,
+    start: usize,
+    end: usize,
+    batch_bytes: usize,
+    hold: &'h mut dyn FnMut(usize) -> Result<(), Stopped>,
+}
+
+impl<'h> Filling<'h> {
+    fn begin(
+        recycled: Batch,
+        batch_bytes: usize,
+        hold: &'h mut dyn FnMut(usize) -> Result<(), Stopped>,
+    ) -> Result<Self, InputError> {
+        let Batch { mut bytes, mut records, .. } = recycled;
+        records.clear();
+        let held = batch_bytes + records.capacity() * size_of::<Record>();
+        hold(held)?;
+        if bytes.len() > batch_bytes {
+            bytes.truncate(batch_bytes);
+        }
+        // A batch that once held one huge record must not go on holding its memory.
+        bytes.shrink_to(batch_bytes);
+        let batch = Batch { bytes, records, held, stored: 0 };
+        let mut filling = Self { batch, start: 0, end: 0, batch_bytes, hold };
+        if !filling.widen_to(batch_bytes) {
+            return Err(InputError::NoMemory { bytes: batch_bytes });
+        }
+        Ok(filling)
+    }
+
+    fn window(&self) -> usize {
+        self.batch.bytes.len()
+    }
+
+    /// Whether the next record belongs to the next batch although there may be room in the window: because this batch is
+    /// one record that outgrew it, or because it has so many short records that they need as much memory as their bytes.
+    fn is_full(&self) -> bool {
+        let records = self.batch.records.len();
+        records > 0 && (self.window() > self.batch_bytes || records * size_of::<Record>() >= self.batch_bytes)
+    }
+
+    /// Makes the window `bytes` long; false if there is no memory for it.
+    fn widen_to(&mut self, bytes: usize) -> bool {
+        let vec = &mut self.batch.bytes;
+        if vec.try_reserve_exact(bytes - vec.len()).is_err() {
+            return false;
+        }
+        vec.resize(bytes, 0);
+        true
+    }
+
+    fn grow(&mut self, by: usize, file: &OpenFile) -> Result<(), InputError> {
+        (self.hold)(by)?;
+        self.batch.held += by;
+        let window = self.window().checked_add(by);
+        if window.is_some_and(|window| self.widen_to(window)) {
+            return Ok(());
+        }
+        Err(InputError::TooLarge { name: file.stream.name().into(), line: file.line, bytes: self.end - self.start })
+    }
+
+    /// Adds the record `self.start..end`.
+    fn push(&mut self, end: usize, file: &mut OpenFile) -> Result<(), InputError> {
+        let records = &mut self.batch.records;
+        if records.len() == records.capacity() {
+            let more = records.len().max(16);
+            let bytes = more * size_of::<Record>();
+            (self.hold)(bytes)?;
+            self.batch.held += bytes;
+            records.try_reserve_exact(more).map_err(|_| InputError::TooLarge {
+                name: file.stream.name().into(),
+                line: file.line,
+                bytes,
+            })?;
+        }
+        records.push(Record {
+            file: file.index,
+            format: file.format,
+            line: file.line,
+            offset: file.offset,
+            start: self.start,
+            len: end - self.start,
+        });
+        file.documents += 1;
+        Ok(())
+    }
+}
+
+/// The file that is being read.
+struct OpenFile {
+    index: u32,
+    format: Format,
+    stream: Stream,
+    /// `unread[next..]` comes before what the stream has left.
+    unread: Vec<u8>,
+    next: usize,
+    /// Whether the byte order mark was looked for.
+    begun: bool,
+    /// Line and offset of the next record.
+    line: u64,
+    offset: u64,
+    decompressed: u64,
+    documents: u64,
+}
+
+impl OpenFile {
+    fn open(file: InputFile, index: u32, spare: &mut Spare) -> Result<Self, InputError> {
+        let format = file.format;
+        let stream = Stream::open(file, std::mem::take(&mut spare.buffer))?;
+        let mut unread = std::mem::take(&mut spare.unread);
+        unread.clear();
+        Ok(Self {
+            index,
+            format,
+            stream,
+            unread,
+            next: 0,
+            begun: false,
+            line: 1,
+            offset: 0,
+            decompressed: 0,
+            documents: 0,
+        })
+    }
+
+    fn close(self, spare: &mut Spare) -> Result<FileReport, InputError> {
+        let (name, compression) = (self.stream.name().to_string(), self.stream.compression());
+        let totals = self.stream.finish()?;
+        *spare = Spare { buffer: totals.buffer, unread: self.unread };
+        Ok(FileReport {
+            name,
+            format: self.format,
+            compression,
+            bytes: totals.bytes,
+            decompressed_bytes: self.decompressed,
+            blake3: totals.blake3,
+            documents: self.documents,
+        })
+    }
+
+    /// Moves records into the batch until it is full or the file ends.
+    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
+        // Everything before this place was searched for newlines.
+        let mut searched = filling.start;
+        let mut ended = false;
+        loop {
+            if !self.begun && (ended || filling.end - filling.start >= BYTE_ORDER_MARK.len()) {
+                self.begun = true;
+                if filling.batch.bytes[filling.start..filling.end].starts_with(BYTE_ORDER_MARK) {
+                    self.skip(BYTE_ORDER_MARK.len(), filling);
+                    searched = filling.start;
+                }
+            }
+            if self.begun && self.format != Format::Text {
+                while let Some(at) = memchr(b'\n', &filling.batch.bytes[searched..filling.end]) {
+                    let newline = searched + at;
+                    self.line_ends(newline, true, filling)?;
+                    self.skip(newline + 1 - filling.start, filling);
+                    self.line += 1;
+                    searched = filling.start;
+                    if filling.is_full() {
+                        self.keep_unread(filling)?;
+                        return Ok(Advance::Full);
+                    }
+                }
+                searched = filling.end;
+            }
+            if ended {
+                let rest = filling.end - filling.start;
+                if self.format == Format::Text {
+                    filling.push(filling.end, self)?;
+                } else if rest > 0 {
+                    self.line_ends(filling.end, false, filling)?;
+                }
+                self.skip(rest, filling);
+                return Ok(Advance::Finished);
+            }
+            if filling.end == filling.window() {
+                if !filling.batch.records.is_empty() {
+                    self.keep_unread(filling)?;
+                    return Ok(Advance::Full);
+                }
+                if filling.start > 0 {
+                    // Nothing but blank lines so far.
+                    filling.batch.bytes.copy_within(filling.start..filling.end, 0);
+                    searched -= filling.start;
+                    filling.end -= filling.start;
+                    filling.start = 0;
+                } else {
+                    filling.grow(self.growth(filling), self)?;
+                }
+            }
+            (filling.hold)(0)?;
+            let mut to = filling.window();
+            if self.format != Format::Text {
+                // What lies behind the newline of a huge line is copied away: let that be little.
+                to = to.min(filling.end + BUFFER);
+            }
+            let read = self.read(&mut filling.batch.bytes[filling.end..to])?;
+            filling.end += read;
+            ended = read == 0;
+        }
+    }
+
+    /// By how much a window grows that has no room for its first record.
+    fn growth(&self, filling: &Filling<'_>) -> usize {
+        if self.format == Format::Text && self.next == self.unread.len() && self.stream.rest() > 0 {
+            // One byte more than the rest, for the read that finds the end.
+            return usize::try_from(self.stream.rest()).map_or(usize::MAX, |rest| rest.saturating_add(1));
+        }
+        // By a quarter: the memory beyond a huge record stays small against it, the copies of it stay few.
+        (filling.window() / 4).max(filling.batch_bytes.clamp(4 << 10, BUFFER))
+    }
+
+    fn line_ends(&mut self, end: usize, by_newline: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        let line = &filling.batch.bytes[filling.start..end];
+        match self.format {
+            Format::Jsonl if line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) => Ok(()),
+            Format::Lines if by_newline && line.ends_with(b"\r") => filling.push(end - 1, self),
+            _ => filling.push(end, self),
+        }
+    }
+
+    fn skip(&mut self, bytes: usize, filling: &mut Filling<'_>) {
+        filling.start += bytes;
+        self.offset += bytes as u64;
+    }
+
+    fn read(&mut self, dst: &mut [u8]) -> Result<usize, InputError> {
+        if self.next < self.unread.len() {
+            let n = dst.len().min(self.unread.len() - self.next);
+            dst[..n].copy_from_slice(&self.unread[self.next..self.next + n]);
+            self.next += n;
+            return Ok(n);
+        }
+        let n = self.stream.read(dst)?;
+        self.decompressed += n as u64;
+        Ok(n)
+    }
+
+    /// Takes back what the batch has beyond its last record.
+    fn keep_unread(&mut self, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        let tail = &filling.batch.bytes[filling.start..filling.end];
+        if self.next < self.unread.len() {
+            // The stream was not asked, so the tail is what was last taken from here.
+            self.next -= tail.len();
+        } else {
+            self.unread.clear();
+            self.unread.try_reserve(tail.len()).map_err(|_| InputError::TooLarge {
+                name: self.stream.name().into(),
+                line: self.line,
+                bytes: tail.len(),
+            })?;
+            self.unread.extend_from_slice(tail);
+            self.next = 0;
+        }
+        filling.end = filling.start;
+        Ok(())
+    }
+}

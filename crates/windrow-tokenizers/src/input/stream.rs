@@ -1,0 +1,384 @@
+//! Bytes as stored, and bytes as meant: reading, hashing and decompression.
+
+use std::fs::{File, Metadata};
+use std::io::{self, BufRead, Read};
+
+use flate2::bufread::GzDecoder;
+use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, get_error_name};
+
+use super::{Compression, InputError, InputFile, Origin};
+
+/// Size of the buffer of stored bytes: reads of this size cost little more than the copy itself.
+pub(super) const BUFFER: usize = 256 << 10;
+
+/// Slices at least this long are read into directly.
+const DIRECT: usize = 64 << 10;
+
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+enum Origins {
+    File(File, Metadata),
+    Stream(Box<dyn Read + Send>),
+}
+
+/// The bytes as stored: counted, hashed and buffered.
+struct Raw {
+    origin: Origins,
+    buffer: Vec<u8>,
+    /// `buffer[pos..len]` is read and not consumed.
+    pos: usize,
+    len: usize,
+    read: u64,
+    /// The origin said that it has ended, and is not asked again (a terminal or a growing file would go on).
+    ended: bool,
+    /// The last error came from the origin, not from a decoder above.
+    broken: bool,
+    hasher: blake3::Hasher,
+}
+
+impl Raw {
+    fn read_origin(&mut self, direct: Option<&mut [u8]>) -> io::Result<usize> {
+        if self.ended {
+            return Ok(0);
+        }
+        let target = match direct {
+            Some(slice) => slice,
+            None => &mut self.buffer[self.len..],
+        };
+        let n = loop {
+            let result = match &mut self.origin {
+                Origins::File(file, _) => file.read(target),
+                Origins::Stream(stream) => stream.read(target),
+            };
+            match result {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    self.broken = true;
+                    return Err(e);
+                }
+                Ok(n) => break n,
+            }
+        };
+        self.hasher.update(&target[..n]);
+        self.read += n as u64;
+        self.ended = n == 0;
+        Ok(n)
+    }
+
+    /// At least `n` unconsumed bytes, or all that are left. `n` is small.
+    fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
+        if self.len - self.pos < n {
+            self.buffer.copy_within(self.pos..self.len, 0);
+            self.len -= self.pos;
+            self.pos = 0;
+            while self.len < n {
+                let read = self.read_origin(None)?;
+                if read == 0 {
+                    break;
+                }
+                self.len += read;
+            }
+        }
+        Ok(&self.buffer[self.pos..self.len])
+    }
+
+    /// Stored bytes handed on.
+    fn consumed(&self) -> u64 {
+        self.read - (self.len - self.pos) as u64
+    }
+}
+
+impl BufRead for Raw {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.pos == self.len {
+            self.pos = 0;
+            self.len = 0;
+            self.len = self.read_origin(None)?;
+        }
+        Ok(&self.buffer[self.pos..self.len])
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.pos += n;
+    }
+}
+
+impl Read for Raw {
+    fn read(&mut self, dst: &mut [u8]) -> io::Result<usize> {
+        if self.pos == self.len && dst.len() >= DIRECT {
+            return self.read_origin(Some(dst));
+        }
+        let available = self.fill_buf()?;
+        let n = available.len().min(dst.len());
+        dst[..n].copy_from_slice(&available[..n]);
+        self.consume(n);
+        Ok(n)
+    }
+}
+
+/// A zstd stream between two reads.
+struct Zstd {
+    raw: Box<Raw>,
+    context: DCtx<'static>,
+    in_frame: bool,
+    /// Bytes the decoder wants next. It gets no more, so that an error's place is that of its block.
+    wanted: usize,
+}
+
+enum Decoder {
+    Plain(Box<Raw>),
+    Gzip(Box<GzDecoder<Box<Raw>>>),
+    Zstd(Zstd),
+    /// Between two gzip members, or before the first.
+    GzipBoundary(Box<Raw>),
+    /// Only while one of the others becomes another.
+    Moving,
+}
+
+/// One open input: decompressed bytes in, totals out.
+pub(super) struct Stream {
+    name: String,
+    decoder: Decoder,
+    compression: Compression,
+    ended: bool,
+}
+
+/// What is known about a file after its last byte.
+pub(super) struct Totals {
+    pub(super) bytes: u64,
+    pub(super) blake3: String,
+    pub(super) buffer: Vec<u8>,
+}
+
+impl Stream {
+    /// Opens `file`; `buffer` is what a former stream gave back, or empty.
+    pub(super) fn open(file: InputFile, mut buffer: Vec<u8>) -> Result<Self, InputError> {
+        let name = file.name;
+        let unreadable = |source| InputError::Unreadable { name: name.clone(), source };
+        let origin = match file.origin {
+            Origin::Stdin => Origins::Stream(Box::new(io::stdin())),
+            Origin::Stream(stream) => Origins::Stream(stream),
+            Origin::Path(path) => {
+                let opened = File::open(&path).map_err(unreadable)?;
+                let metadata = opened.metadata().map_err(unreadable)?;
+                Origins::File(opened, metadata)
+            }
+        };
+        buffer.resize(BUFFER, 0);
+        let hasher = blake3::Hasher::new();
+        let mut raw = Box::new(Raw { origin, buffer, pos: 0, len: 0, read: 0, ended: false, broken: false, hasher });
+        let compression = match file.compression {
+            Some(compression) => compression,
+            None => {
+                let magic = raw.peek(4).map_err(|source| InputError::Read { name: name.clone(), offset: 0, source })?;
+                detect(magic)
+            }
+        };
+        let decoder = match compression {
+            Compression::None => Decoder::Plain(raw),
+            Compression::Gzip => Decoder::GzipBoundary(raw),
+            Compression::Zstd => {
+                let context = DCtx::try_create().ok_or(InputError::NoMemory { bytes: BUFFER })?;
+                Decoder::Zstd(Zstd { raw, context, in_frame: false, wanted: 0 })
+            }
+        };
+        Ok(Self { name, decoder, compression, ended: false })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Bytes as stored that were read so far.
+    pub(super) fn stored(&self) -> u64 {
+        self.raw().read
+    }
+
+    /// Size of the rest, as far as it is known beforehand; 0 if it is not.
+    pub(super) fn rest(&self) -> u64 {
+        match &self.decoder {
+            Decoder::Plain(raw) => match &raw.origin {
+                Origins::File(_, metadata) => metadata.len().saturating_sub(raw.consumed()),
+                Origins::Stream(_) => 0,
+            },
+            _ => 0,
+        }
+    }
+
+    /// Reads decompressed bytes; 0 is the end, reached with every checksum right.
+    pub(super) fn read(&mut self, dst: &mut [u8]) -> Result<usize, InputError> {
+        if self.ended || dst.is_empty() {
+            return Ok(0);
+        }
+        let n = match &mut self.decoder {
+            Decoder::Plain(raw) => match raw.read(dst) {
+                Ok(n) => n,
+                Err(e) => return Err(self.read_error(e)),
+            },
+            Decoder::Zstd(_) => self.read_zstd(dst)?,
+            _ => self.read_gzip(dst)?,
+        };
+        self.ended = n == 0;
+        Ok(n)
+    }
+
+    fn read_gzip(&mut self, dst: &mut [u8]) -> Result<usize, InputError> {
+        loop {
+            match &mut self.decoder {
+                Decoder::GzipBoundary(raw) => {
+                    let first = raw.consumed() == 0;
+                    match raw.peek(2) {
+                        Err(e) => return Err(self.read_error(e)),
+                        Ok([]) if !first => return Ok(0),
+                        Ok(magic) if magic.starts_with(GZIP_MAGIC) => {}
+                        Ok(other) => {
+                            let empty = other.is_empty();
+                            return Err(self.boundary_error("gzip", first, empty));
+                        }
+                    }
+                    self.replace_decoder(|decoder| match decoder {
+                        Decoder::GzipBoundary(raw) => Decoder::Gzip(Box::new(GzDecoder::new(raw))),
+                        other => other,
+                    });
+                }
+                Decoder::Gzip(gzip) => match gzip.read(dst) {
+                    Ok(0) => self.replace_decoder(|decoder| match decoder {
+                        Decoder::Gzip(gzip) => Decoder::GzipBoundary(gzip.into_inner()),
+                        other => other,
+                    }),
+                    Ok(n) => return Ok(n),
+                    Err(e) if self.raw().broken => return Err(self.read_error(e)),
+                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(self.truncated("gzip")),
+                    Err(e) => return Err(self.compressed(format!("corrupt gzip data ({e})"), DAMAGED)),
+                },
+                Decoder::Plain(_) | Decoder::Zstd(_) | Decoder::Moving => unreachable!("only called for gzip"),
+            }
+        }
+    }
+
+    fn read_zstd(&mut self, dst: &mut [u8]) -> Result<usize, InputError> {
+        loop {
+            let Decoder::Zstd(zstd) = &mut self.decoder else { unreachable!("only called for zstd") };
+            let Zstd { raw, context, in_frame, wanted } = zstd;
+            if !*in_frame {
+                let first = raw.consumed() == 0;
+                match raw.peek(4) {
+                    Err(e) => return Err(self.read_error(e)),
+                    Ok([]) if !first => return Ok(0),
+                    Ok(magic) if detect(magic) == Compression::Zstd => {}
+                    Ok(other) => {
+                        let empty = other.is_empty();
+                        return Err(self.boundary_error("zstd", first, empty));
+                    }
+                }
+                *in_frame = true;
+                *wanted = ZSTD_MAGIC.len() + 1;
+            }
+            let available = match raw.fill_buf() {
+                Ok(available) => available,
+                Err(e) => return Err(self.read_error(e)),
+            };
+            let at_end = available.is_empty();
+            let mut input = InBuffer::around(&available[..available.len().min(*wanted)]);
+            let mut output = OutBuffer::around(dst);
+            let result = context.decompress_stream(&mut output, &mut input);
+            let (consumed, produced) = (input.pos(), output.pos());
+            raw.consume(consumed);
+            match result {
+                Ok(0) => *in_frame = false,
+                Ok(hint) => *wanted = hint,
+                Err(code) => {
+                    let reason = get_error_name(code);
+                    let hint = if reason.contains("too much memory") { WIDE_WINDOW } else { DAMAGED };
+                    return Err(self.compressed(format!("corrupt or unsupported zstd data ({reason})"), hint));
+                }
+            }
+            if produced > 0 {
+                return Ok(produced);
+            }
+            if at_end && *in_frame {
+                return Err(self.truncated("zstd"));
+            }
+        }
+    }
+
+    /// Ends the stream after its last byte.
+    pub(super) fn finish(self) -> Result<Totals, InputError> {
+        let raw = match self.decoder {
+            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) => raw,
+            Decoder::Zstd(zstd) => zstd.raw,
+            Decoder::Gzip(_) | Decoder::Moving => unreachable!("a stream is finished after its end"),
+        };
+        if let Origins::File(file, before) = &raw.origin
+            && before.is_file()
+        {
+            let after = file.metadata().map_err(|source| InputError::Unreadable { name: self.name.clone(), source })?;
+            if after.len() != before.len() || after.modified().ok() != before.modified().ok() {
+                return Err(InputError::Changed { name: self.name });
+            }
+        }
+        Ok(Totals { bytes: raw.read, blake3: raw.hasher.finalize().to_hex().to_string(), buffer: raw.buffer })
+    }
+
+    fn raw(&self) -> &Raw {
+        match &self.decoder {
+            Decoder::Plain(raw) | Decoder::GzipBoundary(raw) => raw,
+            Decoder::Gzip(gzip) => gzip.get_ref(),
+            Decoder::Zstd(zstd) => &zstd.raw,
+            Decoder::Moving => unreachable!("a decoder moves within one call"),
+        }
+    }
+
+    fn replace_decoder(&mut self, next: impl FnOnce(Decoder) -> Decoder) {
+        self.decoder = next(std::mem::replace(&mut self.decoder, Decoder::Moving));
+    }
+
+    fn read_error(&self, source: io::Error) -> InputError {
+        InputError::Read { name: self.name.clone(), offset: self.raw().read, source }
+    }
+
+    fn compressed(&self, reason: String, hint: &'static str) -> InputError {
+        InputError::Compressed { name: self.name.clone(), offset: self.raw().consumed(), reason, hint }
+    }
+
+    fn truncated(&self, what: &str) -> InputError {
+        self.compressed(format!("the {what} data ends too early"), CUT_OFF)
+    }
+
+    fn boundary_error(&self, what: &str, first: bool, empty: bool) -> InputError {
+        match (first, empty) {
+            (true, true) => self.compressed(format!("empty, which is not {what} data"), CUT_OFF),
+            (true, false) => self.compressed(format!("not {what} data"), MISNAMED),
+            (false, _) => {
+                self.compressed(format!("bytes that are not {what} data follow the last whole part"), TRAILING)
+            }
+        }
+    }
+}
+
+const CUT_OFF: &str = "the file was cut off; copy or download it again";
+const DAMAGED: &str = "the file is damaged; copy or download it again, or compress its source anew";
+const MISNAMED: &str = "rename it without the compression's extension if it is not compressed, or download it again";
+const TRAILING: &str = "cut them off if they do not belong to the file, or download it again";
+const WIDE_WINDOW: &str = "compress it anew with a window of at most 128 MiB (`zstd --long=27` or less)";
+
+/// Compression by the first bytes.
+fn detect(magic: &[u8]) -> Compression {
+    if magic.starts_with(GZIP_MAGIC) {
+        Compression::Gzip
+    } else if magic.starts_with(ZSTD_MAGIC) || is_skippable_frame(magic) {
+        Compression::Zstd
+    } else {
+        Compression::None
+    }
+}
+
+/// Parallel compressors put a frame of this kind first.
+fn is_skippable_frame(magic: &[u8]) -> bool {
+    matches!(magic, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+}

@@ -1,0 +1,283 @@
+//! Arguments to files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use windrow_tokenizers::input::{
+    Batch, Compression, ErrorClass, Format, InputError, InputOptions, Reader, Resolved, resolve,
+};
+
+/// A directory of files with these names, each of which holds its own name.
+fn tree(names: &[&str]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for name in names {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+    dir
+}
+
+fn arg(path: impl AsRef<Path>) -> String {
+    path.as_ref().to_str().unwrap().to_string()
+}
+
+fn plain(args: &[String]) -> Result<Resolved, InputError> {
+    resolve(args, &InputOptions::default())
+}
+
+/// The names of the files, relative to `dir`.
+fn names(dir: &TempDir, resolved: &Resolved) -> Vec<String> {
+    let strip =
+        |name: &str| Path::new(name).strip_prefix(dir.path()).map_or_else(|_| PathBuf::from(name), Path::to_path_buf);
+    resolved.files.iter().map(|file| arg(strip(file.name()))).collect()
+}
+
+/// The message of an argument that must be refused because of how it is written.
+fn refused(args: &[String]) -> String {
+    let error = plain(args).expect_err("these arguments are wrong");
+    assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+    let message = error.to_string();
+    assert!(message.contains("\nhint: "), "{message}");
+    message
+}
+
+#[test]
+fn extensions_tell_format_and_compression() {
+    use Compression::{Gzip, None, Zstd};
+    use Format::{Jsonl, Text};
+    for (name, format, compression) in [
+        ("a.txt", Text, None),
+        ("a.text", Text, None),
+        ("a.md", Text, None),
+        ("a.jsonl", Jsonl, None),
+        ("a.ndjson", Jsonl, None),
+        ("a.txt.gz", Text, Gzip),
+        ("a.b.jsonl.zst", Jsonl, Zstd),
+        ("a.ndjson.zstd", Jsonl, Zstd),
+        ("A.JSONL.GZ", Jsonl, Gzip),
+    ] {
+        let dir = tree(&[name]);
+        let resolved = plain(&[arg(dir.path().join(name))]).unwrap();
+        let file = &resolved.files[0];
+        assert_eq!((file.format(), file.compression()), (format, Some(compression)), "{name}");
+        assert_eq!(file.bytes(), Some(name.len() as u64));
+        assert!(resolved.notes.is_empty());
+    }
+}
+
+#[test]
+fn lines_replaces_text_only() {
+    let dir = tree(&["a.txt", "b.jsonl"]);
+    let args = [arg(dir.path()), "-".into()];
+    let formats = |options: InputOptions| -> Vec<_> {
+        resolve(&args, &options).unwrap().files.iter().map(|file| file.format()).collect()
+    };
+    assert_eq!(formats(InputOptions::default()), [Format::Text, Format::Jsonl, Format::Text]);
+    let lines = InputOptions { lines: true, ..InputOptions::default() };
+    assert_eq!(formats(lines), [Format::Lines, Format::Jsonl, Format::Lines]);
+    let forced = |lines, format| InputOptions { lines, format: Some(format) };
+    assert_eq!(formats(forced(false, Format::Jsonl)), [Format::Jsonl; 3]);
+    assert_eq!(formats(forced(false, Format::Lines)), [Format::Lines; 3]);
+    assert_eq!(formats(forced(true, Format::Text)), [Format::Lines; 3]);
+    assert_eq!(formats(forced(true, Format::Jsonl)), [Format::Jsonl; 3]);
+}
+
+#[test]
+fn the_order_of_arguments_is_kept() {
+    let dir = tree(&["b.txt", "a.txt", "sub/c.txt"]);
+    let args = [arg(dir.path().join("sub")), arg(dir.path().join("b.txt")), "-".into(), arg(dir.path().join("a.txt"))];
+    assert_eq!(names(&dir, &plain(&args).unwrap()), ["sub/c.txt", "b.txt", "-", "a.txt"]);
+}
+
+#[test]
+fn directories_are_walked_in_bytewise_order() {
+    let dir = tree(&["a/z.txt", "a.txt", "a-b.txt", "B.txt", "a/b/c.jsonl.gz", "\u{e4}.md", "b.txt"]);
+    let resolved = plain(&[arg(dir.path())]).unwrap();
+    assert_eq!(
+        names(&dir, &resolved),
+        ["B.txt", "a-b.txt", "a.txt", "a/b/c.jsonl.gz", "a/z.txt", "b.txt", "\u{e4}.md"]
+    );
+}
+
+#[test]
+fn other_files_of_a_directory_are_counted() {
+    let dir = tree(&["a.txt", "b.pdf", "sub/README", "c.gz"]);
+    let resolved = plain(&[arg(dir.path())]).unwrap();
+    assert_eq!(names(&dir, &resolved), ["a.txt"]);
+    assert_eq!(resolved.notes, [format!("{}: 3 files of other extensions passed over", dir.path().display())]);
+    // A forced format does not make every file an input.
+    let forced = InputOptions { format: Some(Format::Text), lines: false };
+    assert_eq!(resolve(&[arg(dir.path())], &forced).unwrap().files.len(), 1);
+}
+
+#[test]
+fn a_directory_without_input_is_an_error() {
+    let dir = tree(&["a.pdf", "sub/b"]);
+    assert!(refused(&[arg(dir.path())]).contains("no input in this directory (2 files of other extensions)"));
+    let empty = tree(&[]);
+    assert!(refused(&[arg(empty.path())]).contains("no input in this directory (0 files"));
+}
+
+#[test]
+fn patterns_stand_for_what_a_shell_would_put_there() {
+    let dir = tree(&["b1.txt", "a1.txt", "a2.jsonl", "sub/a3.txt", ".hidden.txt"]);
+    let expand = |pattern: &str| names(&dir, &plain(&[arg(dir.path().join(pattern))]).unwrap());
+    assert_eq!(expand("*.txt"), ["a1.txt", "b1.txt"]);
+    assert_eq!(expand("a?.*"), ["a1.txt", "a2.jsonl"]);
+    assert_eq!(expand("[!a]1.txt"), ["b1.txt"]);
+    assert_eq!(expand("**/*.txt"), ["a1.txt", "b1.txt", "sub/a3.txt"]);
+    assert_eq!(expand("s*"), ["sub/a3.txt"]);
+}
+
+#[test]
+fn a_pattern_that_matches_a_file_of_unknown_extension_names_it() {
+    let dir = tree(&["a.txt", "b.pdf"]);
+    assert!(refused(&[arg(dir.path().join("*"))]).contains("b.pdf: its extension does not tell"));
+}
+
+#[test]
+fn a_pattern_without_match_is_an_error() {
+    let dir = tree(&["a.txt"]);
+    let message = refused(&[arg(dir.path().join("*.jsonl"))]);
+    assert!(message.contains("*.jsonl: no file matches this pattern"), "{message}");
+}
+
+#[test]
+fn a_pattern_that_is_none_is_an_error() {
+    let dir = tree(&["a.txt"]);
+    let message = refused(&[arg(dir.path().join("[a.txt"))]);
+    assert!(message.contains("[a.txt: not a valid pattern: "), "{message}");
+}
+
+#[test]
+fn an_existing_file_is_no_pattern() {
+    let dir = tree(&["[a].txt", "a.txt"]);
+    assert_eq!(names(&dir, &plain(&[arg(dir.path().join("[a].txt"))]).unwrap()), ["[a].txt"]);
+}
+
+#[test]
+fn missing_files_are_named() {
+    let dir = tree(&[]);
+    assert!(refused(&[arg(dir.path().join("none.txt"))]).contains("none.txt: no such file or directory"));
+    assert!(refused(&[String::new()]).contains(": no such file or directory"));
+}
+
+#[test]
+fn no_arguments_are_an_error() {
+    assert!(refused(&[]).starts_with("no input given"));
+}
+
+#[test]
+fn an_unknown_extension_needs_a_format() {
+    let dir = tree(&["corpus.dat", "corpus.gz", "corpus"]);
+    for name in ["corpus.dat", "corpus.gz", "corpus"] {
+        let path = arg(dir.path().join(name));
+        let message = refused(std::slice::from_ref(&path));
+        assert!(message.ends_with("hint: add `--input-format text|lines|jsonl`"), "{message}");
+        let forced = InputOptions { format: Some(Format::Jsonl), lines: false };
+        let resolved = resolve(&[path], &forced).unwrap();
+        let gzip = if name.ends_with(".gz") { Compression::Gzip } else { Compression::None };
+        assert_eq!((resolved.files[0].format(), resolved.files[0].compression()), (Format::Jsonl, Some(gzip)));
+    }
+    // `lines` says how text is cut, not that something is text.
+    let lines = InputOptions { lines: true, format: None };
+    assert!(resolve(&[arg(dir.path().join("corpus"))], &lines).is_err());
+}
+
+#[test]
+fn stdin_can_be_given_once() {
+    let resolved = plain(&["-".into()]).unwrap();
+    assert_eq!((resolved.files[0].name(), resolved.files[0].format()), ("-", Format::Text));
+    assert_eq!(resolved.files[0].compression(), None);
+    assert!(refused(&["-".into(), "-".into()]).starts_with("-: standard input can be read only once"));
+}
+
+#[test]
+fn a_file_given_twice_is_read_twice() {
+    let dir = tree(&["a.txt", "b.txt"]);
+    let dotted = dir.path().join(".").join("a.txt");
+    let resolved = plain(&[arg(dir.path()), arg(&dotted)]).unwrap();
+    assert_eq!(resolved.files.len(), 3);
+    assert_eq!(resolved.notes.len(), 1);
+    assert!(resolved.notes[0].ends_with("a.txt: given more than once, and read each time"), "{}", resolved.notes[0]);
+
+    let mut reader = Reader::new(resolved.files, 1 << 10);
+    let batch = reader.next_batch(Batch::default(), &mut |_| Ok(())).unwrap().unwrap();
+    let texts: Vec<_> = batch.records.iter().map(|record| batch.bytes_of(record)).collect();
+    assert_eq!(texts, [b"a.txt", b"b.txt", b"a.txt"]);
+}
+
+#[test]
+fn a_file_that_disappears_is_an_error() {
+    let dir = tree(&["a.txt"]);
+    let resolved = plain(&[arg(dir.path())]).unwrap();
+    fs::remove_file(dir.path().join("a.txt")).unwrap();
+    let error = Reader::new(resolved.files, 1 << 10).next_batch(Batch::default(), &mut |_| Ok(())).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Io);
+    assert!(error.to_string().contains("a.txt: cannot be opened: "), "{error}");
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_named_like_a_pattern_is_no_pattern() {
+        let dir = tree(&["*.txt", "a.txt"]);
+        assert_eq!(names(&dir, &plain(&[arg(dir.path().join("*.txt"))]).unwrap()), ["*.txt"]);
+    }
+
+    #[test]
+    fn links_are_followed_but_not_in_circles() {
+        let dir = tree(&["real/a.txt", "other/b.txt"]);
+        symlink(dir.path().join("real"), dir.path().join("real/round")).unwrap();
+        symlink(dir.path().join("other"), dir.path().join("real/there")).unwrap();
+        symlink(dir.path().join("other/b.txt"), dir.path().join("real/c.txt")).unwrap();
+        let resolved = plain(&[arg(dir.path().join("real"))]).unwrap();
+        assert_eq!(names(&dir, &resolved), ["real/a.txt", "real/c.txt", "real/there/b.txt"]);
+        assert!(resolved.notes.iter().any(|note| note.contains("real/round: passed over, it links back")));
+        assert!(resolved.notes.iter().any(|note| note.contains("b.txt: given more than once")));
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_an_error_if_it_would_be_read() {
+        let dir = tree(&["a.txt"]);
+        symlink("nowhere", dir.path().join("lost.dat")).unwrap();
+        assert_eq!(plain(&[arg(dir.path())]).unwrap().files.len(), 1);
+        symlink("nowhere", dir.path().join("lost.txt")).unwrap();
+        for path in [dir.path().to_path_buf(), dir.path().join("lost.txt")] {
+            let error = plain(&[arg(path)]).unwrap_err();
+            assert!(error.to_string().contains("lost.txt: cannot be opened: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_an_error() {
+        let dir = tree(&["a.txt", "closed/b.txt"]);
+        fs::set_permissions(dir.path().join("a.txt"), fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(dir.path().join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
+        let privileged = fs::File::open(dir.path().join("a.txt")).is_ok();
+        let results = ["a.txt", "closed", "closed/b.txt"].map(|name| plain(&[arg(dir.path().join(name))]));
+        fs::set_permissions(dir.path().join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+        if privileged {
+            println!("skipped: this user may read everything");
+            return;
+        }
+        for result in results {
+            let error = result.unwrap_err();
+            assert!(matches!(error, InputError::Unreadable { .. }), "{error}");
+            assert!(error.to_string().contains("cannot be opened: Permission denied"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_path_through_a_file_is_an_error() {
+        let dir = tree(&["a.txt"]);
+        let error = plain(&[arg(dir.path().join("a.txt/b.txt"))]).unwrap_err();
+        assert!(error.to_string().contains("cannot be opened: Not a directory"), "{error}");
+    }
+}
