@@ -13,11 +13,8 @@ use crate::output::{Dtype, Format};
 pub const SCHEMA: u32 = 1;
 
 /// Everything in `OUT.manifest.json`.
-///
-/// `S` is the list of skipped documents: a vector, or anything that serializes as such a list without being one in
-/// memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest<S = Vec<SkippedDocument>> {
+pub struct Manifest {
     /// [`SCHEMA`] of the writing version.
     pub schema: u32,
     /// The version of windrow.
@@ -39,12 +36,12 @@ pub struct Manifest<S = Vec<SkippedDocument>> {
     /// The data files, in the order of [`Format::suffixes`].
     pub outputs: Vec<OutputFile>,
     /// Every document that was left out, in input order.
-    pub skipped: S,
+    pub skipped: Vec<SkippedDocument>,
 }
 
 /// The part of a [`Manifest`] that the writing side does not know by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ManifestBody<S = Vec<SkippedDocument>> {
+pub struct ManifestBody {
     /// What encoded the text.
     pub engine: Engine,
     /// The vocabulary.
@@ -58,7 +55,7 @@ pub struct ManifestBody<S = Vec<SkippedDocument>> {
     /// UTF-8 bytes of text in the written documents.
     pub text_bytes: u64,
     /// Every document that was left out, in input order.
-    pub skipped: S,
+    pub skipped: Vec<SkippedDocument>,
 }
 
 /// An encoding engine and the versions of its parts.

@@ -34,8 +34,6 @@ mod faults;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 pub use error::{OutputError, OutputErrorKind};
 pub use format::{Dtype, Format};
 pub use staging::Staging;
@@ -262,11 +260,11 @@ impl Output {
     /// Completes the files, writes the manifest, and gives everything its final name, or nothing.
     ///
     /// # Errors
-    /// [`Accounting`](OutputErrorKind::Accounting) if the counts do not add up,
+    /// [`Accounting`](OutputErrorKind::Accounting) if the counts do not add up or a skipped document is not listed,
     /// [`CannotCreate`](OutputErrorKind::CannotCreate) if a final name was taken meanwhile, [`Io`](OutputErrorKind::Io),
     /// [`Interrupted`](OutputErrorKind::Interrupted). In each case no final name is new, what `overwrite` would have
     /// replaced is back in its place, and what was staged is removed.
-    pub fn publish<S: Serialize>(mut self, body: ManifestBody<S>) -> Result<Published, OutputError> {
+    pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
         let writer = self.writer.take().expect("present until published");
         let files: Vec<_> = writer
@@ -308,19 +306,20 @@ impl Output {
         })
     }
 
-    fn check_account<S>(&self, body: &ManifestBody<S>) -> Result<(), OutputError> {
+    fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
         let counts = body.documents;
-        if counts.is_balanced() && counts.written == self.documents {
+        let listed = body.skipped.len() as u64;
+        if counts.is_balanced() && counts.written == self.documents && counts.skipped == listed {
             return Ok(());
         }
         let message = format!(
-            "the account of documents does not add up: read {}, written {} (the output has {}), skipped {}, failed {}",
+            "the account of documents does not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), failed {}",
             counts.read, counts.written, self.documents, counts.skipped, counts.failed
         );
         Err(OutputError::new(OutputErrorKind::Accounting, message).hint("this is a fault of windrow: please report it"))
     }
 
-    fn write_manifest<S: Serialize>(&self, manifest: &Manifest<S>) -> Result<(), OutputError> {
+    fn write_manifest(&self, manifest: &Manifest) -> Result<(), OutputError> {
         let write = || {
             let file = self.staging.manifest_file()?;
             let mut writer = BufWriter::new(StorageWriter { staging: &self.staging, file: &file });
