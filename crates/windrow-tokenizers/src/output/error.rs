@@ -1,0 +1,148 @@
+//! Why an output could not be written.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What kind of trouble an [`OutputError`] reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OutputErrorKind {
+    /// The options contradict each other or the vocabulary: nothing was touched.
+    Usage,
+    /// A file cannot be created: it exists, another run writes it, its directory is missing or refuses.
+    CannotCreate,
+    /// The operating system failed to write, flush, sync or rename.
+    Io,
+    /// A document is too long for the format. It was not written; the output can go on without it.
+    Document,
+    /// An id does not fit the element type. Nothing of its run was written.
+    Id,
+    /// The counts of the manifest contradict each other or what was written.
+    Accounting,
+    /// The output was abandoned, usually by the thread that handles Ctrl-C.
+    Interrupted,
+}
+
+/// An output that cannot be created, written or published.
+///
+/// The [`Display`](fmt::Display) form is one line with the place and the operating system's words, and a second line
+/// `hint: ...` where there is a remedy.
+#[derive(Debug)]
+pub struct OutputError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: OutputErrorKind,
+    message: String,
+    hint: Option<String>,
+    path: Option<PathBuf>,
+    document: Option<u64>,
+    left_behind: Vec<PathBuf>,
+    source: Option<io::Error>,
+}
+
+impl OutputError {
+    pub(crate) fn new(kind: OutputErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            hint: None,
+            path: None,
+            document: None,
+            left_behind: Vec::new(),
+            source: None,
+        }))
+    }
+
+    /// `doing` is a phrase such as `cannot write`; the path and the words of the operating system are added.
+    pub(crate) fn io(kind: OutputErrorKind, doing: &str, path: &Path, source: io::Error) -> Self {
+        let hint = match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "free space on that disk or write to another one with -o; what was written so far is removed"
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                "choose a directory that you may write to with -o"
+            }
+            _ => "check that disk (space, quota, health) or write to another one with -o",
+        };
+        let mut error = Self::new(kind, format!("{doing} {}: {source}", path.display())).at(path).hint(hint);
+        error.0.source = Some(source);
+        error
+    }
+
+    pub(crate) fn interrupted() -> Self {
+        Self::new(OutputErrorKind::Interrupted, "interrupted: the output was abandoned and nothing was published")
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn at(mut self, path: &Path) -> Self {
+        self.0.path = Some(path.to_owned());
+        self
+    }
+
+    pub(crate) fn in_document(mut self, document: u64) -> Self {
+        self.0.document = Some(document);
+        self
+    }
+
+    pub(crate) fn leaving(mut self, paths: Vec<PathBuf>) -> Self {
+        self.0.left_behind.extend(paths);
+        self
+    }
+
+    /// What kind of trouble it is.
+    pub fn kind(&self) -> OutputErrorKind {
+        self.0.kind
+    }
+
+    /// The exit status a command reports for it, after `sysexits.h` where that has one.
+    pub fn exit_code(&self) -> u8 {
+        match self.0.kind {
+            OutputErrorKind::Usage => 2,
+            OutputErrorKind::Document => 65,
+            OutputErrorKind::CannotCreate => 73,
+            OutputErrorKind::Io => 74,
+            OutputErrorKind::Id | OutputErrorKind::Accounting => 1,
+            OutputErrorKind::Interrupted => 130,
+        }
+    }
+
+    /// The file or directory concerned, under its final name.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The number of the offending document among the written ones, from 0.
+    pub fn document(&self) -> Option<u64> {
+        self.0.document
+    }
+
+    /// Staged files that could not be removed either, so that somebody has to do it by hand. Nearly always empty.
+    pub fn left_behind(&self) -> &[PathBuf] {
+        &self.0.left_behind
+    }
+}
+
+impl fmt::Display for OutputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        for path in &self.0.left_behind {
+            write!(f, "\nleft behind: {}", path.display())?;
+        }
+        match &self.0.hint {
+            Some(hint) => write!(f, "\nhint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for OutputError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}

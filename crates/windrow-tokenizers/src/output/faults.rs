@@ -1,0 +1,302 @@
+//! Every call to the operating system fails once, or is the last one before a crash, or meets an abandonment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use super::storage::{Disk, Storage};
+use super::{Format, Output, OutputError, OutputErrorKind, OutputOptions, Published, Staging};
+use crate::manifest::{Documents, Manifest, ManifestBody};
+
+/// What happens at the call number `at`, counted from 1.
+#[derive(Clone, Debug)]
+enum Fault {
+    Never,
+    /// That call fails.
+    Once,
+    /// That call and all later ones fail: nothing reaches the disk any more, not even the cleaning up.
+    Crash,
+    /// The output is abandoned by another thread.
+    Abandon(Staging),
+}
+
+/// The calls that can take long: an abandonment does not wait for the end of them.
+const UNLOCKED: [&str; 3] = ["write", "sync", "sync directory"];
+
+#[derive(Debug)]
+struct Script {
+    fault: Fault,
+    at: usize,
+    calls: Vec<&'static str>,
+    abandonment: Option<JoinHandle<bool>>,
+}
+
+/// The disk, with a fault. Writes are short: 300,000 bytes at most, so that files take several calls. Syncs are only
+/// counted: no test pulls the plug, and real ones take most of the time.
+#[derive(Clone, Debug)]
+struct Faulty(Arc<Mutex<Script>>);
+
+impl Faulty {
+    fn new(at: usize) -> Self {
+        Self(Arc::new(Mutex::new(Script { fault: Fault::Never, at, calls: Vec::new(), abandonment: None })))
+    }
+
+    /// A staging on this disk.
+    fn staging(&self, fault: impl FnOnce(&Staging) -> Fault) -> Staging {
+        let staging = Staging::on(Box::new(self.clone()));
+        self.0.lock().unwrap().fault = fault(&staging);
+        staging
+    }
+
+    fn call(&self, name: &'static str) -> io::Result<()> {
+        let mut script = self.0.lock().unwrap();
+        script.calls.push(name);
+        let now = script.calls.len();
+        match script.fault.clone() {
+            Fault::Once if now == script.at => Err(io::ErrorKind::StorageFull.into()),
+            Fault::Crash if now >= script.at => Err(io::ErrorKind::StorageFull.into()),
+            Fault::Abandon(staging) if now == script.at => {
+                let thread = std::thread::spawn(move || staging.abandon());
+                if UNLOCKED.contains(&name) {
+                    drop(script);
+                    let abandoned = thread.join().unwrap();
+                    self.0.lock().unwrap().abandonment = Some(std::thread::spawn(move || abandoned));
+                } else {
+                    script.abandonment = Some(thread);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn calls(&self) -> Vec<&'static str> {
+        self.0.lock().unwrap().calls.clone()
+    }
+}
+
+impl Storage for Faulty {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        self.call("create").and_then(|()| Disk.create(path))
+    }
+
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
+        self.call("write").and_then(|()| Disk.write(file, &bytes[..bytes.len().min(300_000)]))
+    }
+
+    fn sync(&self, _: &File) -> io::Result<()> {
+        self.call("sync")
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call("rename").and_then(|()| Disk.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.call("remove").and_then(|()| Disk.remove(path))
+    }
+
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
+        self.call("sync directory")
+    }
+}
+
+fn undisturbed() -> Staging {
+    Faulty::new(0).staging(|_| Fault::Never)
+}
+
+fn options(directory: &Path, format: Format, overwrite: bool) -> OutputOptions {
+    OutputOptions { format, overwrite, append_eos: Some(7), ..OutputOptions::new(directory.join("out"), 60_000) }
+}
+
+/// Three documents; those of `variant` 0 and 1 differ.
+fn write(options: &OutputOptions, staging: &Staging, variant: u32) -> Result<Published, OutputError> {
+    let ids: Vec<u32> = (0..400_000 + variant).map(|id| (id + variant) % 60_000).collect();
+    let mut output = Output::create_in(options, staging)?;
+    output.append(&ids, &[10, 10, ids.len()])?;
+    output.append(&[], &[])?;
+    output.append(&[1, 2], &[2])?;
+    let documents = Documents { read: 4, written: 4, ..Documents::default() };
+    output.publish(ManifestBody { documents, ..ManifestBody::default() })
+}
+
+fn contents(directory: &Path) -> BTreeMap<String, blake3::Hash> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    entries.map(|e| (e.file_name().into_string().unwrap(), blake3::hash(&fs::read(e.path()).unwrap()))).collect()
+}
+
+/// The directory before a run, and what a whole run makes of it.
+fn prepare(format: Format, overwrite: bool) -> (tempfile::TempDir, BTreeMap<String, blake3::Hash>) {
+    let directory = tempfile::tempdir().unwrap();
+    if overwrite {
+        write(&options(directory.path(), format, false), &undisturbed(), 0).unwrap();
+    }
+    let before = contents(directory.path());
+    (directory, before)
+}
+
+fn whole(format: Format) -> BTreeMap<String, blake3::Hash> {
+    let (directory, _) = prepare(format, false);
+    write(&options(directory.path(), format, false), &undisturbed(), 1).unwrap();
+    contents(directory.path())
+}
+
+/// The number of calls of an undisturbed run.
+fn count_calls(format: Format, overwrite: bool) -> usize {
+    let (directory, _) = prepare(format, overwrite);
+    let disk = Faulty::new(0);
+    write(&options(directory.path(), format, overwrite), &disk.staging(|_| Fault::Never), 1).unwrap();
+    assert_eq!(contents(directory.path()), whole(format), "short writes change nothing");
+    disk.calls().len()
+}
+
+fn cases() -> impl Iterator<Item = (Format, bool)> {
+    Format::ALL.into_iter().flat_map(|format| [(format, false), (format, true)])
+}
+
+#[test]
+fn a_failing_call_leaves_the_directory_as_it_was() {
+    let mut failed_calls = BTreeSet::new();
+    for (format, overwrite) in cases() {
+        let whole = whole(format);
+        for at in 1..=count_calls(format, overwrite) {
+            let (directory, before) = prepare(format, overwrite);
+            let disk = Faulty::new(at);
+            let result = write(&options(directory.path(), format, overwrite), &disk.staging(|_| Fault::Once), 1);
+            let failed = disk.calls()[at - 1];
+            failed_calls.insert(failed);
+            let case = format!("{format}, overwrite {overwrite}, call {at}: {failed}");
+            match result {
+                Err(error) => {
+                    assert_eq!(contents(directory.path()), before, "{case}");
+                    let created = matches!(failed, "create" | "remove");
+                    assert_eq!(error.exit_code(), if created { 73 } else { 74 }, "{case}: {error}");
+                    assert!(error.path().unwrap().starts_with(directory.path()), "{case}: {error}");
+                    assert!(error.to_string().contains("hint: "), "{case}: {error}");
+                    assert!(error.left_behind().is_empty(), "{case}: {error}");
+                }
+                Ok(published) => {
+                    // Only the removal of old data comes after the point of no return.
+                    assert_eq!((failed, published.left_behind.len()), ("remove", 1), "{case}");
+                    fs::remove_file(&published.left_behind[0]).unwrap();
+                    assert_eq!(contents(directory.path()), whole, "{case}");
+                }
+            }
+        }
+    }
+    assert_eq!(failed_calls, ["create", "remove", "rename", "sync", "sync directory", "write"].into());
+}
+
+/// A manifest under its final name has all of its data beside it, with the right bytes.
+fn assert_manifest_is_true(directory: &Path, case: &str) {
+    let Ok(text) = fs::read(directory.join("out.manifest.json")) else { return };
+    let manifest: Manifest = serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{case}: {error}"));
+    for file in manifest.outputs {
+        let bytes = fs::read(directory.join(&file.file)).unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(blake3::hash(&bytes).to_hex().as_str(), file.blake3, "{case}: {}", file.file);
+    }
+}
+
+#[test]
+fn after_a_crash_no_manifest_lies_and_the_next_run_clears_the_rest() {
+    for (format, overwrite) in cases() {
+        let whole = whole(format);
+        for at in 1..=count_calls(format, overwrite) {
+            let (directory, _) = prepare(format, overwrite);
+            let disk = Faulty::new(at);
+            let result = write(&options(directory.path(), format, overwrite), &disk.staging(|_| Fault::Crash), 1);
+            let case = format!("{format}, overwrite {overwrite}, call {at}: {}", disk.calls()[at - 1]);
+            assert_manifest_is_true(directory.path(), &case);
+            if result.is_ok() {
+                assert_eq!(disk.calls()[at - 1], "remove", "{case}");
+            } else if !overwrite && disk.calls()[..at].iter().all(|&call| call != "rename") {
+                let unstaged = contents(directory.path()).into_keys().find(|name| !name.ends_with(".windrow-part"));
+                assert_eq!(unstaged, None, "{case}");
+            }
+            write(&options(directory.path(), format, true), &undisturbed(), 1)
+                .unwrap_or_else(|error| panic!("{case}: {error}"));
+            assert_eq!(contents(directory.path()), whole, "{case}");
+        }
+    }
+}
+
+#[test]
+fn abandonment_at_any_call_is_all_or_nothing() {
+    for (format, overwrite) in cases() {
+        let whole = whole(format);
+        for at in 1..=count_calls(format, overwrite) {
+            let (directory, before) = prepare(format, overwrite);
+            let disk = Faulty::new(at);
+            let staging = disk.staging(|staging| Fault::Abandon(staging.clone()));
+            let result = write(&options(directory.path(), format, overwrite), &staging, 1);
+            let abandoned = disk.0.lock().unwrap().abandonment.take().unwrap().join().unwrap();
+            let call = disk.calls()[at - 1];
+            let case = format!("{format}, overwrite {overwrite}, call {at}: {call}");
+            assert!(abandoned || !UNLOCKED.contains(&call), "{case}: it was not too late");
+            if abandoned {
+                assert_eq!(result.expect_err(&case).kind(), OutputErrorKind::Interrupted, "{case}");
+                assert_eq!(contents(directory.path()), before, "{case}");
+            } else {
+                result.unwrap_or_else(|error| panic!("{case}: {error}"));
+                assert_eq!(contents(directory.path()), whole, "{case}");
+            }
+            // The script keeps a staging, which keeps the disk, which keeps the script.
+            disk.0.lock().unwrap().fault = Fault::Never;
+        }
+    }
+}
+
+/// Interrupted system calls and one byte at a time, then the end of the disk.
+#[derive(Debug, Default)]
+struct Drip(Mutex<u64>);
+
+impl Storage for Drip {
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
+        let mut calls = self.0.lock().unwrap();
+        *calls += 1;
+        match *calls {
+            1000.. => Ok(0),
+            odd if odd % 2 == 1 => Err(io::ErrorKind::Interrupted.into()),
+            _ => Disk.write(file, &bytes[..1]),
+        }
+    }
+}
+
+#[test]
+fn interrupted_and_tiny_writes_are_continued_and_a_write_of_nothing_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path(), Format::Nanogpt, false);
+    for (documents, fits) in [(100, true), (400, false)] {
+        let options = OutputOptions { overwrite: true, ..options.clone() };
+        let mut output = Output::create_in(&options, &Staging::on(Box::new(Drip::default()))).unwrap();
+        (0..documents).for_each(|_| output.append(&[], &[0]).unwrap());
+        let writer = output.writer.take().unwrap();
+        let complete = writer.complete();
+        assert_eq!(complete.is_ok(), fits, "{complete:?}");
+        match complete {
+            Ok(files) => assert_eq!(files[0].0.bytes, 200),
+            Err(error) => assert_eq!((error.kind(), error.exit_code()), (OutputErrorKind::Io, 74)),
+        }
+    }
+    assert_eq!(contents(directory.path()), BTreeMap::new());
+}
+
+#[test]
+fn a_document_too_long_for_the_format_is_refused_before_it_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut output = Output::create(&options(directory.path(), Format::Megatron, false)).unwrap();
+    output.longest = 3;
+    output.append(&[1, 2], &[2]).unwrap();
+    let error = output.append(&[1, 2, 3], &[0, 0, 3]).unwrap_err();
+    assert_eq!((error.kind(), error.exit_code()), (OutputErrorKind::Document, 65));
+    assert_eq!(error.document(), Some(3));
+    assert_eq!((output.documents(), output.tokens()), (1, 3), "nothing of the refused run counts");
+    output.append(&[4, 5], &[2]).unwrap();
+    let documents = Documents { read: 3, written: 2, skipped: 1, failed: 0 };
+    output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap();
+    let bin = fs::read(directory.path().join("out.bin")).unwrap();
+    assert_eq!(bin, [1, 0, 2, 0, 7, 0, 4, 0, 5, 0, 7, 0]);
+}

@@ -1,0 +1,114 @@
+//! One staged file: buffered, hashed while it is written, checked against abandonment.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::digest::LateHeadDigest;
+use super::error::{OutputError, OutputErrorKind};
+use super::staging::Staging;
+
+/// Bytes per write call. Large enough for any disk, small enough that hashing finds them in the cache.
+const BLOCK: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(crate) struct StagedFile {
+    file: File,
+    target: PathBuf,
+    buffer: Vec<u8>,
+    bytes: u64,
+    digest: LateHeadDigest,
+    staging: Staging,
+}
+
+/// A staged file that is complete, synced and closed.
+#[derive(Debug)]
+pub(crate) struct Complete {
+    pub(crate) target: PathBuf,
+    pub(crate) bytes: u64,
+    pub(crate) blake3: blake3::Hash,
+}
+
+impl StagedFile {
+    pub(crate) fn new(file: File, target: &Path, staging: &Staging) -> Self {
+        Self {
+            file,
+            target: target.to_owned(),
+            buffer: Vec::with_capacity(BLOCK + BLOCK / 2),
+            bytes: 0,
+            digest: LateHeadDigest::default(),
+            staging: staging.clone(),
+        }
+    }
+
+    /// Lets `add` append to the buffer, and writes the buffer when it is full. `add` should append less than half a
+    /// mebibyte at a time.
+    pub(crate) fn put(&mut self, add: impl FnOnce(&mut Vec<u8>)) -> Result<(), OutputError> {
+        add(&mut self.buffer);
+        if self.buffer.len() >= BLOCK { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what is buffered.
+    pub(crate) fn flush(&mut self) -> Result<(), OutputError> {
+        self.staging.check()?;
+        self.digest.update(&self.buffer);
+        self.bytes += self.buffer.len() as u64;
+        let written = write_all(&self.staging, &self.file, &self.buffer);
+        self.buffer.clear();
+        written.map_err(|error| self.failed("cannot write", error))
+    }
+
+    /// Replaces the first bytes of the file, at most 1024 of which as many were written before.
+    pub(crate) fn replace_head(&mut self, head: &[u8]) -> Result<(), OutputError> {
+        self.flush()?;
+        self.digest.replace_head(head);
+        let replaced = self.file.seek(SeekFrom::Start(0)).and_then(|_| write_all(&self.staging, &self.file, head));
+        replaced.map_err(|error| self.failed("cannot write the header of", error))
+    }
+
+    /// Writes the rest and waits until the disk has it.
+    pub(crate) fn complete(mut self) -> Result<Complete, OutputError> {
+        self.flush()?;
+        self.staging.storage().sync(&self.file).map_err(|error| self.failed("cannot sync", error))?;
+        Ok(Complete { bytes: self.bytes, blake3: self.digest.finish(), target: self.target })
+    }
+
+    /// The final name.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Gives up the whole output after a failed call on this file.
+    pub(crate) fn failed(&self, doing: &str, error: io::Error) -> OutputError {
+        self.staging.fail(OutputError::io(OutputErrorKind::Io, doing, &self.target, error))
+    }
+}
+
+fn write_all(staging: &Staging, file: &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match staging.storage().write(file, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(taken) => bytes = &bytes[taken..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Lets `serialize` write through the same calls, for the manifest.
+#[derive(Debug)]
+pub(crate) struct StorageWriter<'a> {
+    pub(crate) staging: &'a Staging,
+    pub(crate) file: &'a File,
+}
+
+impl io::Write for StorageWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.staging.storage().write(self.file, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

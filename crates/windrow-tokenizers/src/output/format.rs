@@ -1,0 +1,178 @@
+//! Formats, their element types, and which vocabularies fit.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{OutputError, OutputErrorKind};
+
+/// How token files are laid out. Every number in them is little endian.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// `OUT.ids.npy` (all ids, flat) and `OUT.offsets.npy` (u64, one more than there are documents, the first 0):
+    /// document `i` is `ids[offsets[i]..offsets[i + 1]]`.
+    #[default]
+    Npy,
+    /// `OUT.bin`: bare ids, an end-of-text id after each document, also after an empty one.
+    Nanogpt,
+    /// `OUT.bin` and `OUT.idx` of Megatron's indexed dataset: one sequence a document, also an empty one; no modes.
+    Megatron,
+    /// `OUT.jsonl`: a line `{"ids":[...]}` for each document.
+    Jsonl,
+}
+
+impl Format {
+    /// Every format, in the order in which help texts list them.
+    pub const ALL: [Self; 4] = [Self::Npy, Self::Nanogpt, Self::Megatron, Self::Jsonl];
+
+    /// The name on the command line and in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Npy => "npy",
+            Self::Nanogpt => "nanogpt",
+            Self::Megatron => "megatron",
+            Self::Jsonl => "jsonl",
+        }
+    }
+
+    /// What is added to the prefix for each data file.
+    pub fn suffixes(self) -> &'static [&'static str] {
+        match self {
+            Self::Npy => &[".ids.npy", ".offsets.npy"],
+            Self::Nanogpt => &[".bin"],
+            Self::Megatron => &[".bin", ".idx"],
+            Self::Jsonl => &[".jsonl"],
+        }
+    }
+
+    /// The element type for a vocabulary whose largest id is `largest`, or why there is none. `Jsonl` has none.
+    pub(crate) fn dtype(self, requested: Option<Dtype>, largest: u32) -> Result<Option<Dtype>, OutputError> {
+        let usage = |message: String| OutputError::new(OutputErrorKind::Usage, message);
+        let allowed: &[Dtype] = match self {
+            Self::Npy => &[Dtype::U16, Dtype::U32, Dtype::I32],
+            Self::Nanogpt => &[Dtype::U16, Dtype::U32],
+            Self::Megatron => &[Dtype::U16, Dtype::I32],
+            Self::Jsonl => &[],
+        };
+        if let Some(dtype) = requested.filter(|dtype| !allowed.contains(dtype)) {
+            let error = usage(format!("the {self} format cannot hold {dtype} ids"));
+            return Err(match allowed {
+                [] => error.hint("leave out --dtype: its numbers are decimal text"),
+                _ => error.hint(format!(
+                    "leave out --dtype or give one of {}",
+                    allowed.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(", ")
+                )),
+            });
+        }
+        let dtype = match (self, requested) {
+            (Self::Jsonl, _) => return Ok(None),
+            (_, Some(dtype)) => dtype,
+            (Self::Npy, None) if largest > Dtype::U16.largest() => Dtype::U32,
+            // Megatron's own rule keeps the upper 36 values of u16 free.
+            (Self::Megatron, None) if largest >= 65_499 => Dtype::I32,
+            (_, None) => Dtype::U16,
+        };
+        if largest <= dtype.largest() {
+            return Ok(Some(dtype));
+        }
+        let remedy = match (self, dtype) {
+            (Self::Nanogpt, _) => "pass --dtype u32 (its readers must then expect u32) or use --format npy",
+            (Self::Megatron, Dtype::I32) => "this format has no wider element type: use --format npy",
+            _ => "leave out --dtype, so that it follows the vocabulary",
+        };
+        Err(usage(format!("ids up to {largest} do not fit the {dtype} ids of the {self} format")).hint(remedy))
+    }
+}
+
+/// The element type of ids in a binary format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dtype {
+    /// Unsigned, 2 bytes.
+    U16,
+    /// Unsigned, 4 bytes.
+    U32,
+    /// Signed, 4 bytes; never negative here.
+    I32,
+}
+
+impl Dtype {
+    /// Every element type.
+    pub const ALL: [Self; 3] = [Self::U16, Self::U32, Self::I32];
+
+    /// The name on the command line and in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::I32 => "i32",
+        }
+    }
+
+    /// Bytes of one id.
+    pub fn size(self) -> usize {
+        match self {
+            Self::U16 => 2,
+            Self::U32 | Self::I32 => 4,
+        }
+    }
+
+    /// The largest id that fits.
+    pub fn largest(self) -> u32 {
+        match self {
+            Self::U16 => u16::MAX.into(),
+            Self::U32 => u32::MAX,
+            Self::I32 => i32::MAX as u32,
+        }
+    }
+
+    /// Whether all of `ids` fit, in one pass that the compiler can vectorize: `largest` is all ones, so an id is above
+    /// it exactly if it has a bit above it.
+    pub(crate) fn fits(self, ids: &[u32]) -> bool {
+        ids.iter().fold(0, |bits, id| bits | id) <= self.largest()
+    }
+
+    /// Appends `ids`, which fit, to `bytes`.
+    pub(crate) fn put(self, ids: &[u32], bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        bytes.resize(start + ids.len() * self.size(), 0);
+        match self {
+            Self::U16 => {
+                for (slot, id) in bytes[start..].as_chunks_mut().0.iter_mut().zip(ids) {
+                    *slot = (*id as u16).to_le_bytes();
+                }
+            }
+            Self::U32 | Self::I32 => {
+                for (slot, id) in bytes[start..].as_chunks_mut().0.iter_mut().zip(ids) {
+                    *slot = id.to_le_bytes();
+                }
+            }
+        }
+    }
+}
+
+macro_rules! named {
+    ($type:ident, $what:literal) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = OutputError;
+
+            fn from_str(name: &str) -> Result<Self, OutputError> {
+                Self::ALL.into_iter().find(|one| one.name() == name).ok_or_else(|| {
+                    OutputError::new(OutputErrorKind::Usage, format!(concat!("no such ", $what, ": {:?}"), name))
+                        .hint(format!("give one of {}", Self::ALL.map(Self::name).join(", ")))
+                })
+            }
+        }
+    };
+}
+
+named!(Format, "output format");
+named!(Dtype, "element type");

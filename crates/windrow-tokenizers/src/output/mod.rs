@@ -1,0 +1,348 @@
+//! Token files: four formats, written beside their final names and published all at once.
+//!
+//! [`Output::create`] stages, [`Output::append`] takes runs of documents in order, [`Output::publish`] makes everything
+//! final and writes the manifest last. Until then no final name exists or changes, and whatever ends a run early, an
+//! error, a panic, [`Staging::abandon`], leaves the directory as it was. A killed process leaves `*.windrow-part` files,
+//! which the next run with the same prefix removes.
+//!
+//! ```
+//! use windrow_tokenizers::manifest::{Documents, ManifestBody};
+//! use windrow_tokenizers::output::{Output, OutputOptions};
+//!
+//! let directory = tempfile::tempdir()?;
+//! let mut output = Output::create(&OutputOptions::new(directory.path().join("corpus"), 50_257))?;
+//! output.append(&[15496, 995, 0, 40], &[3, 3, 4])?; // three documents, the second is empty
+//! let documents = Documents { read: 3, written: 3, ..Documents::default() };
+//! let published = output.publish(ManifestBody { documents, ..ManifestBody::default() })?;
+//! assert_eq!((published.documents, published.tokens), (3, 4));
+//! assert!(directory.path().join("corpus.ids.npy").exists());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod digest;
+mod error;
+mod file;
+mod format;
+mod run;
+mod staging;
+mod storage;
+mod writer;
+
+#[cfg(test)]
+mod faults;
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+pub use error::{OutputError, OutputErrorKind};
+pub use format::{Dtype, Format};
+pub use staging::Staging;
+
+use crate::manifest::{Manifest, ManifestBody, Options, OutputFile, SCHEMA};
+use file::{StagedFile, StorageWriter};
+use run::Run;
+use staging::{Targets, same_file};
+use writer::{MegatronWriter, Writer};
+
+/// What to write and where.
+#[derive(Clone, Debug)]
+pub struct OutputOptions {
+    /// Path to which each file adds its suffix: `out/corpus` becomes `out/corpus.ids.npy` and so on.
+    pub prefix: PathBuf,
+    /// Layout of the files.
+    pub format: Format,
+    /// Element type of the ids; by the vocabulary if not given: u16 if all ids fit, otherwise u32 (Megatron: u16 below
+    /// 65,500 ids, otherwise i32).
+    pub dtype: Option<Dtype>,
+    /// Largest id + 1.
+    pub vocab_size: u32,
+    /// The id to append to every document, also to an empty one. Nanogpt files need it.
+    pub append_eos: Option<u32>,
+    /// Whether existing files of this format and an existing manifest are replaced, when everything is complete. Files
+    /// of another format under the same prefix stay; the manifest no longer speaks of them.
+    pub overwrite: bool,
+}
+
+impl OutputOptions {
+    /// The default format with its defaults.
+    pub fn new(prefix: impl Into<PathBuf>, vocab_size: u32) -> Self {
+        Self {
+            prefix: prefix.into(),
+            format: Format::default(),
+            dtype: None,
+            vocab_size,
+            append_eos: None,
+            overwrite: false,
+        }
+    }
+
+    /// The element type that will be written, none for text.
+    ///
+    /// # Errors
+    /// [`OutputErrorKind::Usage`] if the options contradict each other or the ids do not fit.
+    pub fn element_type(&self) -> Result<Option<Dtype>, OutputError> {
+        if self.format == Format::Nanogpt && self.append_eos.is_none() {
+            return Err(OutputError::new(
+                OutputErrorKind::Usage,
+                "the nanogpt format ends every document with an end-of-text id, and none is known",
+            )
+            .hint("name it with --eos TOKEN|ID, or use --format npy"));
+        }
+        let largest = self.vocab_size.saturating_sub(1).max(self.append_eos.unwrap_or(0));
+        self.format.dtype(self.dtype, largest)
+    }
+
+    /// The files that publication creates or replaces, the manifest last.
+    pub fn targets(&self) -> Vec<PathBuf> {
+        Targets::new(&self.prefix, self.format).all().cloned().collect()
+    }
+
+    /// Refuses an output that would replace or remove one of its own inputs.
+    ///
+    /// # Errors
+    /// [`OutputErrorKind::CannotCreate`] naming the file.
+    pub fn check_inputs<P: AsRef<Path>>(&self, inputs: impl IntoIterator<Item = P>) -> Result<(), OutputError> {
+        // An input exists, so only what exists already can be one: usually nothing, and no input is looked at.
+        let existing: Vec<_> = Targets::new(&self.prefix, self.format).touched().filter(|path| path.exists()).collect();
+        if existing.is_empty() {
+            return Ok(());
+        }
+        for input in inputs {
+            if let Some(path) = existing.iter().find(|path| same_file(path, input.as_ref())) {
+                let message = format!("{} is an input of this run and would be replaced by its output", path.display());
+                return Err(OutputError::new(OutputErrorKind::CannotCreate, message)
+                    .at(path)
+                    .hint("choose another prefix with -o"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_prefix(&self) -> Result<(), OutputError> {
+        let refuse = |why: &str| {
+            let message = format!("the output prefix {:?} {why}", self.prefix.display().to_string());
+            Err(OutputError::new(OutputErrorKind::Usage, message)
+                .hint("give a path that ends in a name, for example -o out/corpus"))
+        };
+        let bytes = self.prefix.as_os_str().as_encoded_bytes();
+        match bytes.last() {
+            None => refuse("is empty"),
+            Some(&last) if std::path::is_separator(last.into()) => refuse("ends in a separator"),
+            Some(_) if self.prefix.file_name().is_none() || bytes.ends_with(b"/.") => refuse("has no file name"),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// An output under way. Dropping it without [`publish`](Self::publish) removes everything.
+#[derive(Debug)]
+pub struct Output {
+    writer: Option<Writer>,
+    options: OutputOptions,
+    dtype: Option<Dtype>,
+    targets: Targets,
+    staging: Staging,
+    longest: usize,
+    documents: u64,
+    tokens: u64,
+}
+
+/// What was published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The data files, as in the manifest.
+    pub files: Vec<OutputFile>,
+    /// The path of the manifest.
+    pub manifest: PathBuf,
+    /// Documents written.
+    pub documents: u64,
+    /// Ids written, end-of-text ids included.
+    pub tokens: u64,
+    /// Replaced files that could not be removed, under the names to which they were moved aside. Nearly always empty.
+    pub left_behind: Vec<PathBuf>,
+}
+
+impl Output {
+    /// Checks the options and stages the files. Nothing is created if the options are refused.
+    ///
+    /// # Errors
+    /// [`Usage`](OutputErrorKind::Usage) for options that contradict each other,
+    /// [`CannotCreate`](OutputErrorKind::CannotCreate) if a file exists, another run writes it, or it cannot be created.
+    pub fn create(options: &OutputOptions) -> Result<Self, OutputError> {
+        Self::create_in(options, &Staging::default())
+    }
+
+    /// [`create`](Self::create) with a staging that another thread can abandon already.
+    ///
+    /// # Errors
+    /// Those of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
+    pub fn create_in(options: &OutputOptions, staging: &Staging) -> Result<Self, OutputError> {
+        options.check_prefix()?;
+        let dtype = options.element_type()?;
+        let targets = Targets::new(&options.prefix, options.format);
+        let files = staging.open(&targets, options.overwrite)?;
+        let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
+        Ok(Self {
+            writer: Some(Writer::new(options.format, dtype, files.collect())?),
+            options: options.clone(),
+            dtype,
+            targets,
+            staging: staging.clone(),
+            longest: if options.format == Format::Megatron { MegatronWriter::LONGEST } else { usize::MAX },
+            documents: 0,
+            tokens: 0,
+        })
+    }
+
+    /// A handle with which another thread stops this output.
+    pub fn handle(&self) -> Staging {
+        self.staging.clone()
+    }
+
+    /// Documents appended so far.
+    pub fn documents(&self) -> u64 {
+        self.documents
+    }
+
+    /// Ids appended so far, end-of-text ids included.
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Appends a run of consecutive documents: `ends[i]` is the end of document `i` in `ids`, and where the next one
+    /// starts. How documents are divided into runs does not change a byte.
+    ///
+    /// # Errors
+    /// [`Id`](OutputErrorKind::Id) for an id that does not fit the element type and
+    /// [`Document`](OutputErrorKind::Document) for a document that is too long for the format: then nothing of this run
+    /// was written, and the output can go on. After [`Io`](OutputErrorKind::Io) and
+    /// [`Interrupted`](OutputErrorKind::Interrupted) everything is removed and the output is of no further use.
+    ///
+    /// # Panics
+    /// If `ends` decreases or does not end at `ids.len()`.
+    pub fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
+        assert!(ends.is_sorted(), "the ends of documents decrease");
+        assert_eq!(ends.last().copied().unwrap_or(0), ids.len(), "the last document does not end with the ids");
+        self.staging.check()?;
+        let run = Run { ids, ends, eos: self.options.append_eos };
+        self.refuse_unfit(run)?;
+        self.writer.as_mut().expect("present until published").append(run)?;
+        self.documents += ends.len() as u64;
+        self.tokens += ids.len() as u64 + if run.eos.is_some() { ends.len() as u64 } else { 0 };
+        Ok(())
+    }
+
+    fn refuse_unfit(&self, run: Run<'_>) -> Result<(), OutputError> {
+        if let Some((document, length)) = run.lengths().enumerate().find(|&(_, length)| length > self.longest) {
+            let document = self.documents + document as u64;
+            let message = format!(
+                "document {document} (from 0) has {length} ids, and the {} format holds {} at most",
+                self.options.format, self.longest
+            );
+            return Err(OutputError::new(OutputErrorKind::Document, message)
+                .in_document(document)
+                .hint("split it, leave it out with --on-error skip, or use --format npy"));
+        }
+        let Some(dtype) = self.dtype.filter(|dtype| !dtype.fits(run.ids)) else { return Ok(()) };
+        let at = run.ids.iter().position(|&id| id > dtype.largest()).expect("some id does not fit");
+        let document = self.documents + run.ends.partition_point(|&end| end <= at) as u64;
+        let message = format!(
+            "id {} in document {document} (from 0) does not fit {dtype}: the tokenizer yields ids beyond its \
+             vocabulary of {}",
+            run.ids[at], self.options.vocab_size
+        );
+        let wider = if self.options.format == Format::Megatron { "i32" } else { "u32" };
+        Err(OutputError::new(OutputErrorKind::Id, message)
+            .in_document(document)
+            .hint(format!("check the tokenizer, or pass --dtype {wider}")))
+    }
+
+    /// Completes the files, writes the manifest, and gives everything its final name, or nothing.
+    ///
+    /// # Errors
+    /// [`Accounting`](OutputErrorKind::Accounting) if the counts do not add up or a skipped document is not listed,
+    /// [`CannotCreate`](OutputErrorKind::CannotCreate) if a final name was taken meanwhile, [`Io`](OutputErrorKind::Io),
+    /// [`Interrupted`](OutputErrorKind::Interrupted). In each case no final name is new, what `overwrite` would have
+    /// replaced is back in its place, and what was staged is removed.
+    pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
+        self.check_account(&body)?;
+        let writer = self.writer.take().expect("present until published");
+        let files: Vec<_> = writer
+            .complete()?
+            .into_iter()
+            .map(|(file, dtype)| OutputFile {
+                file: file.target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+                bytes: file.bytes,
+                dtype: dtype.map(str::to_owned),
+                blake3: file.blake3.to_hex().to_string(),
+            })
+            .collect();
+        let manifest = Manifest {
+            schema: SCHEMA,
+            windrow: env!("CARGO_PKG_VERSION").to_owned(),
+            engine: body.engine,
+            tokenizer: body.tokenizer,
+            options: Options {
+                format: self.options.format,
+                dtype: self.dtype,
+                eos: self.options.append_eos,
+                reading: body.reading,
+            },
+            inputs: body.inputs,
+            documents: body.documents,
+            text_bytes: body.text_bytes,
+            tokens: self.tokens,
+            outputs: files,
+            skipped: body.skipped,
+        };
+        self.write_manifest(&manifest)?;
+        let left_behind = self.staging.publish(&self.targets, self.options.overwrite)?;
+        Ok(Published {
+            files: manifest.outputs,
+            manifest: self.targets.manifest.clone(),
+            documents: self.documents,
+            tokens: self.tokens,
+            left_behind,
+        })
+    }
+
+    fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
+        let counts = body.documents;
+        let listed = body.skipped.len() as u64;
+        if counts.is_balanced() && counts.written == self.documents && counts.skipped == listed {
+            return Ok(());
+        }
+        let message = format!(
+            "the account of documents does not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), failed {}",
+            counts.read, counts.written, self.documents, counts.skipped, counts.failed
+        );
+        Err(OutputError::new(OutputErrorKind::Accounting, message).hint("this is a fault of windrow: please report it"))
+    }
+
+    fn write_manifest(&self, manifest: &Manifest) -> Result<(), OutputError> {
+        let write = || {
+            let file = self.staging.manifest_file()?;
+            let mut writer = BufWriter::new(StorageWriter { staging: &self.staging, file: &file });
+            serde_json::to_writer_pretty(&mut writer, manifest)?;
+            writer.write_all(b"\n")?;
+            writer.flush()?;
+            drop(writer);
+            self.staging.storage().sync(&file)
+        };
+        write().map_err(|error| {
+            let target = &self.targets.manifest;
+            self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", target, error))
+        })
+    }
+
+    /// Removes everything that was staged. Dropping does the same.
+    pub fn abandon(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.staging.abandon();
+    }
+}

@@ -1,0 +1,107 @@
+//! A run of consecutive documents, and its ids as bytes.
+
+use super::error::OutputError;
+use super::file::StagedFile;
+use super::format::Dtype;
+
+/// Ids converted at a time, so that a document of any length passes through one small buffer.
+const BLOCK: usize = 1 << 15;
+
+/// Consecutive documents in one array.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) ids: &'a [u32],
+    /// The end of each document in `ids`.
+    pub(crate) ends: &'a [usize],
+    /// What follows each document.
+    pub(crate) eos: Option<u32>,
+}
+
+impl<'a> Run<'a> {
+    /// The documents, without the end-of-text id.
+    pub(crate) fn documents(self) -> impl Iterator<Item = &'a [u32]> {
+        self.ends.iter().scan(0, move |start, &end| Some(&self.ids[std::mem::replace(start, end)..end]))
+    }
+
+    /// The number of ids of each document as written, with the end-of-text id.
+    pub(crate) fn lengths(self) -> impl Iterator<Item = usize> {
+        let eos = usize::from(self.eos.is_some());
+        self.documents().map(move |ids| ids.len() + eos)
+    }
+
+    /// Appends all ids as written to `file`.
+    pub(crate) fn put_ids(self, dtype: Dtype, file: &mut StagedFile) -> Result<(), OutputError> {
+        let Some(eos) = self.eos else { return put(self.ids, dtype, file) };
+        for ids in self.documents() {
+            put(ids, dtype, file)?;
+            file.put(|bytes| dtype.put(&[eos], bytes))?;
+        }
+        Ok(())
+    }
+}
+
+fn put(ids: &[u32], dtype: Dtype, file: &mut StagedFile) -> Result<(), OutputError> {
+    ids.chunks(BLOCK).try_for_each(|block| file.put(|bytes| dtype.put(block, bytes)))
+}
+
+/// Appends a document as a line `{"ids":[...]}`.
+pub(crate) fn put_json(ids: &[u32], eos: Option<u32>, file: &mut StagedFile) -> Result<(), OutputError> {
+    file.put(|bytes| bytes.extend_from_slice(br#"{"ids":["#))?;
+    let mut first = true;
+    for block in ids.chunks(BLOCK).chain(eos.as_ref().map(std::slice::from_ref)) {
+        file.put(|bytes| {
+            for &id in block {
+                put_decimal(id, std::mem::take(&mut first), bytes);
+            }
+        })?;
+    }
+    file.put(|bytes| bytes.extend_from_slice(b"]}\n"))
+}
+
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut n = 0;
+    while n < 100 {
+        pairs[n] = [b'0' + (n / 10) as u8, b'0' + (n % 10) as u8];
+        n += 1;
+    }
+    pairs
+};
+
+/// Appends a comma, unless `first`, and `n` in decimal.
+fn put_decimal(mut n: u32, first: bool, bytes: &mut Vec<u8>) {
+    let mut text = [b','; 11];
+    let mut at = text.len();
+    while n >= 100 {
+        at -= 2;
+        text[at..at + 2].copy_from_slice(&PAIRS[(n % 100) as usize]);
+        n /= 100;
+    }
+    at -= 2;
+    text[at..at + 2].copy_from_slice(&PAIRS[n as usize]);
+    // Below 10 the pair has begun with a zero.
+    at += usize::from(n < 10);
+    if !first {
+        at -= 1;
+        text[at] = b',';
+    }
+    bytes.extend_from_slice(&text[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_those_of_std() {
+        let edges = (0..10).map(|k| 10u32.pow(k)).flat_map(|n| [n - 1, n, n + 1]);
+        for n in edges.chain(0..1100).chain([u32::MAX - 1, u32::MAX]) {
+            for first in [true, false] {
+                let mut bytes = b"x".to_vec();
+                put_decimal(n, first, &mut bytes);
+                let comma = if first { "" } else { "," };
+                assert_eq!(String::from_utf8(bytes).unwrap(), format!("x{comma}{n}"));
+            }
+        }
+    }
+}

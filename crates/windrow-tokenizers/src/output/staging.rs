@@ -1,0 +1,466 @@
+//! Staged files and how they become final, all or none.
+//!
+//! A run writes `OUT.bin.windrow-part` and its like, and nothing else, until everything is complete and synced. The
+//! staged manifest is also the lock of the prefix: whoever holds an exclusive lock on the file that has this name *now*
+//! may write. A lock on a file that has lost the name since is no lock, so it is compared after locking. A run killed by
+//! the system leaves staged files without a lock; the next run takes them over.
+//!
+//! Publication is a row of renames, each recorded before the next one, so that it can be undone in reverse order:
+//!
+//! 1. (overwriting) the old manifest is moved aside to `OUT.manifest.json.windrow-old`; the directory is synced;
+//! 2. for each data file: the old one is moved aside, the staged one gets the final name; the directory is synced;
+//! 3. the staged manifest gets the final name; the directory is synced;
+//! 4. the state becomes `Published` and what was moved aside is removed.
+//!
+//! So at no instant does a manifest stand beside data that it does not describe, and a manifest is there only with all
+//! of its data. Every row of renames holds the state's mutex; the syncs, which can take long, do not. [`Staging::abandon`]
+//! takes the same mutex and undoes whatever row it finds: it waits for a few renames at most, and afterwards the
+//! directory holds what it held before the run.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::error::{OutputError, OutputErrorKind};
+use super::format::Format;
+use super::storage::{Disk, Storage};
+
+/// `path` with `suffix` added to its last component, whatever bytes that has.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Where a final file grows.
+pub(crate) fn staged_name(target: &Path) -> PathBuf {
+    with_suffix(target, ".windrow-part")
+}
+
+/// Where the old file of a final name waits for the end of the publication.
+fn aside_name(target: &Path) -> PathBuf {
+    with_suffix(target, ".windrow-old")
+}
+
+/// The final names under one prefix.
+#[derive(Clone, Debug)]
+pub(crate) struct Targets {
+    pub(crate) prefix: PathBuf,
+    pub(crate) data: Vec<PathBuf>,
+    pub(crate) manifest: PathBuf,
+}
+
+impl Targets {
+    pub(crate) fn new(prefix: &Path, format: Format) -> Self {
+        Self {
+            prefix: prefix.to_owned(),
+            data: format.suffixes().iter().map(|suffix| with_suffix(prefix, suffix)).collect(),
+            manifest: with_suffix(prefix, ".manifest.json"),
+        }
+    }
+
+    /// Data files in order, the manifest last.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.data.iter().chain([&self.manifest])
+    }
+
+    /// Every name that a run may create, replace or remove.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = PathBuf> {
+        self.all().flat_map(|path| [path.clone(), staged_name(path), aside_name(path)])
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        match self.prefix.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    /// Refuses targets that exist, or that even `overwrite` does not replace.
+    fn refuse_existing(&self, overwrite: bool) -> Result<(), OutputError> {
+        for path in self.all() {
+            // The entry itself counts, not what it links to: a rename replaces the entry.
+            let Ok(found) = fs::symlink_metadata(path) else { continue };
+            let exists = |what: &str| {
+                OutputError::new(OutputErrorKind::CannotCreate, format!("{} {what}", path.display())).at(path)
+            };
+            if found.is_dir() {
+                return Err(exists("is a directory").hint("choose another prefix with -o"));
+            }
+            if !overwrite {
+                return Err(exists("already exists").hint("pass --overwrite to replace it, or choose another -o"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says why nothing can be created beside `prefix`, in better words than those of the operating system.
+    fn check_directory(&self) -> Result<(), OutputError> {
+        let directory = self.directory();
+        let refused = |why: &str, hint: String| {
+            let message = format!("cannot create {}: {} {why}", self.prefix.display(), directory.display());
+            Err(OutputError::new(OutputErrorKind::CannotCreate, message).at(directory).hint(hint))
+        };
+        match fs::metadata(directory) {
+            Ok(found) if found.is_dir() => Ok(()),
+            Ok(_) => refused("is not a directory", "choose another prefix with -o".to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                refused("does not exist", format!("create it first: mkdir -p {}", directory.display()))
+            }
+            Err(error) => Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot look into", directory, error)),
+        }
+    }
+}
+
+/// The staged files of one output, for the thread that may have to stop everything.
+///
+/// Clones speak of the same output. A command makes one before anything is staged, gives it to the thread that handles
+/// Ctrl-C, and passes it to [`Output::create_in`](super::Output::create_in).
+///
+/// ```
+/// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions, Staging};
+///
+/// let directory = tempfile::tempdir()?;
+/// let staging = Staging::default();
+/// let mut output = Output::create_in(&OutputOptions::new(directory.path().join("corpus"), 300), &staging)?;
+/// output.append(&[1, 2, 3], &[3])?;
+/// assert!(staging.abandon());
+/// assert_eq!(output.append(&[4], &[1]).unwrap_err().kind(), OutputErrorKind::Interrupted);
+/// assert_eq!(std::fs::read_dir(directory.path())?.count(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Staging(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    storage: Box<dyn Storage>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    phase: Phase,
+    /// Staged names to remove, the lock first: it is removed last.
+    staged: Vec<PathBuf>,
+    /// Renames done by the publication, in order.
+    moves: Vec<Move>,
+    /// The open staged manifest. Its lock lives as long as it.
+    lock: Option<File>,
+}
+
+#[derive(Debug)]
+struct Move {
+    from: PathBuf,
+    to: PathBuf,
+    /// An old file made way, as opposed to: a staged file became final.
+    aside: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// Nothing is staged yet.
+    #[default]
+    Idle,
+    /// Staged files exist under their staged names or, while publishing, under final ones.
+    Staged,
+    /// Everything is final.
+    Published,
+    /// Stopped by [`Staging::abandon`]: nothing of the run is left.
+    Interrupted,
+    /// Stopped by an error: nothing of the run is left.
+    Failed,
+}
+
+impl State {
+    fn check(&self) -> Result<(), OutputError> {
+        match self.phase {
+            Phase::Staged => Ok(()),
+            Phase::Interrupted => Err(OutputError::interrupted()),
+            Phase::Idle | Phase::Published | Phase::Failed => Err(OutputError::new(
+                OutputErrorKind::Io,
+                "the output failed earlier and what was staged has been removed; nothing more can be written",
+            )),
+        }
+    }
+
+    fn rename(&mut self, storage: &dyn Storage, from: PathBuf, to: PathBuf, aside: bool) -> Result<(), OutputError> {
+        storage.rename(&from, &to).map_err(|error| {
+            let doing = format!("cannot rename {} to", from.display());
+            OutputError::io(OutputErrorKind::Io, &doing, &to, error)
+        })?;
+        self.moves.push(Move { from, to, aside });
+        Ok(())
+    }
+
+    /// Gives a staged file its final name.
+    fn finalize(&mut self, storage: &dyn Storage, target: &Path) -> Result<(), OutputError> {
+        self.rename(storage, staged_name(target), target.to_owned(), false)
+    }
+
+    /// Moves what stands under a final name, if anything, aside.
+    fn move_aside(&mut self, storage: &dyn Storage, target: &Path) -> Result<(), OutputError> {
+        match fs::symlink_metadata(target) {
+            Ok(_) => self.rename(storage, target.to_owned(), aside_name(target), true),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Undoes the renames and removes the staged files. Returns the names that it could not clear.
+    fn discard(&mut self, storage: &dyn Storage, phase: Phase) -> Vec<PathBuf> {
+        let mut left = Vec::new();
+        for Move { from, to, aside } in self.moves.drain(..).rev() {
+            // A new file must not stay under a final name; an old one that cannot go back stays aside.
+            if storage.rename(&to, &from).is_err() && (aside || storage.remove(&to).is_err()) {
+                left.push(to);
+            }
+        }
+        for path in self.staged.drain(..).rev() {
+            match storage.remove(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => left.push(path),
+                _ => {}
+            }
+        }
+        self.lock = None;
+        self.phase = phase;
+        left
+    }
+}
+
+impl Default for Staging {
+    fn default() -> Self {
+        Self::on(Box::new(Disk))
+    }
+}
+
+impl Staging {
+    pub(crate) fn on(storage: Box<dyn Storage>) -> Self {
+        Self(Arc::new(Shared { storage, state: Mutex::default() }))
+    }
+
+    /// Stops the output: removes all that was staged, takes back what was renamed so far, and makes every later write
+    /// and the publication fail with [`OutputErrorKind::Interrupted`]. An output created with this staging later is
+    /// refused in the same way.
+    ///
+    /// Returns false, and does nothing, if the output is already published: a command that was told to stop then has
+    /// its complete result. Waits for a few renames at most, never for written data to reach the disk.
+    pub fn abandon(&self) -> bool {
+        let mut state = self.state();
+        match state.phase {
+            Phase::Published => return false,
+            Phase::Interrupted | Phase::Failed => {}
+            Phase::Idle | Phase::Staged => {
+                state.discard(self.storage(), Phase::Interrupted);
+            }
+        }
+        true
+    }
+
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        &*self.0.storage
+    }
+
+    /// Whether writing may go on.
+    pub(crate) fn check(&self) -> Result<(), OutputError> {
+        self.state().check()
+    }
+
+    /// Removes everything after `error`, which says so if something could not be removed. After an abandonment the
+    /// error is that one, whatever else went wrong because files vanished.
+    pub(crate) fn fail(&self, error: OutputError) -> OutputError {
+        let mut state = self.state();
+        match state.phase {
+            Phase::Interrupted => OutputError::interrupted(),
+            Phase::Idle | Phase::Staged => {
+                let left = state.discard(self.storage(), Phase::Failed);
+                error.leaving(left)
+            }
+            Phase::Published | Phase::Failed => error,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing below panics between two steps that belong together.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the prefix, clears what a killed run left, and creates one staged file for each data file.
+    pub(crate) fn open(&self, targets: &Targets, overwrite: bool) -> Result<Vec<File>, OutputError> {
+        self.open_files(targets, overwrite).map_err(|error| self.fail(error))
+    }
+
+    fn open_files(&self, targets: &Targets, overwrite: bool) -> Result<Vec<File>, OutputError> {
+        // Held to the end: an abandonment finds either nothing or everything staged.
+        let mut state = self.state();
+        match state.phase {
+            Phase::Idle => {}
+            Phase::Interrupted => return Err(OutputError::interrupted()),
+            Phase::Staged | Phase::Published | Phase::Failed => {
+                return Err(OutputError::new(OutputErrorKind::Usage, "this staging has served another output already")
+                    .hint("make a new one for each output"));
+            }
+        }
+        targets.check_directory()?;
+        targets.refuse_existing(overwrite)?;
+        let lock_path = staged_name(&targets.manifest);
+        state.lock = Some(lock_prefix(&lock_path, targets)?);
+        state.phase = Phase::Staged;
+        state.staged.push(lock_path);
+        // Again under the lock: another run may have published in between.
+        targets.refuse_existing(overwrite)?;
+        for format in Format::ALL {
+            for path in Targets::new(&targets.prefix, format).data {
+                self.clear(&staged_name(&path))?;
+            }
+        }
+        for path in targets.all() {
+            self.clear(&aside_name(path))?;
+        }
+        let mut files = Vec::new();
+        for path in &targets.data {
+            let staged = staged_name(path);
+            files.push(
+                self.storage()
+                    .create(&staged)
+                    .map_err(|error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", &staged, error))?,
+            );
+            state.staged.push(staged);
+        }
+        Ok(files)
+    }
+
+    fn clear(&self, stale: &Path) -> Result<(), OutputError> {
+        match self.storage().remove(stale) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot remove the stale", stale, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A second handle on the staged manifest.
+    pub(crate) fn manifest_file(&self) -> io::Result<File> {
+        match &self.state().lock {
+            Some(lock) => lock.try_clone(),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Gives every staged file its final name, or none. All of them are complete, synced and closed. Returns the names
+    /// moved aside that could not be removed afterwards.
+    pub(crate) fn publish(&self, targets: &Targets, overwrite: bool) -> Result<Vec<PathBuf>, OutputError> {
+        self.publish_files(targets, overwrite).map_err(|error| self.fail(error))
+    }
+
+    fn publish_files(&self, targets: &Targets, overwrite: bool) -> Result<Vec<PathBuf>, OutputError> {
+        let storage = self.storage();
+        let sync = || {
+            let directory = targets.directory();
+            storage
+                .sync_directory(directory)
+                .map_err(|error| OutputError::io(OutputErrorKind::Io, "cannot sync the directory", directory, error))
+        };
+
+        let mut state = self.state();
+        state.check()?;
+        // A rename would silently replace what somebody else put there meanwhile.
+        targets.refuse_existing(overwrite)?;
+        state.move_aside(storage, &targets.manifest)?;
+        let moved = !state.moves.is_empty();
+        drop(state);
+        if moved {
+            sync()?;
+        }
+
+        let mut state = self.state();
+        state.check()?;
+        for path in &targets.data {
+            state.move_aside(storage, path)?;
+            state.finalize(storage, path)?;
+        }
+        drop(state);
+        sync()?;
+
+        let mut state = self.state();
+        state.check()?;
+        state.finalize(storage, &targets.manifest)?;
+        drop(state);
+        sync()?;
+
+        let mut state = self.state();
+        state.check()?;
+        state.phase = Phase::Published;
+        state.staged.clear();
+        let moves = std::mem::take(&mut state.moves);
+        // Old data can be large and slow to remove: not under the mutex. The lock is kept until it is gone.
+        let lock = state.lock.take();
+        drop(state);
+        let asides = moves.into_iter().filter(|done| done.aside).map(|done| done.to);
+        let left = asides.filter(|aside| storage.remove(aside).is_err()).collect();
+        drop(lock);
+        Ok(left)
+    }
+}
+
+/// Opens and locks the staged manifest, as an empty file.
+fn lock_prefix(path: &Path, targets: &Targets) -> Result<File, OutputError> {
+    let refused = |error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", path, error);
+    let busy = || {
+        let message = format!("another run is writing {}", targets.prefix.display());
+        OutputError::new(OutputErrorKind::CannotCreate, message)
+            .at(path)
+            .hint("wait until it has finished, or choose another -o")
+    };
+    // Each further round means that another run finished between our open and our lock.
+    for _ in 0..100 {
+        if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+            let message = format!("{} is in the way: not a regular file", path.display());
+            return Err(OutputError::new(OutputErrorKind::CannotCreate, message).at(path).hint("remove it"));
+        }
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(refused)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(busy()),
+            Err(TryLockError::Error(error)) => {
+                // Nobody can hold a lock here, so this empty file is nobody's.
+                let _ = fs::remove_file(path);
+                return Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot lock", path, error)
+                    .hint("this file system has no locks: write to another one with -o"));
+            }
+        }
+        if has_name(&file, path).map_err(refused)? {
+            file.set_len(0).map_err(refused)?;
+            return Ok(file);
+        }
+    }
+    Err(busy())
+}
+
+/// Whether `path` still names the open `file`.
+#[cfg(unix)]
+fn has_name(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let ours = file.metadata()?;
+    Ok(fs::symlink_metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())))
+}
+
+/// Whether `path` still names some file. Elsewhere std offers no file identity; a renamed or removed file is still
+/// noticed unless a third run has taken its name at the same moment.
+#[cfg(not(unix))]
+fn has_name(_: &File, path: &Path) -> io::Result<bool> {
+    path.try_exists()
+}
+
+/// Whether two existing paths lead to the same file.
+pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let id = |path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+        matches!((id(one), id(other)), (Ok(one), Ok(other)) if one == other)
+    }
+    #[cfg(not(unix))]
+    matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}

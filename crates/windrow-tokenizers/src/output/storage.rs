@@ -1,0 +1,52 @@
+//! The operating system calls of the writing side, in one place so that tests can make each of them fail.
+
+use std::fmt::Debug;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// What the writing side asks of the file system. The provided methods are the real ones.
+pub(crate) trait Storage: Debug + Send + Sync {
+    /// Creates a file that does not exist yet, and follows no link.
+    fn create(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    }
+
+    /// One write call, which may take less than all.
+    fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<usize> {
+        file.write(bytes)
+    }
+
+    /// Makes content and length of a file durable.
+    fn sync(&self, file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    /// Gives a file another name in the same directory.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    /// Removes a name.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    /// Makes the names in a directory durable, where the platform and the file system know of such a thing.
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        if !cfg!(unix) {
+            return Ok(());
+        }
+        match File::open(path)?.sync_all() {
+            // Some network file systems answer so: they have no directory cache to flush.
+            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// The real file system.
+#[derive(Debug)]
+pub(crate) struct Disk;
+
+impl Storage for Disk {}

@@ -1,0 +1,174 @@
+//! The four layouts.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+
+use super::error::OutputError;
+use super::file::{Complete, StagedFile};
+use super::format::{Dtype, Format};
+use super::run::{Run, put_json};
+use super::staging::staged_name;
+
+/// What turns runs into the files of one format.
+#[derive(Debug)]
+pub(crate) enum Writer {
+    Npy(NpyWriter),
+    Nanogpt { bin: StagedFile, dtype: Dtype },
+    Megatron(MegatronWriter),
+    Jsonl { lines: StagedFile },
+}
+
+impl Writer {
+    /// `files` are those of `format`, in the order of [`Format::suffixes`].
+    pub(crate) fn new(format: Format, dtype: Option<Dtype>, files: Vec<StagedFile>) -> Result<Self, OutputError> {
+        let mut files = files.into_iter();
+        let mut next = || files.next().expect("one staged file for each suffix");
+        let dtype = || dtype.expect("binary formats have an element type");
+        Ok(match format {
+            Format::Npy => Self::Npy(NpyWriter::new(next(), next(), dtype())?),
+            Format::Nanogpt => Self::Nanogpt { bin: next(), dtype: dtype() },
+            Format::Megatron => Self::Megatron(MegatronWriter::new(next(), next(), dtype())?),
+            Format::Jsonl => Self::Jsonl { lines: next() },
+        })
+    }
+
+    pub(crate) fn append(&mut self, run: Run<'_>) -> Result<(), OutputError> {
+        match self {
+            Self::Npy(npy) => npy.append(run),
+            Self::Nanogpt { bin, dtype } => run.put_ids(*dtype, bin),
+            Self::Megatron(megatron) => megatron.append(run),
+            Self::Jsonl { lines } => run.documents().try_for_each(|ids| put_json(ids, run.eos, lines)),
+        }
+    }
+
+    /// Completes the files and names the element type of each.
+    pub(crate) fn complete(self) -> Result<Vec<(Complete, Option<&'static str>)>, OutputError> {
+        match self {
+            Self::Npy(npy) => npy.complete(),
+            Self::Nanogpt { bin, dtype } => Ok(vec![(bin.complete()?, Some(dtype.name()))]),
+            Self::Megatron(megatron) => megatron.complete(),
+            Self::Jsonl { lines } => Ok(vec![(lines.complete()?, None)]),
+        }
+    }
+}
+
+/// Two `.npy` files. Their headers, which hold the lengths, are written last into room kept for them.
+#[derive(Debug)]
+pub(crate) struct NpyWriter {
+    ids: StagedFile,
+    offsets: StagedFile,
+    dtype: Dtype,
+    tokens: u64,
+    documents: u64,
+}
+
+/// Size of an `.npy` header here: the smallest multiple of 64, as the format wants, that holds any length.
+const NPY_HEADER: usize = 128;
+
+/// The header of a one-dimensional little-endian array, version 1.0.
+fn npy_header(descr: &str, length: u64) -> [u8; NPY_HEADER] {
+    let dictionary = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({length},), }}");
+    let mut header = [b' '; NPY_HEADER];
+    header[..8].copy_from_slice(b"\x93NUMPY\x01\x00");
+    header[8..10].copy_from_slice(&(NPY_HEADER as u16 - 10).to_le_bytes());
+    header[10..10 + dictionary.len()].copy_from_slice(dictionary.as_bytes());
+    header[NPY_HEADER - 1] = b'\n';
+    header
+}
+
+impl NpyWriter {
+    fn new(mut ids: StagedFile, mut offsets: StagedFile, dtype: Dtype) -> Result<Self, OutputError> {
+        ids.put(|bytes| bytes.extend_from_slice(&[0; NPY_HEADER]))?;
+        offsets.put(|bytes| {
+            bytes.extend_from_slice(&[0; NPY_HEADER]);
+            bytes.extend_from_slice(&0u64.to_le_bytes());
+        })?;
+        Ok(Self { ids, offsets, dtype, tokens: 0, documents: 0 })
+    }
+
+    fn append(&mut self, run: Run<'_>) -> Result<(), OutputError> {
+        run.put_ids(self.dtype, &mut self.ids)?;
+        for length in run.lengths() {
+            self.tokens += length as u64;
+            self.offsets.put(|bytes| bytes.extend_from_slice(&self.tokens.to_le_bytes()))?;
+        }
+        self.documents += run.ends.len() as u64;
+        Ok(())
+    }
+
+    fn complete(mut self) -> Result<Vec<(Complete, Option<&'static str>)>, OutputError> {
+        let descr = match self.dtype {
+            Dtype::U16 => "<u2",
+            Dtype::U32 => "<u4",
+            Dtype::I32 => "<i4",
+        };
+        self.ids.replace_head(&npy_header(descr, self.tokens))?;
+        self.offsets.replace_head(&npy_header("<u8", self.documents + 1))?;
+        Ok(vec![(self.ids.complete()?, Some(self.dtype.name())), (self.offsets.complete()?, Some("u64"))])
+    }
+}
+
+/// Megatron's `.bin` and `.idx`.
+///
+/// The index has three tables one after the other, and only the first, the lengths, can be written as documents come.
+/// The other two follow at the end, from the lengths read back: memory does not grow with the number of documents.
+#[derive(Debug)]
+pub(crate) struct MegatronWriter {
+    bin: StagedFile,
+    idx: StagedFile,
+    dtype: Dtype,
+    documents: u64,
+}
+
+const IDX_HEADER: usize = 34;
+
+fn idx_header(dtype: Dtype, documents: u64) -> [u8; IDX_HEADER] {
+    let mut header = [0; IDX_HEADER];
+    header[..9].copy_from_slice(b"MMIDIDX\0\0");
+    header[9..17].copy_from_slice(&1u64.to_le_bytes());
+    header[17] = if dtype == Dtype::U16 { 8 } else { 4 };
+    header[18..26].copy_from_slice(&documents.to_le_bytes());
+    header[26..].copy_from_slice(&(documents + 1).to_le_bytes());
+    header
+}
+
+impl MegatronWriter {
+    /// The most ids that one document can have: lengths are i32.
+    pub(crate) const LONGEST: usize = i32::MAX as usize;
+
+    fn new(bin: StagedFile, mut idx: StagedFile, dtype: Dtype) -> Result<Self, OutputError> {
+        idx.put(|bytes| bytes.extend_from_slice(&[0; IDX_HEADER]))?;
+        Ok(Self { bin, idx, dtype, documents: 0 })
+    }
+
+    fn append(&mut self, run: Run<'_>) -> Result<(), OutputError> {
+        run.put_ids(self.dtype, &mut self.bin)?;
+        for length in run.lengths() {
+            self.idx.put(|bytes| bytes.extend_from_slice(&(length as u32).to_le_bytes()))?;
+        }
+        self.documents += run.ends.len() as u64;
+        Ok(())
+    }
+
+    fn complete(mut self) -> Result<Vec<(Complete, Option<&'static str>)>, OutputError> {
+        self.idx.flush()?;
+        let staged = staged_name(self.idx.target());
+        let lengths = File::open(&staged).and_then(|mut file| {
+            file.seek(SeekFrom::Start(IDX_HEADER as u64))?;
+            Ok(BufReader::with_capacity(1 << 18, file))
+        });
+        let mut lengths = lengths.map_err(|error| self.idx.failed("cannot read back", error))?;
+        let mut pointer = 0;
+        for _ in 0..self.documents {
+            let mut length = [0; 4];
+            lengths.read_exact(&mut length).map_err(|error| self.idx.failed("cannot read back", error))?;
+            self.idx.put(|bytes| bytes.extend_from_slice(&u64::to_le_bytes(pointer)))?;
+            pointer += u64::from(u32::from_le_bytes(length)) * self.dtype.size() as u64;
+        }
+        for document in 0..=self.documents {
+            self.idx.put(|bytes| bytes.extend_from_slice(&document.to_le_bytes()))?;
+        }
+        self.idx.replace_head(&idx_header(self.dtype, self.documents))?;
+        Ok(vec![(self.bin.complete()?, Some(self.dtype.name())), (self.idx.complete()?, None)])
+    }
+}

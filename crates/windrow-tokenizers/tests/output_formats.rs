@@ -1,0 +1,396 @@
+//! Every format, read back by readers written from the layout tables.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use proptest::prelude::*;
+use windrow_tokenizers::manifest::{Documents, Manifest, ManifestBody, OnError, ReadOptions, SkippedDocument};
+use windrow_tokenizers::output::{Dtype, Format, Output, OutputError, OutputErrorKind, OutputOptions, Published};
+
+fn options(directory: &Path, format: Format) -> OutputOptions {
+    OutputOptions { format, ..OutputOptions::new(directory.join("out"), 300) }
+}
+
+fn flatten(documents: &[Vec<u32>]) -> (Vec<u32>, Vec<usize>) {
+    let ends = documents.iter().scan(0, |end, ids| {
+        *end += ids.len();
+        Some(*end)
+    });
+    (documents.concat(), ends.collect())
+}
+
+fn balanced(written: u64) -> ManifestBody {
+    let documents = Documents { read: written, written, ..Documents::default() };
+    ManifestBody { documents, ..ManifestBody::default() }
+}
+
+/// Writes `documents` in runs of the given sizes, the rest in one.
+fn write(options: &OutputOptions, documents: &[Vec<u32>], runs: &[usize]) -> Result<Published, OutputError> {
+    let mut output = Output::create(options)?;
+    let mut rest = documents;
+    for &size in runs.iter().chain([&usize::MAX]) {
+        let (run, later) = rest.split_at(size.min(rest.len()));
+        let (ids, ends) = flatten(run);
+        output.append(&ids, &ends)?;
+        rest = later;
+    }
+    assert_eq!(output.documents(), documents.len() as u64);
+    output.publish(balanced(documents.len() as u64))
+}
+
+fn read(options: &OutputOptions, suffix: &str) -> Vec<u8> {
+    fs::read(PathBuf::from(format!("{}{suffix}", options.prefix.display()))).unwrap()
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+fn elements(bytes: &[u8], dtype: &str) -> Vec<u32> {
+    match dtype {
+        "u2" => bytes.chunks(2).map(|b| u16::from_le_bytes(b.try_into().unwrap()).into()).collect(),
+        "i4" => bytes.chunks(4).map(|b| i32::from_le_bytes(b.try_into().unwrap()).try_into().unwrap()).collect(),
+        "u4" => bytes.chunks(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect(),
+        other => panic!("no such element type: {other}"),
+    }
+}
+
+/// The element type, the length and the data of a one-dimensional `.npy` file, version 1.0.
+fn parse_npy(bytes: &[u8]) -> (String, u64, &[u8]) {
+    assert_eq!(&bytes[..8], b"\x93NUMPY\x01\x00");
+    let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    assert_eq!(start % 64, 0, "the data is aligned");
+    let header = std::str::from_utf8(&bytes[10..start]).unwrap();
+    assert!(header.ends_with('\n'));
+    let after = |key: &str| header.split_once(key).unwrap_or_else(|| panic!("no {key} in {header}")).1;
+    assert!(after("'fortran_order': ").starts_with("False,"));
+    let descr = after("'descr': '<").split_once('\'').unwrap().0;
+    let shape = after("'shape': (").split_once(",)").unwrap().0;
+    (descr.to_owned(), shape.parse().unwrap(), &bytes[start..])
+}
+
+fn read_npy(options: &OutputOptions) -> Vec<Vec<u32>> {
+    let (ids, offsets) = (read(options, ".ids.npy"), read(options, ".offsets.npy"));
+    let (dtype, length, data) = parse_npy(&ids);
+    let ids = elements(data, &dtype);
+    assert_eq!(ids.len() as u64, length);
+    let (dtype, length, data) = parse_npy(&offsets);
+    assert_eq!(dtype, "u8");
+    let offsets: Vec<usize> = data.chunks(8).map(|b| u64_at(b, 0) as usize).collect();
+    assert_eq!(offsets.len() as u64, length);
+    assert_eq!((offsets[0], *offsets.last().unwrap()), (0, ids.len()));
+    offsets.windows(2).map(|pair| ids[pair[0]..pair[1]].to_vec()).collect()
+}
+
+/// Reads the layout table of Megatron's indexed dataset, field by field, and the sequences through it.
+fn read_megatron(options: &OutputOptions) -> Vec<Vec<u32>> {
+    let (bin, idx) = (read(options, ".bin"), read(options, ".idx"));
+    assert_eq!(&idx[..9], b"MMIDIDX\0\0");
+    assert_eq!(u64_at(&idx, 9), 1, "version");
+    let (dtype, size) = match idx[17] {
+        8 => ("u2", 2),
+        4 => ("i4", 4),
+        other => panic!("unexpected element code {other}"),
+    };
+    let sequences = u64_at(&idx, 18) as usize;
+    let documents = u64_at(&idx, 26) as usize;
+    assert_eq!(documents, sequences + 1, "one sequence a document");
+    assert_eq!(idx.len(), 42 + 20 * sequences);
+    let (lengths, rest) = idx[34..].split_at(4 * sequences);
+    let (pointers, indices) = rest.split_at(8 * sequences);
+    assert_eq!(indices.len(), 8 * documents);
+    for (n, index) in indices.chunks(8).enumerate() {
+        assert_eq!(u64_at(index, 0), n as u64, "document index");
+    }
+    let mut next = 0;
+    let mut found = Vec::new();
+    for (length, pointer) in lengths.chunks(4).zip(pointers.chunks(8)) {
+        let length = i32::from_le_bytes(length.try_into().unwrap()) as usize * size;
+        let start = u64_at(pointer, 0) as usize;
+        assert_eq!(start, next, "sequences follow each other");
+        next = start + length;
+        found.push(elements(&bin[start..next], dtype));
+    }
+    assert_eq!(next, bin.len());
+    found
+}
+
+fn read_jsonl(options: &OutputOptions) -> Vec<Vec<u32>> {
+    let text = String::from_utf8(read(options, ".jsonl")).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'));
+    let parse = |line| {
+        let mut fields: std::collections::BTreeMap<String, Vec<u32>> = serde_json::from_str(line).unwrap();
+        assert_eq!(fields.len(), 1);
+        fields.remove("ids").unwrap()
+    };
+    text.lines().map(parse).collect()
+}
+
+/// Writes, reads with the reader of the format, and checks the manifest against the files.
+fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
+    let published = write(options, documents, &[1, 0, 2]).unwrap();
+    let expected: Vec<Vec<u32>> =
+        documents.iter().map(|ids| ids.iter().copied().chain(options.append_eos).collect()).collect();
+    match options.format {
+        Format::Npy => assert_eq!(read_npy(options), expected),
+        Format::Megatron => assert_eq!(read_megatron(options), expected),
+        Format::Jsonl => assert_eq!(read_jsonl(options), expected),
+        Format::Nanogpt => {
+            let dtype = if options.dtype == Some(Dtype::U32) { "u4" } else { "u2" };
+            assert_eq!(elements(&read(options, ".bin"), dtype), expected.concat());
+        }
+    }
+    let tokens = expected.concat().len() as u64;
+    assert_eq!((published.documents, published.tokens), (documents.len() as u64, tokens));
+
+    let manifest: Manifest = serde_json::from_slice(&read(options, ".manifest.json")).unwrap();
+    assert_eq!((manifest.tokens, manifest.documents.written), (tokens, documents.len() as u64));
+    assert_eq!(manifest.options.dtype, options.element_type().unwrap());
+    assert_eq!(manifest.outputs, published.files);
+    let suffixes = options.format.suffixes();
+    assert_eq!(manifest.outputs.len(), suffixes.len());
+    for (file, suffix) in manifest.outputs.iter().zip(suffixes) {
+        let bytes = read(options, suffix);
+        assert_eq!((&*file.file, file.bytes), (&*format!("out{suffix}"), bytes.len() as u64));
+        assert_eq!(file.blake3, blake3::hash(&bytes).to_hex().as_str());
+    }
+    let names = fs::read_dir(options.prefix.parent().unwrap()).unwrap().count();
+    assert_eq!(names, suffixes.len() + 1, "nothing else is left in the directory");
+}
+
+/// Every combination of format, end-of-text id and element type that is allowed.
+fn combinations() -> Vec<OutputOptions> {
+    let mut all = Vec::new();
+    for format in Format::ALL {
+        for append_eos in [None, Some(299)] {
+            for dtype in [None, Some(Dtype::U16), Some(Dtype::U32), Some(Dtype::I32)] {
+                all.push(OutputOptions { append_eos, dtype, ..options(Path::new("x"), format) });
+            }
+        }
+    }
+    all.retain(|options| options.element_type().is_ok());
+    assert_eq!(all.len(), 8 + 3 + 6 + 2, "npy, nanogpt, megatron, jsonl");
+    all
+}
+
+#[test]
+fn every_format_is_read_back_with_every_element_type() {
+    let corpora: [&[Vec<u32>]; 6] = [
+        &[],
+        &[vec![]],
+        &[vec![], vec![], vec![]],
+        &[vec![0]],
+        &[vec![1, 2, 3], vec![], vec![255, 256, 299], vec![]],
+        &[vec![], (0..100_000).map(|id| id % 300).collect(), vec![7; 40_000]],
+    ];
+    for documents in corpora {
+        for options in combinations() {
+            let directory = tempfile::tempdir().unwrap();
+            check(&OutputOptions { prefix: directory.path().join("out"), ..options }, documents);
+        }
+    }
+}
+
+#[test]
+fn large_ids_survive() {
+    for (format, dtype, largest) in [
+        (Format::Npy, None, u32::MAX - 1),
+        (Format::Npy, Some(Dtype::I32), i32::MAX as u32),
+        (Format::Nanogpt, Some(Dtype::U32), u32::MAX - 1),
+        (Format::Megatron, None, i32::MAX as u32),
+        (Format::Jsonl, None, u32::MAX - 1),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let options =
+            OutputOptions { dtype, vocab_size: largest + 1, append_eos: Some(0), ..options(directory.path(), format) };
+        check(&options, &[vec![0, largest, 65_535, 65_536], vec![largest]]);
+    }
+}
+
+#[test]
+fn every_table_longer_than_one_write() {
+    let documents: Vec<Vec<u32>> = (0..400_000).map(|n| vec![n % 300; n as usize % 4]).collect();
+    for format in Format::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        check(&OutputOptions { append_eos: Some(1), ..options(directory.path(), format) }, &documents);
+    }
+}
+
+#[test]
+fn element_type_follows_the_vocabulary() {
+    let chosen = |format, vocab_size| {
+        OutputOptions { format, append_eos: Some(0), ..OutputOptions::new("x", vocab_size) }.element_type().unwrap()
+    };
+    assert_eq!(chosen(Format::Npy, 65_536), Some(Dtype::U16));
+    assert_eq!(chosen(Format::Npy, 65_537), Some(Dtype::U32));
+    assert_eq!(chosen(Format::Nanogpt, 65_536), Some(Dtype::U16));
+    assert_eq!(chosen(Format::Megatron, 65_499), Some(Dtype::U16));
+    assert_eq!(chosen(Format::Megatron, 65_500), Some(Dtype::I32));
+    assert_eq!(chosen(Format::Jsonl, u32::MAX), None);
+    let options = OutputOptions { append_eos: Some(70_000), ..OutputOptions::new("x", 300) };
+    assert_eq!(options.element_type().unwrap(), Some(Dtype::U32), "the end-of-text id counts too");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_is_created() {
+    use Dtype::{I32, U16, U32};
+    use Format::{Jsonl, Megatron, Nanogpt, Npy};
+    for (format, dtype, vocab_size, append_eos, said) in [
+        (Npy, Some(U16), 65_537, None, "ids up to 65536 do not fit the u16"),
+        (Npy, Some(U16), 300, Some(65_536), "ids up to 65536 do not fit the u16"),
+        (Npy, Some(I32), u32::MAX, None, "do not fit the i32"),
+        (Nanogpt, None, 65_537, Some(0), "--dtype u32"),
+        (Nanogpt, Some(U16), 200_019, Some(0), "--dtype u32"),
+        (Nanogpt, Some(I32), 300, Some(0), "u16, u32"),
+        (Nanogpt, None, 300, None, "--eos"),
+        (Megatron, Some(U32), 300, None, "u16, i32"),
+        (Megatron, Some(U16), 65_537, None, "leave out --dtype"),
+        (Megatron, None, u32::MAX, None, "--format npy"),
+        (Jsonl, Some(U16), 300, None, "leave out --dtype"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let options = OutputOptions { dtype, vocab_size, append_eos, ..options(directory.path(), format) };
+        let error = Output::create(&options).unwrap_err();
+        assert_eq!((error.kind(), error.exit_code()), (OutputErrorKind::Usage, 2), "{options:?}: {error}");
+        assert!(error.to_string().contains(said), "{options:?}: {error}");
+        assert!(error.to_string().contains("\nhint: "), "{options:?}: {error}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{options:?}");
+    }
+}
+
+#[test]
+fn an_id_that_does_not_fit_is_an_error_and_never_wraps() {
+    for (format, dtype, id) in [
+        (Format::Npy, Dtype::U16, 65_536),
+        (Format::Npy, Dtype::I32, 1 << 31),
+        (Format::Nanogpt, Dtype::U16, u32::MAX),
+        (Format::Megatron, Dtype::I32, u32::MAX),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let options = OutputOptions { dtype: Some(dtype), append_eos: Some(0), ..options(directory.path(), format) };
+        let mut output = Output::create(&options).unwrap();
+        output.append(&[1, 2], &[2]).unwrap();
+        let error = output.append(&[3, 4, id, 5], &[0, 2, 2, 3, 4]).unwrap_err();
+        assert_eq!((error.kind(), error.exit_code()), (OutputErrorKind::Id, 1));
+        assert_eq!(error.document(), Some(4), "{error}");
+        assert!(error.to_string().contains(&id.to_string()), "{error}");
+        assert_eq!((output.documents(), output.tokens()), (1, 3), "nothing of that run is written");
+        output.append(&[6], &[1]).unwrap();
+        assert_eq!(output.publish(balanced(2)).unwrap().tokens, 5);
+    }
+}
+
+#[test]
+fn names_parse_and_print() {
+    for format in Format::ALL {
+        assert_eq!(Format::from_str(&format.to_string()).unwrap(), format);
+    }
+    for dtype in Dtype::ALL {
+        assert_eq!(Dtype::from_str(&dtype.to_string()).unwrap(), dtype);
+    }
+    let error = Format::from_str("parquet").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no such output format: \"parquet\"\nhint: give one of npy, nanogpt, megatron, jsonl"
+    );
+}
+
+#[test]
+#[should_panic(expected = "the ends of documents decrease")]
+fn decreasing_ends_panic() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut output = Output::create(&options(directory.path(), Format::Npy)).unwrap();
+    let _ = output.append(&[1, 2], &[2, 1, 2]);
+}
+
+#[test]
+#[should_panic(expected = "does not end with the ids")]
+fn ids_beyond_the_last_document_panic() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut output = Output::create(&options(directory.path(), Format::Npy)).unwrap();
+    let _ = output.append(&[1, 2], &[1]);
+}
+
+#[test]
+fn the_manifest_says_everything_and_is_the_same_twice() {
+    let skipped = |line| SkippedDocument {
+        file: "a.jsonl".into(),
+        line,
+        byte: 1,
+        offset: line * 100,
+        reason: "not a string".into(),
+    };
+    let body = ManifestBody {
+        reading: ReadOptions { field: "text".into(), on_error: OnError::Skip, ..ReadOptions::default() },
+        documents: Documents { read: 3, written: 1, skipped: 2, failed: 0 },
+        text_bytes: 12,
+        skipped: vec![skipped(3), skipped(9)],
+        ..ManifestBody::default()
+    };
+    let texts = [(); 2].map(|()| {
+        let directory = tempfile::tempdir().unwrap();
+        let options = options(directory.path(), Format::Npy);
+        let mut output = Output::create(&options).unwrap();
+        output.append(&[5], &[1]).unwrap();
+        output.publish(body.clone()).unwrap();
+        String::from_utf8(read(&options, ".manifest.json")).unwrap()
+    });
+    assert_eq!(texts[0], texts[1]);
+    let manifest: Manifest = serde_json::from_str(&texts[0]).unwrap();
+    assert_eq!((manifest.schema, &*manifest.windrow), (1, env!("CARGO_PKG_VERSION")));
+    assert_eq!((manifest.skipped, manifest.text_bytes), (body.skipped, 12));
+    let value: serde_json::Value = serde_json::from_str(&texts[0]).unwrap();
+    assert_eq!(value["options"]["on_error"], "skip");
+    assert_eq!(value["options"]["dtype"], "u16");
+    assert_eq!(value["outputs"][1]["dtype"], "u64");
+    assert!(texts[0].ends_with("}\n"));
+}
+
+#[test]
+fn a_wrong_account_is_never_published() {
+    for documents in [
+        Documents { read: 2, written: 1, ..Documents::default() },
+        Documents { read: 2, written: 2, ..Documents::default() },
+        Documents { read: 0, written: 1, skipped: u64::MAX, failed: 0 },
+        Documents { read: 1, written: 1, skipped: 1, failed: 0 },
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut output = Output::create(&options(directory.path(), Format::Npy)).unwrap();
+        output.append(&[5], &[1]).unwrap();
+        let error = output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap_err();
+        assert_eq!(error.kind(), OutputErrorKind::Accounting);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn skipped_documents_that_are_not_listed_are_a_wrong_account() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = Output::create(&options(directory.path(), Format::Npy)).unwrap();
+    let documents = Documents { read: 1, skipped: 1, ..Documents::default() };
+    let error = output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap_err();
+    assert_eq!(error.kind(), OutputErrorKind::Accounting);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn runs_do_not_change_a_byte(
+        documents in prop::collection::vec(prop::collection::vec(0u32..300, 0..40), 0..30),
+        runs in prop::collection::vec(0usize..6, 0..12),
+        format in prop::sample::select(Format::ALL.to_vec()),
+        eos in prop::option::of(0u32..300),
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let eos = if format == Format::Nanogpt { eos.or(Some(9)) } else { eos };
+        let whole = OutputOptions { append_eos: eos, ..options(directory.path(), format) };
+        let pieces = OutputOptions { prefix: directory.path().join("pieces").join("out"), ..whole.clone() };
+        fs::create_dir(directory.path().join("pieces")).unwrap();
+        write(&whole, &documents, &[]).unwrap();
+        write(&pieces, &documents, &runs).unwrap();
+        for suffix in format.suffixes().iter().chain([&".manifest.json"]) {
+            prop_assert_eq!(read(&whole, suffix), read(&pieces, suffix));
+        }
+    }
+}
