@@ -1,1 +1,363 @@
-//! tokenizer
+//! Tokenizers by name or from a `tokenizer.json`.
+//!
+//! A name is one of the vocabularies of this crate, `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`; anything else
+//! is the path of a `tokenizer.json`, or of a directory that holds one. The ids are those of Hugging Face's `tokenizers`
+//! 0.23 for the same file, and of tiktoken for the vocabularies of this crate.
+//!
+//! A `tokenizer.json` is untrusted input: whatever is in it, loading returns a tokenizer or a [`LoadError`] that says
+//! what is wrong and where.
+
+use std::fs::{self, File as DiskFile};
+use std::io::{self, Read};
+use std::path::Path;
+
+use thiserror::Error;
+
+use crate::engine::{Engine, Pipeline, Released, caught};
+
+mod check;
+mod embedded;
+mod fault;
+mod file;
+mod route;
+
+use check::Checked;
+use fault::Fault;
+use file::File;
+
+/// Larger files are not read. The largest in use have some 40 MB.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// How a tokenizer treats special tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// Adds what the post-processor of a `tokenizer.json` puts around a document, such as `[CLS]` and `[SEP]`.
+    pub add_special_tokens: bool,
+    /// Recognizes special tokens that are written in a text. Without it they are text like any other; added tokens that
+    /// are not special are recognized all the same, as in Hugging Face's `encode_special_tokens`.
+    pub special_in_text: bool,
+}
+
+impl Default for LoadOptions {
+    /// Nothing around a document; special tokens in a text are recognized.
+    fn default() -> Self {
+        Self { add_special_tokens: false, special_in_text: true }
+    }
+}
+
+/// Why there is no tokenizer.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Neither a known name nor a file.
+    #[error(
+        "tokenizer {name:?} is neither the name of a vocabulary nor a file; \
+         hint: the names are {}, and a path to a tokenizer.json is accepted",
+        embedded::NAMES
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// The file cannot be read.
+    #[error("tokenizer {name}: {source}; hint: check the path and its permissions")]
+    Read {
+        /// Path of the file.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is not what is asked for, or damaged, or hostile.
+    #[error("tokenizer {name}: {place}{}{reason}; hint: {hint}", if place.is_empty() { "" } else { ": " })]
+    Invalid {
+        /// Path or name of the file.
+        name: String,
+        /// Where in the file, such as `model.merges[3]`; empty for all of it.
+        place: String,
+        /// What is wrong.
+        reason: String,
+        /// What to do.
+        hint: String,
+    },
+    /// No engine takes the file.
+    #[error("tokenizer {name}: no engine can read it: {reason}; hint: write it again with the tokenizers library 0.23")]
+    Refused {
+        /// Path or name of the file.
+        name: String,
+        /// What the engines said.
+        reason: String,
+    },
+}
+
+impl LoadError {
+    fn invalid(name: &str, fault: Fault) -> Self {
+        let Fault { place, reason, hint } = fault;
+        Self::Invalid { name: name.to_owned(), place, reason, hint }
+    }
+}
+
+/// A vocabulary and the engine that encodes with it.
+///
+/// ```
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+/// let mut ids = Vec::new();
+/// tokenizer.engine().encoder().encode("Hello world<|endoftext|>", &mut ids)?;
+/// assert_eq!(ids, [15496, 995, 50256]);
+/// assert_eq!(tokenizer.vocab_size(), 50257);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Tokenizer {
+    name: String,
+    hash: String,
+    engine: Box<dyn Engine>,
+    vocab_size: u32,
+    added: Vec<AddedId>,
+    eos: Option<(String, u32)>,
+    notes: Vec<String>,
+}
+
+struct AddedId {
+    content: String,
+    id: u32,
+    special: bool,
+}
+
+impl Tokenizer {
+    /// Loads the vocabulary of this name, or the `tokenizer.json` at this path.
+    ///
+    /// # Errors
+    /// When there is no such name or file, or the file is not a `tokenizer.json` that an engine can encode with.
+    pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
+        if let Some(embedded) = embedded::find(name_or_path) {
+            return Self::from_embedded(embedded, options);
+        }
+        let path = Path::new(name_or_path);
+        let read_error = |source| LoadError::Read { name: name_or_path.to_owned(), source };
+        let metadata = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(LoadError::Unknown { name: name_or_path.to_owned() });
+            }
+            metadata => metadata.map_err(read_error)?,
+        };
+        if metadata.is_dir() {
+            let inside = path.join("tokenizer.json");
+            return match inside.to_str() {
+                Some(inside) if Path::new(inside).is_file() => Self::load(inside, options),
+                _ => Err(LoadError::invalid(
+                    name_or_path,
+                    Fault::new("", "a directory without tokenizer.json", "give the path of the file"),
+                )),
+            };
+        }
+        if let Some(fault) = other_format(path) {
+            return Err(LoadError::invalid(name_or_path, fault));
+        }
+        let too_large = |bytes| {
+            let reason = format!("has {bytes} bytes, more than a tokenizer.json can have");
+            LoadError::invalid(name_or_path, Fault::new("", reason, format!("no more than {MAX_BYTES} are read")))
+        };
+        if !metadata.is_file() {
+            let fault = Fault::new("", "not a regular file", "write it to a file first");
+            return Err(LoadError::invalid(name_or_path, fault));
+        }
+        if metadata.len() > MAX_BYTES {
+            return Err(too_large(metadata.len()));
+        }
+        let mut json = Vec::new();
+        // The file may have grown since.
+        DiskFile::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut json)).map_err(read_error)?;
+        if json.len() as u64 > MAX_BYTES {
+            return Err(too_large(json.len() as u64));
+        }
+        Self::from_json(&json, name_or_path, options)
+    }
+
+    /// Reads a `tokenizer.json`. `name` is for messages.
+    ///
+    /// # Errors
+    /// When it is not a `tokenizer.json` that an engine can encode with.
+    pub fn from_json(json: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
+        let invalid = |fault| LoadError::invalid(name, fault);
+        let text = utf8(json).map_err(invalid)?;
+        let file = File::parse(text).map_err(invalid)?;
+        let checked = check::check(&file).map_err(invalid)?;
+        let mut notes = Vec::new();
+        if !file.ignored.is_empty() {
+            notes.push(format!("tokenizer {name}: its settings for {} are ignored", file.ignored.join(" and ")));
+        }
+        notes.extend(moved_ids(name, &file, &checked));
+        let engine = engine(&file, &checked, name, options, &mut notes)?;
+        let added = file.added.into_iter().zip(checked.added);
+        let added = added.map(|(token, id)| AddedId { content: token.content, id, special: token.special }).collect();
+        Ok(Self { name: name.to_owned(), hash: hash(json), engine, vocab_size: checked.size, added, eos: None, notes })
+    }
+
+    fn from_embedded(embedded: embedded::Embedded, options: &LoadOptions) -> Result<Self, LoadError> {
+        let name = embedded.name;
+        let refused = |reason: String| LoadError::Refused { name: name.to_owned(), reason };
+        let json = embedded.json().map_err(|error| refused(error.to_string()))?;
+        let tokenizer = tokenizers::from_json(&json).map_err(|error| refused(error.to_string()))?;
+        let mut added: Vec<AddedId> = tokenizer
+            .get_added_vocabulary()
+            .get_added_tokens_decoder()
+            .into_iter()
+            .map(|(id, token)| AddedId { content: token.content, id, special: token.special })
+            .collect();
+        added.sort_by_key(|token| token.id);
+        // The special tokens come last.
+        let vocab_size = added.last().map_or(0, |token| token.id + 1);
+        let eos = added.iter().find(|token| token.content == embedded::END_OF_TEXT);
+        let eos = eos.map(|token| (token.content.clone(), token.id));
+        let mut engine = Pipeline::new(tokenizer, options, vocab_size);
+        if embedded.joins_last_spaces {
+            engine = engine.join_last_spaces();
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            hash: hash(json.as_bytes()),
+            engine: Box::new(engine),
+            vocab_size,
+            added,
+            eos,
+            notes: Vec::new(),
+        })
+    }
+
+    /// The name of a vocabulary of this crate, or the path that was loaded.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The blake3 hash of the `tokenizer.json`, in hexadecimal.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// What encodes.
+    pub fn engine(&self) -> &dyn Engine {
+        self.engine.as_ref()
+    }
+
+    /// The largest id that can be produced, plus one. There may be fewer tokens.
+    pub fn vocab_size(&self) -> u32 {
+        self.vocab_size
+    }
+
+    /// The id of a token, as the `tokenizer.json` spells it: `Ġthe` for " the" in a byte-level vocabulary.
+    pub fn token_to_id(&self, token: &str) -> Option<u32> {
+        let added = self.added.iter().find(|added| added.content == token);
+        added.map(|added| added.id).or_else(|| self.engine.token_to_id(token))
+    }
+
+    /// The token that ends a document, if it is known. A `tokenizer.json` does not say.
+    pub fn eos(&self) -> Option<(String, u32)> {
+        self.eos.clone()
+    }
+
+    /// The special tokens with their ids, those that look like an end of text first.
+    pub fn eos_candidates(&self) -> Vec<(String, u32)> {
+        let mut special: Vec<&AddedId> = self.added.iter().filter(|token| token.special).collect();
+        special.sort_by_key(|token| likeness_to_eos(&token.content));
+        special.into_iter().map(|token| (token.content.clone(), token.id)).collect()
+    }
+
+    /// What a user should know about this tokenizer, a line each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+/// The engine that gives Hugging Face's ids for this file.
+fn engine(
+    file: &File<'_>,
+    checked: &Checked,
+    name: &str,
+    options: &LoadOptions,
+    notes: &mut Vec<String>,
+) -> Result<Box<dyn Engine>, LoadError> {
+    let refused = |reason| LoadError::Refused { name: name.to_owned(), reason };
+    let reason = match pipeline(file, checked) {
+        Ok(tokenizer) => return Ok(Box::new(Pipeline::new(tokenizer, options, checked.size))),
+        Err(reason) if file.canonical => return Err(refused(reason)),
+        Err(reason) => reason,
+    };
+    let released = file.released_json().and_then(|json| Released::from_json(&json, options));
+    let released =
+        released.map_err(|other| refused(if other == reason { other } else { format!("{other} ({reason})") }))?;
+    notes.push(format!("tokenizer {name}: encoded by {}, which is slower: {reason}", released.name()));
+    Ok(Box::new(released))
+}
+
+/// The tokenizer of the release candidate, or why it is not for this file.
+fn pipeline(file: &File<'_>, checked: &Checked) -> Result<tk_encode::pipeline::PipelineTokenizer, String> {
+    if !file.canonical {
+        if let Some(reason) = route::differs(file, checked) {
+            return Err(reason.to_owned());
+        }
+        // It takes settings of the wrong type for missing ones.
+        Released::read_parts(&file.parts)?;
+    }
+    let json = file.canonical_json()?;
+    let tokenizer = caught(|| tokenizers::from_json(&json))?.map_err(|error| error.to_string())?;
+    match route::cannot_split(&tokenizer) {
+        Some(reason) => Err(reason.to_owned()),
+        None => Ok(tokenizer),
+    }
+}
+
+/// Hugging Face numbers added tokens itself. That it can end up with other ids than the file states is worth a line.
+fn moved_ids(name: &str, file: &File<'_>, checked: &Checked) -> Option<String> {
+    let mut moved = file.added.iter().zip(&checked.added).filter(|(token, id)| token.id != **id);
+    let (token, id) = moved.next()?;
+    Some(format!(
+        "tokenizer {name}: added token {:?} gets id {id}, as in Hugging Face, although the file says {} (and {} more)",
+        token.content,
+        token.id,
+        moved.count()
+    ))
+}
+
+fn utf8(json: &[u8]) -> Result<&str, Fault> {
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
+    if json.iter().all(u8::is_ascii_whitespace) {
+        return Err(Fault::new("", "the file is empty", fault::DAMAGED));
+    }
+    std::str::from_utf8(json)
+        .map_err(|error| Fault::new("", format!("not UTF-8 from byte {} on", error.valid_up_to()), fault::DAMAGED))
+}
+
+/// Files that users take for a `tokenizer.json`.
+fn other_format(path: &Path) -> Option<Fault> {
+    let (what, hint) = match path.extension()?.to_str()? {
+        "tiktoken" => ("a rank file of tiktoken", "use one of the names, or a tokenizer.json of the same model"),
+        "model" => ("a sentencepiece model", "convert it to a tokenizer.json with the transformers library"),
+        _ => return None,
+    };
+    Some(Fault::new("", format!("{what}, which cannot be read"), hint))
+}
+
+/// 0 for the usual ends of a text, more for what is less likely one.
+fn likeness_to_eos(token: &str) -> usize {
+    const USUAL: [&str; 10] = [
+        "<|endoftext|>",
+        "</s>",
+        "<|end_of_text|>",
+        "<eos>",
+        "<｜end▁of▁sentence｜>",
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<end_of_turn>",
+        "[EOS]",
+        "[SEP]",
+    ];
+    USUAL.iter().position(|usual| *usual == token).unwrap_or_else(|| {
+        let token = token.to_lowercase();
+        USUAL.len() + usize::from(!(token.contains("eos") || token.contains("end") || token.contains("eot")))
+    })
+}
+
+fn hash(json: &[u8]) -> String {
+    blake3::hash(json).to_hex().to_string()
+}

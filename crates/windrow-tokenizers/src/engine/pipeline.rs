@@ -1,0 +1,156 @@
+//! The `tokenizers` 1.0 release candidate.
+//!
+//! [`PipelineTokenizer`] has an encoding loop of its own, over a pool of scratch shared by all threads. This one runs the
+//! same stages with scratch that belongs to the encoder: nothing is locked, and after a panic nothing stale comes back.
+
+use tk_encode::pipeline::{
+    Model, PipelineModel, PipelineModelScratch, PipelineToken, PipelineTokenizer, PreTokenizer, PreTokenizerScratch,
+    Segment, Span, SpecialSegmentIterator, normalize_all,
+};
+
+use super::{Encoder, Engine, EngineError, caught};
+use crate::tokenizer::LoadOptions;
+
+const NAME: &str = "tokenizers 1.0.0-rc.3";
+
+/// Scratch grows to several bytes for each byte of the longest text; above this many bytes of text it is given back.
+const KEEP_SCRATCH: usize = 16 << 20;
+
+/// The engine that encodes nearly everything.
+pub(crate) struct Pipeline {
+    tokenizer: PipelineTokenizer,
+    add_special_tokens: bool,
+    special_in_text: bool,
+    vocab_size: u32,
+    joins_last_spaces: bool,
+}
+
+impl Pipeline {
+    /// `vocab_size` bounds the ids of the model.
+    pub(crate) fn new(tokenizer: PipelineTokenizer, options: &LoadOptions, vocab_size: u32) -> Self {
+        let LoadOptions { add_special_tokens, special_in_text } = *options;
+        Self { tokenizer, add_special_tokens, special_in_text, vocab_size, joins_last_spaces: false }
+    }
+
+    /// Takes the white space that ends a text as one piece, as tiktoken's pattern of cl100k_base does. The usual pattern
+    /// ends a piece at the last line end.
+    pub(crate) fn join_last_spaces(self) -> Self {
+        Self { joins_last_spaces: true, ..self }
+    }
+
+    fn run(&self, text: &str, scratch: &mut Scratch) -> tk_encode::Result<()> {
+        let template = &self.tokenizer.get_post_processor().single;
+        if self.add_special_tokens {
+            scratch.tokens.extend(template.prefix.iter().map(|&(token, _)| token));
+        }
+        let added = self.tokenizer.get_added_vocabulary();
+        let as_text = !self.special_in_text;
+        for segment in SpecialSegmentIterator::new(text, added, false, as_text) {
+            let (text, offset) = match segment {
+                Segment::SpecialToken(id) => {
+                    scratch.tokens.push(id.into());
+                    continue;
+                }
+                Segment::Text { text, input_offset } => (text, input_offset),
+            };
+            let normalized = normalize_all(self.tokenizer.get_normalizers(), text, offset)?;
+            for segment in SpecialSegmentIterator::new(&normalized, added, true, as_text) {
+                match segment {
+                    Segment::SpecialToken(id) => scratch.tokens.push(id.into()),
+                    Segment::Text { text, .. } => self.run_model(text, scratch)?,
+                }
+            }
+        }
+        if self.add_special_tokens {
+            scratch.tokens.extend(template.suffix.iter().map(|&(token, _)| token));
+        }
+        Ok(())
+    }
+
+    fn run_model(&self, text: &str, scratch: &mut Scratch) -> tk_encode::Result<()> {
+        if u32::try_from(text.len()).is_err() {
+            return Err(format!("{} bytes after normalization are more than the engine can address", text.len()).into());
+        }
+        let Scratch { model, split, pieces, tokens } = scratch;
+        pieces.clear();
+        self.tokenizer.get_pre_tokenizer().pre_tokenize(text, split, pieces)?;
+        if self.joins_last_spaces {
+            join_last_spaces(text, pieces);
+        }
+        self.tokenizer.get_model().tokenize_spans(text, pieces, model, tokens)
+    }
+}
+
+impl Engine for Pipeline {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn encoder(&self) -> Box<dyn Encoder + '_> {
+        Box::new(PipelineEncoder { engine: self, scratch: Scratch::new(self.tokenizer.get_model()) })
+    }
+
+    fn token_to_id(&self, token: &str) -> Option<u32> {
+        // Only two of the four models can look a token up by itself.
+        match self.tokenizer.get_model() {
+            PipelineModel::Unigram(model) => model.token_to_id(token),
+            PipelineModel::WordLevel(model) => model.token_to_id(token),
+            model => (0..self.vocab_size).find(|&id| model.id_to_token(id).is_some_and(|other| other == token)),
+        }
+    }
+}
+
+struct PipelineEncoder<'a> {
+    engine: &'a Pipeline,
+    scratch: Scratch,
+}
+
+struct Scratch {
+    model: PipelineModelScratch,
+    split: PreTokenizerScratch,
+    pieces: Vec<Span>,
+    tokens: Vec<PipelineToken>,
+}
+
+impl Scratch {
+    fn new(model: &PipelineModel) -> Self {
+        Self {
+            model: model.init_scratch(),
+            split: PreTokenizerScratch::default(),
+            pieces: Vec::new(),
+            tokens: Vec::new(),
+        }
+    }
+}
+
+impl Encoder for PipelineEncoder<'_> {
+    fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
+        self.scratch.tokens.clear();
+        match caught(|| self.engine.run(text, &mut self.scratch)) {
+            Ok(Ok(())) => ids.extend_from_slice(PipelineToken::cast_slice(&self.scratch.tokens)),
+            Ok(Err(error)) => return Err(EngineError::refused(NAME, error)),
+            Err(reason) => {
+                self.scratch = Scratch::new(self.engine.tokenizer.get_model());
+                return Err(EngineError::Panicked { engine: NAME.to_owned(), reason });
+            }
+        }
+        if text.len() > KEEP_SCRATCH {
+            self.scratch.split = PreTokenizerScratch::default();
+            self.scratch.pieces = Vec::new();
+            self.scratch.tokens = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+/// Makes one piece of the pieces of white space that end `text`.
+fn join_last_spaces(text: &str, pieces: &mut Vec<Span>) {
+    let blank = |piece: &Span| text[piece.range()].chars().all(char::is_whitespace);
+    while let [.., before, last] = pieces.as_mut_slice() {
+        if !(blank(before) && blank(last)) {
+            break;
+        }
+        before.end = last.end;
+        pieces.pop();
+    }
+}

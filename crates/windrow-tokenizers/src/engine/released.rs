@@ -1,0 +1,221 @@
+//! The released `tokenizers` 0.23, for what the release candidate refuses or reads differently.
+//!
+//! Its regexes come from `fancy-regex`, which gives up on a text that needs too much backtracking. The library takes
+//! that for the end of the matches and goes on with what it has. Here the regexes of a `tokenizer.json` are run by
+//! [`Regex`], which reports it instead; all else is the library's.
+
+use std::cell::Cell;
+
+use serde::de::{self, DeserializeOwned};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use tokenizers_023::normalizer::{NormalizedString, SplitDelimiterBehavior};
+use tokenizers_023::pattern::{Invert, Pattern};
+use tokenizers_023::{
+    DecoderWrapper, Model, ModelWrapper, NormalizerWrapper, Offsets, PostProcessorWrapper, PreTokenizedString,
+    PreTokenizerWrapper, TokenizerImpl,
+};
+
+use super::{Encoder, Engine, EngineError, caught};
+use crate::tokenizer::LoadOptions;
+
+const NAME: &str = "tokenizers 0.23.1";
+
+type Tokenizer = TokenizerImpl<ModelWrapper, Normalizer, PreTokenizer, PostProcessorWrapper, DecoderWrapper>;
+
+/// The engine for the rest.
+pub(crate) struct Released {
+    tokenizer: Tokenizer,
+    add_special_tokens: bool,
+}
+
+impl Released {
+    /// Reads a `tokenizer.json`. Its truncation and padding must be null.
+    pub(crate) fn from_json(json: &str, options: &LoadOptions) -> Result<Self, String> {
+        let mut tokenizer: Tokenizer =
+            caught(|| serde_json::from_str(json))?.map_err(|error: serde_json::Error| error.to_string())?;
+        tokenizer.set_encode_special_tokens(!options.special_in_text);
+        Ok(Self { tokenizer, add_special_tokens: options.add_special_tokens })
+    }
+
+    /// Reads the parts around the model, to see whether they are what this library takes them for.
+    pub(crate) fn read_parts(parts: &Map<String, Value>) -> Result<(), String> {
+        fn read<T: DeserializeOwned>(parts: &Map<String, Value>, name: &str) -> Result<(), String> {
+            let Some(part) = parts.get(name) else { return Ok(()) };
+            match caught(|| Option::<T>::deserialize(part))? {
+                Ok(_) => Ok(()),
+                Err(error) => Err(format!("{name}: {error}")),
+            }
+        }
+        read::<Normalizer>(parts, "normalizer")?;
+        read::<PreTokenizer>(parts, "pre_tokenizer")?;
+        read::<PostProcessorWrapper>(parts, "post_processor")
+    }
+}
+
+impl Engine for Released {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn encoder(&self) -> Box<dyn Encoder + '_> {
+        Box::new(ReleasedEncoder { engine: self })
+    }
+
+    fn token_to_id(&self, token: &str) -> Option<u32> {
+        self.tokenizer.get_model().token_to_id(token)
+    }
+}
+
+struct ReleasedEncoder<'a> {
+    engine: &'a Released,
+}
+
+impl Encoder for ReleasedEncoder<'_> {
+    fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
+        GAVE_UP.set(false);
+        let encoding = caught(|| self.engine.tokenizer.encode_fast(text, self.engine.add_special_tokens));
+        if GAVE_UP.take() {
+            return Err(EngineError::refused(NAME, "a regex of the tokenizer.json needs too much backtracking"));
+        }
+        match encoding {
+            Ok(Ok(encoding)) => {
+                ids.extend_from_slice(encoding.get_ids());
+                Ok(())
+            }
+            Ok(Err(error)) => Err(EngineError::refused(NAME, error)),
+            Err(reason) => Err(EngineError::Panicked { engine: NAME.to_owned(), reason }),
+        }
+    }
+}
+
+thread_local! {
+    /// Whether a regex gave up since the encoder of this thread last looked. An error of a normalizer goes nowhere, so
+    /// it cannot be returned.
+    static GAVE_UP: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A regex that says when it gave up.
+#[derive(Debug)]
+struct Regex(fancy_regex::Regex);
+
+impl Regex {
+    fn new<E: de::Error>(pattern: &str) -> Result<Self, E> {
+        fancy_regex::Regex::new(pattern).map(Self).map_err(|error| E::custom(format!("regex {pattern:?}: {error}")))
+    }
+}
+
+impl Pattern for &Regex {
+    fn find_matches(&self, inside: &str) -> tokenizers_023::Result<Vec<(Offsets, bool)>> {
+        if inside.is_empty() {
+            return Ok(vec![((0, 0), false)]);
+        }
+        let mut pieces = Vec::new();
+        let mut end = 0;
+        for found in self.0.find_iter(inside) {
+            let found = found.inspect_err(|_| GAVE_UP.set(true))?;
+            if end < found.start() {
+                pieces.push(((end, found.start()), false));
+            }
+            pieces.push(((found.start(), found.end()), true));
+            end = found.end();
+        }
+        if end < inside.len() {
+            pieces.push(((end, inside.len()), false));
+        }
+        Ok(pieces)
+    }
+}
+
+/// The pre-tokenizer of the library, but for the regexes.
+#[derive(Debug)]
+enum PreTokenizer {
+    Sequence(Vec<PreTokenizer>),
+    Split { regex: Regex, behavior: SplitDelimiterBehavior, invert: bool },
+    Other(Box<PreTokenizerWrapper>),
+}
+
+impl tokenizers_023::PreTokenizer for PreTokenizer {
+    fn pre_tokenize(&self, text: &mut PreTokenizedString) -> tokenizers_023::Result<()> {
+        match self {
+            Self::Sequence(members) => members.iter().try_for_each(|member| member.pre_tokenize(text)),
+            Self::Split { regex, behavior, invert: false } => text.split(|_, piece| piece.split(regex, *behavior)),
+            Self::Split { regex, behavior, invert: true } => {
+                text.split(|_, piece| piece.split(Invert(regex), *behavior))
+            }
+            Self::Other(other) => other.pre_tokenize(text),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PreTokenizer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Split {
+            behavior: SplitDelimiterBehavior,
+            invert: bool,
+        }
+
+        let node = Value::deserialize(deserializer)?;
+        match (kind(&node), regex_of(&node)) {
+            ("Sequence", _) => Ok(Self::Sequence(members(&node, "pretokenizers")?)),
+            ("Split", Some(pattern)) => {
+                let regex = Regex::new(pattern)?;
+                let Split { behavior, invert } = Split::deserialize(&node).map_err(de::Error::custom)?;
+                Ok(Self::Split { regex, behavior, invert })
+            }
+            _ => serde_json::from_value(node).map(Self::Other).map_err(de::Error::custom),
+        }
+    }
+}
+
+/// The normalizer of the library, but for the regexes.
+#[derive(Debug)]
+enum Normalizer {
+    Sequence(Vec<Normalizer>),
+    Replace { regex: Regex, content: String },
+    Other(Box<NormalizerWrapper>),
+}
+
+impl tokenizers_023::Normalizer for Normalizer {
+    fn normalize(&self, text: &mut NormalizedString) -> tokenizers_023::Result<()> {
+        match self {
+            Self::Sequence(members) => members.iter().try_for_each(|member| member.normalize(text)),
+            Self::Replace { regex, content } => text.replace(regex, content),
+            Self::Other(other) => other.normalize(text),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Normalizer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Replace {
+            content: String,
+        }
+
+        let node = Value::deserialize(deserializer)?;
+        match (kind(&node), regex_of(&node)) {
+            ("Sequence", _) => Ok(Self::Sequence(members(&node, "normalizers")?)),
+            ("Replace", Some(pattern)) => {
+                let regex = Regex::new(pattern)?;
+                let Replace { content } = Replace::deserialize(&node).map_err(de::Error::custom)?;
+                Ok(Self::Replace { regex, content })
+            }
+            _ => serde_json::from_value(node).map(Self::Other).map_err(de::Error::custom),
+        }
+    }
+}
+
+fn kind(node: &Value) -> &str {
+    node.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn regex_of(node: &Value) -> Option<&str> {
+    node.get("pattern")?.get("Regex")?.as_str()
+}
+
+fn members<'a, T: Deserialize<'a>, E: de::Error>(node: &'a Value, key: &str) -> Result<Vec<T>, E> {
+    let list = node.get(key).ok_or_else(|| E::custom(format!("a Sequence without `{key}`")))?;
+    Vec::deserialize(list).map_err(de::Error::custom)
+}

@@ -1,0 +1,346 @@
+//! What must hold in a `tokenizer.json` before a library sees it.
+//!
+//! The libraries panic on some files, take gigabytes for others (their tables are as long as the largest id), and read
+//! a few as something else than was meant. Those are turned away here, with the place and the remedy.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
+
+use super::fault::{DAMAGED, Fault};
+use super::file::{Added, File, Kind, Model, shortened};
+
+/// Real files nest their normalizers, pre-tokenizers and processors twice; a library's time grows with a power of it.
+const MAX_DEPTH: usize = 8;
+
+/// Longer than the longest pattern of a known model by a factor of ten.
+const MAX_PATTERN: usize = 8 << 10;
+
+/// What a library can store.
+const MAX_TOKEN: usize = u16::MAX as usize;
+
+/// The ids of a vocabulary.
+pub(super) struct Checked {
+    /// The ids the added tokens get, in the order of the file.
+    pub(super) added: Vec<u32>,
+    /// The largest id, plus one.
+    pub(super) size: u32,
+}
+
+/// Checks all of a file.
+pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
+    let vocab = check_vocab(&file.model)?;
+    check_options(&file.model, &vocab)?;
+    check_merges(&file.model, &vocab)?;
+    for (name, children) in [("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers")] {
+        if let Some(node) = file.parts.get(name).filter(|node| !node.is_null()) {
+            check_component(node, children, name, 0)?;
+        }
+    }
+    if is_byte_level(file) {
+        check_bytes(&file.model, &vocab)?;
+    }
+    check_added(&file.added, file.model.vocab.len())?;
+    let added = assign(&file.added, &vocab, file.model.vocab.len());
+    let largest = vocab.values().chain(&added).max().copied().unwrap_or(0);
+    let size = largest.checked_add(1).ok_or_else(|| too_large("model.vocab", u64::from(largest), vocab.len()))?;
+    if let Some(node) = file.parts.get("post_processor").filter(|node| !node.is_null()) {
+        check_processor(node, "post_processor", 0, size)?;
+    }
+    Ok(Checked { added, size })
+}
+
+/// Whether text reaches the model in the byte-level alphabet.
+pub(super) fn is_byte_level(file: &File<'_>) -> bool {
+    fn has_byte_level(node: &Value) -> bool {
+        node.get("type").and_then(Value::as_str) == Some("ByteLevel")
+            || node.get("pretokenizers").and_then(Value::as_array).is_some_and(|list| list.iter().any(has_byte_level))
+    }
+    file.model.kind == Kind::Bpe
+        && (file.model.options.get("byte_level").and_then(Value::as_bool) == Some(true)
+            || file.parts.get("pre_tokenizer").is_some_and(has_byte_level))
+}
+
+/// The ids Hugging Face gives: a token of the model keeps its own, the others count on from the size of the vocabulary.
+pub(super) fn assign<'a>(
+    added: impl IntoIterator<Item = &'a Added>,
+    vocab: &HashMap<&str, u32>,
+    entries: usize,
+) -> Vec<u32> {
+    let mut next = entries as u32;
+    added
+        .into_iter()
+        .map(|token| {
+            vocab.get(token.content.as_str()).copied().unwrap_or_else(|| {
+                next += 1;
+                next - 1
+            })
+        })
+        .collect()
+}
+
+/// An id may leave gaps, but not be out of all proportion.
+fn id_limit(entries: usize) -> u64 {
+    (1 << 20) + 16 * entries as u64
+}
+
+fn too_large(place: &str, id: u64, entries: usize) -> Fault {
+    let reason = format!("id {id} is too large for a vocabulary of {entries} tokens");
+    Fault::new(place, reason, "number the tokens without such gaps")
+}
+
+fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault> {
+    const PLACE: &str = "model.vocab";
+    let entries = model.vocab.len();
+    if entries == 0 {
+        return Err(Fault::new(PLACE, "is empty", DAMAGED));
+    }
+    if entries > 1 << 26 {
+        return Err(Fault::new(PLACE, format!("has {entries} tokens"), "no more than 67108864 are possible"));
+    }
+    let mut vocab = HashMap::with_capacity(entries);
+    let mut ids = HashMap::with_capacity(entries);
+    for (token, id) in &model.vocab {
+        if token.len() > MAX_TOKEN {
+            let reason = format!("token {:?} has {} bytes", shortened(token), token.len());
+            return Err(Fault::new(PLACE, reason, format!("no more than {MAX_TOKEN} are possible")));
+        }
+        if u64::from(*id) >= id_limit(entries) {
+            return Err(too_large(&format!("{PLACE}[{:?}]", shortened(token)), u64::from(*id), entries));
+        }
+        if let Some(other) = ids.insert(*id, token.as_str()) {
+            let reason = format!("tokens {:?} and {:?} have the same id {id}", shortened(other), shortened(token));
+            return Err(Fault::new(PLACE, reason, "give every token its own id"));
+        }
+        // A Unigram model may list a token twice.
+        if vocab.insert(token.as_str(), *id).is_some() && model.kind != Kind::Unigram {
+            let reason = format!("token {:?} is there twice", shortened(token));
+            return Err(Fault::new(PLACE, reason, "remove one of them"));
+        }
+    }
+    Ok(vocab)
+}
+
+/// The release candidate takes an option of the wrong type for one that is not there.
+fn check_options(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fault> {
+    let wants = |name: &str, what: &str, holds: fn(&Value) -> bool| match model.options.get(name) {
+        Some(value) if !value.is_null() && !holds(value) => {
+            Err(Fault::new(format!("model.{name}"), format!("is not {what}"), DAMAGED))
+        }
+        _ => Ok(()),
+    };
+    for name in ["unk_token", "continuing_subword_prefix", "end_of_word_suffix"] {
+        wants(name, "a string", Value::is_string)?;
+    }
+    for name in ["fuse_unk", "byte_fallback", "ignore_merges", "byte_level"] {
+        wants(name, "true or false", Value::is_boolean)?;
+    }
+    for name in ["unk_id", "max_input_chars_per_word"] {
+        wants(name, "a whole number", Value::is_u64)?;
+    }
+    wants("dropout", "a number", Value::is_number)?;
+    if model.options.get("dropout").and_then(Value::as_f64).is_some_and(|dropout| dropout != 0.0) {
+        return Err(Fault::new("model.dropout", "makes ids random", "set it to null: it is meant for training"));
+    }
+    if model.kind == Kind::Bpe
+        && let Some(token) = text_option(model, "unk_token")
+        && !vocab.contains_key(token)
+    {
+        return Err(Fault::new("model.unk_token", format!("{:?} is not in the vocabulary", shortened(token)), DAMAGED));
+    }
+    if let Some(id) = model.options.get("unk_id").and_then(Value::as_u64)
+        && id >= model.vocab.len() as u64
+    {
+        let reason = format!("{id} is outside of the vocabulary of {} tokens", model.vocab.len());
+        return Err(Fault::new("model.unk_id", reason, DAMAGED));
+    }
+    Ok(())
+}
+
+fn text_option<'a>(model: &'a Model<'_>, name: &str) -> Option<&'a str> {
+    model.options.get(name)?.as_str()
+}
+
+fn check_merges(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fault> {
+    let prefix = text_option(model, "continuing_subword_prefix").unwrap_or_default();
+    let mut whole = String::new();
+    for (at, (left, right)) in model.merges.iter().flatten().enumerate() {
+        let unknown = |token: &str| {
+            let reason = format!("token {:?} is not in the vocabulary", shortened(token));
+            Fault::new(format!("model.merges[{at}]"), reason, DAMAGED)
+        };
+        for token in [left, right] {
+            if !vocab.contains_key(token.as_str()) {
+                return Err(unknown(token));
+            }
+        }
+        // The library cuts as many bytes as the prefix has, whatever they are.
+        let Some(rest) = right.get(prefix.len()..) else {
+            let reason = format!("token {:?} is shorter than the prefix {prefix:?}", shortened(right));
+            return Err(Fault::new(format!("model.merges[{at}]"), reason, DAMAGED));
+        };
+        whole.clear();
+        whole.push_str(left);
+        whole.push_str(rest);
+        if !vocab.contains_key(whole.as_str()) {
+            return Err(unknown(&whole));
+        }
+    }
+    Ok(())
+}
+
+/// Without a token for a byte and for the unknown, the bytes would vanish.
+fn check_bytes(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fault> {
+    if text_option(model, "unk_token").is_some() {
+        return Ok(());
+    }
+    let missing: Vec<String> = (0..=0xbf_u8)
+        .chain(0xc2..=0xf4)
+        .filter(|&byte| !vocab.contains_key(BYTES_CHAR_LOOKUP[usize::from(byte)].encode_utf8(&mut [0; 4]) as &str))
+        .map(|byte| format!("{byte:#04x}"))
+        .collect();
+    match missing.as_slice() {
+        [] => Ok(()),
+        [first, ..] => {
+            let reason = format!("byte-level, but without tokens for {} bytes, the first is {first}", missing.len());
+            Err(Fault::new("model.vocab", reason, "add the missing bytes or an unk_token"))
+        }
+    }
+}
+
+fn check_component(node: &Value, children: &str, place: &str, depth: usize) -> Result<(), Fault> {
+    check_depth(place, depth)?;
+    let Some(fields) = node.as_object() else {
+        return Err(Fault::new(place, "is not an object", DAMAGED));
+    };
+    if let Some(members) = fields.get(children).and_then(Value::as_array) {
+        for (at, member) in members.iter().enumerate() {
+            check_component(member, children, &format!("{place}.{children}[{at}]"), depth + 1)?;
+        }
+    }
+    if fields.get("type").and_then(Value::as_str) == Some("FixedLength")
+        && fields.get("length").is_some_and(|length| length.as_u64().is_none_or(|length| length == 0))
+    {
+        return Err(Fault::new(format!("{place}.length"), "is not a whole number above 0", DAMAGED));
+    }
+    if let Some(regex) = fields.get("pattern").and_then(|pattern| pattern.get("Regex")).and_then(Value::as_str)
+        && regex.len() > MAX_PATTERN
+    {
+        let reason = format!("has {} bytes", regex.len());
+        return Err(Fault::new(format!("{place}.pattern"), reason, format!("no more than {MAX_PATTERN} are accepted")));
+    }
+    Ok(())
+}
+
+fn check_depth(place: &str, depth: usize) -> Result<(), Fault> {
+    if depth > MAX_DEPTH {
+        let reason = format!("is nested more than {MAX_DEPTH} deep");
+        return Err(Fault::new(place, reason, "list the members of nested sequences in one"));
+    }
+    Ok(())
+}
+
+fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
+    let mut contents = HashSet::with_capacity(added.len());
+    let mut ids = HashMap::with_capacity(added.len());
+    for (at, token) in added.iter().enumerate() {
+        let place = format!("added_tokens[{at}]");
+        let content = shortened(&token.content);
+        if token.content.is_empty() {
+            return Err(Fault::new(place, "is empty", "remove it"));
+        }
+        if token.content.len() > MAX_TOKEN {
+            let reason = format!("token {content:?} has {} bytes", token.content.len());
+            return Err(Fault::new(place, reason, format!("no more than {MAX_TOKEN} are possible")));
+        }
+        if u64::from(token.id) >= id_limit(entries + added.len()) {
+            return Err(too_large(&place, u64::from(token.id), entries));
+        }
+        if !contents.insert(token.content.as_str()) {
+            return Err(Fault::new(place, format!("token {content:?} is there twice"), "remove one of them"));
+        }
+        if let Some(other) = ids.insert(token.id, token.content.as_str()) {
+            let reason = format!("token {content:?} has the id {} of token {:?}", token.id, shortened(other));
+            return Err(Fault::new(place, reason, "give every token its own id"));
+        }
+    }
+    Ok(())
+}
+
+/// A processor may only add ids that exist, and must not lose or repeat the document.
+fn check_processor(node: &Value, place: &str, depth: usize, size: u32) -> Result<(), Fault> {
+    check_depth(place, depth)?;
+    let Some(fields) = node.as_object() else {
+        return Err(Fault::new(place, "is not an object", DAMAGED));
+    };
+    match fields.get("type").and_then(Value::as_str) {
+        Some("Sequence") => {
+            for (at, member) in fields.get("processors").and_then(Value::as_array).into_iter().flatten().enumerate() {
+                check_processor(member, &format!("{place}.processors[{at}]"), depth + 1, size)?;
+            }
+        }
+        Some("BertProcessing" | "RobertaProcessing") => {
+            for name in ["cls", "sep"] {
+                check_id(fields.get(name).and_then(|pair| pair.get(1)), &format!("{place}.{name}"), size)?;
+            }
+        }
+        Some("TemplateProcessing") => check_template(fields, place, size)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn check_template(fields: &Map<String, Value>, place: &str, size: u32) -> Result<(), Fault> {
+    let mut documents = 0;
+    for name in ["single", "pair"] {
+        let pieces = fields.get(name).and_then(Value::as_array);
+        for (at, piece) in pieces.into_iter().flatten().enumerate() {
+            let place = format!("{place}.{name}[{at}]");
+            let sequence = piece.get("Sequence").and_then(|piece| piece.get("id")).or_else(|| piece.get("seq"));
+            if let Some(sequence) = sequence {
+                if name == "single" {
+                    documents += 1;
+                    if sequence.as_str() != Some("A") {
+                        return Err(Fault::new(place, "is not sequence A", DAMAGED));
+                    }
+                }
+                continue;
+            }
+            let token = piece.get("SpecialToken").and_then(|piece| piece.get("id"));
+            let ids = match token {
+                Some(token) => {
+                    let token = token.as_str().unwrap_or_default();
+                    let Some(entry) = fields.get("special_tokens").and_then(|table| table.get(token)) else {
+                        let reason = format!("special token {:?} is not in special_tokens", shortened(token));
+                        return Err(Fault::new(place, reason, "add it there, or remove it from the template"));
+                    };
+                    entry.get("ids")
+                }
+                None => piece.get("ids"),
+            };
+            let Some(ids) = ids.and_then(Value::as_array) else {
+                return Err(Fault::new(place, "is neither a sequence nor a token with its ids", DAMAGED));
+            };
+            for id in ids {
+                check_id(Some(id), &place, size)?;
+            }
+        }
+    }
+    if documents != 1 {
+        let reason = format!("has sequence A {documents} times");
+        return Err(Fault::new(format!("{place}.single"), reason, "a template needs it once"));
+    }
+    Ok(())
+}
+
+fn check_id(id: Option<&Value>, place: &str, size: u32) -> Result<(), Fault> {
+    match id.and_then(Value::as_u64) {
+        Some(id) if id < u64::from(size) => Ok(()),
+        Some(id) => {
+            let reason = format!("id {id} is outside of the vocabulary, whose last id is {}", size - 1);
+            Err(Fault::new(place, reason, "give it the id of a token"))
+        }
+        None => Err(Fault::new(place, "has no id", DAMAGED)),
+    }
+}

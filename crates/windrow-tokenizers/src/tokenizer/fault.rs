@@ -1,0 +1,24 @@
+//! What is wrong with a `tokenizer.json`, before it is known under which name the file was asked for.
+
+/// The remedy for a file that no library would write.
+pub(super) const DAMAGED: &str = "the file is damaged or not a tokenizer.json: get it again, or write it again with \
+                                  `save` of the tokenizers library";
+
+/// A place in the file, what is wrong with it, and what to do.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) place: String,
+    pub(super) reason: String,
+    pub(super) hint: String,
+}
+
+impl Fault {
+    pub(super) fn new(place: impl Into<String>, reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { place: place.into(), reason: reason.into(), hint: hint.into() }
+    }
+
+    /// JSON that is none, or not what it should be. Lines count from the start of the part that `place` names.
+    pub(super) fn json(place: &str, error: &serde_json::Error) -> Self {
+        Self::new(place, error.to_string(), DAMAGED)
+    }
+}

@@ -1,0 +1,329 @@
+//! Reading a `tokenizer.json`, which is untrusted input.
+//!
+//! The vocabulary and the merges are most of the file and are read straight into their types. Of the rest, only what
+//! bears on encoding is read at all: decoders, truncation and padding reach neither the checks nor an engine.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize as DeserializeDerive, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::fault::{DAMAGED, Fault};
+
+/// No part but the vocabulary and the merges is anywhere near this large.
+const MAX_PART: usize = 64 << 20;
+
+/// Which model a file declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Bpe,
+    WordPiece,
+    WordLevel,
+    Unigram,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Bpe => "BPE",
+            Self::WordPiece => "WordPiece",
+            Self::WordLevel => "WordLevel",
+            Self::Unigram => "Unigram",
+        }
+    }
+}
+
+/// An added token, as the file has it.
+#[derive(Debug, DeserializeDerive)]
+pub(super) struct Added {
+    pub(super) id: u32,
+    pub(super) content: String,
+    pub(super) single_word: bool,
+    #[serde(rename = "lstrip")]
+    _lstrip: bool,
+    pub(super) rstrip: bool,
+    #[serde(rename = "normalized")]
+    _normalized: bool,
+    pub(super) special: bool,
+}
+
+/// The model of a file: its vocabulary and merges apart from its options.
+#[derive(Debug)]
+pub(super) struct Model<'a> {
+    pub(super) kind: Kind,
+    /// All but `type`, `vocab` and `merges`.
+    pub(super) options: Map<String, Value>,
+    /// Tokens with their ids, in the order of the file.
+    pub(super) vocab: Vec<(String, u32)>,
+    /// Passed on as it is: a score that is printed and read again can change in its last bit.
+    vocab_text: &'a RawValue,
+    pub(super) merges: Option<Vec<(String, String)>>,
+}
+
+/// What a `tokenizer.json` says.
+#[derive(Debug)]
+pub(super) struct File<'a> {
+    /// The canonical form of `tokenizers` 1.0, which 0.23 cannot read.
+    pub(super) canonical: bool,
+    /// `added_tokens`, `normalizer`, `pre_tokenizer` and `post_processor`.
+    pub(super) parts: Map<String, Value>,
+    pub(super) added: Vec<Added>,
+    pub(super) model: Model<'a>,
+    /// Settings of the file that change what an encoder returns, and are not used here.
+    pub(super) ignored: Vec<&'static str>,
+}
+
+impl<'a> File<'a> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, Fault> {
+        let fields: BTreeMap<String, &RawValue> =
+            serde_json::from_str(text).map_err(|error| Fault::json("", &error))?;
+        let canonical = match fields.get("version").map(|version| version.get()) {
+            None | Some(r#""1.0""#) => false,
+            Some(r#""2.0""#) => true,
+            Some(other) => {
+                let reason = format!("{} is not a known version", shortened(other));
+                return Err(Fault::new("version", reason, "versions 1.0 and 2.0 can be read"));
+            }
+        };
+        let mut parts = Map::new();
+        for name in ["added_tokens", "normalizer", "pre_tokenizer", "post_processor"] {
+            if let Some(part) = fields.get(name) {
+                parts.insert(name.to_owned(), value(name, part)?);
+            }
+        }
+        let added = match parts.get("added_tokens") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(list)) => list.iter().enumerate().map(added_token).collect::<Result<_, _>>()?,
+            Some(_) => return Err(Fault::new("added_tokens", "is not an array", DAMAGED)),
+        };
+        let model = fields.get("model").ok_or_else(|| Fault::new("model", "is missing", DAMAGED))?;
+        let ignored = ["truncation", "padding"]
+            .into_iter()
+            .filter(|name| fields.get(*name).is_some_and(|setting| setting.get() != "null"))
+            .collect();
+        Ok(Self { canonical, parts, added, model: Model::parse(model)?, ignored })
+    }
+
+    /// The file in its canonical form, for `tokenizers` 1.0.
+    pub(super) fn canonical_json(&self) -> Result<String, String> {
+        let mut root = Value::Object(self.parts.clone());
+        root["model"] = Value::Object(self.model.options.clone());
+        root["model"]["type"] = Value::from(self.model.kind.name());
+        tk_convert::canonicalize_value(&mut root).map_err(|error| error.to_string())?;
+        let Value::Object(mut parts) = root else { unreachable!("indexed as an object above") };
+        let Some(Value::Object(options)) = parts.remove("model") else { unreachable!("inserted above") };
+        self.json(&parts, &options)
+    }
+
+    /// The file as 0.23 reads it.
+    pub(super) fn released_json(&self) -> Result<String, String> {
+        let mut parts = self.parts.clone();
+        parts.insert("version".to_owned(), Value::from("1.0"));
+        let mut options = self.model.options.clone();
+        options.insert("type".to_owned(), Value::from(self.model.kind.name()));
+        self.json(&parts, &options)
+    }
+
+    fn json(&self, parts: &Map<String, Value>, options: &Map<String, Value>) -> Result<String, String> {
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            #[serde(flatten)]
+            parts: &'a Map<String, Value>,
+            model: Model<'a>,
+        }
+        #[derive(Serialize)]
+        struct Model<'a> {
+            #[serde(flatten)]
+            options: &'a Map<String, Value>,
+            vocab: &'a RawValue,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            merges: Option<&'a [(String, String)]>,
+        }
+        let model = Model { options, vocab: self.model.vocab_text, merges: self.model.merges.as_deref() };
+        serde_json::to_string(&Whole { parts, model }).map_err(|error| error.to_string())
+    }
+}
+
+impl<'a> Model<'a> {
+    fn parse(text: &'a RawValue) -> Result<Self, Fault> {
+        let mut fields: BTreeMap<String, &'a RawValue> =
+            serde_json::from_str(text.get()).map_err(|error| Fault::json("model", &error))?;
+        let vocab_text = fields.remove("vocab").ok_or_else(|| Fault::new("model.vocab", "is missing", DAMAGED))?;
+        let merges_text = fields.remove("merges");
+        let declared = fields.remove("type").filter(|kind| kind.get() != "null").map(|kind| value("model.type", kind));
+        let options: Map<String, Value> = fields
+            .into_iter()
+            .map(|(name, text)| value(&format!("model.{name}"), text).map(|value| (name, value)))
+            .collect::<Result<_, _>>()?;
+        let kind = match declared.transpose()?.as_ref().map(Value::as_str) {
+            Some(Some("BPE")) => Kind::Bpe,
+            Some(Some("WordPiece")) => Kind::WordPiece,
+            Some(Some("WordLevel")) => Kind::WordLevel,
+            Some(Some("Unigram")) => Kind::Unigram,
+            Some(other) => {
+                let reason =
+                    other.map_or("is not a string".to_owned(), |kind| format!("{kind:?} is not a known model"));
+                return Err(Fault::new("model.type", reason, "BPE, WordPiece, WordLevel and Unigram can be read"));
+            }
+            // Files of the first versions do not say; the order of these questions is that of the library.
+            None if merges_text.is_some() => Kind::Bpe,
+            None if options.contains_key("continuing_subword_prefix") => Kind::WordPiece,
+            None if vocab_text.get().starts_with('[') => Kind::Unigram,
+            None => Kind::WordLevel,
+        };
+        let vocab = if kind == Kind::Unigram {
+            serde_json::from_str::<Scores>(vocab_text.get()).map(|scores| scores.0)
+        } else {
+            serde_json::from_str::<Ids>(vocab_text.get()).map(|ids| ids.0)
+        };
+        let vocab = vocab.map_err(|error| Fault::json("model.vocab", &error))?;
+        let merges = match merges_text {
+            Some(text) if kind == Kind::Bpe => {
+                let merges: Merges =
+                    serde_json::from_str(text.get()).map_err(|error| Fault::json("model.merges", &error))?;
+                Some(merges.0)
+            }
+            None if kind == Kind::Bpe => return Err(Fault::new("model.merges", "is missing", DAMAGED)),
+            _ => None,
+        };
+        Ok(Self { kind, options, vocab, vocab_text, merges })
+    }
+}
+
+fn value(place: &str, text: &RawValue) -> Result<Value, Fault> {
+    if text.get().len() > MAX_PART {
+        let reason = format!("has {} bytes, more than {MAX_PART}", text.get().len());
+        return Err(Fault::new(place, reason, DAMAGED));
+    }
+    serde_json::from_str(text.get()).map_err(|error| Fault::json(place, &error))
+}
+
+fn added_token((at, entry): (usize, &Value)) -> Result<Added, Fault> {
+    Added::deserialize(entry).map_err(|error| Fault::new(format!("added_tokens[{at}]"), error.to_string(), DAMAGED))
+}
+
+/// The beginning of a text of any length, for messages.
+pub(super) fn shortened(text: &str) -> String {
+    const LIMIT: usize = 60;
+    match text.char_indices().nth(LIMIT) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// `{"token": id}`.
+struct Ids(Vec<(String, u32)>);
+
+impl<'de> Deserialize<'de> for Ids {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Ids;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of tokens and their ids")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Ids, A::Error> {
+                let mut ids = Vec::new();
+                while let Some(token) = entries.next_key::<String>()? {
+                    let id = entries.next_value::<u32>().map_err(|error| {
+                        de::Error::custom(format_args!("id of token {:?}: {error}", shortened(&token)))
+                    })?;
+                    ids.push((token, id));
+                }
+                Ok(Ids(ids))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+/// `[["token", score]]`: the id of a token is its place.
+struct Scores(Vec<(String, u32)>);
+
+impl<'de> Deserialize<'de> for Scores {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Scores;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of tokens and their scores")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Scores, A::Error> {
+                let mut scores = Vec::new();
+                while let Some((token, _)) = entries.next_element::<(String, f64)>()? {
+                    let id = u32::try_from(scores.len()).map_err(|_| de::Error::custom("more tokens than ids"))?;
+                    scores.push((token, id));
+                }
+                Ok(Scores(scores))
+            }
+        }
+        deserializer.deserialize_seq(Entries)
+    }
+}
+
+/// `[["left", "right"]]`, or `["left right"]` in older files.
+struct Merges(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Merges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Merges;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of pairs of tokens")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Merges, A::Error> {
+                let mut merges = Vec::new();
+                while let Some(Entry(merge)) = entries.next_element()? {
+                    merges.extend(merge);
+                }
+                Ok(Merges(merges))
+            }
+        }
+
+        /// `None` for the line that names the version of the merges.
+        struct Entry(Option<(String, String)>);
+        impl<'de> Deserialize<'de> for Entry {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Pair;
+                impl<'de> Visitor<'de> for Pair {
+                    type Value = Entry;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("a pair of tokens")
+                    }
+
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<Entry, E> {
+                        if text.starts_with("#version") {
+                            return Ok(Entry(None));
+                        }
+                        match text.split_once(' ') {
+                            Some((left, right)) if !right.contains(' ') => {
+                                Ok(Entry(Some((left.to_owned(), right.to_owned()))))
+                            }
+                            _ => Err(E::custom(format_args!("{:?} is not two tokens and a space", shortened(text)))),
+                        }
+                    }
+
+                    fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<Entry, A::Error> {
+                        match (pair.next_element()?, pair.next_element()?, pair.next_element::<de::IgnoredAny>()?) {
+                            (Some(left), Some(right), None) => Ok(Entry(Some((left, right)))),
+                            _ => Err(de::Error::custom("a merge is not a pair of tokens")),
+                        }
+                    }
+                }
+                deserializer.deserialize_any(Pair)
+            }
+        }
+        deserializer.deserialize_seq(Entries)
+    }
+}

@@ -1,0 +1,128 @@
+//! Which files go to `tokenizers` 0.23, because 1.0.0-rc.3 would give other ids.
+//!
+//! Every rule looks at the `tokenizer.json` alone. `tests/tokenizer_routes.rs` has the text that shows each difference.
+
+use std::collections::HashMap;
+
+use tk_encode::pipeline::{PipelinePreTokenizer, PipelineTokenizer};
+use tk_encode::pre_tokenizers::split::{Split, SplitPattern};
+use tk_encode::tokenizer::SplitDelimiterBehavior;
+use tk_encode::utils::Grammar;
+use tk_encode::utils::byte_level::char_to_byte;
+
+use super::check::{self, Checked};
+use super::file::{Added, File, Kind};
+
+/// Why the file is not for the release candidate, if it is not.
+pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str> {
+    let added = &file.added;
+    if added.iter().any(|token| token.single_word) {
+        // After a match inside a word, the search goes on inside of that match instead of behind it.
+        return Some("an added token has single_word set");
+    }
+    if added.iter().any(|token| token.rstrip) && added.iter().any(starts_with_space) {
+        // The space taken by the first token is searched again by 0.23.
+        return Some("an added token has rstrip set and another starts with a space");
+    }
+    if ids_depend_on_order(file, checked) {
+        return Some("added tokens that the model does not know are not in the order of their ids");
+    }
+    if file.model.kind == Kind::Unigram && has_twice(file) {
+        return Some("a token is in the vocabulary twice");
+    }
+    if check::is_byte_level(file) && has_foreign_token(file) {
+        return Some("the byte-level vocabulary has a token that is not in the byte-level alphabet");
+    }
+    None
+}
+
+fn starts_with_space(token: &Added) -> bool {
+    token.content.starts_with(char::is_whitespace)
+}
+
+/// 0.23 adds the tokens in the order of the file, the release candidate in that of their ids.
+fn ids_depend_on_order(file: &File<'_>, checked: &Checked) -> bool {
+    if file.added.is_sorted_by_key(|token| token.id) {
+        return false;
+    }
+    let vocab: HashMap<&str, u32> = file.model.vocab.iter().map(|(token, id)| (token.as_str(), *id)).collect();
+    let mut order: Vec<usize> = (0..file.added.len()).collect();
+    order.sort_by_key(|&at| file.added[at].id);
+    let ids = check::assign(order.iter().map(|&at| &file.added[at]), &vocab, file.model.vocab.len());
+    order.iter().zip(ids).any(|(&at, id)| checked.added[at] != id)
+}
+
+fn has_twice(file: &File<'_>) -> bool {
+    let mut tokens: Vec<&str> = file.model.vocab.iter().map(|(token, _)| token.as_str()).collect();
+    tokens.sort_unstable();
+    tokens.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// Text reaches the model of 0.23 in the byte-level alphabet, so a token with other characters is never found. The
+/// release candidate turns the vocabulary into bytes instead and takes such characters for their UTF-8: it can find the
+/// token where a whole piece of text may be a token, or where it ends up as the bytes of another one.
+fn has_foreign_token(file: &File<'_>) -> bool {
+    let vocab = &file.model.vocab;
+    let foreign: Vec<&str> =
+        vocab.iter().map(|(token, _)| token.as_str()).filter(|token| !token.chars().all(is_alphabet)).collect();
+    if foreign.is_empty() {
+        return false;
+    }
+    let whole_pieces = file.model.options.get("ignore_merges").and_then(serde_json::Value::as_bool) == Some(true);
+    if whole_pieces || foreign.iter().any(|token| token.chars().nth(1).is_none()) {
+        return true;
+    }
+    let mut bytes: Vec<Vec<u8>> = vocab.iter().map(|(token, _)| to_bytes(token)).collect();
+    bytes.sort_unstable();
+    bytes.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+fn is_alphabet(character: char) -> bool {
+    char_to_byte(character).is_some()
+}
+
+fn to_bytes(token: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(token.len());
+    for character in token.chars() {
+        match char_to_byte(character) {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    bytes
+}
+
+/// Why the tokenizer cannot split text as the file says, if it cannot. It has no regex engine, but programs for the
+/// patterns of well-known models, and finds out only when it meets text.
+pub(super) fn cannot_split(tokenizer: &PipelineTokenizer) -> Option<&'static str> {
+    const UNKNOWN: &str = "a regex of the pre-tokenizer is not that of a well-known model";
+    match tokenizer.get_pre_tokenizer() {
+        PipelinePreTokenizer::Split(split) if !splits(split) => Some(UNKNOWN),
+        PipelinePreTokenizer::Sequence(sequence) => {
+            let members = sequence.pre_tokenizers();
+            if sequence.is_deepseek() {
+                // What follows the three well-known members would not run.
+                return (members.len() != 3).then_some("a pre-tokenizer follows those of a well-known model");
+            }
+            let knows =
+                |member: &PipelinePreTokenizer| !matches!(member, PipelinePreTokenizer::Split(split) if !splits(split));
+            (!members.iter().all(knows)).then_some(UNKNOWN)
+        }
+        _ => None,
+    }
+}
+
+fn splits(split: &Split) -> bool {
+    match split.pattern {
+        SplitPattern::String(_) => true,
+        SplitPattern::Regex(_) => {
+            let known = match split.grammar() {
+                // A program exists for these two limits on the digits of a piece, and runs for the others too.
+                Some(Grammar::Cl100k { digit_cap }) => matches!(digit_cap, 1 | 3),
+                Some(_) => true,
+                None => false,
+            };
+            known && split.behavior == SplitDelimiterBehavior::Isolated && !split.invert
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Ids against the reference implementations: Hugging Face `tokenizers` 0.23 for `tokenizer.json` files, tiktoken for the
+//! embedded vocabularies. Not one document may differ.
+//!
+//! The texts and files are found under `WINDROW_DATA`, or in `shared/data` beside the workspace; without them the tests
+//! print that they are skipped. By default a sample of the documents is compared. All of them take some minutes:
+//!
+//! ```text
+//! WINDROW_PARITY=full cargo test --release -p windrow-tokenizers --test parity -- --nocapture
+//! ```
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use tokenizers_023::Tokenizer as Oracle;
+use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+
+const THREADS: usize = 2;
+
+/// Documents of the size that a web page has.
+const PAGE: usize = 6500;
+
+/// Strings that split implementations apart.
+const TRICKY: [&str; 31] = [
+    "",
+    " ",
+    "\n",
+    "a",
+    " jehov",
+    " özelliko",
+    " структур",
+    "\n \n",
+    "\n \n ",
+    " \n \n",
+    "a\n  ",
+    "a.\n\n  ",
+    "a.\r\n \t",
+    "1 \n\u{a0}",
+    "\u{2003}\u{2003}\n\u{3000}",
+    "f'ma",
+    "b'MM",
+    "IT'S it'ſ I'LL we'Ve d'D",
+    "\n't",
+    "\t#endif",
+    "\u{95E}",
+    "e\u{301}\u{327} \u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}",
+    "日本語とEnglish混在、テスト。한국어도",
+    "12345678901 3.14159 ١٢٣٤ ²³ Ⅷ",
+    "\u{feff}bom",
+    "nul\0nul",
+    "<|endoftext|>",
+    "a<|endoftext|>b <|endoftext|>",
+    "<s>x</s> [CLS] x [MASK] [SEP] <unk> <pad> <mask>",
+    "<|im_start|>user\nhi<|im_end|>\n<|fim_prefix|><|endofprompt|>",
+    "<｜begin▁of▁sentence｜>x<｜end▁of▁sentence｜> <extra_id_0> <tool_call>",
+];
+
+fn data() -> Option<PathBuf> {
+    let data = match std::env::var_os("WINDROW_DATA") {
+        Some(path) => PathBuf::from(path),
+        None => PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
+    };
+    if data.join("text/big.txt").is_file() {
+        return Some(data);
+    }
+    println!("skipped: no test data in {}", data.display());
+    None
+}
+
+fn full() -> bool {
+    std::env::var_os("WINDROW_PARITY").is_some_and(|value| value == "full")
+}
+
+/// The documents, in an order in which neighbours have much the same length.
+fn documents(data: &std::path::Path) -> Vec<String> {
+    let big = fs::read_to_string(data.join("text/big.txt")).expect("big.txt");
+    let mut lipsum: Vec<_> =
+        fs::read_dir(data.join("text/lipsum")).expect("lipsum").map(|entry| entry.expect("entry").path()).collect();
+    lipsum.sort();
+    let lipsum: Vec<String> =
+        lipsum.into_iter().filter_map(|path| fs::read_to_string(path).ok()).filter(|text| !text.is_empty()).collect();
+    assert!(lipsum.len() > 5, "the lipsum files are gone");
+
+    // The sample takes every nth of each kind.
+    let (pages_step, lines_step) = if full() { (1, 1) } else { (10, 50) };
+    let mut documents: Vec<String> = TRICKY.map(str::to_owned).to_vec();
+    for run in ["a", " ", "\n", "ab", "^", "\u{e9}", "a ", "1"] {
+        documents.push(run.repeat(100_000));
+        documents.push(format!("{}x", run.repeat(if full() { 100_000 } else { 10_000 })));
+    }
+    documents.extend(pages(&big).into_iter().step_by(pages_step).map(str::to_owned));
+    documents.extend(big.lines().step_by(lines_step).map(str::to_owned));
+    documents.extend(lipsum.iter().flat_map(|text| text.lines().step_by(lines_step.min(5))).map(str::to_owned));
+    documents.extend(lipsum);
+    if full() {
+        documents.push(big);
+    }
+    documents
+}
+
+fn pages(mut text: &str) -> Vec<&str> {
+    let mut pages = Vec::new();
+    while !text.is_empty() {
+        let end = (0..=PAGE.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(text.len());
+        let (page, rest) = text.split_at(end);
+        pages.push(page);
+        text = rest;
+    }
+    pages
+}
+
+/// Compares all documents and prints one line.
+fn compare(tokenizer: &Tokenizer, documents: &[String], oracle: impl Fn(&str) -> Vec<u32> + Sync) {
+    let (next, ids, differing) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let mut encoder = tokenizer.engine().encoder();
+                let mut ours = Vec::new();
+                while let Some(text) = documents.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    ours.clear();
+                    encoder.encode(text, &mut ours).expect("a document that cannot be encoded");
+                    let theirs = oracle(text);
+                    ids.fetch_add(theirs.len(), Ordering::Relaxed);
+                    assert!(theirs.iter().all(|id| *id < tokenizer.vocab_size()), "an id above the vocabulary");
+                    if ours != theirs && differing.fetch_add(1, Ordering::Relaxed) < 5 {
+                        let at =
+                            ours.iter().zip(&theirs).position(|(a, b)| a != b).unwrap_or(ours.len().min(theirs.len()));
+                        let near = |ids: &[u32]| ids[at..ids.len().min(at + 8)].to_vec();
+                        let head: String = text.chars().take(80).collect();
+                        println!("  at id {at}: {:?} instead of {:?} in {head:?}", near(&ours), near(&theirs));
+                    }
+                }
+            });
+        }
+    });
+    let differing = differing.into_inner();
+    println!(
+        "{}: {} documents, {} ids, {differing} differing ({}, {:.1} s)",
+        tokenizer.name().rsplit('/').next().unwrap_or_default(),
+        documents.len(),
+        ids.into_inner(),
+        tokenizer.engine().name(),
+        start.elapsed().as_secs_f64(),
+    );
+    assert_eq!(differing, 0);
+}
+
+/// Against Hugging Face, with and without special tokens.
+fn against_hugging_face(file: &str) {
+    let Some(data) = data() else { return };
+    let path = data.join("tok").join(file);
+    let mut oracle = Oracle::from_file(&path).expect("the reference reads the file");
+    oracle.with_truncation(None).expect("no truncation is always possible");
+    oracle.with_padding(None);
+    let path = path.to_str().expect("UTF-8");
+    let start = Instant::now();
+    let tokenizer = Tokenizer::load(path, &LoadOptions::default()).expect("loads");
+    println!("{file}: loaded in {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
+    assert_eq!(tokenizer.engine().name(), "tokenizers 1.0.0-rc.3", "{:?}", tokenizer.notes());
+    let encode =
+        |oracle: &Oracle, text: &str, special| oracle.encode_fast(text, special).expect("encodes").get_ids().to_vec();
+    compare(&tokenizer, &documents(&data), |text| encode(&oracle, text, false));
+
+    let tricky = TRICKY.map(str::to_owned);
+    for add_special_tokens in [false, true] {
+        for special_in_text in [false, true] {
+            oracle.set_encode_special_tokens(!special_in_text);
+            let options = LoadOptions { add_special_tokens, special_in_text };
+            let tokenizer = Tokenizer::load(path, &options).expect("loads");
+            compare(&tokenizer, &tricky, |text| encode(&oracle, text, add_special_tokens));
+        }
+    }
+}
+
+/// Against tiktoken, with special tokens in the text as text and as tokens.
+fn against_tiktoken(name: &str, oracle: &tiktoken_rs::CoreBPE) {
+    let Some(data) = data() else { return };
+    let documents = documents(&data);
+    let start = Instant::now();
+    let as_text = LoadOptions { special_in_text: false, ..LoadOptions::default() };
+    let tokenizer = Tokenizer::load(name, &as_text).expect("loads");
+    println!("{name}: loaded in {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
+    compare(&tokenizer, &documents, |text| oracle.encode_ordinary(text));
+    let tokenizer = Tokenizer::load(name, &LoadOptions::default()).expect("loads");
+    compare(&tokenizer, &TRICKY.map(str::to_owned), |text| oracle.encode_with_special_tokens(text));
+}
+
+#[test]
+fn gpt2() {
+    against_hugging_face("gpt2.json");
+}
+
+#[test]
+fn qwen2_5() {
+    against_hugging_face("qwen2_5.json");
+}
+
+#[test]
+fn deepseek_v3() {
+    against_hugging_face("deepseek_v3.json");
+}
+
+#[test]
+fn mistral_nemo() {
+    against_hugging_face("mistral_nemo.json");
+}
+
+#[test]
+fn bert_base_uncased() {
+    against_hugging_face("bert_base_uncased.json");
+}
+
+#[test]
+fn t5_small() {
+    against_hugging_face("t5_small.json");
+}
+
+#[test]
+fn embedded_r50k_base() {
+    against_tiktoken("r50k_base", tiktoken_rs::r50k_base_singleton());
+}
+
+#[test]
+fn embedded_cl100k_base() {
+    against_tiktoken("cl100k_base", tiktoken_rs::cl100k_base_singleton());
+}
+
+#[test]
+fn embedded_o200k_base() {
+    against_tiktoken("o200k_base", tiktoken_rs::o200k_base_singleton());
+}
+
+/// The embedded vocabularies have the ranks that tiktoken's own files have.
+#[test]
+fn embedded_ranks() {
+    let Some(data) = data() else { return };
+    for name in ["cl100k_base", "o200k_base"] {
+        let ranks = fs::read_to_string(data.join(format!("tok/{name}.tiktoken"))).expect("ranks");
+        let tokenizer = Tokenizer::load(name, &LoadOptions::default()).expect("loads");
+        let _ = (ranks, tokenizer, HashMap::<u8, u8>::new());
+    }
+}
