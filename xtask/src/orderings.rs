@@ -97,7 +97,7 @@ pub(crate) fn sites(files: &Crate) -> Vec<Site> {
     let (tests, models, not_in_loom) = (Cut::new(files, NO_TEST), Cut::new(files, NO_LOOM), Cut::new(files, LOOM));
     let mut found: Vec<Site> = Vec::new();
     for (file, source) in files {
-        let functions = scopes::functions(source);
+        let functions = scopes::items(source).functions;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for offset in ordering_offsets(source) {
             // What only loom compiles is a model of the machine, not a part of the product.

@@ -140,8 +140,14 @@ fn item_end(code: &str, start: usize) -> usize {
     code.len()
 }
 
+/// The functions of a file, and the blocks in which traits are implemented.
+#[derive(Default)]
+pub(crate) struct Items {
+    pub(crate) functions: Vec<Function>,
+    pub(crate) trait_impls: Vec<Range<usize>>,
+}
+
 /// A function with its body: `Type::name` for methods, `name` for others.
-#[derive(Debug, PartialEq)]
 pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) body: Range<usize>,
@@ -153,15 +159,15 @@ pub(crate) fn enclosing(functions: &[Function], offset: usize) -> &str {
     around.min_by_key(|f| f.body.len()).map_or("-", |f| f.name.as_str())
 }
 
-pub(crate) fn functions(source: &Source) -> Vec<Function> {
+pub(crate) fn items(source: &Source) -> Items {
     enum Label {
         Fn(String),
-        Type(String),
+        Type(String, bool),
         Other,
     }
     let code = source.code();
     let mut words = source.words().peekable();
-    let (mut found, mut open): (Vec<Function>, Vec<(Label, usize)>) = (Vec::new(), Vec::new());
+    let (mut found, mut open): (Items, Vec<(Label, usize)>) = (Items::default(), Vec::new());
     let mut pending: Option<(Label, usize, i32)> = None;
     let mut depth = 0;
     let mut at = 0;
@@ -175,8 +181,10 @@ pub(crate) fn functions(source: &Source) -> Vec<Function> {
             let in_fn = matches!(pending, Some((Label::Fn(_), ..)));
             match (word, next) {
                 ("fn", Some(name)) if !in_fn => pending = Some((Label::Fn(name.to_owned()), at, depth)),
-                ("impl", _) if pending.is_none() => pending = Some((Label::Type(String::new()), at, depth)),
-                ("trait", Some(name)) if pending.is_none() => pending = Some((Label::Type(name.to_owned()), at, depth)),
+                ("impl", _) if pending.is_none() => pending = Some((Label::Type(String::new(), false), at, depth)),
+                ("trait", Some(name)) if pending.is_none() => {
+                    pending = Some((Label::Type(name.to_owned(), false), at, depth))
+                }
                 _ => {}
             }
             continue;
@@ -187,25 +195,28 @@ pub(crate) fn functions(source: &Source) -> Vec<Function> {
             b';' if pending.as_ref().is_some_and(|p| p.2 == depth) => pending = None,
             b'{' => {
                 let label = match pending.take_if(|p| p.2 == depth) {
-                    Some((Label::Type(name), header, _)) if name.is_empty() => {
-                        Label::Type(implemented(&code[header..at]))
+                    Some((Label::Type(name, _), header, _)) if name.is_empty() => {
+                        let (name, of_trait) = implemented(&code[header..at]);
+                        Label::Type(name, of_trait)
                     }
                     Some((label, ..)) => label,
                     None => Label::Other,
                 };
                 open.push((label, at));
             }
-            b'}' => {
-                if let Some((Label::Fn(name), start)) = open.pop() {
+            b'}' => match open.pop() {
+                Some((Label::Fn(name), start)) => {
                     let owner = open.iter().rev().find_map(|(label, _)| match label {
-                        Label::Type(owner) => Some(Some(owner)),
+                        Label::Type(owner, _) => Some(Some(owner)),
                         Label::Fn(_) => Some(None),
                         Label::Other => None,
                     });
                     let name = owner.flatten().map_or_else(|| name.clone(), |owner| format!("{owner}::{name}"));
-                    found.push(Function { name, body: start..at + 1 });
+                    found.functions.push(Function { name, body: start..at + 1 });
                 }
-            }
+                Some((Label::Type(_, true), start)) => found.trait_impls.push(start..at + 1),
+                _ => {}
+            },
             _ => {}
         }
         at += code[at..].chars().next().map_or(1, char::len_utf8);
@@ -213,8 +224,8 @@ pub(crate) fn functions(source: &Source) -> Vec<Function> {
     found
 }
 
-/// `<T> Drop for path::Guard<'_, T> where ..` gives `Guard`.
-fn implemented(header: &str) -> String {
+/// `<T> Drop for path::Guard<'_, T> where ..` gives `Guard`, and that a trait is implemented for it.
+fn implemented(header: &str) -> (String, bool) {
     let mut flat = String::new();
     let mut depth = 0;
     let mut previous = ' ';
@@ -230,7 +241,7 @@ fn implemented(header: &str) -> String {
     let flat = flat.split(" where ").next().unwrap_or("");
     let name = flat.rsplit(" for ").next().unwrap_or("").trim().trim_start_matches('&');
     let name: String = name.rsplit("::").next().unwrap_or("").split_whitespace().collect();
-    if name.is_empty() { "?".to_owned() } else { name }
+    (if name.is_empty() { "?".to_owned() } else { name }, flat.contains(" for "))
 }
 
 #[cfg(test)]
@@ -286,12 +297,14 @@ mod tests {
             trait Park { fn wait(&self); fn wake(&self) { HERE4 } }
             const C: u8 = HERE5;";
         let source = Source::new(text);
-        let functions = functions(&source);
-        let name = |mark: &str| enclosing(&functions, text.find(mark).expect("mark")).to_owned();
+        let items = items(&source);
+        let name = |mark: &str| enclosing(&items.functions, text.find(mark).expect("mark")).to_owned();
         assert_eq!(name("HERE1"), "free");
         assert_eq!(name("HERE2"), "inner");
         assert_eq!(name("HERE3"), "Guard::drop");
         assert_eq!(name("HERE4"), "Park::wake");
         assert_eq!(name("HERE5"), "-");
+        let in_trait_impl = |mark: &str| items.trait_impls.iter().any(|span| text[span.clone()].contains(mark));
+        assert!(in_trait_impl("HERE3") && !in_trait_impl("HERE1") && !in_trait_impl("HERE4"));
     }
 }

@@ -1,8 +1,10 @@
 //! Unsafe code: one crate only, explained at each place, and counted in that crate's README.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::{RustFile, SYNC};
+use crate::scopes;
 
 pub(super) fn check(files: &[RustFile], roots: &[String], readme: Option<&str>) -> Vec<String> {
     let mut problems = Vec::new();
@@ -15,12 +17,13 @@ pub(super) fn check(files: &[RustFile], roots: &[String], readme: Option<&str>) 
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for file in files {
+        let trait_impls = scopes::items(&file.source).trait_impls;
         for (offset, _) in file.source.words().filter(|&(_, word)| word == "unsafe") {
             match file.path.strip_prefix(SYNC) {
                 None => problems.push(format!("{}: unsafe code outside of windrow-sync", file.place(offset))),
                 Some(name) => {
                     *counts.entry(name).or_default() += 1;
-                    problems.extend(unexplained(file, offset));
+                    problems.extend(unexplained(file, offset, &trait_impls));
                 }
             }
         }
@@ -33,17 +36,17 @@ pub(super) fn check(files: &[RustFile], roots: &[String], readme: Option<&str>) 
     problems
 }
 
-fn unexplained(file: &RustFile, offset: usize) -> Option<String> {
+fn unexplained(file: &RustFile, offset: usize, trait_impls: &[Range<usize>]) -> Option<String> {
     let rest = file.source.code()[offset + "unsafe".len()..].trim_start();
-    let word = |text: &str| text.strip_prefix("fn").map(str::trim_start).is_some_and(|rest| rest.starts_with('('));
-    let wanted = if rest.starts_with("fn") || rest.starts_with("trait") || rest.starts_with("extern") {
+    let function = rest.strip_prefix("fn").filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'));
+    let wanted = match function {
         // `unsafe fn(..)` is the type of a pointer; its contract stands where the function is.
-        if word(rest) {
-            return None;
-        }
-        "# Safety"
-    } else {
-        "SAFETY:"
+        Some(rest) if rest.trim_start().starts_with('(') => return None,
+        // The contract of a trait's method stands in the trait.
+        Some(_) if trait_impls.iter().any(|span| span.contains(&offset)) => return None,
+        Some(_) => "# Safety",
+        None if rest.starts_with("trait") || rest.starts_with("extern") => "# Safety",
+        None => "SAFETY:",
     };
     let explained = file.source.comments_about(offset).contains(wanted);
     (!explained).then(|| format!("{}: unsafe without a `{wanted}` comment", file.place(offset)))
@@ -97,6 +100,7 @@ mod tests {
         );
         assert!(problems(path, "// SAFETY: moves.\nunsafe impl Send for A {}").is_empty());
         assert!(problems(path, "struct J { run: unsafe fn(*const ()) }").is_empty());
+        assert!(problems(path, "impl Divide for A { unsafe fn start(&mut self) {} }").is_empty());
     }
 
     #[test]
