@@ -1,3 +1,36 @@
-//! main
+//! The command `windrow`: corpora of text in, token files out.
+//!
+//! Data goes to stdout, every message to stderr. Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 73 the output cannot
+//! be created, 74 reading or writing failed, 130 Ctrl-C, 143 SIGTERM.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod args;
+mod encode;
+mod eos;
+mod exit;
+mod progress;
+mod report;
+mod signals;
+mod size;
+
+use std::panic;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    report::silence_panics();
+    let arguments = Arguments::parse();
+    let outcome = panic::catch_unwind(|| match arguments.command {
+        Command::Encode(options) => encode::run(*options),
+    });
+    match outcome {
+        Ok(code) => code.into(),
+        Err(_) => {
+            report::panicked();
+            exit::Code::Failed.into()
+        }
+    }
+}

@@ -1,1 +1,271 @@
-//! encode
+//! The driver: corpora in, token files out.
+//!
+//! ```text
+//! windrow-read          the calling thread             windrow-write
+//! read, decompress, ──▶ text of records, ids,    ──▶  append to the output,
+//! cut into batches      chunk by chunk                 account
+//!       ▲                                                │
+//!       └────────── memory, used batches ────────────────┘
+//! ```
+//!
+//! Three stages overlap. Between them are short queues, and above them one budget of memory ([`Job::memory`]): a slow
+//! writer slows the reader. Everything that decides the result, the account of documents and which failure is the first,
+//! happens in the last stage, in the order of the documents. So neither the number of threads nor the size of chunks or
+//! batches changes a byte.
+//!
+//! When one stage fails or panics, the others stop at their next chunk, batch or read. A reader that waits for an input that
+//! says nothing (a pipe, say) is not waited for: its thread ends by itself when the input says something or ends.
+//!
+//! ```
+//! use windrow_tokenizers::encode::{Job, encode};
+//! use windrow_tokenizers::input::{Format, InputFile};
+//! use windrow_tokenizers::output::{Output, OutputOptions};
+//! use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+//!
+//! let directory = tempfile::tempdir()?;
+//! let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+//! let corpus = InputFile::from_reader("memory", &b"Hello world\n\nHello"[..], Format::Lines, None);
+//! let output = Output::create(&OutputOptions::new(directory.path().join("corpus"), tokenizer.vocab_size()))?;
+//! let summary = encode(Job::new(vec![corpus]), &tokenizer, output, &())?;
+//! assert_eq!((summary.documents.read, summary.documents.written, summary.tokens), (3, 3, 3));
+//! assert!(directory.path().join("corpus.ids.npy").exists());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod budget;
+mod chunk;
+mod stages;
+
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use crate::engine::Engine;
+use crate::input::{FileReport, InputError, InputFile};
+use crate::manifest::{self, Documents, ManifestBody, ReadOptions, SkippedDocument, TokenizerIdentity};
+use crate::output::{Output, OutputError, Published};
+use crate::tokenizer::Tokenizer;
+
+/// What to encode, and how.
+#[derive(Debug)]
+pub struct Job {
+    /// What to read, in this order.
+    pub inputs: Vec<InputFile>,
+    /// How records become documents. What it says about special tokens only goes into the manifest: the tokenizer was
+    /// loaded with it.
+    pub reading: ReadOptions,
+    /// Threads that encode, at least 1. Reading and writing have a thread each beside them, which mostly wait.
+    pub threads: usize,
+    /// Budget in bytes of the documents in flight, which is: the buffers of all batches between reader and output, with
+    /// 48 bytes for each record, and the ids of the documents in them. Until these are known as much is set aside for them as
+    /// for the records. A document that is larger runs alone.
+    ///
+    /// Not counted are the tokenizer, the reader's and the output's own buffers (some MiB), and what an engine needs besides
+    /// the ids while it encodes a document.
+    pub memory: usize,
+    /// Bytes of consecutive documents that a worker takes at a time.
+    pub chunk_bytes: usize,
+}
+
+impl Job {
+    /// The default of [`memory`](Self::memory): 1 GiB.
+    pub const MEMORY: usize = 1 << 30;
+
+    /// The default of [`chunk_bytes`](Self::chunk_bytes): 64 KiB, some milliseconds of work.
+    pub const CHUNK_BYTES: usize = 64 << 10;
+
+    /// A batch has at most this many bytes, unless one document has more.
+    const BATCH_BYTES: usize = 4 << 20;
+
+    /// Encodes `inputs` with one thread, 1 GiB, and the field `text` of JSON lines; a bad document ends the run.
+    pub fn new(inputs: Vec<InputFile>) -> Self {
+        let reading = ReadOptions { field: "text".to_owned(), special_in_text: true, ..ReadOptions::default() };
+        Self { inputs, reading, threads: 1, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES }
+    }
+
+    /// Small enough that several batches with their ids are in flight within the budget.
+    fn batch_bytes(&self) -> usize {
+        (self.memory / 16).clamp(4 << 10, Self::BATCH_BYTES)
+    }
+}
+
+/// Sees how a run proceeds. It is called from all workers, for each batch and each chunk of some milliseconds.
+pub trait Observer: Sync {
+    /// Takes notice of a further step.
+    fn advanced(&self, step: &Step);
+}
+
+/// Takes no notice.
+impl Observer for () {
+    fn advanced(&self, _: &Step) {}
+}
+
+/// What has been done since the step before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Step {
+    /// Bytes as stored of which the documents are encoded now.
+    pub stored: u64,
+    /// Documents, good and bad.
+    pub documents: u64,
+    /// Bytes of text in the good ones.
+    pub text_bytes: u64,
+    /// Their ids, without end-of-text ids.
+    pub ids: u64,
+}
+
+/// What came of a run.
+///
+/// `documents` always balances: `read = written + skipped + failed`. A run that a bad document ended has read up to and
+/// including that one, and `failed` is 1. A run that ended otherwise has read what was written or skipped until then.
+/// "Written" is given to the output; of a run that failed nothing is published.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The account of documents.
+    pub documents: Documents,
+    /// UTF-8 bytes of text in the written documents.
+    pub text_bytes: u64,
+    /// Ids written, end-of-text ids included.
+    pub tokens: u64,
+    /// From the first read to the end of the publication.
+    pub elapsed: Duration,
+    /// The most bytes that were in flight at a time, counted as in [`Job::memory`] but without what was only set aside.
+    pub peak_in_flight: usize,
+    /// What was published; nothing by a run that failed.
+    pub published: Option<Published>,
+}
+
+/// Why a run ended early.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// An input could not be read.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The first bad document, with [`OnError::Fail`](crate::manifest::OnError::Fail).
+    #[error(
+        "{}:{}:{}: {}\nhint: repair it, or leave out bad documents with --on-error skip (the manifest lists them)",
+        .0.file, .0.line, .0.byte, .0.reason
+    )]
+    Document(SkippedDocument),
+    /// The output could not be written or published.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}\nhint: raise the limits on processes and memory (ulimit -u, ulimit -v)")]
+    Thread(io::Error),
+    /// A stage panicked.
+    #[error("{stage} panicked: {message}\nhint: this is a fault of windrow or of a part of it: please report it")]
+    Panicked {
+        /// What the stage was doing.
+        stage: &'static str,
+        /// The message of the panic.
+        message: String,
+    },
+}
+
+/// A run that ended early, and how far it got. Nothing of it is published.
+#[derive(Debug)]
+pub struct Failed {
+    /// Why.
+    pub error: EncodeError,
+    /// How far it got.
+    pub summary: Summary,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Failed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+/// Encodes all documents of `job` and publishes `output`.
+///
+/// `output` was created for this tokenizer's [`vocab_size`](Tokenizer::vocab_size). Whoever abandons its
+/// [`Staging`](crate::output::Staging) ends the run with
+/// [`OutputErrorKind::Interrupted`](crate::output::OutputErrorKind::Interrupted).
+///
+/// # Errors
+/// The first failure in the order of the documents. Then nothing is published and what was staged is removed.
+pub fn encode(
+    job: Job,
+    tokenizer: &Tokenizer,
+    output: Output,
+    observer: &dyn Observer,
+) -> Result<Summary, Box<Failed>> {
+    let identity = TokenizerIdentity {
+        name: tokenizer.name().to_owned(),
+        blake3: tokenizer.hash().to_owned(),
+        vocab_size: tokenizer.vocab_size(),
+    };
+    encode_with(job, tokenizer.engine(), identity, output, observer)
+}
+
+/// [`encode`] with any engine. `identity` goes into the manifest.
+///
+/// # Errors
+/// Those of [`encode`].
+pub fn encode_with(
+    job: Job,
+    engine: &dyn Engine,
+    identity: TokenizerIdentity,
+    output: Output,
+    observer: &dyn Observer,
+) -> Result<Summary, Box<Failed>> {
+    let begin = Instant::now();
+    let reading = job.reading.clone();
+    let run = stages::run(job, engine, output, observer);
+    let mut summary = Summary {
+        documents: run.account.documents,
+        text_bytes: run.account.text_bytes,
+        tokens: run.sink.as_ref().map_or(0, Output::tokens),
+        elapsed: begin.elapsed(),
+        peak_in_flight: run.peak,
+        published: None,
+    };
+    let published = match (run.end, run.sink) {
+        (Ok(reports), Some(output)) => {
+            // Counted by the reader, so that the output compares two accounts.
+            summary.documents.read = reports.iter().map(|report| report.documents).sum();
+            let body = ManifestBody {
+                engine: engine_identity(engine),
+                tokenizer: identity,
+                reading,
+                inputs: reports.into_iter().map(listed).collect(),
+                documents: summary.documents,
+                text_bytes: summary.text_bytes,
+                skipped: run.account.skipped,
+            };
+            output.publish(body).map_err(EncodeError::Output)
+        }
+        (Ok(_), None) => unreachable!("a stage that ends well returns the output"),
+        (Err(error), _) => Err(error),
+    };
+    summary.elapsed = begin.elapsed();
+    match published {
+        Ok(published) => Ok(Summary { published: Some(published), ..summary }),
+        Err(error) => Err(Box::new(Failed { error, summary })),
+    }
+}
+
+fn engine_identity(engine: &dyn Engine) -> manifest::Engine {
+    let (name, version) = engine.name().split_once(' ').unwrap_or((engine.name(), ""));
+    let versions = [(name, version), (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))];
+    let versions: BTreeMap<_, _> = versions.map(|(name, version)| (name.to_owned(), version.to_owned())).into();
+    manifest::Engine { name: name.to_owned(), versions }
+}
+
+fn listed(report: FileReport) -> manifest::InputFile {
+    let FileReport { name, bytes, decompressed_bytes, blake3, documents, .. } = report;
+    manifest::InputFile { name, bytes, decompressed_bytes, blake3, documents }
+}

@@ -1,0 +1,183 @@
+//! What the command line may say.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use windrow_tokenizers::encode::Job;
+use windrow_tokenizers::input;
+use windrow_tokenizers::manifest::OnError;
+use windrow_tokenizers::output::{Dtype, Format};
+
+use crate::size;
+
+const HELP: &str = "\
+{about}
+
+Examples:
+  windrow encode README.md -o readme
+  windrow encode corpus/ more.jsonl.zst -o tokens --threads 2
+  windrow encode 'corpus/*.jsonl.gz' -o train --tokenizer gpt2 --format nanogpt
+  zcat dump.gz | windrow encode - --lines -o tokens --tokenizer path/to/tokenizer.json --json
+
+{usage-heading} {usage}
+
+{all-args}{after-help}
+";
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 73 the output cannot be created, 74 reading or writing failed, \
+130 Ctrl-C, 143 SIGTERM.";
+
+/// Encodes corpora of text into token files.
+#[derive(Debug, Parser)]
+#[command(name = "windrow", version, help_template = HELP, after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Encode text into token files: OUT.ids.npy and its like, beside OUT.manifest.json.
+    #[command(help_template = HELP, after_help = AFTER_HELP)]
+    Encode(Box<Encode>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Encode {
+    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd.
+    #[arg(value_name = "INPUT", required = true)]
+    pub(crate) inputs: Vec<String>,
+
+    /// Prefix of the files to write: out/corpus becomes out/corpus.ids.npy and so on.
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: std::path::PathBuf,
+
+    /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path of a tokenizer.json.
+    #[arg(long, value_name = "NAME|PATH", default_value = "o200k_base")]
+    pub(crate) tokenizer: String,
+
+    /// Layout of the output.
+    #[arg(long, default_value = Format::Npy.name(), value_parser = named::<Format, _>(Format::ALL.map(Format::name)))]
+    pub(crate) format: Format,
+
+    /// Type of the ids; by the size of the vocabulary if not given.
+    #[arg(long, value_parser = named::<Dtype, _>(Dtype::ALL.map(Dtype::name)))]
+    pub(crate) dtype: Option<Dtype>,
+
+    /// The token that ends a document, by its name or its id; known for the vocabularies that have a name here.
+    #[arg(long, value_name = "TOKEN|ID")]
+    pub(crate) eos: Option<String>,
+
+    /// Append it to every document; nanogpt always does.
+    #[arg(long)]
+    pub(crate) append_eos: bool,
+
+    /// Every line of a text file is a document.
+    #[arg(long)]
+    pub(crate) lines: bool,
+
+    /// The field of a JSON line that holds the text.
+    #[arg(long, value_name = "NAME", default_value = "text")]
+    pub(crate) field: String,
+
+    /// What all inputs hold, whatever their extensions say. Stdin is text without it.
+    #[arg(long, value_enum)]
+    pub(crate) input_format: Option<InputFormat>,
+
+    /// Threads that encode; auto: as many as affinity and quota allow.
+    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = size::threads)]
+    pub(crate) threads: usize,
+
+    /// Budget of the documents in flight, such as 512M. A larger document runs alone.
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::bytes)]
+    pub(crate) memory: usize,
+
+    /// What a bad document does: end the run, or be left out and listed in the manifest.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) on_error: Policy,
+
+    /// Replace existing files, once the new ones are complete.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+
+    /// Add what the template of a tokenizer.json puts around a document, such as [CLS] and [SEP].
+    #[arg(long)]
+    pub(crate) add_special_tokens: bool,
+
+    /// Take special tokens that are written in a text for text like any other.
+    #[arg(long)]
+    pub(crate) no_special_in_text: bool,
+
+    /// Print one JSON object with the counts on stdout.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print nothing but errors on stderr.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// No progress bar, even on a terminal.
+    #[arg(long)]
+    pub(crate) no_progress: bool,
+
+    /// Bytes of documents that a thread takes at a time.
+    #[arg(long, hide = true, value_name = "SIZE", default_value_t = Job::CHUNK_BYTES, value_parser = size::bytes)]
+    pub(crate) chunk_bytes: usize,
+}
+
+/// Values by the names that their type already has.
+fn named<T, const N: usize>(names: [&'static str; N]) -> impl TypedValueParser<Value = T>
+where
+    T: std::str::FromStr + Clone + Send + Sync + 'static,
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// A file is a document.
+    Text,
+    /// A line is a document.
+    Lines,
+    /// A line is a JSON object with a document in one of its fields.
+    Jsonl,
+}
+
+impl From<InputFormat> for input::Format {
+    fn from(format: InputFormat) -> Self {
+        match format {
+            InputFormat::Text => Self::Text,
+            InputFormat::Lines => Self::Lines,
+            InputFormat::Jsonl => Self::Jsonl,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Policy {
+    #[default]
+    Fail,
+    Skip,
+}
+
+impl From<Policy> for OnError {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Fail => Self::Fail,
+            Policy::Skip => Self::Skip,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

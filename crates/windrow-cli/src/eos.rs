@@ -1,0 +1,65 @@
+//! Which id ends a document.
+
+use windrow_tokenizers::output::Format;
+use windrow_tokenizers::tokenizer::Tokenizer;
+
+/// Special tokens that an error names.
+const SHOWN: usize = 8;
+
+/// The id to append to documents, if any is. `asked` is a token, or the number of an id.
+pub(crate) fn eos(
+    tokenizer: &Tokenizer,
+    format: Format,
+    append: bool,
+    asked: Option<&str>,
+) -> Result<Option<u32>, String> {
+    if !append && format != Format::Nanogpt {
+        return match asked {
+            None => Ok(None),
+            Some(_) => Err(format!(
+                "--eos has no effect: the {format} format ends documents by their offsets alone\n\
+                 hint: pass --append-eos too, or leave out --eos"
+            )),
+        };
+    }
+    let Some(asked) = asked else {
+        return match tokenizer.eos() {
+            Some((_, id)) => Ok(Some(id)),
+            None => Err(format!(
+                "the token that ends a document of {} is not known\nhint: name it with --eos: {}",
+                tokenizer.name(),
+                candidates(tokenizer)
+            )),
+        };
+    };
+    // A vocabulary has tokens that are digits, but nobody ends a document with one.
+    if !asked.is_empty() && asked.bytes().all(|byte| byte.is_ascii_digit()) {
+        return match asked.parse() {
+            Ok(id) if id < tokenizer.vocab_size() => Ok(Some(id)),
+            _ => Err(format!(
+                "--eos {asked}: the ids of {} end at {}\nhint: the special tokens are: {}",
+                tokenizer.name(),
+                tokenizer.vocab_size().saturating_sub(1),
+                candidates(tokenizer)
+            )),
+        };
+    }
+    tokenizer.token_to_id(asked).map(Some).ok_or_else(|| {
+        format!(
+            "--eos {asked:?} is no token of {}\nhint: its special tokens are: {}",
+            tokenizer.name(),
+            candidates(tokenizer)
+        )
+    })
+}
+
+/// The special tokens, the likely ends first.
+fn candidates(tokenizer: &Tokenizer) -> String {
+    let special = tokenizer.eos_candidates();
+    if special.is_empty() {
+        return "none; any token or id can be given".to_owned();
+    }
+    let shown: Vec<String> = special.iter().take(SHOWN).map(|(token, id)| format!("{token} ({id})")).collect();
+    let more = if special.len() > SHOWN { ", ..." } else { "" };
+    format!("{}{more}", shown.join(", "))
+}

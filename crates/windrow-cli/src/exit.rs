@@ -1,0 +1,92 @@
+//! Exit codes, after `sysexits.h` where that has one.
+
+use std::process::ExitCode;
+
+use windrow_tokenizers::encode::EncodeError;
+use windrow_tokenizers::input::{ErrorClass, InputError};
+use windrow_tokenizers::output::{OutputError, OutputErrorKind};
+use windrow_tokenizers::tokenizer::LoadError;
+
+/// How the command ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    Done,
+    /// Anything that has no code of its own.
+    Failed,
+    Usage,
+    BadInput,
+    CannotCreate,
+    Io,
+    /// A signal of this number ended it.
+    Signal(u8),
+}
+
+impl Code {
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::BadInput => 65,
+            Self::CannotCreate => 73,
+            Self::Io => 74,
+            Self::Signal(number) => 128 + number,
+        }
+    }
+
+    /// Whether the output was abandoned, which only a signal does.
+    pub(crate) fn is_interruption(error: &EncodeError) -> bool {
+        matches!(error, EncodeError::Output(error) if error.kind() == OutputErrorKind::Interrupted)
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        code.number().into()
+    }
+}
+
+impl From<&InputError> for Code {
+    fn from(error: &InputError) -> Self {
+        match error.class() {
+            ErrorClass::Usage => Self::Usage,
+            ErrorClass::Data => Self::BadInput,
+            ErrorClass::Io => Self::Io,
+            ErrorClass::Stopped => Self::Failed,
+        }
+    }
+}
+
+impl From<&OutputError> for Code {
+    fn from(error: &OutputError) -> Self {
+        match error.kind() {
+            OutputErrorKind::Usage => Self::Usage,
+            OutputErrorKind::Document => Self::BadInput,
+            OutputErrorKind::CannotCreate => Self::CannotCreate,
+            OutputErrorKind::Io => Self::Io,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<&LoadError> for Code {
+    fn from(error: &LoadError) -> Self {
+        match error {
+            LoadError::Unknown { .. } => Self::Usage,
+            LoadError::Read { .. } => Self::Io,
+            LoadError::Invalid { .. } | LoadError::Refused { .. } => Self::BadInput,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<&EncodeError> for Code {
+    fn from(error: &EncodeError) -> Self {
+        match error {
+            EncodeError::Input(error) => error.into(),
+            EncodeError::Output(error) => error.into(),
+            EncodeError::Document(_) => Self::BadInput,
+            _ => Self::Failed,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Sizes and counts on the command line.
+
+use std::num::NonZeroUsize;
+use std::thread;
+
+/// More threads than any machine has use for; a larger number is a slip of the hand.
+const MOST_THREADS: usize = 1024;
+
+/// Bytes: a number with an optional unit. `K`, `M`, `G`, `T` and `KiB`, ... are powers of 1024, `KB`, ... of 1000.
+pub(crate) fn bytes(text: &str) -> Result<usize, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim().to_ascii_lowercase();
+    let (base, letter) = match unit.strip_suffix("ib").or_else(|| unit.strip_suffix('b').filter(|rest| rest.is_empty()))
+    {
+        Some(letter) => (1024_usize, letter),
+        None => unit.strip_suffix('b').map_or((1024, unit.as_str()), |letter| (1000, letter)),
+    };
+    let power = match letter {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return Err("a size is a number with one of the units K, M, G, T (or KiB, KB, ...), such as 512M".into()),
+    };
+    let number: usize = number.parse().map_err(|_| "a size begins with a whole number, such as 512M")?;
+    if number == 0 {
+        return Err("a size must not be 0".into());
+    }
+    base.checked_pow(power).and_then(|unit| unit.checked_mul(number)).ok_or_else(|| "this size is too large".into())
+}
+
+/// A number of threads, or `auto` for as many as the CPU affinity and the quota of this process allow.
+pub(crate) fn threads(text: &str) -> Result<usize, String> {
+    if text == "auto" {
+        return Ok(thread::available_parallelism().map_or(1, NonZeroUsize::get));
+    }
+    match text.parse() {
+        Ok(threads @ 1..=MOST_THREADS) => Ok(threads),
+        _ => Err(format!("give `auto` or a number from 1 to {MOST_THREADS}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes_of) in [
+            ("1", 1),
+            ("1b", 1),
+            ("2k", 2 << 10),
+            ("2K", 2 << 10),
+            ("2KB", 2_000),
+            ("2kb", 2_000),
+            ("2KiB", 2 << 10),
+            ("3M", 3 << 20),
+            ("3MiB", 3 << 20),
+            ("3 MB", 3_000_000),
+            ("1G", 1 << 30),
+            ("1GiB", 1 << 30),
+            ("1T", 1 << 40),
+        ] {
+            assert_eq!(bytes(text), Ok(bytes_of), "{text}");
+        }
+        for text in ["", "G", "-1", "0", "0K", "1X", "1.5G", "1GG", "1Gi", "99999999999999999999", "99999999999T"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_threads() {
+        assert_eq!(threads("1"), Ok(1));
+        assert_eq!(threads("1024"), Ok(1024));
+        assert!(threads("auto").unwrap() >= 1);
+        for text in ["", "0", "-1", "1025", "two", "AUTO", "1.0"] {
+            assert!(threads(text).is_err(), "{text}");
+        }
+    }
+}

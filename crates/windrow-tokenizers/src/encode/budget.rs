@@ -1,0 +1,193 @@
+//! How much memory the documents in flight may take.
+//!
+//! Three parties speak to it: the reader reserves before it takes memory and waits while there is none; the encode stage
+//! states what the ids of a batch take; the writer gives everything back. Only the reader ever waits, and never for
+//! itself: with nothing else in flight a reservation is granted whatever its size. So a document larger than the budget
+//! runs alone, and there is no way to wait for one another in a circle.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::input::Stopped;
+
+/// Bytes of one batch: those of its records, and those of its ids once it is encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) records: usize,
+    pub(super) ids: Option<usize>,
+}
+
+impl Held {
+    /// What is set aside for it: as long as the ids are unknown, as much for them as for the records. They take four bytes
+    /// for about as many bytes of text.
+    fn reserved(self) -> usize {
+        self.records.saturating_add(self.ids.unwrap_or(self.records))
+    }
+
+    /// What it takes.
+    fn taken(self) -> usize {
+        self.records.saturating_add(self.ids.unwrap_or(0))
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The batch that is being read.
+    filling: Held,
+    /// The others together.
+    reserved: usize,
+    taken: usize,
+    peak: usize,
+    closed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Budget {
+    limit: usize,
+    state: Mutex<State>,
+    released: Condvar,
+}
+
+impl Budget {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, state: Mutex::default(), released: Condvar::new() }
+    }
+
+    /// Sets `more` bytes aside for the records of the batch that is being read, as soon as there is room or nothing else is
+    /// in flight.
+    pub(super) fn reserve(&self, more: usize) -> Result<(), Stopped> {
+        let mut state = self.state();
+        let filling = Held { records: state.filling.records.saturating_add(more), ids: None };
+        while more > 0 && !state.closed && state.reserved > 0 {
+            if state.reserved.saturating_add(filling.reserved()) <= self.limit {
+                break;
+            }
+            state = self.released.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.closed {
+            return Err(Stopped);
+        }
+        state.filling = filling;
+        state.peak = state.peak.max(state.taken.saturating_add(filling.taken()));
+        Ok(())
+    }
+
+    /// The batch that was being read is complete, and the next one begins.
+    pub(super) fn hand_on(&self) -> Held {
+        let mut state = self.state();
+        let held = std::mem::take(&mut state.filling);
+        state.reserved += held.reserved();
+        state.taken += held.taken();
+        held
+    }
+
+    /// States what the ids of a batch take.
+    pub(super) fn encoded(&self, held: &mut Held, ids: usize) {
+        let before = *held;
+        held.ids = Some(ids);
+        self.replace(before, *held);
+    }
+
+    /// Gives back what a batch held.
+    pub(super) fn release(&self, held: Held) {
+        self.replace(held, Held { records: 0, ids: Some(0) });
+    }
+
+    fn replace(&self, before: Held, after: Held) {
+        let mut state = self.state();
+        state.reserved = state.reserved - before.reserved() + after.reserved();
+        state.taken = state.taken - before.taken() + after.taken();
+        state.peak = state.peak.max(state.taken.saturating_add(state.filling.taken()));
+        drop(state);
+        self.released.notify_all();
+    }
+
+    /// Ends the run: every reservation from now on, and the one that waits, is refused.
+    pub(super) fn close(&self) {
+        self.state().closed = true;
+        self.released.notify_all();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+
+    /// The most that was taken at any time.
+    pub(super) fn peak(&self) -> usize {
+        self.state().peak
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is one assignment to a number: nothing can be half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_counts_twice_until_its_ids_are_known() {
+        let budget = Budget::new(100);
+        budget.reserve(20).unwrap();
+        budget.reserve(10).unwrap();
+        let mut held = budget.hand_on();
+        assert_eq!((held.reserved(), held.taken()), (60, 30));
+        budget.reserve(20).unwrap();
+        assert_eq!(budget.peak(), 50);
+        budget.encoded(&mut held, 7);
+        assert_eq!((held.reserved(), held.taken()), (37, 37));
+        assert_eq!(budget.peak(), 57);
+        budget.release(held);
+        assert_eq!((budget.state().reserved, budget.state().taken), (0, 0));
+        assert_eq!(budget.peak(), 57);
+    }
+
+    #[test]
+    fn alone_everything_is_granted_and_beside_others_only_what_fits() {
+        let budget = Arc::new(Budget::new(100));
+        budget.reserve(1_000).unwrap();
+        budget.reserve(1_000).unwrap();
+        let large = budget.hand_on();
+        budget.reserve(0).expect("asking for nothing never waits");
+        let (granted, grants) = mpsc::channel();
+        let reader = thread::spawn({
+            let budget = Arc::clone(&budget);
+            move || {
+                let outcome = budget.reserve(1);
+                granted.send(budget.peak()).unwrap();
+                outcome
+            }
+        });
+        assert!(grants.try_recv().is_err(), "granted beside the large one");
+        budget.release(large);
+        assert_eq!(grants.recv(), Ok(2_000));
+        assert_eq!(reader.join().unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn closing_refuses_also_the_one_that_waits() {
+        let budget = Arc::new(Budget::new(10));
+        budget.reserve(10).unwrap();
+        budget.hand_on();
+        let reader = thread::spawn({
+            let budget = Arc::clone(&budget);
+            move || budget.reserve(1)
+        });
+        budget.close();
+        assert_eq!(reader.join().unwrap(), Err(Stopped));
+        assert_eq!(budget.reserve(0), Err(Stopped));
+    }
+
+    #[test]
+    fn sizes_near_the_largest_do_not_overflow() {
+        let budget = Budget::new(usize::MAX);
+        budget.reserve(usize::MAX - 1).unwrap();
+        budget.reserve(usize::MAX - 1).unwrap();
+        assert_eq!(budget.peak(), usize::MAX);
+    }
+}

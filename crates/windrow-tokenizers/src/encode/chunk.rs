@@ -1,0 +1,189 @@
+//! Batches of records to chunks of ids.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use super::{Observer, Step};
+use crate::document::{BadDocument, text_of};
+use crate::engine::{Encoder, Engine};
+use crate::input::{Batch, Record};
+use crate::manifest::SkippedDocument;
+
+/// What a record costs beyond its bytes, in bytes: so that a million empty lines are not one chunk.
+const RECORD_WEIGHT: usize = 16;
+
+/// Scratch beyond this size is not kept for the next chunk: one huge document must not occupy its memory for ever.
+const KEPT_SCRATCH: usize = 1 << 20;
+
+/// Consecutive records, encoded.
+#[derive(Debug, Default)]
+pub(super) struct Chunk {
+    /// Which records of the batch.
+    pub(super) records: Range<usize>,
+    /// The ids of the good ones, one after the other.
+    pub(super) ids: Vec<u32>,
+    /// The end of each good one in `ids`.
+    pub(super) ends: Vec<usize>,
+    /// The bad ones, in order.
+    pub(super) bad: Vec<Bad>,
+    /// Bytes of text of the good ones.
+    pub(super) text_bytes: u64,
+}
+
+/// A record that has no ids.
+#[derive(Clone, Debug)]
+pub(super) struct Bad {
+    /// Its index in the batch.
+    pub(super) record: usize,
+    pub(super) document: SkippedDocument,
+}
+
+impl Chunk {
+    /// The memory it takes, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.ids.capacity() * size_of::<u32>() + self.ends.capacity() * size_of::<usize>()
+    }
+}
+
+/// The encode stage's tools, shared by all workers.
+pub(super) struct Workshop<'e> {
+    pub(super) engine: &'e dyn Engine,
+    pub(super) observer: &'e dyn Observer,
+    /// Names of the input files.
+    pub(super) names: &'e [String],
+    /// The field of a JSON line that holds the text.
+    pub(super) field: &'e str,
+    /// Whether the first bad document ends the run, so that nothing after it is needed.
+    pub(super) stop_at_bad: bool,
+    pub(super) chunk_bytes: usize,
+    /// Whether the run has failed elsewhere, so that no chunk is needed any more.
+    pub(super) stopped: &'e (dyn Fn() -> bool + Sync),
+    /// As many as there are workers at most.
+    pub(super) benches: Mutex<Vec<Bench<'e>>>,
+}
+
+/// What one worker encodes with.
+pub(super) struct Bench<'e> {
+    encoder: Box<dyn Encoder + 'e>,
+    /// JSON strings without their escapes.
+    unescaped: String,
+}
+
+impl Workshop<'_> {
+    /// Encodes a batch. With `stop_at_bad` the chunks end with the one that holds the first bad document.
+    pub(super) fn encode(&self, batch: &Batch) -> Vec<Chunk> {
+        let ranges = divide(&batch.records, self.chunk_bytes);
+        let mut chunks: Vec<Chunk> = ranges.into_iter().map(|records| self.encode_chunk(batch, records)).collect();
+        if self.stop_at_bad
+            && let Some(last) = chunks.iter().position(|chunk| !chunk.bad.is_empty())
+        {
+            chunks.truncate(last + 1);
+        }
+        self.observer.advanced(&Step { stored: batch.stored, ..Step::default() });
+        chunks
+    }
+
+    fn encode_chunk(&self, batch: &Batch, records: Range<usize>) -> Chunk {
+        if (self.stopped)() {
+            return Chunk::default();
+        }
+        let kept = self.benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut bench = kept.unwrap_or_else(|| Bench { encoder: self.engine.encoder(), unescaped: String::new() });
+        let mut chunk = Chunk { records: records.clone(), ..Chunk::default() };
+        for index in records {
+            let record = &batch.records[index];
+            match self.encode_document(batch.bytes_of(record), record, &mut bench, &mut chunk.ids) {
+                Ok(text_bytes) => {
+                    chunk.text_bytes += text_bytes as u64;
+                    chunk.ends.push(chunk.ids.len());
+                }
+                Err(document) => {
+                    chunk.bad.push(Bad { record: index, document });
+                    if self.stop_at_bad {
+                        break;
+                    }
+                }
+            }
+        }
+        self.observer.advanced(&Step {
+            stored: 0,
+            documents: (chunk.ends.len() + chunk.bad.len()) as u64,
+            text_bytes: chunk.text_bytes,
+            ids: chunk.ids.len() as u64,
+        });
+        if bench.unescaped.capacity() > KEPT_SCRATCH {
+            bench.unescaped = String::new();
+        }
+        // An encoder that panics unwinds past this line, and is not used again.
+        self.benches.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
+        chunk
+    }
+
+    /// Appends the ids of a document and returns the length of its text in bytes.
+    fn encode_document(
+        &self,
+        bytes: &[u8],
+        record: &Record,
+        bench: &mut Bench<'_>,
+        ids: &mut Vec<u32>,
+    ) -> Result<usize, SkippedDocument> {
+        let name = &self.names[record.file as usize];
+        let text = text_of(record.format, bytes, self.field, &mut bench.unescaped)
+            .map_err(|fault| listed(BadDocument::new(name, record, fault)))?;
+        let before = ids.len();
+        bench.encoder.encode(text, ids).map_err(|error| {
+            ids.truncate(before);
+            at_record(name, record, error.to_string())
+        })?;
+        Ok(text.len())
+    }
+}
+
+/// A bad document as the manifest lists it: with the place where its line starts.
+fn listed(bad: BadDocument) -> SkippedDocument {
+    let BadDocument { file, line, byte, offset, reason, .. } = bad;
+    SkippedDocument { file, line, byte, offset: offset - (byte - 1), reason }
+}
+
+/// A document that is bad as a whole.
+pub(super) fn at_record(name: &str, record: &Record, reason: String) -> SkippedDocument {
+    SkippedDocument { file: name.to_owned(), line: record.line, byte: 1, offset: record.offset, reason }
+}
+
+/// Cuts `records` into runs of at least `bytes` bytes, but for the last.
+fn divide(records: &[Record], bytes: usize) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let (mut start, mut weight) = (0, 0);
+    for (index, record) in records.iter().enumerate() {
+        weight += record.len + RECORD_WEIGHT;
+        if weight >= bytes {
+            ranges.push(start..index + 1);
+            (start, weight) = (index + 1, 0);
+        }
+    }
+    if start < records.len() {
+        ranges.push(start..records.len());
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Format;
+
+    fn records(lengths: &[usize]) -> Vec<Record> {
+        let record = |&len| Record { file: 0, format: Format::Lines, line: 1, offset: 0, start: 0, len };
+        lengths.iter().map(record).collect()
+    }
+
+    #[test]
+    fn chunks_are_cut_by_weight_and_leave_nothing_out() {
+        assert_eq!(divide(&[], 100), []);
+        assert_eq!(divide(&records(&[0]), 100), [0..1]);
+        assert_eq!(divide(&records(&[50, 50, 50]), 100), [0..2, 2..3]);
+        assert_eq!(divide(&records(&[500, 1, 500]), 100), [0..1, 1..3]);
+        assert_eq!(divide(&records(&[1, 1]), 0), [0..1, 1..2]);
+        assert_eq!(divide(&records(&[0; 1_000]), 64 * RECORD_WEIGHT).len(), 1_000_usize.div_ceil(64));
+    }
+}
