@@ -19,6 +19,8 @@ enum Fault {
     Once,
     /// That call and all later ones fail: nothing reaches the disk any more, not even the cleaning up.
     Crash,
+    /// From that call on nothing can be renamed, not even back. Removing still works.
+    NoRename,
     /// The output is abandoned by another thread.
     Abandon(Staging),
 }
@@ -58,6 +60,7 @@ impl Faulty {
         match script.fault.clone() {
             Fault::Once if now == script.at => Err(io::ErrorKind::StorageFull.into()),
             Fault::Crash if now >= script.at => Err(io::ErrorKind::StorageFull.into()),
+            Fault::NoRename if now >= script.at && name == "rename" => Err(io::ErrorKind::PermissionDenied.into()),
             Fault::Abandon(staging) if now == script.at => {
                 let thread = std::thread::spawn(move || staging.abandon());
                 if UNLOCKED.contains(&name) {
@@ -219,6 +222,29 @@ fn after_a_crash_no_manifest_lies_and_the_next_run_clears_the_rest() {
             write(&options(directory.path(), format, true), &undisturbed(), 1)
                 .unwrap_or_else(|error| panic!("{case}: {error}"));
             assert_eq!(contents(directory.path()), whole, "{case}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_renamed_back_is_removed_and_old_files_left_aside_are_named() {
+    for (format, overwrite) in cases() {
+        for at in 1..=count_calls(format, overwrite) {
+            let (directory, before) = prepare(format, overwrite);
+            let disk = Faulty::new(at);
+            let staging = disk.staging(|_| Fault::NoRename);
+            let Err(error) = write(&options(directory.path(), format, overwrite), &staging, 1) else {
+                assert!(!disk.calls()[at - 1..].contains(&"rename"));
+                continue;
+            };
+            let mut after = contents(directory.path());
+            for path in error.left_behind() {
+                let aside = path.file_name().unwrap().to_str().unwrap();
+                let old = after.remove(aside).unwrap();
+                after.insert(aside.strip_suffix(".windrow-old").unwrap().to_owned(), old);
+            }
+            assert_eq!(after, before, "{format}, overwrite {overwrite}, call {at}: {error}");
+            assert_eq!(error.to_string().matches("left behind: ").count(), error.left_behind().len(), "{error}");
         }
     }
 }

@@ -478,3 +478,46 @@ pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
     #[cfg(not(unix))]
     matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_has_its_name_until_that_is_removed_or_taken() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let file = File::create(&path).unwrap();
+        assert!(has_name(&file, &path).unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(!has_name(&file, &path).unwrap());
+        File::create(&path).unwrap();
+        assert!(!has_name(&file, &path).unwrap());
+    }
+
+    #[test]
+    fn a_lock_has_one_holder_though_its_name_comes_and_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let targets = Targets::new(&directory.path().join("out"), Format::Npy);
+        let (held, acquired) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        let Ok(lock) = Lock::acquire(&targets) else { continue };
+                        assert!(!held.swap(true, Ordering::AcqRel), "two holders");
+                        acquired.fetch_add(1, Ordering::Relaxed);
+                        std::thread::yield_now();
+                        held.store(false, Ordering::Release);
+                        lock.release(&Disk).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(acquired.into_inner() > 0);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
