@@ -102,7 +102,7 @@ fn an_unwritable_directory_is_named() {
     if !Path::new("/proc/self").is_dir() {
         return println!("skipped: no /proc on this system");
     }
-    refused(write(&OutputOptions::new("/proc/self/out", 300)), &["cannot create /proc/self/out.manifest.json"]);
+    refused(write(&OutputOptions::new("/proc/self/out", 300)), &["cannot create /proc/self/out.windrow-lock"]);
 }
 
 #[test]
@@ -156,8 +156,8 @@ fn links_are_recognized_and_not_followed() {
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     assert!(directory.path().join("out.bin").symlink_metadata().unwrap().is_file());
 
-    link("out.manifest.json.windrow-part");
-    refused(write(&OutputOptions { overwrite: true, ..options }), &["out.manifest.json.windrow-part", "regular file"]);
+    link("out.windrow-lock");
+    refused(write(&OutputOptions { overwrite: true, ..options }), &["out.windrow-lock", "not a regular file"]);
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
 }
 
@@ -198,7 +198,9 @@ fn stale_files_of_a_killed_run_are_taken_over() {
     for name in ["out.bin", "out.idx", "out.ids.npy", "out.manifest.json"] {
         fs::write(directory.path().join(name.to_owned() + ".windrow-part"), "x".repeat(10_000)).unwrap();
     }
-    fs::write(directory.path().join("out.manifest.json.windrow-old"), "{}").unwrap();
+    for name in ["out.manifest.json.windrow-old", "out.windrow-lock"] {
+        fs::write(directory.path().join(name), "{}").unwrap();
+    }
     write(&options(directory.path(), Format::Npy)).unwrap();
     assert_eq!(names(directory.path()), set(["out.ids.npy", "out.manifest.json", "out.offsets.npy"]));
     let manifest = fs::read(directory.path().join("out.manifest.json")).unwrap();

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use super::storage::{Disk, Storage};
 use super::{Format, Output, OutputError, OutputErrorKind, OutputOptions, Published, Staging};
-use crate::manifest::{Documents, Manifest, ManifestBody};
+use crate::manifest::{Documents, Manifest, ManifestBody, SkippedDocument};
 
 /// What happens at the call number `at`, counted from 1.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ enum Fault {
     Once,
     /// That call and all later ones fail: nothing reaches the disk any more, not even the cleaning up.
     Crash,
+    /// From that call on nothing can be renamed, not even back. Removing still works.
+    NoRename,
     /// The output is abandoned by another thread.
     Abandon(Staging),
 }
@@ -58,6 +60,7 @@ impl Faulty {
         match script.fault.clone() {
             Fault::Once if now == script.at => Err(io::ErrorKind::StorageFull.into()),
             Fault::Crash if now >= script.at => Err(io::ErrorKind::StorageFull.into()),
+            Fault::NoRename if now >= script.at && name == "rename" => Err(io::ErrorKind::PermissionDenied.into()),
             Fault::Abandon(staging) if now == script.at => {
                 let thread = std::thread::spawn(move || staging.abandon());
                 if UNLOCKED.contains(&name) {
@@ -179,7 +182,7 @@ fn a_failing_call_leaves_the_directory_as_it_was() {
                     assert!(error.left_behind().is_empty(), "{case}: {error}");
                 }
                 Ok(published) => {
-                    // Only the removal of old data comes after the point of no return.
+                    // Only the removal of old data and of the lock comes after the point of no return.
                     assert_eq!((failed, published.left_behind.len()), ("remove", 1), "{case}");
                     fs::remove_file(&published.left_behind[0]).unwrap();
                     assert_eq!(contents(directory.path()), whole, "{case}");
@@ -213,12 +216,35 @@ fn after_a_crash_no_manifest_lies_and_the_next_run_clears_the_rest() {
             if result.is_ok() {
                 assert_eq!(disk.calls()[at - 1], "remove", "{case}");
             } else if !overwrite && disk.calls()[..at].iter().all(|&call| call != "rename") {
-                let unstaged = contents(directory.path()).into_keys().find(|name| !name.ends_with(".windrow-part"));
+                let unstaged = contents(directory.path()).into_keys().find(|name| !name.contains(".windrow-"));
                 assert_eq!(unstaged, None, "{case}");
             }
             write(&options(directory.path(), format, true), &undisturbed(), 1)
                 .unwrap_or_else(|error| panic!("{case}: {error}"));
             assert_eq!(contents(directory.path()), whole, "{case}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_renamed_back_is_removed_and_old_files_left_aside_are_named() {
+    for (format, overwrite) in cases() {
+        for at in 1..=count_calls(format, overwrite) {
+            let (directory, before) = prepare(format, overwrite);
+            let disk = Faulty::new(at);
+            let staging = disk.staging(|_| Fault::NoRename);
+            let Err(error) = write(&options(directory.path(), format, overwrite), &staging, 1) else {
+                assert!(!disk.calls()[at - 1..].contains(&"rename"));
+                continue;
+            };
+            let mut after = contents(directory.path());
+            for path in error.left_behind() {
+                let aside = path.file_name().unwrap().to_str().unwrap();
+                let old = after.remove(aside).unwrap();
+                after.insert(aside.strip_suffix(".windrow-old").unwrap().to_owned(), old);
+            }
+            assert_eq!(after, before, "{format}, overwrite {overwrite}, call {at}: {error}");
+            assert_eq!(error.to_string().matches("left behind: ").count(), error.left_behind().len(), "{error}");
         }
     }
 }
@@ -247,6 +273,24 @@ fn abandonment_at_any_call_is_all_or_nothing() {
             disk.0.lock().unwrap().fault = Fault::Never;
         }
     }
+}
+
+#[test]
+fn everything_is_synced_before_a_rename_relies_on_it() {
+    let (directory, _) = prepare(Format::Megatron, true);
+    let disk = Faulty::new(0);
+    write(&options(directory.path(), Format::Megatron, true), &disk.staging(|_| Fault::Never), 1).unwrap();
+    let calls = disk.calls();
+    let first = calls.iter().position(|&call| call == "rename").unwrap();
+    assert_eq!(calls[..first].iter().filter(|&&call| call == "sync").count(), 3, "bin, idx, manifest");
+    assert_eq!(calls[first - 1], "sync");
+    let publication = [
+        vec!["rename", "sync directory"],                   // the old manifest goes aside
+        vec!["rename"; 4],                                  // bin and idx: the old one aside, the new one in
+        vec!["sync directory", "rename", "sync directory"], // the new manifest
+        vec!["remove"; 4],                                  // what was moved aside, and the lock
+    ];
+    assert_eq!(calls[first..], publication.concat());
 }
 
 /// Interrupted system calls and one byte at a time, then the end of the disk.
@@ -296,7 +340,8 @@ fn a_document_too_long_for_the_format_is_refused_before_it_is_written() {
     assert_eq!((output.documents(), output.tokens()), (1, 3), "nothing of the refused run counts");
     output.append(&[4, 5], &[2]).unwrap();
     let documents = Documents { read: 3, written: 2, skipped: 1, failed: 0 };
-    output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap();
+    let skipped = vec![SkippedDocument::default()];
+    output.publish(ManifestBody { documents, skipped, ..ManifestBody::default() }).unwrap();
     let bin = fs::read(directory.path().join("out.bin")).unwrap();
     assert_eq!(bin, [1, 0, 2, 0, 7, 0, 4, 0, 5, 0, 7, 0]);
 }

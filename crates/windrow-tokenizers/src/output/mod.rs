@@ -2,8 +2,8 @@
 //!
 //! [`Output::create`] stages, [`Output::append`] takes runs of documents in order, [`Output::publish`] makes everything
 //! final and writes the manifest last. Until then no final name exists or changes, and whatever ends a run early, an
-//! error, a panic, [`Staging::abandon`], leaves the directory as it was. A killed process leaves `*.windrow-part` files,
-//! which the next run with the same prefix removes.
+//! error, a panic, [`Staging::abandon`], leaves the directory as it was. A killed process leaves files whose names hold
+//! `.windrow-`; the next run with the same prefix removes them. At any time one run at most writes under a prefix.
 //!
 //! ```
 //! use windrow_tokenizers::manifest::{Documents, ManifestBody};
@@ -31,6 +31,7 @@ mod writer;
 #[cfg(test)]
 mod faults;
 
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -138,6 +139,7 @@ impl OutputOptions {
 #[derive(Debug)]
 pub struct Output {
     writer: Option<Writer>,
+    manifest: Option<File>,
     options: OutputOptions,
     dtype: Option<Dtype>,
     targets: Targets,
@@ -180,10 +182,12 @@ impl Output {
         options.check_prefix()?;
         let dtype = options.element_type()?;
         let targets = Targets::new(&options.prefix, options.format);
-        let files = staging.open(&targets, options.overwrite)?;
+        let mut files = staging.open(&targets, options.overwrite)?;
+        let manifest = files.pop();
         let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
         Ok(Self {
             writer: Some(Writer::new(options.format, dtype, files.collect())?),
+            manifest,
             options: options.clone(),
             dtype,
             targets,
@@ -319,9 +323,9 @@ impl Output {
         Err(OutputError::new(OutputErrorKind::Accounting, message).hint("this is a fault of windrow: please report it"))
     }
 
-    fn write_manifest(&self, manifest: &Manifest) -> Result<(), OutputError> {
+    fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), OutputError> {
+        let file = self.manifest.take().expect("present until published");
         let write = || {
-            let file = self.staging.manifest_file()?;
             let mut writer = BufWriter::new(StorageWriter { staging: &self.staging, file: &file });
             serde_json::to_writer_pretty(&mut writer, manifest)?;
             writer.write_all(b"\n")?;

@@ -1,16 +1,16 @@
 //! Staged files and how they become final, all or none.
 //!
-//! A run writes `OUT.bin.windrow-part` and its like, and nothing else, until everything is complete and synced. The
-//! staged manifest is also the lock of the prefix: whoever holds an exclusive lock on the file that has this name *now*
-//! may write. A lock on a file that has lost the name since is no lock, so it is compared after locking. A run killed by
-//! the system leaves staged files without a lock; the next run takes them over.
+//! A run writes `OUT.bin.windrow-part` and its like, and nothing else, until everything is complete and synced.
+//! Whoever holds an exclusive lock on the file that is named `OUT.windrow-lock` *now* may touch anything under the
+//! prefix. The holder removes that name at its end, so a lock on a file that has lost the name is no lock: the two are
+//! compared after locking. A run killed by the system leaves its files, but no lock; the next run takes them over.
 //!
 //! Publication is a row of renames, each recorded before the next one, so that it can be undone in reverse order:
 //!
 //! 1. (overwriting) the old manifest is moved aside to `OUT.manifest.json.windrow-old`; the directory is synced;
 //! 2. for each data file: the old one is moved aside, the staged one gets the final name; the directory is synced;
 //! 3. the staged manifest gets the final name; the directory is synced;
-//! 4. the state becomes `Published` and what was moved aside is removed.
+//! 4. the state becomes `Published`, what was moved aside is removed, and the lock last.
 //!
 //! So at no instant does a manifest stand beside data that it does not describe, and a manifest is there only with all
 //! of its data. Every row of renames holds the state's mutex; the syncs, which can take long, do not. [`Staging::abandon`]
@@ -65,9 +65,23 @@ impl Targets {
         self.data.iter().chain([&self.manifest])
     }
 
+    /// The name of the lock.
+    fn lock(&self) -> PathBuf {
+        with_suffix(&self.prefix, ".windrow-lock")
+    }
+
+    /// Names that a killed run may have left: staged files of any format, and what it moved aside for this one.
+    fn leftovers(&self) -> impl Iterator<Item = PathBuf> {
+        let mut names: Vec<_> = self.all().map(|target| aside_name(target)).collect();
+        for format in Format::ALL {
+            names.extend(Self::new(&self.prefix, format).all().map(|target| staged_name(target)));
+        }
+        names.into_iter()
+    }
+
     /// Every name that a run may create, replace or remove.
     pub(crate) fn touched(&self) -> impl Iterator<Item = PathBuf> {
-        self.all().flat_map(|path| [path.clone(), staged_name(path), aside_name(path)])
+        self.all().cloned().chain(self.leftovers()).chain([self.lock()])
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -142,12 +156,18 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     phase: Phase,
-    /// Staged names to remove, the lock first: it is removed last.
+    /// Staged names to remove.
     staged: Vec<PathBuf>,
     /// Renames done by the publication, in order.
     moves: Vec<Move>,
-    /// The open staged manifest. Its lock lives as long as it.
-    lock: Option<File>,
+    lock: Option<Lock>,
+}
+
+/// The right to write under a prefix, held as long as the file is open.
+#[derive(Debug)]
+struct Lock {
+    path: PathBuf,
+    _file: File,
 }
 
 #[derive(Debug)]
@@ -171,6 +191,11 @@ enum Phase {
     Interrupted,
     /// Stopped by an error: nothing of the run is left.
     Failed,
+}
+
+/// Removes a name, which may be gone already. Returns whether it is gone now.
+fn remove(storage: &dyn Storage, path: &Path) -> bool {
+    storage.remove(path).is_ok() || fs::symlink_metadata(path).is_err()
 }
 
 impl State {
@@ -216,13 +241,8 @@ impl State {
                 left.push(to);
             }
         }
-        for path in self.staged.drain(..).rev() {
-            match storage.remove(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => left.push(path),
-                _ => {}
-            }
-        }
-        self.lock = None;
+        left.extend(self.staged.drain(..).filter(|path| !remove(storage, path)));
+        left.extend(self.lock.take().and_then(|lock| lock.release(storage).err()));
         self.phase = phase;
         left
     }
@@ -285,12 +305,8 @@ impl Staging {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the prefix, clears what a killed run left, and creates one staged file for each data file.
+    /// Locks the prefix, clears what a killed run left, and creates a staged file for each target.
     pub(crate) fn open(&self, targets: &Targets, overwrite: bool) -> Result<Vec<File>, OutputError> {
-        self.open_files(targets, overwrite).map_err(|error| self.fail(error))
-    }
-
-    fn open_files(&self, targets: &Targets, overwrite: bool) -> Result<Vec<File>, OutputError> {
         // Held to the end: an abandonment finds either nothing or everything staged.
         let mut state = self.state();
         match state.phase {
@@ -301,24 +317,33 @@ impl Staging {
                     .hint("make a new one for each output"));
             }
         }
+        let opened = self.open_files(&mut state, targets, overwrite);
+        drop(state);
+        opened.map_err(|error| self.fail(error))
+    }
+
+    fn open_files(&self, state: &mut State, targets: &Targets, overwrite: bool) -> Result<Vec<File>, OutputError> {
         targets.check_directory()?;
         targets.refuse_existing(overwrite)?;
-        let lock_path = staged_name(&targets.manifest);
-        state.lock = Some(lock_prefix(&lock_path, targets)?);
+        state.lock = Some(Lock::acquire(targets)?);
         state.phase = Phase::Staged;
-        state.staged.push(lock_path);
         // Again under the lock: another run may have published in between.
         targets.refuse_existing(overwrite)?;
-        for format in Format::ALL {
-            for path in Targets::new(&targets.prefix, format).data {
-                self.clear(&staged_name(&path))?;
+        for stale in targets.leftovers() {
+            match self.storage().remove(&stale) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(OutputError::io(
+                        OutputErrorKind::CannotCreate,
+                        "cannot remove the stale",
+                        &stale,
+                        error,
+                    ));
+                }
+                _ => {}
             }
         }
-        for path in targets.all() {
-            self.clear(&aside_name(path))?;
-        }
         let mut files = Vec::new();
-        for path in &targets.data {
+        for path in targets.all() {
             let staged = staged_name(path);
             files.push(
                 self.storage()
@@ -328,23 +353,6 @@ impl Staging {
             state.staged.push(staged);
         }
         Ok(files)
-    }
-
-    fn clear(&self, stale: &Path) -> Result<(), OutputError> {
-        match self.storage().remove(stale) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot remove the stale", stale, error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A second handle on the staged manifest.
-    pub(crate) fn manifest_file(&self) -> io::Result<File> {
-        match &self.state().lock {
-            Some(lock) => lock.try_clone(),
-            None => Err(io::ErrorKind::NotFound.into()),
-        }
     }
 
     /// Gives every staged file its final name, or none. All of them are complete, synced and closed. Returns the names
@@ -393,49 +401,55 @@ impl Staging {
         state.phase = Phase::Published;
         state.staged.clear();
         let moves = std::mem::take(&mut state.moves);
-        // Old data can be large and slow to remove: not under the mutex. The lock is kept until it is gone.
+        // Old data can be large and slow to remove: not under the mutex.
         let lock = state.lock.take();
         drop(state);
         let asides = moves.into_iter().filter(|done| done.aside).map(|done| done.to);
-        let left = asides.filter(|aside| storage.remove(aside).is_err()).collect();
-        drop(lock);
+        let mut left: Vec<_> = asides.filter(|aside| !remove(storage, aside)).collect();
+        left.extend(lock.and_then(|lock| lock.release(storage).err()));
         Ok(left)
     }
 }
 
-/// Opens and locks the staged manifest, as an empty file.
-fn lock_prefix(path: &Path, targets: &Targets) -> Result<File, OutputError> {
-    let refused = |error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", path, error);
-    let busy = || {
-        let message = format!("another run is writing {}", targets.prefix.display());
-        OutputError::new(OutputErrorKind::CannotCreate, message)
-            .at(path)
-            .hint("wait until it has finished, or choose another -o")
-    };
-    // Each further round means that another run finished between our open and our lock.
-    for _ in 0..100 {
-        if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-            let message = format!("{} is in the way: not a regular file", path.display());
-            return Err(OutputError::new(OutputErrorKind::CannotCreate, message).at(path).hint("remove it"));
-        }
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(refused)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(busy()),
-            Err(TryLockError::Error(error)) => {
-                // Nobody can hold a lock here, so this empty file is nobody's.
-                let _ = fs::remove_file(path);
-                return Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot lock", path, error)
-                    .hint("this file system has no locks: write to another one with -o"));
+impl Lock {
+    fn acquire(targets: &Targets) -> Result<Self, OutputError> {
+        let path = targets.lock();
+        let refused = |error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", &path, error);
+        let busy = || {
+            let message = format!("another run is writing {}", targets.prefix.display());
+            OutputError::new(OutputErrorKind::CannotCreate, message)
+                .at(&path)
+                .hint("wait until it has finished, or choose another -o")
+        };
+        // Each further round means that another run ended between our open and our lock.
+        for _ in 0..100 {
+            if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+                let message = format!("{} is in the way: not a regular file", path.display());
+                return Err(OutputError::new(OutputErrorKind::CannotCreate, message).at(&path).hint("remove it"));
+            }
+            let mut options = OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false).open(&path).map_err(refused)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(busy()),
+                Err(TryLockError::Error(error)) => {
+                    // Nobody can hold a lock here, so this empty file is nobody's.
+                    let _ = fs::remove_file(&path);
+                    return Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot lock", &path, error)
+                        .hint("this file system has no locks: write to another one with -o"));
+                }
+            }
+            if has_name(&file, &path).map_err(refused)? {
+                return Ok(Self { path, _file: file });
             }
         }
-        if has_name(&file, path).map_err(refused)? {
-            file.set_len(0).map_err(refused)?;
-            return Ok(file);
-        }
+        Err(busy())
     }
-    Err(busy())
+
+    /// Removes the name, then unlocks. Returns the name if it could not be removed.
+    fn release(self, storage: &dyn Storage) -> Result<(), PathBuf> {
+        if remove(storage, &self.path) { Ok(()) } else { Err(self.path) }
+    }
 }
 
 /// Whether `path` still names the open `file`.
@@ -463,4 +477,47 @@ pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
     }
     #[cfg(not(unix))]
     matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_has_its_name_until_that_is_removed_or_taken() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let file = File::create(&path).unwrap();
+        assert!(has_name(&file, &path).unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(!has_name(&file, &path).unwrap());
+        File::create(&path).unwrap();
+        assert!(!has_name(&file, &path).unwrap());
+    }
+
+    #[test]
+    fn a_lock_has_one_holder_though_its_name_comes_and_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let targets = Targets::new(&directory.path().join("out"), Format::Npy);
+        let (held, acquired) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        let Ok(lock) = Lock::acquire(&targets) else { continue };
+                        assert!(!held.swap(true, Ordering::AcqRel), "two holders");
+                        acquired.fetch_add(1, Ordering::Relaxed);
+                        std::thread::yield_now();
+                        held.store(false, Ordering::Release);
+                        lock.release(&Disk).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(acquired.into_inner() > 0);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
 }
