@@ -4,8 +4,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use indicatif::ProgressBar;
-use serde_json::{Value, json};
-use windrow_tokenizers::encode::{Job, Observer, Summary, encode};
+use windrow_tokenizers::encode::{Job, Observer, encode};
 use windrow_tokenizers::input::{InputFile, InputOptions, resolve};
 use windrow_tokenizers::manifest::{OnError, ReadOptions};
 use windrow_tokenizers::output::{Output, OutputOptions, Staging};
@@ -17,9 +16,7 @@ use crate::exit::Code;
 use crate::progress::Progress;
 use crate::report;
 use crate::signals;
-
-/// The version of the object that `--json` prints. It grows when a field changes its meaning or goes away.
-const SCHEMA: u32 = 1;
+use crate::summary;
 
 /// An error that was not reported yet, and the code to exit with.
 struct Refused(String, Code);
@@ -138,82 +135,15 @@ impl Prepared {
             }
         };
         if !options.quiet {
-            describe(&summary, &options.output, skips, budget);
+            summary::describe(&summary, &options.output, skips, budget);
         }
+        let error = error.map(|error| error.to_string());
         if options.json
-            && let Err(error) = report::print(json_of(&summary, &options.output, error.map(|error| error.to_string())))
+            && let Err(error) = report::print(summary::json(&summary, &options.output, error.as_deref()))
         {
             report::error(format_args!("cannot write to stdout: {error}\nhint: the run itself is not concerned by it"));
             return if code == Code::Done { Code::Io } else { code };
         }
         code
     }
-}
-
-/// The files that were published, the manifest last, by the prefix as it was given.
-fn outputs(summary: &Summary, prefix: &Path) -> Vec<String> {
-    let Some(published) = &summary.published else { return Vec::new() };
-    let data = published.files.iter().map(|file| prefix.with_file_name(&file.file));
-    data.chain([published.manifest.clone()]).map(|path| path.display().to_string()).collect()
-}
-
-/// Text in MB (10^6 bytes) a second.
-fn rate(summary: &Summary) -> f64 {
-    summary.text_bytes as f64 / 1e6 / summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
-}
-
-/// The summary for people.
-fn describe(summary: &Summary, prefix: &Path, skips: bool, budget: usize) {
-    let documents = summary.documents;
-    let Some(published) = &summary.published else {
-        report::say(format_args!(
-            "nothing was published; {} documents were read until then ({} good, {} skipped, {} failed)",
-            documents.read, documents.written, documents.skipped, documents.failed
-        ));
-        return;
-    };
-    if summary.peak_in_flight > budget {
-        report::note(format_args!(
-            "a document was larger than --memory allows and ran alone: {} bytes were in flight, of {budget}",
-            summary.peak_in_flight
-        ));
-    }
-    for path in &published.left_behind {
-        report::note(format_args!("{} could not be removed", path.display()));
-    }
-    let skipped = if skips { format!(" ({} skipped)", documents.skipped) } else { String::new() };
-    report::say(format_args!(
-        "{} documents{skipped}, {:.1} MB of text, {} tokens in {:.2} s: {:.1} MB/s",
-        documents.written,
-        summary.text_bytes as f64 / 1e6,
-        summary.tokens,
-        summary.elapsed.as_secs_f64(),
-        rate(summary)
-    ));
-    report::say(outputs(summary, prefix).join(" "));
-}
-
-/// The summary for programs.
-fn json_of(summary: &Summary, prefix: &Path, error: Option<String>) -> Value {
-    let documents = summary.documents;
-    let seconds = summary.elapsed.as_secs_f64();
-    let mut object = json!({
-        "schema": SCHEMA,
-        "documents": {
-            "read": documents.read,
-            "written": documents.written,
-            "skipped": documents.skipped,
-            "failed": documents.failed,
-        },
-        "bytes": summary.text_bytes,
-        "tokens": summary.tokens,
-        "seconds": seconds,
-        "mb_per_s": rate(summary),
-        "peak_in_flight_bytes": summary.peak_in_flight,
-        "outputs": outputs(summary, prefix),
-    });
-    if let Some(error) = error {
-        object["error"] = error.into();
-    }
-    object
 }

@@ -12,6 +12,7 @@ mod progress;
 mod report;
 mod signals;
 mod size;
+mod summary;
 
 use std::panic;
 use std::process::ExitCode;

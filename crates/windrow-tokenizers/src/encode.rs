@@ -36,7 +36,6 @@ mod budget;
 mod chunk;
 mod stages;
 
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
