@@ -141,6 +141,8 @@ fn splits(split: &Split) -> bool {
             let known = match split.grammar() {
                 // A program exists for these two limits on the digits of a piece, and runs for the others too.
                 Some(Grammar::Cl100k { digit_cap }) => matches!(digit_cap, 1 | 3),
+                // Its table of Han characters is another one.
+                Some(Grammar::Kimi) => false,
                 Some(_) => true,
                 None => false,
             };
