@@ -3,6 +3,8 @@
 //! [`PipelineTokenizer`] has an encoding loop of its own, over a pool of scratch shared by all threads. This one runs the
 //! same stages with scratch that belongs to the encoder: nothing is locked, and after a panic nothing stale comes back.
 
+use std::borrow::Cow;
+
 use tk_encode::pipeline::{
     Model, PipelineModel, PipelineModelScratch, PipelineToken, PipelineTokenizer, PreTokenizer, PreTokenizerScratch,
     Segment, Span, SpecialSegmentIterator, normalize_all,
@@ -63,6 +65,8 @@ impl Pipeline {
             } else {
                 normalize_all(normalizers, text, offset)?
             };
+            // A normalizer may bring such characters in, too.
+            let differs = differs || (matches!(normalized, Cow::Owned(_)) && self.differences.any_in(&normalized));
             for segment in SpecialSegmentIterator::new(&normalized, added, true, as_text) {
                 match segment {
                     Segment::SpecialToken(id) => scratch.tokens.push(id.into()),
