@@ -211,14 +211,10 @@ impl Tokenizer {
         let vocab_size = added.last().map_or(0, |token| token.id + 1);
         let eos = added.iter().find(|token| token.content == embedded::END_OF_TEXT);
         let eos = eos.map(|token| (token.content.clone(), token.id));
-        let mut engine = Pipeline::new(tokenizer, options, vocab_size);
-        if embedded.joins_last_spaces {
-            engine = engine.join_last_spaces();
-        }
         Ok(Self {
             name: name.to_owned(),
             hash: hash(json.as_bytes()),
-            engine: Box::new(engine),
+            engine: Box::new(Pipeline::new(tokenizer, options, vocab_size)),
             vocab_size,
             added,
             eos,

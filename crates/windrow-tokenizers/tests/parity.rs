@@ -86,7 +86,7 @@ fn documents(data: &std::path::Path) -> Vec<String> {
     assert!(lipsum.len() > 5, "the lipsum files are gone");
 
     // The sample takes every nth of each kind.
-    let (pages_step, lines_step) = if full() { (1, 1) } else { (10, 50) };
+    let (pages_step, lines_step) = if full() { (1, 1) } else { (20, 100) };
     let mut documents: Vec<String> = TRICKY.map(str::to_owned).to_vec();
     for run in ["a", " ", "\n", "ab", "^", "\u{e9}", "a ", "1"] {
         documents.push(run.repeat(100_000));

@@ -1,6 +1,7 @@
 //! What a loaded tokenizer says about itself.
 
 use serde_json::{Value, json};
+use tk_encode::utils::byte_level::char_to_byte;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 fn embedded(name: &str) -> Tokenizer {
@@ -75,6 +76,17 @@ fn embedded_patterns_are_those_of_the_engine() {
         let json: Value = serde_json::from_str(&Tokenizer::embedded_json(name).expect("embedded")).expect("JSON");
         assert_eq!(json["pre_tokenizer"]["pattern"]["Regex"], pattern);
     }
+}
+
+/// So it does not matter whether the white space at the end of a text is cut behind its last line end.
+#[test]
+fn cl100k_tokens_end_with_their_last_line_end() {
+    let json: Value = serde_json::from_str(&Tokenizer::embedded_json("cl100k_base").expect("embedded")).expect("JSON");
+    let line_end = |spelled: char| matches!(char_to_byte(spelled), Some(b'\n' | b'\r'));
+    let mut with_line_end =
+        json["model"]["vocab"].as_object().expect("a vocabulary").keys().filter(|token| token.contains(line_end));
+    assert!(with_line_end.clone().count() > 1000);
+    assert_eq!(with_line_end.find(|token| !token.ends_with(line_end)), None);
 }
 
 #[test]

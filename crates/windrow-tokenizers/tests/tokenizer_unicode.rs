@@ -104,6 +104,19 @@ fn other_normalizers() {
     normalizer(json!({"type": "Strip", "strip_left": true, "strip_right": true}));
 }
 
+/// A table of SentencePiece, in the file itself, and grapheme clusters.
+#[test]
+fn precompiled_normalizer() {
+    let data = std::env::var("WINDROW_DATA")
+        .unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data").to_owned());
+    let Ok(json) = std::fs::read(format!("{data}/tok/t5_small.json")) else {
+        println!("skipped: no t5_small.json in {data}");
+        return;
+    };
+    let file: Value = serde_json::from_slice(&json).expect("JSON");
+    compare(&file, &[|c| format!("aA{c}b {c}"), |c| format!("{c}\u{301}{c}\u{327}\u{301} e{c}\u{200d}{c}")]);
+}
+
 #[test]
 fn regexes_of_models() {
     use bitcannon::regexes::{CL100K, GPT2, O200K, TEKKEN};

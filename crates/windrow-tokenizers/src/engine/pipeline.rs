@@ -25,7 +25,6 @@ pub(crate) struct Pipeline {
     add_special_tokens: bool,
     special_in_text: bool,
     vocab_size: u32,
-    joins_last_spaces: bool,
     differences: Differences,
 }
 
@@ -34,13 +33,7 @@ impl Pipeline {
     pub(crate) fn new(tokenizer: PipelineTokenizer, options: &LoadOptions, vocab_size: u32) -> Self {
         let LoadOptions { add_special_tokens, special_in_text } = *options;
         let differences = Differences::new(tokenizer.get_normalizers(), tokenizer.get_pre_tokenizer());
-        Self { tokenizer, add_special_tokens, special_in_text, vocab_size, joins_last_spaces: false, differences }
-    }
-
-    /// Takes the white space that ends a text as one piece, as tiktoken's pattern of cl100k_base does. The usual pattern
-    /// ends a piece at the last line end.
-    pub(crate) fn join_last_spaces(self) -> Self {
-        Self { joins_last_spaces: true, ..self }
+        Self { tokenizer, add_special_tokens, special_in_text, vocab_size, differences }
     }
 
     fn run(&self, text: &str, scratch: &mut Scratch) -> tk_encode::Result<()> {
@@ -91,9 +84,6 @@ impl Pipeline {
             unicode::pre_tokenize(pre_tokenizer, text, split, pieces)?;
         } else {
             pre_tokenizer.pre_tokenize(text, split, pieces)?;
-        }
-        if self.joins_last_spaces {
-            join_last_spaces(text, pieces);
         }
         self.tokenizer.get_model().tokenize_spans(text, pieces, model, tokens)
     }
@@ -158,17 +148,5 @@ impl Encoder for PipelineEncoder<'_> {
             self.scratch.tokens = Vec::new();
         }
         Ok(())
-    }
-}
-
-/// Makes one piece of the pieces of white space that end `text`.
-fn join_last_spaces(text: &str, pieces: &mut Vec<Span>) {
-    let blank = |piece: &Span| text[piece.range()].chars().all(char::is_whitespace);
-    while let [.., before, last] = pieces.as_mut_slice() {
-        if !(blank(before) && blank(last)) {
-            break;
-        }
-        before.end = last.end;
-        pieces.pop();
     }
 }
