@@ -1,5 +1,5 @@
 //! A forked child has its own value, also when other threads of the parent were busy building one.
-#![cfg(all(not(loom), target_os = "linux", not(miri)))]
+#![cfg(all(target_os = "linux", not(miri)))]
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

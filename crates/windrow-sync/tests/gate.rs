@@ -1,5 +1,4 @@
 //! The gate on real threads.
-#![cfg(not(loom))]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

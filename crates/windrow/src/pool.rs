@@ -52,7 +52,8 @@ pub(crate) struct Crew {
 impl Crew {
     fn new(threads: usize) -> Self {
         let room = Room { threads, cpus: machine::cpus(), quota: machine::cpu_quota() };
-        let ticks_per_nano = machine::ticks_per_micro() / 1000.0;
+        // Alone, nothing is measured. (And there are targets with neither threads nor a clock.)
+        let ticks_per_nano = if threads > 1 { machine::ticks_per_micro() / 1000.0 } else { 1.0 };
         let looking = looking::budget(room);
         let ticks = |nanos: Nanos| (nanos.0 * ticks_per_nano) as u64;
         // A member is at most one claim from leaving, unless its items are long; then there is no hurry.
