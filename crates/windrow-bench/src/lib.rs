@@ -67,14 +67,14 @@ impl fmt::Display for Row {
 /// If an answer differs from the baseline's, if there is no arm, or no repetition.
 pub fn compare<R: PartialEq + fmt::Debug>(arms: &mut [Arm<'_, R>], repetitions: usize) -> Vec<Row> {
     assert!(!arms.is_empty() && repetitions > 0, "nothing to compare");
-    let mut times = vec![vec![Duration::ZERO; repetitions]; arms.len()];
+    let mut times = vec![Vec::with_capacity(repetitions); arms.len()];
     let expected = (arms[0].run)();
     for repetition in 0..repetitions {
         for at in 0..arms.len() {
             let at = if repetition % 2 == 0 { at } else { arms.len() - 1 - at };
             let start = Instant::now();
             let answer = black_box((arms[at].run)());
-            times[at][repetition] = start.elapsed();
+            times[at].push(start.elapsed());
             assert_eq!(answer, expected, "{} gives another answer than {}", arms[at].name, arms[0].name);
         }
     }
