@@ -6,6 +6,7 @@
 
 mod decision;
 pub mod grain;
+pub mod looking;
 mod units;
 
 pub use decision::{Alternative, Alternatives, Decision};

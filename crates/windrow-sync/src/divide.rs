@@ -358,6 +358,11 @@ impl<'s, S: Divide> Lead<'s, S> {
         Some(unsafe { self.division.chunk(span) })
     }
 
+    /// The lead's claims, as `member`, once it has shared.
+    pub fn claims(&self, member: usize) -> Claims<'s, S> {
+        self.division.claims(member)
+    }
+
     /// Puts all that is left where `members` members can claim it. Without effect if nothing is left.
     pub fn share(&mut self, members: usize) {
         let rest = std::mem::take(&mut self.rest);

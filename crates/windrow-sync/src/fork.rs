@@ -13,7 +13,7 @@
 //! (turbovec's pull request 238 keys its pool by generation in the same way.)
 
 use crate::machine;
-use crate::primitives::{AtomicPtr, Ordering};
+use crate::primitives::{AtomicPtr, Ordering, const_fn};
 
 struct Entry<T> {
     generation: u32,
@@ -38,16 +38,11 @@ impl<T: Send + Sync + 'static> Default for PerProcess<T> {
 }
 
 impl<T: Send + Sync + 'static> PerProcess<T> {
-    /// Nothing built yet.
-    #[cfg(not(loom))]
-    pub const fn new() -> Self {
-        Self { current: AtomicPtr::new(std::ptr::null_mut()) }
-    }
-
-    /// Nothing built yet.
-    #[cfg(loom)]
-    pub fn new() -> Self {
-        Self { current: AtomicPtr::new(std::ptr::null_mut()) }
+    const_fn! {
+        /// Nothing built yet.
+        pub fn new() -> Self {
+            Self { current: AtomicPtr::new(std::ptr::null_mut()) }
+        }
     }
 
     /// This process's value; builds it first if there is none. `build` may run in several threads at once, and all but one

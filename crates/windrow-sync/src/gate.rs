@@ -13,8 +13,8 @@
 //! 2. *Open.* It stores the job and exchanges taken for open with a new epoch and `seats = width - 1`. If more seats are
 //!    free than workers awake, it wakes one sleeper.
 //! 3. *Join.* A worker that sees an open gate of an epoch it has not been in exchanges `active + 1, seats - 1`, reads the
-//!    job and runs it. If more seats are left than workers awake and outside, it wakes one more sleeper: the wake spreads as a
-//!    tree and the caller pays for one.
+//!    job and runs it. If more seats are left than workers awake who have not been inside yet, it wakes one more sleeper: the
+//!    wake spreads as a chain and the caller pays for one.
 //! 4. *Leave.* It subtracts its `active`. Who leaves a gate that is no longer open as the last one sets the latch.
 //! 5. *Close.* The caller, when it is through (also while unwinding), clears `open` and `seats`. If `active` was not 0 it
 //!    waits for the latch. It never waits for a worker that has not joined. Then it gives up `busy`.
@@ -27,7 +27,8 @@
 //!   exchange fails and the worker looks again.
 //! * *No stolen wake.* A worker that has left this epoch and sleeps again stands behind those that slept before (Linux wakes in
 //!   order; elsewhere all are woken). An earlier version handed out anonymous permits, and exactly that worker took the
-//!   permit meant for another; the model `the_wake_reaches_every_sleeper` found it.
+//!   permit meant for another; the model `the_wake_reaches_every_sleeper` found it. Another version counted a worker that had
+//!   left this epoch among those about to come, so that the chain broke; the stress test of the same name found that.
 //! * *The job is alive while it is used.* It is read only between a join and the leave that follows; close clears `open`,
 //!   so no join comes after it, and waits until every join before it has left.
 //! * *One writer of the job.* It is stored between take and open, when nobody is active: the previous close saw to that.
@@ -49,6 +50,14 @@ use crate::{Pad, Spin};
 /// What members run; the argument is the member's number.
 type Job = dyn Fn(usize) + Sync;
 type Payload = Box<dyn Any + Send>;
+
+/// What the caller posts for those who join.
+#[derive(Clone, Copy)]
+struct Posted {
+    job: *const Job,
+    /// Seats the region opened with.
+    seats: u64,
+}
 
 /// Most members a gate can seat, the caller included.
 pub const MOST_MEMBERS: usize = FIELD as usize;
@@ -98,7 +107,7 @@ impl View {
 /// Where callers open regions and workers join them. See the [module page](self).
 pub struct Gate {
     word: Pad<WideWord>,
-    job: Pad<UnsafeCell<Option<*const Job>>>,
+    job: Pad<UnsafeCell<Option<Posted>>>,
     left: Latch,
     payload: Mutex<Option<Payload>>,
     workers: u64,
@@ -202,15 +211,16 @@ impl Gate {
             let next = View(view.with_next_epoch().0 + OPEN + seats * ONE_SEAT);
             // Release: pairs with the Acquire in `join`; who joins sees the job and all it borrows.
             match self.word().compare_exchange_weak(view.0, next.0, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return self.wake_for(seats, view.sleeping(), 0),
+                Ok(_) => return self.wake_for(seats, 0, view.sleeping()),
                 Err(now) => view = View(now),
             }
         }
     }
 
-    /// Wakes one sleeper if `seats` are more than the workers awake and outside will take.
-    fn wake_for(&self, seats: u64, sleeping: u64, active: u64) {
-        let coming = self.workers.saturating_sub(sleeping + active);
+    /// Wakes one sleeper if `seats` are more than will be taken without: by workers awake who are not among the `joined` of this
+    /// region. (One who has joined, left and sleeps again is subtracted twice. Then a wake too many is paid, none is missing.)
+    fn wake_for(&self, seats: u64, joined: u64, sleeping: u64) {
+        let coming = self.workers.saturating_sub(joined + sleeping);
         if seats > coming && sleeping > 0 {
             self.word.0.wake(1);
         }
@@ -239,8 +249,8 @@ impl Gate {
         let mut epoch = 0;
         while self.await_region(epoch, look()) {
             if let Some(joined) = self.join(epoch) {
-                epoch = joined;
-                self.attend(member);
+                epoch = joined.epoch();
+                self.attend(member, joined);
             }
         }
     }
@@ -284,38 +294,36 @@ impl Gate {
         self.word().fetch_sub(ONE_SLEEPING, Ordering::Relaxed);
     }
 
-    /// Takes a seat: the epoch joined. Passes the wake on if seats are left that nobody awake will take.
-    fn join(&self, epoch: u64) -> Option<u64> {
+    /// Takes a seat, if there is still one: the epoch, and how many seats and sleepers that leaves.
+    fn join(&self, epoch: u64) -> Option<View> {
         // Relaxed: the exchange below confirms it.
         let mut view = View(self.word().load(Ordering::Relaxed));
         loop {
             if !view.admits(epoch) {
                 return None;
             }
-            let next = view.0 + ONE_ACTIVE - ONE_SEAT;
+            let next = View(view.0 + ONE_ACTIVE - ONE_SEAT);
             // Acquire: pairs with the Release in `open`; the job is there.
-            match self.word().compare_exchange_weak(view.0, next, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => {
-                    self.wake_for(view.seats() - 1, view.sleeping(), view.active() + 1);
-                    return Some(view.epoch());
-                }
+            match self.word().compare_exchange_weak(view.0, next.0, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(next),
                 Err(now) => view = View(now),
             }
         }
     }
 
-    /// Runs the job as an active member, keeps a panic for the caller, and leaves.
-    fn attend(&self, member: usize) {
+    /// As an active member: passes the wake on, runs the job, keeps a panic for the caller, and leaves.
+    fn attend(&self, member: usize, joined: View) {
         let _leave = Leave(self);
-        let job = self.job.0.with(|job| {
+        let posted = self.job.0.with(|job| {
             // SAFETY: this thread is active, so the holder of `busy` has stored the job and does not touch it before
             // this thread has left.
             unsafe { *job }
         });
-        let Some(job) = job else { return };
+        let Some(posted) = posted else { return };
+        self.wake_for(joined.seats(), posted.seats - joined.seats(), joined.sleeping());
         // SAFETY: the caller cannot return from `region`, nor unwind out of it, before this thread has left; until then
         // it borrows the closure.
-        let job = unsafe { &*job };
+        let job = unsafe { &*posted.job };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(member))) {
             let mut first = self.payload.lock().unwrap_or_else(PoisonError::into_inner);
             if first.is_none() {
@@ -389,7 +397,7 @@ impl Door<'_> {
         let job = unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const Job>(job) };
         self.gate.job.0.with_mut(|cell| {
             // SAFETY: `busy` is ours and nobody is active, so this is the only access.
-            unsafe { *cell = Some(job) };
+            unsafe { *cell = Some(Posted { job, seats }) };
         });
         self.opened.set(true);
         self.gate.open(seats);

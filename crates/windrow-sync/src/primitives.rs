@@ -1,10 +1,10 @@
-//! The one place that chooses between the standard library and loom.
+//! The one place that chooses: the standard library or loom, futex or condition variable.
 
 #[cfg(not(loom))]
 mod chosen {
     pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-    #[cfg(any(feature = "portable", not(target_os = "linux")))]
+    #[cfg(any(feature = "portable", miri, not(target_os = "linux")))]
     pub(crate) use std::sync::{Condvar, Mutex};
     pub(crate) use std::thread::yield_now;
 
@@ -39,3 +39,25 @@ mod chosen {
 }
 
 pub(crate) use chosen::*;
+
+#[cfg(any(loom, feature = "portable", miri, not(target_os = "linux")))]
+#[path = "primitives/condvar.rs"]
+mod sleepers;
+#[cfg(not(any(loom, feature = "portable", miri, not(target_os = "linux"))))]
+#[path = "primitives/futex.rs"]
+mod sleepers;
+
+pub(crate) use sleepers::{Half, Sleepers};
+
+/// A function that is `const` but under loom, whose types cannot be made at compile time.
+macro_rules! const_fn {
+    ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
+        $(#[$attribute])*
+        #[cfg(not(loom))]
+        $visibility const fn $($rest)*
+        $(#[$attribute])*
+        #[cfg(loom)]
+        $visibility fn $($rest)*
+    };
+}
+pub(crate) use const_fn;

@@ -89,9 +89,9 @@ impl<'a, T> Runs<'a, T> {
         Self { slice, size }
     }
 
-    /// Number of items in run `index`.
-    pub fn run_len(&self, index: usize) -> usize {
-        self.slice.len().saturating_sub(index * self.size).min(self.size)
+    /// The runs, one by one.
+    pub fn iter(&self) -> std::slice::Chunks<'a, T> {
+        self.slice.chunks(self.size)
     }
 }
 

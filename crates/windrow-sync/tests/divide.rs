@@ -1,5 +1,4 @@
 //! Chunks on one thread and on many: every item once, dropped once, whatever panics.
-#![cfg(not(loom))]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};

@@ -1,5 +1,4 @@
 //! The gate on real threads.
-#![cfg(not(loom))]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -40,7 +39,7 @@ impl Drop for Crew {
 const LOOKS: [Spin; 3] = [Spin::NONE, Spin { busy: 20_000, yielding: 0 }, Spin { busy: 1_000, yielding: 100_000 }];
 
 #[test]
-fn all_seats_are_taken_when_the_job_waits_for_that() {
+fn the_wake_reaches_every_sleeper() {
     for look in LOOKS {
         let crew = Crew::new(3, look);
         for _ in 0..ROUNDS / 10 {

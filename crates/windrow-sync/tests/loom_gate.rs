@@ -68,7 +68,8 @@ fn data_goes_in_and_comes_back() {
     });
 }
 
-/// Two workers: what the first to leave wrote reaches the caller through the last one.
+/// Two workers: what the first to leave wrote reaches the caller through the last one. (The yields invite the schedule in which
+/// both are inside when the caller closes; it would take three preemptions without.)
 #[test]
 fn the_last_to_leave_passes_on_what_others_wrote() {
     model(1, || {
@@ -79,11 +80,46 @@ fn the_last_to_leave_passes_on_what_others_wrote() {
         let body = |member: usize| {
             output[member - 1].set(1);
             joined.fetch_add(1, Relaxed);
+            loom::thread::yield_now();
         };
-        gate.region(&body, Spin::NONE, |door| assert!(door.open(3)));
+        gate.region(&body, Spin::NONE, |door| {
+            assert!(door.open(3));
+            loom::thread::yield_now();
+        });
         assert_eq!(output[0].get() + output[1].get(), joined.load(Relaxed));
         gate.stop();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// Two callers and a worker that may be inside when either of them closes: the second one must not take the first one's "all
+/// have left" for its own.
+#[test]
+fn a_caller_does_not_see_the_latch_of_the_last_one() {
+    model(1, || {
+        let gate = Arc::new(Gate::new(1));
+        let thread = worker(&gate, 1);
+        let call = |gate: &Gate| {
+            let (output, joined) = (Watched::new(0), AtomicUsize::new(0));
+            let body = |_| {
+                joined.fetch_add(1, Relaxed);
+                loom::thread::yield_now();
+                output.set(1);
+            };
+            gate.region(&body, Spin::NONE, |door| {
+                door.open(2);
+                loom::thread::yield_now();
+            });
+            assert_eq!(output.get(), joined.load(Relaxed));
+        };
+        let other = {
+            let gate = gate.clone();
+            loom::thread::spawn(move || call(&gate))
+        };
+        call(&gate);
+        other.join().unwrap();
+        gate.stop();
+        thread.join().unwrap();
     });
 }
 

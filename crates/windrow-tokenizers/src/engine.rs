@@ -15,6 +15,7 @@ use thiserror::Error;
 
 mod pipeline;
 mod released;
+mod unicode;
 
 pub(crate) use pipeline::Pipeline;
 pub(crate) use released::Released;

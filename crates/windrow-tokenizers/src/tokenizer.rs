@@ -12,6 +12,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use thiserror::Error;
+use tk_encode::pipeline::PipelineTokenizer;
 
 use crate::engine::{Engine, Pipeline, Released, caught};
 
@@ -210,19 +211,20 @@ impl Tokenizer {
         let vocab_size = added.last().map_or(0, |token| token.id + 1);
         let eos = added.iter().find(|token| token.content == embedded::END_OF_TEXT);
         let eos = eos.map(|token| (token.content.clone(), token.id));
-        let mut engine = Pipeline::new(tokenizer, options, vocab_size);
-        if embedded.joins_last_spaces {
-            engine = engine.join_last_spaces();
-        }
         Ok(Self {
             name: name.to_owned(),
             hash: hash(json.as_bytes()),
-            engine: Box::new(engine),
+            engine: Box::new(Pipeline::new(tokenizer, options, vocab_size)),
             vocab_size,
             added,
             eos,
             notes: Vec::new(),
         })
+    }
+
+    /// The `tokenizer.json` of a vocabulary of this crate, in the canonical form of `tokenizers` 1.0.
+    pub fn embedded_json(name: &str) -> Option<String> {
+        embedded::find(name)?.json().ok()
     }
 
     /// The name of a vocabulary of this crate, or the path that was loaded.
@@ -277,27 +279,30 @@ fn engine(
     options: &LoadOptions,
     notes: &mut Vec<String>,
 ) -> Result<Box<dyn Engine>, LoadError> {
-    let refused = |reason| LoadError::Refused { name: name.to_owned(), reason };
+    let refused = |reason: String| LoadError::Refused {
+        name: name.to_owned(),
+        reason: fault::shortened(&reason, fault::MAX_REASON),
+    };
+    if !file.canonical {
+        // The release candidate takes settings of the wrong type for missing ones.
+        Released::read_parts(&file.parts)
+            .map_err(|(place, reason)| LoadError::invalid(name, Fault::new(place, reason, fault::DAMAGED)))?;
+    }
     let reason = match pipeline(file, checked) {
         Ok(tokenizer) => return Ok(Box::new(Pipeline::new(tokenizer, options, checked.size))),
         Err(reason) if file.canonical => return Err(refused(reason)),
         Err(reason) => reason,
     };
     let released = file.released_json().and_then(|json| Released::from_json(&json, options));
-    let released =
-        released.map_err(|other| refused(if other == reason { other } else { format!("{other} ({reason})") }))?;
+    let released = released.map_err(|other| refused(format!("{other} (and {reason})")))?;
     notes.push(format!("tokenizer {name}: encoded by {}, which is slower: {reason}", released.name()));
     Ok(Box::new(released))
 }
 
 /// The tokenizer of the release candidate, or why it is not for this file.
-fn pipeline(file: &File<'_>, checked: &Checked) -> Result<tk_encode::pipeline::PipelineTokenizer, String> {
-    if !file.canonical {
-        if let Some(reason) = route::differs(file, checked) {
-            return Err(reason.to_owned());
-        }
-        // It takes settings of the wrong type for missing ones.
-        Released::read_parts(&file.parts)?;
+fn pipeline(file: &File<'_>, checked: &Checked) -> Result<PipelineTokenizer, String> {
+    if let Some(reason) = route::differs(file, checked).filter(|_| !file.canonical) {
+        return Err(reason.to_owned());
     }
     let json = file.canonical_json()?;
     let tokenizer = caught(|| tokenizers::from_json(&json))?.map_err(|error| error.to_string())?;
@@ -312,8 +317,8 @@ fn moved_ids(name: &str, file: &File<'_>, checked: &Checked) -> Option<String> {
     let mut moved = file.added.iter().zip(&checked.added).filter(|(token, id)| token.id != **id);
     let (token, id) = moved.next()?;
     Some(format!(
-        "tokenizer {name}: added token {:?} gets id {id}, as in Hugging Face, although the file says {} (and {} more)",
-        token.content,
+        "tokenizer {name}: added token {} gets id {id}, as in Hugging Face, although the file says {} (and {} more)",
+        fault::quoted(&token.content),
         token.id,
         moved.count()
     ))

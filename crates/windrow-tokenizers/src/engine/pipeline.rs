@@ -3,11 +3,14 @@
 //! [`PipelineTokenizer`] has an encoding loop of its own, over a pool of scratch shared by all threads. This one runs the
 //! same stages with scratch that belongs to the encoder: nothing is locked, and after a panic nothing stale comes back.
 
+use std::borrow::Cow;
+
 use tk_encode::pipeline::{
     Model, PipelineModel, PipelineModelScratch, PipelineToken, PipelineTokenizer, PreTokenizer, PreTokenizerScratch,
     Segment, Span, SpecialSegmentIterator, normalize_all,
 };
 
+use super::unicode::{self, Differences};
 use super::{Encoder, Engine, EngineError, caught};
 use crate::tokenizer::LoadOptions;
 
@@ -22,20 +25,15 @@ pub(crate) struct Pipeline {
     add_special_tokens: bool,
     special_in_text: bool,
     vocab_size: u32,
-    joins_last_spaces: bool,
+    differences: Differences,
 }
 
 impl Pipeline {
     /// `vocab_size` bounds the ids of the model.
     pub(crate) fn new(tokenizer: PipelineTokenizer, options: &LoadOptions, vocab_size: u32) -> Self {
         let LoadOptions { add_special_tokens, special_in_text } = *options;
-        Self { tokenizer, add_special_tokens, special_in_text, vocab_size, joins_last_spaces: false }
-    }
-
-    /// Takes the white space that ends a text as one piece, as tiktoken's pattern of cl100k_base does. The usual pattern
-    /// ends a piece at the last line end.
-    pub(crate) fn join_last_spaces(self) -> Self {
-        Self { joins_last_spaces: true, ..self }
+        let differences = Differences::new(tokenizer.get_normalizers(), tokenizer.get_pre_tokenizer());
+        Self { tokenizer, add_special_tokens, special_in_text, vocab_size, differences }
     }
 
     fn run(&self, text: &str, scratch: &mut Scratch) -> tk_encode::Result<()> {
@@ -45,6 +43,8 @@ impl Pipeline {
         }
         let added = self.tokenizer.get_added_vocabulary();
         let as_text = !self.special_in_text;
+        let differs = self.differences.any_in(text);
+        let normalizers = self.tokenizer.get_normalizers();
         for segment in SpecialSegmentIterator::new(text, added, false, as_text) {
             let (text, offset) = match segment {
                 Segment::SpecialToken(id) => {
@@ -53,11 +53,17 @@ impl Pipeline {
                 }
                 Segment::Text { text, input_offset } => (text, input_offset),
             };
-            let normalized = normalize_all(self.tokenizer.get_normalizers(), text, offset)?;
+            let normalized = if differs {
+                unicode::normalize(normalizers, text, offset)?
+            } else {
+                normalize_all(normalizers, text, offset)?
+            };
+            // A normalizer may bring such characters in, too.
+            let differs = differs || (matches!(normalized, Cow::Owned(_)) && self.differences.any_in(&normalized));
             for segment in SpecialSegmentIterator::new(&normalized, added, true, as_text) {
                 match segment {
                     Segment::SpecialToken(id) => scratch.tokens.push(id.into()),
-                    Segment::Text { text, .. } => self.run_model(text, scratch)?,
+                    Segment::Text { text, .. } => self.run_model(text, differs, scratch)?,
                 }
             }
         }
@@ -67,15 +73,17 @@ impl Pipeline {
         Ok(())
     }
 
-    fn run_model(&self, text: &str, scratch: &mut Scratch) -> tk_encode::Result<()> {
+    fn run_model(&self, text: &str, differs: bool, scratch: &mut Scratch) -> tk_encode::Result<()> {
         if u32::try_from(text.len()).is_err() {
             return Err(format!("{} bytes after normalization are more than the engine can address", text.len()).into());
         }
         let Scratch { model, split, pieces, tokens } = scratch;
         pieces.clear();
-        self.tokenizer.get_pre_tokenizer().pre_tokenize(text, split, pieces)?;
-        if self.joins_last_spaces {
-            join_last_spaces(text, pieces);
+        let pre_tokenizer = self.tokenizer.get_pre_tokenizer();
+        if differs {
+            unicode::pre_tokenize(pre_tokenizer, text, split, pieces)?;
+        } else {
+            pre_tokenizer.pre_tokenize(text, split, pieces)?;
         }
         self.tokenizer.get_model().tokenize_spans(text, pieces, model, tokens)
     }
@@ -140,17 +148,5 @@ impl Encoder for PipelineEncoder<'_> {
             self.scratch.tokens = Vec::new();
         }
         Ok(())
-    }
-}
-
-/// Makes one piece of the pieces of white space that end `text`.
-fn join_last_spaces(text: &str, pieces: &mut Vec<Span>) {
-    let blank = |piece: &Span| text[piece.range()].chars().all(char::is_whitespace);
-    while let [.., before, last] = pieces.as_mut_slice() {
-        if !(blank(before) && blank(last)) {
-            break;
-        }
-        before.end = last.end;
-        pieces.pop();
     }
 }

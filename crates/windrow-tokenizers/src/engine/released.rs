@@ -10,6 +10,7 @@ use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use tokenizers_023::normalizer::{NormalizedString, SplitDelimiterBehavior};
+use tokenizers_023::normalizers::Precompiled;
 use tokenizers_023::pattern::{Invert, Pattern};
 use tokenizers_023::{
     DecoderWrapper, Model, ModelWrapper, NormalizerWrapper, Offsets, PostProcessorWrapper, PreTokenizedString,
@@ -38,13 +39,18 @@ impl Released {
         Ok(Self { tokenizer, add_special_tokens: options.add_special_tokens })
     }
 
-    /// Reads the parts around the model, to see whether they are what this library takes them for.
-    pub(crate) fn read_parts(parts: &Map<String, Value>) -> Result<(), String> {
-        fn read<T: DeserializeOwned>(parts: &Map<String, Value>, name: &str) -> Result<(), String> {
+    /// Reads the parts around the model, to see whether they are what this library takes them for. An error is the name of
+    /// the part and what is wrong with it.
+    pub(crate) fn read_parts(parts: &Map<String, Value>) -> Result<(), (&'static str, String)> {
+        fn read<T: DeserializeOwned>(
+            parts: &Map<String, Value>,
+            name: &'static str,
+        ) -> Result<(), (&'static str, String)> {
             let Some(part) = parts.get(name) else { return Ok(()) };
-            match caught(|| Option::<T>::deserialize(part))? {
-                Ok(_) => Ok(()),
-                Err(error) => Err(format!("{name}: {error}")),
+            match caught(|| Option::<T>::deserialize(part)) {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(error)) => Err((name, error.to_string())),
+                Err(panic) => Err((name, panic)),
             }
         }
         read::<Normalizer>(parts, "normalizer")?;
@@ -201,6 +207,12 @@ impl<'de> Deserialize<'de> for Normalizer {
                 let regex = Regex::new(pattern)?;
                 let Replace { content } = Replace::deserialize(&node).map_err(de::Error::custom)?;
                 Ok(Self::Replace { regex, content })
+            }
+            // As a part of the wrapper, the library would panic on a damaged one.
+            ("Precompiled", _) => {
+                let text = node.to_string();
+                let precompiled: Precompiled = serde_json::from_str(&text).map_err(de::Error::custom)?;
+                Ok(Self::Other(Box::new(precompiled.into())))
             }
             _ => serde_json::from_value(node).map(Self::Other).map_err(de::Error::custom),
         }

@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 
-use super::fault::{DAMAGED, Fault};
-use super::file::{Added, File, Kind, Model, shortened};
+use super::fault::{DAMAGED, Fault, quoted};
+use super::file::{Added, File, Kind, Model};
 
 /// Real files nest their normalizers, pre-tokenizers and processors twice; a library's time grows with a power of it.
 const MAX_DEPTH: usize = 8;
@@ -53,13 +53,23 @@ pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
 
 /// Whether text reaches the model in the byte-level alphabet.
 pub(super) fn is_byte_level(file: &File<'_>) -> bool {
-    fn has_byte_level(node: &Value) -> bool {
-        node.get("type").and_then(Value::as_str) == Some("ByteLevel")
-            || node.get("pretokenizers").and_then(Value::as_array).is_some_and(|list| list.iter().any(has_byte_level))
-    }
     file.model.kind == Kind::Bpe
         && (file.model.options.get("byte_level").and_then(Value::as_bool) == Some(true)
-            || file.parts.get("pre_tokenizer").is_some_and(has_byte_level))
+            || has_pre_tokenizer(file, "ByteLevel"))
+}
+
+/// Whether a pre-tokenizer of this type is among those of the file.
+pub(super) fn has_pre_tokenizer(file: &File<'_>, kind: &str) -> bool {
+    any_pre_tokenizer(file, &|node| node.get("type").and_then(Value::as_str) == Some(kind))
+}
+
+/// Whether this holds for the pre-tokenizer of the file or one of its members.
+pub(super) fn any_pre_tokenizer(file: &File<'_>, holds: &dyn Fn(&Value) -> bool) -> bool {
+    fn any(node: &Value, holds: &dyn Fn(&Value) -> bool) -> bool {
+        let members = node.get("pretokenizers").and_then(Value::as_array);
+        holds(node) || members.is_some_and(|members| members.iter().any(|member| any(member, holds)))
+    }
+    file.parts.get("pre_tokenizer").is_some_and(|node| any(node, holds))
 }
 
 /// The ids Hugging Face gives: a token of the model keeps its own, the others count on from the size of the vocabulary.
@@ -103,19 +113,19 @@ fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault>
     let mut ids = HashMap::with_capacity(entries);
     for (token, id) in &model.vocab {
         if token.len() > MAX_TOKEN {
-            let reason = format!("token {:?} has {} bytes", shortened(token), token.len());
+            let reason = format!("token {} has {} bytes", quoted(token), token.len());
             return Err(Fault::new(PLACE, reason, format!("no more than {MAX_TOKEN} are possible")));
         }
         if u64::from(*id) >= id_limit(entries) {
-            return Err(too_large(&format!("{PLACE}[{:?}]", shortened(token)), u64::from(*id), entries));
+            return Err(too_large(&format!("{PLACE}[{}]", quoted(token)), u64::from(*id), entries));
         }
         if let Some(other) = ids.insert(*id, token.as_str()) {
-            let reason = format!("tokens {:?} and {:?} have the same id {id}", shortened(other), shortened(token));
+            let reason = format!("tokens {} and {} have the same id {id}", quoted(other), quoted(token));
             return Err(Fault::new(PLACE, reason, "give every token its own id"));
         }
         // A Unigram model may list a token twice.
         if vocab.insert(token.as_str(), *id).is_some() && model.kind != Kind::Unigram {
-            let reason = format!("token {:?} is there twice", shortened(token));
+            let reason = format!("token {} is there twice", quoted(token));
             return Err(Fault::new(PLACE, reason, "remove one of them"));
         }
     }
@@ -147,7 +157,7 @@ fn check_options(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fa
         && let Some(token) = text_option(model, "unk_token")
         && !vocab.contains_key(token)
     {
-        return Err(Fault::new("model.unk_token", format!("{:?} is not in the vocabulary", shortened(token)), DAMAGED));
+        return Err(Fault::new("model.unk_token", format!("{} is not in the vocabulary", quoted(token)), DAMAGED));
     }
     if let Some(id) = model.options.get("unk_id").and_then(Value::as_u64)
         && id >= model.vocab.len() as u64
@@ -158,7 +168,8 @@ fn check_options(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fa
     Ok(())
 }
 
-fn text_option<'a>(model: &'a Model<'_>, name: &str) -> Option<&'a str> {
+/// An option of the model, if it is a string.
+pub(super) fn text_option<'a>(model: &'a Model<'_>, name: &str) -> Option<&'a str> {
     model.options.get(name)?.as_str()
 }
 
@@ -167,7 +178,7 @@ fn check_merges(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fau
     let mut whole = String::new();
     for (at, (left, right)) in model.merges.iter().flatten().enumerate() {
         let unknown = |token: &str| {
-            let reason = format!("token {:?} is not in the vocabulary", shortened(token));
+            let reason = format!("token {} is not in the vocabulary", quoted(token));
             Fault::new(format!("model.merges[{at}]"), reason, DAMAGED)
         };
         for token in [left, right] {
@@ -177,7 +188,7 @@ fn check_merges(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fau
         }
         // The library cuts as many bytes as the prefix has, whatever they are.
         let Some(rest) = right.get(prefix.len()..) else {
-            let reason = format!("token {:?} is shorter than the prefix {prefix:?}", shortened(right));
+            let reason = format!("token {} is shorter than the prefix {}", quoted(right), quoted(prefix));
             return Err(Fault::new(format!("model.merges[{at}]"), reason, DAMAGED));
         };
         whole.clear();
@@ -246,22 +257,22 @@ fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
     let mut ids = HashMap::with_capacity(added.len());
     for (at, token) in added.iter().enumerate() {
         let place = format!("added_tokens[{at}]");
-        let content = shortened(&token.content);
+        let content = quoted(&token.content);
         if token.content.is_empty() {
             return Err(Fault::new(place, "is empty", "remove it"));
         }
         if token.content.len() > MAX_TOKEN {
-            let reason = format!("token {content:?} has {} bytes", token.content.len());
+            let reason = format!("token {content} has {} bytes", token.content.len());
             return Err(Fault::new(place, reason, format!("no more than {MAX_TOKEN} are possible")));
         }
         if u64::from(token.id) >= id_limit(entries + added.len()) {
             return Err(too_large(&place, u64::from(token.id), entries));
         }
         if !contents.insert(token.content.as_str()) {
-            return Err(Fault::new(place, format!("token {content:?} is there twice"), "remove one of them"));
+            return Err(Fault::new(place, format!("token {content} is there twice"), "remove one of them"));
         }
         if let Some(other) = ids.insert(token.id, token.content.as_str()) {
-            let reason = format!("token {content:?} has the id {} of token {:?}", token.id, shortened(other));
+            let reason = format!("token {content} has the id {} of token {}", token.id, quoted(other));
             return Err(Fault::new(place, reason, "give every token its own id"));
         }
     }
@@ -312,7 +323,7 @@ fn check_template(fields: &Map<String, Value>, place: &str, size: u32) -> Result
                 Some(token) => {
                     let token = token.as_str().unwrap_or_default();
                     let Some(entry) = fields.get("special_tokens").and_then(|table| table.get(token)) else {
-                        let reason = format!("special token {:?} is not in special_tokens", shortened(token));
+                        let reason = format!("special token {} is not in special_tokens", quoted(token));
                         return Err(Fault::new(place, reason, "add it there, or remove it from the template"));
                     };
                     entry.get("ids")

@@ -3,6 +3,11 @@
 //! They are made by the build script from the registry crate `tiktoken-rs` (Copyright (c) 2023 Roger Zurawicki and
 //! contributors, MIT licence), which ships the ranks of OpenAI's `tiktoken` (Copyright (c) 2022 OpenAI, Shantanu Jain,
 //! MIT licence).
+//!
+//! Their patterns are those of the published tokenizer.json files, for which the engine has programs. tiktoken writes two of
+//! them in another way. That of `r50k_base` finds the same pieces. That of `cl100k_base` takes the white space that ends
+//! a text as one piece, where this one cuts behind the last line end; the ids are the same, since no token of
+//! `cl100k_base` goes on after a line end that is its last (`tests/tokenizer_load.rs`).
 
 use std::io::Read;
 
@@ -11,9 +16,6 @@ use std::io::Read;
 pub(super) struct Embedded {
     pub(super) name: &'static str,
     json: &'static [u8],
-    /// tiktoken takes the white space that ends a text as one piece. `cl100k_base` alone can tell: its usual pattern, which
-    /// is the one in the JSON, would end a piece at the last line end.
-    pub(super) joins_last_spaces: bool,
 }
 
 /// What ends a document in all of them.
@@ -23,21 +25,9 @@ pub(super) const END_OF_TEXT: &str = "<|endoftext|>";
 pub(super) const NAMES: &str = "r50k_base (or gpt2), cl100k_base and o200k_base";
 
 const ALL: [Embedded; 3] = [
-    Embedded {
-        name: "r50k_base",
-        json: include_bytes!(concat!(env!("OUT_DIR"), "/r50k_base.json.zst")),
-        joins_last_spaces: false,
-    },
-    Embedded {
-        name: "cl100k_base",
-        json: include_bytes!(concat!(env!("OUT_DIR"), "/cl100k_base.json.zst")),
-        joins_last_spaces: true,
-    },
-    Embedded {
-        name: "o200k_base",
-        json: include_bytes!(concat!(env!("OUT_DIR"), "/o200k_base.json.zst")),
-        joins_last_spaces: false,
-    },
+    Embedded { name: "r50k_base", json: include_bytes!(concat!(env!("OUT_DIR"), "/r50k_base.json.zst")) },
+    Embedded { name: "cl100k_base", json: include_bytes!(concat!(env!("OUT_DIR"), "/cl100k_base.json.zst")) },
+    Embedded { name: "o200k_base", json: include_bytes!(concat!(env!("OUT_DIR"), "/o200k_base.json.zst")) },
 ];
 
 /// The vocabulary of a name or alias.

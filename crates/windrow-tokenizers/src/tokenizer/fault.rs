@@ -4,6 +4,9 @@
 pub(super) const DAMAGED: &str = "the file is damaged or not a tokenizer.json: get it again, or write it again with \
                                   `save` of the tokenizers library";
 
+/// Libraries like to repeat what they were given.
+pub(super) const MAX_REASON: usize = 300;
+
 /// A place in the file, what is wrong with it, and what to do.
 #[derive(Debug)]
 pub(super) struct Fault {
@@ -14,11 +17,24 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn new(place: impl Into<String>, reason: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { place: place.into(), reason: reason.into(), hint: hint.into() }
+        Self { place: place.into(), reason: shortened(&reason.into(), MAX_REASON), hint: hint.into() }
     }
 
     /// JSON that is none, or not what it should be. Lines count from the start of the part that `place` names.
     pub(super) fn json(place: &str, error: &serde_json::Error) -> Self {
         Self::new(place, error.to_string(), DAMAGED)
     }
+}
+
+/// A text, or its beginning if it has more than so many characters.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A token of the file, for messages.
+pub(super) fn quoted(token: &str) -> String {
+    format!("{:?}", shortened(token, 60))
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize as DeserializeDerive, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::fault::{DAMAGED, Fault};
+use super::fault::{DAMAGED, Fault, quoted, shortened};
 
 /// No part but the vocabulary and the merges is anywhere near this large.
 const MAX_PART: usize = 64 << 20;
@@ -45,8 +45,7 @@ pub(super) struct Added {
     #[serde(rename = "lstrip")]
     _lstrip: bool,
     pub(super) rstrip: bool,
-    #[serde(rename = "normalized")]
-    _normalized: bool,
+    pub(super) normalized: bool,
     pub(super) special: bool,
 }
 
@@ -84,7 +83,7 @@ impl<'a> File<'a> {
             None | Some(r#""1.0""#) => false,
             Some(r#""2.0""#) => true,
             Some(other) => {
-                let reason = format!("{} is not a known version", shortened(other));
+                let reason = format!("{} is not a known version", shortened(other, 20));
                 return Err(Fault::new("version", reason, "versions 1.0 and 2.0 can be read"));
             }
         };
@@ -205,15 +204,6 @@ fn added_token((at, entry): (usize, &Value)) -> Result<Added, Fault> {
     Added::deserialize(entry).map_err(|error| Fault::new(format!("added_tokens[{at}]"), error.to_string(), DAMAGED))
 }
 
-/// The beginning of a text of any length, for messages.
-pub(super) fn shortened(text: &str) -> String {
-    const LIMIT: usize = 60;
-    match text.char_indices().nth(LIMIT) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 /// `{"token": id}`.
 struct Ids(Vec<(String, u32)>);
 
@@ -230,9 +220,9 @@ impl<'de> Deserialize<'de> for Ids {
             fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Ids, A::Error> {
                 let mut ids = Vec::new();
                 while let Some(token) = entries.next_key::<String>()? {
-                    let id = entries.next_value::<u32>().map_err(|error| {
-                        de::Error::custom(format_args!("id of token {:?}: {error}", shortened(&token)))
-                    })?;
+                    let id = entries
+                        .next_value::<u32>()
+                        .map_err(|error| de::Error::custom(format_args!("id of token {}: {error}", quoted(&token))))?;
                     ids.push((token, id));
                 }
                 Ok(Ids(ids))
@@ -310,7 +300,7 @@ impl<'de> Deserialize<'de> for Merges {
                             Some((left, right)) if !right.contains(' ') => {
                                 Ok(Entry(Some((left.to_owned(), right.to_owned()))))
                             }
-                            _ => Err(E::custom(format_args!("{:?} is not two tokens and a space", shortened(text)))),
+                            _ => Err(E::custom(format_args!("{} is not two tokens and a space", quoted(text)))),
                         }
                     }
 

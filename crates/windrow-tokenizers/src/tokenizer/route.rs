@@ -24,11 +24,25 @@ pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str
         // The space taken by the first token is searched again by 0.23.
         return Some("an added token has rstrip set and another starts with a space");
     }
+    if starts_first_word_alone(file) && file.parts.get("normalizer").is_some_and(|node| !node.is_null()) {
+        // Whether a text begins the document is asked before normalization by one, after it by the other.
+        return Some("the pre-tokenizer is Metaspace with prepend_scheme first, and there is a normalizer");
+    }
+    if added.iter().any(|token| token.normalized) && check::has_pre_tokenizer(file, "Metaspace") {
+        // Metaspace has become a normalizer, and changes the text in which such tokens are looked for.
+        return Some("an added token has normalized set, and the pre-tokenizer is Metaspace");
+    }
     if ids_depend_on_order(file, checked) {
         return Some("added tokens that the model does not know are not in the order of their ids");
     }
     if file.model.kind == Kind::Unigram && has_twice(file) {
         return Some("a token is in the vocabulary twice");
+    }
+    if ["continuing_subword_prefix", "end_of_word_suffix"].into_iter().any(|name| {
+        file.model.kind == Kind::Bpe && check::text_option(&file.model, name).is_some_and(|affix| !affix.is_empty())
+    }) {
+        // Words of one character get no affix, and unknown characters come out without it.
+        return Some("the BPE model has a continuing_subword_prefix or an end_of_word_suffix");
     }
     if check::is_byte_level(file) && has_foreign_token(file) {
         return Some("the byte-level vocabulary has a token that is not in the byte-level alphabet");
@@ -38,6 +52,14 @@ pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str
 
 fn starts_with_space(token: &Added) -> bool {
     token.content.starts_with(char::is_whitespace)
+}
+
+/// Whether Metaspace marks the beginning of the document and no other.
+fn starts_first_word_alone(file: &File<'_>) -> bool {
+    check::any_pre_tokenizer(file, &|node| {
+        let text = |name: &str| node.get(name).and_then(serde_json::Value::as_str);
+        text("type") == Some("Metaspace") && text("prepend_scheme") == Some("first")
+    })
 }
 
 /// 0.23 adds the tokens in the order of the file, the release candidate in that of their ids.
@@ -119,6 +141,8 @@ fn splits(split: &Split) -> bool {
             let known = match split.grammar() {
                 // A program exists for these two limits on the digits of a piece, and runs for the others too.
                 Some(Grammar::Cl100k { digit_cap }) => matches!(digit_cap, 1 | 3),
+                // Its table of Han characters is another one.
+                Some(Grammar::Kimi) => false,
                 Some(_) => true,
                 None => false,
             };

@@ -1,0 +1,46 @@
+//! windrow's loops against serial ones: `cargo run --release -p windrow-bench --bin par`.
+//!
+//! A first look at the grain, on uniform work of 1 ns to 10 us an item. The full set of scenarios and peers comes later.
+#![forbid(unsafe_code)]
+
+use windrow::prelude::*;
+use windrow_bench::{Arm, compare};
+
+/// About `n` times 1 ns of arithmetic that the compiler cannot skip.
+fn work(seed: u64, n: u64) -> u64 {
+    (0..n).fold(seed, |x, _| (x ^ (x >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn main() {
+    println!(
+        "{} threads; times are medians, ratios are to serial (10th..90th percentile)",
+        windrow::current_num_threads()
+    );
+    for (turns, n) in [
+        (1, 100),
+        (1, 10_000),
+        (1, 1_000_000),
+        (30, 100),
+        (30, 10_000),
+        (1000, 10),
+        (1000, 1000),
+        (10_000, 2),
+        (10_000, 100),
+    ] {
+        let items: Vec<u64> = (0..n).collect();
+        let serial = || items.iter().map(|&x| work(x, turns)).fold(0u64, u64::wrapping_add);
+        let shared = || items.par_iter().map(|&x| work(x, turns)).reduce(|| 0, u64::wrapping_add);
+        let collected =
+            || items.par_iter().map(|&x| work(x, turns)).collect::<Vec<_>>().into_iter().fold(0, u64::wrapping_add);
+        println!("{n} items of {turns} turns");
+        let mut arms = [
+            Arm::new("serial", serial),
+            Arm::new("serial again (control)", serial),
+            Arm::new("windrow reduce", shared),
+            Arm::new("windrow collect + fold", collected),
+        ];
+        for row in compare(&mut arms, 31) {
+            println!("  {row}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Sleepers kept by the standard library (or by loom).
+
+use std::sync::PoisonError;
+
+use super::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering};
+
+/// Where sleepers wait.
+#[derive(Debug)]
+pub(crate) struct Sleepers {
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+/// How to read the 32 bits.
+pub(crate) enum Half<'a> {
+    All(&'a AtomicU32),
+    Upper(&'a AtomicU64),
+}
+
+impl<'a> Half<'a> {
+    pub(crate) fn all_of(value: &'a AtomicU32) -> Self {
+        Half::All(value)
+    }
+    pub(crate) fn upper_of(value: &'a AtomicU64) -> Self {
+        Half::Upper(value)
+    }
+    fn load(&self) -> u32 {
+        match self {
+            // Relaxed: the mutex orders this load after any change whose waker has passed through it already.
+            Half::All(value) => value.load(Ordering::Relaxed),
+            // Relaxed: as above.
+            Half::Upper(value) => (value.load(Ordering::Relaxed) >> 32) as u32,
+        }
+    }
+}
+
+impl Sleepers {
+    pub(crate) fn new() -> Self {
+        Self { lock: Mutex::new(()), changed: Condvar::new() }
+    }
+
+    pub(crate) fn wait(&self, half: Half<'_>, seen: u32) {
+        let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if half.load() == seen {
+            drop(self.changed.wait(held));
+        }
+    }
+
+    /// Wakes all: a condition variable does not say whom it wakes, and the one that slept longest is the one meant.
+    pub(crate) fn wake(&self, _: Half<'_>, sleepers: u32) {
+        if sleepers > 0 {
+            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+            self.changed.notify_all();
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Which files go to which engine, and that both give the ids of `tokenizers` 0.23.
+//!
+//! For each rule there is a text that the release candidate would encode otherwise: take the rule out and its case fails.
+//! Small random models, pre-tokenizers and added tokens look for differences that no rule knows.
+
+use serde_json::{Map, Value, json};
+use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
+use tokenizers_023::Tokenizer as Oracle;
+use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+
+const CANDIDATE: &str = "tokenizers 1.0.0-rc.3";
+const RELEASED: &str = "tokenizers 0.23.1";
+
+/// The same numbers in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    fn of<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
+        items[self.below(items.len())]
+    }
+
+    fn texts(&mut self, count: usize, parts: &[&str], most: usize) -> Vec<String> {
+        (0..count).map(|_| (0..self.below(most)).map(|_| self.of(parts)).collect()).collect()
+    }
+}
+
+fn file(model: Value) -> Value {
+    json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": null, "post_processor": null, "decoder": null, "model": model,
+    })
+}
+
+/// Word pieces of one character each.
+fn characters(characters: &str) -> Value {
+    let mut vocab = Map::from_iter([("[UNK]".to_owned(), json!(0))]);
+    for character in characters.chars() {
+        for token in [character.to_string(), format!("##{character}")] {
+            let id = vocab.len();
+            vocab.insert(token, json!(id));
+        }
+    }
+    file(json!({
+        "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 50,
+        "vocab": vocab,
+    }))
+}
+
+fn bpe(vocab: &[&str], merges: &[[&str; 2]]) -> Value {
+    let vocab: Map<String, Value> =
+        vocab.iter().enumerate().map(|(id, token)| ((*token).to_owned(), json!(id))).collect();
+    file(json!({"type": "BPE", "unk_token": null, "vocab": vocab, "merges": merges}))
+}
+
+fn byte_level(more: &[&str], merges: &[[&str; 2]]) -> Value {
+    let alphabet: Vec<String> = BYTES_CHAR_LOOKUP.iter().map(char::to_string).collect();
+    let vocab: Vec<&str> = alphabet.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    let mut file = bpe(&vocab, merges);
+    file["pre_tokenizer"] =
+        json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
+    file
+}
+
+fn added(id: usize, content: &str) -> Value {
+    json!({
+        "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+        "special": true,
+    })
+}
+
+fn split(regex: &str) -> Value {
+    json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false})
+}
+
+/// Compares the ids and returns the name of the engine.
+#[track_caller]
+fn engine_of(file: &Value, texts: &[impl AsRef<str>]) -> String {
+    let json = file.to_string();
+    let mut oracle: Oracle = json.parse().expect("the reference reads the file");
+    let mut engine = String::new();
+    for special_in_text in [true, false] {
+        oracle.set_encode_special_tokens(!special_in_text);
+        let options = LoadOptions { special_in_text, add_special_tokens: false };
+        let tokenizer = Tokenizer::from_json(json.as_bytes(), "test", &options).expect("loads");
+        let mut encoder = tokenizer.engine().encoder();
+        for text in texts {
+            let text = text.as_ref();
+            let mut ids = Vec::new();
+            let ours = encoder.encode(text, &mut ids).map(|()| ids).map_err(|error| error.to_string());
+            let theirs = oracle.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec());
+            match (ours, theirs) {
+                (Ok(ours), Ok(theirs)) => {
+                    assert_eq!(ours, theirs, "{text:?} with {}", json.chars().take(900).collect::<String>())
+                }
+                (Err(_), Err(_)) => {}
+                (ours, theirs) => panic!("{text:?}: {ours:?} and {theirs:?} with {json}"),
+            }
+        }
+        engine = tokenizer.engine().name().to_owned();
+        let fallback = tokenizer.notes().iter().any(|note| note.contains("encoded by tokenizers 0.23.1"));
+        assert_eq!(fallback, engine == RELEASED, "{:?}", tokenizer.notes());
+    }
+    engine
+}
+
+#[track_caller]
+fn is_released(file: &Value, texts: &[&str]) {
+    assert_eq!(engine_of(file, texts), RELEASED);
+}
+
+#[test]
+fn single_word() {
+    let mut file = characters("abc ");
+    file["added_tokens"] = json!([added(9, "aba")]);
+    file["added_tokens"][0]["single_word"] = json!(true);
+    is_released(&file, &["cababa", "caba aba", "aba", "abab"]);
+}
+
+#[test]
+fn rstrip_before_a_token_of_space() {
+    let mut file = characters("abc ");
+    file["added_tokens"] = json!([added(9, "a"), added(10, " b")]);
+    file["added_tokens"][0]["rstrip"] = json!(true);
+    is_released(&file, &["a b", "a  b b", "ca bc"]);
+}
+
+#[test]
+fn metaspace() {
+    let mut file = characters("abc▁");
+    file["pre_tokenizer"] = json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": true});
+    file["added_tokens"] = json!([added(9, "ab")]);
+    assert_eq!(engine_of(&file, &["ab", " ab c ab", "c ab"]), CANDIDATE);
+    file["added_tokens"][0]["normalized"] = json!(true);
+    is_released(&file, &["ab", " ab c ab", "c ab"]);
+    file["added_tokens"][0]["normalized"] = json!(false);
+    file["normalizer"] = json!({"type": "Strip", "strip_left": true, "strip_right": true});
+    is_released(&file, &[" b", "\n a", "ab b"]);
+}
+
+#[test]
+fn order_of_added_tokens() {
+    let mut file = characters("abc");
+    file["added_tokens"] = json!([added(8, "<y>"), added(7, "<x>")]);
+    is_released(&file, &["<x><y>a"]);
+    file["added_tokens"] = json!([added(7, "<x>"), added(8, "<y>")]);
+    assert_eq!(engine_of(&file, &["<x><y>a"]), CANDIDATE);
+}
+
+#[test]
+fn affixes() {
+    let mut file = bpe(&["a", "a</w>", "b", "b</w>"], &[]);
+    file["model"]["end_of_word_suffix"] = json!("</w>");
+    is_released(&file, &["a", "ab", "aab"]);
+}
+
+#[test]
+fn tokens_outside_of_the_byte_alphabet() {
+    let mut file = byte_level(&["日x"], &[]);
+    assert_eq!(engine_of(&file, &["日x", "a日xb"]), CANDIDATE);
+    file["model"]["ignore_merges"] = json!(true);
+    is_released(&file, &["日x", "a日xb"]);
+    is_released(&byte_level(&["日"], &[]), &["日", "日x"]);
+    // "ĠĠ" is two spaces, and so is "  ".
+    is_released(&byte_level(&["ĠĠ", "  "], &[["Ġ", "Ġ"]]), &["  ", "a   b"]);
+}
+
+#[test]
+fn twice_in_a_unigram_model() {
+    let vocab = json!([["a", -1.0], ["b", -2.0], ["ab", -9.0], ["ab", -0.5]]);
+    is_released(&file(json!({"type": "Unigram", "unk_id": 0, "vocab": vocab})), &["ab", "aab", "ba"]);
+}
+
+#[test]
+fn regexes() {
+    use bitcannon::regexes::{CL100K, GPT2, KIMI_K2, O200K};
+    let texts = ["ab 123 1234567", "a  b", "it's\n\n x", "日本 a"];
+    let with = |pre_tokenizer: Value| {
+        let mut file = characters("abs123 \n'日本");
+        file["pre_tokenizer"] = pre_tokenizer;
+        engine_of(&file, &texts)
+    };
+    for regex in [GPT2, CL100K, &CL100K.replace("{1,3}", ""), O200K] {
+        assert_eq!(with(split(regex)), CANDIDATE);
+    }
+    for regex in [r"\s+", "a|b", &CL100K.replace("{1,3}", "{1,2}"), &CL100K.replace("{1,3}", "+"), KIMI_K2] {
+        assert_eq!(with(split(regex)), RELEASED);
+    }
+    let mut merged = split(GPT2);
+    merged["behavior"] = json!("MergedWithNext");
+    assert_eq!(with(merged), RELEASED);
+    let mut members: Vec<Value> = tk_encode::utils::DEEPSEEK_PATTERNS.iter().map(|regex| split(regex)).collect();
+    assert_eq!(with(json!({"type": "Sequence", "pretokenizers": members})), CANDIDATE);
+    members.push(json!({"type": "Digits", "individual_digits": true}));
+    assert_eq!(with(json!({"type": "Sequence", "pretokenizers": members})), RELEASED);
+}
+
+#[test]
+fn random_models() {
+    let mut random = Random(0x1234_5678);
+    let texts = random.texts(400, &["a", "b", "c", "é", "日", " ", "x"], 14);
+    let long = random.texts(20, &["a", "b", "c", "é", "日", " ", "x"], 300);
+    let texts: Vec<String> = texts.into_iter().chain(long).collect();
+    let mut candidates = 0;
+    for _ in 0..150 {
+        let file = random_model(&mut random);
+        candidates += usize::from(engine_of(&file, &texts) == CANDIDATE);
+    }
+    assert!(candidates > 75, "only {candidates} compare anything");
+}
+
+fn random_model(random: &mut Random) -> Value {
+    let known: Vec<&str> =
+        ["a", "b", "c", "é", "日", " "].into_iter().filter(|_| !random.one_in(6)).chain(["x"]).collect();
+    let unk = !random.one_in(3);
+    let byte_fallback = random.one_in(3);
+    let mut vocab: Vec<String> = Vec::new();
+    if unk {
+        vocab.push("<unk>".to_owned());
+    }
+    if byte_fallback {
+        vocab.extend((0..256).map(|byte| format!("<0x{byte:02X}>")));
+    }
+    let mut add = |token: String| {
+        if !vocab.contains(&token) {
+            vocab.push(token);
+        }
+    };
+    let word = |random: &mut Random, most| (0..=random.below(most)).map(|_| random.of(&known)).collect::<String>();
+    let model = match random.below(3) {
+        0 => {
+            let mut tokens: Vec<String> = known.iter().map(|token| (*token).to_owned()).collect();
+            let mut merges = Vec::new();
+            for _ in 0..random.below(30) {
+                let (left, right) = (random.below(tokens.len()), random.below(tokens.len()));
+                let whole = format!("{}{}", tokens[left], tokens[right]);
+                merges.push([tokens[left].clone(), tokens[right].clone()]);
+                if !tokens.contains(&whole) && whole.len() < 40 {
+                    tokens.push(whole);
+                } else if !tokens.contains(&whole) {
+                    merges.pop();
+                }
+            }
+            tokens.extend(["zz".to_owned(), format!("{0}{0}{0}", known[0])]);
+            tokens.into_iter().for_each(&mut add);
+            let unk = unk.then_some("<unk>");
+            json!({
+                "type": "BPE", "unk_token": unk, "fuse_unk": random.one_in(2), "byte_fallback": byte_fallback,
+                "ignore_merges": random.one_in(3), "vocab": ids(&vocab), "merges": merges,
+            })
+        }
+        1 => {
+            add("<unk>".to_owned());
+            for _ in 0..30 {
+                let token = word(random, 4);
+                add(format!("##{token}"));
+                add(token);
+            }
+            json!({
+                "type": "WordPiece", "unk_token": "<unk>", "continuing_subword_prefix": "##",
+                "max_input_chars_per_word": 3 + random.below(20), "vocab": ids(&vocab),
+            })
+        }
+        _ => {
+            known.iter().for_each(|token| add((*token).to_owned()));
+            for _ in 0..20 {
+                let token = word(random, 5);
+                add(token);
+            }
+            let scored: Vec<Value> =
+                vocab.iter().map(|token| json!([token, -((random.below(999) + 1) as f64) / 97.3])).collect();
+            json!({"type": "Unigram", "unk_id": unk.then_some(0), "byte_fallback": byte_fallback, "vocab": scored})
+        }
+    };
+    let mut file = file(model);
+    file["pre_tokenizer"] = match random.below(3) {
+        0 => Value::Null,
+        1 => json!({"type": "WhitespaceSplit"}),
+        _ => json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true}),
+    };
+    file
+}
+
+fn ids(vocab: &[String]) -> Map<String, Value> {
+    vocab.iter().enumerate().map(|(id, token)| (token.clone(), json!(id))).collect()
+}
+
+#[test]
+fn every_pre_tokenizer() {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let parts =
+        ["a", "b", "A", "s", "t", "1", "2", " ", "\n", "\t", ".", "'", "_", "é", "日", "の", "\u{301}", "\u{a0}", "▁"];
+    let texts = random.texts(1500, &parts, 14);
+    let mut all = vec![
+        json!(null),
+        json!({"type": "Whitespace"}),
+        json!({"type": "WhitespaceSplit"}),
+        json!({"type": "BertPreTokenizer"}),
+        json!({"type": "UnicodeScripts"}),
+        json!({"type": "Digits", "individual_digits": true}),
+        json!({"type": "Digits", "individual_digits": false}),
+        json!({"type": "FixedLength", "length": 3}),
+        json!({"type": "CharDelimiterSplit", "delimiter": "_"}),
+        json!({"type": "Sequence", "pretokenizers": [
+            {"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Isolated"}, {"type": "UnicodeScripts"},
+        ]}),
+    ];
+    for behavior in ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"] {
+        all.push(json!({"type": "Punctuation", "behavior": behavior}));
+        for invert in [false, true] {
+            for pattern in
+                [json!({"String": " "}), json!({"String": "ab"}), json!({"Regex": bitcannon::regexes::O200K})]
+            {
+                all.push(json!({"type": "Split", "pattern": pattern, "behavior": behavior, "invert": invert}));
+            }
+        }
+    }
+    for scheme in ["always", "first", "never"] {
+        for split in [true, false] {
+            let metaspace = json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": split});
+            all.push(json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]}));
+            all.push(metaspace);
+        }
+    }
+    for pre_tokenizer in all {
+        let mut file = characters("abAst12 \n\t.'_é日の\u{301}\u{a0}▁");
+        file["pre_tokenizer"] = pre_tokenizer;
+        engine_of(&file, &texts);
+    }
+}
+
+#[test]
+fn random_added_tokens() {
+    let mut random = Random(0x0bad_cafe);
+    let parts =
+        ["<s>", "</s>", "<m>", " ", "  ", "\n", "a", "b", "A", "ab", "<", "s>", "Foo", "é", "e\u{301}", "1", "."];
+    let texts = random.texts(500, &parts, 8);
+    let normalizers = [
+        json!(null),
+        json!({"type": "Lowercase"}),
+        json!({"type": "NFD"}),
+        json!({"type": "Sequence", "normalizers": [
+            {"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+        ]}),
+        json!({"type": "Strip", "strip_left": true, "strip_right": true}),
+    ];
+    let contents = ["<s>", "</s>", "<m>", "ab", "Foo", "é", " a", "s"];
+    let mut candidates = 0;
+    for round in 0..200 {
+        let mut file = characters("abAsé1. \n<>/mFfoe\u{301}▁");
+        let base = file["model"]["vocab"].as_object().expect("a vocabulary").len();
+        file["normalizer"] = normalizers[round % normalizers.len()].clone();
+        file["pre_tokenizer"] = match random.below(3) {
+            0 => json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": true}),
+            1 => json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true}),
+            _ => json!({"type": "WhitespaceSplit"}),
+        };
+        let mut tokens: Vec<Value> = Vec::new();
+        for content in contents {
+            if !random.one_in(3) {
+                continue;
+            }
+            let mut token = added(base + tokens.len(), content);
+            for flag in ["lstrip", "rstrip", "normalized", "special"] {
+                token[flag] = json!(random.one_in(3));
+            }
+            token["single_word"] = json!(random.one_in(12));
+            tokens.push(token);
+        }
+        file["added_tokens"] = json!(tokens);
+        candidates += usize::from(engine_of(&file, &texts) == CANDIDATE);
+    }
+    assert!(candidates > 50, "only {candidates} compare anything");
+}
