@@ -36,6 +36,9 @@ mod budget;
 mod chunk;
 mod stages;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -60,8 +63,8 @@ pub struct Job {
     /// Threads that encode, at least 1. Reading and writing have a thread each beside them, which mostly wait.
     pub threads: usize,
     /// Budget in bytes of the documents in flight, which is: the buffers of all batches between reader and output, with
-    /// 48 bytes for each record, and the ids of the documents in them. Until these are known as much is set aside for them as
-    /// for the records. A document that is larger runs alone.
+    /// 48 bytes for each record, and the ids of the documents in them, 4 bytes each. Until the ids are known, one for each
+    /// byte is reckoned with. A document for which this is not enough runs alone.
     ///
     /// Not counted are the tokenizer, the reader's and the output's own buffers (some MiB), and what an engine needs besides
     /// the ids while it encodes a document.
@@ -88,7 +91,7 @@ impl Job {
 
     /// Small enough that several batches with their ids are in flight within the budget.
     fn batch_bytes(&self) -> usize {
-        (self.memory / 16).clamp(4 << 10, Self::BATCH_BYTES)
+        (self.memory / 32).clamp(4 << 10, Self::BATCH_BYTES)
     }
 }
 
@@ -132,7 +135,8 @@ pub struct Summary {
     pub tokens: u64,
     /// From the first read to the end of the publication.
     pub elapsed: Duration,
-    /// The most bytes that were in flight at a time, counted as in [`Job::memory`] but without what was only set aside.
+    /// The most bytes that were in flight at a time, counted as in [`Job::memory`] but with the ids that there
+    /// were and not those reckoned with.
     pub peak_in_flight: usize,
     /// What was published; nothing by a run that failed.
     pub published: Option<Published>,
