@@ -152,7 +152,10 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
     };
     let encoding = match &reading {
         Ok(_) => caught(|| encode_all(&workshop, &read, to_write, &budget)),
-        Err(_) => Ok(drop(to_write)),
+        Err(_) => {
+            drop(to_write);
+            Ok(())
+        }
     };
     let (sink, account, written) = match join(writing) {
         Ok((sink, account, end)) => (Some(sink), account, end),

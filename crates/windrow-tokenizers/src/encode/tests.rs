@@ -100,7 +100,10 @@ where
     F: FnMut(usize) -> Result<(), OutputError> + Send + 'static,
 {
     let (done, outcome) = mpsc::channel();
-    thread::spawn(move || done.send(run(job, &Bytes, sink, &())));
+    thread::spawn(move || {
+        // Nobody waits for it any more if it came too late.
+        let _ = done.send(run(job, &Bytes, sink, &()));
+    });
     outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends, and without a panic")
 }
 
