@@ -60,7 +60,8 @@ pub struct Job {
     /// How records become documents. What it says about special tokens only goes into the manifest: the tokenizer was
     /// loaded with it.
     pub reading: ReadOptions,
-    /// Threads that encode, at least 1. Reading and writing have a thread each beside them, which mostly wait.
+    /// Threads that encode, the calling one included; 0 means as many as the process may use CPUs. Reading and writing have a
+    /// thread each beside them, which mostly wait.
     pub threads: usize,
     /// Budget in bytes of the documents in flight, which is: the buffers of all batches between reader and output, with
     /// 48 bytes for each record, and the ids of the documents in them, 4 bytes each. Until the ids are known, one for each
@@ -83,10 +84,10 @@ impl Job {
     /// A batch has at most this many bytes, unless one document has more.
     const BATCH_BYTES: usize = 4 << 20;
 
-    /// Encodes `inputs` with one thread, 1 GiB, and the field `text` of JSON lines; a bad document ends the run.
+    /// Encodes `inputs` on all CPUs, with 1 GiB, from the field `text` of JSON lines; a bad document ends the run.
     pub fn new(inputs: Vec<InputFile>) -> Self {
         let reading = ReadOptions { field: "text".to_owned(), special_in_text: true, ..ReadOptions::default() };
-        Self { inputs, reading, threads: 1, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES }
+        Self { inputs, reading, threads: 0, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES }
     }
 
     /// Small enough that several batches with their ids are in flight within the budget.

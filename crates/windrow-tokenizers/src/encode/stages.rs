@@ -11,6 +11,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use windrow::Pool;
+
 use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record};
 use super::{EncodeError, Job, Observer};
@@ -118,6 +120,7 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
     let batch_bytes = job.batch_bytes();
     let field: Arc<str> = job.reading.field.into();
     let on_error = job.reading.on_error;
+    let pool = Pool::new(job.threads);
     let (used, recycled) = mpsc::channel();
 
     let (to_encode, read) = mpsc::sync_channel(QUEUE);
@@ -151,7 +154,7 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
         benches: Default::default(),
     };
     let encoding = match &reading {
-        Ok(_) => caught(|| encode_all(&workshop, &read, to_write, &budget)),
+        Ok(_) => caught(|| pool.install(|| encode_all(&workshop, &read, to_write, &budget))),
         Err(_) => {
             drop(to_write);
             Ok(())

@@ -137,11 +137,13 @@ fn disk_full() -> OutputError {
 #[test]
 fn documents_arrive_in_order_whatever_the_sizes() {
     let texts: Vec<String> = (0..3_000).map(|i| format!("line {i} {}", "y".repeat(i % 97))).collect();
-    for (memory, chunk_bytes) in [(1, 1), (1 << 12, 100), (1 << 16, 1 << 10), (1 << 30, 1 << 16)] {
-        let job = Job { memory, chunk_bytes, ..job(vec![lines(texts.join("\n"))], OnError::Fail) };
+    for (threads, memory, chunk_bytes) in
+        [(1, 1, 1), (8, 1, 1), (1, 1 << 12, 100), (2, 1 << 16, 1 << 10), (4, 1 << 30, 100), (8, 1 << 30, 1 << 16)]
+    {
+        let job = Job { threads, memory, chunk_bytes, ..job(vec![lines(texts.join("\n"))], OnError::Fail) };
         let run = ends(job, Kept::new(|_| Ok(())));
         assert_eq!(run.end.unwrap()[0].documents, 3_000);
-        assert_eq!(run.sink.unwrap().documents, texts, "memory {memory}, chunks of {chunk_bytes}");
+        assert_eq!(run.sink.unwrap().documents, texts, "{threads} threads, memory {memory}, chunks of {chunk_bytes}");
         assert_eq!(run.account.documents, account(3_000, 3_000, 0, 0));
         assert_eq!(run.account.text_bytes, texts.iter().map(|text| text.len() as u64).sum::<u64>());
     }
