@@ -1,0 +1,77 @@
+//! JSON lines that hold no document.
+
+use crate::common::{Place, check_inputs, ids_of, tiny, tiny_ids};
+
+#[test]
+fn each_kind_of_bad_line_is_refused_with_its_place() {
+    let deep = format!("{{\"text\": \"a\", \"deep\": {}{}}}", "[".repeat(200_000), "]".repeat(200_000));
+    let second = |line: &[u8]| [b"{\"text\": \"good\"}\n\n", line, b"\n{\"text\": \"good\"}\n"].concat();
+    for (line, says) in [
+        (&br#"{"text": "cut"#[..], &["in.jsonl:3:13: JSON syntax error: EOF while parsing a string"][..]),
+        (br#"{"text": "a",}"#, &["in.jsonl:3:14: JSON syntax error: trailing comma"]),
+        (br#"{"text": "a"} {"text": "b"}"#, &["in.jsonl:3:15: JSON syntax error: trailing characters"]),
+        (b"not json", &["in.jsonl:3:2: JSON syntax error"]),
+        (br#"{"body": "a"}"#, &["in.jsonl:3:1: field \"text\" is missing", "\"body\"", "--field NAME"]),
+        (b"{}", &["in.jsonl:3:1: field \"text\" is missing", "empty"]),
+        (br#"{"text": null}"#, &["in.jsonl:3:1: field \"text\" is null, not a string"]),
+        (br#"{"text": 1.5}"#, &["field \"text\" is a number, not a string"]),
+        (br#"{"text": ["a"]}"#, &["field \"text\" is an array, not a string"]),
+        (br#"{"text": {"text": "a"}}"#, &["field \"text\" is an object, not a string"]),
+        (br#"["text"]"#, &["in.jsonl:3:1: the line is an array, not an object"]),
+        (br#""text""#, &["in.jsonl:3:1: the line is a string, not an object"]),
+        (br#"{"text": "\ud800"}"#, &["in.jsonl:3:", "a lone surrogate"]),
+        (b"{\"text\": \"\xff\"}", &["in.jsonl:3:11: not valid UTF-8"]),
+        (b"\xef\xbb\xbf{\"text\": \"a\"}", &["in.jsonl:3:1: JSON syntax error"]),
+        (b"{\"text\": \"a\0\"}", &["in.jsonl:3:", "control character"]),
+        (br#"{"text": "a", "n": 1e999}"#, &["in.jsonl:3:", "number out of range"]),
+        (deep.as_bytes(), &["in.jsonl:3:", "recursion limit"]),
+    ] {
+        check_inputs(&[("in.jsonl", &second(line), "", 65, says)]);
+    }
+    check_inputs(&[
+        ("in.jsonl", b"{\"text\": \"a\"}\n{\"tex", "", 65, &["in.jsonl:2:5: JSON syntax error: EOF"]),
+        ("in.jsonl", b"\xff\xfe{\x00", "", 65, &["in.jsonl:1:1: not valid UTF-8", "UTF-16", "iconv"]),
+        (
+            "in.jsonl",
+            b"{\"text\": \"a\"}",
+            "--field body",
+            65,
+            &["in.jsonl:1:1: field \"body\" is missing", "\"text\""],
+        ),
+        ("in.txt", b"plain", "--input-format jsonl", 65, &["in.txt:1:1: JSON syntax error"]),
+    ]);
+}
+
+#[test]
+fn what_is_odd_has_its_documented_result() {
+    for (content, texts) in [
+        ("", vec![]),
+        ("\n \n\t\r\n", vec![]),
+        ("\u{feff}{\"text\": \"a\"}", vec!["a"]),
+        ("{\"text\": \"a\"}\r\n{\"text\": \"b\"}", vec!["a", "b"]),
+        ("  {\"text\" : \"a\"}  \n", vec!["a"]),
+        (r#"{"text": "first", "text": "last"}"#, vec!["last"]),
+        (r#"{"t\u0065xt": "escaped"}"#, vec!["escaped"]),
+        (r#"{"text": "\u0000\ud83d\ude00\n"}"#, vec!["\0\u{1f600}\n"]),
+        (r#"{"text": ""}"#, vec![""]),
+    ] {
+        let place = Place::new();
+        place.file("tiny.json", tiny().to_string()).file("in.jsonl", content);
+        place.line("encode in.jsonl -o out --tokenizer tiny.json --format jsonl").ok();
+        let expected: Vec<Vec<u32>> = texts.iter().map(|text| tiny_ids(text)).collect();
+        assert_eq!(ids_of(&place.read("out.jsonl")), expected, "{content:?}");
+    }
+}
+
+#[test]
+fn no_good_line_is_lost_around_bad_ones() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string());
+    let good: String = (0..1_000).map(|i| format!("{{\"text\": \"the {i}\"}}\n")).collect();
+    place.file("in.jsonl", [good.as_bytes(), b"{\"text\"\n{\"text\": \"\xff\"}\n[]\n", good.as_bytes()].concat());
+    let ran = place.line("encode in.jsonl -o out --tokenizer tiny.json --format jsonl --on-error skip --json").ok();
+    let counts = serde_json::json!({"read": 2_003, "written": 2_000, "skipped": 3, "failed": 0});
+    assert_eq!(ran.summary()["documents"], counts);
+    let expected: Vec<Vec<u32>> = (0..1_000).chain(0..1_000).map(|i| tiny_ids(&format!("the {i}"))).collect();
+    assert_eq!(ids_of(&place.read("out.jsonl")), expected);
+}

@@ -1,0 +1,83 @@
+//! Command lines that make no sense, or none together. Nothing is created for them.
+
+use crate::common::{Case, Place};
+
+#[test]
+fn command_lines_that_cannot_be_understood() {
+    let place = Place::new();
+    for (line, says) in [
+        ("", &["Usage: windrow <COMMAND>"][..]),
+        ("encode", &["<INPUT>...", "--output <OUT>"]),
+        ("encode in.txt", &["--output <OUT>"]),
+        ("encode -o out", &["<INPUT>..."]),
+        ("encode in.txt -o out --no-such", &["--no-such"]),
+        ("decode in.txt -o out", &["decode"]),
+        ("encode in.txt -o out --format parquet", &["parquet", "npy, nanogpt, megatron, jsonl"]),
+        ("encode in.txt -o out --dtype u64", &["u64", "u16, u32, i32"]),
+        ("encode in.txt -o out --input-format csv", &["csv", "text, lines, jsonl"]),
+        ("encode in.txt -o out --on-error replace", &["replace", "fail, skip"]),
+        ("encode in.txt -o out --threads 0", &["--threads", "`auto` or a number from 1 to 1023"]),
+        ("encode in.txt -o out --threads many", &["--threads", "`auto` or a number"]),
+        ("encode in.txt -o out --memory 0", &["--memory", "must not be 0"]),
+        ("encode in.txt -o out --memory lots", &["--memory", "such as 512M"]),
+        ("encode in.txt -o out --memory 99999999999T", &["--memory", "too large"]),
+        ("encode in.txt -o out --chunk-bytes 0", &["--chunk-bytes"]),
+    ] {
+        let ran = place.line(line);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{line}");
+        for part in says {
+            assert!(ran.stderr.contains(part), "{line}\nlacks {part:?}\n{}", ran.stderr);
+        }
+    }
+    assert!(place.contents().is_empty());
+}
+
+#[test]
+fn inputs_that_are_not_there() {
+    for (inputs, says) in [
+        ("missing.txt", &["missing.txt: no such file or directory", "hint: "][..]),
+        ("in.txt missing.txt", &["missing.txt: no such file"]),
+        ("no*.txt", &["no*.txt: no file matches this pattern"]),
+        ("in[.txt", &["in[.txt: not a valid pattern"]),
+        ("in.csv", &["in.csv: its extension does not tell what it holds", "--input-format"]),
+        ("empty", &["empty: no input in this directory (1 files of other extensions)"]),
+        ("- -", &["-: standard input can be read only once"]),
+    ] {
+        let files = vec![("in.txt", b"the".to_vec()), ("in.csv", b"a,b".to_vec()), ("empty/x.csv", Vec::new())];
+        let line = format!("encode {inputs} -o out --tokenizer tiny.json");
+        Case { files, line: &line, code: 2, says }.check();
+    }
+}
+
+#[test]
+fn options_that_contradict_each_other_or_the_vocabulary() {
+    for (options, says) in [
+        (
+            "--tokenizer tiny.json --lines --input-format jsonl",
+            &["--lines contradicts --input-format jsonl", "hint: "][..],
+        ),
+        ("--tokenizer tiny.json --format nanogpt", &["of tiny.json is not known", "--eos: <|end|> (258)"]),
+        ("--tokenizer tiny.json --append-eos", &["of tiny.json is not known", "--eos: <|end|> (258)"]),
+        (
+            "--tokenizer tiny.json --append-eos --eos <end>",
+            &["--eos \"<end>\" is no token of tiny.json", "<|end|> (258)"],
+        ),
+        (
+            "--tokenizer tiny.json --append-eos --eos 259",
+            &["--eos 259: the ids of tiny.json end at 258", "<|end|> (258)"],
+        ),
+        ("--tokenizer tiny.json --append-eos --eos 99999999999", &["the ids of tiny.json end at 258"]),
+        ("--tokenizer tiny.json --eos 258", &["--eos has no effect", "hint: pass --append-eos too"]),
+        (
+            "--tokenizer tiny.json --format nanogpt --eos 258 --dtype i32",
+            &["the nanogpt format cannot hold i32 ids", "hint: "],
+        ),
+        ("--tokenizer tiny.json --format jsonl --dtype u16", &["the jsonl format cannot hold u16 ids"]),
+        ("--format nanogpt", &["do not fit the u16 ids of the nanogpt format", "--dtype u32"]),
+        ("--dtype u16", &["ids up to 200018 do not fit the u16 ids of the npy format"]),
+        ("--format megatron --dtype u16", &["do not fit the u16 ids of the megatron format"]),
+    ] {
+        let line = format!("encode in.txt -o out {options}");
+        Case { files: vec![("in.txt", b"the".to_vec())], line: &line, code: 2, says }.check();
+    }
+}

@@ -1,0 +1,138 @@
+//! Outputs that cannot be.
+
+use std::fs;
+
+use crate::common::{Case, Place, tiny};
+
+#[test]
+fn places_where_nothing_can_be_created() {
+    let long = format!("encode in.txt -o {} --tokenizer tiny.json", "x".repeat(250));
+    for (out, code, says) in [
+        (
+            "no/such/out",
+            73,
+            &["cannot create no/such/out: no/such does not exist", "hint: create it first: mkdir -p no/such"][..],
+        ),
+        ("in.txt/out", 73, &["in.txt is not a directory"]),
+        ("folder/", 2, &["the output prefix \"folder/\" ends in a separator", "hint: "]),
+        ("..", 2, &["the output prefix \"..\" has no file name"]),
+        ("taken", 73, &["taken.ids.npy already exists", "hint: pass --overwrite"]),
+        ("half", 73, &["half.manifest.json already exists"]),
+        ("folder/dir --overwrite", 73, &["folder/dir.offsets.npy is a directory"]),
+    ] {
+        let line = format!("encode in.txt -o {out} --tokenizer tiny.json");
+        let files = vec![
+            ("in.txt", b"the text".to_vec()),
+            ("taken.ids.npy", b"precious".to_vec()),
+            ("half.manifest.json", b"precious".to_vec()),
+            ("folder/dir.offsets.npy/x", b"precious".to_vec()),
+        ];
+        Case { files, line: &line, code, says }.check();
+    }
+    Case { files: vec![("in.txt", b"the".to_vec())], line: &long, code: 73, says: &["xxx"] }.check();
+    if cfg!(target_os = "linux") {
+        let line = "encode in.txt -o /proc/out --tokenizer tiny.json";
+        Case { files: vec![("in.txt", b"the".to_vec())], line, code: 73, says: &["/proc/out"] }.check();
+    }
+}
+
+#[test]
+fn an_input_is_never_replaced() {
+    for (line, says) in [
+        (
+            "encode in.jsonl -o in --tokenizer tiny.json --format jsonl --overwrite",
+            &["in.jsonl is an input of this run"][..],
+        ),
+        (
+            "encode folder -o folder/in --tokenizer tiny.json --format jsonl --overwrite",
+            &["folder/in.jsonl is an input"],
+        ),
+        ("encode in.jsonl -o in --tokenizer tiny.json --format jsonl", &["in.jsonl"]),
+    ] {
+        let files =
+            vec![("in.jsonl", b"{\"text\": \"a\"}".to_vec()), ("folder/in.jsonl", b"{\"text\": \"a\"}".to_vec())];
+        Case { files, line, code: 73, says }.check();
+    }
+}
+
+#[test]
+fn a_prefix_that_another_run_writes() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string()).file("in.txt", "the text").file("out.windrow-lock", "");
+    let other = fs::File::open(place.path("out.windrow-lock")).unwrap();
+    other.lock().unwrap();
+    let before = place.contents();
+    let line = "encode in.txt -o out --tokenizer tiny.json";
+    place.line(line).fails(line, 73, &["another run is writing out", "hint: "]);
+    assert_eq!(place.contents(), before);
+    drop(other);
+    place.line(line).ok();
+}
+
+#[test]
+fn what_a_killed_run_left_is_cleared() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string()).file("in.txt", "the text");
+    for left in
+        ["out.windrow-lock", "out.bin.windrow-part", "out.ids.npy.windrow-part", "out.manifest.json.windrow-part"]
+    {
+        place.file(left, "left behind");
+    }
+    place.line("encode in.txt -o out --tokenizer tiny.json").ok();
+    let names: Vec<_> = place.contents().into_keys().map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(names, ["in.txt", "out.ids.npy", "out.manifest.json", "out.offsets.npy", "tiny.json"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_disk_that_is_full() {
+    use std::process::Command;
+
+    use crate::common::Ran;
+
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string()).file("in.txt", "of thorns ".repeat(400_000));
+    let before = place.contents();
+    // A limit on the size of files is the disk that anybody can fill.
+    let line = "encode in.txt -o out --tokenizer tiny.json --quiet";
+    let limited = format!("ulimit -f 1000; exec {} {line}", env!("CARGO_BIN_EXE_windrow"));
+    let ran = Ran::of(Command::new("sh").args(["-c", &limited]).current_dir(place.path("")).output().unwrap());
+    ran.fails(line, 74, &["cannot write out.ids.npy: File too large", "hint: "]);
+    assert_eq!(place.contents(), before);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stdout_or_stderr_that_is_gone() {
+    use std::process::{Command, Stdio};
+
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string()).file("in.txt", "the text");
+    let run = |out: &str, redirection: &str| {
+        let line = format!(
+            "exec {} encode in.txt -o {out} --tokenizer tiny.json --json {redirection}",
+            env!("CARGO_BIN_EXE_windrow")
+        );
+        Command::new("sh").args(["-c", &line]).current_dir(place.path("")).output().unwrap()
+    };
+    let full = run("a", ">/dev/full");
+    assert_eq!(full.status.code(), Some(74));
+    assert!(String::from_utf8_lossy(&full.stderr).contains("error: cannot write to stdout: "), "{full:?}");
+    assert!(place.path("a.manifest.json").exists(), "the run itself was complete");
+    assert_eq!(run("b", "2>/dev/full").status.code(), Some(0));
+    assert_eq!(run("c", ">&- 2>&-").status.code(), Some(0));
+
+    // A reader that goes away.
+    let mut child = place
+        .command("encode in.txt -o d --tokenizer tiny.json --json".split(' '))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(place.path("d.manifest.json").exists());
+    let mut help = place.command(["encode", "--help"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(help.stdout.take());
+    assert_eq!(help.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,280 @@
+//! `windrow encode` end to end: what it reads, what it writes, what it says.
+
+use crate::common::{Place, gzip, ids_of, tiny, tiny_ids, zstd};
+use serde_json::{Value, json};
+use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+
+/// Texts with what the formats of input and output could stumble over.
+const TEXTS: [&str; 6] =
+    ["the other cat", "", "two\nlines\r\n", "l'été, 日本 \u{1f600}", "nul \0 <|end|> x", "<|endoftext|>the"];
+
+/// `TEXTS` as a file of JSON lines, and the small vocabulary.
+fn corpus() -> Place {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string());
+    let lines: Vec<String> = TEXTS.iter().map(|text| json!({ "text": text }).to_string()).collect();
+    place.file("in.jsonl", lines.join("\n"));
+    place
+}
+
+fn u16s(ids: &[u32]) -> Vec<u8> {
+    ids.iter().flat_map(|&id| u16::try_from(id).unwrap().to_le_bytes()).collect()
+}
+
+/// What an `.npy` file holds behind its header, after a look at that.
+fn npy(bytes: &[u8], descr: &str, length: usize) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({length},), }}");
+    assert!(bytes.starts_with(b"\x93NUMPY\x01\x00"));
+    assert!(String::from_utf8_lossy(&bytes[10..128]).starts_with(&header));
+    bytes[128..].to_vec()
+}
+
+#[test]
+fn every_format_holds_the_ids_of_the_tokenizer() {
+    let place = corpus();
+    let documents = TEXTS.map(tiny_ids);
+    let flat = documents.concat();
+    let ends = documents.iter().scan(0, |end, ids| {
+        *end += ids.len();
+        Some(*end as u64)
+    });
+    let ends: Vec<u64> = ends.collect();
+
+    place.line("encode in.jsonl -o a --tokenizer tiny.json").ok();
+    assert_eq!(npy(&place.read("a.ids.npy"), "<u2", flat.len()), u16s(&flat));
+    let offsets: Vec<u8> = [&[0], ends.as_slice()].concat().iter().flat_map(|end| end.to_le_bytes()).collect();
+    assert_eq!(npy(&place.read("a.offsets.npy"), "<u8", 7), offsets);
+
+    place.line("encode in.jsonl -o b --tokenizer tiny.json --format nanogpt --eos <|end|>").ok();
+    let ended: Vec<u32> = documents.iter().flat_map(|ids| [ids.as_slice(), &[258]].concat()).collect();
+    assert_eq!(place.read("b.bin"), u16s(&ended));
+
+    place.line("encode in.jsonl -o c --tokenizer tiny.json --format megatron").ok();
+    assert_eq!(place.read("c.bin"), u16s(&flat));
+    let index = place.read("c.idx");
+    assert_eq!(index.len(), 42 + 20 * TEXTS.len());
+    let lengths: Vec<u32> = documents.iter().map(|ids| ids.len() as u32).collect();
+    assert_eq!(index[34..34 + 24], *lengths.iter().flat_map(|length| length.to_le_bytes()).collect::<Vec<u8>>());
+
+    place.line("encode in.jsonl -o d --tokenizer tiny.json --format jsonl").ok();
+    assert_eq!(ids_of(&place.read("d.jsonl")), documents);
+
+    place.line("encode in.jsonl -o e --tokenizer tiny.json --format jsonl --append-eos --eos 65").ok();
+    assert_eq!(ids_of(&place.read("e.jsonl")), documents.map(|ids| [ids.as_slice(), &[65]].concat()));
+
+    place.line("encode in.jsonl -o f --tokenizer tiny.json --dtype u32").ok();
+    let wide: Vec<u8> = flat.iter().flat_map(|id| id.to_le_bytes()).collect();
+    assert_eq!(npy(&place.read("f.ids.npy"), "<u4", flat.len()), wide);
+}
+
+#[test]
+fn the_embedded_vocabularies_need_no_file() {
+    let place = corpus();
+    for (name, arguments) in
+        [("o200k_base", ""), ("gpt2", "--tokenizer gpt2"), ("cl100k_base", "--tokenizer cl100k_base")]
+    {
+        let ran = place.line(&format!("encode in.jsonl -o {name} --format jsonl --json {arguments}")).ok();
+        let tokenizer = Tokenizer::load(name, &LoadOptions::default()).unwrap();
+        let mut encoder = tokenizer.engine().encoder();
+        let expected = TEXTS.map(|text| {
+            let mut ids = Vec::new();
+            encoder.encode(text, &mut ids).unwrap();
+            ids
+        });
+        assert_eq!(ids_of(&place.read(&format!("{name}.jsonl"))), expected, "{name}");
+        assert_eq!(ran.summary()["tokens"], json!(expected.concat().len()));
+        let manifest = place.json(&format!("{name}.manifest.json"));
+        assert_eq!(manifest["tokenizer"]["blake3"], json!(tokenizer.hash()));
+    }
+    // nanoGPT's u16 is for vocabularies as small as this one, whose end of text is known.
+    place.line("encode in.jsonl -o n --tokenizer gpt2 --format nanogpt").ok();
+    assert!(place.read("n.bin").ends_with(&50_256_u16.to_le_bytes()));
+    place.line("encode in.jsonl -o w --format nanogpt --dtype u32").ok();
+    assert!(place.read("w.bin").ends_with(&199_999_u32.to_le_bytes()));
+}
+
+#[test]
+fn special_tokens_in_a_text_can_be_text() {
+    let place = corpus();
+    place.line("encode in.jsonl -o out --tokenizer tiny.json --format jsonl --no-special-in-text").ok();
+    let ids = ids_of(&place.read("out.jsonl"));
+    assert_eq!(ids[4], "nul \0 <|end|> x".bytes().map(u32::from).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_template_is_used_on_request_only() {
+    let place = corpus();
+    let mut tokenizer = tiny();
+    tokenizer["post_processor"] = json!({
+        "type": "TemplateProcessing",
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<|end|>", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"<|end|>": {"id": "<|end|>", "ids": [258], "tokens": ["<|end|>"]}}
+    });
+    tokenizer["truncation"] = json!({"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0});
+    place.file("template.json", tokenizer.to_string());
+    let ran = place.line("encode in.jsonl -o plain --tokenizer template.json --format jsonl").ok();
+    assert_eq!(ids_of(&place.read("plain.jsonl")), TEXTS.map(tiny_ids));
+    assert!(ran.stderr.contains("note: ") && ran.stderr.contains("truncation"), "{}", ran.stderr);
+    place.line("encode in.jsonl -o added --tokenizer template.json --format jsonl --add-special-tokens").ok();
+    assert_eq!(ids_of(&place.read("added.jsonl")), TEXTS.map(|text| [tiny_ids(text).as_slice(), &[258]].concat()));
+}
+
+#[test]
+fn files_folders_patterns_and_stdin_in_this_order() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string());
+    place.file("folder/b.txt", "b").file("folder/a/z.jsonl.zst", zstd(b"{\"text\":\"z\"}\n")).file("folder/c.md", "c");
+    place.file("folder/passed.over", "no").file("one.txt.gz", [gzip(b"one "), gzip(b"more")].concat());
+    place.file("p1.txt", "p1").file("p2.txt", "p2");
+    let line = "encode one.txt.gz - folder p?.txt -o out --tokenizer tiny.json --format jsonl";
+    let ran = place.run_with(line, b"stdin\nis one").ok();
+    let texts = ["one more", "stdin\nis one", "z", "b", "c", "p1", "p2"];
+    assert_eq!(ids_of(&place.read("out.jsonl")), texts.map(tiny_ids));
+    assert!(ran.stderr.contains("note: folder: 1 file of other extensions passed over"), "{}", ran.stderr);
+    let names: Vec<String> = place.json("out.manifest.json")["inputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|input| input["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["one.txt.gz", "-", "folder/a/z.jsonl.zst", "folder/b.txt", "folder/c.md", "p1.txt", "p2.txt"]);
+}
+
+#[test]
+fn stdin_may_be_compressed_and_in_any_format() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string());
+    let common = "--tokenizer tiny.json --format jsonl";
+    place.run_with(&format!("encode - -o a --lines {common}"), &gzip(b"x\n\ny\n")).ok();
+    assert_eq!(ids_of(&place.read("a.jsonl")), ["x", "", "y"].map(tiny_ids));
+    let lines = br#"{"body": "x"}"#;
+    place.run_with(&format!("encode - -o b --input-format jsonl --field body {common}"), &zstd(lines)).ok();
+    assert_eq!(ids_of(&place.read("b.jsonl")), [tiny_ids("x")]);
+    place.run_with(&format!("encode - -o c {common}"), b"").ok();
+    assert_eq!(ids_of(&place.read("c.jsonl")), [[0_u32; 0]]);
+    place.run_with(&format!("encode - -o d --lines {common}"), b"").ok();
+    assert_eq!(place.read("d.jsonl"), b"");
+}
+
+#[test]
+fn the_summary_says_what_was_done() {
+    let place = corpus();
+    let ran = place.line("encode in.jsonl -o sub/../out --tokenizer tiny.json --json");
+    assert_eq!(ran.code, Some(73), "sub does not exist");
+    let ran = place.line("encode in.jsonl -o ./out --tokenizer tiny.json --json").ok();
+    let summary = ran.summary();
+    let keys: Vec<&str> = ran.stdout.split('"').filter(|key| summary.get(key).is_some()).collect();
+    assert_eq!(
+        keys,
+        ["schema", "documents", "bytes", "tokens", "seconds", "mb_per_s", "peak_in_flight_bytes", "outputs"]
+    );
+    assert_eq!(summary["schema"], 1);
+    assert_eq!(summary["documents"], json!({"read": 6, "written": 6, "skipped": 0, "failed": 0}));
+    assert_eq!(summary["bytes"], json!(TEXTS.concat().len()));
+    assert_eq!(summary["tokens"], json!(TEXTS.map(tiny_ids).concat().len()));
+    assert!(summary["seconds"].as_f64().unwrap() > 0.0);
+    assert!(summary["mb_per_s"].as_f64().unwrap() > 0.0);
+    assert!(summary["peak_in_flight_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(summary["outputs"], json!(["./out.ids.npy", "./out.offsets.npy", "./out.manifest.json"]));
+    assert!(ran.stderr.contains("6 documents, 75 bytes of text, "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("./out.ids.npy ./out.offsets.npy ./out.manifest.json\n"), "{}", ran.stderr);
+
+    let ran = place.line("encode in.jsonl -o quiet --tokenizer tiny.json --quiet").ok();
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
+}
+
+#[test]
+fn the_manifest_says_what_was_done_and_how() {
+    let place = corpus();
+    place.file("bad.jsonl", "{\"text\": \"a\"}\n\n{\"txt\": 1}\n[]\n");
+    let line =
+        "encode in.jsonl bad.jsonl -o out --tokenizer tiny.json --on-error skip --append-eos --eos <|end|> --json";
+    let ran = place.line(line).ok();
+    let counts = json!({"read": 9, "written": 7, "skipped": 2, "failed": 0});
+    assert_eq!(ran.summary()["documents"], counts);
+    assert!(ran.stderr.contains("note: 2 bad documents left out, see out.manifest.json"), "{}", ran.stderr);
+    let manifest = place.json("out.manifest.json");
+    assert_eq!(manifest["documents"], counts);
+    assert_eq!(manifest["tokens"], json!(TEXTS.map(tiny_ids).concat().len() + 1 + 7));
+    assert_eq!(manifest["text_bytes"], json!(TEXTS.concat().len() + 1));
+    assert_eq!(
+        manifest["options"],
+        json!({
+            "format": "npy", "dtype": "u16", "eos": 258, "field": "text", "lines": false, "on_error": "skip",
+            "add_special_tokens": false, "special_in_text": true
+        })
+    );
+    assert_eq!(manifest["tokenizer"]["name"], "tiny.json");
+    assert_eq!(manifest["tokenizer"]["vocab_size"], 259);
+    assert_eq!(manifest["engine"]["name"], "tokenizers");
+    let hash = |name: &str| json!(blake3::hash(&place.read(name)).to_hex().to_string());
+    assert_eq!(manifest["tokenizer"]["blake3"], hash("tiny.json"));
+    for (input, documents) in manifest["inputs"].as_array().unwrap().iter().zip([6, 3]) {
+        let name = input["name"].as_str().unwrap();
+        assert_eq!(input["blake3"], hash(name));
+        assert_eq!(input["bytes"], json!(place.read(name).len()));
+        assert_eq!(input["documents"], json!(documents));
+    }
+    for (output, name) in manifest["outputs"].as_array().unwrap().iter().zip(["out.ids.npy", "out.offsets.npy"]) {
+        assert_eq!((&output["file"], &output["blake3"]), (&json!(name), &hash(name)));
+    }
+    let skipped = manifest["skipped"].as_array().unwrap();
+    let places: Vec<Value> = skipped.iter().map(|bad| json!([bad["file"], bad["line"], bad["offset"]])).collect();
+    assert_eq!(places, [json!(["bad.jsonl", 3, 15]), json!(["bad.jsonl", 4, 26])]);
+}
+
+#[test]
+fn a_failed_run_has_its_account_too() {
+    let place = corpus();
+    place.file("bad.jsonl", "{\"text\": \"a\"}\n{\"txt\": 1}\n[]\n");
+    let ran = place.line("encode bad.jsonl in.jsonl -o out --tokenizer tiny.json --json");
+    assert_eq!(ran.code, Some(65));
+    let summary = ran.summary();
+    assert_eq!(summary["documents"], json!({"read": 2, "written": 1, "skipped": 0, "failed": 1}));
+    assert_eq!(summary["outputs"], json!([]));
+    assert!(summary["error"].as_str().unwrap().starts_with("bad.jsonl:2:1: "), "{summary}");
+    assert!(ran.stderr.contains("nothing was published; 2 documents read until then: 1 good, 0 skipped, 1 failed"));
+}
+
+#[test]
+fn existing_files_are_refused_or_replaced() {
+    let place = corpus();
+    place.line("encode in.jsonl -o out --tokenizer tiny.json").ok();
+    let before = place.contents();
+    // Refused before anything is read: the input would be an error, too.
+    place.file("bad.jsonl", "[");
+    let ran = place.line("encode bad.jsonl -o out --tokenizer tiny.json");
+    assert_eq!(ran.code, Some(73));
+    assert!(ran.stderr.contains("out.ids.npy already exists") && ran.stderr.contains("--overwrite"), "{}", ran.stderr);
+    // A failing run keeps what it was to replace.
+    assert_eq!(place.line("encode bad.jsonl -o out --tokenizer tiny.json --overwrite").code, Some(65));
+    std::fs::remove_file(place.path("bad.jsonl")).unwrap();
+    assert_eq!(place.contents(), before);
+    place.line("encode in.jsonl -o out --tokenizer tiny.json --overwrite --append-eos --eos 0").ok();
+    assert_ne!(place.contents(), before);
+    assert_eq!(place.contents().len(), before.len());
+}
+
+#[test]
+fn two_identical_runs_write_identical_bytes() {
+    let place = corpus();
+    for format in ["npy", "nanogpt", "megatron", "jsonl"] {
+        let eos = if format == "nanogpt" { "--eos 258" } else { "" };
+        let line = format!("encode in.jsonl -o out --tokenizer tiny.json --overwrite --format {format} {eos}");
+        place.line(&line).ok();
+        let first = place.contents();
+        place.line(&line).ok();
+        assert_eq!(place.contents(), first, "{format}");
+    }
+}
+
+#[test]
+fn help_and_version() {
+    let place = Place::new();
+    let help = place.line("encode --help").ok().stdout;
+    assert!(help.find("Examples:").unwrap() < help.find("Usage:").unwrap());
+    assert!(!help.contains("chunk-bytes"), "hidden");
+    assert!(place.line("--help").ok().stdout.contains("Examples:"));
+    assert_eq!(place.line("--version").ok().stdout, format!("windrow {}\n", env!("CARGO_PKG_VERSION")));
+}

@@ -1,0 +1,12 @@
+//! The command as its users meet it.
+
+mod bad_compression;
+mod bad_jsonl;
+mod bad_options;
+mod bad_output;
+mod bad_resources;
+mod bad_text;
+mod bad_tokenizer;
+mod common;
+mod encode;
+mod same_bytes;

@@ -1,0 +1,98 @@
+//! Threads, chunks and memory change no byte.
+
+use serde_json::json;
+
+use crate::common::{Place, gzip, ids_of, tiny, tiny_ids, zstd};
+
+/// Some hundred KB in several files: empty, short and long documents, bad ones, compressed ones.
+fn corpus() -> Place {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string());
+    let texts: Vec<String> = (0..4_000_usize)
+        .map(|i| {
+            let length = if i % 500 == 0 { 20_000 } else { i * 7 % 150 };
+            format!("{i} {}", "the path of thorns; ".repeat(length / 20))
+        })
+        .collect();
+    let line = |text: &String| format!("{}\n", json!({"id": text.len(), "text": text}));
+    let bad = ["{\"text\": 1}\n", "[]\n", "{\n", "\n"];
+    let jsonl: String = texts.iter().enumerate().map(|(i, text)| line(text) + bad.get(i % 97).unwrap_or(&"")).collect();
+    place.file("c/1.jsonl.gz", gzip(jsonl.as_bytes())).file("c/2.txt", texts.concat());
+    place.file("c/3.jsonl.zst", zstd(jsonl.as_bytes())).file("c/4.txt", "").file("c/5.jsonl", &jsonl);
+    place
+}
+
+/// What a run wrote, but for the corpus.
+fn written(place: &Place, line: &str) -> Vec<(String, blake3::Hash)> {
+    place.line(line).ok();
+    let contents = place.contents();
+    let outputs = contents.iter().filter_map(|(path, bytes)| {
+        let name = path.file_name()?.to_str()?;
+        name.starts_with("out.").then(|| (name.to_owned(), blake3::hash(bytes)))
+    });
+    outputs.collect()
+}
+
+#[test]
+fn whatever_the_threads_and_chunks() {
+    let place = corpus();
+    let common = "encode c -o out --tokenizer tiny.json --overwrite --on-error skip";
+    let first = written(&place, &format!("{common} --threads 1"));
+    assert_eq!(first.len(), 3);
+    assert!(place.json("out.manifest.json")["documents"]["skipped"].as_u64().unwrap() > 300);
+    for threads in [1, 2, 4, 8] {
+        for chunk_bytes in ["1", "100", "5000", "64K", "1G"] {
+            let line = format!("{common} --threads {threads} --chunk-bytes {chunk_bytes}");
+            assert_eq!(written(&place, &line), first, "{line}");
+        }
+    }
+}
+
+#[test]
+fn whatever_the_memory() {
+    let place = corpus();
+    for format in ["npy", "megatron", "nanogpt", "jsonl"] {
+        let common = format!(
+            "encode c -o {format}/out --tokenizer tiny.json --overwrite --on-error skip --format {format} \
+             --append-eos --eos 258 --threads 2 --chunk-bytes 1000"
+        );
+        std::fs::create_dir(place.path(format)).unwrap();
+        let first = written(&place, &common);
+        for memory in ["1", "100K", "1M", "64M"] {
+            let line = format!("{common} --memory {memory}");
+            assert_eq!(written(&place, &line), first, "{line}");
+        }
+    }
+}
+
+#[test]
+fn and_they_are_the_right_ones() {
+    let place = corpus();
+    place.line("encode c/2.txt c/5.jsonl -o out --tokenizer tiny.json --on-error skip --lines --format jsonl").ok();
+    let text = String::from_utf8(place.read("c/2.txt")).unwrap();
+    let jsonl = String::from_utf8(place.read("c/5.jsonl")).unwrap();
+    let texts = jsonl.lines().filter_map(|line| {
+        let value: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(value.get("text")?.as_str()?.to_owned())
+    });
+    let expected: Vec<Vec<u32>> = text.lines().map(str::to_owned).chain(texts).map(|text| tiny_ids(&text)).collect();
+    assert!(ids_of(&place.read("out.jsonl")) == expected);
+}
+
+#[test]
+fn the_first_bad_document_is_the_same_one() {
+    let place = corpus();
+    let mut said = Vec::new();
+    for threads in [1, 2, 8] {
+        for rest in ["--chunk-bytes 1", "--chunk-bytes 1K", "--memory 1", "--memory 1G"] {
+            let line = format!("encode c -o out --tokenizer tiny.json --threads {threads} {rest} --json");
+            let ran = place.line(&line);
+            assert_eq!(ran.code, Some(65), "{}", ran.stderr);
+            let summary = ran.summary();
+            said.push((summary["documents"].clone(), summary["error"].clone(), ran.stderr));
+        }
+    }
+    said.dedup();
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].2.starts_with("error: c/1.jsonl.gz:2:1: field \"text\" is a number"), "{}", said[0].2);
+}

@@ -1,0 +1,141 @@
+//! Ctrl-C and SIGTERM at many moments: the command ends at once and leaves nothing, or it was complete.
+#![cfg(unix)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What is promised is 100 ms; a machine that is busy with other tests gets some more.
+const LIMIT: Duration = Duration::from_millis(250);
+
+const SIGINT: (&str, i32) = ("-INT", 2);
+const SIGTERM: (&str, i32) = ("-TERM", 15);
+
+fn start(folder: &Path, arguments: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_windrow"))
+        .args(arguments.split_whitespace())
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// How a run ended after a signal.
+struct Ended {
+    /// From before the signal was sent.
+    after: Duration,
+    complete: bool,
+}
+
+/// Sends the signal and waits for the end. `inputs` are the files that were there before.
+#[track_caller]
+fn stop(mut child: Child, signal: (&str, i32), folder: &Path, inputs: &[&str]) -> Ended {
+    let begin = Instant::now();
+    // A child that has ended is not gone before it is waited for.
+    assert!(Command::new("kill").args([signal.0, &child.id().to_string()]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    let after = begin.elapsed();
+    let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+    let names: BTreeSet<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let before: BTreeSet<String> = inputs.iter().map(|&name| name.to_owned()).collect();
+    let new: Vec<&String> = names.difference(&before).collect();
+    let complete = status.code() == Some(0);
+    if complete {
+        assert_eq!(new, ["out.bin", "out.idx", "out.manifest.json"], "{said}");
+        for name in new {
+            fs::remove_file(folder.join(name)).unwrap();
+        }
+    } else {
+        // Before the command watches for signals, one kills it as any other program.
+        let early = status.signal() == Some(signal.1);
+        assert!(early || status.code() == Some(128 + signal.1), "{status}: {said}");
+        assert!(early || said.ends_with("error: interrupted; nothing was published\n"), "{said}");
+        assert_eq!(new, Vec::<&String>::new(), "{said}");
+    }
+    Ended { after, complete }
+}
+
+/// Asserts that all were quick, and prints the median.
+fn judge(what: &str, mut ended: Vec<Ended>) {
+    ended.sort_by_key(|ended| ended.after);
+    let (median, slowest) = (ended[ended.len() / 2].after, ended[ended.len() - 1].after);
+    let complete = ended.iter().filter(|ended| ended.complete).count();
+    println!("{what}: {} runs, {complete} complete; median {median:.1?}, slowest {slowest:.1?}", ended.len());
+    assert!(slowest <= LIMIT, "{what}: the slowest took {slowest:?}");
+}
+
+#[test]
+fn while_it_reads_encodes_and_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = "the quick brown fox jumps over the lazy dog \n".repeat(1_500);
+    let mut ended = Vec::new();
+    for moment in 0..24_usize {
+        let memory = ["1G", "1M"][moment % 2];
+        let mut child = start(
+            folder.path(),
+            &format!("encode - --lines -o out --tokenizer gpt2 --format megatron --memory {memory} --quiet"),
+        );
+        // The moment is one of progress: that the command has taken this much, but for what a pipe holds.
+        let mut stdin = child.stdin.take().unwrap();
+        for _ in 0..moment * moment {
+            stdin.write_all(lines.as_bytes()).unwrap();
+        }
+        let signal = if moment % 3 == 2 { SIGTERM } else { SIGINT };
+        ended.push(stop(child, signal, folder.path(), &[]));
+        drop(stdin);
+    }
+    assert!(ended.iter().all(|ended| !ended.complete), "its input had no end");
+    judge("endless input", ended);
+}
+
+#[test]
+fn from_its_first_instruction_to_its_last() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("in.txt"), "the quick brown fox jumps over the lazy dog\n".repeat(100_000)).unwrap();
+    let arguments = "encode in.txt --lines -o out --tokenizer gpt2 --format megatron --quiet";
+    let whole = {
+        let begin = Instant::now();
+        let mut child = start(folder.path(), arguments);
+        assert!(child.wait().unwrap().success());
+        for name in ["out.bin", "out.idx", "out.manifest.json"] {
+            fs::remove_file(folder.path().join(name)).unwrap();
+        }
+        begin.elapsed()
+    };
+    let mut ended = Vec::new();
+    for moment in 0..40_u32 {
+        let child = start(folder.path(), arguments);
+        // No progress can be seen from outside at most of these moments, so they are moments in time, the last ones dense.
+        let at = if moment < 20 { whole * moment / 20 } else { whole * 3 / 4 + whole * (moment - 20) / 50 };
+        std::thread::sleep(at);
+        ended.push(stop(child, SIGINT, folder.path(), &["in.txt"]));
+    }
+    assert!(ended.iter().any(|ended| !ended.complete), "the first signal comes before anything is done");
+    judge("whole run", ended);
+}
+
+#[test]
+fn in_the_middle_of_one_huge_document() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("in.txt"), "the quick brown fox jumps over the lazy dog, ".repeat(2_000_000)).unwrap();
+    let mut ended = Vec::new();
+    for moment in 0..6_u32 {
+        let child = start(
+            folder.path(),
+            "encode in.txt -o out --tokenizer gpt2 --format megatron --threads 1 --memory 1M --quiet",
+        );
+        while !folder.path().join("out.bin.windrow-part").exists() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(60) * moment);
+        ended.push(stop(child, SIGINT, folder.path(), &["in.txt"]));
+    }
+    judge("one document", ended);
+}
