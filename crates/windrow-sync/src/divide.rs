@@ -244,7 +244,8 @@ impl Shared {
 
     #[inline]
     fn items(&self, units: &Run) -> (usize, usize) {
-        let at = |unit: u32| (self.origin + unit as usize * self.unit).min(self.end);
+        // The product fits: fewer than 2^32 units of at most 2^32 + 1 items. The sum need not, for a range up to `usize::MAX`.
+        let at = |unit: u32| self.origin.saturating_add(unit as usize * self.unit).min(self.end);
         (at(units.start), at(units.end))
     }
 }

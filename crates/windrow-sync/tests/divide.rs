@@ -201,3 +201,21 @@ fn claims_before_sharing_give_nothing() {
     assert!(division.claims(0).next(|_, _| 1, half).is_none());
     division.stop();
 }
+
+#[test]
+fn a_rest_that_ends_at_the_last_index_of_all() {
+    let mut division = Division::new(0..usize::MAX);
+    let (mut lead, shared) = division.lead();
+    assert_eq!(lead.take(1).unwrap().1, 0..1);
+    lead.share(2);
+    let (mut count, mut end) = (1, 0);
+    for member in 0..2 {
+        let mut claims = shared.claims(member);
+        while let Some((span, chunk)) = claims.next(|lo, hi| hi - lo, half) {
+            assert_eq!((span.lo, span.hi), (chunk.start, chunk.end));
+            count += chunk.end - chunk.start;
+            end = end.max(chunk.end);
+        }
+    }
+    assert_eq!((count, end), (usize::MAX, usize::MAX));
+}
