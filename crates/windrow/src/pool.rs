@@ -83,7 +83,20 @@ impl Pool {
     ///
     /// If the system refuses a thread, the pool has fewer: [`threads`](Pool::threads) says how many. At most 1023.
     pub fn new(threads: usize) -> Pool {
-        let wanted = if threads == 0 { machine::cpus() } else { threads }.min(MOST_MEMBERS);
+        let mut wanted = if threads == 0 { machine::cpus() } else { threads }.min(MOST_MEMBERS);
+        loop {
+            let pool = Pool::start(wanted);
+            if pool.threads() == wanted {
+                return pool;
+            }
+            // Built anew for the threads there are: a gate takes workers that never came for workers awake, and wakes
+            // nobody in their stead.
+            wanted = pool.threads();
+        }
+    }
+
+    /// A pool of `wanted` threads, or fewer if the system refuses one.
+    fn start(wanted: usize) -> Pool {
         let crew = Arc::new(Crew::new(wanted));
         let mut workers = Vec::with_capacity(wanted - 1);
         for member in 1..wanted {
@@ -94,7 +107,6 @@ impl Pool {
             });
             match spawned {
                 Ok(thread) => workers.push(thread),
-                // Seats that nobody takes cost nothing: no caller waits for who has not joined.
                 Err(_) => break,
             }
         }
