@@ -36,6 +36,9 @@ mod budget;
 mod chunk;
 mod stages;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -57,11 +60,12 @@ pub struct Job {
     /// How records become documents. What it says about special tokens only goes into the manifest: the tokenizer was
     /// loaded with it.
     pub reading: ReadOptions,
-    /// Threads that encode, at least 1. Reading and writing have a thread each beside them, which mostly wait.
+    /// Threads that encode, the calling one included; 0 means as many as the process may use CPUs. Reading and writing have a
+    /// thread each beside them, which mostly wait.
     pub threads: usize,
     /// Budget in bytes of the documents in flight, which is: the buffers of all batches between reader and output, with
-    /// 48 bytes for each record, and the ids of the documents in them. Until these are known as much is set aside for them as
-    /// for the records. A document that is larger runs alone.
+    /// 48 bytes for each record, and the ids of the documents in them, 4 bytes each. Until the ids are known, one for each
+    /// byte is reckoned with. A document for which this is not enough runs alone.
     ///
     /// Not counted are the tokenizer, the reader's and the output's own buffers (some MiB), and what an engine needs besides
     /// the ids while it encodes a document.
@@ -80,15 +84,15 @@ impl Job {
     /// A batch has at most this many bytes, unless one document has more.
     const BATCH_BYTES: usize = 4 << 20;
 
-    /// Encodes `inputs` with one thread, 1 GiB, and the field `text` of JSON lines; a bad document ends the run.
+    /// Encodes `inputs` on all CPUs, with 1 GiB, from the field `text` of JSON lines; a bad document ends the run.
     pub fn new(inputs: Vec<InputFile>) -> Self {
         let reading = ReadOptions { field: "text".to_owned(), special_in_text: true, ..ReadOptions::default() };
-        Self { inputs, reading, threads: 1, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES }
+        Self { inputs, reading, threads: 0, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES }
     }
 
     /// Small enough that several batches with their ids are in flight within the budget.
     fn batch_bytes(&self) -> usize {
-        (self.memory / 16).clamp(4 << 10, Self::BATCH_BYTES)
+        (self.memory / 32).clamp(4 << 10, Self::BATCH_BYTES)
     }
 }
 
@@ -132,7 +136,8 @@ pub struct Summary {
     pub tokens: u64,
     /// From the first read to the end of the publication.
     pub elapsed: Duration,
-    /// The most bytes that were in flight at a time, counted as in [`Job::memory`] but without what was only set aside.
+    /// The most bytes that were in flight at a time, counted as in [`Job::memory`] but with the ids that there
+    /// were and not those reckoned with.
     pub peak_in_flight: usize,
     /// What was published; nothing by a run that failed.
     pub published: Option<Published>,

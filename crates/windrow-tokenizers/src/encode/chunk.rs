@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use windrow::prelude::*;
+
 use super::{Observer, Step};
 use crate::document::{BadDocument, text_of};
 use crate::engine::{Encoder, Engine};
@@ -72,8 +74,9 @@ pub(super) struct Bench<'e> {
 impl Workshop<'_> {
     /// Encodes a batch. With `stop_at_bad` the chunks end with the one that holds the first bad document.
     pub(super) fn encode(&self, batch: &Batch) -> Vec<Chunk> {
-        let ranges = divide(&batch.records, self.chunk_bytes);
-        let mut chunks: Vec<Chunk> = ranges.into_iter().map(|records| self.encode_chunk(batch, records)).collect();
+        let cuts = divide(&batch.records, self.chunk_bytes);
+        let encoded = cuts.par_iter().weigh(|cut| cut.weight).map(|cut| self.encode_chunk(batch, cut.records.clone()));
+        let mut chunks: Vec<Chunk> = encoded.collect();
         if self.stop_at_bad
             && let Some(last) = chunks.iter().position(|chunk| !chunk.bad.is_empty())
         {
@@ -111,6 +114,8 @@ impl Workshop<'_> {
             text_bytes: chunk.text_bytes,
             ids: chunk.ids.len() as u64,
         });
+        // Growing by doubling left up to half of it unused, and the ids may wait for the writer.
+        chunk.ids.shrink_to_fit();
         if bench.unescaped.capacity() > KEPT_SCRATCH {
             bench.unescaped = String::new();
         }
@@ -150,21 +155,26 @@ pub(super) fn at_record(name: &str, record: &Record, reason: String) -> SkippedD
     SkippedDocument { file: name.to_owned(), line: record.line, byte: 1, offset: record.offset, reason }
 }
 
+/// Consecutive records that are to be one chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cut {
+    records: Range<usize>,
+    /// In bytes.
+    weight: usize,
+}
+
 /// Cuts `records` into runs of at least `bytes` bytes, but for the last.
-fn divide(records: &[Record], bytes: usize) -> Vec<Range<usize>> {
-    let mut ranges = Vec::new();
+fn divide(records: &[Record], bytes: usize) -> Vec<Cut> {
+    let mut cuts = Vec::new();
     let (mut start, mut weight) = (0, 0);
     for (index, record) in records.iter().enumerate() {
         weight += record.len + RECORD_WEIGHT;
-        if weight >= bytes {
-            ranges.push(start..index + 1);
+        if weight >= bytes || index + 1 == records.len() {
+            cuts.push(Cut { records: start..index + 1, weight });
             (start, weight) = (index + 1, 0);
         }
     }
-    if start < records.len() {
-        ranges.push(start..records.len());
-    }
-    ranges
+    cuts
 }
 
 #[cfg(test)]
@@ -179,11 +189,24 @@ mod tests {
 
     #[test]
     fn chunks_are_cut_by_weight_and_leave_nothing_out() {
-        assert!(divide(&[], 100).is_empty());
-        assert_eq!(divide(&records(&[0]), 100), [0..1]);
-        assert_eq!(divide(&records(&[50, 50, 50]), 100), [0..2, 2..3]);
-        assert_eq!(divide(&records(&[500, 1, 500]), 100), [0..1, 1..3]);
-        assert_eq!(divide(&records(&[1, 1]), 0), [0..1, 1..2]);
-        assert_eq!(divide(&records(&[0; 1_000]), 64 * RECORD_WEIGHT).len(), 1_000_usize.div_ceil(64));
+        let ends = |lengths: &[usize], bytes| -> Vec<usize> {
+            let cuts = divide(&records(lengths), bytes);
+            let mut begin = 0;
+            for cut in &cuts {
+                assert_eq!(cut.records.start, begin);
+                begin = cut.records.end;
+                assert_eq!(
+                    cut.weight,
+                    lengths[cut.records.clone()].iter().map(|len| len + RECORD_WEIGHT).sum::<usize>()
+                );
+            }
+            cuts.iter().map(|cut| cut.records.end).collect()
+        };
+        assert!(ends(&[], 100).is_empty());
+        assert_eq!(ends(&[0, 0], 16), [1, 2]);
+        assert_eq!(ends(&[50, 50, 50], 100), [2, 3]);
+        assert_eq!(ends(&[500, 1, 500], 100), [1, 3]);
+        assert_eq!(ends(&[1, 1], 0), [1, 2]);
+        assert_eq!(ends(&[0; 1_000], 64 * RECORD_WEIGHT).len(), 1_000_usize.div_ceil(64));
     }
 }

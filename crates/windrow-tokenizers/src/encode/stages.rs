@@ -1,12 +1,17 @@
 //! The three stages and the queues between them.
 //!
 //! A queue's end tells the stage before it that nobody listens any more, and the one after it that nothing comes any more.
-//! So each stage that stops, in whatever way, stops its neighbours, once a closed [`Budget`] has woken the reader.
+//! So each stage that stops, in whatever way, stops its neighbours when they turn to it. When the writer fails, two may be
+//! waiting elsewhere: the reader for memory, and the encode stage for a reader whose input says nothing. So the writer's last
+//! act is to close the [`Budget`] and to knock at the encode stage's queue; and as that queue then has two senders, the
+//! reader's last act is to knock too.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use windrow::Pool;
 
 use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record};
@@ -66,6 +71,8 @@ enum Item<T> {
     End(Vec<FileReport>),
     /// Reading ended early. What was read before goes ahead of it, so that the first failure in document order decides.
     Failed(InputError),
+    /// Nothing: the sender has ended.
+    Knock,
 }
 
 struct Read {
@@ -82,12 +89,27 @@ struct Encoded {
 /// How a stage ended: `None` is "cut short by another".
 type End = Option<Result<Vec<FileReport>, EncodeError>>;
 
-/// Closes the budget at the end of a stage, also when that end is a panic.
-struct Closing<'b>(&'b Budget);
+/// Wakes the other stages at the end of the last one, also when that end is a panic.
+struct Farewell {
+    budget: Arc<Budget>,
+    encode_stage: SyncSender<Item<Read>>,
+}
 
-impl Drop for Closing<'_> {
+impl Drop for Farewell {
     fn drop(&mut self) {
-        self.0.close();
+        self.budget.close();
+        // If the queue is full, the encode stage does not wait for it.
+        let _ = self.encode_stage.try_send(Item::Knock);
+    }
+}
+
+/// Says at the end of the first stage, also when that is a panic, that nothing comes any more.
+struct LastWord(SyncSender<Item<Read>>);
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        // The encode stage may have ended before.
+        let _ = self.0.send(Item::Knock);
     }
 }
 
@@ -98,54 +120,52 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
     let batch_bytes = job.batch_bytes();
     let field: Arc<str> = job.reading.field.into();
     let on_error = job.reading.on_error;
+    let pool = Pool::new(job.threads);
     let (used, recycled) = mpsc::channel();
 
+    let (to_encode, read) = mpsc::sync_channel(QUEUE);
     let (to_write, encoded) = mpsc::sync_channel(QUEUE);
     let mut writer =
         Writer { sink, account: Account::default(), names: Arc::clone(&names), field: Arc::clone(&field), on_error };
-    let writing = start("windrow-write", {
-        let budget = Arc::clone(&budget);
-        move || {
-            let _closing = Closing(&budget);
-            let end = writer.run(&encoded, &used, &budget);
-            (writer.sink, writer.account, end)
-        }
+    let farewell = Farewell { budget: Arc::clone(&budget), encode_stage: to_encode.clone() };
+    let writing = start("windrow-write", move || {
+        let end = writer.run(&encoded, &used, &farewell.budget);
+        (writer.sink, writer.account, end)
     });
     let writing = match writing {
         Ok(writing) => writing,
         Err(error) => return Run { account: Account::default(), sink: None, peak: 0, end: Err(error) },
     };
 
-    let (to_encode, read) = mpsc::sync_channel(QUEUE);
     let reading = start("windrow-read", {
         let budget = Arc::clone(&budget);
         let reader = Reader::new(job.inputs, batch_bytes);
-        move || read_all(reader, &to_encode, &recycled, &budget)
+        let to_encode = LastWord(to_encode);
+        move || read_all(reader, &to_encode.0, &recycled, &budget)
     });
-    let (encoding, reading) = match reading {
-        Ok(reading) => {
-            let workshop = Workshop {
-                engine,
-                observer,
-                names: &names,
-                field: &field,
-                stop_at_bad: on_error == OnError::Fail,
-                chunk_bytes: job.chunk_bytes,
-                stopped: &|| budget.is_closed(),
-                benches: Default::default(),
-            };
-            (caught(|| encode_all(&workshop, &read, to_write, &budget)), finish_reading(reading, &read, &budget))
-        }
-        Err(error) => {
+    let workshop = Workshop {
+        engine,
+        observer,
+        names: &names,
+        field: &field,
+        stop_at_bad: on_error == OnError::Fail,
+        chunk_bytes: job.chunk_bytes,
+        stopped: &|| budget.is_closed(),
+        benches: Default::default(),
+    };
+    let encoding = match &reading {
+        Ok(_) => caught(|| pool.install(|| encode_all(&workshop, &read, to_write, &budget))),
+        Err(_) => {
             drop(to_write);
-            (Ok(()), Err(error))
+            Ok(())
         }
     };
-
     let (sink, account, written) = match join(writing) {
         Ok((sink, account, end)) => (Some(sink), account, end),
         Err(message) => (None, Account::default(), Some(Err(EncodeError::Panicked { stage: "writing", message }))),
     };
+    let reading = reading.and_then(|reading| finish_reading(reading, &read));
+
     // The writer knows the first failure in document order, unless it was cut short by one that has no such place.
     let end = match (written, encoding, reading) {
         (Some(end), ..) => end,
@@ -184,13 +204,8 @@ fn read_all(mut reader: Reader, batches: &SyncSender<Item<Read>>, recycled: &Rec
     }
 }
 
-/// Waits for the reader's thread to end. After a failure it is asked to, and left alone if it does not.
-fn finish_reading(
-    reading: JoinHandle<Result<(), String>>,
-    read: &Receiver<Item<Read>>,
-    budget: &Budget,
-) -> Result<(), EncodeError> {
-    budget.close();
+/// Waits for the reader's thread to end. After a failure the closed budget has told it to; it is left alone if it does not.
+fn finish_reading(reading: JoinHandle<Result<(), String>>, read: &Receiver<Item<Read>>) -> Result<(), EncodeError> {
     let deadline = Instant::now() + READER_GRACE;
     loop {
         // What it still sends is not wanted. The queue's end is the thread's, but for a few instructions.
@@ -220,6 +235,7 @@ fn encode_all(
             }
             Item::End(reports) => (Item::End(reports), true),
             Item::Failed(error) => (Item::Failed(error), true),
+            Item::Knock => return,
         };
         if to_write.send(item).is_err() || last {
             return;
@@ -252,6 +268,7 @@ impl<S: Sink> Writer<S> {
                 }
                 Item::End(reports) => return Some(Ok(reports)),
                 Item::Failed(error) => return Some(Err(error.into())),
+                Item::Knock => {}
             }
         }
         None

@@ -1,1 +1,332 @@
+//! The stages with stand-ins for the engine, the input and the output.
 
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use super::stages::{Run, Sink, run};
+use super::{EncodeError, Job};
+use crate::engine::{Encoder, Engine, EngineError};
+use crate::input::{Compression, Format, InputFile};
+use crate::manifest::{Documents, OnError};
+use crate::output::{OutputError, OutputErrorKind};
+
+/// One id a byte. Text that holds `panic` makes it panic, text that holds `refuse` makes it refuse.
+struct Bytes;
+
+impl Engine for Bytes {
+    fn name(&self) -> &str {
+        "bytes 1.0"
+    }
+
+    fn encoder(&self) -> Box<dyn Encoder + '_> {
+        Box::new(Self)
+    }
+
+    fn token_to_id(&self, _: &str) -> Option<u32> {
+        None
+    }
+}
+
+impl Encoder for Bytes {
+    fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
+        assert!(!text.contains("panic"), "the engine met {text:?}");
+        ids.extend(text.bytes().map(u32::from));
+        if text.contains("refuse") {
+            return Err(EngineError::Refused { engine: "bytes 1.0".to_owned(), reason: "told to".to_owned() });
+        }
+        Ok(())
+    }
+}
+
+/// Keeps documents, and calls `meanwhile` before each append.
+struct Kept<F> {
+    documents: Vec<String>,
+    /// Ids that a document may have at most.
+    longest: usize,
+    meanwhile: F,
+}
+
+impl<F> Kept<F> {
+    fn new(meanwhile: F) -> Self {
+        Self { documents: Vec::new(), longest: usize::MAX, meanwhile }
+    }
+}
+
+impl<F: FnMut(usize) -> Result<(), OutputError> + Send + 'static> Sink for Kept<F> {
+    fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
+        (self.meanwhile)(ids.len())?;
+        let mut begin = 0;
+        let mut new = Vec::new();
+        for &end in ends {
+            let text = ids[begin..end].iter().map(|&id| char::from(id as u8)).collect::<String>();
+            if text.len() > self.longest {
+                let number = (self.documents.len() + new.len()) as u64;
+                let error = OutputError::new(OutputErrorKind::Document, "too long").hint("split it");
+                return Err(error.in_document(number));
+            }
+            new.push(text);
+            begin = end;
+        }
+        assert_eq!(begin, ids.len());
+        self.documents.append(&mut new);
+        Ok(())
+    }
+
+    fn documents(&self) -> u64 {
+        self.documents.len() as u64
+    }
+}
+
+fn lines(text: impl Into<Vec<u8>>) -> InputFile {
+    InputFile::from_reader("lines", io::Cursor::new(text.into()), Format::Lines, None)
+}
+
+fn jsonl(text: impl Into<Vec<u8>>) -> InputFile {
+    InputFile::from_reader("jsonl", io::Cursor::new(text.into()), Format::Jsonl, None)
+}
+
+fn job(inputs: Vec<InputFile>, on_error: OnError) -> Job {
+    let mut job = Job { memory: 64 << 10, chunk_bytes: 1 << 10, ..Job::new(inputs) };
+    job.reading.on_error = on_error;
+    job
+}
+
+/// Runs a job whose failure would be to hang.
+fn ends<F>(job: Job, sink: Kept<F>) -> Run<Kept<F>>
+where
+    F: FnMut(usize) -> Result<(), OutputError> + Send + 'static,
+{
+    let (done, outcome) = mpsc::channel();
+    thread::spawn(move || {
+        // Nobody waits for it any more if it came too late.
+        let _ = done.send(run(job, &Bytes, sink, &()));
+    });
+    outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends, and without a panic")
+}
+
+fn account(read: u64, written: u64, skipped: u64, failed: u64) -> Documents {
+    Documents { read, written, skipped, failed }
+}
+
+/// Lines without an end, and how many bytes of them were read.
+struct Endless(Arc<AtomicUsize>);
+
+impl Read for Endless {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        // As little as a pipe gives.
+        let bytes = bytes.split_at_mut(bytes.len().min(4_000)).0;
+        bytes.fill(b'x');
+        bytes.chunks_mut(100).for_each(|line| line[0] = b'\n');
+        self.0.fetch_add(bytes.len(), Ordering::Relaxed);
+        Ok(bytes.len())
+    }
+}
+
+fn endless() -> (InputFile, Arc<AtomicUsize>) {
+    let read = Arc::new(AtomicUsize::new(0));
+    (InputFile::from_reader("endless", Endless(Arc::clone(&read)), Format::Lines, Some(Compression::None)), read)
+}
+
+fn disk_full() -> OutputError {
+    OutputError::new(OutputErrorKind::Io, "the disk is full")
+}
+
+#[test]
+fn documents_arrive_in_order_whatever_the_sizes() {
+    let texts: Vec<String> = (0..3_000).map(|i| format!("line {i} {}", "y".repeat(i % 97))).collect();
+    for (threads, memory, chunk_bytes) in
+        [(1, 1, 1), (8, 1, 1), (1, 1 << 12, 100), (2, 1 << 16, 1 << 10), (4, 1 << 30, 100), (8, 1 << 30, 1 << 16)]
+    {
+        let job = Job { threads, memory, chunk_bytes, ..job(vec![lines(texts.join("\n"))], OnError::Fail) };
+        let run = ends(job, Kept::new(|_| Ok(())));
+        assert_eq!(run.end.unwrap()[0].documents, 3_000);
+        assert_eq!(run.sink.unwrap().documents, texts, "{threads} threads, memory {memory}, chunks of {chunk_bytes}");
+        assert_eq!(run.account.documents, account(3_000, 3_000, 0, 0));
+        assert_eq!(run.account.text_bytes, texts.iter().map(|text| text.len() as u64).sum::<u64>());
+    }
+}
+
+#[test]
+fn a_slow_writer_slows_the_reader() {
+    const MEMORY: usize = 1 << 20;
+    let (file, read) = endless();
+    let mut written = 0;
+    let ahead = Arc::clone(&read);
+    let sink = Kept::new(move |bytes| {
+        if written == 0 {
+            // The first append lasts until the reader is some batches ahead ...
+            while ahead.load(Ordering::Relaxed) < MEMORY / 10 {
+                thread::yield_now();
+            }
+        }
+        // ... and no append finds it further ahead than the budget allows, with four bytes of ids for each byte of text.
+        let ahead = ahead.load(Ordering::Relaxed) - written;
+        assert!(ahead <= MEMORY / 5 + (64 << 10), "{ahead} bytes ahead");
+        // With their newlines.
+        written += bytes / 99 * 100;
+        if written > 16 * MEMORY { Err(disk_full()) } else { Ok(()) }
+    });
+    let run = ends(Job { memory: MEMORY, ..job(vec![file], OnError::Fail) }, sink);
+    assert!(matches!(run.end, Err(EncodeError::Output(_))), "{:?}", run.end);
+    assert!((MEMORY / 10..=MEMORY).contains(&run.peak), "{} bytes in flight", run.peak);
+}
+
+#[test]
+fn a_failing_writer_stops_the_others() {
+    let (file, read) = endless();
+    let mut appends = 0;
+    let sink = Kept::new(move |_| {
+        appends += 1;
+        if appends == 3 { Err(disk_full()) } else { Ok(()) }
+    });
+    let run = ends(job(vec![file], OnError::Skip), sink);
+    assert_eq!(run.end.unwrap_err().to_string(), "the disk is full");
+    let documents = run.account.documents;
+    assert!(documents.is_balanced() && documents.failed == 0 && documents.read > 0, "{documents:?}");
+    assert_eq!(documents.written, run.sink.unwrap().documents());
+    // The reader's thread has gone: nobody holds its input any more.
+    assert_eq!(Arc::strong_count(&read), 1);
+}
+
+#[test]
+fn a_reader_that_waits_for_its_input_is_not_waited_for() {
+    /// Says something, and then nothing until it is told to end.
+    struct Silent {
+        spoken: bool,
+        reached: mpsc::Sender<()>,
+        end: mpsc::Receiver<()>,
+    }
+    impl Read for Silent {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            if !std::mem::replace(&mut self.spoken, true) {
+                // A batch, and some of the next one.
+                bytes[..6_000].fill(b'x');
+                bytes[..6_000].chunks_mut(100).for_each(|line| line[0] = b'\n');
+                return Ok(6_000);
+            }
+            self.reached.send(()).map_err(io::Error::other)?;
+            self.end.recv().map(|()| 0).map_err(io::Error::other)
+        }
+    }
+    let ((reached, is_silent), (speak, end)) = (mpsc::channel(), mpsc::channel());
+    let silent = Silent { spoken: false, reached, end };
+    let file = InputFile::from_reader("pipe", silent, Format::Lines, Some(Compression::None));
+    let sink = Kept::new(move |_| {
+        is_silent.recv().expect("the reader goes on to the silence");
+        Err(disk_full())
+    });
+    let run = ends(job(vec![file], OnError::Fail), sink);
+    assert_eq!(run.end.unwrap_err().to_string(), "the disk is full");
+    speak.send(()).expect("the reader still waits, on its own");
+}
+
+#[test]
+fn a_panic_in_any_stage_is_an_error_with_its_message() {
+    let run = ends(job(vec![lines("a\nplease panic\nb")], OnError::Skip), Kept::new(|_| Ok(())));
+    assert_eq!(
+        run.end.unwrap_err().to_string().lines().next(),
+        Some("encoding panicked: the engine met \"please panic\"")
+    );
+
+    let (file, _) = endless();
+    let run = ends(job(vec![file], OnError::Skip), Kept::new(|_| panic!("no sink")));
+    assert_eq!(run.end.unwrap_err().to_string().lines().next(), Some("writing panicked: no sink"));
+
+    struct Faulty;
+    impl Read for Faulty {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            panic!("no input")
+        }
+    }
+    let file = InputFile::from_reader("faulty", Faulty, Format::Lines, Some(Compression::None));
+    let run = ends(job(vec![lines("good"), file], OnError::Skip), Kept::new(|_| Ok(())));
+    assert_eq!(run.end.unwrap_err().to_string().lines().next(), Some("reading panicked: no input"));
+}
+
+#[test]
+fn the_first_bad_document_ends_the_run() {
+    let text = "one\nrefuse\ntwo\nrefuse again\n";
+    for chunk_bytes in [1, 20, 1_000] {
+        let job = Job { chunk_bytes, ..job(vec![lines(text)], OnError::Fail) };
+        let run = ends(job, Kept::new(|_| Ok(())));
+        let EncodeError::Document(bad) = run.end.unwrap_err() else { panic!("another error") };
+        assert_eq!((bad.file.as_str(), bad.line, bad.byte, bad.offset), ("lines", 2, 1, 4));
+        assert_eq!(bad.reason, "bytes 1.0 cannot encode this text: told to");
+        assert_eq!(run.account.documents, account(2, 1, 0, 1));
+        assert_eq!(run.sink.unwrap().documents, ["one"]);
+        assert_eq!(run.account.text_bytes, 3);
+    }
+}
+
+#[test]
+fn bad_documents_are_skipped_and_listed_in_order() {
+    let good = r#"{"text": "good"}"#;
+    let inputs = vec![lines("one\nrefuse\ntwo"), jsonl(format!("{good}\n[]\n\n{good}\n{{}}")), lines("refuse")];
+    let run = ends(Job { chunk_bytes: 1, ..job(inputs, OnError::Skip) }, Kept::new(|_| Ok(())));
+    assert_eq!(run.end.unwrap().iter().map(|report| report.documents).sum::<u64>(), 8);
+    assert_eq!(run.sink.unwrap().documents, ["one", "two", "good", "good"]);
+    assert_eq!(run.account.documents, account(8, 4, 4, 0));
+    let places: Vec<_> = run.account.skipped.iter().map(|bad| (bad.file.as_str(), bad.line, bad.offset)).collect();
+    assert_eq!(places, [("lines", 2, 4), ("jsonl", 2, 17), ("jsonl", 5, 38), ("lines", 1, 0)]);
+}
+
+#[test]
+fn documents_before_a_broken_input_decide_first() {
+    let broken = || InputFile::from_reader("broken", &b"\x1f\x8b"[..], Format::Lines, Some(Compression::Gzip));
+    let run = ends(job(vec![lines("one\nrefuse"), broken()], OnError::Skip), Kept::new(|_| Ok(())));
+    assert!(matches!(run.end, Err(EncodeError::Input(_))), "{:?}", run.end);
+    // They were in the batch that was being read when it broke.
+    assert_eq!(run.account.documents, account(0, 0, 0, 0));
+
+    let long = format!("refuse\n{}", "x\n".repeat(10_000));
+    let run = ends(job(vec![lines(long), broken()], OnError::Fail), Kept::new(|_| Ok(())));
+    assert!(matches!(run.end, Err(EncodeError::Document(_))), "{:?}", run.end);
+    assert_eq!(run.account.documents, account(1, 0, 0, 1));
+}
+
+#[test]
+fn a_document_that_the_format_cannot_hold_is_a_bad_one() {
+    let text = "one\nthirteen\nrefuse\ntwo\nfourteen\nfifteen\n!";
+    let mut sink = Kept::new(|_| Ok(()));
+    sink.longest = 5;
+    let run = ends(job(vec![lines(text)], OnError::Skip), sink);
+    assert_eq!(run.sink.unwrap().documents, ["one", "two", "!"]);
+    assert_eq!(run.account.documents, account(7, 3, 4, 0));
+    assert_eq!(run.account.text_bytes, 7);
+    let places: Vec<_> = run.account.skipped.iter().map(|bad| (bad.line, bad.reason.as_str())).collect();
+    let refused = "bytes 1.0 cannot encode this text: told to";
+    assert_eq!(places, [(2, "too long"), (3, refused), (5, "too long"), (6, "too long")]);
+
+    let mut sink = Kept::new(|_| Ok(()));
+    sink.longest = 5;
+    let run = ends(job(vec![lines(text)], OnError::Fail), sink);
+    let EncodeError::Document(bad) = run.end.unwrap_err() else { panic!("another error") };
+    assert_eq!((bad.line, bad.reason.as_str()), (2, "too long"));
+    assert_eq!(run.account.documents, account(2, 1, 0, 1));
+    assert_eq!(run.account.text_bytes, 3);
+    assert_eq!(run.sink.unwrap().documents, ["one"]);
+}
+
+#[test]
+fn a_document_larger_than_the_budget_runs_alone() {
+    let large = "z".repeat(300_000);
+    let text = format!("small\n{large}\nsmall\n");
+    let run = ends(job(vec![lines(text)], OnError::Fail), Kept::new(|_| Ok(())));
+    assert_eq!(run.end.unwrap()[0].documents, 3);
+    assert_eq!(run.sink.unwrap().documents, ["small", large.as_str(), "small"]);
+    // Its bytes, up to a quarter more because buffers grow, and four for each of its ids, of which it has as many.
+    assert!((1_500_000..1_600_000).contains(&run.peak), "{} bytes in flight", run.peak);
+}
+
+#[test]
+fn large_documents_are_in_flight_as_the_budget_allows() {
+    let text = format!("{}\n", "z".repeat(100_000)).repeat(30);
+    for memory in [700_000, 2_000_000] {
+        let run = ends(Job { memory, ..job(vec![lines(text.as_str())], OnError::Fail) }, Kept::new(|_| Ok(())));
+        assert_eq!(run.end.unwrap()[0].documents, 30);
+        assert!((500_000..=memory).contains(&run.peak), "{} bytes in flight of {memory}", run.peak);
+    }
+}

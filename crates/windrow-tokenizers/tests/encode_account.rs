@@ -1,0 +1,238 @@
+//! The law of the driver: every document of the inputs is written, skipped and listed, or ends the run, in order, and none is
+//! lost, doubled or changed. The reference is the plain way to read such files.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::Path;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::Value;
+use windrow_tokenizers::encode::{EncodeError, Failed, Job, Summary, encode_with};
+use windrow_tokenizers::engine::{Encoder, Engine, EngineError};
+use windrow_tokenizers::input::{Compression, Format, InputFile};
+use windrow_tokenizers::manifest::{Documents, Manifest, OnError, TokenizerIdentity};
+use windrow_tokenizers::output::{self, Output, OutputOptions};
+
+/// One id a byte, so that the output can be read as text. It refuses texts with a `\u{1}`.
+struct Bytes;
+
+impl Engine for Bytes {
+    fn name(&self) -> &str {
+        "bytes 1.0"
+    }
+
+    fn encoder(&self) -> Box<dyn Encoder + '_> {
+        Box::new(Self)
+    }
+
+    fn token_to_id(&self, _: &str) -> Option<u32> {
+        None
+    }
+}
+
+impl Encoder for Bytes {
+    fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
+        if text.contains('\u{1}') {
+            return Err(EngineError::Refused { engine: "bytes 1.0".to_owned(), reason: "a control".to_owned() });
+        }
+        ids.extend(text.bytes().map(u32::from));
+        Ok(())
+    }
+}
+
+/// The documents of a file, and for each bad one the line where it is reported.
+fn reference(format: Format, bytes: &[u8]) -> Vec<Result<String, u64>> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let refused = |text: &str| text.contains('\u{1}');
+    if format == Format::Text {
+        return vec![match str::from_utf8(bytes) {
+            Ok(text) if refused(text) => Err(1),
+            Ok(text) => Ok(text.to_owned()),
+            Err(error) => Err(1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count() as u64),
+        }];
+    }
+    let mut lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
+    let rest = lines.pop().unwrap();
+    if format == Format::Lines {
+        lines.iter_mut().for_each(|line| *line = line.strip_suffix(b"\r").unwrap_or(line));
+    }
+    if !rest.is_empty() {
+        lines.push(rest);
+    }
+    let blank = |line: &[u8]| line.iter().all(|byte| b" \t\r\n".contains(byte));
+    let text = |line: &[u8]| {
+        let line = str::from_utf8(line).ok()?;
+        let text = match format {
+            Format::Jsonl => serde_json::from_str::<Value>(line).ok()?.get("text")?.as_str()?.to_owned(),
+            _ => line.to_owned(),
+        };
+        Some(text).filter(|text| !refused(text))
+    };
+    let numbered = lines.into_iter().zip(1..);
+    let documents = numbered.filter(|(line, _)| format != Format::Jsonl || !blank(line));
+    documents.map(|(line, number)| text(line).ok_or(number)).collect()
+}
+
+#[derive(Clone, Debug)]
+struct Corpus {
+    format: Format,
+    bytes: Vec<u8>,
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => "[a-z \\\\\"/é日𝒳\t\u{0}]{0,30}",
+        1 => select(vec!["", " ", "\u{feff}", "\u{1}", "<|endoftext|>", "\u{2028}\u{85}"]).prop_map(str::to_owned),
+    ]
+}
+
+/// A line of a `.jsonl` file, which may be bad or blank.
+fn json_line() -> impl Strategy<Value = Vec<u8>> {
+    let good = text().prop_map(|text| serde_json::json!({"id": 1, "text": text, "more": [{"text": null}]}).to_string());
+    let escaped = text().prop_map(|text| {
+        let units: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+        format!("{{\"text\":\"{units}\"}}")
+    });
+    let odd = select(vec![
+        r#"{"text": "cut"#,
+        r#"{"text": "a"} x"#,
+        r#"{"txt": "no such field"}"#,
+        r#"{"text": null}"#,
+        r#"{"text": 7}"#,
+        r#"{"text": ["a"]}"#,
+        r#"["text"]"#,
+        r#""text""#,
+        r#"{"text": "\ud800"}"#,
+        r#"{"text": "a", "b": "\udc00"}"#,
+        r#"{"text": "first", "text": "last"}"#,
+        r#"{"text": "a", "n": 1e999}"#,
+        r#"  {"text": "padded"}  "#,
+        "{}",
+        "",
+        " \t\r",
+        "\u{b}",
+    ]);
+    prop_oneof![
+        6 => good.prop_map(String::into_bytes),
+        2 => escaped.prop_map(String::into_bytes),
+        3 => odd.prop_map(|line| line.as_bytes().to_vec()),
+        1 => Just(b"{\"text\": \"\xff\"}".to_vec()),
+    ]
+}
+
+fn corpus() -> impl Strategy<Value = Corpus> {
+    let plain = prop_oneof![
+        8 => text().prop_map(String::into_bytes),
+        1 => Just(b"\xc3".to_vec()),
+        1 => Just(b"two\nlines".to_vec()),
+    ];
+    let lines = |line: BoxedStrategy<Vec<u8>>| {
+        let ended = (line, select(vec![&b"\n"[..], b"\r\n"])).prop_map(|(line, end)| [&line, end].concat());
+        let whole = (any::<bool>(), vec(ended, 0..40), any::<bool>());
+        whole.prop_map(|(marked, lines, cut)| {
+            let mut bytes = if marked { b"\xef\xbb\xbf".to_vec() } else { Vec::new() };
+            bytes.extend(lines.concat());
+            if cut {
+                // The last line without its end.
+                bytes.pop();
+            }
+            bytes
+        })
+    };
+    prop_oneof![
+        3 => lines(json_line().boxed()).prop_map(|bytes| Corpus { format: Format::Jsonl, bytes }),
+        2 => lines(plain.clone().boxed()).prop_map(|bytes| Corpus { format: Format::Lines, bytes }),
+        1 => plain.prop_map(|bytes| Corpus { format: Format::Text, bytes }),
+    ]
+}
+
+fn run(directory: &Path, corpora: &[Corpus], job: Job) -> Result<Summary, Box<Failed>> {
+    let inputs = corpora.iter().zip(0..).map(|(Corpus { format, bytes }, number)| {
+        InputFile::from_reader(format!("file-{number}"), Cursor::new(bytes.clone()), *format, Some(Compression::None))
+    });
+    let options = OutputOptions { format: output::Format::Jsonl, ..OutputOptions::new(directory.join("out"), 256) };
+    let output = Output::create(&options).unwrap();
+    encode_with(Job { inputs: inputs.collect(), ..job }, &Bytes, TokenizerIdentity::default(), output, &())
+}
+
+fn texts(directory: &Path) -> Vec<String> {
+    let ids = |line: &str| serde_json::from_str::<Value>(line).unwrap()["ids"].as_array().unwrap().clone();
+    let byte = |id: &Value| u8::try_from(id.as_u64().unwrap()).unwrap();
+    let lines = fs::read_to_string(directory.join("out.jsonl")).unwrap();
+    lines.lines().map(|line| String::from_utf8(ids(line).iter().map(byte).collect()).unwrap()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn every_document_is_accounted_for(
+        corpora in vec(corpus(), 1..6),
+        threads in 1..5_usize,
+        chunk_bytes in select(vec![1_usize, 50, 300, 1 << 16]),
+        memory in select(vec![1_usize, 100_000, 1 << 30]),
+    ) {
+        let job = || Job { threads, chunk_bytes, memory, ..Job::new(Vec::new()) };
+        let documents: Vec<(String, Result<String, u64>)> = corpora
+            .iter()
+            .zip(0..)
+            .flat_map(|(corpus, number)| {
+                let documents = reference(corpus.format, &corpus.bytes);
+                documents.into_iter().map(move |document| (format!("file-{number}"), document))
+            })
+            .collect();
+        let good: Vec<&String> = documents.iter().filter_map(|(_, document)| document.as_ref().ok()).collect();
+        let bad: Vec<(&str, u64)> = documents
+            .iter()
+            .filter_map(|(file, document)| Some((file.as_str(), *document.as_ref().err()?)))
+            .collect();
+        let text_bytes = |texts: &[&String]| texts.iter().map(|text| text.len() as u64).sum::<u64>();
+
+        // Bad documents are skipped.
+        let directory = tempfile::tempdir().unwrap();
+        let mut skipping = job();
+        skipping.reading.on_error = OnError::Skip;
+        let summary = run(directory.path(), &corpora, skipping).unwrap();
+        let counts = Documents {
+            read: documents.len() as u64,
+            written: good.len() as u64,
+            skipped: bad.len() as u64,
+            failed: 0,
+        };
+        prop_assert_eq!(summary.documents, counts);
+        prop_assert_eq!((summary.text_bytes, summary.tokens), (text_bytes(&good), text_bytes(&good)));
+        let written = texts(directory.path());
+        prop_assert_eq!(&written.iter().collect::<Vec<_>>(), &good);
+        let manifest = fs::read(directory.path().join("out.manifest.json")).unwrap();
+        let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
+        prop_assert_eq!(manifest.documents, counts);
+        let listed: Vec<_> = manifest.skipped.iter().map(|bad| (bad.file.as_str(), bad.line)).collect();
+        prop_assert_eq!(&listed, &bad);
+        for skipped in &manifest.skipped {
+            // The line starts where the manifest says: at the start, or after a line break, or after the mark.
+            let number: usize = skipped.file.strip_prefix("file-").unwrap().parse().unwrap();
+            let before = &corpora[number].bytes[..usize::try_from(skipped.offset).unwrap()];
+            prop_assert!(before.is_empty() || before.ends_with(b"\n") || before == b"\xef\xbb\xbf", "{:?}", skipped);
+            prop_assert_eq!(before.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1, skipped.line);
+        }
+
+        // The first bad document ends the run.
+        let directory = tempfile::tempdir().unwrap();
+        let outcome = run(directory.path(), &corpora, job());
+        let Some(first) = documents.iter().position(|(_, document)| document.is_err()) else {
+            prop_assert_eq!(outcome.unwrap().documents, counts);
+            return Ok(());
+        };
+        let failed = outcome.unwrap_err();
+        let EncodeError::Document(document) = &failed.error else { panic!("another error: {failed}") };
+        prop_assert_eq!((document.file.as_str(), document.line), bad[0]);
+        let first = first as u64;
+        let counts = Documents { read: first + 1, written: first, skipped: 0, failed: 1 };
+        prop_assert_eq!(failed.summary.documents, counts);
+        prop_assert_eq!(failed.summary.text_bytes, text_bytes(&good[..first as usize]));
+        prop_assert_eq!(failed.summary.published, None);
+        prop_assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
