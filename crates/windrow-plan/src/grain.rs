@@ -65,6 +65,8 @@ pub struct Costs {
     pub claim: Nanos,
     /// Below this time a sample predicts little.
     pub sample: Nanos,
+    /// A first item shorter than this is left out of the sample: it pays for fetching code and data into the caches.
+    pub cold: Nanos,
     /// Alone, look at the clock at least this often: a wrong prediction is corrected within this time.
     pub heartbeat: Nanos,
 }
@@ -72,12 +74,14 @@ pub struct Costs {
 impl Costs {
     /// Measured on a 2-core x86-64 virtual machine (2026-11): a rendezvous with a spinning worker 0.73 us and break-even at
     /// 2.5 us of work; with workers parked for a millisecond and more 28 us, break-even at 60 us; a claim costs about 20 ns (an
-    /// exchange and a clock read), 2 % of 1 us; predictions from less than 0.4 us were wrong too often.
+    /// exchange and a clock read), 2 % of 1 us; predictions from less than 0.4 us were wrong too often; the first item of a trivial
+    /// call after a pause of milliseconds took 1 to 3 us and made calls of 1 us of work publish.
     pub const MEASURED: Costs = Costs {
         enter_awake: Nanos(1_250.0),
         enter_asleep: Nanos(30_000.0),
         claim: Nanos(1_000.0),
         sample: Nanos(400.0),
+        cold: Nanos(5_000.0),
         heartbeat: Nanos(20_000.0),
     };
 

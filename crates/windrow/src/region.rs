@@ -203,10 +203,6 @@ struct Pace<'w> {
     first: usize,
 }
 
-/// A first item that is shorter than this says little: in it code and data are fetched into the caches, which takes a
-/// microsecond for work of a nanosecond. It is left out of the sample then.
-const COLD: Nanos = Nanos(5_000.0);
-
 impl<'w> Pace<'w> {
     fn new(crew: &'w Crew, hints: &'w Hints, want: u64) -> Self {
         let start = if crew.members > 1 { tick() } else { 0 };
@@ -216,7 +212,7 @@ impl<'w> Pace<'w> {
     /// What the caller has done alone when it stands at item `at` of `end`.
     fn progress(&mut self, at: usize, end: usize) -> Progress {
         let mut spent = if at == 0 { Nanos(0.0) } else { self.crew.nanos(tick().saturating_sub(self.start)) };
-        if at > 0 && self.first == 0 && spent < COLD {
+        if at > 0 && self.first == 0 && spent < self.crew.costs.cold {
             (self.start, self.first, spent) = (tick(), at, Nanos(0.0));
         }
         let done = self.hints.weight(self.first, at);
@@ -281,7 +277,7 @@ mod tests {
             let progress = pace.progress(1, 10);
             assert_eq!((progress.done.0, progress.left.0, progress.ripe), (0, 9, false));
             assert_eq!(pace.progress(3, 10).done.0, 2);
-            while crew.nanos(tick()) < COLD {}
+            while crew.nanos(tick()) < crew.costs.cold {}
             let mut pace = Pace { start: 0, ..Pace::new(crew, &hints, 1) };
             let progress = pace.progress(1, 10);
             assert_eq!((progress.done.0, progress.ripe), (1, true));
