@@ -15,11 +15,14 @@ use windrow_sync::machine;
 
 /// Worker threads that take part in the parallel calls made under [`install`](Pool::install).
 ///
-/// A program needs none: calls outside of `install` use a global pool, built at the first call that is worth it, with a
+/// A program needs none: calls outside of `install` use a global pool, built at the first call, with a
 /// thread for every CPU that the process may use (affinity mask and cgroup quota count). The caller takes part in
 /// its own calls, so a pool of `n` threads starts `n - 1`.
 ///
 /// Dropping a pool waits for the region in progress and joins the threads.
+///
+/// A forked child builds its own global pool; a pool it got from its parent has no threads there, and runs calls on their
+/// caller. The one thing not to do is to fork *inside* a closure of a parallel call: the members it waits for are not there.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -127,6 +130,10 @@ impl Pool {
     }
 }
 
+// A panic in a region leaves the pool as it was.
+impl std::panic::UnwindSafe for Pool {}
+impl std::panic::RefUnwindSafe for Pool {}
+
 impl Drop for Pool {
     fn drop(&mut self) {
         self.crew.gate.stop();
@@ -161,7 +168,7 @@ struct Installed {
 
 impl Installed {
     fn new(crew: Arc<Crew>) -> Self {
-        Self { before: CURRENT.with(|current| current.replace(Some(Rc::new(Here { crew })))) }
+        Self { before: CURRENT.try_with(|current| current.replace(Some(Rc::new(Here { crew })))).ok().flatten() }
     }
 }
 

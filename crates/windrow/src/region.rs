@@ -21,6 +21,11 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
+    /// What is said here, or else there.
+    pub(crate) fn or(self, other: Hints) -> Hints {
+        Hints { chunk: self.chunk.or(other.chunk), weights: self.weights.or(other.weights) }
+    }
+
     /// The hints for blocks of `block` items, of `n` items in all.
     pub(crate) fn of_blocks(&self, block: usize, n: usize) -> Hints {
         Hints {
@@ -141,7 +146,7 @@ impl<S: Divide> Drop for StopOnUnwind<'_, S> {
 pub(crate) struct Walk<'w, 's, S: Divide>(Way<'w, 's, S>);
 
 enum Way<'w, 's, S: Divide> {
-    /// Alone for certain: everything in one chunk, or in chunks of the fixed size.
+    /// Alone for certain: everything in one chunk.
     Whole { lead: Lead<'s, S> },
     /// The caller, alone so far.
     Lead { lead: Lead<'s, S>, door: &'w Door<'w>, pace: Pace<'w>, last: &'w Cell<Option<Decision<Progress, Grain>>> },
@@ -176,8 +181,10 @@ impl<'s, S: Divide> Walk<'_, 's, S> {
             Grain::Serial { piece } => lead.take(pace.hints.items(rest.start, rest.end, piece.0)),
             Grain::Publish { width, claim } => {
                 lead.share(width);
-                // If another region was faster at the gate, this one goes on alone: it claims all of it itself.
-                door.open(width);
+                if !door.open(width) {
+                    // This one goes on alone: it claims all of its rest itself.
+                    last.set(Some(Decision { why: "another region was faster at the gate", ..decision }));
+                }
                 let member = lead.claims(0);
                 let mut pace = pace.clone();
                 pace.start_claims(claim.0);

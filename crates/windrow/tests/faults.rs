@@ -1,4 +1,4 @@
-//! Panics at every point, pools that come and go, threads that are refused, forked children.
+//! Panics at every point, pools that come and go, threads that are refused.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
