@@ -5,6 +5,8 @@
 //! this moment, and no difference below that is one.
 #![forbid(unsafe_code)]
 
+pub mod record;
+
 use std::fmt;
 use std::hint::black_box;
 use std::time::{Duration, Instant};

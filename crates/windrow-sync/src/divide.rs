@@ -63,8 +63,14 @@ pub unsafe trait Divide: Sized + Sync {
     /// From now on items belong to chunks and to `abandon`, no longer to the source's own drop.
     ///
     /// # Safety
-    /// Called once, before anything else.
+    /// Called once, before anything else. It does not panic.
     unsafe fn start(&mut self) {}
+
+    /// Drops the items from `total` on: those for which a longer source has no partner.
+    ///
+    /// # Safety
+    /// Called once, after `start` and before any chunk; no index from `total` on is ever in a chunk or abandoned.
+    unsafe fn trim(&mut self, _total: usize) {}
 
     /// The items of `span`.
     ///
@@ -105,15 +111,17 @@ unsafe impl<A: Divide, B: Divide> Divide for (A, B) {
     }
 
     unsafe fn start(&mut self) {
-        let (shorter, a, b) = (self.total(), self.0.total(), self.1.total());
         // SAFETY: the caller's contract, for A.
         unsafe { self.0.start() };
         // SAFETY: the caller's contract, for B.
         unsafe { self.1.start() };
-        // SAFETY: started; these items lie outside `0..total`, so no chunk will cover them.
-        unsafe { self.0.abandon(shorter, a) };
-        // SAFETY: as above.
-        unsafe { self.1.abandon(shorter, b) };
+    }
+
+    unsafe fn trim(&mut self, total: usize) {
+        // SAFETY: the caller's contract, for B.
+        let _b = Also(|| unsafe { self.1.trim(total) });
+        // SAFETY: the caller's contract, for A.
+        unsafe { self.0.trim(total) };
     }
 
     #[inline]
@@ -126,11 +134,32 @@ unsafe impl<A: Divide, B: Divide> Divide for (A, B) {
     }
 
     unsafe fn abandon(&mut self, lo: usize, hi: usize) {
+        // SAFETY: the caller's contract, for B.
+        let _b = Also(|| unsafe { self.1.abandon(lo, hi) });
         // SAFETY: the caller's contract, for A.
         unsafe { self.0.abandon(lo, hi) };
-        // SAFETY: the caller's contract, for B.
-        unsafe { self.1.abandon(lo, hi) };
     }
+}
+
+/// Runs the function at the end of the scope, also if an item's drop has panicked in it: one such item must not leak others.
+struct Also<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Also<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Calls `f` with every item, also with those after one for which it panics.
+pub(crate) fn for_all<I: Iterator, F: FnMut(I::Item)>(items: I, f: F) {
+    struct All<I: Iterator, F: FnMut(I::Item)>(I, F);
+    impl<I: Iterator, F: FnMut(I::Item)> Drop for All<I, F> {
+        fn drop(&mut self) {
+            self.0.by_ref().for_each(&mut self.1);
+        }
+    }
+    let mut all = All(items, f);
+    all.0.by_ref().for_each(&mut all.1);
 }
 
 /// A source seen in blocks of a fixed size: one index is one block.
@@ -179,6 +208,12 @@ unsafe impl<S: Divide> Divide for Blocks<S> {
         unsafe { self.source.start() };
     }
 
+    unsafe fn trim(&mut self, total: usize) {
+        let (from, _) = self.items(total, total);
+        // SAFETY: the items of blocks from `total` on.
+        unsafe { self.source.trim(from) };
+    }
+
     #[inline]
     unsafe fn chunk(&self, at: Span) -> BlocksChunk<'_, S> {
         BlocksChunk { blocks: self, at }
@@ -221,7 +256,7 @@ impl<'s, S: Divide> Iterator for BlocksChunk<'s, S> {
 impl<S: Divide> Drop for BlocksChunk<'_, S> {
     fn drop(&mut self) {
         // Claimed blocks that nobody looked at: each chunk drops its items.
-        self.for_each(drop);
+        for_all(self, drop);
     }
 }
 
@@ -244,7 +279,8 @@ impl Shared {
 
     #[inline]
     fn items(&self, units: &Run) -> (usize, usize) {
-        let at = |unit: u32| (self.origin + unit as usize * self.unit).min(self.end);
+        // The product fits: fewer than 2^32 units of at most 2^32 + 1 items. The sum need not, for a range up to `usize::MAX`.
+        let at = |unit: u32| self.origin.saturating_add(unit as usize * self.unit).min(self.end);
         (at(units.start), at(units.end))
     }
 }
@@ -261,10 +297,13 @@ pub struct Division<S: Divide> {
 impl<S: Divide> Division<S> {
     /// Takes over `source`.
     pub fn new(mut source: S) -> Self {
-        let whole = 0..source.total();
+        let total = source.total();
         // SAFETY: once, before anything else.
         unsafe { source.start() };
-        Self { source: ManuallyDrop::new(source), whole, shared: OnceLock::new() }
+        let mut division = Self { source: ManuallyDrop::new(source), whole: 0..total, shared: OnceLock::new() };
+        // SAFETY: started just now, and every chunk will lie inside `0..total`.
+        unsafe { division.source.trim(total) };
+        division
     }
 
     /// The lead, who holds all items that no lead before it has held, and the division, for members.
@@ -305,11 +344,10 @@ impl<S: Divide> Division<S> {
         // Taken out first: should an item's drop panic, the next attempt must not find these items again.
         if let Some(mut shared) = self.shared.take() {
             let left: Vec<Run> = shared.ranges.drain().collect();
-            for units in left {
-                let (lo, hi) = shared.items(&units);
+            for_all(left.iter().map(|units| shared.items(units)), |(lo, hi)| {
                 // SAFETY: still in a range word, hence in no chunk.
                 unsafe { self.source.abandon(lo, hi) };
-            }
+            });
         }
     }
 
@@ -326,9 +364,14 @@ impl<S: Divide> Division<S> {
 
 impl<S: Divide> Drop for Division<S> {
     fn drop(&mut self) {
-        self.abandon_rest();
-        // SAFETY: the last use.
-        unsafe { ManuallyDrop::drop(&mut self.source) };
+        struct Source<'a, S: Divide>(&'a mut Division<S>);
+        impl<S: Divide> Drop for Source<'_, S> {
+            fn drop(&mut self) {
+                // SAFETY: the last use.
+                unsafe { ManuallyDrop::drop(&mut self.0.source) };
+            }
+        }
+        Source(self).0.abandon_rest();
     }
 }
 

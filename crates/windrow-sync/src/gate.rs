@@ -111,6 +111,8 @@ pub struct Gate {
     left: Latch,
     payload: Mutex<Option<Payload>>,
     workers: u64,
+    /// Threads in [`serve`](Gate::serve). No part of the protocol: it keeps the fields of the word from overflowing.
+    serving: std::sync::atomic::AtomicU64,
 }
 
 // SAFETY: `job` is written only by the holder of `busy` while nobody is active, and read only by active members (module
@@ -153,6 +155,7 @@ impl Gate {
             left: Latch::new(),
             payload: Mutex::new(None),
             workers: workers as u64,
+            serving: std::sync::atomic::AtomicU64::new(0),
         }
     }
 
@@ -245,7 +248,11 @@ impl Gate {
     /// wait how long to look before sleeping.
     ///
     /// `member` is this worker's number, `1..=workers`; every worker needs its own.
+    ///
+    /// # Panics
+    /// If as many threads serve already as the gate has workers.
     pub fn serve(&self, member: usize, mut look: impl FnMut() -> Spin) {
+        let _serving = Serving::new(self);
         let mut epoch = 0;
         while self.await_region(epoch, look()) {
             if let Some(joined) = self.join(epoch) {
@@ -359,6 +366,26 @@ struct Leave<'a>(&'a Gate);
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
         self.0.leave();
+    }
+}
+
+/// One of the threads in `serve`. More of them than workers could make `sleeping` overflow into the flags.
+struct Serving<'a>(&'a Gate);
+
+impl<'a> Serving<'a> {
+    fn new(gate: &'a Gate) -> Self {
+        // Relaxed: a count.
+        let before = gate.serving.fetch_add(1, Ordering::Relaxed);
+        let serving = Self(gate);
+        assert!(before < gate.workers, "a gate for {} workers is served by more threads", gate.workers);
+        serving
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        // Relaxed: a count.
+        self.0.serving.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -17,6 +17,8 @@
 //! Each module opens with its protocol. Under `--cfg loom` the same code runs on loom's types (see `tests/loom_*.rs`),
 //! and `cargo xtask mutants` weakens every ordering and expects those tests to notice.
 
+#[cfg(doctest)]
+mod compile_fail;
 pub mod divide;
 pub mod fork;
 pub mod gate;

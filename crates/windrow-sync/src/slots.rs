@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use crate::Pad;
-use crate::divide::{Divide, Span};
+use crate::divide::{Divide, Span, for_all};
 
 /// Spans that are written, of one member; neighbours merge.
 type Ledger = Mutex<Vec<Range<usize>>>;
@@ -67,13 +67,11 @@ fn spans(ledger: &mut Ledger) -> impl Iterator<Item = Range<usize>> + '_ {
 impl<T> Drop for Slots<T> {
     fn drop(&mut self) {
         if std::mem::needs_drop::<T>() {
-            for ledger in &mut self.ledgers {
-                for span in spans(&mut ledger.0) {
-                    let start = self.ptr.wrapping_add(span.start).cast::<T>();
-                    // SAFETY: the ledger lists initialized spans, each once, and this is the last use.
-                    unsafe { std::ptr::drop_in_place(std::ptr::slice_from_raw_parts_mut(start, span.len())) };
-                }
-            }
+            for_all(self.ledgers.iter_mut().flat_map(|ledger| spans(&mut ledger.0)), |span| {
+                let start = self.ptr.wrapping_add(span.start).cast::<T>();
+                // SAFETY: the ledger lists initialized spans, each once, and this is the last use.
+                unsafe { std::ptr::drop_in_place(std::ptr::slice_from_raw_parts_mut(start, span.len())) };
+            });
         }
     }
 }

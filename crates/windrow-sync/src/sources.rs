@@ -272,6 +272,10 @@ unsafe impl<T: Send> Divide for Items<T> {
     unsafe fn start(&mut self) {
         self.started = true;
     }
+    unsafe fn trim(&mut self, total: usize) {
+        // SAFETY: the caller's contract: these are in no chunk, and trimmed once.
+        unsafe { self.drop_span(total, self.len) };
+    }
     #[inline]
     unsafe fn chunk(&self, span: Span) -> Take<'_, T> {
         // SAFETY: in bounds (caller).

@@ -200,3 +200,66 @@ fn claims_before_sharing_give_nothing() {
     assert!(division.claims(0).next(|_, _| 1, half).is_none());
     division.stop();
 }
+
+#[test]
+fn a_rest_that_ends_at_the_last_index_of_all() {
+    let mut division = Division::new(0..usize::MAX);
+    let (mut lead, shared) = division.lead();
+    assert_eq!(lead.take(1).unwrap().1, 0..1);
+    lead.share(2);
+    let (mut count, mut end) = (1, 0);
+    for member in 0..2 {
+        let mut claims = shared.claims(member);
+        while let Some((span, chunk)) = claims.next(|lo, hi| hi - lo, half) {
+            assert_eq!((span.lo, span.hi), (chunk.start, chunk.end));
+            count += chunk.end - chunk.start;
+            end = end.max(chunk.end);
+        }
+    }
+    assert_eq!((count, end), (usize::MAX, usize::MAX));
+}
+
+#[test]
+fn an_item_that_panics_when_dropped_leaks_no_other() {
+    struct Bomb<'a>(Counter<'a>, usize);
+    impl Drop for Bomb<'_> {
+        fn drop(&mut self) {
+            if self.0.1 == self.1 && !std::thread::panicking() {
+                std::panic::resume_unwind(Box::new(()));
+            }
+        }
+    }
+    let n = 12;
+    for at in 0..=n + 3 {
+        let live = AtomicIsize::new(0);
+        let bombs = |n, at| Items::new((0..n).map(|i| Bomb(Counter::new(&live, i), at)).collect());
+        let none = usize::MAX;
+        // Dropped with the division, as a rest, as claimed blocks, and as those without a partner.
+        let drops = |shared: bool, taken: usize| {
+            let mut division = Division::new(Blocks::new(((bombs(n, none), bombs(n + 3, at)), bombs(n + 1, none)), 5));
+            let (mut lead, _) = division.lead();
+            let chunk = lead.take(taken);
+            if shared {
+                lead.share(3);
+            }
+            drop(lead);
+            drop(chunk);
+        };
+        for (shared, taken) in [(false, 1), (true, 1), (false, 3)] {
+            let dropped = catch_unwind(AssertUnwindSafe(|| drops(shared, taken)));
+            assert_eq!(dropped.is_err(), at < n + 3, "at {at}");
+            assert_eq!(live.load(Relaxed), 0, "at {at}, {taken} taken, shared: {shared}");
+        }
+        // Results in two spans that are not whole.
+        let results = || {
+            let mut division = Division::new(Slots::new(n + 4, 1));
+            let (mut lead, _) = division.lead();
+            for _ in 0..2 {
+                let (span, mut fill) = lead.take(n / 2 + 1).unwrap();
+                fill.fill((span.lo..span.hi - 1).map(|i| Bomb(Counter::new(&live, i), at)));
+            }
+        };
+        let _ = catch_unwind(AssertUnwindSafe(results));
+        assert_eq!(live.load(Relaxed), 0, "at {at}, results");
+    }
+}

@@ -39,6 +39,8 @@ fn the_child_builds_its_own_value() {
 #[test]
 fn a_fork_in_the_middle_of_building_does_not_hang() {
     static STOP: AtomicBool = AtomicBool::new(false);
+    // Who asks first is generation 0: that must not be a child of this process.
+    assert_eq!(fork_generation(), 0);
     let builder = std::thread::spawn(|| {
         while !STOP.load(Relaxed) {
             // Leaks a few bytes a turn, as the cell does by design.

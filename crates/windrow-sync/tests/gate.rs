@@ -177,3 +177,13 @@ fn the_state_tells_sleepers_from_the_rest() {
     });
     assert!(!crew.gate.state().busy);
 }
+
+/// Else 1024 of them would make the count of sleepers overflow into the flags.
+#[test]
+fn no_more_threads_serve_than_there_are_workers() {
+    let gate = Gate::new(0);
+    gate.stop();
+    let refused = catch_unwind(AssertUnwindSafe(|| gate.serve(1, || Spin::NONE)));
+    let message = refused.expect_err("there is no worker to be");
+    assert!(message.downcast_ref::<String>().is_some_and(|message| message.contains("0 workers")));
+}

@@ -44,12 +44,12 @@ pub fn explain<R>(f: impl FnOnce() -> R) -> (R, Vec<Explained>) {
     struct Outer(Option<Vec<Explained>>);
     impl Drop for Outer {
         fn drop(&mut self) {
-            LISTENING.with(|listening| listening.replace(self.0.take()));
+            let _ = LISTENING.try_with(|listening| listening.replace(self.0.take()));
         }
     }
-    let outer = Outer(LISTENING.with(|listening| listening.replace(Some(Vec::new()))));
+    let outer = Outer(LISTENING.try_with(|listening| listening.replace(Some(Vec::new()))).ok().flatten());
     let result = f();
-    let heard = LISTENING.with(|listening| listening.borrow_mut().take()).unwrap_or_default();
+    let heard = LISTENING.try_with(|listening| listening.borrow_mut().take()).ok().flatten().unwrap_or_default();
     drop(outer);
     (result, heard)
 }

@@ -342,11 +342,12 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         Par { source, recipe: Enumerate(recipe), hints }
     }
 
-    /// Items of both, in pairs, as many as the shorter one has. The other items of the longer one are dropped.
+    /// Items of both, in pairs, as many as the shorter one has. The other items of the longer one are dropped. A weight or a
+    /// fixed chunk of either side counts; the left one's if both have it.
     fn zip<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> Zipped<Self, Z::Iter> {
         let (a, left, hints) = self.into_parts();
-        let (b, right, _) = other.into_par_iter().into_parts();
-        Par { source: (a, b), recipe: Zip(left, right), hints }
+        let (b, right, more) = other.into_par_iter().into_parts();
+        Par { source: (a, b), recipe: Zip(left, right), hints: HintsOf(hints.0.or(more.0)) }
     }
 
     /// Number of items.

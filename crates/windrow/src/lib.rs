@@ -2,7 +2,7 @@
 //!
 //! This crate is shape 1: independent items. Parallel iterators carry the names and meanings of rayon's. What differs is who
 //! picks the grain: the caller runs the first items itself, measures them, and lets workers in when the measured rest pays
-//! for it. Small calls stay serial and touch no atomic; nothing has to be tuned by hand.
+//! for it. Small calls stay serial; nothing has to be tuned by hand.
 //!
 //! ```
 //! use windrow::prelude::*;
@@ -28,6 +28,8 @@
 #![forbid(unsafe_code)]
 
 mod collect;
+#[cfg(doctest)]
+mod compile_fail;
 mod explain;
 mod iter;
 mod pool;

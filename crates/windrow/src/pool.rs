@@ -15,11 +15,14 @@ use windrow_sync::machine;
 
 /// Worker threads that take part in the parallel calls made under [`install`](Pool::install).
 ///
-/// A program needs none: calls outside of `install` use a global pool, built at the first call that is worth it, with a
+/// A program needs none: calls outside of `install` use a global pool, built at the first call, with a
 /// thread for every CPU that the process may use (affinity mask and cgroup quota count). The caller takes part in
 /// its own calls, so a pool of `n` threads starts `n - 1`.
 ///
 /// Dropping a pool waits for the region in progress and joins the threads.
+///
+/// A forked child builds its own global pool; a pool it got from its parent has no threads there, and runs calls on their
+/// caller. The one thing not to do is to fork *inside* a closure of a parallel call: the members it waits for are not there.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -83,7 +86,20 @@ impl Pool {
     ///
     /// If the system refuses a thread, the pool has fewer: [`threads`](Pool::threads) says how many. At most 1023.
     pub fn new(threads: usize) -> Pool {
-        let wanted = if threads == 0 { machine::cpus() } else { threads }.min(MOST_MEMBERS);
+        let mut wanted = if threads == 0 { machine::cpus() } else { threads }.min(MOST_MEMBERS);
+        loop {
+            let pool = Pool::start(wanted);
+            if pool.threads() == wanted {
+                return pool;
+            }
+            // Built anew for the threads there are: a gate takes workers that never came for workers awake, and wakes
+            // nobody in their stead.
+            wanted = pool.threads();
+        }
+    }
+
+    /// A pool of `wanted` threads, or fewer if the system refuses one.
+    fn start(wanted: usize) -> Pool {
         let crew = Arc::new(Crew::new(wanted));
         let mut workers = Vec::with_capacity(wanted - 1);
         for member in 1..wanted {
@@ -94,7 +110,6 @@ impl Pool {
             });
             match spawned {
                 Ok(thread) => workers.push(thread),
-                // Seats that nobody takes cost nothing: no caller waits for who has not joined.
                 Err(_) => break,
             }
         }
@@ -114,6 +129,10 @@ impl Pool {
         f()
     }
 }
+
+// A panic in a region leaves the pool as it was.
+impl std::panic::UnwindSafe for Pool {}
+impl std::panic::RefUnwindSafe for Pool {}
 
 impl Drop for Pool {
     fn drop(&mut self) {
@@ -149,7 +168,7 @@ struct Installed {
 
 impl Installed {
     fn new(crew: Arc<Crew>) -> Self {
-        Self { before: CURRENT.with(|current| current.replace(Some(Rc::new(Here { crew })))) }
+        Self { before: CURRENT.try_with(|current| current.replace(Some(Rc::new(Here { crew })))).ok().flatten() }
     }
 }
 

@@ -21,6 +21,11 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
+    /// What is said here, or else there.
+    pub(crate) fn or(self, other: Hints) -> Hints {
+        Hints { chunk: self.chunk.or(other.chunk), weights: self.weights.or(other.weights) }
+    }
+
     /// The hints for blocks of `block` items, of `n` items in all.
     pub(crate) fn of_blocks(&self, block: usize, n: usize) -> Hints {
         Hints {
@@ -141,7 +146,7 @@ impl<S: Divide> Drop for StopOnUnwind<'_, S> {
 pub(crate) struct Walk<'w, 's, S: Divide>(Way<'w, 's, S>);
 
 enum Way<'w, 's, S: Divide> {
-    /// Alone for certain: everything in one chunk, or in chunks of the fixed size.
+    /// Alone for certain: everything in one chunk.
     Whole { lead: Lead<'s, S> },
     /// The caller, alone so far.
     Lead { lead: Lead<'s, S>, door: &'w Door<'w>, pace: Pace<'w>, last: &'w Cell<Option<Decision<Progress, Grain>>> },
@@ -176,8 +181,10 @@ impl<'s, S: Divide> Walk<'_, 's, S> {
             Grain::Serial { piece } => lead.take(pace.hints.items(rest.start, rest.end, piece.0)),
             Grain::Publish { width, claim } => {
                 lead.share(width);
-                // If another region was faster at the gate, this one goes on alone: it claims all of it itself.
-                door.open(width);
+                if !door.open(width) {
+                    // This one goes on alone: it claims all of its rest itself.
+                    last.set(Some(Decision { why: "another region was faster at the gate", ..decision }));
+                }
                 let member = lead.claims(0);
                 let mut pace = pace.clone();
                 pace.start_claims(claim.0);
@@ -198,20 +205,24 @@ struct Pace<'w> {
     weight: u64,
     /// Weight of the next claim.
     want: u64,
-    /// When the walk started.
+    /// What is done alone is measured from this time and this item on.
     start: u64,
+    first: usize,
 }
 
 impl<'w> Pace<'w> {
     fn new(crew: &'w Crew, hints: &'w Hints, want: u64) -> Self {
         let start = if crew.members > 1 { tick() } else { 0 };
-        Self { crew, hints, since: start, weight: 0, want, start }
+        Self { crew, hints, since: start, weight: 0, want, start, first: 0 }
     }
 
     /// What the caller has done alone when it stands at item `at` of `end`.
-    fn progress(&self, at: usize, end: usize) -> Progress {
-        let done = self.hints.weight(0, at);
-        let spent = if done == 0 { Nanos(0.0) } else { self.crew.nanos(tick().saturating_sub(self.start)) };
+    fn progress(&mut self, at: usize, end: usize) -> Progress {
+        let mut spent = if at == 0 { Nanos(0.0) } else { self.crew.nanos(tick().saturating_sub(self.start)) };
+        if at > 0 && self.first == 0 && spent < self.crew.costs.cold {
+            (self.start, self.first, spent) = (tick(), at, Nanos(0.0));
+        }
+        let done = self.hints.weight(self.first, at);
         let left = self.hints.weight(at, end);
         Progress { done: Items(done), spent, left: Items(left), ripe: done > 0 && spent >= self.crew.costs.sample }
     }
@@ -262,6 +273,22 @@ mod tests {
         assert_eq!(weights.reach(3, 4, 1), 4);
         let blocks = weights.of_blocks(3, 4);
         assert_eq!((blocks.between(0, 1), blocks.between(1, 2)), (9, 10));
+    }
+
+    #[test]
+    fn a_short_first_item_is_no_sample() {
+        crate::pool::with_current(|crew| {
+            let hints = Hints::default();
+            // A start in the future reads as "no time has passed", whatever interrupts this thread.
+            let mut pace = Pace { start: u64::MAX, ..Pace::new(crew, &hints, 1) };
+            let progress = pace.progress(1, 10);
+            assert_eq!((progress.done.0, progress.left.0, progress.ripe), (0, 9, false));
+            assert_eq!(pace.progress(3, 10).done.0, 2);
+            while crew.nanos(tick()) < crew.costs.cold {}
+            let mut pace = Pace { start: 0, ..Pace::new(crew, &hints, 1) };
+            let progress = pace.progress(1, 10);
+            assert_eq!((progress.done.0, progress.ripe), (1, true));
+        });
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Panics at every point, pools that come and go, threads that are refused, forked children.
+//! Panics at every point, pools that come and go, threads that are refused.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
@@ -211,4 +211,31 @@ fn a_chunk_of_no_items_is_refused() {
 #[should_panic(expected = "a chunk of 0 items never ends")]
 fn runs_of_no_items_are_refused() {
     [1, 2].par_chunks(0).for_each(|_| ());
+}
+
+/// In a process of its own whose threads would need more stack than there is address space.
+#[test]
+#[cfg(all(unix, target_pointer_width = "64", not(miri)))]
+fn threads_that_are_refused_are_not_counted() {
+    const INSIDE: &str = "WINDROW_TEST_REFUSED";
+    if std::env::var_os(INSIDE).is_some() {
+        let pool = Pool::new(4);
+        let (members, why) = windrow::explain(|| {
+            pool.install(|| {
+                (0..20).into_par_iter().for_each(|_| spin(10));
+                windrow::current_num_threads()
+            })
+        });
+        assert_eq!((pool.threads(), members), (1, 1));
+        assert_eq!(why[0].to_string(), "20 items: serial: nothing to decide");
+        return;
+    }
+    let test = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "threads_that_are_refused_are_not_counted", "--test-threads=1", "--nocapture"])
+        .env("RUST_MIN_STACK", (1u64 << 56).to_string())
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&test.stdout) + String::from_utf8_lossy(&test.stderr);
+    assert!(test.status.success() && said.contains("1 passed"), "{said}");
 }

@@ -1,0 +1,82 @@
+//! Records: what a document may quote.
+//!
+//! A record is a CSV file `bench/record/<machine>/<date>-<name>.csv` that begins with the command, the commit and the compiler as
+//! comments, and has one line for each repetition of each arm, in nanoseconds.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Row;
+
+/// The first line of what a program prints, or a dash.
+fn said(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().ok();
+    let text = output.filter(|output| output.status.success()).map(|output| output.stdout).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).lines().next().unwrap_or("").trim().to_owned();
+    if text.is_empty() { "-".to_owned() } else { text }
+}
+
+/// The CPU's name and the number of CPUs that the process may use.
+pub fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model =
+        info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|it| it.1.trim().to_owned()));
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    format!("{} x{cpus}", model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()))
+}
+
+/// A machine's name as a folder name.
+fn slug(machine: &str) -> String {
+    let words: Vec<&str> =
+        machine.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    words.join("-").to_lowercase()
+}
+
+/// Writes the rows below `root`, which is `bench/record`; where to.
+///
+/// # Errors
+/// When the folder or the file cannot be written.
+pub fn write(root: &Path, name: &str, command: &str, notes: &[String], rows: &[Row]) -> io::Result<PathBuf> {
+    let machine = machine();
+    let folder = root.join(slug(&machine));
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{}-{name}.csv", said("date", &["-u", "+%F"])));
+    let mut file = io::BufWriter::new(std::fs::File::create(&path)?);
+    writeln!(file, "# command: {command}")?;
+    writeln!(file, "# machine: {machine}")?;
+    writeln!(file, "# commit: {}", said("git", &["describe", "--always", "--dirty"]))?;
+    writeln!(file, "# compiler: {}", said("rustc", &["--version"]))?;
+    for note in notes {
+        writeln!(file, "# {note}")?;
+    }
+    writeln!(file, "arm,repetition,nanoseconds")?;
+    for row in rows {
+        for (repetition, time) in row.times.iter().enumerate() {
+            writeln!(file, "{},{repetition},{}", row.name, time.as_nanos())?;
+        }
+    }
+    file.flush()?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_record_says_how_it_was_made_and_holds_every_repetition() {
+        let root = tempfile::tempdir().unwrap();
+        let row = Row { name: "a".into(), times: vec![Duration::from_nanos(7); 2], ratio: 1.0, spread: (1.0, 1.0) };
+        let path = write(root.path(), "test", "cmd --x", &["note".into()], &[row]).unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.starts_with("# command: cmd --x\n# machine: "));
+        assert!(text.ends_with("# note\narm,repetition,nanoseconds\na,0,7\na,1,7\n"));
+    }
+
+    #[test]
+    fn machine_names_become_folder_names() {
+        assert_eq!(slug("AMD EPYC (TM) 9B14 x2"), "amd-epyc-tm-9b14-x2");
+    }
+}

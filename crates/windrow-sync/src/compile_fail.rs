@@ -1,0 +1,77 @@
+//! What must not compile, each with the error that says so.
+
+/// A chunk cannot outlive its division.
+/// ```compile_fail,E0505
+/// use windrow_sync::{divide::Division, sources::Items};
+/// let mut division = Division::new(Items::new(vec![String::from("a")]));
+/// let (mut lead, _) = division.lead();
+/// let (_, mut chunk) = lead.take(1).unwrap();
+/// drop(lead);
+/// drop(division);
+/// chunk.next();
+/// ```
+struct AChunkCannotOutliveItsDivision;
+
+/// No second lead while the first lives.
+/// ```compile_fail,E0499
+/// use windrow_sync::divide::Division;
+/// let mut division = Division::new(0..10usize);
+/// let (mut first, _) = division.lead();
+/// let (mut second, _) = division.lead();
+/// first.take(1);
+/// second.take(1);
+/// ```
+struct NoSecondLeadWhileTheFirstLives;
+
+/// A division does not end under its claims.
+/// ```compile_fail,E0505
+/// use windrow_sync::divide::Division;
+/// let mut division = Division::new(0..10usize);
+/// let (mut lead, shared) = division.lead();
+/// lead.share(2);
+/// let mut claims = shared.claims(1);
+/// division.done();
+/// claims.next(|_, _| 1, |lo, _| lo);
+/// ```
+struct ADivisionDoesNotEndUnderItsClaims;
+
+/// Chunks cannot be forged.
+/// ```compile_fail,E0133
+/// use windrow_sync::divide::{Divide, Span};
+/// (0..10usize).chunk(Span { lo: 0, hi: 10, member: 0 });
+/// ```
+struct ChunksCannotBeForged;
+
+/// Items must be Send.
+/// ```compile_fail,E0277
+/// use windrow_sync::{divide::Division, sources::Items};
+/// Division::new(Items::new(vec![std::rc::Rc::new(1)]));
+/// ```
+struct ItemsMustBeSend;
+
+/// The door stays in its region.
+/// ```compile_fail,E0521
+/// use windrow_sync::{Spin, gate::Gate};
+/// let gate = Gate::new(1);
+/// let mut kept = None;
+/// gate.region(&|_| (), Spin::NONE, |door| kept = Some(door));
+/// ```
+struct TheDoorStaysInItsRegion;
+
+/// The door stays on its thread.
+/// ```compile_fail,E0277
+/// use windrow_sync::{Spin, gate::Gate};
+/// let gate = Gate::new(1);
+/// gate.region(&|_| (), Spin::NONE, |door| {
+///     std::thread::scope(|scope| scope.spawn(|| door.open(2)).join().unwrap())
+/// });
+/// ```
+struct TheDoorStaysOnItsThread;
+
+/// What members run is Sync.
+/// ```compile_fail,E0277
+/// use windrow_sync::{Spin, gate::Gate};
+/// let (gate, count) = (Gate::new(1), std::cell::Cell::new(0));
+/// gate.region(&|_| count.set(1), Spin::NONE, |door| door.open(2));
+/// ```
+struct WhatMembersRunIsSync;
