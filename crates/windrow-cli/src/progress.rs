@@ -22,7 +22,7 @@ impl Progress {
                 bar.set_length(bytes);
                 "{percent:>3}% [{bar:24}] {msg}, {eta} left"
             }
-            None => "{spinner} {bytes} {msg}",
+            None => "{spinner} {decimal_bytes} {msg}",
         };
         bar.set_style(ProgressStyle::with_template(template).expect("a constant").progress_chars("=> "));
         bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_A_SECOND));

@@ -73,6 +73,14 @@ impl Place {
         self.run(line.split_whitespace())
     }
 
+    /// The names in the folder, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        let mut names: Vec<String> = fs::read_dir(self.0.path()).unwrap().map(name).collect();
+        names.sort();
+        names
+    }
+
     /// Every file below the folder with its bytes.
     pub(crate) fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         fn walk(folder: &Path, contents: &mut BTreeMap<PathBuf, Vec<u8>>) {
