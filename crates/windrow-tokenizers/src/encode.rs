@@ -67,8 +67,8 @@ pub struct Job {
     /// 48 bytes for each record, and the ids of the documents in them, 4 bytes each. Until the ids are known, one for each
     /// byte is reckoned with. A document for which this is not enough runs alone.
     ///
-    /// Not counted are the tokenizer, the reader's and the output's own buffers (some MiB), and what an engine needs besides
-    /// the ids while it encodes a document.
+    /// Not counted are the tokenizer, the reader's and the output's own buffers (some MiB), and what each worker needs while it
+    /// encodes a document: the engine's scratch, room for the ids to grow, and twice the text of a JSON line with escapes.
     pub memory: usize,
     /// Bytes of consecutive documents that a worker takes at a time.
     pub chunk_bytes: usize,
