@@ -16,7 +16,7 @@ pub(crate) fn say(message: impl Display) {
 
 /// An error with its hints on lines of their own.
 pub(crate) fn error(error: impl Display) {
-    say(format_args!("error: {}", error.to_string().replacen("; hint: ", "\nhint: ", 1)));
+    say(format_args!("error: {error}"));
 }
 
 /// Something to know, and not to act on.

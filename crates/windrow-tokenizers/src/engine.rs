@@ -56,7 +56,7 @@ pub enum EngineError {
         reason: String,
     },
     /// The engine panicked. Its scratch was thrown away.
-    #[error("{engine} panicked on this text: {reason}; hint: check the tokenizer.json for damage")]
+    #[error("{engine} panicked on this text: {reason} (hint: check the tokenizer.json for damage)")]
     Panicked {
         /// Name and version of the library.
         engine: String,

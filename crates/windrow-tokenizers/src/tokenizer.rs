@@ -61,7 +61,7 @@ pub enum LoadError {
         name: String,
     },
     /// The file cannot be read.
-    #[error("tokenizer {name}: {source}; hint: check the path and its permissions")]
+    #[error("tokenizer {name}: {source}\nhint: check the path and its permissions")]
     Read {
         /// Path of the file.
         name: String,
@@ -69,7 +69,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The file is not what is asked for, or damaged, or hostile.
-    #[error("tokenizer {name}: {place}{}{reason}; hint: {hint}", if place.is_empty() { "" } else { ": " })]
+    #[error("tokenizer {name}: {place}{}{reason}\nhint: {hint}", if place.is_empty() { "" } else { ": " })]
     Invalid {
         /// Path or name of the file.
         name: String,
@@ -81,7 +81,7 @@ pub enum LoadError {
         hint: String,
     },
     /// No engine takes the file.
-    #[error("tokenizer {name}: no engine can read it: {reason}; hint: write it again with the tokenizers library 0.23")]
+    #[error("tokenizer {name}: no engine can read it: {reason}\nhint: write it again with the tokenizers library 0.23")]
     Refused {
         /// Path or name of the file.
         name: String,

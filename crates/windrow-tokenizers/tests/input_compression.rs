@@ -2,9 +2,11 @@
 
 mod input_common;
 
+use std::io::Write;
+
 use input_common::{gzip, in_memory, read_all, records_of, zstd};
 use proptest::prelude::*;
-use windrow_tokenizers::input::{Compression, ErrorClass, Format, InputError, InputFile};
+use windrow_tokenizers::input::{Batch, Compression, ErrorClass, Format, InputError, InputFile, Reader};
 
 type Compress = fn(&[u8]) -> Vec<u8>;
 
@@ -217,5 +219,29 @@ proptest! {
             prop_assert_eq!(reports[0].bytes, packed.len() as u64);
             prop_assert_eq!(reports[0].decompressed_bytes, plain.len() as u64);
         }
+    }
+}
+
+/// What comes first, a bad line or the damage after it, must not depend on how records fall into batches.
+#[test]
+fn complete_records_go_ahead_of_the_damage() {
+    let lines = "{\"text\": \"a\"}\nnot json\n".repeat(3000);
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    encoder.write_all(lines.as_bytes()).unwrap();
+    let whole = encoder.finish().unwrap();
+    for batch_bytes in [1 << 10, 64 << 10, 16 << 20] {
+        let cut = std::io::Cursor::new(whole[..whole.len() - 9].to_vec());
+        let file = InputFile::from_reader("cut.jsonl.gz", cut, Format::Jsonl, Some(Compression::Gzip));
+        let mut reader = Reader::new(vec![file], batch_bytes);
+        let mut records = 0;
+        let error = loop {
+            match reader.next_batch(Batch::default(), &mut |_| Ok(())) {
+                Ok(Some(batch)) => records += batch.records.len(),
+                Ok(None) => panic!("the damage was not noticed"),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.to_string().contains("ends too early"), "{error}");
+        assert!(records >= 5900, "{records} of 6000 records with batches of {batch_bytes}");
     }
 }

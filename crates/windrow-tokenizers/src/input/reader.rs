@@ -106,6 +106,8 @@ pub struct Reader {
     stored: u64,
     stored_before: u64,
     failed: bool,
+    /// What went wrong after the last complete record of the batch that went out last.
+    broken: Option<InputError>,
 }
 
 /// Buffers that outlive a file.
@@ -129,6 +131,7 @@ impl Reader {
             stored: 0,
             stored_before: 0,
             failed: false,
+            broken: None,
         }
     }
 
@@ -150,7 +153,7 @@ impl Reader {
         if self.failed {
             return Err(InputError::Stopped);
         }
-        let filled = self.fill(recycled, hold);
+        let filled = self.broken.take().map_or_else(|| self.fill(recycled, hold), Err);
         self.failed = filled.is_err();
         let mut batch = filled?;
         if batch.records.is_empty() {
@@ -179,22 +182,37 @@ impl Reader {
     ) -> Result<Batch, InputError> {
         let mut filling = Filling::begin(recycled, self.batch_bytes, hold)?;
         while !filling.is_full() {
-            if self.current.is_none() {
-                let Some(file) = self.waiting.next() else { break };
-                self.current = Some(OpenFile::open(file, self.opened, &mut self.spare)?);
-                self.opened += 1;
-            }
-            let Some(file) = &mut self.current else { unreachable!("a file was opened above") };
-            match file.advance(&mut filling)? {
-                Advance::Full => break,
-                Advance::Finished => {
-                    let report = self.current.take().map(|file| file.close(&mut self.spare)).transpose()?;
-                    self.stored += report.as_ref().map_or(0, |report| report.bytes);
-                    self.reports.extend(report);
+            match self.advance(&mut filling) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // Complete records go ahead of the error: the first failure in their order must not depend on batches.
+                Err(error) if !filling.batch.records.is_empty() && !matches!(error, InputError::Stopped) => {
+                    self.broken = Some(error);
+                    break;
                 }
+                Err(error) => return Err(error),
             }
         }
         Ok(filling.batch)
+    }
+
+    /// Reads on in the current file, or in the next one; false if the batch is full or there is no file left.
+    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<bool, InputError> {
+        if self.current.is_none() {
+            let Some(file) = self.waiting.next() else { return Ok(false) };
+            self.current = Some(OpenFile::open(file, self.opened, &mut self.spare)?);
+            self.opened += 1;
+        }
+        let Some(file) = &mut self.current else { unreachable!("a file was opened above") };
+        match file.advance(filling)? {
+            Advance::Full => Ok(false),
+            Advance::Finished => {
+                let report = self.current.take().map(|file| file.close(&mut self.spare)).transpose()?;
+                self.stored += report.as_ref().map_or(0, |report| report.bytes);
+                self.reports.extend(report);
+                Ok(true)
+            }
+        }
     }
 }
 
