@@ -83,11 +83,11 @@ fn main() {
         println!("  {row}  {:.0} MB/s", megabytes / row.median().as_secs_f64());
     }
     let notes = [format!("text bytes of a repetition: {}", text.len() * COPIES), "vocabulary: o200k_base".to_owned()];
-    let command = format!(
-        "cargo run --release -p windrow-bench --bin encode -- {} {repetitions}",
-        path.file_name().unwrap_or_default().display()
-    );
+    let file = path.file_name().unwrap_or_default().display();
+    let command =
+        format!("cargo run --release -p windrow-bench --bin encode -- {file} {repetitions} {}", place.display());
+    let name = format!("encode-in{}", place.display().to_string().replace('/', "-"));
     let written =
-        record::write(Path::new("bench/record"), "encode", &command, &notes, &rows).expect("the record can be written");
+        record::write(Path::new("bench/record"), &name, &command, &notes, &rows).expect("the record can be written");
     println!("{}", written.display());
 }
