@@ -21,8 +21,8 @@ use clap::Parser;
 
 use args::{Arguments, Command};
 
-/// At the binary's edge, never in a library. A run that only loads o200k_base takes 0.32 s with it and 0.41 s with the
-/// system's allocator, at a peak of 133 MiB instead of 111 (medians of 9 interleaved runs, 2-core x86-64 VM, 2026-11).
+/// At the binary's edge, never in a library. A run that does little but load o200k_base takes 0.33 s with it and 0.43 s with
+/// the system's allocator, at a peak of 133 MiB instead of 111 (bench/record/amd-epyc-x2/2026-11-21-allocator.csv).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
