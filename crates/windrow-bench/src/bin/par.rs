@@ -3,8 +3,10 @@
 //! A first look at the grain, on uniform work of 1 ns to 10 us an item. The full set of scenarios and peers comes later.
 #![forbid(unsafe_code)]
 
+use std::path::Path;
+
 use windrow::prelude::*;
-use windrow_bench::{Arm, compare};
+use windrow_bench::{Arm, compare, record};
 
 /// About `n` times 1 ns of arithmetic that the compiler cannot skip.
 fn work(seed: u64, n: u64) -> u64 {
@@ -16,6 +18,7 @@ fn main() {
         "{} threads; times are medians, ratios are to serial (10th..90th percentile)",
         windrow::current_num_threads()
     );
+    let mut all = Vec::new();
     for (turns, n) in [
         (1, 100),
         (1, 10_000),
@@ -39,8 +42,15 @@ fn main() {
             Arm::new("windrow reduce", shared),
             Arm::new("windrow collect + fold", collected),
         ];
-        for row in compare(&mut arms, 31) {
+        for mut row in compare(&mut arms, 31) {
             println!("  {row}");
+            row.name = format!("{n} x {turns}: {}", row.name);
+            all.push(row);
         }
     }
+    let command = "cargo run --release -p windrow-bench --bin par";
+    let notes = ["arms are items x turns of about 0.8 ns: what".to_owned()];
+    let written =
+        record::write(Path::new("bench/record"), "par", command, &notes, &all).expect("the record can be written");
+    println!("{}", written.display());
 }
