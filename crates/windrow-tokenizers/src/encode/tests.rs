@@ -276,10 +276,13 @@ fn bad_documents_are_skipped_and_listed_in_order() {
 #[test]
 fn documents_before_a_broken_input_decide_first() {
     let broken = || InputFile::from_reader("broken", &b"\x1f\x8b"[..], Format::Lines, Some(Compression::Gzip));
+    // Also when they are in the batch that was being read when it broke.
     let run = ends(job(vec![lines("one\nrefuse"), broken()], OnError::Skip), Kept::new(|_| Ok(())));
     assert!(matches!(run.end, Err(EncodeError::Input(_))), "{:?}", run.end);
-    // They were in the batch that was being read when it broke.
-    assert_eq!(run.account.documents, account(0, 0, 0, 0));
+    assert_eq!(run.account.documents, account(2, 1, 1, 0));
+    let run = ends(job(vec![lines("one\nrefuse"), broken()], OnError::Fail), Kept::new(|_| Ok(())));
+    assert!(matches!(run.end, Err(EncodeError::Document(_))), "{:?}", run.end);
+    assert_eq!(run.account.documents, account(2, 1, 0, 1));
 
     let long = format!("refuse\n{}", "x\n".repeat(10_000));
     let run = ends(job(vec![lines(long), broken()], OnError::Fail), Kept::new(|_| Ok(())));
