@@ -142,14 +142,14 @@ fn work_is_shared_when_it_is_long() {
                 .into_par_iter()
                 .map(|i| {
                     who.lock().unwrap().insert(std::thread::current().id());
-                    work(100);
+                    work(300);
                     i
                 })
                 .sum::<u64>()
         })
     });
     assert_eq!(sum, 44_850);
-    assert!(who.into_inner().unwrap().len() > 1, "30 ms of work stayed on one thread");
+    assert!(who.into_inner().unwrap().len() > 1, "90 ms of work stayed on one thread");
     assert_eq!(why.len(), 1);
     assert!(why[0].to_string().contains("publish to 3 members"), "{}", why[0]);
 }
