@@ -30,8 +30,8 @@ impl fmt::Display for Room {
 
 /// The budget for looking; zero means to sleep at once.
 pub fn budget(room: Room) -> Decision<Room, Nanos> {
-    // Gaps between back-to-back regions are below 20 us where that matters, and a sleep and wake cost about 30 us
-    // (2-core x86-64 virtual machine, 2026-11): looking for longer than about twice that loses more than it can save.
+    // A sleep and wake cost about 30 us (2-core x86-64 virtual machine, 2026-11): looking for more than about twice that can
+    // lose more than it saves.
     const LOOK: Nanos = Nanos(50_000.0);
     let decided = |choice, why| Decision { inputs: room, choice, alternatives: Alternatives::default(), why };
     if room.threads > room.cpus {

@@ -9,9 +9,9 @@
 //!
 //! # Why it holds
 //! An index is in one word, or held by one thread between the two exchanges of a steal, or claimed; each step is an exchange
-//! of a whole word. There is no ABA: a word that reads `begin:end` again after a change would need `begin` to be unclaimed
-//! again, and begins never fall while a word is not empty; a refill brings indices above every one the word has held empty.
-//! (Even if it did, the exchange would still take indices that are in the word.)
+//! of a whole word, and an exchange that succeeds takes what is in the word at that moment, whatever was in it meanwhile. For a
+//! word that holds indices the value cannot even come back: `begin` would have to be unclaimed again. An empty value can (the
+//! word was refilled and emptied); then it is empty, and what is put in loses nothing.
 //!
 //! `None` from `claim` means "nothing that this member could see", not "all is done": a thief may hold indices it has not
 //! put down yet. It runs them itself.
