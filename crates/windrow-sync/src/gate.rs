@@ -1,30 +1,39 @@
-//! Gate: one word through which members enter a region.
+//! Gate: words through which members enter regions.
 //!
-//! # States of the word
-//! `epoch:31 | stop:1 || busy:1 | open:1 | sleeping:10 | seats:10 | active:10`
+//! A gate has several *lanes*, each of which carries one region at a time: so regions of several callers, and regions inside
+//! regions, run side by side. Lane 0 is the main one. Its word is what idle workers look at and sleep on; a lone region
+//! touches no other shared word but the table of lanes, which workers never read.
 //!
-//! * *idle*: neither busy nor open. *taken*: busy, the caller stores its job. *open*: busy and open, workers may join
-//!   while there are seats. *closing*: busy, no longer open, `active` members still inside. Then idle again.
+//! # States of a lane's word
+//! `bell:11 | epoch:20 | stop:1 || waited:1 | open:1 | sleeping:10 | seats:10 | active:10`
+//! (`bell`, `stop` and `sleeping` are used in the main word only.)
+//!
+//! * *free*: nobody's. *taken*: the caller that exchanged the lane's bit in the table stores its job. *open*: workers may join
+//!   while there are seats. *closing*: no longer open, `active` members still inside. Then free again.
 //! * `sleeping` counts workers that sleep on the upper half, are about to, or have not yet noticed that they are awake. It is
-//!   never too small.
+//!   never too small. `bell` counts regions that opened in other lanes.
 //!
 //! # Protocol
-//! 1. *Take.* A caller that wants help exchanges idle for taken. If the gate is busy it does not wait: it goes on alone.
-//! 2. *Open.* It stores the job and exchanges taken for open with a new epoch and `seats = width - 1`. If more seats are
-//!    free than workers awake, it wakes one sleeper.
-//! 3. *Join.* A worker that sees an open gate of an epoch it has not been in exchanges `active + 1, seats - 1`, reads the
-//!    job and runs it. If more seats are left than workers awake who have not been inside yet, it wakes one more sleeper: the
-//!    wake spreads as a chain and the caller pays for one.
-//! 4. *Leave.* It subtracts its `active`. Who leaves a gate that is no longer open as the last one sets the latch.
-//! 5. *Close.* The caller, when it is through (also while unwinding), clears `open` and `seats`. If `active` was not 0 it
-//!    waits for the latch. It never waits for a worker that has not joined. Then it gives up `busy`.
-//! 6. *Sleep.* A worker that has looked long enough exchanges `sleeping + 1`, on condition that the word is still one that
-//!    gives it no work, then sleeps while the upper half is what it was in that exchange. Awake, it subtracts its `sleeping`.
+//! 1. *Take.* A caller that wants help exchanges the bit of the lowest free lane. If all are taken it does not wait: it goes on
+//!    alone.
+//! 2. *Open.* It stores the job and exchanges the lane's word for one that is open, with a new epoch and `seats = width - 1`. In a
+//!    lane other than the main one it then adds to the bell. If more seats are free than idle workers, it wakes one sleeper.
+//! 3. *Join.* A worker that sees an open lane whose epoch it has not been in exchanges `active + 1, seats - 1`, reads the job
+//!    and runs it. If more seats are left than workers awake who have not been inside yet, it wakes one more sleeper: the
+//!    wake spreads as a chain and the caller pays for one. A worker looks at the main word, and at the other lanes whenever
+//!    the bell has changed.
+//! 4. *Leave.* It subtracts its `active`. Who leaves a lane that is `waited` for as the last one sets the latch.
+//! 5. *Close.* The caller, when it is through (also while unwinding), clears `open` and `seats`, and looks at the word until
+//!    `active` is 0. When it has looked long enough it sets `waited`; if somebody is still inside then, it waits for the latch. It
+//!    never waits for a worker that has not joined. Then it gives the lane back.
+//! 6. *Sleep.* A worker that has looked long enough exchanges `sleeping + 1`, on condition that the main word is still one that
+//!    gives it no work and that the bell is the one it has answered, then sleeps while the upper half is what it was in that
+//!    exchange. Awake, it subtracts its `sleeping`.
 //!
 //! # Why it holds
-//! * *No lost wake.* Sleep and open are exchanges on one word. If the sleep comes first the opener sees it counted and wakes;
-//!   if it wakes too early the epoch has changed and the worker does not fall asleep. If the open comes first the sleep's
-//!   exchange fails and the worker looks again.
+//! * *No lost wake.* Sleep, open and bell are exchanges on one word. If the sleep comes first the opener sees it counted and
+//!   wakes; if it wakes too early the upper half has changed and the worker does not fall asleep. If the open (or the bell) comes
+//!   first the sleep's exchange fails and the worker looks again.
 //! * *No stolen wake.* A worker that has left this epoch and sleeps again stands behind those that slept before (Linux wakes in
 //!   order; elsewhere all are woken). An earlier version handed out anonymous permits, and exactly that worker took the
 //!   permit meant for another; the model `the_wake_reaches_every_sleeper` found it. Another version counted a worker that had
@@ -32,10 +41,10 @@
 //! * *The job is alive while it is used.* It is read only between a join and the leave that follows; close clears `open`,
 //!   so no join comes after it, and waits until every join before it has left.
 //! * *One writer of the job.* It is stored between take and open, when nobody is active: the previous close saw to that.
-//! * *The latch is set exactly once a close that found members inside*: after `open` is cleared `active` only falls, and one
-//!   subtraction takes it from 1 to 0.
-//! * The epoch tells a worker "you were in this one". It has 31 bits; a worker that misses exactly 2^31 regions in a row
-//!   takes the next one for its own last one and stays out. Nobody waits for it, so that costs nothing but its help.
+//! * *The latch is set exactly once a close that waits for it*: after `open` is cleared `active` only falls, one subtraction
+//!   takes it from 1 to 0, and it finds `waited` exactly if the caller found somebody inside when it set it.
+//! * The epoch tells a worker "you were in this one", the bell "you have looked". They have 20 and 11 bits; a worker that misses
+//!   exactly 2^20 regions, or 2^11 bells, stays out of one region. Nobody waits for it, so that costs nothing but its help.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -43,7 +52,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use crate::latch::Latch;
-use crate::primitives::{AtomicU64, Ordering, UnsafeCell};
+use crate::hint::Hint;
+use crate::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::word::WideWord;
 use crate::{Pad, Spin};
 
@@ -62,16 +72,22 @@ struct Posted {
 /// Most members a gate can seat, the caller included.
 pub const MOST_MEMBERS: usize = FIELD as usize;
 
+/// Regions that may be open at the same time; more of them run on their callers alone.
+pub const LANES: usize = 8;
+
+const MAIN: usize = 0;
 const FIELD: u64 = 0x3ff;
 const ONE_ACTIVE: u64 = 1;
 const ONE_SEAT: u64 = 1 << 10;
 const ONE_SLEEPING: u64 = 1 << 20;
 const OPEN: u64 = 1 << 30;
-const BUSY: u64 = 1 << 31;
+const WAITED: u64 = 1 << 31;
 const STOP: u64 = 1 << 32;
 const ONE_EPOCH: u64 = 1 << 33;
+const EPOCHS: u64 = (1 << 20) - 1;
+const ONE_BELL: u64 = 1 << 53;
 
-/// The gate word, read.
+/// A lane's word, read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct View(u64);
 
@@ -89,8 +105,12 @@ impl View {
         self.0 & flag != 0
     }
     fn epoch(self) -> u64 {
-        self.0 / ONE_EPOCH
+        (self.0 / ONE_EPOCH) & EPOCHS
     }
+    fn bell(self) -> u64 {
+        self.0 / ONE_BELL
+    }
+    /// (Past the last epoch this adds to the bell: a look in vain.)
     fn with_next_epoch(self) -> Self {
         View(self.0.wrapping_add(ONE_EPOCH))
     }
@@ -104,21 +124,52 @@ impl View {
     }
 }
 
-/// Where callers open regions and workers join them. See the [module page](self).
-pub struct Gate {
-    word: Pad<WideWord>,
-    job: Pad<UnsafeCell<Option<Posted>>>,
+/// What one region at a time uses. The word and the job share cache lines: who sees the one has the other.
+struct Lane {
+    word: WideWord,
+    job: UnsafeCell<Option<Posted>>,
     left: Latch,
     payload: Mutex<Option<Payload>>,
+}
+
+impl Lane {
+    fn new() -> Self {
+        Lane {
+            word: WideWord::new(0),
+            job: UnsafeCell::new(None),
+            left: Latch::new(),
+            payload: Mutex::new(None),
+        }
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        self.word.value()
+    }
+}
+
+/// What a worker remembers between regions: the epoch it was last in, for every lane, and the bell it has answered.
+struct Seen {
+    epochs: [u64; LANES],
+    bell: u64,
+}
+
+/// Where callers open regions and workers join them. See the [module page](self).
+pub struct Gate {
+    lanes: [Pad<Lane>; LANES],
+    /// A bit for every lane that is taken.
+    taken: Pad<AtomicU32>,
     workers: u64,
     /// Threads in [`serve`](Gate::serve). No part of the protocol: it keeps the fields of the word from overflowing.
     serving: std::sync::atomic::AtomicU64,
+    /// What callers did in each lane (only its holder writes), and what each worker did (only it writes).
+    callers: [Pad<Tally>; LANES],
+    members: Box<[Pad<Tally>]>,
 }
 
-// SAFETY: `job` is written only by the holder of `busy` while nobody is active, and read only by active members (module
-// page, "one writer"); the pointer in it points to a `Sync` closure. All other fields are `Sync` themselves.
+// SAFETY: a lane's `job` is written only by the holder of its bit while nobody is active, and read only by active members
+// (module page, "one writer"); the pointer in it points to a `Sync` closure. All other fields are `Sync` themselves.
 unsafe impl Sync for Gate {}
-// SAFETY: the pointer in `job` is used only inside `region`, which borrows what it points to.
+// SAFETY: the pointers in the lanes are used only inside `region`, which borrows what they point to.
 unsafe impl Send for Gate {}
 
 impl std::fmt::Debug for Gate {
@@ -131,12 +182,33 @@ impl std::fmt::Debug for Gate {
 /// What a caller can know about the workers before it decides to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Somebody else's region is running: [`Door::open`] would not succeed now.
+    /// Every lane is taken: [`Door::open`] would not succeed now.
     pub busy: bool,
     /// Workers asleep; waking one is a system call and a scheduling delay.
     pub asleep: usize,
-    /// Workers that are awake: looking for work, or in a region.
-    pub awake: usize,
+    /// Workers that are awake and in no region, as far as can be seen.
+    pub idle: usize,
+}
+
+/// How often things happened since the gate was made. Exact when nothing is going on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Regions that opened.
+    pub opened: u64,
+    /// Times a worker joined a region.
+    pub joined: u64,
+    /// System calls that woke somebody, or tried to.
+    pub wakes: u64,
+    /// Times a worker went to sleep, which is a system call too.
+    pub sleeps: u64,
+}
+
+/// Counters with one writer at a time.
+#[derive(Debug, Default)]
+struct Tally {
+    entered: Hint,
+    wakes: Hint,
+    sleeps: Hint,
 }
 
 impl Gate {
@@ -150,39 +222,64 @@ impl Gate {
             "a gate seats at most {MOST_MEMBERS} members, not {workers} workers and a caller"
         );
         Gate {
-            word: Pad(WideWord::new(0)),
-            job: Pad(UnsafeCell::new(None)),
-            left: Latch::new(),
-            payload: Mutex::new(None),
+            lanes: std::array::from_fn(|_| Pad(Lane::new())),
+            taken: Pad(AtomicU32::new(0)),
             workers: workers as u64,
             serving: std::sync::atomic::AtomicU64::new(0),
+            callers: std::array::from_fn(|_| Pad::default()),
+            members: (0..workers).map(|_| Pad::default()).collect(),
         }
     }
 
     #[inline]
-    fn word(&self) -> &AtomicU64 {
-        self.word.0.value()
+    fn main(&self) -> &AtomicU64 {
+        self.lanes[MAIN].0.word()
     }
 
     /// The workers' state, for a decision. It may be outdated when it arrives.
+    #[inline]
     pub fn state(&self) -> State {
         // Relaxed: a hint; whoever acts on it does so by an exchange.
-        let view = View(self.word().load(Ordering::Relaxed));
+        let view = View(self.main().load(Ordering::Relaxed));
+        // Relaxed: as above.
+        let taken = self.taken.0.load(Ordering::Relaxed);
         let asleep = view.sleeping() as usize;
-        State { busy: view.has(BUSY), asleep, awake: (self.workers as usize).saturating_sub(asleep) }
+        let mut idle = (self.workers as usize).saturating_sub(asleep + view.active() as usize);
+        if taken > 1 {
+            for lane in &self.lanes[1..] {
+                // Relaxed: as above.
+                idle = idle.saturating_sub(View(lane.0.word().load(Ordering::Relaxed)).active() as usize);
+            }
+        }
+        State { busy: taken.trailing_ones() as usize >= LANES, asleep, idle }
+    }
+
+    /// What has happened so far.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for caller in &self.callers {
+            counts.opened += caller.0.entered.get();
+            counts.wakes += caller.0.wakes.get();
+        }
+        for member in &self.members {
+            counts.joined += member.0.entered.get();
+            counts.wakes += member.0.wakes.get();
+            counts.sleeps += member.0.sleeps.get();
+        }
+        counts
     }
 
     /// Runs `lead` on the caller, with a [`Door`] through which it may let workers in to run `body`.
     ///
     /// Returns when `lead` has returned and every worker that joined has left. `body` gets the member's number, `1..=workers`
-    /// (a worker has the same number in every region); the caller is member 0 and does not run `body` itself. `lead` that
-    /// never opens the door touches no atomic.
+    /// (a worker has the same number in every region, and is in it once at most); the caller is member 0 and does not run
+    /// `body` itself. `lead` that never opens the door touches no atomic.
     ///
     /// # Panics
     /// With the payload of `lead`, else with the first payload of a member. All members have left by then.
     #[inline]
     pub fn region<R>(&self, body: &(dyn Fn(usize) + Sync), settle: Spin, lead: impl FnOnce(&Door<'_>) -> R) -> R {
-        let door = Door { gate: self, body, opened: Cell::new(false), settle };
+        let door = Door { gate: self, body, lane: Cell::new(None), settle };
         let result = lead(&door);
         match door.shut() {
             Some(payload) => resume_unwind(payload),
@@ -190,58 +287,85 @@ impl Gate {
         }
     }
 
-    /// idle -> taken.
-    fn take(&self) -> bool {
+    /// The lowest free lane, now taken.
+    fn take(&self) -> Option<usize> {
         // Relaxed: the exchange below confirms it.
-        let mut view = View(self.word().load(Ordering::Relaxed));
+        let mut taken = self.taken.0.load(Ordering::Relaxed);
         loop {
-            if view.has(BUSY | STOP) {
-                return false;
+            let lane = taken.trailing_ones() as usize;
+            if lane >= LANES {
+                return None;
             }
-            // Acquire: pairs with the Release in `give_up`; the last caller's use of `job` comes before ours.
-            match self.word().compare_exchange_weak(view.0, view.0 | BUSY, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => view = View(now),
+            let next = taken | 1 << lane;
+            // Acquire: pairs with the Release in `give_back`; the last holder's use of the lane comes before ours.
+            match self.taken.0.compare_exchange_weak(taken, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(lane),
+                Err(now) => taken = now,
             }
         }
     }
 
     /// taken -> open.
-    fn open(&self, seats: u64) {
+    fn open(&self, at: usize, seats: u64) {
+        let word = self.lanes[at].0.word();
         // Relaxed: the exchange below confirms it.
-        let mut view = View(self.word().load(Ordering::Relaxed));
+        let mut view = View(word.load(Ordering::Relaxed));
         loop {
             let next = View(view.with_next_epoch().0 + OPEN + seats * ONE_SEAT);
             // Release: pairs with the Acquire in `join`; who joins sees the job and all it borrows.
-            match self.word().compare_exchange_weak(view.0, next.0, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return self.wake_for(seats, 0, view.sleeping()),
+            match word.compare_exchange_weak(view.0, next.0, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => break,
                 Err(now) => view = View(now),
             }
         }
+        if at != MAIN {
+            // Release: pairs with the Acquire in `answer`; who hears this bell sees the lane open.
+            view = View(self.main().fetch_add(ONE_BELL, Ordering::Release));
+        }
+        self.callers[at].0.entered.add(1);
+        self.wake_for(seats, 0, view, &self.callers[at].0);
     }
 
     /// Wakes one sleeper if `seats` are more than will be taken without: by workers awake who are not among the `joined` of this
-    /// region. (One who has joined, left and sleeps again is subtracted twice. Then a wake too many is paid, none is missing.)
-    fn wake_for(&self, seats: u64, joined: u64, sleeping: u64) {
-        let coming = self.workers.saturating_sub(joined + sleeping);
-        if seats > coming && sleeping > 0 {
-            self.word.0.wake(1);
+    /// region. (One who has joined, left and sleeps again is subtracted twice. Then a wake too many is paid, none is missing.
+    /// Beside another region nobody can say who will come: there, a sleeper is woken.)
+    fn wake_for(&self, seats: u64, joined: u64, main: View, tally: &Tally) {
+        if main.sleeping() == 0 {
+            return;
+        }
+        // Relaxed: a guess at who will come.
+        let lone = self.taken.0.load(Ordering::Relaxed) == 1 << MAIN;
+        let coming = if lone { self.workers.saturating_sub(joined + main.sleeping()) } else { 0 };
+        if seats > coming {
+            tally.wakes.add(1);
+            self.lanes[MAIN].0.word.wake(1);
         }
     }
 
     /// open -> closing -> taken: nobody is inside any more.
-    fn close(&self, settle: Spin) {
+    fn close(&self, at: usize, settle: Spin) {
+        let lane = &self.lanes[at].0;
+        let word = lane.word();
         // Acquire: pairs with the Release in `leave`; what members did who have left is seen by the caller.
-        let before = View(self.word().fetch_and(!(OPEN | (FIELD * ONE_SEAT)), Ordering::Acquire));
-        if before.active() > 0 {
-            self.left.wait(settle);
+        let before = View(word.fetch_and(!(OPEN | (FIELD * ONE_SEAT)), Ordering::Acquire));
+        // Acquire: as above, for those who leave now.
+        let all_left = || View(word.load(Ordering::Acquire)).active() == 0;
+        if before.active() == 0 || settle.until(all_left) {
+            return;
         }
+        // Acquire: as above.
+        let before = View(word.fetch_or(WAITED, Ordering::Acquire));
+        if before.active() > 0 {
+            lane.left.wait(Spin::NONE);
+        }
+        // Relaxed: nobody is inside, so nobody looks at it.
+        word.fetch_and(!WAITED, Ordering::Relaxed);
     }
 
-    /// taken -> idle.
-    fn give_up(&self) {
+    /// taken -> free.
+    fn give_back(&self, at: usize) {
         // Release: pairs with the Acquire in `take`.
-        self.word().fetch_and(!BUSY, Ordering::Release);
+        self.taken.0.fetch_and(!(1 << at), Ordering::Release);
     }
 
     /// The life of a worker: waits for regions and takes part in them until [`stop`](Gate::stop). `look` says before each
@@ -250,68 +374,91 @@ impl Gate {
     /// `member` is this worker's number, `1..=workers`; every worker needs its own.
     ///
     /// # Panics
-    /// If as many threads serve already as the gate has workers.
+    /// If `member` is not one of the gate's, or as many threads serve already as it has workers.
     pub fn serve(&self, member: usize, mut look: impl FnMut() -> Spin) {
+        assert!(
+            (1..=self.workers).contains(&(member as u64)),
+            "{member} is not a worker of a gate for {} workers",
+            self.workers
+        );
         let _serving = Serving::new(self);
-        let mut epoch = 0;
-        while self.await_region(epoch, look()) {
-            if let Some(joined) = self.join(epoch) {
-                epoch = joined.epoch();
-                self.attend(member, joined);
+        let mut seen = Seen { epochs: [0; LANES], bell: 0 };
+        while self.await_region(&seen, look(), member) {
+            if !self.enter(MAIN, &mut seen, member) {
+                self.answer(&mut seen, member);
             }
         }
     }
 
-    /// Waits until a region admits this worker (true) or the gate is stopped (false).
-    fn await_region(&self, epoch: u64, mut spin: Spin) -> bool {
+    /// Looks at the other lanes if the bell has changed.
+    fn answer(&self, seen: &mut Seen, member: usize) {
+        // Acquire: pairs with the Release of the bell in `open`; the lanes it rang for are seen open.
+        seen.bell = View(self.main().load(Ordering::Acquire)).bell();
+        for at in 1..LANES {
+            self.enter(at, seen, member);
+        }
+    }
+
+    /// Takes part in the lane's region, if it admits this worker.
+    fn enter(&self, at: usize, seen: &mut Seen, member: usize) -> bool {
+        let Some(joined) = self.join(at, seen.epochs[at]) else { return false };
+        seen.epochs[at] = joined.epoch();
+        self.attend(at, member, joined);
+        true
+    }
+
+    /// Waits until a region may admit this worker (true) or the gate is stopped (false).
+    fn await_region(&self, seen: &Seen, mut spin: Spin, member: usize) -> bool {
         loop {
             let mut stopped = false;
             let found = spin.until(|| {
-                // Relaxed: `join` confirms it by an exchange.
-                let view = View(self.word().load(Ordering::Relaxed));
+                // Relaxed: `join` confirms it by an exchange, `answer` by another load.
+                let view = View(self.main().load(Ordering::Relaxed));
                 stopped = view.has(STOP);
-                stopped || view.admits(epoch)
+                stopped || seen.misses(view)
             });
             if found {
                 return !stopped;
             }
-            self.sleep(epoch);
+            self.sleep(seen, member);
             // Woken for a region that others have filled or ended: no reason to look long again.
             spin = Spin::NONE;
         }
     }
 
     /// Counts this worker as sleeping and sleeps, unless there is something to do.
-    fn sleep(&self, epoch: u64) {
+    fn sleep(&self, seen: &Seen, member: usize) {
         // Relaxed: the exchange below confirms it.
-        let mut view = View(self.word().load(Ordering::Relaxed));
+        let mut view = View(self.main().load(Ordering::Relaxed));
         loop {
-            if view.has(STOP) || view.admits(epoch) {
+            if view.has(STOP) || seen.misses(view) {
                 return;
             }
             let next = view.0 + ONE_SLEEPING;
             // Relaxed: a count; what an opener publishes is read after `join`.
-            match self.word().compare_exchange_weak(view.0, next, Ordering::Relaxed, Ordering::Relaxed) {
+            match self.main().compare_exchange_weak(view.0, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => view = View(now),
             }
         }
-        self.word.0.wait(view.upper());
+        self.members[member - 1].0.sleeps.add(1);
+        self.lanes[MAIN].0.word.wait(view.upper());
         // Relaxed: as above.
-        self.word().fetch_sub(ONE_SLEEPING, Ordering::Relaxed);
+        self.main().fetch_sub(ONE_SLEEPING, Ordering::Relaxed);
     }
 
-    /// Takes a seat, if there is still one: the epoch, and how many seats and sleepers that leaves.
-    fn join(&self, epoch: u64) -> Option<View> {
+    /// Takes a seat, if there is still one: the epoch, and how many seats that leaves.
+    fn join(&self, at: usize, epoch: u64) -> Option<View> {
+        let word = self.lanes[at].0.word();
         // Relaxed: the exchange below confirms it.
-        let mut view = View(self.word().load(Ordering::Relaxed));
+        let mut view = View(word.load(Ordering::Relaxed));
         loop {
             if !view.admits(epoch) {
                 return None;
             }
             let next = View(view.0 + ONE_ACTIVE - ONE_SEAT);
             // Acquire: pairs with the Release in `open`; the job is there.
-            match self.word().compare_exchange_weak(view.0, next.0, Ordering::Acquire, Ordering::Relaxed) {
+            match word.compare_exchange_weak(view.0, next.0, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Some(next),
                 Err(now) => view = View(now),
             }
@@ -319,20 +466,27 @@ impl Gate {
     }
 
     /// As an active member: passes the wake on, runs the job, keeps a panic for the caller, and leaves.
-    fn attend(&self, member: usize, joined: View) {
-        let _leave = Leave(self);
-        let posted = self.job.0.with(|job| {
-            // SAFETY: this thread is active, so the holder of `busy` has stored the job and does not touch it before
+    fn attend(&self, at: usize, member: usize, joined: View) {
+        let lane = &self.lanes[at].0;
+        let _leave = Leave(lane);
+        let posted = lane.job.with(|job| {
+            // SAFETY: this thread is active, so the holder of the lane has stored the job and does not touch it before
             // this thread has left.
             unsafe { *job }
         });
         let Some(posted) = posted else { return };
-        self.wake_for(joined.seats(), posted.seats - joined.seats(), joined.sleeping());
+        let tally = &self.members[member - 1].0;
+        tally.entered.add(1);
+        if joined.seats() > 0 {
+            // Relaxed: a count of sleepers; whoever is counted too late is woken by the next to join, or not at all.
+            let main = if at == MAIN { joined } else { View(self.main().load(Ordering::Relaxed)) };
+            self.wake_for(joined.seats(), posted.seats - joined.seats(), main, tally);
+        }
         // SAFETY: the caller cannot return from `region`, nor unwind out of it, before this thread has left; until then
         // it borrows the closure.
         let job = unsafe { &*posted.job };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(member))) {
-            let mut first = self.payload.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut first = lane.payload.lock().unwrap_or_else(PoisonError::into_inner);
             if first.is_none() {
                 *first = Some(payload);
             } else {
@@ -342,30 +496,33 @@ impl Gate {
         }
     }
 
-    fn leave(&self) {
-        // Release: pairs with the Acquire in `close`, and with the Acquire here of a member that leaves later.
-        // Acquire: pairs with the Release here of members that left before; the last one passes all of it on to the
-        // caller through the latch.
-        let before = View(self.word().fetch_sub(ONE_ACTIVE, Ordering::AcqRel));
-        if before.active() == 1 && !before.has(OPEN) {
-            self.left.set();
-        }
-    }
-
     /// Ends [`serve`](Gate::serve) on every worker: those in a region finish it first. Regions from now on run on their
     /// callers alone.
     pub fn stop(&self) {
         // Relaxed: STOP carries nothing; workers look at the word itself.
-        self.word().fetch_or(STOP, Ordering::Relaxed);
-        self.word.0.wake(u32::MAX);
+        self.main().fetch_or(STOP, Ordering::Relaxed);
+        self.lanes[MAIN].0.word.wake(u32::MAX);
     }
 }
 
-struct Leave<'a>(&'a Gate);
+impl Seen {
+    /// There is something in the main word that this worker has not seen.
+    fn misses(&self, main: View) -> bool {
+        main.admits(self.epochs[MAIN]) || main.bell() != self.bell
+    }
+}
+
+struct Leave<'a>(&'a Lane);
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
-        self.0.leave();
+        // Release: pairs with the Acquire in `close`, and with the Acquire here of a member that leaves later.
+        // Acquire: pairs with the Release here of members that left before; the last one passes all of it on to the
+        // caller through the latch.
+        let before = View(self.0.word().fetch_sub(ONE_ACTIVE, Ordering::AcqRel));
+        if before.active() == 1 && before.has(WAITED) {
+            self.0.left.set();
+        }
     }
 }
 
@@ -400,45 +557,45 @@ fn discard(payload: Payload) {
 pub struct Door<'a> {
     gate: &'a Gate,
     body: &'a (dyn Fn(usize) + Sync),
-    opened: Cell<bool>,
+    /// The lane, while it is open.
+    lane: Cell<Option<usize>>,
     settle: Spin,
 }
 
 impl std::fmt::Debug for Door<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Door").field("opened", &self.opened.get()).finish_non_exhaustive()
+        f.debug_struct("Door").field("lane", &self.lane.get()).finish_non_exhaustive()
     }
 }
 
 impl Door<'_> {
-    /// Lets up to `width - 1` workers in, waking sleepers if those awake are too few. False, without any effect, if the
-    /// gate is in use by another region (or open already).
+    /// Lets up to `width - 1` workers in, waking sleepers if those awake are too few. False, without any effect, if every
+    /// lane of the gate is in use (or the door is open already).
     pub fn open(&self, width: usize) -> bool {
         let seats = (width.saturating_sub(1) as u64).min(self.gate.workers);
-        if self.opened.get() || seats == 0 || !self.gate.take() {
+        if self.lane.get().is_some() || seats == 0 {
             return false;
         }
+        let Some(at) = self.gate.take() else { return false };
         let job: *const (dyn Fn(usize) + Sync + '_) = self.body;
         // SAFETY: only the lifetime changes. The pointer is used by members only, and this door's drop waits for them
         // while `body` is still borrowed.
         let job = unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const Job>(job) };
-        self.gate.job.0.with_mut(|cell| {
-            // SAFETY: `busy` is ours and nobody is active, so this is the only access.
+        self.gate.lanes[at].0.job.with_mut(|cell| {
+            // SAFETY: the lane is ours and nobody is active, so this is the only access.
             unsafe { *cell = Some(Posted { job, seats }) };
         });
-        self.opened.set(true);
-        self.gate.open(seats);
+        self.lane.set(Some(at));
+        self.gate.open(at, seats);
         true
     }
 
-    /// Closes the gate and gives it up, once; the first panic of a member.
+    /// Closes the lane and gives it back, once; the first panic of a member.
     fn shut(&self) -> Option<Payload> {
-        if !self.opened.replace(false) {
-            return None;
-        }
-        self.gate.close(self.settle);
-        let payload = self.gate.payload.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.gate.give_up();
+        let at = self.lane.take()?;
+        self.gate.close(at, self.settle);
+        let payload = self.gate.lanes[at].0.payload.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.gate.give_back(at);
         payload
     }
 

@@ -7,6 +7,7 @@
 //! | module | what it holds | protocol in one line |
 //! |---|---|---|
 //! | [`gate`] | one word that opens a region, seats its members and closes it | members join by one exchange; the caller waits only for those who did |
+//! | [`hint`] | numbers that may be outdated | nothing depends on them but speed |
 //! | [`word`] | park and wake: words to sleep on | comparing and falling asleep are one step for the waker |
 //! | [`latch`] | "the last member has left" | set once, waited for once |
 //! | [`ranges`] | packed `begin:end` words, one a member | owner takes from the front, thief the back half |
@@ -22,6 +23,7 @@ mod compile_fail;
 pub mod divide;
 pub mod fork;
 pub mod gate;
+pub mod hint;
 pub mod latch;
 pub mod machine;
 mod primitives;

@@ -77,7 +77,7 @@ impl Crew {
     /// The workers' state, for a decision.
     pub(crate) fn state(&self) -> CrewState {
         let state = self.gate.state();
-        CrewState { workers: self.members - 1, awake: state.awake, busy: state.busy }
+        CrewState { workers: self.members - 1, awake: state.idle, busy: state.busy }
     }
 }
 
