@@ -1,12 +1,13 @@
-//! Grain: stay serial, or publish the rest, and claims of what size.
+//! Grain: stay serial or let workers in, and how much to claim at a time.
 //!
-//! The caller of a region runs the first items itself and measures them. After every piece it asks [`decide`]: go on alone
-//! with a piece of so many items, or publish. Publishing pays when the time it saves on the predicted rest exceeds what
-//! entering the region costs, and that depends on the workers' state by a factor of 40: they look for work (about 1 us) or
-//! they sleep (tens of us).
+//! The caller runs the first items itself and asks after each piece. It publishes when the predicted rest, shared, is done sooner than
+//! alone. What entering costs depends on the workers' state by a factor of 20: they look for work (about 1 us) or they sleep
+//! (tens of us). So both costs are tracked while the program runs ([`track`](crate::track)), and a call whose site is known
+//! ([`memory`](crate::memory)) needs no sample.
 //!
-//! Sources: the measured break-evens are in `Costs::MEASURED`; oracle-guided granularity and the heartbeat are from Acar,
-//! Charguéraud and Rainey (PLDI 2018); claims sized in time are from OpenMP's guided schedule, which counts instead.
+//! Sources: oracle-guided granularity and the heartbeat are from Acar, Charguéraud and Rainey (PLDI 2018); claims sized in time
+//! are from OpenMP's guided schedule, which counts instead; paying for a wake once as much has been lost without it is the
+//! ski-rental rule (Karlin and others, 1988).
 
 use std::fmt;
 
@@ -23,45 +24,70 @@ pub struct Progress {
     pub left: Items,
     /// The sample is large enough to predict from: see [`Costs::sample`].
     pub ripe: bool,
+    /// What an item takes according to the call site's memory, if it is to be trusted.
+    pub known: Option<Nanos>,
 }
 
 impl Progress {
-    /// Measured cost of one item.
-    pub fn per_item(&self) -> Nanos {
+    /// Cost of one item, measured or else remembered; `None` as long as neither is good enough.
+    pub fn per_item(&self) -> Option<Nanos> {
+        if self.ripe { Some(self.measured()) } else { self.known.filter(|&known| !self.contradicts(known)) }
+    }
+
+    fn measured(&self) -> Nanos {
         Nanos(self.spent.0 / (self.done.0.max(1)) as f64)
     }
 
-    /// Predicted time of the rest on one thread.
+    /// What was done took far longer than remembered. (Far, as the first items also pay for fetching code and data.)
+    fn contradicts(&self, known: Nanos) -> bool {
+        self.spent.0 > 4.0 * known.0 * self.done.0 as f64 + 1_000.0
+    }
+
+    /// Predicted time of the rest on one thread, as well as it can be said.
     pub fn rest(&self) -> Nanos {
-        Nanos(self.per_item().0 * self.left.0 as f64)
+        Nanos(self.per_item().unwrap_or_else(|| self.measured()).0 * self.left.0 as f64)
     }
 }
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} done in {}, {} left, about {}", self.done, self.spent, self.left, self.rest())
+        write!(f, "{} done in {}, {} left, about {}", self.done, self.spent, self.left, self.rest())?;
+        match self.known {
+            Some(known) => write!(f, "; remembered: {known} an item"),
+            None => Ok(()),
+        }
     }
 }
 
 /// The workers, as far as the caller can know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crew {
-    /// Workers beside the caller.
-    pub workers: usize,
-    /// Those awake and looking for work.
-    pub awake: usize,
-    /// Another region has them.
+    /// Members there may be, the caller included: threads of the pool, but not more than CPUs.
+    pub most: usize,
+    /// Workers awake and looking for work.
+    pub idle: usize,
+    /// Workers asleep.
+    pub asleep: usize,
+    /// The pool cannot carry one more region.
     pub busy: bool,
 }
 
 /// What synchronizing costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// From publishing until a worker that is awake takes part, and back.
-    pub enter_awake: Nanos,
-    /// The same when it has to be woken.
+    /// What a region with idle workers takes beyond its share of the work.
+    pub enter_idle: Nanos,
+    /// The same when workers have to be woken.
     pub enter_asleep: Nanos,
-    /// A claim should take about this long.
+    /// What each further member adds to the first.
+    pub step: Nanos,
+    /// The same for a member that has to be woken.
+    pub step_asleep: Nanos,
+    /// What members that lose their CPU in the middle of a claim cost a region, on average.
+    pub late: Nanos,
+    /// What calls one after the other have lost so far because workers slept.
+    pub owed: Nanos,
+    /// A claim costs this much (an exchange and a look at the clock).
     pub claim: Nanos,
     /// Below this time a sample predicts little.
     pub sample: Nanos,
@@ -72,21 +98,32 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Measured on a 2-core x86-64 virtual machine (2026-11): a rendezvous with a spinning worker 0.73 us and break-even at
-    /// 2.5 us of work; with workers parked for a millisecond and more 28 us, break-even at 60 us; a claim costs about 20 ns (an
-    /// exchange and a clock read), 2 % of 1 us; predictions from less than 0.4 us were wrong too often; after a
-    /// pause of milliseconds the first item took 0.5 to 3 us in caches alone, and 145 of 300 calls of 0.3 us of work published.
+    /// Measured on a 2-core x86-64 virtual machine (2026-11), where a program starts from; `enter_*`, `late` and `claim` are measured
+    /// anew while it runs. A rendezvous with an idle worker takes 0.6 us; one with a worker asleep for milliseconds 4 us in the
+    /// waking call and 15 us until it comes; a join is an exchange on a line that others have just written, 70 ns; a claim 25 ns;
+    /// predictions from less than 0.4 us were wrong too often; after a pause of milliseconds the first item took 0.5 to
+    /// 3 us in caches alone.
     pub const MEASURED: Costs = Costs {
-        enter_awake: Nanos(1_250.0),
-        enter_asleep: Nanos(30_000.0),
-        claim: Nanos(1_000.0),
+        enter_idle: Nanos(600.0),
+        enter_asleep: Nanos(15_000.0),
+        step: Nanos(70.0),
+        step_asleep: Nanos(2_000.0),
+        late: Nanos(0.0),
+        owed: Nanos(0.0),
+        claim: Nanos(25.0),
         sample: Nanos(400.0),
         cold: Nanos(5_000.0),
         heartbeat: Nanos(20_000.0),
     };
 
-    fn enter(&self, crew: &Crew) -> Nanos {
-        if crew.awake > 0 { self.enter_awake } else { self.enter_asleep }
+    /// A claim of this much of `at_hand`, the time that is in the member's own range, costs little and delays nobody.
+    ///
+    /// A sixteenth, so that who is done first has something to take. At least 1 us if there are two of them: a claim then costs
+    /// 2.5 %. At the end down to eight times what a claim costs; and never more than 50 us, which bounds how late a stop or a panic
+    /// is noticed.
+    pub fn claim_of(&self, at_hand: Nanos) -> Nanos {
+        let unit = (40.0 * self.claim.0).min(at_hand.0 / 2.0);
+        Nanos((at_hand.0 / 16.0).clamp(unit.max(8.0 * self.claim.0), 50_000.0f64.max(8.0 * self.claim.0)))
     }
 }
 
@@ -102,8 +139,6 @@ pub enum Grain {
     Publish {
         /// Members wanted, the caller included.
         width: usize,
-        /// Items of a claim, at least 1.
-        claim: Items,
     },
 }
 
@@ -111,59 +146,111 @@ impl fmt::Display for Grain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Grain::Serial { piece } => write!(f, "serial for {piece} more"),
-            Grain::Publish { width, claim } => write!(f, "publish to {width} members in claims of {claim}"),
+            Grain::Publish { width } => write!(f, "publish to {width} members"),
         }
     }
 }
 
-/// Stay serial or publish; see the [module page](self).
-pub fn decide(progress: Progress, crew: Crew, costs: Costs) -> Decision<Progress, Grain> {
-    let rest = progress.rest();
-    let width = (crew.workers + 1).min(usize::try_from(progress.left.0).unwrap_or(usize::MAX)).max(1);
-    let shared = Nanos(rest.0 / width as f64 + costs.enter(&crew).0);
-    let alternatives = Alternatives::new(&[
-        Alternative { name: "serial", predicted: rest },
-        Alternative { name: "shared", predicted: shared },
-    ]);
-    let serial = |why| Decision { inputs: progress, choice: next_piece(&progress, &costs), alternatives, why };
-    if crew.workers == 0 {
-        return serial("there are no workers");
+/// Sharing must be predicted this much faster: predictions are a tenth off when all is well, more when workers must be woken.
+const MARGIN_IDLE: f64 = 1.1;
+const MARGIN_ASLEEP: f64 = 1.2;
+
+/// A way to share: members, and when the rest would be done.
+#[derive(Clone, Copy)]
+struct Sharing {
+    width: usize,
+    done: Nanos,
+    wakes: bool,
+}
+
+/// The best width with idle workers, or with sleeping ones too. More members than these cost more in joining than they take over.
+fn best_sharing(rest: Nanos, left: Items, crew: &Crew, costs: &Costs) -> Option<Sharing> {
+    let most = crew.most.min(usize::try_from(left.0).unwrap_or(usize::MAX));
+    let with = |workers: usize, enter: Nanos, step: Nanos, wakes| {
+        let most = most.min(workers + 1);
+        let width = ((rest.0 / step.0).sqrt() as usize).clamp(2.min(most), most);
+        let done = Nanos(rest.0 / width as f64 + enter.0 + step.0 * (width as f64 - 2.0));
+        (width > 1).then_some(Sharing { width, done, wakes })
+    };
+    let idle = with(crew.idle, costs.enter_idle, costs.step, false);
+    if crew.asleep == 0 || idle.is_some_and(|idle| idle.width >= most) {
+        return idle;
     }
+    let all = with(crew.idle + crew.asleep, costs.enter_asleep, costs.step_asleep, true);
+    match (idle, all) {
+        (Some(idle), Some(all)) if idle.done <= all.done => Some(idle),
+        (idle, all) => all.or(idle),
+    }
+}
+
+/// Stay serial or publish, the reason, and the predicted times: [`decide`] without the ceremony, for the hot path.
+#[inline]
+pub fn choose(progress: &Progress, crew: &Crew, costs: &Costs) -> (Grain, &'static str, Option<Nanos>) {
+    let serial = |why, shared| (next_piece(progress, costs), why, shared);
     if progress.left.0 < 2 {
-        return serial("there is nothing to share");
+        return serial("there is nothing to share", None);
     }
-    if !progress.ripe {
-        return serial("too little is measured");
+    let Some(per_item) = progress.per_item() else { return serial("too little is measured", None) };
+    if crew.most < 2 {
+        return serial("there are no workers, or no CPUs for them", None);
+    }
+    let rest = Nanos(per_item.0 * progress.left.0 as f64);
+    if rest.0 <= costs.enter_idle.0 {
+        return serial("entering costs more than it saves", None);
     }
     if crew.busy {
-        return serial("the workers have another region");
+        return serial("the pool cannot carry one more region", None);
     }
-    if shared.0 >= rest.0 {
-        return serial("entering costs more than it saves");
+    let Some(best) = best_sharing(rest, progress.left, crew, costs) else {
+        return serial("all workers are busy", None);
+    };
+    let done = Some(Nanos(best.done.0 + costs.late.0));
+    let publish = |why| (Grain::Publish { width: best.width }, why, done);
+    if best.done.0 * if best.wakes { MARGIN_ASLEEP } else { MARGIN_IDLE } + costs.late.0 < rest.0 {
+        return publish("sharing the rest is faster");
     }
-    let choice = Grain::Publish { width, claim: claim(progress.per_item(), &costs) };
-    Decision { inputs: progress, choice, alternatives, why: "sharing the rest is faster" }
+    if best.wakes && costs.owed.0 > costs.enter_asleep.0 && costs.late.0 == 0.0 {
+        return publish("short calls keep coming: workers awake would have saved more than waking them costs");
+    }
+    serial("entering costs more than it saves", done)
+}
+
+/// Stay serial or publish; see the [module page](self).
+pub fn decide(progress: Progress, crew: &Crew, costs: &Costs) -> Decision<Progress, Grain> {
+    let (choice, why, shared) = choose(&progress, crew, costs);
+    let mut alternatives = vec![Alternative { name: "serial", predicted: progress.rest() }];
+    alternatives.extend(shared.map(|predicted| Alternative { name: "shared", predicted }));
+    Decision { inputs: progress, choice, alternatives: Alternatives::new(&alternatives), why }
+}
+
+/// What a serial call of `whole` has lost because workers slept: what [`Costs::owed`] adds up.
+pub fn owed(whole: Nanos, crew: &Crew, costs: &Costs) -> Nanos {
+    if crew.most < 2 || crew.asleep == 0 {
+        return Nanos(0.0);
+    }
+    let awake = Crew { idle: crew.idle + crew.asleep, asleep: 0, ..*crew };
+    let Some(best) = best_sharing(whole, Items(u64::MAX), &awake, costs) else { return Nanos(0.0) };
+    // Less than a seventh saved does not pay for a CPU that looks for work all the time.
+    let saved = whole.0 - best.done.0 - costs.late.0;
+    Nanos(if saved > whole.0 / 7.0 { saved } else { 0.0 })
 }
 
 /// As much as has been done, until a piece lasts a heartbeat. At most half of the rest, as later items may cost more than those
-/// before and cannot be shared once they are in the piece; but not less than makes a sample, as looking costs too.
+/// before and cannot be shared once they are in the piece; but not less than makes a sample, as looking costs too. Where
+/// the site is known, a first quarter (or a heartbeat) checks that it is as remembered.
 fn next_piece(progress: &Progress, costs: &Costs) -> Grain {
-    let doubled = progress.done.0.max(1);
-    let piece = if progress.done.0 == 0 {
-        1
-    } else {
-        let per_item = progress.per_item().0.max(f64::MIN_POSITIVE);
-        let beat = (costs.heartbeat.0 / per_item).min(u64::MAX as f64) as u64;
-        let sample = (costs.sample.0 / per_item).min(u64::MAX as f64) as u64;
-        doubled.min(beat).min(progress.left.0.div_ceil(2).max(sample)).max(1)
+    let left = progress.left.0;
+    let items = |time: Nanos, per_item: Nanos| (time.0 / per_item.0.max(f64::MIN_POSITIVE)).min(u64::MAX as f64) as u64;
+    let piece = match (progress.done.0, progress.per_item()) {
+        (0, Some(known)) => (left / 4).min(items(costs.heartbeat, known)),
+        (0, None) => 1,
+        (done, Some(per_item)) => {
+            let doubled = if progress.known.is_some() { left } else { done };
+            doubled.min(items(costs.heartbeat, per_item)).min(left.div_ceil(2).max(items(costs.sample, per_item)))
+        }
+        (done, None) => done.min(left.div_ceil(2)),
     };
-    Grain::Serial { piece: Items(piece) }
-}
-
-/// Items of a claim that lasts about [`Costs::claim`]; at least 1.
-pub fn claim(per_item: Nanos, costs: &Costs) -> Items {
-    let items = costs.claim.0 / per_item.0.max(f64::MIN_POSITIVE);
-    Items((items.min(u64::MAX as f64) as u64).max(1))
+    Grain::Serial { piece: Items(piece.max(1)) }
 }
 
 #[cfg(test)]
@@ -174,25 +261,28 @@ mod tests {
 
     fn progress(per_item: f64, done: u64, left: u64) -> Progress {
         let spent = Nanos(per_item * done as f64);
-        Progress { done: Items(done), spent, left: Items(left), ripe: spent >= COSTS.sample }
+        Progress { done: Items(done), spent, left: Items(left), ripe: done > 0 && spent >= COSTS.sample, known: None }
     }
 
-    fn crew(workers: usize, awake: usize) -> Crew {
-        Crew { workers, awake, busy: false }
+    fn crew(workers: usize, idle: usize) -> Crew {
+        Crew { most: workers + 1, idle, asleep: workers - idle, busy: false }
+    }
+
+    fn why(progress: Progress, crew: Crew) -> &'static str {
+        decide(progress, &crew, &COSTS).why
     }
 
     fn publishes(progress: Progress, crew: Crew) -> bool {
-        matches!(decide(progress, crew, COSTS).choice, Grain::Publish { .. })
+        matches!(decide(progress, &crew, &COSTS).choice, Grain::Publish { .. })
     }
 
     #[test]
     fn the_break_even_depends_on_the_state_of_the_workers() {
-        // On two members sharing saves half of the rest: it must exceed twice the cost of entering.
-        for (awake, enter) in [(1, COSTS.enter_awake), (0, COSTS.enter_asleep)] {
-            let just_under = progress(10.0, 50, (2.0 * enter.0 / 10.0) as u64 - 1);
-            let just_over = progress(10.0, 50, (2.0 * enter.0 / 10.0) as u64 + 2);
-            assert!(!publishes(just_under, crew(1, awake)));
-            assert!(publishes(just_over, crew(1, awake)));
+        // On two members sharing saves half of the rest, which must exceed the cost of entering, with a margin.
+        for (idle, enter, margin) in [(1, COSTS.enter_idle, MARGIN_IDLE), (0, COSTS.enter_asleep, MARGIN_ASLEEP)] {
+            let break_even = enter.0 * margin / (1.0 - margin / 2.0);
+            assert!(!publishes(progress(10.0, 50, (0.99 * break_even / 10.0) as u64), crew(1, idle)));
+            assert!(publishes(progress(10.0, 50, (1.01 * break_even / 10.0) as u64), crew(1, idle)));
         }
     }
 
@@ -200,16 +290,51 @@ mod tests {
     fn reasons_to_stay_serial() {
         let plenty = progress(1000.0, 10, 1_000_000);
         assert!(publishes(plenty, crew(3, 0)));
-        assert_eq!(decide(plenty, crew(0, 0), COSTS).why, "there are no workers");
-        assert_eq!(decide(plenty, Crew { busy: true, ..crew(3, 3) }, COSTS).why, "the workers have another region");
-        assert_eq!(decide(progress(1e6, 10, 1), crew(3, 3), COSTS).why, "there is nothing to share");
-        assert_eq!(decide(progress(1.0, 10, 1_000_000), crew(3, 3), COSTS).why, "too little is measured");
-        assert_eq!(decide(progress(10.0, 100, 20), crew(3, 3), COSTS).why, "entering costs more than it saves");
+        assert_eq!(why(plenty, crew(0, 0)), "there are no workers, or no CPUs for them");
+        assert_eq!(why(plenty, Crew { busy: true, ..crew(3, 3) }), "the pool cannot carry one more region");
+        assert_eq!(why(plenty, Crew { idle: 0, asleep: 0, ..crew(3, 3) }), "all workers are busy");
+        assert_eq!(why(progress(1e6, 10, 1), crew(3, 3)), "there is nothing to share");
+        assert_eq!(why(progress(1.0, 10, 1_000_000), crew(3, 3)), "too little is measured");
+        assert_eq!(why(progress(10.0, 100, 20), crew(3, 3)), "entering costs more than it saves");
+    }
+
+    #[test]
+    fn a_known_site_needs_no_sample_until_it_is_contradicted() {
+        let known =
+            |done, spent| Progress { known: Some(Nanos(1000.0)), spent: Nanos(spent), ..progress(0.0, done, 100) };
+        assert!(publishes(known(0, 0.0), crew(1, 1)));
+        assert!(publishes(known(1, 100.0), crew(1, 1)));
+        assert!(!publishes(Progress { known: None, ..known(0, 0.0) }, crew(1, 1)));
+        let slower = known(1, 1_000_000.0);
+        assert_eq!(slower.per_item(), None);
+        assert_eq!(Progress { ripe: true, ..slower }.per_item(), Some(Nanos(1e6)));
+    }
+
+    #[test]
+    fn a_late_crew_is_used_for_long_work_only() {
+        let costs = Costs { late: Nanos(100_000.0), ..COSTS };
+        let publishes =
+            |left| matches!(choose(&progress(1000.0, 10, left), &crew(1, 1), &costs).0, Grain::Publish { .. });
+        assert!(!publishes(150));
+        assert!(publishes(300));
+    }
+
+    #[test]
+    fn short_calls_that_keep_coming_wake_workers() {
+        // 3 us: too short to wake anybody for, but not to be shared with somebody awake.
+        let call = progress(10.0, 50, 300);
+        let lost = owed(Nanos(3500.0), &crew(1, 0), &COSTS);
+        assert!(lost.0 > 500.0);
+        assert_eq!(owed(Nanos(3500.0), &crew(1, 1), &COSTS), Nanos(0.0));
+        assert_eq!(owed(Nanos(1000.0), &crew(1, 0), &COSTS), Nanos(0.0));
+        let after = |calls: f64| choose(&call, &crew(1, 0), &Costs { owed: Nanos(calls * lost.0), ..COSTS }).0;
+        assert!(matches!(after(1.0), Grain::Serial { .. }));
+        assert!(matches!(after(20.0), Grain::Publish { .. }));
     }
 
     #[test]
     fn pieces_double_up_to_a_heartbeat() {
-        let piece = |progress| match decide(progress, crew(0, 0), COSTS).choice {
+        let piece = |progress| match choose(&progress, &crew(0, 0), &COSTS).0 {
             Grain::Serial { piece } => piece.0,
             Grain::Publish { .. } => unreachable!("nobody to publish to"),
         };
@@ -222,22 +347,44 @@ mod tests {
         // Half of the rest, but a sample of 400 ns is not cut further.
         assert_eq!(piece(progress(10.0, 1024, 1000)), 500);
         assert_eq!(piece(progress(10.0, 1024, 60)), 40);
+        // Known: a quarter, then all that a heartbeat holds.
+        let known = |done, left| Progress { known: Some(Nanos(10.0)), ..progress(10.0, done, left) };
+        assert_eq!(piece(known(0, 100)), 25);
+        assert_eq!(piece(known(0, 100_000)), 2000);
+        assert_eq!(piece(known(25, 75)), 40);
     }
 
     #[test]
-    fn claims_last_about_as_long_as_asked() {
-        assert_eq!(claim(Nanos(10.0), &COSTS), Items(100));
-        assert_eq!(claim(Nanos(1e9), &COSTS), Items(1));
-        assert_eq!(claim(Nanos(0.0), &COSTS), Items(u64::MAX));
+    fn claims_last_about_a_microsecond_and_shrink_at_the_end() {
+        let claim = |at_hand| COSTS.claim_of(Nanos(at_hand)).0;
+        assert_eq!(claim(1e9), 50_000.0);
+        assert_eq!(claim(160_000.0), 10_000.0);
+        assert_eq!(claim(10_000.0), 1000.0);
+        assert_eq!(claim(1000.0), 500.0);
+        assert_eq!(claim(100.0), 200.0);
     }
 
     #[test]
-    fn width_is_bounded_by_workers_and_by_items() {
-        let width = |left, workers| match decide(progress(1e6, 1, left), crew(workers, workers), COSTS).choice {
-            Grain::Publish { width, .. } => width,
+    fn width_is_bounded_by_workers_items_and_what_joining_costs() {
+        let width =
+            |per_item, left, workers| match choose(&progress(per_item, 1, left), &crew(workers, workers), &COSTS).0 {
+                Grain::Publish { width } => width,
+                Grain::Serial { .. } => 1,
+            };
+        assert_eq!(width(1e6, 100, 7), 8);
+        assert_eq!(width(1e6, 3, 7), 3);
+        assert_eq!(width(500.0, 20, 63), 11);
+        let few_cpus = Crew { most: 2, ..crew(7, 7) };
+        assert_eq!(choose(&progress(1e6, 1, 100), &few_cpus, &COSTS).0, Grain::Publish { width: 2 });
+    }
+
+    #[test]
+    fn sleepers_are_woken_only_if_those_awake_are_not_enough() {
+        let width = |left| match choose(&progress(1000.0, 1, left), &crew(7, 1), &COSTS).0 {
+            Grain::Publish { width } => width,
             Grain::Serial { .. } => 1,
         };
-        assert_eq!(width(100, 7), 8);
-        assert_eq!(width(3, 7), 3);
+        assert_eq!(width(20), 2);
+        assert_eq!(width(1000), 8);
     }
 }

@@ -7,6 +7,8 @@
 mod decision;
 pub mod grain;
 pub mod looking;
+pub mod memory;
+pub mod track;
 mod units;
 
 pub use decision::{Alternative, Alternatives, Decision};

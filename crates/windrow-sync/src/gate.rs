@@ -51,8 +51,8 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use crate::latch::Latch;
 use crate::hint::Hint;
+use crate::latch::Latch;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::word::WideWord;
 use crate::{Pad, Spin};
@@ -134,12 +134,7 @@ struct Lane {
 
 impl Lane {
     fn new() -> Self {
-        Lane {
-            word: WideWord::new(0),
-            job: UnsafeCell::new(None),
-            left: Latch::new(),
-            payload: Mutex::new(None),
-        }
+        Lane { word: WideWord::new(0), job: UnsafeCell::new(None), left: Latch::new(), payload: Mutex::new(None) }
     }
 
     fn word(&self) -> &AtomicU64 {

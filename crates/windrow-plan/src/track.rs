@@ -1,0 +1,90 @@
+//! Tracking what changes while a program runs: costs of entering, and how often members are late.
+//!
+//! Pure updates of small states; the runtime keeps the states and feeds them.
+
+use crate::Nanos;
+
+/// A cost that follows the median of what is measured: each measurement moves it a tenth towards itself, however far away it is.
+/// An interruption of milliseconds counts no more than a microsecond too much.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::track::median;
+///
+/// let cost = [500.0, 510.0, 3_000_000.0, 490.0].iter().fold(Nanos(600.0), |cost, &one| median(cost, Nanos(one)));
+/// assert!(cost.0 < 600.0);
+/// ```
+pub fn median(cost: Nanos, measured: Nanos) -> Nanos {
+    // Bounded so that it can come back: from 10 ns to 10 ms in 150 steps.
+    Nanos((if measured > cost { cost.0 * 1.1 } else { cost.0 / 1.1 }).clamp(10.0, 1e7))
+}
+
+/// How often, and by how much, regions wait for a member that lost its CPU in the middle of a claim.
+///
+/// On a busy machine that is a time slice (milliseconds), so short regions are better off alone for a while. The rate halves
+/// with every 50 ms without a region: so the runtime tries again, and on a machine that stays busy it tries so seldom that
+/// nine calls of ten are not hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Late {
+    /// Share of the regions that were late, lately.
+    pub rate: f64,
+    /// By how much they were, lately.
+    pub by: Nanos,
+}
+
+/// A wait shorter than this is an interrupt or a long item, not a lost CPU: schedulers give slices of 1 ms and more.
+const LATE: Nanos = Nanos(200_000.0);
+const HALF_LIFE: Nanos = Nanos(50_000_000.0);
+
+impl Late {
+    /// What it is to be expected to cost, `since` the last region ended.
+    pub fn expected(self, since: Nanos) -> Nanos {
+        if self.rate == 0.0 {
+            return Nanos(0.0);
+        }
+        let cost = self.by.0 * self.rate * (-since.0 / HALF_LIFE.0).exp2();
+        // Less than a microsecond is nothing to be afraid of.
+        Nanos(if cost < 1_000.0 { 0.0 } else { cost })
+    }
+
+    /// After a region, `since` the one before, that waited for `wait` beyond what its work explains.
+    pub fn after(self, since: Nanos, wait: Nanos) -> Late {
+        let rate = self.rate * (-since.0 / HALF_LIFE.0).exp2();
+        if wait > LATE {
+            let by = if self.by.0 > 0.0 { 0.5 * (self.by.0 + wait.0) } else { wait.0 };
+            Late { rate: rate + (1.0 - rate) / 8.0, by: Nanos(by) }
+        } else if rate < 1e-3 {
+            Late::default()
+        } else {
+            Late { rate: rate * 7.0 / 8.0, by: self.by }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_found_and_followed() {
+        let follow = |from: f64, to: f64| (0..200).fold(Nanos(from), |cost, _| median(cost, Nanos(to)));
+        for (from, to) in [(600.0, 15_000.0), (15_000.0, 600.0), (10.0, 1e6)] {
+            assert!((follow(from, to).0 / to).ln().abs() < 0.1, "from {from} to {to}: {}", follow(from, to).0);
+        }
+    }
+
+    #[test]
+    fn a_busy_machine_is_noticed_and_forgotten() {
+        let ms = |n: f64| Nanos(n * 1e6);
+        let mut late = Late::default();
+        assert_eq!(late.expected(ms(0.0)), Nanos(0.0));
+        late = late.after(ms(1.0), Nanos(50_000.0));
+        assert_eq!(late, Late::default());
+        late = late.after(ms(1.0), ms(3.0));
+        assert!(late.expected(ms(0.0)).0 > 300_000.0);
+        assert!(late.expected(ms(100.0)).0 < late.expected(ms(0.0)).0 / 3.0);
+        assert_eq!(late.expected(ms(1000.0)), Nanos(0.0));
+        let late = (0..100).fold(late, |late, _| late.after(ms(1.0), Nanos(0.0)));
+        assert_eq!(late, Late::default());
+    }
+}
