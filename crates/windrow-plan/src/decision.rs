@@ -41,7 +41,7 @@ impl Alternatives {
 /// use windrow_plan::grain::{self, Costs, Crew, Progress};
 /// use windrow_plan::{Items, Nanos};
 ///
-/// let progress = Progress { done: Items(8), spent: Nanos::micros(1.0), left: Items(10_000), ripe: true, known: None };
+/// let progress = Progress { done: Items(8), spent: Nanos::micros(1.0), left: Items(10_000), ripe: true, known: None, eager: false };
 /// let crew = Crew { most: 2, idle: 1, asleep: 0, busy: false };
 /// let decision = grain::decide(progress, &crew, &Costs::MEASURED);
 /// assert!(decision.to_string().starts_with("publish"));

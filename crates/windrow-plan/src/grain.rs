@@ -26,6 +26,8 @@ pub struct Progress {
     pub ripe: bool,
     /// What an item takes according to the call site's memory, if it is to be trusted.
     pub known: Option<Nanos>,
+    /// The caller has said that every claim is worth a synchronization: nothing is to be measured first.
+    pub eager: bool,
 }
 
 impl Progress {
@@ -190,10 +192,15 @@ pub fn choose(progress: &Progress, crew: &Crew, costs: &Costs) -> (Grain, &'stat
     if progress.left.0 < 2 {
         return serial("there is nothing to share", None);
     }
-    let Some(per_item) = progress.per_item() else { return serial("too little is measured", None) };
     if crew.most < 2 {
         return serial("there are no workers, or no CPUs for them", None);
     }
+    if progress.eager && !crew.busy && crew.idle + crew.asleep > 0 {
+        let left = usize::try_from(progress.left.0).unwrap_or(usize::MAX);
+        let width = crew.most.min(crew.idle + crew.asleep + 1).min(left);
+        return (Grain::Publish { width }, "the size of chunks was given, so each is worth it", None);
+    }
+    let Some(per_item) = progress.per_item() else { return serial("too little is measured", None) };
     let rest = Nanos(per_item.0 * progress.left.0 as f64);
     if rest.0 <= costs.enter_idle.0 {
         return serial("entering costs more than it saves", None);
@@ -261,7 +268,14 @@ mod tests {
 
     fn progress(per_item: f64, done: u64, left: u64) -> Progress {
         let spent = Nanos(per_item * done as f64);
-        Progress { done: Items(done), spent, left: Items(left), ripe: done > 0 && spent >= COSTS.sample, known: None }
+        Progress {
+            done: Items(done),
+            spent,
+            left: Items(left),
+            ripe: done > 0 && spent >= COSTS.sample,
+            known: None,
+            eager: false,
+        }
     }
 
     fn crew(workers: usize, idle: usize) -> Crew {
@@ -308,6 +322,13 @@ mod tests {
         let slower = known(1, 1_000_000.0);
         assert_eq!(slower.per_item(), None);
         assert_eq!(Progress { ripe: true, ..slower }.per_item(), Some(Nanos(1e6)));
+    }
+
+    #[test]
+    fn chunks_of_a_given_size_are_shared_at_once() {
+        let eager = Progress { eager: true, ..progress(0.0, 0, 2) };
+        assert_eq!(choose(&eager, &crew(7, 0), &COSTS).0, Grain::Publish { width: 2 });
+        assert_eq!(why(eager, Crew { busy: true, ..crew(7, 0) }), "too little is measured");
     }
 
     #[test]

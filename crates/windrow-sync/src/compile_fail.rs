@@ -28,7 +28,7 @@ struct NoSecondLeadWhileTheFirstLives;
 /// use windrow_sync::divide::Division;
 /// let mut division = Division::new(0..10usize);
 /// let (mut lead, shared) = division.lead();
-/// lead.share(2);
+/// lead.share_evenly(2);
 /// let mut claims = shared.claims(1);
 /// division.done();
 /// claims.next(|_, _| 1, |lo, _| lo);

@@ -15,7 +15,7 @@
 use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
-use crate::ranges::{Ranges, Run};
+use crate::ranges::{Ranges, Report, Run, Steals};
 
 /// Where a chunk lies among the items, and who claimed it. Information only: nothing trusts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,9 +271,11 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(rest: std::ops::Range<usize>, members: usize) -> Self {
+    fn new(rest: std::ops::Range<usize>, parts: usize, first: usize, cut: impl Fn(usize) -> usize) -> Self {
+        let mut ranges = Ranges::spare(parts);
         let unit = rest.len().div_ceil(u32::MAX as usize).max(1);
-        let ranges = Ranges::new(rest.len().div_ceil(unit) as u32, members);
+        let units = |item: usize| (item.clamp(rest.start, rest.end) - rest.start) / unit;
+        ranges.fill(rest.len().div_ceil(unit) as u32, parts, first, |part| units(cut(part)) as u32);
         Self { ranges, origin: rest.start, end: rest.end, unit }
     }
 
@@ -326,6 +328,11 @@ impl<S: Divide> Division<S> {
         }
     }
 
+    /// What the members reported, once the division is shared.
+    pub fn reports(&self) -> impl Iterator<Item = Report> + '_ {
+        self.shared.get().into_iter().flat_map(|shared| shared.ranges.reports())
+    }
+
     /// Ends the division; items that nobody took are dropped.
     pub fn done(mut self) -> S::Done {
         self.abandon_rest();
@@ -342,13 +349,13 @@ impl<S: Divide> Division<S> {
             unsafe { self.source.abandon(whole.start, whole.end) };
         }
         // Taken out first: should an item's drop panic, the next attempt must not find these items again.
-        if let Some(mut shared) = self.shared.take() {
-            let left: Vec<Run> = shared.ranges.drain().collect();
-            for_all(left.iter().map(|units| shared.items(units)), |(lo, hi)| {
-                // SAFETY: still in a range word, hence in no chunk.
-                unsafe { self.source.abandon(lo, hi) };
-            });
-        }
+        let Some(mut shared) = self.shared.take() else { return };
+        let left: Vec<Run> = shared.ranges.drain().collect();
+        for_all(left.iter().map(|units| shared.items(units)), |(lo, hi)| {
+            // SAFETY: still in a range word, hence in no chunk.
+            unsafe { self.source.abandon(lo, hi) };
+        });
+        shared.ranges.keep();
     }
 
     /// The chunk of `span`, which the caller has just taken out of a range word or a lead's rest.
@@ -406,21 +413,36 @@ impl<'s, S: Divide> Lead<'s, S> {
         self.division.claims(member)
     }
 
-    /// Puts all that is left where `members` members can claim it. Without effect if nothing is left.
-    pub fn share(&mut self, members: usize) {
+    /// Puts all that is left where members can claim it, in `parts` parts. `cut(i)` is the item with which part `i` begins; the
+    /// lead gets part `first`, member 1 the next one, and so on around. Without effect if nothing is left.
+    ///
+    /// # Panics
+    /// If `parts` is 0.
+    pub fn share(&mut self, parts: usize, first: usize, cut: impl Fn(usize) -> usize) {
         let rest = std::mem::take(&mut self.rest);
         if !rest.is_empty() {
             // A second rest cannot exist: `whole` was taken once. Were it set already, these items would leak.
-            let set = self.division.shared.set(Shared::new(rest, members.max(1)));
+            let set = self.division.shared.set(Shared::new(rest, parts, first, cut));
             debug_assert!(set.is_ok(), "a division is shared once");
         }
+    }
+}
+
+impl<S: Divide> Lead<'_, S> {
+    /// [`share`](Lead::share) in parts of one size.
+    pub fn share_evenly(&mut self, members: usize) {
+        let rest = self.rest.clone();
+        let members = members.max(1);
+        self.share(members, 0, |part| rest.start + (rest.len() as u128 * part as u128 / members as u128) as usize);
     }
 }
 
 impl<S: Divide> Drop for Lead<'_, S> {
     fn drop(&mut self) {
         // What the lead did not take (it unwinds, say) goes where the division's drop finds it.
-        self.share(1);
+        if !self.rest.is_empty() {
+            self.share_evenly(1);
+        }
     }
 }
 
@@ -440,9 +462,9 @@ impl<'s, S: Divide> Claims<'s, S> {
         &mut self,
         want: impl Fn(usize, usize) -> usize,
         cut: impl Fn(usize, usize) -> usize,
-    ) -> Option<(Span, S::Chunk<'s>)> {
+    ) -> Option<(Span, S::Chunk<'s>, Steals)> {
         let shared = self.shared?;
-        let units = shared.ranges.claim(
+        let (units, steals) = shared.ranges.claim(
             self.member,
             |run| {
                 let (lo, hi) = shared.items(run);
@@ -457,7 +479,15 @@ impl<'s, S: Divide> Claims<'s, S> {
         let (lo, hi) = shared.items(&units);
         let span = Span { lo, hi, member: self.member };
         // SAFETY: inside `0..total`; the exchange in `claim` took these units out of a range word, and no unit returns there.
-        Some(unsafe { self.division.chunk(span) })
+        let (span, chunk) = unsafe { self.division.chunk(span) };
+        Some((span, chunk, steals))
+    }
+
+    /// Reports for this member: see [`Division::reports`].
+    pub fn report(&self, report: Report) {
+        if let Some(shared) = self.shared {
+            shared.ranges.report(self.member, report);
+        }
     }
 
     /// Items nobody has claimed yet: a hint.

@@ -121,6 +121,93 @@ mod generation {
     }
 }
 
+/// The CPU this thread runs on now, or `None` where it cannot be had cheaply.
+#[inline]
+pub fn cpu() -> Option<u32> {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        // SAFETY: no arguments; it answers from memory that the kernel shares with the process.
+        u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    None
+}
+
+/// Moves this thread to another CPU than `cpu`, if it may run on another one. Where it may run stays as it was.
+///
+/// Wanted when a woken thread finds itself on the CPU of the one that woke it: schedulers that do not balance (small virtual
+/// machines have no scheduling domains) leave it there, in the other's way, for as long as both run.
+#[cold]
+pub fn leave_cpu(cpu: u32) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    affinity::leave(cpu);
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = cpu;
+}
+
+/// How often this thread has lost its CPU to another one against its will; `None` where the system does not say. A system call.
+pub fn involuntary_switches() -> Option<u64> {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        // SAFETY: plain numbers; all zeros is a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: room for one structure.
+        (unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) } == 0).then_some(usage.ru_nivcsw as u64)
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    None
+}
+
+/// CPUs in this thread's affinity mask; a system call of less than a microsecond, where [`cpus`] also reads files.
+pub fn affinity() -> usize {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        affinity::count().unwrap_or_else(cpus)
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    {
+        cpus()
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod affinity {
+    use libc::cpu_set_t;
+
+    const SIZE: usize = size_of::<cpu_set_t>();
+
+    fn get() -> Option<cpu_set_t> {
+        // SAFETY: a bit set; all zeros is the empty one.
+        let mut set: cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the set is as long as said; 0 is this thread.
+        (unsafe { libc::sched_getaffinity(0, SIZE, &mut set) } == 0).then_some(set)
+    }
+
+    fn put(set: &cpu_set_t) {
+        // SAFETY: the set is as long as said. Failing (a cpuset has just changed) leaves the mask as it is.
+        unsafe { libc::sched_setaffinity(0, SIZE, set) };
+    }
+
+    pub(super) fn count() -> Option<usize> {
+        // SAFETY: reads the set.
+        get().map(|set| unsafe { libc::CPU_COUNT(&set) } as usize)
+    }
+
+    pub(super) fn leave(cpu: u32) {
+        let (Some(all), cpu) = (get(), cpu as usize) else { return };
+        let mut others = all;
+        if cpu < SIZE * 8 {
+            // SAFETY: inside the set.
+            unsafe { libc::CPU_CLR(cpu, &mut others) };
+        }
+        // SAFETY: reads the set.
+        if unsafe { libc::CPU_COUNT(&others) } > 0 {
+            put(&others);
+            put(&all);
+        }
+    }
+}
+
 /// CPUs this process may use: the affinity mask and a cgroup's CPU quota are respected (rounded up, at least 1).
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -201,6 +288,20 @@ mod tests {
         let micros = tick1.saturating_sub(tick0) as f64 / rate;
         let wall = time1.duration_since(time0).as_nanos() as f64 / 1000.0;
         assert!((micros / wall - 1.0).abs() < 0.05, "{micros} us by ticks, {wall} us by the clock");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no CPUs to move between")]
+    fn a_thread_leaves_a_cpu_and_may_come_back() {
+        let before = affinity();
+        for _ in 0..10 {
+            let at = cpu().expect("Linux says");
+            leave_cpu(at);
+            assert_eq!(affinity(), before, "where it may run stays as it was");
+        }
+        leave_cpu(u32::MAX);
+        assert!(before >= 1);
     }
 
     #[test]

@@ -8,6 +8,26 @@ mod chosen {
     pub(crate) use std::sync::{Condvar, Mutex};
     pub(crate) use std::thread::yield_now;
 
+    /// A place in which each thread keeps one allocation for its next region.
+    pub(crate) mod spare {
+        use std::cell::Cell;
+
+        use crate::ranges::Ranges;
+
+        thread_local! {
+            static SPARE: Cell<Option<Ranges>> = const { Cell::new(None) };
+        }
+
+        pub(crate) fn take() -> Option<Ranges> {
+            SPARE.try_with(Cell::take).ok().flatten()
+        }
+
+        pub(crate) fn put(ranges: Ranges) {
+            // While the thread ends there is no next region.
+            let _ = SPARE.try_with(|spare| spare.set(Some(ranges)));
+        }
+    }
+
     /// `std`'s cell behind loom's interface.
     #[derive(Debug)]
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -36,6 +56,17 @@ mod chosen {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
     pub(crate) use loom::sync::{Condvar, Mutex};
     pub(crate) use loom::thread::yield_now;
+
+    /// Nothing is kept: loom's values must not outlive a run of the model.
+    pub(crate) mod spare {
+        use crate::ranges::Ranges;
+
+        pub(crate) fn take() -> Option<Ranges> {
+            None
+        }
+
+        pub(crate) fn put(_: Ranges) {}
+    }
 }
 
 pub(crate) use chosen::*;

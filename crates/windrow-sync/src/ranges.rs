@@ -20,10 +20,14 @@
 //! is read by others after it closed (see [`gate`](crate::gate)).
 
 use crate::Pad;
-use crate::primitives::{AtomicBool, AtomicU64, Ordering};
+use crate::hint::Hint;
+use crate::primitives::{AtomicBool, AtomicU64, Ordering, spare};
 
 /// Half-open range of indices.
 pub type Run = std::ops::Range<u32>;
+
+/// How many ranges a claim had to steal.
+pub type Steals = u32;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Word(u64);
@@ -37,28 +41,108 @@ impl Word {
     }
 }
 
+/// What a member did and found; for its caller, after the region. Nothing depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Ticks it spent in its chunks.
+    pub busy: u64,
+    /// Weight of these.
+    pub weight: u64,
+    /// Claims it made, stolen ones included.
+    pub claims: u64,
+    /// Ranges it stole.
+    pub steals: u64,
+    /// Its longest chunk, in ticks, and the index of the first item.
+    pub longest: u64,
+    /// See `longest`.
+    pub longest_at: u64,
+}
+
+/// A member's word, and its report beside it: it has that line anyway.
+#[derive(Debug, Default)]
+struct Member {
+    word: AtomicU64,
+    report: [Hint; 6],
+}
+
 /// See the [module page](self).
 #[derive(Debug)]
 pub struct Ranges {
-    words: Box<[Pad<AtomicU64>]>,
+    members: Box<[Pad<Member>]>,
+    /// How many of them are in use.
+    used: usize,
     stopped: AtomicBool,
 }
 
 impl Ranges {
-    /// `0..n`, divided evenly among `members`.
+    /// Nothing, for up to `members` members. One allocation of 128 bytes a member.
     ///
     /// # Panics
     /// If `members` is 0.
-    pub fn new(n: u32, members: usize) -> Self {
+    pub fn new(members: usize) -> Self {
         assert!(members > 0, "a range needs at least one member");
-        let at = |i: usize| (u64::from(n) * i as u64 / members as u64) as u32;
-        let words = (0..members).map(|i| Pad(AtomicU64::new(Word::new(&(at(i)..at(i + 1))).0))).collect();
-        Self { words, stopped: AtomicBool::new(false) }
+        Self { used: members, members: (0..members).map(|_| Pad::default()).collect(), stopped: AtomicBool::new(false) }
+    }
+
+    /// Ranges for at least `members` members: those this thread has [kept](Ranges::keep), if they are enough.
+    pub(crate) fn spare(members: usize) -> Self {
+        spare::take().filter(|ranges: &Ranges| ranges.members() >= members).unwrap_or_else(|| Ranges::new(members))
+    }
+
+    /// Keeps these for this thread's next region.
+    pub(crate) fn keep(self) {
+        spare::put(self);
+    }
+
+    /// `0..n`, cut into `parts` parts: `cut(i)` says where part `i` begins (in order; part 0 begins at 0 whatever it says). Member
+    /// 0 gets part `first`, member 1 the next one, and so on around.
+    ///
+    /// # Panics
+    /// If `parts` is 0 or more than the members it was made for.
+    pub fn fill(&mut self, n: u32, parts: usize, first: usize, cut: impl Fn(usize) -> u32) {
+        assert!((1..=self.members.len()).contains(&parts), "{parts} parts for {} members", self.members.len());
+        self.used = parts;
+        // Relaxed: exclusive access, here and below; plain stores in effect.
+        self.stopped.store(false, Ordering::Relaxed);
+        let members = parts;
+        let mut begin = 0;
+        for part in 0..members {
+            let end = if part + 1 == members { n } else { cut(part + 1).clamp(begin, n) };
+            let member = &self.members[(part + members - first % members) % members].0;
+            member.word.store(Word::new(&(begin..end)).0, Ordering::Relaxed);
+            member.report.iter().for_each(|hint| hint.set(0));
+            begin = end;
+        }
     }
 
     /// How many members it was made for.
     pub fn members(&self) -> usize {
-        self.words.len()
+        self.members.len()
+    }
+
+    fn used(&self) -> &[Pad<Member>] {
+        &self.members[..self.used]
+    }
+
+    /// Adds to what `member` reports.
+    pub fn report(&self, member: usize, report: Report) {
+        let hints = &self.used()[member % self.used].0.report;
+        let Report { busy, weight, claims, steals, longest, longest_at } = report;
+        for (hint, more) in hints.iter().zip([busy, weight, claims, steals]) {
+            hint.add(more);
+        }
+        if longest > hints[4].get() {
+            hints[4].set(longest);
+            hints[5].set(longest_at);
+        }
+    }
+
+    /// What the members have reported so far.
+    pub fn reports(&self) -> impl Iterator<Item = Report> + '_ {
+        self.used().iter().map(|member| {
+            let [busy, weight, claims, steals, longest, longest_at] = member.0.report.each_ref().map(Hint::get);
+            Report { busy, weight, claims, steals, longest, longest_at }
+        })
     }
 
     /// Claims the next indices for `member` (any number; it wraps): from the front of its own word, or of what it steals.
@@ -66,8 +150,9 @@ impl Ranges {
     /// `want` gets what the word holds and says how many to take (at least 1 is taken, at most all); `cut` gets what is to be
     /// stolen from and says where the thief's part begins (it is brought to the inside). Both may be called several times.
     #[inline]
-    pub fn claim(&self, member: usize, want: impl Fn(&Run) -> u32, cut: impl Fn(&Run) -> u32) -> Option<Run> {
-        let own = &self.words[member % self.words.len()].0;
+    pub fn claim(&self, member: usize, want: impl Fn(&Run) -> u32, cut: impl Fn(&Run) -> u32) -> Option<(Run, Steals)> {
+        let own = &self.used()[member % self.used].0.word;
+        let mut steals = 0;
         // Relaxed: a late look costs one more claim (here), or is confirmed by an exchange (all others in this function).
         while !self.stopped.load(Ordering::Relaxed) {
             let mut seen = Word(own.load(Ordering::Relaxed));
@@ -80,7 +165,7 @@ impl Ranges {
                 let rest = Word::new(&(middle..run.end));
                 // Relaxed: module page.
                 match own.compare_exchange_weak(seen.0, rest.0, Ordering::Relaxed, Ordering::Relaxed) {
-                    Ok(_) => return Some(run.start..middle),
+                    Ok(_) => return Some((run.start..middle, steals)),
                     Err(now) => seen = Word(now),
                 }
             }
@@ -88,10 +173,11 @@ impl Ranges {
                 Steal::Nothing => return None,
                 Steal::Lost => {}
                 Steal::Got(run) => {
+                    steals += 1;
                     // Relaxed: module page.
                     let put = own.compare_exchange(seen.0, Word::new(&run).0, Ordering::Relaxed, Ordering::Relaxed);
                     if put.is_err() {
-                        return Some(run);
+                        return Some((run, steals));
                     }
                 }
             }
@@ -102,13 +188,14 @@ impl Ranges {
     /// Takes the back part of the fullest word. (The thief's own word is empty, so it is not the fullest.)
     fn steal(&self, cut: impl Fn(&Run) -> u32) -> Steal {
         let mut fullest = (0, None);
-        for word in &self.words {
+        for member in self.used() {
+            let word = &member.0.word;
             // Relaxed: confirmed by the exchange.
-            let seen = Word(word.0.load(Ordering::Relaxed));
+            let seen = Word(word.load(Ordering::Relaxed));
             let run = seen.run();
             let len = run.end.saturating_sub(run.start);
             if len > fullest.0 {
-                fullest = (len, Some((&word.0, seen)));
+                fullest = (len, Some((word, seen)));
             }
         }
         let Some((word, seen)) = fullest.1 else { return Steal::Nothing };
@@ -126,7 +213,7 @@ impl Ranges {
     /// Indices nobody has claimed; a hint while members are at work.
     pub fn unclaimed(&self) -> usize {
         // Relaxed: a hint.
-        self.words.iter().map(|word| Word(word.0.load(Ordering::Relaxed)).run().len()).sum()
+        self.used().iter().map(|member| Word(member.0.word.load(Ordering::Relaxed)).run().len()).sum()
     }
 
     /// From now on `claim` gives nothing. What is unclaimed stays in the words.
@@ -143,9 +230,9 @@ impl Ranges {
 
     /// The indices never claimed, as runs. All members must be through: `&mut self` says so.
     pub fn drain(&mut self) -> impl Iterator<Item = Run> + '_ {
-        self.words.iter_mut().filter_map(|word| {
+        self.members[..self.used].iter_mut().filter_map(|member| {
             // Relaxed: exclusive access; a plain store in effect.
-            let run = Word(word.0.swap(0, Ordering::Relaxed)).run();
+            let run = Word(member.0.word.swap(0, Ordering::Relaxed)).run();
             (!run.is_empty()).then_some(run)
         })
     }

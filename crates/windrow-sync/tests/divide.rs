@@ -33,13 +33,13 @@ macro_rules! run {
     ($source:expr, $threads:expr, $want:expr, |$chunk:pat_param| $work:expr) => {{
         let mut division = Division::new($source);
         let (mut lead, shared) = division.lead();
-        lead.share($threads);
+        lead.share_evenly($threads);
         std::thread::scope(|scope| {
             for member in 0..$threads {
                 let claims = shared.claims(member);
                 scope.spawn(|| {
                     let mut claims = claims;
-                    while let Some((_, $chunk)) = claims.next(|_, _| $want, half) {
+                    while let Some((_, $chunk, _)) = claims.next(|_, _| $want, half) {
                         $work;
                     }
                 });
@@ -108,10 +108,10 @@ fn more_items_than_a_range_word_holds() {
     let mut division = Division::new(0..n);
     let (mut lead, shared) = division.lead();
     assert_eq!(lead.take(3).unwrap().1, 0..3);
-    lead.share(2);
+    lead.share_evenly(2);
     let (mut at, mut count) = (3, 3);
     let mut claims = shared.claims(0);
-    while let Some((_, chunk)) = claims.next(|_, _| usize::MAX, half) {
+    while let Some((_, chunk, _)) = claims.next(|_, _| usize::MAX, half) {
         at = at.max(chunk.end);
         count += chunk.end - chunk.start;
     }
@@ -206,11 +206,11 @@ fn a_rest_that_ends_at_the_last_index_of_all() {
     let mut division = Division::new(0..usize::MAX);
     let (mut lead, shared) = division.lead();
     assert_eq!(lead.take(1).unwrap().1, 0..1);
-    lead.share(2);
+    lead.share_evenly(2);
     let (mut count, mut end) = (1, 0);
     for member in 0..2 {
         let mut claims = shared.claims(member);
-        while let Some((span, chunk)) = claims.next(|lo, hi| hi - lo, half) {
+        while let Some((span, chunk, _)) = claims.next(|lo, hi| hi - lo, half) {
             assert_eq!((span.lo, span.hi), (chunk.start, chunk.end));
             count += chunk.end - chunk.start;
             end = end.max(chunk.end);
@@ -240,7 +240,7 @@ fn an_item_that_panics_when_dropped_leaks_no_other() {
             let (mut lead, _) = division.lead();
             let chunk = lead.take(taken);
             if shared {
-                lead.share(3);
+                lead.share_evenly(3);
             }
             drop(lead);
             drop(chunk);

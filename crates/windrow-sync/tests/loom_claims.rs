@@ -38,13 +38,13 @@ fn region(n: usize, keep: usize) -> (Vec<usize>, Option<Vec<usize>>) {
     let member = |member: usize| {
         let mut claims = shared.claims(member);
         for _ in 0..keep {
-            let Some((_, chunk)) = claims.next(|_, _| 1, |lo, hi| lo.midpoint(hi)) else { break };
+            let Some((_, chunk, _)) = claims.next(|_, _| 1, |lo, hi| lo.midpoint(hi)) else { break };
             work(chunk);
         }
     };
     gate.region(&member, Spin::NONE, |door| {
         work(lead.take(1).unwrap().1);
-        lead.share(2);
+        lead.share_evenly(2);
         door.open(2);
         member(0);
     });
@@ -87,7 +87,7 @@ fn stop_loses_nothing() {
         DROPS.0.store(0, std::sync::atomic::Ordering::Relaxed);
         let mut division = Division::new(Items::new((0..4).map(|_| Counted).collect()));
         let (mut lead, _) = division.lead();
-        lead.share(2);
+        lead.share_evenly(2);
         drop(lead);
         let division = Arc::new(division);
         let found = Arc::new(AtomicUsize::new(0));
@@ -95,14 +95,14 @@ fn stop_loses_nothing() {
             let (division, found) = (division.clone(), found.clone());
             loom::thread::spawn(move || {
                 let mut claims = division.claims(1);
-                while let Some((_, items)) = claims.next(|_, _| 1, |lo, hi| lo.midpoint(hi)) {
+                while let Some((_, items, _)) = claims.next(|_, _| 1, |lo, hi| lo.midpoint(hi)) {
                     found.fetch_add(items.count(), Relaxed);
                 }
             })
         };
         let first = division.claims(0).next(|_, _| 1, |lo, hi| lo.midpoint(hi));
         division.stop();
-        let taken = first.map_or(0, |(span, _)| span.len());
+        let taken = first.map_or(0, |(span, ..)| span.len());
         other.join().unwrap();
         drop(Arc::try_unwrap(division).ok().expect("all threads are through"));
         assert_eq!(DROPS.0.load(std::sync::atomic::Ordering::Relaxed), 4);

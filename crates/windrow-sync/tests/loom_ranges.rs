@@ -13,11 +13,13 @@ fn check(n: u32, members: usize, threads: &'static [usize], want: u32, stop_afte
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(if threads.len() > 2 { 1 } else { 2 });
     builder.check(move || {
-        let ranges = Arc::new(Ranges::new(n, members));
+        let mut ranges = Ranges::new(members);
+        ranges.fill(n, members, 0, |part| n * part as u32 / members as u32);
+        let ranges = Arc::new(ranges);
         let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..n).map(|_| AtomicUsize::new(0)).collect());
         let work = move |ranges: &Ranges, seen: &[AtomicUsize], member: usize| {
             let mut claims = 0;
-            while let Some(run) = ranges.claim(member, |_| want, half) {
+            while let Some((run, _)) = ranges.claim(member, |_| want, half) {
                 assert!(!run.is_empty());
                 run.for_each(|i| assert_eq!(seen[i as usize].fetch_add(1, Relaxed), 0, "claimed twice"));
                 claims += 1;

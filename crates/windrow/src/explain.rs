@@ -54,6 +54,12 @@ pub fn explain<R>(f: impl FnOnce() -> R) -> (R, Vec<Explained>) {
     (result, heard)
 }
 
+/// Whether somebody listens on this thread.
+#[inline]
+pub(crate) fn listening() -> bool {
+    LISTENING.try_with(|listening| listening.borrow().is_some()).unwrap_or(false)
+}
+
 /// Tells the listener, if there is one.
 #[inline]
 pub(crate) fn tell(items: usize, decision: impl FnOnce() -> Option<Decision<Progress, Grain>>) {

@@ -30,12 +30,14 @@
 mod collect;
 #[cfg(doctest)]
 mod compile_fail;
+mod crew;
 mod explain;
 mod iter;
 mod pool;
 mod recipe;
 mod reduce;
 mod region;
+mod sites;
 mod source;
 
 pub use collect::FromParallelIterator;

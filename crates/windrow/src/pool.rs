@@ -5,13 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use windrow_plan::grain::{Costs, Crew as CrewState};
-use windrow_plan::looking::{self, Room};
-use windrow_plan::{Decision, Nanos};
-use windrow_sync::Spin;
 use windrow_sync::fork::PerProcess;
-use windrow_sync::gate::{Gate, MOST_MEMBERS};
+use windrow_sync::gate::{Counts, MOST_MEMBERS};
 use windrow_sync::machine;
+
+use crate::crew::Crew;
 
 /// Worker threads that take part in the parallel calls made under [`install`](Pool::install).
 ///
@@ -39,48 +37,6 @@ pub struct Pool {
     generation: u32,
 }
 
-/// What callers and workers share.
-#[derive(Debug)]
-pub(crate) struct Crew {
-    pub(crate) gate: Gate,
-    /// Members of a full region, the caller included.
-    pub(crate) members: usize,
-    pub(crate) costs: Costs,
-    pub(crate) ticks_per_nano: f64,
-    /// How long a caller looks at members who have not left yet.
-    pub(crate) settle: Spin,
-    looking: Decision<Room, Nanos>,
-}
-
-impl Crew {
-    fn new(threads: usize) -> Self {
-        let room = Room { threads, cpus: machine::cpus(), quota: machine::cpu_quota() };
-        // Alone, nothing is measured. (And there are targets with neither threads nor a clock.)
-        let ticks_per_nano = if threads > 1 { machine::ticks_per_micro() / 1000.0 } else { 1.0 };
-        let looking = looking::budget(room);
-        let ticks = |nanos: Nanos| (nanos.0 * ticks_per_nano) as u64;
-        // A member is at most one claim from leaving, unless its items are long; then there is no hurry.
-        let settle = Spin { busy: ticks(looking.choice), yielding: ticks(looking.choice) };
-        Self { gate: Gate::new(threads - 1), members: threads, costs: Costs::MEASURED, ticks_per_nano, settle, looking }
-    }
-
-    /// The budget of an idle worker.
-    fn look(&self) -> Spin {
-        Spin { busy: (self.looking.choice.0 * self.ticks_per_nano) as u64, yielding: 0 }
-    }
-
-    /// Ticks as time.
-    pub(crate) fn nanos(&self, ticks: u64) -> Nanos {
-        Nanos(ticks as f64 / self.ticks_per_nano)
-    }
-
-    /// The workers' state, for a decision.
-    pub(crate) fn state(&self) -> CrewState {
-        let state = self.gate.state();
-        CrewState { workers: self.members - 1, awake: state.idle, busy: state.busy }
-    }
-}
-
 impl Pool {
     /// A pool of `threads` threads, the caller included; 0 means as many as the process may use CPUs.
     ///
@@ -106,7 +62,7 @@ impl Pool {
             let shared = crew.clone();
             let spawned = std::thread::Builder::new().name(format!("windrow-{member}")).spawn(move || {
                 let _here = Installed::new(shared.clone());
-                shared.gate.serve(member, || shared.look());
+                shared.gate.serve(member, || shared.look(member));
             });
             match spawned {
                 Ok(thread) => workers.push(thread),
@@ -119,6 +75,11 @@ impl Pool {
     /// Threads that take part in a call, the caller included.
     pub fn threads(&self) -> usize {
         self.threads.len() + 1
+    }
+
+    /// What has happened in this pool so far: regions opened, workers that joined, system calls to wake and to sleep.
+    pub fn counts(&self) -> Counts {
+        self.crew.gate.counts()
     }
 
     /// Runs `f` on this thread; parallel calls in it use this pool.

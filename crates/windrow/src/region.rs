@@ -6,10 +6,13 @@ use windrow_plan::grain::{self, Grain, Progress};
 use windrow_plan::{Decision, Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::Door;
-use windrow_sync::machine::tick;
+use windrow_sync::hint::Hint;
+use windrow_sync::machine::{self, tick};
+use windrow_sync::ranges::Report;
 
+use crate::crew::{Crew, Found};
 use crate::explain;
-use crate::pool::Crew;
+use crate::sites::{Long, Memory};
 
 /// What the user said about the items.
 #[derive(Debug, Default)]
@@ -48,6 +51,15 @@ impl Hints {
             (Some(chunk), _) => chunk.min(hi - lo),
             (None, Some(weights)) => weights.reach(lo, hi, weight) - lo,
             (None, None) => usize::try_from(weight).unwrap_or(usize::MAX).min(hi - lo),
+        }
+    }
+
+    /// Where part `part` of `parts` equal ones of `lo..hi` begins.
+    fn part(&self, lo: usize, hi: usize, part: usize, parts: usize) -> usize {
+        let share = |whole: u64| (u128::from(whole) * part as u128 / parts as u128) as u64;
+        match &self.weights {
+            Some(weights) if part > 0 && lo < hi => weights.reach(lo, hi, share(weights.between(lo, hi))),
+            _ => lo + share((hi - lo) as u64) as usize,
         }
     }
 
@@ -104,32 +116,47 @@ impl Weights {
 ///
 /// (`'s` is the borrow of *this* division and not any lifetime: a closure over chunks of every lifetime would force the
 /// source to be `'static`.)
-pub(crate) fn run<'s, S: Divide>(
+pub(crate) fn run<'s, S: Divide, B: Fn(Walk<'_, 's, S>) + Sync>(
     crew: &Crew,
     hints: &Hints,
     lead: Lead<'s, S>,
     division: &'s Division<S>,
-    body: impl Fn(Walk<'_, 's, S>) + Sync,
+    body: B,
 ) {
     let items = lead.rest().len();
-    let last = Cell::new(None);
-    let member = |member: usize| {
+    if crew.members == 1 || items < 2 {
         let stop = StopOnUnwind(division);
-        let pace = Pace::new(crew, hints, 1);
-        body(Walk(Way::Member { claims: division.claims(member), pace }));
+        body(Walk(Way::Whole { lead }));
+        std::mem::forget(stop);
+        return explain::tell(items, || None);
+    }
+    let call = Call { crew, hints, per_weight: Hint::new(0), cpu: Hint::new(0), lost: Hint::new(0) };
+    let site = take_part::<S, B> as fn(&B, Walk<'_, 's, S>) as *const () as usize;
+    let leading = Leading::new(&call, site, items);
+    let member = |member: usize| {
+        let now = tick();
+        crew.joined(member, now);
+        call.make_room();
+        let stop = StopOnUnwind(division);
+        let pace = Pace::new(&call, member, now);
+        take_part(&body, Walk(Way::Member { claims: division.claims(member), pace }));
         std::mem::forget(stop);
     };
     crew.gate.region(&member, crew.settle, |door| {
         let stop = StopOnUnwind(division);
-        let pace = Pace::new(crew, hints, 1);
-        if crew.members == 1 || items < 2 {
-            body(Walk(Way::Whole { lead }));
-        } else {
-            body(Walk(Way::Lead { lead, door, pace, last: &last }));
-        }
+        body(Walk(Way::Lead { lead, door, alone: Alone::new(&leading) }));
         std::mem::forget(stop);
     });
-    explain::tell(items, || last.get());
+    if let Some(published) = leading.published.get() {
+        leading.learn(published, division);
+    }
+    explain::tell(items, || leading.last.get());
+}
+
+/// What workers run. A function of its own because its address is what tells call sites apart.
+#[inline(never)]
+fn take_part<'s, S: Divide, B: Fn(Walk<'_, 's, S>)>(body: &B, walk: Walk<'_, 's, S>) {
+    body(walk);
 }
 
 /// A panic in one member ends the others at their next claim. Forgotten when all went well: asking `panicking()` instead
@@ -142,6 +169,130 @@ impl<S: Divide> Drop for StopOnUnwind<'_, S> {
     }
 }
 
+/// One parallel call, as all of its members see it.
+struct Call<'c> {
+    crew: &'c Crew,
+    hints: &'c Hints,
+    /// What the caller leaves for those who join: nanoseconds of a unit of weight (0: unknown), and its CPU plus one.
+    per_weight: Hint,
+    cpu: Hint,
+    /// Ticks for which a member was without its CPU in the middle of a chunk.
+    lost: Hint,
+}
+
+impl Call<'_> {
+    /// A worker that was woken onto the caller's CPU goes elsewhere.
+    fn make_room(&self) {
+        if let Some(here) = machine::cpu()
+            && u64::from(here) + 1 == self.cpu.get()
+        {
+            machine::leave_cpu(here);
+        }
+    }
+}
+
+/// The caller's side of a call.
+struct Leading<'c> {
+    call: &'c Call<'c>,
+    site: usize,
+    items: usize,
+    memory: Memory,
+    published: Cell<Option<Published>>,
+    explains: bool,
+    last: Cell<Option<Decision<Progress, Grain>>>,
+}
+
+/// How a region was opened.
+#[derive(Clone, Copy)]
+struct Published {
+    at: u64,
+    width: usize,
+    found: Found,
+}
+
+impl<'c> Leading<'c> {
+    fn new(call: &'c Call<'c>, site: usize, items: usize) -> Self {
+        let memory = call.crew.sites.recall(site);
+        let (published, last) = (Cell::new(None), Cell::new(None));
+        Self { call, site, items, memory, published, explains: explain::listening(), last }
+    }
+
+    /// What to do next, told to who listens.
+    fn choose(&self, progress: &Progress, now: u64) -> (Grain, Found) {
+        let crew = self.call.crew;
+        let (state, costs) = (crew.state(), crew.costs(now));
+        let choice = if self.explains {
+            let decision = grain::decide(*progress, &state, &costs);
+            self.last.set(Some(decision));
+            decision.choice
+        } else {
+            grain::choose(progress, &state, &costs).0
+        };
+        let wakes = matches!(choice, Grain::Publish { width } if width > state.idle + 1);
+        (choice, crew.found(now, wakes))
+    }
+
+    /// Puts all that is left where members find it, and opens the gate. Says whether it opened.
+    fn publish<S: Divide>(&self, lead: &mut Lead<'_, S>, door: &Door<'_>, published: Published, per_weight: Nanos) {
+        let (crew, hints) = (self.call.crew, self.call.hints);
+        self.published.set(Some(published));
+        self.call.per_weight.set_f64(per_weight.0);
+        self.call.cpu.set(machine::cpu().map_or(0, |cpu| u64::from(cpu) + 1));
+        if published.found != Found::Idle {
+            crew.owe(published.at, None);
+        }
+        let (rest, width) = (lead.rest(), published.width);
+        // An item that took a large part of the last call comes first: the caller's part begins with it.
+        let long = self.memory.long.filter(|long| long.of as usize == self.items).map(|long| long.at as usize);
+        match long.filter(|&long| long > rest.start && long < rest.end) {
+            Some(long) => {
+                let before = ((long - rest.start) as f64 / rest.len() as f64 * width as f64).round();
+                let before = (before as usize).clamp(1, width - 1);
+                lead.share(width, before, |part| match part.checked_sub(before) {
+                    None => hints.part(rest.start, long, part, before),
+                    Some(part) => hints.part(long, rest.end, part, width - before),
+                });
+            }
+            None => lead.share(width, 0, |part| hints.part(rest.start, rest.end, part, width)),
+        }
+        if !door.open(width) {
+            // This one goes on alone: it claims all of its rest itself.
+            self.published.set(None);
+            if let Some(decision) = self.last.get() {
+                self.last.set(Some(Decision { why: "other regions were faster at the gate", ..decision }));
+            }
+        }
+    }
+
+    /// After a region: what the site and the crew remember of it.
+    #[inline(never)]
+    fn learn<S: Divide>(&self, published: Published, division: &Division<S>) {
+        let crew = self.call.crew;
+        let now = tick();
+        let wall = now.saturating_sub(published.at);
+        let (mut busy, mut weight, mut longest, mut longest_at) = (0, 0, 0, 0);
+        for report in division.reports() {
+            busy += report.busy;
+            weight += report.weight;
+            if report.longest > longest {
+                (longest, longest_at) = (report.longest, report.longest_at);
+            }
+        }
+        if weight == 0 {
+            // It was stopped before anybody was through.
+            return crew.ended(now);
+        }
+        let nanos = |ticks| crew.nanos(ticks);
+        crew.learn(now, published.found, published.width, nanos(wall), nanos(busy), nanos(self.call.lost.get()));
+        let of = u32::try_from(self.items).ok();
+        // A quarter of the call is worth a place at the front; below some us other things matter more.
+        let is_long = longest > wall / 4 && nanos(longest).0 > 5_000.0 && self.call.lost.get() == 0;
+        let long = of.filter(|_| is_long).map(|of| Long { at: longest_at as u32, of });
+        let known = self.memory.known.after(Nanos(nanos(busy).0 / weight as f64));
+        crew.sites.remember(self.site, Memory { known, long });
+    }
+}
+
 /// One member's way through the chunks.
 pub(crate) struct Walk<'w, 's, S: Divide>(Way<'w, 's, S>);
 
@@ -149,7 +300,7 @@ enum Way<'w, 's, S: Divide> {
     /// Alone for certain: everything in one chunk.
     Whole { lead: Lead<'s, S> },
     /// The caller, alone so far.
-    Lead { lead: Lead<'s, S>, door: &'w Door<'w>, pace: Pace<'w>, last: &'w Cell<Option<Decision<Progress, Grain>>> },
+    Lead { lead: Lead<'s, S>, door: &'w Door<'w>, alone: Alone<'w> },
     /// Anybody, after publication.
     Member { claims: Claims<'s, S>, pace: Pace<'w> },
 }
@@ -169,92 +320,160 @@ impl<'s, S: Divide> Iterator for Walk<'_, 's, S> {
 
 impl<'s, S: Divide> Walk<'_, 's, S> {
     fn next_of_lead(&mut self) -> Option<(Span, S::Chunk<'s>)> {
-        let Way::Lead { lead, door, pace, last } = &mut self.0 else { return self.next() };
+        let Way::Lead { lead, door, alone } = &mut self.0 else { return self.next() };
         let rest = lead.rest();
         if rest.is_empty() {
+            alone.through(rest.end);
             return None;
         }
-        let progress = pace.progress(rest.start, rest.end);
-        let decision = grain::decide(progress, pace.crew.state(), pace.crew.costs);
-        last.set(Some(decision));
-        match decision.choice {
-            Grain::Serial { piece } => lead.take(pace.hints.items(rest.start, rest.end, piece.0)),
-            Grain::Publish { width, claim } => {
-                lead.share(width);
-                if !door.open(width) {
-                    // This one goes on alone: it claims all of its rest itself.
-                    last.set(Some(Decision { why: "another region was faster at the gate", ..decision }));
-                }
-                let member = lead.claims(0);
-                let mut pace = pace.clone();
-                pace.start_claims(claim.0);
-                self.0 = Way::Member { claims: member, pace };
+        let (progress, now) = alone.progress(rest.start, rest.end);
+        let leading = alone.leading;
+        let hints = leading.call.hints;
+        let (choice, found) = leading.choose(&progress, now);
+        match choice {
+            Grain::Serial { piece } => lead.take(hints.items(rest.start, rest.end, piece.0)),
+            Grain::Publish { width } => {
+                let per_weight = progress.per_item().unwrap_or_default();
+                leading.publish(lead, door, Published { at: now, width, found }, per_weight);
+                let pace = Pace::new(leading.call, 0, tick());
+                self.0 = Way::Member { claims: lead.claims(0), pace };
                 self.next()
             }
         }
     }
 }
 
-/// Measures and sizes the chunks of one member.
-#[derive(Clone)]
-struct Pace<'w> {
-    crew: &'w Crew,
-    hints: &'w Hints,
-    /// When the last chunk was handed out, and its weight; before the first one the start.
-    since: u64,
-    weight: u64,
-    /// Weight of the next claim.
-    want: u64,
-    /// What is done alone is measured from this time and this item on.
+/// The caller's measurements while it is alone.
+struct Alone<'w> {
+    leading: &'w Leading<'w>,
+    /// What is done is measured from this time and this item on.
     start: u64,
     first: usize,
 }
 
-impl<'w> Pace<'w> {
-    fn new(crew: &'w Crew, hints: &'w Hints, want: u64) -> Self {
-        let start = if crew.members > 1 { tick() } else { 0 };
-        Self { crew, hints, since: start, weight: 0, want, start, first: 0 }
+impl<'w> Alone<'w> {
+    fn new(leading: &'w Leading<'w>) -> Self {
+        Self { leading, start: tick(), first: 0 }
     }
 
-    /// What the caller has done alone when it stands at item `at` of `end`.
-    fn progress(&mut self, at: usize, end: usize) -> Progress {
-        let mut spent = if at == 0 { Nanos(0.0) } else { self.crew.nanos(tick().saturating_sub(self.start)) };
-        if at > 0 && self.first == 0 && spent < self.crew.costs.cold {
-            (self.start, self.first, spent) = (tick(), at, Nanos(0.0));
+    /// What the caller has done alone when it stands at item `at` of `end`, and the time.
+    fn progress(&mut self, at: usize, end: usize) -> (Progress, u64) {
+        let Leading { call, memory, .. } = self.leading;
+        let known = memory.known.trusted();
+        let costs = call.crew.fixed_costs();
+        let now = if at == 0 { self.start } else { tick() };
+        let mut spent = call.crew.nanos(now.saturating_sub(self.start));
+        if at > 0 && self.first == 0 && known.is_none() && spent < costs.cold {
+            (self.start, self.first, spent) = (now, at, Nanos(0.0));
         }
-        let done = self.hints.weight(self.first, at);
-        let left = self.hints.weight(at, end);
-        Progress { done: Items(done), spent, left: Items(left), ripe: done > 0 && spent >= self.crew.costs.sample }
+        let (done, left) = (call.hints.weight(self.first, at), call.hints.weight(at, end));
+        let ripe = done > 0 && spent >= costs.sample;
+        let eager = call.hints.chunk.is_some();
+        (Progress { done: Items(done), spent, left: Items(left), ripe, known, eager }, now)
     }
 
-    fn start_claims(&mut self, want: u64) {
-        self.since = tick();
-        self.weight = 0;
-        self.want = want;
+    /// All items, of which there are `end`, were done alone.
+    fn through(&mut self, end: usize) {
+        let Leading { call, site, memory, .. } = self.leading;
+        let crew = call.crew;
+        let weight = call.hints.weight(self.first, end);
+        if self.first == end || weight == 0 {
+            return;
+        }
+        let now = tick();
+        let spent = crew.nanos(now.saturating_sub(self.start));
+        let known = memory.known.after(Nanos(spent.0 / weight as f64));
+        crew.sites.remember(*site, Memory { known, long: None });
+        if spent.0 > crew.fixed_costs().enter_idle.0 && crew.may_look() {
+            let lost = grain::owed(spent, &crew.state(), &crew.costs(now));
+            if lost.0 > 0.0 {
+                crew.owe(now, Some(lost));
+            }
+        }
+    }
+}
+
+/// Measures and sizes the claims of one member.
+struct Pace<'w> {
+    call: &'w Call<'w>,
+    member: usize,
+    joined: u64,
+    /// When the last chunk was handed out, its weight and its first item.
+    since: u64,
+    weight: u64,
+    at: usize,
+    /// Nanoseconds of a unit of weight; 0 is unknown.
+    per_weight: f64,
+    report: Report,
+}
+
+impl<'w> Pace<'w> {
+    fn new(call: &'w Call<'w>, member: usize, now: u64) -> Self {
+        let per_weight = call.per_weight.get_f64();
+        Self { call, member, joined: now, since: now, weight: 0, at: 0, per_weight, report: Report::default() }
     }
 
-    /// The next claim: as long as the last one shows that it should be, at most a quarter of what is at hand, so that claims
-    /// shrink to one item at the end and the last one to finish is not far behind.
+    /// The next claim, as long as [`Costs::claim_of`](grain::Costs::claim_of) says.
     #[inline]
     fn claim<'s, S: Divide>(&mut self, claims: &mut Claims<'s, S>) -> Option<(Span, S::Chunk<'s>)> {
-        if self.hints.chunk.is_none() && self.weight > 0 {
-            let now = tick();
-            let per_weight = Nanos(self.crew.nanos(now.saturating_sub(self.since)).0 / self.weight as f64);
-            let measured = grain::claim(per_weight, &self.crew.costs).0;
-            // One look at the clock may be off by an interruption: change by steps.
-            self.want = measured.clamp(self.want / 4, self.want.saturating_mul(8)).max(1);
-            self.since = now;
+        if self.weight > 0 {
+            self.measure();
         }
-        let (hints, want) = (self.hints, self.want);
-        let next = claims.next(
-            |lo, hi| match hints.chunk {
-                Some(chunk) => chunk,
-                None => hints.items(lo, hi, want.min(hints.weight(lo, hi).div_ceil(4))),
-            },
-            |lo, hi| hints.middle(lo, hi),
-        )?;
-        self.weight = hints.weight(next.0.lo, next.0.hi);
-        Some(next)
+        let next = claims.next(|lo, hi| self.want(lo, hi), |lo, hi| self.call.hints.middle(lo, hi));
+        let Some((span, chunk, steals)) = next else {
+            self.report.busy = self.since.saturating_sub(self.joined);
+            claims.report(std::mem::take(&mut self.report));
+            self.weight = 0;
+            return None;
+        };
+        self.weight = self.call.hints.weight(span.lo, span.hi);
+        self.at = span.lo;
+        self.report.weight += self.weight;
+        self.report.claims += 1;
+        self.report.steals += u64::from(steals);
+        Some((span, chunk))
+    }
+
+    /// Looks at the clock after a chunk.
+    #[inline]
+    fn measure(&mut self) {
+        let now = tick();
+        let took = now.saturating_sub(self.since);
+        self.since = now;
+        let expected = self.per_weight * self.weight as f64;
+        let nanos = self.call.crew.nanos(took).0;
+        let measured = nanos / self.weight as f64;
+        // Too long a claim does more harm than too short a one: believe at once that items are long, slowly that they are short.
+        self.per_weight = if nanos > expected { measured } else { 0.5 * (self.per_weight + measured) };
+        if took > self.report.longest {
+            (self.report.longest, self.report.longest_at) = (took, self.at as u64);
+            if nanos > 16.0 * expected && nanos > 200_000.0 {
+                self.suspect(took);
+            }
+        }
+    }
+
+    /// A chunk took far longer than those before: a long item, or the CPU was given to somebody else.
+    #[cold]
+    fn suspect(&self, took: u64) {
+        if self.member > 0 && self.call.crew.was_interrupted(self.member) {
+            self.call.lost.set(self.call.lost.get().max(took));
+        }
+    }
+
+    /// Items to claim of `lo..hi`, the member's own range.
+    #[inline]
+    fn want(&self, lo: usize, hi: usize) -> usize {
+        let hints = self.call.hints;
+        if let Some(chunk) = hints.chunk {
+            return chunk;
+        }
+        if self.per_weight == 0.0 {
+            return 1;
+        }
+        let at_hand = Nanos(hints.weight(lo, hi) as f64 * self.per_weight);
+        let weight = self.call.crew.fixed_costs().claim_of(at_hand).0 / self.per_weight;
+        hints.items(lo, hi, weight as u64)
     }
 }
 
@@ -277,17 +496,27 @@ mod tests {
 
     #[test]
     fn a_short_first_item_is_no_sample() {
-        crate::pool::with_current(|crew| {
-            let hints = Hints::default();
-            // A start in the future reads as "no time has passed", whatever interrupts this thread.
-            let mut pace = Pace { start: u64::MAX, ..Pace::new(crew, &hints, 1) };
-            let progress = pace.progress(1, 10);
-            assert_eq!((progress.done.0, progress.left.0, progress.ripe), (0, 9, false));
-            assert_eq!(pace.progress(3, 10).done.0, 2);
-            while crew.nanos(tick()) < crew.costs.cold {}
-            let mut pace = Pace { start: 0, ..Pace::new(crew, &hints, 1) };
-            let progress = pace.progress(1, 10);
-            assert_eq!((progress.done.0, progress.ripe), (1, true));
+        let pool = crate::Pool::new(2);
+        pool.install(|| {
+            crate::pool::with_current(|crew| {
+                let hints = Hints::default();
+                let call =
+                    Call { crew, hints: &hints, per_weight: Hint::new(0), cpu: Hint::new(0), lost: Hint::new(0) };
+                let mut leading = Leading::new(&call, 0, 10);
+                // A start in the future reads as "no time has passed", whatever interrupts this thread.
+                let mut alone = Alone { start: u64::MAX, ..Alone::new(&leading) };
+                let (progress, _) = alone.progress(1, 10);
+                assert_eq!((progress.done.0, progress.left.0, progress.ripe), (0, 9, false));
+                assert_eq!(alone.progress(3, 10).0.done.0, 2);
+                while crew.nanos(tick()) < crew.fixed_costs().cold {}
+                let mut alone = Alone { start: 0, ..Alone::new(&leading) };
+                let (progress, _) = alone.progress(1, 10);
+                assert_eq!((progress.done.0, progress.ripe), (1, true));
+                // Where the site is known, the first item counts.
+                leading.memory.known = windrow_plan::memory::Known { per_item: Nanos(10.0), trust: 9 };
+                let mut alone = Alone { start: u64::MAX, ..Alone::new(&leading) };
+                assert_eq!(alone.progress(1, 10).0.done.0, 1);
+            });
         });
     }
 
@@ -298,8 +527,10 @@ mod tests {
         let fixed = Hints { chunk: Some(3), weights: None };
         assert_eq!((fixed.items(0, 10, 100), fixed.items(8, 10, 1)), (3, 2));
         assert_eq!(fixed.of_blocks(2, 10).chunk, Some(2));
+        assert_eq!([0, 1, 2, 3].map(|part| plain.part(10, 20, part, 3)), [10, 13, 16, 20]);
         let weighed = Hints { chunk: None, weights: Some(Weights::new([100, 1, 1, 1].into_iter())) };
         assert_eq!((weighed.items(0, 4, 50), weighed.items(1, 4, 2)), (1, 2));
         assert_eq!(weighed.middle(0, 4), 1);
+        assert_eq!([0, 1, 2].map(|part| weighed.part(0, 4, part, 3)), [0, 1, 1]);
     }
 }

@@ -134,7 +134,10 @@ fn order_is_kept_when_items_differ_by_1000x_and_claims_are_given() {
 
 #[test]
 fn work_is_shared_when_it_is_long() {
-    let pool = Pool::new(3);
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
+        return println!("skipped: work is not shared on one CPU");
+    }
+    let pool = Pool::new(2);
     let who = Mutex::new(HashSet::new());
     let (sum, why) = windrow::explain(|| {
         pool.install(|| {
@@ -151,7 +154,7 @@ fn work_is_shared_when_it_is_long() {
     assert_eq!(sum, 44_850);
     assert!(who.into_inner().unwrap().len() > 1, "90 ms of work stayed on one thread");
     assert_eq!(why.len(), 1);
-    assert!(why[0].to_string().contains("publish to 3 members"), "{}", why[0]);
+    assert!(why[0].to_string().contains("publish to 2 members"), "{}", why[0]);
 }
 
 #[test]

@@ -1,0 +1,273 @@
+//! What the callers and workers of a pool share, and what it learns about itself while it runs.
+
+use std::cell::Cell;
+
+use windrow_plan::grain::{Costs, Crew as CrewState};
+use windrow_plan::looking::{self, Room};
+use windrow_plan::track::{self, Late};
+use windrow_plan::{Decision, Nanos};
+use windrow_sync::gate::{Gate, State};
+use windrow_sync::hint::Hint;
+use windrow_sync::machine::{self, tick};
+use windrow_sync::ranges::Ranges;
+use windrow_sync::{Pad, Spin};
+
+use crate::sites::Sites;
+
+/// A region that ends later than this after the one before finds its workers deep asleep, their CPUs halted.
+const LONG_SLEEP: Nanos = Nanos(1_000_000.0);
+/// The affinity mask is looked at this often, the quota (files) a hundred times less.
+const LOOK_AT_MASK: Nanos = Nanos(10_000_000.0);
+
+/// See the [module page](self).
+#[derive(Debug)]
+pub(crate) struct Crew {
+    pub(crate) gate: Gate,
+    /// Members of a full region, the caller included.
+    pub(crate) members: usize,
+    pub(crate) nanos_per_tick: f64,
+    /// How long a caller looks at members who have not left yet.
+    pub(crate) settle: Spin,
+    pub(crate) sites: Sites,
+    costs: Costs,
+    learned: Pad<Learned>,
+    watches: Box<[Pad<Watch>]>,
+}
+
+/// What regions have taught. Callers write it at most once a region.
+#[derive(Debug)]
+struct Learned {
+    enter_idle: Hint,
+    enter_recent: Hint,
+    enter_long: Hint,
+    late_rate: Hint,
+    late_by: Hint,
+    /// When the last region ended.
+    ended: Hint,
+    cpus: Hint,
+    quota: Hint,
+    mask_read: Hint,
+    quota_read: Hint,
+}
+
+/// What a worker knows about its own waiting; only it writes here.
+#[derive(Debug, Default)]
+struct Watch {
+    since: Hint,
+    gap: Hint,
+    switches: Hint,
+}
+
+/// How the workers were when a region opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Idle,
+    AsleepRecently,
+    AsleepLong,
+}
+
+thread_local! {
+    /// What calls of this thread have lost lately because workers slept, and when the last one ended.
+    static OWED: Cell<(u64, f64)> = const { Cell::new((0, 0.0)) };
+}
+
+impl Crew {
+    pub(crate) fn new(threads: usize) -> Self {
+        // Alone, nothing is measured. (And there are targets with neither threads nor a clock.)
+        let nanos_per_tick = if threads > 1 { 1000.0 / machine::ticks_per_micro() } else { 1.0 };
+        let ticks = |nanos: f64| (nanos / nanos_per_tick) as u64;
+        let mut costs = Costs::MEASURED;
+        if threads > 1 {
+            costs.claim = Nanos(claim_ticks() as f64 * nanos_per_tick);
+        }
+        let learned = Learned {
+            enter_idle: Hint::new(costs.enter_idle.0.to_bits()),
+            // Woken soon after it fell asleep, a worker comes ten times sooner than from a halted CPU.
+            enter_recent: Hint::new((costs.enter_asleep.0 / 5.0).to_bits()),
+            enter_long: Hint::new(costs.enter_asleep.0.to_bits()),
+            late_rate: Hint::new(0),
+            late_by: Hint::new(0),
+            ended: Hint::new(0),
+            cpus: Hint::new(machine::cpus() as u64),
+            quota: Hint::new(machine::cpu_quota().unwrap_or(0.0).to_bits()),
+            mask_read: Hint::new(tick()),
+            quota_read: Hint::new(tick()),
+        };
+        Self {
+            gate: Gate::new(threads - 1),
+            members: threads,
+            nanos_per_tick,
+            // A member is at most one claim from leaving, unless its items are long; then there is no hurry.
+            settle: Spin { busy: ticks(50_000.0), yielding: ticks(50_000.0) },
+            sites: Sites::default(),
+            costs,
+            learned: Pad(learned),
+            watches: (1..threads).map(|_| Pad::default()).collect(),
+        }
+    }
+
+    fn ticks(&self, nanos: Nanos) -> u64 {
+        (nanos.0 / self.nanos_per_tick) as u64
+    }
+
+    /// Ticks as time.
+    #[inline]
+    pub(crate) fn nanos(&self, ticks: u64) -> Nanos {
+        Nanos(ticks as f64 * self.nanos_per_tick)
+    }
+
+    /// CPUs the pool may use, as far as its workers have noticed.
+    fn cpus(&self) -> usize {
+        self.learned.0.cpus.get() as usize
+    }
+
+    fn quota(&self) -> Option<f64> {
+        let quota = self.learned.0.quota.get_f64();
+        (quota > 0.0).then_some(quota)
+    }
+
+    /// The workers, for a decision.
+    #[inline]
+    pub(crate) fn state(&self) -> CrewState {
+        let State { busy, asleep, idle } = self.gate.state();
+        CrewState { most: self.members.min(self.cpus()), idle, asleep, busy }
+    }
+
+    /// Costs that do not change: enough to size claims and samples.
+    #[inline]
+    pub(crate) fn fixed_costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    /// What things cost at the moment `now`.
+    pub(crate) fn costs(&self, now: u64) -> Costs {
+        let learned = &self.learned.0;
+        let since = self.since_last(now);
+        let asleep = if since > LONG_SLEEP { &learned.enter_long } else { &learned.enter_recent };
+        let late = Late { rate: learned.late_rate.get_f64(), by: Nanos(learned.late_by.get_f64()) };
+        Costs {
+            enter_idle: Nanos(learned.enter_idle.get_f64()),
+            enter_asleep: Nanos(asleep.get_f64()),
+            late: late.expected(since),
+            owed: self.owed(now),
+            ..self.costs
+        }
+    }
+
+    fn since_last(&self, now: u64) -> Nanos {
+        self.nanos(now.saturating_sub(self.learned.0.ended.get()))
+    }
+
+    /// How a region that opens `now` finds its workers, if it `wakes` some.
+    pub(crate) fn found(&self, now: u64, wakes: bool) -> Found {
+        match wakes {
+            false => Found::Idle,
+            true if self.since_last(now) > LONG_SLEEP => Found::AsleepLong,
+            true => Found::AsleepRecently,
+        }
+    }
+
+    /// After a region of `width`, which ended `now` and took `wall` for the `busy` time of all its members; one of these `lost` its
+    /// CPU for so long.
+    pub(crate) fn learn(&self, now: u64, found: Found, width: usize, wall: Nanos, busy: Nanos, lost: Nanos) {
+        let learned = &self.learned.0;
+        let cost = match found {
+            Found::Idle => &learned.enter_idle,
+            Found::AsleepRecently => &learned.enter_recent,
+            Found::AsleepLong => &learned.enter_long,
+        };
+        let entering = Nanos((wall.0 - busy.0 / width as f64).max(0.0));
+        cost.set_f64(track::median(Nanos(cost.get_f64()), entering).0);
+        let late = Late { rate: learned.late_rate.get_f64(), by: Nanos(learned.late_by.get_f64()) };
+        let after = late.after(self.since_last(now), lost);
+        if after != late {
+            learned.late_rate.set_f64(after.rate);
+            learned.late_by.set_f64(after.by.0);
+        }
+        self.ended(now);
+    }
+
+    /// A region ended `now`.
+    pub(crate) fn ended(&self, now: u64) {
+        self.learned.0.ended.set(now);
+    }
+
+    /// What calls of this thread have lost because workers slept; nothing if the last one is long ago.
+    fn owed(&self, now: u64) -> Nanos {
+        let (last, owed) = OWED.try_with(Cell::get).unwrap_or_default();
+        Nanos(if self.nanos(now.saturating_sub(last)) < looking::MOST { owed } else { 0.0 })
+    }
+
+    /// Adds to what is owed, or forgets it (`None`).
+    pub(crate) fn owe(&self, now: u64, more: Option<Nanos>) {
+        let owed = more.map_or(0.0, |more| self.owed(now).0 + more.0);
+        // While the thread ends nothing is owed.
+        let _ = OWED.try_with(|cell| cell.set((now, owed)));
+    }
+
+    /// Workers may look for work: waking one pays beyond the region it is woken for.
+    pub(crate) fn may_look(&self) -> bool {
+        self.look_for(Nanos(0.0)).choice.0 > 0.0
+    }
+
+    fn look_for(&self, gap: Nanos) -> Decision<Room, Nanos> {
+        looking::budget(Room { threads: self.members, cpus: self.cpus(), quota: self.quota(), gap })
+    }
+
+    /// How long worker `member` looks for work, from now on, before it sleeps.
+    pub(crate) fn look(&self, member: usize) -> Spin {
+        let now = tick();
+        self.read_machine(now);
+        let watch = &self.watches[member - 1].0;
+        watch.since.set(now);
+        let decision = self.look_for(Nanos(watch.gap.get_f64()));
+        Spin { busy: self.ticks(decision.choice), yielding: 0 }
+    }
+
+    /// Worker `member` joined a region `now`.
+    #[inline]
+    pub(crate) fn joined(&self, member: usize, now: u64) {
+        let watch = &self.watches[member - 1].0;
+        let waited = self.nanos(now.saturating_sub(watch.since.get()));
+        watch.gap.set_f64(looking::gap_after(Nanos(watch.gap.get_f64()), waited).0);
+    }
+
+    /// Whether worker `member` has lost its CPU since it was last asked.
+    pub(crate) fn was_interrupted(&self, member: usize) -> bool {
+        let watch = &self.watches[member - 1].0;
+        let switches = machine::involuntary_switches().unwrap_or(0);
+        let before = watch.switches.get();
+        watch.switches.set(switches);
+        switches > before
+    }
+
+    /// Notices a narrowed affinity mask or quota.
+    fn read_machine(&self, now: u64) {
+        let learned = &self.learned.0;
+        let old = |read: &Hint, age: f64| self.nanos(now.saturating_sub(read.get())).0 > age;
+        if old(&learned.mask_read, LOOK_AT_MASK.0) {
+            learned.mask_read.set(now);
+            learned.cpus.set(machine::affinity() as u64);
+        }
+        if old(&learned.quota_read, 100.0 * LOOK_AT_MASK.0) {
+            learned.quota_read.set(now);
+            learned.quota.set_f64(machine::cpu_quota().unwrap_or(0.0));
+        }
+    }
+}
+
+/// What a claim costs here: an exchange on a word nobody else uses and a look at the clock. The least of a few batches, about 20 us
+/// in all.
+fn claim_ticks() -> u64 {
+    const CLAIMS: u32 = 64;
+    let mut ranges = Ranges::new(1);
+    let batch = |_| {
+        ranges.fill(CLAIMS, 1, 0, |_| 0);
+        let start = tick();
+        while ranges.claim(0, |_| 1, |run| run.start).is_some() {
+            std::hint::black_box(tick());
+        }
+        tick().saturating_sub(start) / u64::from(CLAIMS)
+    };
+    (0..10).map(batch).min().unwrap_or(0).max(1)
+}

@@ -1,0 +1,101 @@
+//! Call sites remember what their items cost, in a table of bounded size.
+//!
+//! A site is the code of a call's body: every closure has its own. Two sites may share an entry; then they overwrite each other,
+//! and neither is trusted ([`windrow_plan::memory`]). Nothing but speed depends on it.
+
+use windrow_plan::Nanos;
+use windrow_plan::memory::Known;
+use windrow_sync::hint::Hint;
+
+/// Sites remembered: 12 KiB a pool. A program has hundreds of parallel loops at most, and few of them run in turn.
+const SITES: usize = 512;
+
+/// The table. See the [module page](self).
+#[derive(Debug)]
+pub(crate) struct Sites(Box<[Entry]>);
+
+#[derive(Debug, Default)]
+struct Entry {
+    site: Hint,
+    /// Cost as a 32-bit float of nanoseconds, and trust.
+    known: Hint,
+    /// Where the item stood that took a large part of the last call, plus one, and how many items that call had.
+    long: Hint,
+}
+
+/// What a site remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Memory {
+    pub(crate) known: Known,
+    pub(crate) long: Option<Long>,
+}
+
+/// An item that took a large part of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Long {
+    pub(crate) at: u32,
+    pub(crate) of: u32,
+}
+
+impl Default for Sites {
+    fn default() -> Self {
+        Self((0..SITES).map(|_| Entry::default()).collect())
+    }
+}
+
+impl Sites {
+    fn entry(&self, site: usize) -> &Entry {
+        // Functions are aligned and close together: multiply, and take the upper bits (Knuth).
+        let hash = (site as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.0[(hash >> 55) as usize % SITES]
+    }
+
+    /// What `site` remembers.
+    #[inline]
+    pub(crate) fn recall(&self, site: usize) -> Memory {
+        let entry = self.entry(site);
+        if entry.site.get() != site as u64 {
+            return Memory::default();
+        }
+        let (known, long) = (entry.known.get(), entry.long.get());
+        let per_item = Nanos(f64::from(f32::from_bits((known >> 32) as u32)));
+        let long = (long != 0).then_some(Long { at: (long >> 32) as u32, of: long as u32 });
+        Memory { known: Known { per_item, trust: known as u8 }, long }
+    }
+
+    /// From now on `site` remembers this.
+    pub(crate) fn remember(&self, site: usize, memory: Memory) {
+        let entry = self.entry(site);
+        let Known { per_item, trust } = memory.known;
+        // Rounded to 6 %, so that noise is no reason to write.
+        let rounded = (per_item.0 as f32).to_bits().saturating_add(1 << 18) & !((1 << 19) - 1);
+        let known = u64::from(rounded) << 32 | u64::from(trust);
+        let long = memory.long.map_or(0, |long| u64::from(long.at) << 32 | u64::from(long.of));
+        // Threads that call one site in turn must not take the line from each other for nothing.
+        for (hint, value) in [(&entry.site, site as u64), (&entry.known, known), (&entry.long, long)] {
+            if hint.get() != value {
+                hint.set(value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_recalls_what_it_was_told_and_others_do_not() {
+        let sites = Sites::default();
+        let memory = Memory { known: Known { per_item: Nanos(12.5), trust: 3 }, long: Some(Long { at: 7, of: 9 }) };
+        assert_eq!(sites.recall(0x4000), Memory::default());
+        sites.remember(0x4000, memory);
+        assert_eq!(sites.recall(0x4000), memory);
+        sites.remember(0x4000, Memory { long: None, ..memory });
+        assert_eq!(sites.recall(0x4000).long, None);
+        // Whatever else shares its entry is another site.
+        for other in (0x4010..0x14000).step_by(16) {
+            assert_eq!(sites.recall(other), Memory::default());
+        }
+    }
+}
