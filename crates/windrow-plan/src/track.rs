@@ -19,10 +19,16 @@ pub fn median(cost: Nanos, measured: Nanos) -> Nanos {
     Nanos((if measured > cost { cost.0 * 1.1 } else { cost.0 / 1.1 }).clamp(10.0, 1e7))
 }
 
+/// A tracked cost when nothing has been measured for a while: half of what sets it apart from `usual` is forgotten in 50 ms. A cost that
+/// was once too high to try again would otherwise stay so for ever.
+pub fn relaxed(cost: Nanos, usual: Nanos, since: Nanos) -> Nanos {
+    Nanos(usual.0 + (cost.0 - usual.0) * (-since.0 / HALF_LIFE.0).exp2())
+}
+
 /// How often, and by how much, regions wait for a member that lost its CPU in the middle of a claim.
 ///
 /// On a busy machine that is a time slice (milliseconds), so short regions are better off alone for a while. The rate halves
-/// with every 50 ms without a region: so the runtime tries again, and on a machine that stays busy it tries so seldom that
+/// with every 20 ms without a region: so the runtime tries again, and on a machine that stays busy it tries so seldom that
 /// nine calls of ten are not hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Late {
@@ -34,7 +40,13 @@ pub struct Late {
 
 /// A wait shorter than this is an interrupt or a long item, not a lost CPU: schedulers give slices of 1 ms and more.
 const LATE: Nanos = Nanos(200_000.0);
+/// What is not measured again is forgotten by half in this time.
 const HALF_LIFE: Nanos = Nanos(50_000_000.0);
+const LATE_HALF_LIFE: Nanos = Nanos(20_000_000.0);
+/// Weight of one region in the rate.
+const LATE_WEIGHT: f64 = 1.0 / 32.0;
+/// A wait of milliseconds now and then is worse than what it costs on average: users look at the slowest tenth.
+const AVERSION: f64 = 3.0;
 
 impl Late {
     /// What it is to be expected to cost, `since` the last region ended.
@@ -42,21 +54,21 @@ impl Late {
         if self.rate == 0.0 {
             return Nanos(0.0);
         }
-        let cost = self.by.0 * self.rate * (-since.0 / HALF_LIFE.0).exp2();
+        let cost = AVERSION * self.by.0 * self.rate * (-since.0 / LATE_HALF_LIFE.0).exp2();
         // Less than a microsecond is nothing to be afraid of.
         Nanos(if cost < 1_000.0 { 0.0 } else { cost })
     }
 
     /// After a region, `since` the one before, that waited for `wait` beyond what its work explains.
     pub fn after(self, since: Nanos, wait: Nanos) -> Late {
-        let rate = self.rate * (-since.0 / HALF_LIFE.0).exp2();
+        let rate = self.rate * (-since.0 / LATE_HALF_LIFE.0).exp2();
         if wait > LATE {
             let by = if self.by.0 > 0.0 { 0.5 * (self.by.0 + wait.0) } else { wait.0 };
-            Late { rate: rate + (1.0 - rate) / 8.0, by: Nanos(by) }
-        } else if rate < 1e-3 {
+            Late { rate: rate + (1.0 - rate) * LATE_WEIGHT, by: Nanos(by) }
+        } else if rate < 1e-4 {
             Late::default()
         } else {
-            Late { rate: rate * 7.0 / 8.0, by: self.by }
+            Late { rate: rate * (1.0 - LATE_WEIGHT), by: self.by }
         }
     }
 }
@@ -74,6 +86,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_measured_relaxes() {
+        let cost = |ms: f64| relaxed(Nanos(100.0), Nanos(20.0), Nanos(ms * 1e6)).0;
+        assert_eq!((cost(0.0), cost(50.0), cost(100.0)), (100.0, 60.0, 40.0));
+        assert_eq!(cost(1e6), 20.0);
+    }
+
+    #[test]
     fn a_busy_machine_is_noticed_and_forgotten() {
         let ms = |n: f64| Nanos(n * 1e6);
         let mut late = Late::default();
@@ -81,10 +100,10 @@ mod tests {
         late = late.after(ms(1.0), Nanos(50_000.0));
         assert_eq!(late, Late::default());
         late = late.after(ms(1.0), ms(3.0));
-        assert!(late.expected(ms(0.0)).0 > 300_000.0);
+        assert!(late.expected(ms(0.0)).0 > 200_000.0);
         assert!(late.expected(ms(100.0)).0 < late.expected(ms(0.0)).0 / 3.0);
         assert_eq!(late.expected(ms(1000.0)), Nanos(0.0));
-        let late = (0..100).fold(late, |late, _| late.after(ms(1.0), Nanos(0.0)));
+        let late = (0..200).fold(late, |late, _| late.after(ms(1.0), Nanos(0.0)));
         assert_eq!(late, Late::default());
     }
 }

@@ -378,7 +378,7 @@ impl Gate {
         );
         let _serving = Serving::new(self);
         let mut seen = Seen { epochs: [0; LANES], bell: 0 };
-        while self.await_region(&seen, look(), member) {
+        while self.await_region(&seen, &mut look, member) {
             if !self.enter(MAIN, &mut seen, member) {
                 self.answer(&mut seen, member);
             }
@@ -403,10 +403,10 @@ impl Gate {
     }
 
     /// Waits until a region may admit this worker (true) or the gate is stopped (false).
-    fn await_region(&self, seen: &Seen, mut spin: Spin, member: usize) -> bool {
+    fn await_region(&self, seen: &Seen, look: &mut impl FnMut() -> Spin, member: usize) -> bool {
         loop {
             let mut stopped = false;
-            let found = spin.until(|| {
+            let found = look().until(|| {
                 // Relaxed: `join` confirms it by an exchange, `answer` by another load.
                 let view = View(self.main().load(Ordering::Relaxed));
                 stopped = view.has(STOP);
@@ -415,9 +415,8 @@ impl Gate {
             if found {
                 return !stopped;
             }
+            // Woken for a region that others have filled or ended, it looks again: more may follow.
             self.sleep(seen, member);
-            // Woken for a region that others have filled or ended: no reason to look long again.
-            spin = Spin::NONE;
         }
     }
 

@@ -133,16 +133,72 @@ pub fn cpu() -> Option<u32> {
     None
 }
 
-/// Moves this thread to another CPU than `cpu`, if it may run on another one. Where it may run stays as it was.
-///
-/// Wanted when a woken thread finds itself on the CPU of the one that woke it: schedulers that do not balance (small virtual
-/// machines have no scheduling domains) leave it there, in the other's way, for as long as both run.
-#[cold]
-pub fn leave_cpu(cpu: u32) {
-    #[cfg(all(target_os = "linux", not(miri)))]
-    affinity::leave(cpu);
-    #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = cpu;
+/// A thread of this process, as the scheduler knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread(i32);
+
+impl Thread {
+    /// The one that asks.
+    pub fn this() -> Thread {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        {
+            // SAFETY: no arguments.
+            Thread(unsafe { libc::gettid() })
+        }
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        Thread(0)
+    }
+
+    /// The CPUs it may run on, in order; none where the system does not say, or if the thread has ended.
+    pub fn allowed(self) -> Vec<u32> {
+        affinity::get(self.0)
+    }
+
+    /// From now on it may run on these CPUs only. Without effect if none of them is there, or if the thread has ended.
+    pub fn confine(self, cpus: &[u32]) {
+        affinity::put(self.0, cpus);
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod affinity {
+    use libc::cpu_set_t;
+
+    const SIZE: usize = size_of::<cpu_set_t>();
+
+    fn nothing() -> cpu_set_t {
+        // SAFETY: a bit set; all zeros is the empty one.
+        unsafe { std::mem::zeroed() }
+    }
+
+    pub(super) fn get(thread: i32) -> Vec<u32> {
+        let mut set = nothing();
+        // SAFETY: the set is as long as said. A thread that is not there is an error.
+        if unsafe { libc::sched_getaffinity(thread, SIZE, &mut set) } != 0 {
+            return Vec::new();
+        }
+        // SAFETY: inside the set.
+        (0..SIZE * 8).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).map(|cpu| cpu as u32).collect()
+    }
+
+    pub(super) fn put(thread: i32, cpus: &[u32]) {
+        let mut set = nothing();
+        for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < SIZE * 8) {
+            // SAFETY: inside the set.
+            unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+        }
+        // SAFETY: the set is as long as said. An empty one, or a thread that is not there, is an error without effect.
+        unsafe { libc::sched_setaffinity(thread, SIZE, &set) };
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod affinity {
+    pub(super) fn get(_: i32) -> Vec<u32> {
+        Vec::new()
+    }
+
+    pub(super) fn put(_: i32, _: &[u32]) {}
 }
 
 /// How often this thread has lost its CPU to another one against its will; `None` where the system does not say. A system call.
@@ -156,56 +212,6 @@ pub fn involuntary_switches() -> Option<u64> {
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     None
-}
-
-/// CPUs in this thread's affinity mask; a system call of less than a microsecond, where [`cpus`] also reads files.
-pub fn affinity() -> usize {
-    #[cfg(all(target_os = "linux", not(miri)))]
-    {
-        affinity::count().unwrap_or_else(cpus)
-    }
-    #[cfg(not(all(target_os = "linux", not(miri))))]
-    {
-        cpus()
-    }
-}
-
-#[cfg(all(target_os = "linux", not(miri)))]
-mod affinity {
-    use libc::cpu_set_t;
-
-    const SIZE: usize = size_of::<cpu_set_t>();
-
-    fn get() -> Option<cpu_set_t> {
-        // SAFETY: a bit set; all zeros is the empty one.
-        let mut set: cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the set is as long as said; 0 is this thread.
-        (unsafe { libc::sched_getaffinity(0, SIZE, &mut set) } == 0).then_some(set)
-    }
-
-    fn put(set: &cpu_set_t) {
-        // SAFETY: the set is as long as said. Failing (a cpuset has just changed) leaves the mask as it is.
-        unsafe { libc::sched_setaffinity(0, SIZE, set) };
-    }
-
-    pub(super) fn count() -> Option<usize> {
-        // SAFETY: reads the set.
-        get().map(|set| unsafe { libc::CPU_COUNT(&set) } as usize)
-    }
-
-    pub(super) fn leave(cpu: u32) {
-        let (Some(all), cpu) = (get(), cpu as usize) else { return };
-        let mut others = all;
-        if cpu < SIZE * 8 {
-            // SAFETY: inside the set.
-            unsafe { libc::CPU_CLR(cpu, &mut others) };
-        }
-        // SAFETY: reads the set.
-        if unsafe { libc::CPU_COUNT(&others) } > 0 {
-            put(&others);
-            put(&all);
-        }
-    }
 }
 
 /// CPUs this process may use: the affinity mask and a cgroup's CPU quota are respected (rounded up, at least 1).
@@ -293,15 +299,22 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no CPUs to move between")]
-    fn a_thread_leaves_a_cpu_and_may_come_back() {
-        let before = affinity();
-        for _ in 0..10 {
-            let at = cpu().expect("Linux says");
-            leave_cpu(at);
-            assert_eq!(affinity(), before, "where it may run stays as it was");
-        }
-        leave_cpu(u32::MAX);
-        assert!(before >= 1);
+    fn a_thread_stays_where_it_is_confined() {
+        std::thread::spawn(|| {
+            let me = Thread::this();
+            let before = me.allowed();
+            let &last = before.last().expect("it runs somewhere");
+            me.confine(&[last]);
+            assert_eq!((me.allowed(), cpu()), (vec![last], Some(last)));
+            me.confine(&[]);
+            me.confine(&[u32::MAX]);
+            assert_eq!(me.allowed(), [last], "no CPU is no place to be");
+            me.confine(&before);
+            assert_eq!(me.allowed(), before);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(Thread(i32::MAX).allowed(), [0; 0]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use windrow_sync::machine::{self, tick};
 use windrow_sync::ranges::Ranges;
 use windrow_sync::{Pad, Spin};
 
+use crate::places::Places;
 use crate::sites::Sites;
 
 /// A region that ends later than this after the one before finds its workers deep asleep, their CPUs halted.
@@ -29,6 +30,7 @@ pub(crate) struct Crew {
     /// How long a caller looks at members who have not left yet.
     pub(crate) settle: Spin,
     pub(crate) sites: Sites,
+    pub(crate) places: Places,
     costs: Costs,
     learned: Pad<Learned>,
     watches: Box<[Pad<Watch>]>,
@@ -71,6 +73,26 @@ thread_local! {
     static OWED: Cell<(u64, f64)> = const { Cell::new((0, 0.0)) };
 }
 
+impl Learned {
+    fn entering(&self, found: Found) -> &Hint {
+        match found {
+            Found::Idle => &self.enter_idle,
+            Found::AsleepRecently => &self.enter_recent,
+            Found::AsleepLong => &self.enter_long,
+        }
+    }
+}
+
+/// What entering costs as long as nothing is measured.
+fn usual(found: Found) -> Nanos {
+    match found {
+        Found::Idle => Costs::MEASURED.enter_idle,
+        // Woken soon after it fell asleep, a worker comes five times sooner than from a halted CPU.
+        Found::AsleepRecently => Nanos(Costs::MEASURED.enter_asleep.0 / 5.0),
+        Found::AsleepLong => Costs::MEASURED.enter_asleep,
+    }
+}
+
 impl Crew {
     pub(crate) fn new(threads: usize) -> Self {
         // Alone, nothing is measured. (And there are targets with neither threads nor a clock.)
@@ -81,10 +103,9 @@ impl Crew {
             costs.claim = Nanos(claim_ticks() as f64 * nanos_per_tick);
         }
         let learned = Learned {
-            enter_idle: Hint::new(costs.enter_idle.0.to_bits()),
-            // Woken soon after it fell asleep, a worker comes ten times sooner than from a halted CPU.
-            enter_recent: Hint::new((costs.enter_asleep.0 / 5.0).to_bits()),
-            enter_long: Hint::new(costs.enter_asleep.0.to_bits()),
+            enter_idle: Hint::new(usual(Found::Idle).0.to_bits()),
+            enter_recent: Hint::new(usual(Found::AsleepRecently).0.to_bits()),
+            enter_long: Hint::new(usual(Found::AsleepLong).0.to_bits()),
             late_rate: Hint::new(0),
             late_by: Hint::new(0),
             ended: Hint::new(0),
@@ -100,6 +121,7 @@ impl Crew {
             // A member is at most one claim from leaving, unless its items are long; then there is no hurry.
             settle: Spin { busy: ticks(50_000.0), yielding: ticks(50_000.0) },
             sites: Sites::default(),
+            places: Places::new(threads - 1),
             costs,
             learned: Pad(learned),
             watches: (1..threads).map(|_| Pad::default()).collect(),
@@ -143,16 +165,26 @@ impl Crew {
     pub(crate) fn costs(&self, now: u64) -> Costs {
         let learned = &self.learned.0;
         let since = self.since_last(now);
-        let asleep = if since > LONG_SLEEP { &learned.enter_long } else { &learned.enter_recent };
+        let asleep = if since > LONG_SLEEP { Found::AsleepLong } else { Found::AsleepRecently };
         let late = Late { rate: learned.late_rate.get_f64(), by: Nanos(learned.late_by.get_f64()) };
         Costs {
-            enter_idle: Nanos(learned.enter_idle.get_f64()),
-            enter_asleep: Nanos(asleep.get_f64()),
+            enter_idle: self.entering(Found::Idle, since),
+            enter_asleep: self.entering(asleep, since),
             late: late.expected(since),
             owed: self.owed(now),
             ..self.costs
         }
     }
+
+    /// What entering cost lately, `since` a region last ended.
+    fn entering(&self, found: Found, since: Nanos) -> Nanos {
+        let usual = usual(found);
+        let cost = Nanos(self.learned.0.entering(found).get_f64());
+        // Not worth an exponential within a thousandth of the time it takes to forget.
+        if since.0 < 50_000.0 { cost } else { track::relaxed(cost, usual, since) }
+    }
+
+    pub(crate) fn debug(&self) -> String { let c = self.costs(tick()); format!("idle {} asleep {} late {} owed {} gap {:.0} {:?} cpus {}", c.enter_idle, c.enter_asleep, c.late, c.owed, self.watches[0].0.gap.get_f64(), self.state(), self.cpus()) }
 
     fn since_last(&self, now: u64) -> Nanos {
         self.nanos(now.saturating_sub(self.learned.0.ended.get()))
@@ -171,13 +203,9 @@ impl Crew {
     /// CPU for so long.
     pub(crate) fn learn(&self, now: u64, found: Found, width: usize, wall: Nanos, busy: Nanos, lost: Nanos) {
         let learned = &self.learned.0;
-        let cost = match found {
-            Found::Idle => &learned.enter_idle,
-            Found::AsleepRecently => &learned.enter_recent,
-            Found::AsleepLong => &learned.enter_long,
-        };
-        let entering = Nanos((wall.0 - busy.0 / width as f64).max(0.0));
-        cost.set_f64(track::median(Nanos(cost.get_f64()), entering).0);
+        let before = self.entering(found, self.since_last(now));
+        let measured = Nanos((wall.0 - busy.0 / width as f64).max(0.0));
+        learned.entering(found).set_f64(track::median(before, measured).0);
         let late = Late { rate: learned.late_rate.get_f64(), by: Nanos(learned.late_by.get_f64()) };
         let after = late.after(self.since_last(now), lost);
         if after != late {
@@ -217,7 +245,8 @@ impl Crew {
     /// How long worker `member` looks for work, from now on, before it sleeps.
     pub(crate) fn look(&self, member: usize) -> Spin {
         let now = tick();
-        self.read_machine(now);
+        self.read_machine(now, member);
+        self.places.check(member);
         let watch = &self.watches[member - 1].0;
         watch.since.set(now);
         let decision = self.look_for(Nanos(watch.gap.get_f64()));
@@ -227,6 +256,7 @@ impl Crew {
     /// Worker `member` joined a region `now`.
     #[inline]
     pub(crate) fn joined(&self, member: usize, now: u64) {
+        self.places.check(member);
         let watch = &self.watches[member - 1].0;
         let waited = self.nanos(now.saturating_sub(watch.since.get()));
         watch.gap.set_f64(looking::gap_after(Nanos(watch.gap.get_f64()), waited).0);
@@ -242,12 +272,14 @@ impl Crew {
     }
 
     /// Notices a narrowed affinity mask or quota.
-    fn read_machine(&self, now: u64) {
+    fn read_machine(&self, now: u64, member: usize) {
         let learned = &self.learned.0;
         let old = |read: &Hint, age: f64| self.nanos(now.saturating_sub(read.get())).0 > age;
         if old(&learned.mask_read, LOOK_AT_MASK.0) {
             learned.mask_read.set(now);
-            learned.cpus.set(machine::affinity() as u64);
+            if let Some(cpus) = self.places.cpus(member) {
+                learned.cpus.set(cpus as u64);
+            }
         }
         if old(&learned.quota_read, 100.0 * LOOK_AT_MASK.0) {
             learned.quota_read.set(now);

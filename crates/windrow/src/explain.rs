@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use windrow_plan::Decision;
 use windrow_plan::grain::{Grain, Progress};
+use windrow_plan::{Decision, Nanos};
 
 thread_local! {
     static LISTENING: RefCell<Option<Vec<Explained>>> = const { RefCell::new(None) };
@@ -18,14 +18,43 @@ pub struct Explained {
     /// The last decision: to publish, or the reason to have stayed serial. `None` if there was nothing to decide: at most one
     /// item, or one thread.
     pub decision: Option<Decision<Progress, Grain>>,
+    /// What members did, if the call was shared and not stopped at once.
+    pub shared: Option<Shared>,
+}
+
+/// What the members of a shared call did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Shared {
+    /// Members that ran chunks, the caller included.
+    pub members: usize,
+    /// Chunks that were claimed.
+    pub claims: u64,
+    /// Ranges of others that members took over.
+    pub steals: u64,
+    /// From publishing to the end.
+    pub wall: Nanos,
+    /// Time in chunks, of all members together.
+    pub busy: Nanos,
+}
+
+impl std::fmt::Display for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Shared { members, claims, steals, wall, busy } = self;
+        write!(f, "{members} members, {claims} claims, {steals} steals, {wall} ({busy} in chunks)")
+    }
 }
 
 impl std::fmt::Display for Explained {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} items: ", self.items)?;
         match &self.decision {
-            Some(decision) => decision.fmt(f),
-            None => f.write_str("serial: nothing to decide"),
+            Some(decision) => decision.fmt(f)?,
+            None => f.write_str("serial: nothing to decide")?,
+        }
+        match &self.shared {
+            Some(shared) => write!(f, "; {shared}"),
+            None => Ok(()),
         }
     }
 }
@@ -62,11 +91,11 @@ pub(crate) fn listening() -> bool {
 
 /// Tells the listener, if there is one.
 #[inline]
-pub(crate) fn tell(items: usize, decision: impl FnOnce() -> Option<Decision<Progress, Grain>>) {
+pub(crate) fn tell(explained: impl FnOnce() -> Explained) {
     // A call made while the thread ends is not reported.
     let _ = LISTENING.try_with(|listening| {
         if let Some(heard) = listening.borrow_mut().as_mut() {
-            heard.push(Explained { items, decision: decision() });
+            heard.push(explained());
         }
     });
 }

@@ -33,6 +33,7 @@ mod compile_fail;
 mod crew;
 mod explain;
 mod iter;
+mod places;
 mod pool;
 mod recipe;
 mod reduce;
@@ -41,7 +42,7 @@ mod sites;
 mod source;
 
 pub use collect::FromParallelIterator;
-pub use explain::{Explained, explain};
+pub use explain::{Explained, Shared, explain};
 pub use iter::{
     IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, Par,
     ParallelIterator, ParallelSlice, ParallelSliceMut,

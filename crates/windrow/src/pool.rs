@@ -62,6 +62,7 @@ impl Pool {
             let shared = crew.clone();
             let spawned = std::thread::Builder::new().name(format!("windrow-{member}")).spawn(move || {
                 let _here = Installed::new(shared.clone());
+                shared.places.settle(member);
                 shared.gate.serve(member, || shared.look(member));
             });
             match spawned {
@@ -76,6 +77,9 @@ impl Pool {
     pub fn threads(&self) -> usize {
         self.threads.len() + 1
     }
+
+    /// DEBUG
+    pub fn debug(&self) -> String { self.crew.debug() }
 
     /// What has happened in this pool so far: regions opened, workers that joined, system calls to wake and to sleep.
     pub fn counts(&self) -> Counts {

@@ -7,11 +7,11 @@ use windrow_plan::{Decision, Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::Door;
 use windrow_sync::hint::Hint;
-use windrow_sync::machine::{self, tick};
+use windrow_sync::machine::tick;
 use windrow_sync::ranges::Report;
 
 use crate::crew::{Crew, Found};
-use crate::explain;
+use crate::explain::{self, Explained, Shared};
 use crate::sites::{Long, Memory};
 
 /// What the user said about the items.
@@ -128,15 +128,14 @@ pub(crate) fn run<'s, S: Divide, B: Fn(Walk<'_, 's, S>) + Sync>(
         let stop = StopOnUnwind(division);
         body(Walk(Way::Whole { lead }));
         std::mem::forget(stop);
-        return explain::tell(items, || None);
+        return explain::tell(|| Explained { items, decision: None, shared: None });
     }
-    let call = Call { crew, hints, per_weight: Hint::new(0), cpu: Hint::new(0), lost: Hint::new(0) };
+    let call = Call { crew, hints, per_weight: Hint::new(0), lost: Hint::new(0) };
     let site = take_part::<S, B> as fn(&B, Walk<'_, 's, S>) as *const () as usize;
     let leading = Leading::new(&call, site, items);
     let member = |member: usize| {
         let now = tick();
         crew.joined(member, now);
-        call.make_room();
         let stop = StopOnUnwind(division);
         let pace = Pace::new(&call, member, now);
         take_part(&body, Walk(Way::Member { claims: division.claims(member), pace }));
@@ -150,7 +149,7 @@ pub(crate) fn run<'s, S: Divide, B: Fn(Walk<'_, 's, S>) + Sync>(
     if let Some(published) = leading.published.get() {
         leading.learn(published, division);
     }
-    explain::tell(items, || leading.last.get());
+    explain::tell(|| Explained { items, decision: leading.last.get(), shared: leading.shared.get() });
 }
 
 /// What workers run. A function of its own because its address is what tells call sites apart.
@@ -173,22 +172,10 @@ impl<S: Divide> Drop for StopOnUnwind<'_, S> {
 struct Call<'c> {
     crew: &'c Crew,
     hints: &'c Hints,
-    /// What the caller leaves for those who join: nanoseconds of a unit of weight (0: unknown), and its CPU plus one.
+    /// What the caller leaves for those who join: nanoseconds of a unit of weight; 0 is unknown.
     per_weight: Hint,
-    cpu: Hint,
     /// Ticks for which a member was without its CPU in the middle of a chunk.
     lost: Hint,
-}
-
-impl Call<'_> {
-    /// A worker that was woken onto the caller's CPU goes elsewhere.
-    fn make_room(&self) {
-        if let Some(here) = machine::cpu()
-            && u64::from(here) + 1 == self.cpu.get()
-        {
-            machine::leave_cpu(here);
-        }
-    }
 }
 
 /// The caller's side of a call.
@@ -198,8 +185,11 @@ struct Leading<'c> {
     items: usize,
     memory: Memory,
     published: Cell<Option<Published>>,
+    /// The call is known to be too short to be shared.
+    short: bool,
     explains: bool,
     last: Cell<Option<Decision<Progress, Grain>>>,
+    shared: Cell<Option<Shared>>,
 }
 
 /// How a region was opened.
@@ -213,8 +203,13 @@ struct Published {
 impl<'c> Leading<'c> {
     fn new(call: &'c Call<'c>, site: usize, items: usize) -> Self {
         let memory = call.crew.sites.recall(site);
-        let (published, last) = (Cell::new(None), Cell::new(None));
-        Self { call, site, items, memory, published, explains: explain::listening(), last }
+        let explains = explain::listening();
+        let known = memory.known.trusted().filter(|_| !explains && call.hints.chunk.is_none());
+        // Not above what entering costs at best: then nothing has to be decided.
+        let whole = |known: Nanos| known.0 * call.hints.weight(0, items) as f64;
+        let short = known.is_some_and(|known| whole(known) < call.crew.fixed_costs().enter_idle.0);
+        let (published, last, shared) = (Cell::new(None), Cell::new(None), Cell::new(None));
+        Self { call, site, items, memory, published, short, explains, last, shared }
     }
 
     /// What to do next, told to who listens.
@@ -223,7 +218,10 @@ impl<'c> Leading<'c> {
         let (state, costs) = (crew.state(), crew.costs(now));
         let choice = if self.explains {
             let decision = grain::decide(*progress, &state, &costs);
-            self.last.set(Some(decision));
+            // That the last item alone cannot be shared explains nothing.
+            if progress.left.0 > 1 || self.last.get().is_none() {
+                self.last.set(Some(decision));
+            }
             decision.choice
         } else {
             grain::choose(progress, &state, &costs).0
@@ -237,8 +235,9 @@ impl<'c> Leading<'c> {
         let (crew, hints) = (self.call.crew, self.call.hints);
         self.published.set(Some(published));
         self.call.per_weight.set_f64(per_weight.0);
-        self.call.cpu.set(machine::cpu().map_or(0, |cpu| u64::from(cpu) + 1));
-        if published.found != Found::Idle {
+        let wakes = published.found != Found::Idle;
+        crew.places.call(wakes);
+        if wakes {
             crew.owe(published.at, None);
         }
         let (rest, width) = (lead.rest(), published.width);
@@ -270,8 +269,12 @@ impl<'c> Leading<'c> {
         let crew = self.call.crew;
         let now = tick();
         let wall = now.saturating_sub(published.at);
+        let (mut members, mut claims, mut steals) = (0, 0, 0);
         let (mut busy, mut weight, mut longest, mut longest_at) = (0, 0, 0, 0);
         for report in division.reports() {
+            members += usize::from(report.claims > 0);
+            claims += report.claims;
+            steals += report.steals;
             busy += report.busy;
             weight += report.weight;
             if report.longest > longest {
@@ -283,12 +286,16 @@ impl<'c> Leading<'c> {
             return crew.ended(now);
         }
         let nanos = |ticks| crew.nanos(ticks);
+        if self.explains {
+            self.shared.set(Some(Shared { members, claims, steals, wall: nanos(wall), busy: nanos(busy) }));
+        }
         crew.learn(now, published.found, published.width, nanos(wall), nanos(busy), nanos(self.call.lost.get()));
         let of = u32::try_from(self.items).ok();
         // A quarter of the call is worth a place at the front; below some us other things matter more.
         let is_long = longest > wall / 4 && nanos(longest).0 > 5_000.0 && self.call.lost.get() == 0;
         let long = of.filter(|_| is_long).map(|of| Long { at: longest_at as u32, of });
-        let known = self.memory.known.after(Nanos(nanos(busy).0 / weight as f64));
+        let in_items = (nanos(busy).0 - claims as f64 * crew.fixed_costs().claim.0).max(1.0);
+        let known = self.memory.known.after(Nanos(in_items / weight as f64));
         crew.sites.remember(self.site, Memory { known, long });
     }
 }
@@ -325,6 +332,11 @@ impl<'s, S: Divide> Walk<'_, 's, S> {
         if rest.is_empty() {
             alone.through(rest.end);
             return None;
+        }
+        if alone.leading.short
+            && let Some(piece) = alone.short(rest.start, rest.end)
+        {
+            return lead.take(piece);
         }
         let (progress, now) = alone.progress(rest.start, rest.end);
         let leading = alone.leading;
@@ -372,9 +384,26 @@ impl<'w> Alone<'w> {
         (Progress { done: Items(done), spent, left: Items(left), ripe, known, eager }, now)
     }
 
+    /// The next piece of a short call at item `at`, as long as it is what it was known to be: a quarter, as a check, then the rest.
+    #[inline]
+    fn short(&mut self, at: usize, end: usize) -> Option<usize> {
+        if at == 0 {
+            return Some((end / 4).max(1));
+        }
+        let Leading { call, memory, .. } = self.leading;
+        let spent = call.crew.nanos(tick().saturating_sub(self.start));
+        let expected = memory.known.per_item.0 * call.hints.weight(0, at) as f64;
+        // Twice as long is still far from worth it; after a pause the first items cost up to 3 us more.
+        (spent.0 < 2.0 * expected + 3_000.0).then_some(end)
+    }
+
     /// All items, of which there are `end`, were done alone.
     fn through(&mut self, end: usize) {
         let Leading { call, site, memory, .. } = self.leading;
+        if self.leading.short {
+            // As it was known to be. Looking at the clock once more would be a tenth of it.
+            return;
+        }
         let crew = call.crew;
         let weight = call.hints.weight(self.first, end);
         if self.first == end || weight == 0 {
@@ -441,7 +470,8 @@ impl<'w> Pace<'w> {
         let took = now.saturating_sub(self.since);
         self.since = now;
         let expected = self.per_weight * self.weight as f64;
-        let nanos = self.call.crew.nanos(took).0;
+        let claim = self.call.crew.fixed_costs().claim.0;
+        let nanos = (self.call.crew.nanos(took).0 - claim).max(1.0);
         let measured = nanos / self.weight as f64;
         // Too long a claim does more harm than too short a one: believe at once that items are long, slowly that they are short.
         self.per_weight = if nanos > expected { measured } else { 0.5 * (self.per_weight + measured) };
@@ -500,8 +530,7 @@ mod tests {
         pool.install(|| {
             crate::pool::with_current(|crew| {
                 let hints = Hints::default();
-                let call =
-                    Call { crew, hints: &hints, per_weight: Hint::new(0), cpu: Hint::new(0), lost: Hint::new(0) };
+                let call = Call { crew, hints: &hints, per_weight: Hint::new(0), lost: Hint::new(0) };
                 let mut leading = Leading::new(&call, 0, 10);
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
                 let mut alone = Alone { start: u64::MAX, ..Alone::new(&leading) };
