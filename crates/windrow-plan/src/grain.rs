@@ -89,6 +89,8 @@ pub struct Costs {
     pub late: Nanos,
     /// What calls one after the other have lost so far because workers slept.
     pub owed: Nanos,
+    /// What may be lost by trying, although sharing is predicted to be slower: see [`credit`].
+    pub credit: Nanos,
     /// A claim costs this much (an exchange and a look at the clock).
     pub claim: Nanos,
     /// Below this time a sample predicts little.
@@ -112,6 +114,7 @@ impl Costs {
         step_asleep: Nanos(2_000.0),
         late: Nanos(0.0),
         owed: Nanos(0.0),
+        credit: Nanos(0.0),
         claim: Nanos(25.0),
         sample: Nanos(400.0),
         cold: Nanos(5_000.0),
@@ -219,6 +222,9 @@ pub fn choose(progress: &Progress, crew: &Crew, costs: &Costs) -> (Grain, &'stat
     if best.wakes && costs.owed.0 > costs.enter_asleep.0 && costs.late.0 == 0.0 {
         return publish("short calls keep coming: workers awake would have saved more than waking them costs");
     }
+    if costs.credit.0 > 0.0 && best.done.0 + costs.late.0 - rest.0 < costs.credit.0 {
+        return publish("sharing was too slow lately; trying again costs little");
+    }
     serial("entering costs more than it saves", done)
 }
 
@@ -242,6 +248,17 @@ pub fn owed(whole: Nanos, crew: &Crew, costs: &Costs) -> Nanos {
     Nanos(if saved > whole.0 / 7.0 { saved } else { 0.0 })
 }
 
+/// What a serial call of `whole` adds to [`Costs::credit`]: a fiftieth of its time, if by the usual costs it would have been shared.
+///
+/// Costs that are tracked are not tracked while nothing is shared. So a call is shared against the prediction now and then, as
+/// often as that makes calls 2 % slower at most.
+pub fn credit(whole: Nanos, crew: &Crew) -> Nanos {
+    let usual = Crew { idle: crew.idle + crew.asleep, asleep: 0, ..*crew };
+    let pays = best_sharing(whole, Items(u64::MAX), &usual, &Costs::MEASURED)
+        .is_some_and(|best| best.done.0 * MARGIN_ASLEEP < whole.0);
+    Nanos(if pays { whole.0 / 50.0 } else { 0.0 })
+}
+
 /// As much as has been done, until a piece lasts a heartbeat. At most half of the rest, as later items may cost more than those
 /// before and cannot be shared once they are in the piece; but not less than makes a sample, as looking costs too. Where
 /// the site is known, a first quarter (or a heartbeat) checks that it is as remembered.
@@ -251,9 +268,9 @@ fn next_piece(progress: &Progress, costs: &Costs) -> Grain {
     let piece = match (progress.done.0, progress.per_item()) {
         (0, Some(known)) => (left / 4).min(items(costs.heartbeat, known)),
         (0, None) => 1,
+        (_, Some(per_item)) if progress.known.is_some() => left.min(items(costs.heartbeat, per_item)),
         (done, Some(per_item)) => {
-            let doubled = if progress.known.is_some() { left } else { done };
-            doubled.min(items(costs.heartbeat, per_item)).min(left.div_ceil(2).max(items(costs.sample, per_item)))
+            done.min(items(costs.heartbeat, per_item)).min(left.div_ceil(2).max(items(costs.sample, per_item)))
         }
         (done, None) => done.min(left.div_ceil(2)),
     };
@@ -354,6 +371,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_too_slow_is_tried_again_when_it_costs_little() {
+        let slow = Costs { enter_idle: Nanos(5_000.0), ..COSTS };
+        let call = progress(10.0, 50, 700);
+        let after = |calls: u32| {
+            let credit = Nanos(f64::from(calls) * credit(Nanos(7_500.0), &crew(1, 1)).0);
+            choose(&call, &crew(1, 1), &Costs { credit, ..slow })
+        };
+        assert!(matches!(after(1).0, Grain::Serial { .. }));
+        assert!(matches!(after(20).0, Grain::Publish { .. }));
+        assert_eq!(credit(Nanos(900.0), &crew(1, 1)), Nanos(0.0), "that was never worth it");
+        assert_eq!(credit(Nanos(1e6), &crew(0, 0)), Nanos(0.0));
+    }
+
+    #[test]
     fn pieces_double_up_to_a_heartbeat() {
         let piece = |progress| match choose(&progress, &crew(0, 0), &COSTS).0 {
             Grain::Serial { piece } => piece.0,
@@ -372,7 +403,8 @@ mod tests {
         let known = |done, left| Progress { known: Some(Nanos(10.0)), ..progress(10.0, done, left) };
         assert_eq!(piece(known(0, 100)), 25);
         assert_eq!(piece(known(0, 100_000)), 2000);
-        assert_eq!(piece(known(25, 75)), 40);
+        assert_eq!(piece(known(25, 75)), 75);
+        assert_eq!(piece(known(25, 7500)), 2000);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use windrow_plan::grain::{Costs, Crew as CrewState};
+use windrow_plan::grain::{self, Costs, Crew as CrewState};
 use windrow_plan::looking::{self, Room};
 use windrow_plan::track::{self, Late};
 use windrow_plan::{Decision, Nanos};
@@ -69,8 +69,18 @@ pub(crate) enum Found {
 }
 
 thread_local! {
-    /// What calls of this thread have lost lately because workers slept, and when the last one ended.
-    static OWED: Cell<(u64, f64)> = const { Cell::new((0, 0.0)) };
+    static ACCOUNT: Cell<Account> = const { Cell::new(Account { last: 0, owed: 0.0, credit: 0.0 }) };
+}
+
+/// What serial calls of a thread leave for later ones.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    /// When the last one ended.
+    last: u64,
+    /// What they have lost lately because workers slept.
+    owed: f64,
+    /// What may be lost by trying to share.
+    credit: f64,
 }
 
 impl Learned {
@@ -167,11 +177,13 @@ impl Crew {
         let since = self.since_last(now);
         let asleep = if since > LONG_SLEEP { Found::AsleepLong } else { Found::AsleepRecently };
         let late = Late { rate: learned.late_rate.get_f64(), by: Nanos(learned.late_by.get_f64()) };
+        let account = self.account(now);
         Costs {
             enter_idle: self.entering(Found::Idle, since),
             enter_asleep: self.entering(asleep, since),
             late: late.expected(since),
-            owed: self.owed(now),
+            owed: Nanos(account.owed),
+            credit: Nanos(account.credit),
             ..self.costs
         }
     }
@@ -184,10 +196,28 @@ impl Crew {
         if since.0 < 50_000.0 { cost } else { track::relaxed(cost, usual, since) }
     }
 
-    pub(crate) fn debug(&self) -> String { let c = self.costs(tick()); format!("idle {} asleep {} late {} owed {} gap {:.0} {:?} cpus {}", c.enter_idle, c.enter_asleep, c.late, c.owed, self.watches[0].0.gap.get_f64(), self.state(), self.cpus()) }
+    pub(crate) fn debug(&self) -> String {
+        let c = self.costs(tick());
+        format!(
+            "idle {} asleep {} late {} owed {} gap {:.0} {:?} cpus {}",
+            c.enter_idle,
+            c.enter_asleep,
+            c.late,
+            c.owed,
+            self.watches[0].0.gap.get_f64(),
+            self.state(),
+            self.cpus()
+        )
+    }
 
     fn since_last(&self, now: u64) -> Nanos {
         self.nanos(now.saturating_sub(self.learned.0.ended.get()))
+    }
+
+    /// This thread is about to open a region `now`.
+    pub(crate) fn opens(&self, now: u64, wakes: bool) {
+        self.places.call(wakes);
+        self.shares(now, wakes);
     }
 
     /// How a region that opens `now` finds its workers, if it `wakes` some.
@@ -199,13 +229,11 @@ impl Crew {
         }
     }
 
-    /// After a region of `width`, which ended `now` and took `wall` for the `busy` time of all its members; one of these `lost` its
-    /// CPU for so long.
-    pub(crate) fn learn(&self, now: u64, found: Found, width: usize, wall: Nanos, busy: Nanos, lost: Nanos) {
+    /// After a region, which ended `now` and took `entering` more than its work explains; a member `lost` its CPU for so long.
+    pub(crate) fn learn(&self, now: u64, found: Found, entering: Nanos, lost: Nanos) {
         let learned = &self.learned.0;
         let before = self.entering(found, self.since_last(now));
-        let measured = Nanos((wall.0 - busy.0 / width as f64).max(0.0));
-        learned.entering(found).set_f64(track::median(before, measured).0);
+        learned.entering(found).set_f64(track::median(before, entering).0);
         let late = Late { rate: learned.late_rate.get_f64(), by: Nanos(learned.late_by.get_f64()) };
         let after = late.after(self.since_last(now), lost);
         if after != late {
@@ -220,21 +248,32 @@ impl Crew {
         self.learned.0.ended.set(now);
     }
 
-    /// What calls of this thread have lost because workers slept; nothing if the last one is long ago.
-    fn owed(&self, now: u64) -> Nanos {
-        let (last, owed) = OWED.try_with(Cell::get).unwrap_or_default();
-        Nanos(if self.nanos(now.saturating_sub(last)) < looking::MOST { owed } else { 0.0 })
+    /// What the calls of this thread have left; nothing if the last one is long ago.
+    #[inline]
+    fn account(&self, now: u64) -> Account {
+        let account = ACCOUNT.try_with(Cell::get).unwrap_or_default();
+        let recent = self.nanos(now.saturating_sub(account.last)) < looking::MOST;
+        Account { owed: if recent { account.owed } else { 0.0 }, ..account }
     }
 
-    /// Adds to what is owed, or forgets it (`None`).
-    pub(crate) fn owe(&self, now: u64, more: Option<Nanos>) {
-        let owed = more.map_or(0.0, |more| self.owed(now).0 + more.0);
-        // While the thread ends nothing is owed.
-        let _ = OWED.try_with(|cell| cell.set((now, owed)));
+    /// A call that took `whole` ended `now`; nothing of it was shared.
+    pub(crate) fn stayed_serial(&self, now: u64, whole: Nanos) {
+        let (state, costs) = (self.state(), self.costs(now));
+        let owed = if self.may_look() { grain::owed(whole, &state, &costs).0 } else { 0.0 };
+        let account = self.account(now);
+        let credit = account.credit + grain::credit(whole, &state).0;
+        // While the thread ends nothing is kept.
+        let _ = ACCOUNT.try_with(|cell| cell.set(Account { last: now, owed: account.owed + owed, credit }));
+    }
+
+    /// This thread shares a call `now`, and has woken workers for it or not.
+    fn shares(&self, now: u64, wakes: bool) {
+        let owed = if wakes { 0.0 } else { self.account(now).owed };
+        let _ = ACCOUNT.try_with(|cell| cell.set(Account { last: now, owed, credit: 0.0 }));
     }
 
     /// Workers may look for work: waking one pays beyond the region it is woken for.
-    pub(crate) fn may_look(&self) -> bool {
+    fn may_look(&self) -> bool {
         self.look_for(Nanos(0.0)).choice.0 > 0.0
     }
 

@@ -79,7 +79,9 @@ impl Pool {
     }
 
     /// DEBUG
-    pub fn debug(&self) -> String { self.crew.debug() }
+    pub fn debug(&self) -> String {
+        self.crew.debug()
+    }
 
     /// What has happened in this pool so far: regions opened, workers that joined, system calls to wake and to sleep.
     pub fn counts(&self) -> Counts {

@@ -192,12 +192,22 @@ struct Leading<'c> {
     shared: Cell<Option<Shared>>,
 }
 
-/// How a region was opened.
+/// How a region was opened, and what was done before.
 #[derive(Clone, Copy)]
 struct Published {
     at: u64,
     width: usize,
     found: Found,
+    before: Before,
+}
+
+/// What a caller has done alone: weight, ticks, its longest piece and the first item of that.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    weight: u64,
+    ticks: u64,
+    longest: u64,
+    longest_at: usize,
 }
 
 impl<'c> Leading<'c> {
@@ -205,9 +215,9 @@ impl<'c> Leading<'c> {
         let memory = call.crew.sites.recall(site);
         let explains = explain::listening();
         let known = memory.known.trusted().filter(|_| !explains && call.hints.chunk.is_none());
-        // Not above what entering costs at best: then nothing has to be decided.
+        // Below twice what entering usually costs nothing can be saved, so nothing has to be decided.
         let whole = |known: Nanos| known.0 * call.hints.weight(0, items) as f64;
-        let short = known.is_some_and(|known| whole(known) < call.crew.fixed_costs().enter_idle.0);
+        let short = known.is_some_and(|known| whole(known) < 2.0 * call.crew.fixed_costs().enter_idle.0);
         let (published, last, shared) = (Cell::new(None), Cell::new(None), Cell::new(None));
         Self { call, site, items, memory, published, short, explains, last, shared }
     }
@@ -235,11 +245,7 @@ impl<'c> Leading<'c> {
         let (crew, hints) = (self.call.crew, self.call.hints);
         self.published.set(Some(published));
         self.call.per_weight.set_f64(per_weight.0);
-        let wakes = published.found != Found::Idle;
-        crew.places.call(wakes);
-        if wakes {
-            crew.owe(published.at, None);
-        }
+        crew.opens(published.at, published.found != Found::Idle);
         let (rest, width) = (lead.rest(), published.width);
         // An item that took a large part of the last call comes first: the caller's part begins with it.
         let long = self.memory.long.filter(|long| long.of as usize == self.items).map(|long| long.at as usize);
@@ -261,6 +267,14 @@ impl<'c> Leading<'c> {
                 self.last.set(Some(Decision { why: "other regions were faster at the gate", ..decision }));
             }
         }
+    }
+
+    /// An item at `at` that took `longest` ticks of a call of `wall`, if that was a large part. A quarter is worth a place at the
+    /// front; below some us other things matter more.
+    fn long(&self, longest: u64, at: usize, wall: u64) -> Option<Long> {
+        let is_long = longest > wall / 4 && self.call.crew.nanos(longest).0 > 5_000.0;
+        let (at, of) = (u32::try_from(at).ok()?, u32::try_from(self.items).ok()?);
+        is_long.then_some(Long { at, of })
     }
 
     /// After a region: what the site and the crew remember of it.
@@ -286,16 +300,20 @@ impl<'c> Leading<'c> {
             return crew.ended(now);
         }
         let nanos = |ticks| crew.nanos(ticks);
+        let before = published.before;
         if self.explains {
             self.shared.set(Some(Shared { members, claims, steals, wall: nanos(wall), busy: nanos(busy) }));
         }
-        crew.learn(now, published.found, published.width, nanos(wall), nanos(busy), nanos(self.call.lost.get()));
-        let of = u32::try_from(self.items).ok();
-        // A quarter of the call is worth a place at the front; below some us other things matter more.
-        let is_long = longest > wall / 4 && nanos(longest).0 > 5_000.0 && self.call.lost.get() == 0;
-        let long = of.filter(|_| is_long).map(|of| Long { at: longest_at as u32, of });
-        let in_items = (nanos(busy).0 - claims as f64 * crew.fixed_costs().claim.0).max(1.0);
-        let known = self.memory.known.after(Nanos(in_items / weight as f64));
+        let lost = self.call.lost.get();
+        // No member can be done sooner than its longest item.
+        let at_best = nanos(busy / published.width as u64).0.max(nanos(longest).0);
+        crew.learn(now, published.found, Nanos((nanos(wall).0 - at_best).max(0.0)), nanos(lost));
+        let in_items = (nanos(busy + before.ticks).0 - claims as f64 * crew.fixed_costs().claim.0).max(1.0);
+        let known = self.memory.known.after(Nanos(in_items / (weight + before.weight) as f64));
+        if before.longest > longest {
+            (longest, longest_at) = (before.longest, before.longest_at as u64);
+        }
+        let long = if lost == 0 { self.long(longest, longest_at as usize, wall + before.ticks) } else { None };
         crew.sites.remember(self.site, Memory { known, long });
     }
 }
@@ -346,7 +364,8 @@ impl<'s, S: Divide> Walk<'_, 's, S> {
             Grain::Serial { piece } => lead.take(hints.items(rest.start, rest.end, piece.0)),
             Grain::Publish { width } => {
                 let per_weight = progress.per_item().unwrap_or_default();
-                leading.publish(lead, door, Published { at: now, width, found }, per_weight);
+                let before = alone.before(now, rest.start);
+                leading.publish(lead, door, Published { at: now, width, found, before }, per_weight);
                 let pace = Pace::new(leading.call, 0, tick());
                 self.0 = Way::Member { claims: lead.claims(0), pace };
                 self.next()
@@ -361,11 +380,35 @@ struct Alone<'w> {
     /// What is done is measured from this time and this item on.
     start: u64,
     first: usize,
+    /// When the last piece was handed out, and its first item.
+    since: u64,
+    at: usize,
+    longest: u64,
+    longest_at: usize,
 }
 
 impl<'w> Alone<'w> {
     fn new(leading: &'w Leading<'w>) -> Self {
-        Self { leading, start: tick(), first: 0 }
+        let now = tick();
+        Self { leading, start: now, first: 0, since: now, at: 0, longest: 0, longest_at: 0 }
+    }
+
+    /// All that was done when the caller stands at item `at` at the time `now`.
+    fn before(&self, now: u64, at: usize) -> Before {
+        let weight = self.leading.call.hints.weight(self.first, at);
+        let &Alone { start, longest, longest_at, .. } = self;
+        Before { weight, ticks: now.saturating_sub(start), longest, longest_at }
+    }
+
+    /// The piece before item `at` is done: the time.
+    fn look(&mut self, at: usize) -> u64 {
+        let now = tick();
+        let took = now.saturating_sub(self.since);
+        if took > self.longest {
+            (self.longest, self.longest_at) = (took, self.at);
+        }
+        (self.since, self.at) = (now, at);
+        now
     }
 
     /// What the caller has done alone when it stands at item `at` of `end`, and the time.
@@ -373,7 +416,7 @@ impl<'w> Alone<'w> {
         let Leading { call, memory, .. } = self.leading;
         let known = memory.known.trusted();
         let costs = call.crew.fixed_costs();
-        let now = if at == 0 { self.start } else { tick() };
+        let now = if at == 0 { self.start } else { self.look(at) };
         let mut spent = call.crew.nanos(now.saturating_sub(self.start));
         if at > 0 && self.first == 0 && known.is_none() && spent < costs.cold {
             (self.start, self.first, spent) = (now, at, Nanos(0.0));
@@ -409,15 +452,13 @@ impl<'w> Alone<'w> {
         if self.first == end || weight == 0 {
             return;
         }
-        let now = tick();
+        let now = self.look(end);
         let spent = crew.nanos(now.saturating_sub(self.start));
         let known = memory.known.after(Nanos(spent.0 / weight as f64));
-        crew.sites.remember(*site, Memory { known, long: None });
-        if spent.0 > crew.fixed_costs().enter_idle.0 && crew.may_look() {
-            let lost = grain::owed(spent, &crew.state(), &crew.costs(now));
-            if lost.0 > 0.0 {
-                crew.owe(now, Some(lost));
-            }
+        let long = self.leading.long(self.longest, self.longest_at, now.saturating_sub(self.start));
+        crew.sites.remember(*site, Memory { known, long });
+        if spent > crew.fixed_costs().enter_idle {
+            crew.stayed_serial(now, spent);
         }
     }
 }
