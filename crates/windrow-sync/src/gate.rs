@@ -564,10 +564,12 @@ impl std::fmt::Debug for Door<'_> {
 
 impl Door<'_> {
     /// Lets up to `width - 1` workers in, waking sleepers if those awake are too few. False, without any effect, if every
-    /// lane of the gate is in use (or the door is open already).
+    /// lane of the gate is in use, or the gate is stopped (or the door is open already).
     pub fn open(&self, width: usize) -> bool {
         let seats = (width.saturating_sub(1) as u64).min(self.gate.workers);
-        if self.lane.get().is_some() || seats == 0 {
+        // Relaxed: who opens a gate that is stopped just now stays alone, no more.
+        let stopped = View(self.gate.main().load(Ordering::Relaxed)).has(STOP);
+        if self.lane.get().is_some() || seats == 0 || stopped {
             return false;
         }
         let Some(at) = self.gate.take() else { return false };

@@ -123,9 +123,9 @@ fn a_caller_does_not_see_the_latch_of_the_last_one() {
     });
 }
 
-/// Two callers: one of them gets the gate or both one after the other, and their jobs do not mix.
+/// Two callers: each gets a lane, the same one after the other or two at a time, and their jobs do not mix.
 #[test]
-fn callers_hand_the_gate_over() {
+fn callers_hand_lanes_over() {
     model(3, || {
         let gate = Arc::new(Gate::new(1));
         let call = |gate: &Gate| gate.region(&|_| {}, Spin::NONE, |door| door.open(2));
@@ -135,24 +135,53 @@ fn callers_hand_the_gate_over() {
         };
         let mine = call(&gate);
         let theirs = other.join().unwrap();
-        assert!(mine || theirs, "a free gate opens");
+        assert!(mine && theirs, "a free lane opens");
     });
 }
 
-/// A second region while one is open goes on alone.
+/// A region inside another one opens in a lane of its own, and the bell brings it a worker: it waits for one.
 #[test]
-fn a_nested_region_does_not_open() {
+fn a_region_inside_another_gets_a_worker() {
     model(2, || {
         let gate = Arc::new(Gate::new(1));
         let thread = worker(&gate, 1);
-        let nested = || assert!(!gate.region(&|_| {}, Spin::NONE, |door| door.open(2)));
-        gate.region(&|_| nested(), Spin::NONE, |door| {
+        let (input, output, came) = (Watched::new(0), Watched::new(0), Latch::new());
+        gate.region(&|_| {}, Spin::NONE, |door| {
             assert!(door.open(2));
             assert!(!door.open(2), "open already");
-            nested();
+            input.set(7);
+            let body = |_| {
+                output.set(input.get());
+                came.set();
+            };
+            gate.region(&body, Spin::NONE, |inner| {
+                assert!(inner.open(2));
+                came.wait(Spin::NONE);
+            });
+            assert_eq!(output.get(), 7);
         });
         gate.stop();
         thread.join().unwrap();
+    });
+}
+
+/// The same, seen from a worker: it opens a region of its own while the one it is in goes on.
+#[test]
+fn a_member_opens_a_region() {
+    model(1, || {
+        let gate = Arc::new(Gate::new(2));
+        let threads = [worker(&gate, 1), worker(&gate, 2)];
+        let ran = AtomicUsize::new(0);
+        let count = |_| {
+            ran.fetch_add(1, Relaxed);
+        };
+        let body = |_| {
+            gate.region(&count, Spin::NONE, |door| assert!(door.open(2)));
+        };
+        gate.region(&body, Spin::NONE, |door| assert!(door.open(2)));
+        assert!(ran.load(Relaxed) <= 1, "one seat, and the member itself is not its own worker");
+        gate.stop();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
 
