@@ -240,7 +240,8 @@ impl<'c> Leading<'c> {
         (choice, crew.found(now, wakes))
     }
 
-    /// Puts all that is left where members find it, and opens the gate. Says whether it opened.
+    /// Puts all that is left where members find it, and opens the gate.
+    #[inline(never)]
     fn publish<S: Divide>(&self, lead: &mut Lead<'_, S>, door: &Door<'_>, published: Published, per_weight: Nanos) {
         let (crew, hints) = (self.call.crew, self.call.hints);
         self.published.set(Some(published));
@@ -338,23 +339,32 @@ impl<'s, S: Divide> Iterator for Walk<'_, 's, S> {
         match &mut self.0 {
             Way::Whole { lead } => lead.take(usize::MAX),
             Way::Member { claims, pace } => pace.claim(claims),
-            Way::Lead { .. } => self.next_of_lead(),
+            Way::Lead { lead, alone, .. } => {
+                let rest = lead.rest();
+                if !alone.leading.short {
+                    return self.next_of_lead();
+                }
+                if rest.is_empty() {
+                    // As it was known to be. Looking at the clock once more would be a tenth of it.
+                    return None;
+                }
+                match alone.short(rest.start, rest.end) {
+                    Some(piece) => lead.take(piece),
+                    None => self.next_of_lead(),
+                }
+            }
         }
     }
 }
 
 impl<'s, S: Divide> Walk<'_, 's, S> {
+    #[inline(never)]
     fn next_of_lead(&mut self) -> Option<(Span, S::Chunk<'s>)> {
         let Way::Lead { lead, door, alone } = &mut self.0 else { return self.next() };
         let rest = lead.rest();
         if rest.is_empty() {
             alone.through(rest.end);
             return None;
-        }
-        if alone.leading.short
-            && let Some(piece) = alone.short(rest.start, rest.end)
-        {
-            return lead.take(piece);
         }
         let (progress, now) = alone.progress(rest.start, rest.end);
         let leading = alone.leading;
@@ -412,6 +422,7 @@ impl<'w> Alone<'w> {
     }
 
     /// What the caller has done alone when it stands at item `at` of `end`, and the time.
+    #[inline(never)]
     fn progress(&mut self, at: usize, end: usize) -> (Progress, u64) {
         let Leading { call, memory, .. } = self.leading;
         let known = memory.known.trusted();
@@ -441,12 +452,9 @@ impl<'w> Alone<'w> {
     }
 
     /// All items, of which there are `end`, were done alone.
+    #[inline(never)]
     fn through(&mut self, end: usize) {
         let Leading { call, site, memory, .. } = self.leading;
-        if self.leading.short {
-            // As it was known to be. Looking at the clock once more would be a tenth of it.
-            return;
-        }
         let crew = call.crew;
         let weight = call.hints.weight(self.first, end);
         if self.first == end || weight == 0 {
