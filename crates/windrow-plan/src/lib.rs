@@ -8,6 +8,7 @@ mod decision;
 pub mod grain;
 pub mod looking;
 pub mod memory;
+pub mod simulate;
 pub mod track;
 mod units;
 
