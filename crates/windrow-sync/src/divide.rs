@@ -268,6 +268,11 @@ pub struct Pieces<'s, S: Divide> {
 }
 
 impl<'s, S: Divide> Pieces<'s, S> {
+    /// Items not taken yet.
+    pub fn rest(&self) -> usize {
+        self.rest.len()
+    }
+
     /// The next chunk of at most `want` items (at least one, if there is one).
     #[inline]
     pub fn take(&mut self, want: usize) -> Option<(Span, S::Chunk<'s>)> {
