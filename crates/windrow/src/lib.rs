@@ -40,6 +40,7 @@ mod reduce;
 mod region;
 mod sites;
 mod source;
+mod stop;
 
 pub use collect::FromParallelIterator;
 pub use explain::{Explained, Shared, explain};
@@ -50,6 +51,7 @@ pub use iter::{
 pub use pool::{Pool, current_num_threads};
 pub use recipe::Recipe;
 pub use source::Weigh;
+pub use stop::{Stop, Stoppable, Stopped};
 pub use windrow_plan as plan;
 
 /// The traits that make `par_iter` and its kin callable: `use windrow::prelude::*;`.
