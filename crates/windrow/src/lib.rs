@@ -33,6 +33,7 @@ mod compile_fail;
 mod crew;
 mod explain;
 mod iter;
+mod offload;
 mod places;
 mod pool;
 mod recipe;
@@ -48,6 +49,7 @@ pub use iter::{
     IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, Par,
     ParallelIterator, ParallelSlice, ParallelSliceMut,
 };
+pub use offload::{Offload, offload};
 pub use pool::{Pool, current_num_threads};
 pub use recipe::Recipe;
 pub use source::Weigh;

@@ -176,7 +176,7 @@ thread_local! {
     static AMBIENT: RefCell<Option<Stop>> = const { RefCell::new(None) };
 }
 
-fn ambient() -> Option<Stop> {
+pub(crate) fn ambient() -> Option<Stop> {
     AMBIENT.try_with(|ambient| ambient.borrow().clone()).ok().flatten()
 }
 
