@@ -103,6 +103,7 @@ impl std::panic::RefUnwindSafe for Pool {}
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        crate::offload::close(&self.crew);
         self.crew.gate.stop();
         let here = self.generation == machine::fork_generation();
         for thread in self.threads.drain(..) {
