@@ -32,7 +32,7 @@ use crate::crew::Crew;
 use crate::pool::{Installed, Pool, current_crew};
 use crate::stop::{Ambient, Stop, ambient};
 
-/// How long a lead waits for work before it ends. Starting one takes some 20 us (2-core x86-64 virtual machine, 2026-11), which
+/// How long a lead waits for work before it ends. Starting one takes about 5 us (2-core x86-64 virtual machine, 2026-11), which
 /// closures that come once in ten seconds do not notice; waiting costs a stack and no CPU time.
 const IDLE: Duration = Duration::from_secs(10);
 
