@@ -233,23 +233,63 @@ pub struct BlocksChunk<'s, S: Divide> {
     at: Span,
 }
 
-impl<'s, S: Divide> Iterator for BlocksChunk<'s, S> {
-    type Item = (Span, S::Chunk<'s>);
-
+impl<'s, S: Divide> BlocksChunk<'s, S> {
+    /// The next block, to be taken in pieces: for who wants to look around in the middle of a long one.
     #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
+    pub fn next_in_pieces(&mut self) -> Option<Pieces<'s, S>> {
         if self.at.is_empty() {
             return None;
         }
         let (lo, hi) = self.blocks.items(self.at.lo, self.at.lo + 1);
         self.at.lo += 1;
-        let span = Span { lo, hi, member: self.at.member };
-        // SAFETY: this block was claimed, and `at` has just moved past it.
-        Some((span, unsafe { self.blocks.source.chunk(span) }))
+        Some(Pieces { source: &self.blocks.source, rest: Span { lo, hi, member: self.at.member } })
+    }
+}
+
+impl<'s, S: Divide> Iterator for BlocksChunk<'s, S> {
+    type Item = (Span, S::Chunk<'s>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_in_pieces()?.take(usize::MAX)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.at.len(), Some(self.at.len()))
+    }
+}
+
+/// One claimed block, taken in pieces from its front. What is not taken is dropped with it.
+#[derive(Debug)]
+pub struct Pieces<'s, S: Divide> {
+    source: &'s S,
+    /// Items of a block that was claimed, in no chunk yet.
+    rest: Span,
+}
+
+impl<'s, S: Divide> Pieces<'s, S> {
+    /// Items not taken yet.
+    pub fn rest(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// The next chunk of at most `want` items (at least one, if there is one).
+    #[inline]
+    pub fn take(&mut self, want: usize) -> Option<(Span, S::Chunk<'s>)> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let span = Span { hi: self.rest.lo + want.clamp(1, self.rest.len()), ..self.rest };
+        self.rest.lo = span.hi;
+        // SAFETY: items of a claimed block, and `rest` has just moved past them.
+        Some((span, unsafe { self.source.chunk(span) }))
+    }
+}
+
+impl<S: Divide> Drop for Pieces<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        drop(self.take(usize::MAX));
     }
 }
 

@@ -12,6 +12,7 @@
 //! | [`latch`] | "the last member has left" | set once, waited for once |
 //! | [`ranges`] | packed `begin:end` words, one a member | owner takes from the front, thief the back half |
 //! | [`divide`], [`sources`], [`slots`] | a source handed out in chunks nobody else has | the claim token is the chunk |
+//! | [`flag`] | raised once, looked at often | one load, one store, nothing else |
 //! | [`fork`] | a value that is rebuilt in a forked child | nothing is locked, so nothing can be inherited locked |
 //! | [`machine`] | clock, prefetch, CPUs, quota, fork generation | |
 //!
@@ -21,6 +22,7 @@
 #[cfg(doctest)]
 mod compile_fail;
 pub mod divide;
+pub mod flag;
 pub mod fork;
 pub mod gate;
 pub mod hint;

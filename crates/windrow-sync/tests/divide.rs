@@ -80,6 +80,33 @@ fn sources_hand_out_every_item_once() {
 }
 
 #[test]
+fn a_block_in_pieces_drops_what_nobody_took() {
+    for taken in 0..=10 {
+        let live = AtomicIsize::new(0);
+        let items = Items::new((0..25).map(|i| Counter::new(&live, i)).collect());
+        let mut seen = Vec::new();
+        {
+            let mut division = Division::new(Blocks::new(items, 10));
+            let (mut lead, _) = division.lead();
+            let (_, mut blocks) = lead.take(2).unwrap();
+            let mut block = blocks.next_in_pieces().unwrap();
+            while seen.len() < taken {
+                let (span, chunk) = block.take(3.min(taken - seen.len())).unwrap();
+                assert_eq!((span.lo, span.member), (seen.len(), 0));
+                seen.extend(chunk.map(|counter| counter.1));
+            }
+            assert_eq!(live.load(Relaxed), 25 - taken as isize);
+            drop(block);
+            assert_eq!(live.load(Relaxed), 15, "the block is gone, and nothing else");
+            let (span, chunk) = blocks.next().unwrap();
+            assert_eq!((span.lo, span.hi, chunk.len()), (10, 20, 10));
+        }
+        assert_eq!(seen, (0..taken).collect::<Vec<_>>());
+        assert_eq!(live.load(Relaxed), 0);
+    }
+}
+
+#[test]
 fn integer_ranges_of_every_width() {
     macro_rules! sum_of {
         ($range:expr) => {{

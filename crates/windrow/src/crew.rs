@@ -161,6 +161,10 @@ impl Crew {
     /// The workers, for a decision.
     #[inline]
     pub(crate) fn state(&self) -> CrewState {
+        if self.cpus() == 1 {
+            // No worker is woken who could see that there are more again.
+            self.read_machine(tick(), 1);
+        }
         let State { busy, asleep, idle } = self.gate.state();
         CrewState { most: self.members.min(self.cpus()), idle, asleep, busy }
     }

@@ -16,6 +16,7 @@ use crate::recipe::{Enumerate, Filter, Fold, Indexed, Map, Plain, Recipe, Zip};
 use crate::reduce::{Counts, Folds, Greatest, Least, Products, Sums, in_blocks};
 use crate::region::{Hints, run};
 use crate::source::Weigh;
+use crate::stop::{Stop, Stoppable};
 
 /// A parallel iterator: a source, a recipe, and what the user said about the items.
 #[derive(Debug)]
@@ -231,6 +232,27 @@ pub trait ParallelIterator: Sized {
         let (source, recipe, mut hints) = self.into_parts();
         hints.0.chunk = Some(size);
         Par { source, recipe, hints }
+    }
+
+    /// Ends early when `stop` is stopped; consumers then return [`Stopped`](crate::Stopped) instead of a result.
+    ///
+    /// Members look at the token before each claim, a microsecond or so of work; alone, the caller looks about every 20 us.
+    /// Items that were begun are finished, so a stopped call lasts as long as its longest item (with
+    /// [`chunk`](Self::chunk): as its longest claim; behind [`fold`](Self::fold): as its longest run). Inside of
+    /// [`offload`](crate::offload()) the call ends also when the closure's own token is stopped.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windrow::Stop;
+    /// use windrow::prelude::*;
+    ///
+    /// let in_time = Stop::after(Duration::from_secs(3600));
+    /// let sum = (0..1000u64).into_par_iter().stop_when(&in_time).sum::<u64>()?;
+    /// assert_eq!(sum, 499_500);
+    /// # Ok::<(), windrow::Stopped>(())
+    /// ```
+    fn stop_when(self, stop: &Stop) -> Stoppable<'_, Self> {
+        Stoppable::new(self, stop)
     }
 
     /// Calls `f` with every item, in no particular order.

@@ -33,6 +33,7 @@ mod compile_fail;
 mod crew;
 mod explain;
 mod iter;
+mod offload;
 mod places;
 mod pool;
 mod recipe;
@@ -40,6 +41,7 @@ mod reduce;
 mod region;
 mod sites;
 mod source;
+mod stop;
 
 pub use collect::FromParallelIterator;
 pub use explain::{Explained, Shared, explain};
@@ -47,9 +49,11 @@ pub use iter::{
     IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, Par,
     ParallelIterator, ParallelSlice, ParallelSliceMut,
 };
+pub use offload::{Offload, offload};
 pub use pool::{Pool, current_num_threads};
 pub use recipe::Recipe;
 pub use source::Weigh;
+pub use stop::{Stop, Stoppable, Stopped};
 pub use windrow_plan as plan;
 
 /// The traits that make `par_iter` and its kin callable: `use windrow::prelude::*;`.

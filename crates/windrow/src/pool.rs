@@ -31,7 +31,7 @@ use crate::crew::Crew;
 /// ```
 #[derive(Debug)]
 pub struct Pool {
-    crew: Arc<Crew>,
+    pub(crate) crew: Arc<Crew>,
     threads: Vec<JoinHandle<()>>,
     /// Where the threads live: a forked child must not wait for them.
     generation: u32,
@@ -103,6 +103,7 @@ impl std::panic::RefUnwindSafe for Pool {}
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        crate::offload::close(&self.crew);
         self.crew.gate.stop();
         let here = self.generation == machine::fork_generation();
         for thread in self.threads.drain(..) {
@@ -129,12 +130,12 @@ struct Here {
 }
 
 /// Puts a pool in place for this thread until it is dropped.
-struct Installed {
+pub(crate) struct Installed {
     before: Option<Rc<Here>>,
 }
 
 impl Installed {
-    fn new(crew: Arc<Crew>) -> Self {
+    pub(crate) fn new(crew: Arc<Crew>) -> Self {
         Self { before: CURRENT.try_with(|current| current.replace(Some(Rc::new(Here { crew })))).ok().flatten() }
     }
 }
@@ -157,6 +158,14 @@ pub(crate) fn with_current<R>(f: impl FnOnce(&Crew) -> R) -> R {
     match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {
         Some(here) => f(&here.crew),
         None => f(&global().crew),
+    }
+}
+
+/// The crew that parallel calls of this thread use, to keep.
+pub(crate) fn current_crew() -> Arc<Crew> {
+    match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {
+        Some(here) => here.crew.clone(),
+        None => global().crew.clone(),
     }
 }
 

@@ -91,7 +91,7 @@ impl<I: Send> Each<I> for Gathers {
 /// Items of a block of a reduction over `n` items. It depends on `n` alone, or results would depend on the machine. 128
 /// blocks are eight for each of 16 members. A block of 8192 items takes some microseconds whatever they do (0.5 ns an item in
 /// the record `par`), far more than a claim; larger ones would only balance worse.
-fn block(n: usize) -> usize {
+pub(crate) fn block(n: usize) -> usize {
     n.div_ceil(128).clamp(1, 8192)
 }
 

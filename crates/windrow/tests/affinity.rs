@@ -1,0 +1,109 @@
+//! The affinity mask is narrowed while the pool lives, as container runtimes and batch systems do: the pool notices, keeps to
+//! the CPUs that are left, and comes back when they do.
+#![cfg(all(target_os = "linux", not(miri), not(feature = "portable")))]
+
+#[path = "shared/forked.rs"]
+mod forked;
+
+use std::sync::Mutex;
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use forked::forked;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use nix::unistd::Pid;
+use windrow::prelude::*;
+
+fn spin(micros: u64) {
+    let start = Instant::now();
+    while start.elapsed().as_micros() < u128::from(micros) {
+        std::hint::spin_loop();
+    }
+}
+
+fn cpus() -> Vec<usize> {
+    let mask = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    (0..CpuSet::count()).filter(|&cpu| mask.is_set(cpu).unwrap()).collect()
+}
+
+/// Allows these CPUs to every thread of the process.
+fn allow(cpus: &[usize]) {
+    let mut mask = CpuSet::new();
+    cpus.iter().for_each(|&cpu| mask.set(cpu).unwrap());
+    for task in std::fs::read_dir("/proc/self/task").unwrap() {
+        let id = task.unwrap().file_name().to_str().unwrap().parse().unwrap();
+        sched_setaffinity(Pid::from_raw(id), &mask).unwrap();
+    }
+}
+
+/// A millisecond of work; the threads that did it.
+fn region() -> Vec<ThreadId> {
+    let who = Mutex::new(Vec::new());
+    let sum: u64 = (0..50u64)
+        .into_par_iter()
+        .map(|i| {
+            spin(20);
+            let me = thread::current().id();
+            let mut who = who.lock().unwrap();
+            if !who.contains(&me) {
+                who.push(me);
+            }
+            i
+        })
+        .sum();
+    assert_eq!(sum, 1225);
+    who.into_inner().unwrap()
+}
+
+/// Whether `holds` does within ten seconds of calls. (An interruption may make any one call look odd.)
+fn comes_to_hold(mut holds: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        if holds() {
+            return true;
+        }
+    }
+    false
+}
+
+fn is_shared() -> bool {
+    region().len() > 1
+}
+
+fn stays_on_the_caller() -> bool {
+    (0..50).all(|_| region() == [thread::current().id()])
+}
+
+/// CPU microseconds that the calling thread, and that all others, have used.
+fn used() -> (i64, i64) {
+    let micros = |usage: Usage| (usage.user_time() + usage.system_time()).num_microseconds();
+    let mine = micros(getrusage(UsageWho::RUSAGE_THREAD).unwrap());
+    (mine, micros(getrusage(UsageWho::RUSAGE_SELF).unwrap()) - mine)
+}
+
+#[test]
+fn a_narrowed_mask_is_noticed_and_so_is_a_widened_one() {
+    let all = cpus();
+    if all.len() < 2 {
+        println!("skipped: one CPU");
+        return;
+    }
+    // In a process of its own: the mask is everybody's.
+    assert!(forked(|| {
+        assert!(comes_to_hold(is_shared), "nothing is shared on {} CPUs", all.len());
+        for _ in 0..2 {
+            allow(&all[..1]);
+            assert!(comes_to_hold(stays_on_the_caller), "one CPU, and work is still shared");
+            let before = used();
+            assert!((0..100).all(|_| !region().is_empty()));
+            let after = used();
+            let (mine, others) = (after.0 - before.0, after.1 - before.1);
+            assert!(others <= mine / 20, "workers used {others} us of the only CPU beside the caller's {mine} us");
+            allow(&all);
+            assert!(comes_to_hold(is_shared), "the CPUs are back, and nothing is shared");
+        }
+        true
+    }));
+}
