@@ -19,6 +19,8 @@ pub(crate) struct Places {
     workers: Box<[OnceLock<Worker>]>,
     /// The CPU of the last caller that opened a region, plus one.
     caller: Hint,
+    /// The last caller that woke somebody.
+    waker: Hint,
     /// Some worker has found itself on its caller's CPU.
     packed: Hint,
 }
@@ -41,6 +43,7 @@ impl Places {
             confined: (0..workers).map(|_| Hint::default()).collect(),
             workers: (0..workers).map(|_| OnceLock::new()).collect(),
             caller: Hint::default(),
+            waker: Hint::default(),
             packed: Hint::default(),
         }
     }
@@ -60,6 +63,7 @@ impl Places {
             self.caller.set(here);
         }
         if wakes && here != 0 && self.packed.get() != 0 {
+            self.waker.set(Thread::this().number());
             self.clear(here);
         }
     }
@@ -97,11 +101,15 @@ impl Places {
         }
     }
 
-    /// Where somebody else confined the worker is its home from now on.
+    /// Where somebody else confined the worker is its home from now on. That may be where it is confined already: then the
+    /// caller, which was elsewhere before, is now confined to it too.
     fn look_home(&self, worker: &Worker, home: &mut Vec<u32>, at: usize) {
         let allowed = worker.thread.allowed();
         let ours = self.confined[at].get().checked_sub(1);
-        if !allowed.is_empty() && ours.is_none_or(|ours| allowed != [ours as u32]) {
+        let is_ours = ours.is_some_and(|ours| allowed == [ours as u32]);
+        let waker = self.waker.get();
+        let everybodys = || waker != 0 && Thread::numbered(waker).allowed() == allowed;
+        if !allowed.is_empty() && (!is_ours || everybodys()) {
             *home = allowed;
             self.confined[at].set(0);
         }
