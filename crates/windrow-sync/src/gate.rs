@@ -19,8 +19,8 @@
 //! 2. *Open.* It stores the job and exchanges the lane's word for one that is open, with a new epoch and `seats = width - 1`. In a
 //!    lane other than the main one it then adds to the bell. If more seats are free than idle workers, it wakes one sleeper.
 //! 3. *Join.* A worker that sees an open lane whose epoch it has not been in exchanges `active + 1, seats - 1`, reads the job
-//!    and runs it. If more seats are left than workers awake who have not been inside yet, it wakes one more sleeper: the
-//!    wake spreads as a chain and the caller pays for one. A worker looks at the main word, and at the other lanes whenever
+//!    and runs it. If more seats are left than workers awake who have not been inside yet, it wakes two more sleepers: the
+//!    wake spreads as a tree and the caller pays for one. A worker looks at the main word, and at the other lanes whenever
 //!    the bell has changed.
 //! 4. *Leave.* It subtracts its `active`. Who leaves a lane that is `waited` for as the last one sets the latch.
 //! 5. *Close.* The caller, when it is through (also while unwinding), clears `open` and `seats`, and looks at the word until
@@ -318,13 +318,13 @@ impl Gate {
             view = View(self.main().fetch_add(ONE_BELL, Ordering::Release));
         }
         self.callers[at].0.entered.add(1);
-        self.wake_for(seats, 0, view, &self.callers[at].0);
+        self.wake_for(seats, 0, 1, view, &self.callers[at].0);
     }
 
-    /// Wakes one sleeper if `seats` are more than will be taken without: by workers awake who are not among the `joined` of this
+    /// Wakes up to `most` sleepers if `seats` are more than will be taken without: by workers awake who are not among the `joined` of this
     /// region. (One who has joined, left and sleeps again is subtracted twice. Then a wake too many is paid, none is missing.
     /// Beside another region nobody can say who will come: there, a sleeper is woken.)
-    fn wake_for(&self, seats: u64, joined: u64, main: View, tally: &Tally) {
+    fn wake_for(&self, seats: u64, joined: u64, most: u32, main: View, tally: &Tally) {
         if main.sleeping() == 0 {
             return;
         }
@@ -333,7 +333,7 @@ impl Gate {
         let coming = if lone { self.workers.saturating_sub(joined + main.sleeping()) } else { 0 };
         if seats > coming {
             tally.wakes.add(1);
-            self.lanes[MAIN].0.word.wake(1);
+            self.lanes[MAIN].0.word.wake(most.min((seats - coming) as u32));
         }
     }
 
@@ -474,7 +474,7 @@ impl Gate {
         if joined.seats() > 0 {
             // Relaxed: a count of sleepers; whoever is counted too late is woken by the next to join, or not at all.
             let main = if at == MAIN { joined } else { View(self.main().load(Ordering::Relaxed)) };
-            self.wake_for(joined.seats(), posted.seats - joined.seats(), main, tally);
+            self.wake_for(joined.seats(), posted.seats - joined.seats(), 2, main, tally);
         }
         // SAFETY: the caller cannot return from `region`, nor unwind out of it, before this thread has left; until then
         // it borrows the closure.
