@@ -10,13 +10,37 @@
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::Pad;
 use crate::divide::{Divide, Span, for_all};
 
-/// Spans that are written, of one member; neighbours merge.
-type Ledger = Mutex<Vec<Range<usize>>>;
+/// Spans that are written, of one member; neighbours merge. The first is kept apart: who writes all in one row, as a caller
+/// alone does, needs no allocation.
+#[derive(Debug, Default)]
+struct Spans {
+    first: Range<usize>,
+    more: Vec<Range<usize>>,
+}
+
+impl Spans {
+    fn add(&mut self, span: Range<usize>) {
+        let last = self.more.last_mut().unwrap_or(&mut self.first);
+        if last.len() == 0 {
+            *last = span;
+        } else if last.end == span.start {
+            last.end = span.end;
+        } else {
+            self.more.push(span);
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        std::iter::once(&self.first).chain(&self.more).cloned()
+    }
+}
+
+type Ledger = Mutex<Spans>;
 
 /// See the [module page](self).
 #[derive(Debug)]
@@ -25,7 +49,10 @@ pub struct Slots<T> {
     buffer: UnsafeCell<Vec<MaybeUninit<T>>>,
     ptr: *mut MaybeUninit<T>,
     len: usize,
-    ledgers: Box<[Pad<Ledger>]>,
+    /// Member 0's, and those of the others, made when one of them writes.
+    lead: Ledger,
+    others: OnceLock<Box<[Pad<Ledger>]>>,
+    members: usize,
 }
 
 // SAFETY: sharing it only moves `T`s between threads.
@@ -40,18 +67,32 @@ impl<T> Slots<T> {
         // SAFETY: `MaybeUninit` needs no initialization, and the capacity is there.
         unsafe { buffer.set_len(n) };
         let ptr = buffer.as_mut_ptr();
-        let ledgers = (0..members.max(1)).map(|_| Pad::default()).collect();
-        Self { buffer: UnsafeCell::new(buffer), ptr, len: n, ledgers }
+        let (lead, others) = (Ledger::default(), OnceLock::new());
+        Self { buffer: UnsafeCell::new(buffer), ptr, len: n, lead, others, members: members.max(1) }
+    }
+
+    fn ledger(&self, member: usize) -> &Ledger {
+        match member % self.members {
+            0 => &self.lead,
+            member => &self.others.get_or_init(|| (1..self.members).map(|_| Pad::default()).collect())[member - 1].0,
+        }
+    }
+
+    fn ledgers(&mut self) -> impl Iterator<Item = &mut Spans> {
+        let others = self.others.get_mut().into_iter().flatten().map(|ledger| &mut ledger.0);
+        std::iter::once(&mut self.lead)
+            .chain(others)
+            .map(|ledger| ledger.get_mut().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The vector, or `None` (and what was written is dropped) if a slot is empty.
     fn finish(mut self) -> Option<Vec<T>> {
-        let written: usize =
-            self.ledgers.iter_mut().map(|ledger| spans(&mut ledger.0).map(|span| span.len()).sum::<usize>()).sum();
+        let written: usize = self.ledgers().flat_map(|spans| spans.iter().map(|span| span.len())).sum();
         if written != self.len {
             return None;
         }
-        self.ledgers = Box::new([]);
+        // Nothing is left to drop.
+        self.ledgers().for_each(|spans| *spans = Spans::default());
         let mut buffer = ManuallyDrop::new(std::mem::take(self.buffer.get_mut()));
         let (ptr, len, capacity) = (buffer.as_mut_ptr().cast::<T>(), buffer.len(), buffer.capacity());
         // SAFETY: all slots are written: disjoint spans that add up to their number. Same layout, and `buffer` is not used
@@ -60,15 +101,12 @@ impl<T> Slots<T> {
     }
 }
 
-fn spans(ledger: &mut Ledger) -> impl Iterator<Item = Range<usize>> + '_ {
-    ledger.get_mut().unwrap_or_else(PoisonError::into_inner).iter().cloned()
-}
-
 impl<T> Drop for Slots<T> {
     fn drop(&mut self) {
         if std::mem::needs_drop::<T>() {
-            for_all(self.ledgers.iter_mut().flat_map(|ledger| spans(&mut ledger.0)), |span| {
-                let start = self.ptr.wrapping_add(span.start).cast::<T>();
+            let ptr = self.ptr;
+            for_all(self.ledgers().flat_map(|spans| spans.iter()), |span| {
+                let start = ptr.wrapping_add(span.start).cast::<T>();
                 // SAFETY: the ledger lists initialized spans, each once, and this is the last use.
                 unsafe { std::ptr::drop_in_place(std::ptr::slice_from_raw_parts_mut(start, span.len())) };
             });
@@ -99,7 +137,7 @@ unsafe impl<T: Send> Divide for Slots<T> {
         let start = unsafe { self.ptr.add(span.lo) };
         // SAFETY: each index once (caller), so this borrow is unique.
         let room = unsafe { std::slice::from_raw_parts_mut(start, span.len()) };
-        Fill { room, written: 0, lo: span.lo, ledger: &self.ledgers[span.member % self.ledgers.len()].0 }
+        Fill { room, written: 0, lo: span.lo, ledger: self.ledger(span.member) }
     }
 }
 
@@ -130,11 +168,6 @@ impl<T> Drop for Fill<'_, T> {
         if self.written == 0 {
             return;
         }
-        let (lo, hi) = (self.lo, self.lo + self.written);
-        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        match ledger.last_mut() {
-            Some(last) if last.end == lo => last.end = hi,
-            _ => ledger.push(lo..hi),
-        }
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).add(self.lo..self.lo + self.written);
     }
 }

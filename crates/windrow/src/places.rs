@@ -6,7 +6,7 @@
 //! CPU each, and a caller that is about to wake one on its own CPU moves it first: a system call of about 1 us, once for as long as
 //! nobody moves.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use windrow_sync::hint::Hint;
 use windrow_sync::machine::{self, Thread};
@@ -23,6 +23,8 @@ pub(crate) struct Places {
     waker: Hint,
     /// Some worker has found itself on its caller's CPU.
     packed: Hint,
+    /// Where the workers live: a forked child must leave its parent's alone.
+    generation: u32,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,7 @@ impl Places {
             caller: Hint::default(),
             waker: Hint::default(),
             packed: Hint::default(),
+            generation: machine::fork_generation(),
         }
     }
 
@@ -62,7 +65,7 @@ impl Places {
         if self.caller.get() != here {
             self.caller.set(here);
         }
-        if wakes && here != 0 && self.packed.get() != 0 {
+        if wakes && here != 0 && self.packed.get() != 0 && self.generation == machine::fork_generation() {
             self.waker.set(Thread::this().number());
             self.clear(here);
         }
@@ -118,7 +121,7 @@ impl Places {
     /// CPUs that worker `member`, which asks, may use.
     pub(crate) fn cpus(&self, member: usize) -> Option<usize> {
         let worker = self.workers[member - 1].get()?;
-        let mut home = worker.home.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut home = worker.home.try_lock().ok()?;
         self.look_home(worker, &mut home, member - 1);
         (!home.is_empty()).then(|| home.len())
     }
