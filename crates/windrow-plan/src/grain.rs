@@ -11,6 +11,7 @@
 
 use std::fmt;
 
+use crate::memory::Trusted;
 use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 
 /// What is known of the work so far.
@@ -24,8 +25,8 @@ pub struct Progress {
     pub left: Items,
     /// The sample is large enough to predict from: see [`Costs::sample`].
     pub ripe: bool,
-    /// What an item takes according to the call site's memory, if it is to be trusted.
-    pub known: Option<Nanos>,
+    /// What the call site remembers of its items, if it is to be trusted.
+    pub known: Option<Trusted>,
     /// The caller has said that every claim is worth a synchronization: nothing is to be measured first.
     pub eager: bool,
 }
@@ -33,7 +34,11 @@ pub struct Progress {
 impl Progress {
     /// Cost of one item, measured or else remembered; `None` as long as neither is good enough.
     pub fn per_item(&self) -> Option<Nanos> {
-        if self.ripe { Some(self.measured()) } else { self.known.filter(|&known| !self.contradicts(known)) }
+        match self.known {
+            _ if self.ripe => Some(self.measured()),
+            Some(known) if !self.contradicts(known.per_item) => Some(known.per_item),
+            _ => None,
+        }
     }
 
     fn measured(&self) -> Nanos {
@@ -55,7 +60,10 @@ impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} done in {}, {} left, about {}", self.done, self.spent, self.left, self.rest())?;
         match self.known {
-            Some(known) => write!(f, "; remembered: {known} an item"),
+            Some(known) if known.swell > 1.0 => {
+                write!(f, "; remembered: {} an item, {:.2} times that when shared", known.per_item, known.swell)
+            }
+            Some(known) => write!(f, "; remembered: {} an item", known.per_item),
             None => Ok(()),
         }
     }
@@ -160,6 +168,10 @@ impl fmt::Display for Grain {
 const MARGIN_IDLE: f64 = 1.1;
 const MARGIN_ASLEEP: f64 = 1.2;
 
+/// A call shorter than this is run alone once, so that it is known what sharing gains: cache lines that move between members can
+/// cost a short call more than it saves (10 000 items of 4 ns on two threads: 36 us alone, 49 us shared with a member woken for each call).
+const TRY_ALONE: Nanos = Nanos(200_000.0);
+
 /// A way to share: members, and when the rest would be done.
 #[derive(Clone, Copy)]
 struct Sharing {
@@ -211,7 +223,11 @@ pub fn choose(progress: &Progress, crew: &Crew, costs: &Costs) -> (Grain, &'stat
     if crew.busy {
         return serial("the pool cannot carry one more region", None);
     }
-    let Some(best) = best_sharing(rest, progress.left, crew, costs) else {
+    if progress.done.0 == 0 && rest < TRY_ALONE && progress.known.is_some_and(|known| known.never_alone) {
+        return serial("it has never been timed alone", None);
+    }
+    let swollen = Nanos(rest.0 * progress.known.map_or(1.0, |known| known.swell));
+    let Some(best) = best_sharing(swollen, progress.left, crew, costs) else {
         return serial("all workers are busy", None);
     };
     let done = Some(Nanos(best.done.0 + costs.late.0));
@@ -331,11 +347,15 @@ mod tests {
 
     #[test]
     fn a_known_site_needs_no_sample_until_it_is_contradicted() {
-        let known =
-            |done, spent| Progress { known: Some(Nanos(1000.0)), spent: Nanos(spent), ..progress(0.0, done, 100) };
+        let trusted = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: false };
+        let known = |done, spent| Progress { known: Some(trusted), spent: Nanos(spent), ..progress(0.0, done, 100) };
         assert!(publishes(known(0, 0.0), crew(1, 1)));
         assert!(publishes(known(1, 100.0), crew(1, 1)));
         assert!(!publishes(Progress { known: None, ..known(0, 0.0) }, crew(1, 1)));
+        let never = Trusted { never_alone: true, ..trusted };
+        assert!(!publishes(Progress { known: Some(never), ..known(0, 0.0) }, crew(1, 1)));
+        let swells = Trusted { swell: 1.9, ..trusted };
+        assert!(!publishes(Progress { known: Some(swells), ..known(0, 0.0) }, crew(1, 1)));
         let slower = known(1, 1_000_000.0);
         assert_eq!(slower.per_item(), None);
         assert_eq!(Progress { ripe: true, ..slower }.per_item(), Some(Nanos(1e6)));
@@ -400,7 +420,8 @@ mod tests {
         assert_eq!(piece(progress(10.0, 1024, 1000)), 500);
         assert_eq!(piece(progress(10.0, 1024, 60)), 40);
         // Known: a quarter, then all that a heartbeat holds.
-        let known = |done, left| Progress { known: Some(Nanos(10.0)), ..progress(10.0, done, left) };
+        let trusted = Trusted { per_item: Nanos(10.0), swell: 1.0, never_alone: false };
+        let known = |done, left| Progress { known: Some(trusted), ..progress(10.0, done, left) };
         assert_eq!(piece(known(0, 100)), 25);
         assert_eq!(piece(known(0, 100_000)), 2000);
         assert_eq!(piece(known(25, 75)), 75);

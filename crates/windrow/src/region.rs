@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use windrow_plan::grain::{self, Grain, Progress};
+use windrow_plan::memory::Trusted;
 use windrow_plan::{Decision, Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::Door;
@@ -216,7 +217,7 @@ impl<'c> Leading<'c> {
         let explains = explain::listening();
         let known = memory.known.trusted().filter(|_| !explains && call.hints.chunk.is_none());
         // Below twice what entering usually costs nothing can be saved, so nothing has to be decided.
-        let whole = |known: Nanos| known.0 * call.hints.weight(0, items) as f64;
+        let whole = |known: Trusted| known.per_item.0 * call.hints.weight(0, items) as f64;
         let short = known.is_some_and(|known| whole(known) < 2.0 * call.crew.fixed_costs().enter_idle.0);
         let (published, last, shared) = (Cell::new(None), Cell::new(None), Cell::new(None));
         Self { call, site, items, memory, published, short, explains, last, shared }
@@ -310,7 +311,7 @@ impl<'c> Leading<'c> {
         let at_best = nanos(busy / published.width as u64).0.max(nanos(longest).0);
         crew.learn(now, published.found, Nanos((nanos(wall).0 - at_best).max(0.0)), nanos(lost));
         let in_items = (nanos(busy + before.ticks).0 - claims as f64 * crew.fixed_costs().claim.0).max(1.0);
-        let known = self.memory.known.after(Nanos(in_items / (weight + before.weight) as f64));
+        let known = self.memory.known.after_shared(Nanos(in_items / (weight + before.weight) as f64));
         if before.longest > longest {
             (longest, longest_at) = (before.longest, before.longest_at as u64);
         }
@@ -446,7 +447,7 @@ impl<'w> Alone<'w> {
         }
         let Leading { call, memory, .. } = self.leading;
         let spent = call.crew.nanos(tick().saturating_sub(self.start));
-        let expected = memory.known.per_item.0 * call.hints.weight(0, at) as f64;
+        let expected = memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(0, at) as f64;
         // Twice as long is still far from worth it; after a pause the first items cost up to 3 us more.
         (spent.0 < 2.0 * expected + 3_000.0).then_some(end)
     }
@@ -462,7 +463,7 @@ impl<'w> Alone<'w> {
         }
         let now = self.look(end);
         let spent = crew.nanos(now.saturating_sub(self.start));
-        let known = memory.known.after(Nanos(spent.0 / weight as f64));
+        let known = memory.known.after_alone(Nanos(spent.0 / weight as f64));
         let long = self.leading.long(self.longest, self.longest_at, now.saturating_sub(self.start));
         crew.sites.remember(*site, Memory { known, long });
         if spent > crew.fixed_costs().enter_idle {
@@ -591,7 +592,7 @@ mod tests {
                 let (progress, _) = alone.progress(1, 10);
                 assert_eq!((progress.done.0, progress.ripe), (1, true));
                 // Where the site is known, the first item counts.
-                leading.memory.known = windrow_plan::memory::Known { per_item: Nanos(10.0), trust: 9 };
+                leading.memory.known = windrow_plan::memory::Known { alone: Nanos(10.0), shared: Nanos(0.0), trust: 9 };
                 let mut alone = Alone { start: u64::MAX, ..Alone::new(&leading) };
                 assert_eq!(alone.progress(1, 10).0.done.0, 1);
             });
