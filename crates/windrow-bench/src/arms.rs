@@ -1,0 +1,241 @@
+//! The arms: ways to run the items of a cell, each called in the same way and answering for the same output.
+
+use std::fmt;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::cpu::CpuClock;
+use crate::work::{Item, serial, work};
+
+mod windrow_sites;
+
+/// A cell, ready to run.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Its place among all cells.
+    pub index: usize,
+    /// Its items.
+    pub items: Vec<Item>,
+    /// What every arm must give, this
+    pub expected: Vec<u64>,
+    /// or the sum of it alone.
+    pub sum: [u64; 1],
+}
+
+impl Loaded {
+    /// The cell at `index`, its items computed serially.
+    pub fn new(index: usize, items: Vec<Item>) -> Self {
+        let mut expected = vec![0; items.len()];
+        serial(&items, &mut expected);
+        let sum = [expected.iter().copied().fold(0, u64::wrapping_add)];
+        Self { index, items, expected, sum }
+    }
+}
+
+/// What to run and what to time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ask {
+    /// Calls before the ones that count.
+    pub warm_up: usize,
+    /// Calls that count.
+    pub calls: usize,
+    /// Whether to time each call, or all of them together.
+    pub each: bool,
+    /// A rest after the calls. What the runtime burns in it is asked for too.
+    pub rest: Duration,
+}
+
+/// What was timed.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    /// Nanoseconds of each call, or one entry: those of all.
+    pub nanos: Vec<f64>,
+    /// CPU nanoseconds of all calls.
+    pub cpu: f64,
+    /// CPU nanoseconds of the rest.
+    pub cpu_at_rest: f64,
+}
+
+/// One way to run a cell.
+pub trait Arm {
+    /// Name in tables and records.
+    fn name(&self) -> &str;
+
+    /// Takes the cell that the next calls run.
+    fn load(&mut self, cell: &Rc<Loaded>);
+
+    /// Runs and times calls.
+    ///
+    /// # Panics
+    /// If the output is not what the cell expects.
+    fn run(&mut self, ask: Ask) -> Reply;
+}
+
+impl fmt::Debug for dyn Arm + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Arm").field(&self.name()).finish()
+    }
+}
+
+/// Times `call` as asked, and its CPU seconds.
+fn timed(ask: Ask, mut call: impl FnMut()) -> Reply {
+    (0..ask.warm_up).for_each(|_| call());
+    let clock = CpuClock::new();
+    let mut nanos = Vec::with_capacity(if ask.each { ask.calls } else { 1 });
+    let before = clock.now();
+    if ask.each {
+        for _ in 0..ask.calls {
+            let start = Instant::now();
+            call();
+            nanos.push(start.elapsed().as_nanos() as f64);
+        }
+    } else {
+        let start = Instant::now();
+        (0..ask.calls).for_each(|_| call());
+        nanos.push(start.elapsed().as_nanos() as f64);
+    }
+    let after = clock.now();
+    if !ask.rest.is_zero() {
+        std::thread::sleep(ask.rest);
+    }
+    let nanos_of = |time: Duration| time.as_nanos() as f64;
+    Reply { nanos, cpu: nanos_of(after - before), cpu_at_rest: nanos_of(clock.now() - after) }
+}
+
+/// Runs the items of the cell of this index into the output.
+type Call = Box<dyn Fn(usize, &[Item], &mut Vec<u64>) + Send + Sync>;
+/// Runs what it is given inside a pool.
+type Enter = Box<dyn Fn(&mut (dyn FnMut() + Send))>;
+
+/// An arm in this process.
+struct Here {
+    name: String,
+    call: Call,
+    enter: Enter,
+    cell: Option<Rc<Loaded>>,
+    out: Vec<u64>,
+}
+
+impl Here {
+    fn new(
+        name: impl Into<String>,
+        enter: impl Fn(&mut (dyn FnMut() + Send)) + 'static,
+        call: impl Fn(usize, &[Item], &mut Vec<u64>) + Send + Sync + 'static,
+    ) -> Box<dyn Arm> {
+        Box::new(Here { name: name.into(), call: Box::new(call), enter: Box::new(enter), cell: None, out: Vec::new() })
+    }
+}
+
+impl Arm for Here {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn load(&mut self, cell: &Rc<Loaded>) {
+        self.cell = Some(cell.clone());
+    }
+
+    fn run(&mut self, ask: Ask) -> Reply {
+        let cell = self.cell.as_deref().expect("a cell was loaded");
+        // What an earlier run left must not answer for this one.
+        self.out.clear();
+        self.out.resize(cell.items.len(), 0);
+        let (out, call, mut reply) = (&mut self.out, &self.call, Reply::default());
+        (self.enter)(&mut || {
+            reply = timed(ask, || call(cell.index, black_box(&cell.items), black_box(&mut *out)));
+        });
+        assert!(self.out == cell.expected || self.out == cell.sum, "{} gives another answer than serial", self.name);
+        reply
+    }
+}
+
+/// On the calling thread, outside of any pool.
+fn outside(body: &mut (dyn FnMut() + Send)) {
+    body();
+}
+
+/// How many threads, and how the call sites of windrow are used.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Threads of every pool.
+    pub threads: usize,
+    /// Whether all cells go through one call site of windrow, or each through its own.
+    pub shared: bool,
+}
+
+/// The baseline.
+pub const SERIAL: &str = "serial";
+/// The baseline again.
+pub const CONTROL: &str = "control";
+/// The arms that run windrow, the others are peers.
+pub const WINDROW: [&str; 3] = ["windrow", "windrow-collect", "windrow-reduce"];
+
+/// The arm of this name; `None` if there is no such.
+pub fn arm(name: &str, setting: Setting) -> Option<Box<dyn Arm>> {
+    Some(match name {
+        SERIAL | CONTROL => Here::new(name, outside, |_, items, out| serial(items, out)),
+        "windrow" if setting.shared => Here::new(name, windrow_pool(setting), |_, items, out| {
+            use windrow::prelude::*;
+            items.par_iter().zip(out.par_iter_mut()).for_each(|(item, out)| *out = work(*item));
+        }),
+        "windrow" => {
+            Here::new(name, windrow_pool(setting), |cell, items, out| windrow_sites::FOR_EACH[cell](items, out))
+        }
+        "windrow-collect" => Here::new(name, windrow_pool(setting), |_, items, out| {
+            use windrow::prelude::*;
+            *out = items.par_iter().map(|item| work(*item)).collect();
+        }),
+        "windrow-reduce" => Here::new(name, windrow_pool(setting), |_, items, out| {
+            use windrow::prelude::*;
+            out.clear();
+            out.push(items.par_iter().map(|item| work(*item)).reduce(|| 0, u64::wrapping_add));
+        }),
+        _ => return None,
+    })
+}
+
+/// The global pool, as programs use it, where it has the threads that are asked for, else a pool of its own.
+fn windrow_pool(setting: Setting) -> impl Fn(&mut (dyn FnMut() + Send)) {
+    let pool = (windrow::current_num_threads() != setting.threads).then(|| windrow::Pool::new(setting.threads));
+    move |body| match &pool {
+        Some(pool) => pool.install(body),
+        None => body(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell() -> Rc<Loaded> {
+        Rc::new(Loaded::new(3, (0..50).map(|seed| Item { seed, turns: seed }).collect()))
+    }
+
+    #[test]
+    fn every_arm_gives_what_serial_gives() {
+        for shared in [false, true] {
+            for name in [SERIAL, CONTROL, "windrow", "windrow-collect", "windrow-reduce"] {
+                let mut arm = arm(name, Setting { threads: 2, shared }).unwrap();
+                arm.load(&cell());
+                let reply = arm.run(Ask { warm_up: 1, calls: 3, each: true, rest: Duration::ZERO });
+                assert_eq!((arm.name(), reply.nanos.len()), (name, 3));
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_is_timed_as_one() {
+        let mut arm = arm(SERIAL, Setting { threads: 1, shared: false }).unwrap();
+        arm.load(&cell());
+        assert_eq!(arm.run(Ask { calls: 5, ..Ask::default() }).nanos.len(), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "lazy gives another answer than serial")]
+    fn an_arm_that_does_not_work_fails() {
+        let mut arm = Here::new("lazy", outside, |_, _, _| {});
+        arm.load(&cell());
+        arm.run(Ask { calls: 1, ..Ask::default() });
+    }
+}
