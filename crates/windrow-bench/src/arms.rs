@@ -8,7 +8,11 @@ use std::time::{Duration, Instant};
 use crate::cpu::CpuClock;
 use crate::work::{Item, serial, work};
 
+mod process;
+mod rust_peers;
 mod windrow_sites;
+
+pub use process::Programs;
 
 /// A cell, ready to run.
 #[derive(Debug)]
@@ -24,6 +28,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Of the expected output, as the peers in C compute it.
+    pub fn checksum(&self) -> u64 {
+        self.expected.iter().fold(0, |sum, value| sum.wrapping_mul(31).wrapping_add(*value))
+    }
+
     /// The cell at `index`, its items computed serially.
     pub fn new(index: usize, items: Vec<Item>) -> Self {
         let mut expected = vec![0; items.len()];
@@ -42,6 +51,8 @@ pub struct Ask {
     pub calls: usize,
     /// Whether to time each call, or all of them together.
     pub each: bool,
+    /// A wait before each call that is timed alone: spent looking at the clock if it is short, else asleep.
+    pub gap: Duration,
     /// A rest after the calls. What the runtime burns in it is asked for too.
     pub rest: Duration,
 }
@@ -51,7 +62,7 @@ pub struct Ask {
 pub struct Reply {
     /// Nanoseconds of each call, or one entry: those of all.
     pub nanos: Vec<f64>,
-    /// CPU nanoseconds of all calls.
+    /// CPU nanoseconds of all calls, with the gaps.
     pub cpu: f64,
     /// CPU nanoseconds of the rest.
     pub cpu_at_rest: f64,
@@ -86,6 +97,7 @@ fn timed(ask: Ask, mut call: impl FnMut()) -> Reply {
     let before = clock.now();
     if ask.each {
         for _ in 0..ask.calls {
+            wait_for(ask.gap);
             let start = Instant::now();
             call();
             nanos.push(start.elapsed().as_nanos() as f64);
@@ -96,15 +108,23 @@ fn timed(ask: Ask, mut call: impl FnMut()) -> Reply {
         nanos.push(start.elapsed().as_nanos() as f64);
     }
     let after = clock.now();
-    if !ask.rest.is_zero() {
-        std::thread::sleep(ask.rest);
-    }
+    wait_for(ask.rest);
     let nanos_of = |time: Duration| time.as_nanos() as f64;
     Reply { nanos, cpu: nanos_of(after - before), cpu_at_rest: nanos_of(clock.now() - after) }
 }
 
+fn wait_for(time: Duration) {
+    // The system's shortest sleep is about this long.
+    if time < Duration::from_micros(100) {
+        let start = Instant::now();
+        while start.elapsed() < time {}
+    } else {
+        std::thread::sleep(time);
+    }
+}
+
 /// Runs the items of the cell of this index into the output.
-type Call = Box<dyn Fn(usize, &[Item], &mut Vec<u64>) + Send + Sync>;
+type Call = Box<dyn FnMut(usize, &[Item], &mut Vec<u64>) + Send>;
 /// Runs what it is given inside a pool.
 type Enter = Box<dyn Fn(&mut (dyn FnMut() + Send))>;
 
@@ -121,7 +141,7 @@ impl Here {
     fn new(
         name: impl Into<String>,
         enter: impl Fn(&mut (dyn FnMut() + Send)) + 'static,
-        call: impl Fn(usize, &[Item], &mut Vec<u64>) + Send + Sync + 'static,
+        call: impl FnMut(usize, &[Item], &mut Vec<u64>) + Send + 'static,
     ) -> Box<dyn Arm> {
         Box::new(Here { name: name.into(), call: Box::new(call), enter: Box::new(enter), cell: None, out: Vec::new() })
     }
@@ -141,7 +161,7 @@ impl Arm for Here {
         // What an earlier run left must not answer for this one.
         self.out.clear();
         self.out.resize(cell.items.len(), 0);
-        let (out, call, mut reply) = (&mut self.out, &self.call, Reply::default());
+        let (out, call, mut reply) = (&mut self.out, &mut self.call, Reply::default());
         (self.enter)(&mut || {
             reply = timed(ask, || call(cell.index, black_box(&cell.items), black_box(&mut *out)));
         });
@@ -168,26 +188,46 @@ pub struct Setting {
 pub const SERIAL: &str = "serial";
 /// The baseline again.
 pub const CONTROL: &str = "control";
-/// The arms that run windrow, the others are peers.
+/// The arms that run windrow.
 pub const WINDROW: [&str; 3] = ["windrow", "windrow-collect", "windrow-reduce"];
 
-/// The arm of this name; `None` if there is no such.
-pub fn arm(name: &str, setting: Setting) -> Option<Box<dyn Arm>> {
+/// The arms that run something else in parallel.
+pub fn peers() -> impl Iterator<Item = &'static str> {
+    rust_peers::NAMES.into_iter().chain(process::NAMES)
+}
+
+/// Whether there is an arm of this name, on some machine.
+pub fn is_known(name: &str) -> bool {
+    [SERIAL, CONTROL].into_iter().chain(WINDROW).chain(peers()).any(|known| known == name)
+}
+
+/// The arm of this name.
+///
+/// # Errors
+/// When it cannot be built on this machine: the peers in C and C++ need a compiler and their libraries.
+///
+/// # Panics
+/// If there is [no such](is_known).
+pub fn arm(name: &str, setting: Setting, programs: &mut Programs) -> Result<Box<dyn Arm>, String> {
+    assert!(is_known(name), "no arm is called {name}");
+    let here = windrow_arm(name, setting).or_else(|| rust_peers::arm(name, setting));
+    here.map_or_else(|| programs.arm(name, setting.threads), Ok)
+}
+
+fn windrow_arm(name: &str, setting: Setting) -> Option<Box<dyn Arm>> {
+    use windrow::prelude::*;
     Some(match name {
         SERIAL | CONTROL => Here::new(name, outside, |_, items, out| serial(items, out)),
         "windrow" if setting.shared => Here::new(name, windrow_pool(setting), |_, items, out| {
-            use windrow::prelude::*;
             items.par_iter().zip(out.par_iter_mut()).for_each(|(item, out)| *out = work(*item));
         }),
         "windrow" => {
             Here::new(name, windrow_pool(setting), |cell, items, out| windrow_sites::FOR_EACH[cell](items, out))
         }
         "windrow-collect" => Here::new(name, windrow_pool(setting), |_, items, out| {
-            use windrow::prelude::*;
             *out = items.par_iter().map(|item| work(*item)).collect();
         }),
         "windrow-reduce" => Here::new(name, windrow_pool(setting), |_, items, out| {
-            use windrow::prelude::*;
             out.clear();
             out.push(items.par_iter().map(|item| work(*item)).reduce(|| 0, u64::wrapping_add));
         }),
@@ -214,19 +254,25 @@ mod tests {
 
     #[test]
     fn every_arm_gives_what_serial_gives() {
+        let mut programs = Programs::default();
         for shared in [false, true] {
-            for name in [SERIAL, CONTROL, "windrow", "windrow-collect", "windrow-reduce"] {
-                let mut arm = arm(name, Setting { threads: 2, shared }).unwrap();
-                arm.load(&cell());
-                let reply = arm.run(Ask { warm_up: 1, calls: 3, each: true, rest: Duration::ZERO });
-                assert_eq!((arm.name(), reply.nanos.len()), (name, 3));
+            for name in [SERIAL, CONTROL].into_iter().chain(WINDROW).chain(peers()) {
+                match arm(name, Setting { threads: 2, shared }, &mut programs) {
+                    Ok(mut arm) => {
+                        arm.load(&cell());
+                        let reply = arm.run(Ask { warm_up: 1, calls: 3, each: true, ..Ask::default() });
+                        assert_eq!((arm.name(), reply.nanos.len()), (name, 3));
+                    }
+                    // A machine may lack a compiler or a library.
+                    Err(error) => assert!(process::NAMES.contains(&name), "{error}"),
+                }
             }
         }
     }
 
     #[test]
     fn a_batch_is_timed_as_one() {
-        let mut arm = arm(SERIAL, Setting { threads: 1, shared: false }).unwrap();
+        let mut arm = arm(SERIAL, Setting { threads: 1, shared: false }, &mut Programs::default()).unwrap();
         arm.load(&cell());
         assert_eq!(arm.run(Ask { calls: 5, ..Ask::default() }).nanos.len(), 1);
     }

@@ -61,7 +61,7 @@ pub fn cell(arms: &mut [Box<dyn Arm>], cell: &Rc<Loaded>, plan: Plan) -> Vec<Sam
         for at in in_turn(arms.len(), repetition) {
             let (arm, samples) = (&mut arms[at], &mut samples[at]);
             match plan.regime {
-                Regime::Cold => cold_turn(arm.as_mut(), pause, clock, repetition == 0, samples),
+                Regime::Cold => cold_turn(arm.as_mut(), pause, clock, samples),
                 _ => warm_turn(arm.as_mut(), calls, clock, samples),
             }
         }
@@ -69,12 +69,10 @@ pub fn cell(arms: &mut [Box<dyn Arm>], cell: &Rc<Loaded>, plan: Plan) -> Vec<Sam
     samples
 }
 
-/// One call. The pause stands behind it, so that what a pool burns after a call is its own; the next call is the cold one.
-fn cold_turn(arm: &mut dyn Arm, pause: Duration, clock: f64, first: bool, samples: &mut Samples) {
-    if first {
-        arm.run(Ask { calls: 1, rest: pause, ..Ask::default() });
-    }
-    let Reply { nanos, cpu, cpu_at_rest } = arm.run(Ask { calls: 1, each: true, rest: pause, ..Ask::default() });
+/// One call, after a pause that every arm spends where it calls from.
+fn cold_turn(arm: &mut dyn Arm, pause: Duration, clock: f64, samples: &mut Samples) {
+    let Reply { nanos, cpu, cpu_at_rest } =
+        arm.run(Ask { gap: pause, calls: 1, each: true, rest: REST, ..Ask::default() });
     samples.times.push(nanos[0] - clock);
     samples.singles.push(nanos[0] - clock);
     samples.cpu.push(cpu + cpu_at_rest);
@@ -83,21 +81,17 @@ fn cold_turn(arm: &mut dyn Arm, pause: Duration, clock: f64, first: bool, sample
 
 /// Many calls, of which the clock sees only the whole when it would be felt; then some are timed one by one.
 fn warm_turn(arm: &mut dyn Arm, calls: usize, clock: f64, samples: &mut Samples) {
-    let ask = Ask { warm_up: calls.div_ceil(8), calls, each: calls <= FEW_CALLS, rest: REST };
+    let ask = Ask { warm_up: calls.div_ceil(8), calls, each: calls <= FEW_CALLS, rest: REST, ..Ask::default() };
     let Reply { nanos, cpu, cpu_at_rest } = arm.run(ask);
     samples.times.push(nanos.iter().map(|nanos| nanos - clock).sum::<f64>() / calls as f64);
     samples.cpu.push(cpu / calls as f64);
     samples.cpu_at_rest.push(cpu_at_rest);
-    let singles = if ask.each {
-        nanos
-    } else {
-        arm.run(Ask { warm_up: calls.div_ceil(8), calls: SINGLES, each: true, rest: REST }).nanos
-    };
+    let singles = if ask.each { nanos } else { arm.run(Ask { calls: SINGLES, each: true, ..ask }).nanos };
     samples.singles.extend(singles.into_iter().map(|nanos| nanos - clock));
 }
 
 /// Measures cells through one call site, in shuffled order, so that what the call site remembers is as often wrong as right. The
-/// samples of each arm, for each cell. CPU seconds are those of a whole turn, shared out evenly.
+/// samples of each arm, for each cell. What a pool burns between calls, while outputs are compared, is not counted.
 ///
 /// # Panics
 /// As [`cell`].
@@ -117,10 +111,10 @@ pub fn shared(arms: &mut [Box<dyn Arm>], cells: &[Rc<Loaded>], plan: Plan) -> Ve
             let mut cpu = vec![0.0; cells.len()];
             for (&cell, &pause) in order.iter().zip(&pauses) {
                 arm.load(&cells[cell]);
-                let rest = if plan.regime == Regime::Cold { pause } else { Duration::ZERO };
-                let reply = arm.run(Ask { calls: 1, each: true, rest, ..Ask::default() });
+                let pause = if plan.regime == Regime::Cold { pause } else { Duration::ZERO };
+                let reply = arm.run(Ask { gap: pause, calls: 1, each: true, ..Ask::default() });
                 times[cell].push(reply.nanos[0] - clock);
-                cpu[cell] += reply.cpu + reply.cpu_at_rest;
+                cpu[cell] += reply.cpu;
             }
             for (cell, times) in times.into_iter().enumerate() {
                 let samples = &mut samples[cell][at];
@@ -137,11 +131,13 @@ pub fn shared(arms: &mut [Box<dyn Arm>], cells: &[Rc<Loaded>], plan: Plan) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arms::{CONTROL, Setting, arm};
+    use crate::arms::{CONTROL, Programs, Setting, arm};
     use crate::work::Item;
 
     fn arms() -> Vec<Box<dyn Arm>> {
-        [SERIAL, CONTROL].map(|name| arm(name, Setting { threads: 1, shared: false }).unwrap()).into()
+        [SERIAL, CONTROL]
+            .map(|name| arm(name, Setting { threads: 1, shared: false }, &mut Programs::default()).unwrap())
+            .into()
     }
 
     fn loaded(n: u64) -> Rc<Loaded> {

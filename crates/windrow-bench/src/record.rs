@@ -18,6 +18,16 @@ fn said(program: &str, arguments: &[&str]) -> String {
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
+/// The versions of the peers that are crates, as locked.
+pub fn versions() -> Vec<String> {
+    let lock = include_str!("../../../Cargo.lock");
+    let version = |name: &str| {
+        let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+        Some(format!("{name} {}", package.split('"').next()?))
+    };
+    ["rayon", "rayon-core", "chili", "paralight", "orx-parallel", "spindle"].into_iter().filter_map(version).collect()
+}
+
 /// The CPU's name and the number of CPUs that the process may use.
 pub fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -97,6 +107,11 @@ mod tests {
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.starts_with("# command: cmd --x\n# machine: "));
         assert!(text.ends_with("# note\narm,repetition,nanoseconds\na,0,7\na,1,7\n"));
+    }
+
+    #[test]
+    fn the_peers_have_versions() {
+        assert_eq!(versions().len(), 6, "{:?}", versions());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Parser;
-use windrow_bench::arms::{self, Arm, CONTROL, Loaded, SERIAL, Setting, WINDROW};
+use windrow_bench::arms::{self, Arm, CONTROL, Loaded, Programs, SERIAL, Setting, WINDROW};
 use windrow_bench::cells::{Cell, cells};
 use windrow_bench::measure::{self, Plan};
 use windrow_bench::neighbour::Neighbour;
@@ -29,7 +29,7 @@ struct Options {
     /// How often each arm takes its turn in a cell.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Ways to run a cell, beside serial and its control.
+    /// Ways to run a cell, beside serial and its control; `peers` means all that are not windrow's.
     #[arg(long, default_value = "windrow", value_delimiter = ',')]
     arms: Vec<String>,
     /// Every other cell, all through one call site of windrow, in shuffled order.
@@ -74,10 +74,24 @@ fn print(result: &Result, names: &[String], bound: f64) {
     }
 }
 
+/// The names of the arms to run, serial and its control first.
+fn arm_names(asked: &[String]) -> Vec<String> {
+    let mut names = vec![SERIAL.to_owned(), CONTROL.to_owned()];
+    for name in asked {
+        if name == "peers" { names.extend(arms::peers().map(str::to_owned)) } else { names.push(name.clone()) }
+    }
+    names
+}
+
 /// The best that any peer, or serial, reached in a cell.
 fn best_other(result: &Result, names: &[String]) -> f64 {
-    let others = names.iter().zip(&result.lines).filter(|(name, _)| *name != CONTROL && !is_windrow(name));
+    let others = names.iter().zip(&result.lines).filter(|(name, _)| !is_control(name) && !is_windrow(name));
     others.map(|(_, line)| line.ratio).fold(f64::INFINITY, f64::min)
+}
+
+/// Serial again, here or in another compiler's words.
+fn is_control(name: &str) -> bool {
+    name == CONTROL || name.ends_with("-serial")
 }
 
 fn is_windrow(name: &str) -> bool {
@@ -145,16 +159,19 @@ fn main() -> ExitCode {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = if options.regime == Regime::Oversubscribed { 2 * cpus } else { cpus };
     let setting = Setting { threads, shared: options.shared };
-    let mut arms: Vec<Box<dyn Arm>> = Vec::new();
-    for name in [SERIAL, CONTROL].into_iter().chain(options.arms.iter().map(String::as_str)) {
-        match arms::arm(name, setting) {
-            Some(arm) => arms.push(arm),
-            None => {
-                eprintln!("error: no arm is called {name}");
-                return ExitCode::from(2);
-            }
+    let mut programs = Programs::default();
+    let (mut arms, mut missing): (Vec<Box<dyn Arm>>, Vec<String>) = Default::default();
+    for name in &arm_names(&options.arms) {
+        if !arms::is_known(name) {
+            eprintln!("error: no arm is called {name}");
+            return ExitCode::from(2);
+        }
+        match arms::arm(name, setting, &mut programs) {
+            Ok(arm) => arms.push(arm),
+            Err(error) => missing.push(format!("without {name}: {error}")),
         }
     }
+    missing.iter().for_each(|missing| eprintln!("note: {missing}"));
     let names: Vec<String> = arms.iter().map(|arm| arm.name().to_owned()).collect();
     let calibration = Calibration::measure();
     let chosen: Vec<(usize, Cell)> = cells()
@@ -202,7 +219,10 @@ fn main() -> ExitCode {
             .collect();
         let regime = format!("{:?}", plan.regime).to_lowercase();
         let name = format!("cells-{regime}{}", if options.shared { "-shared" } else { "" });
-        let notes: Vec<String> = summary.lines().map(str::to_owned).collect();
+        let mut notes = record::versions();
+        notes.extend(programs.versions());
+        notes.extend(missing);
+        notes.extend(summary.lines().map(str::to_owned));
         let written =
             record::write_lines(Path::new("bench/record"), &name, &record::command("cells"), &notes, COLUMNS, &lines);
         println!("{}", written.expect("the record can be written").display());

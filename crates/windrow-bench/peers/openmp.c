@@ -1,0 +1,26 @@
+/* libgomp: gcc -O2 -fopenmp. Threads stay as the library has them: they spin for a while after each region. */
+#include "peer.h"
+#include <omp.h>
+
+#define LOOP(name, how)                                                                                                \
+    static void name(const item *items, uint64_t *out, size_t n) {                                                     \
+        _Pragma(how) for (size_t i = 0; i < n; i++) out[i] = work(items[i]);                                           \
+    }
+LOOP(static_, "omp parallel for schedule(static)")
+LOOP(dynamic, "omp parallel for schedule(dynamic)")
+LOOP(dynamic_16, "omp parallel for schedule(dynamic, 16)")
+LOOP(guided, "omp parallel for schedule(guided)")
+
+static void enter(void) { body(); }
+
+int main(int count, char **arguments) {
+    static const arm arms[] = {
+        {"omp-serial", serial},         {"omp-static", static_}, {"omp-dynamic", dynamic},
+        {"omp-dynamic-16", dynamic_16}, {"omp-guided", guided},
+    };
+    if (count != 2) return 2;
+    omp_set_num_threads(atoi(arguments[1]));
+    char version[64];
+    snprintf(version, sizeof version, "OpenMP %d, gcc %s", _OPENMP, __VERSION__);
+    return serve(version, arms, sizeof arms / sizeof *arms);
+}
