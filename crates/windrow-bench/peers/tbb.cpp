@@ -2,6 +2,7 @@
 #include "peer.h"
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
+#include <tbb/parallel_invoke.h>
 #include <tbb/task_arena.h>
 
 static tbb::task_arena *arena;
@@ -20,6 +21,17 @@ static void affinity(const item *items, uint64_t *out, size_t n) {
     loop(items, out, n, memory);
 }
 
+// Regions of two parts.
+static void empty(const item *, uint64_t *out, size_t) {
+    tbb::parallel_invoke([] {}, [] {});
+    out[0] = 1;
+}
+static void both_meet(const item *, uint64_t *out, size_t) {
+    uint64_t met[2];
+    tbb::parallel_invoke([&] { met[0] = meet(0); }, [&] { met[1] = meet(1); });
+    out[0] = met[0] & met[1];
+}
+
 static void enter(void) { arena->execute(body); }
 
 int main(int count, char **arguments) {
@@ -28,6 +40,8 @@ int main(int count, char **arguments) {
         {"tbb-auto", auto_},
         {"tbb-static", static_},
         {"tbb-affinity", affinity},
+        {"tbb-empty", empty},
+        {"tbb-meet", both_meet},
     };
     if (count != 2) return 2;
     tbb::global_control threads(tbb::global_control::max_allowed_parallelism, atoi(arguments[1]));

@@ -9,6 +9,7 @@ use crate::cpu::CpuClock;
 use crate::work::{Item, serial, work};
 
 mod process;
+pub mod regions;
 mod rust_peers;
 mod windrow_sites;
 
@@ -55,6 +56,8 @@ pub struct Ask {
     pub gap: Duration,
     /// A rest after the calls. What the runtime burns in it is asked for too.
     pub rest: Duration,
+    /// A further time in which the pool has nothing to do, and what it burns then.
+    pub idle: Duration,
 }
 
 /// What was timed.
@@ -66,6 +69,8 @@ pub struct Reply {
     pub cpu: f64,
     /// CPU nanoseconds of the rest.
     pub cpu_at_rest: f64,
+    /// CPU nanoseconds of the idle time.
+    pub cpu_idle: f64,
 }
 
 /// One way to run a cell.
@@ -107,10 +112,16 @@ fn timed(ask: Ask, mut call: impl FnMut()) -> Reply {
         (0..ask.calls).for_each(|_| call());
         nanos.push(start.elapsed().as_nanos() as f64);
     }
-    let after = clock.now();
+    let mut last = before;
+    let mut cpu_since = || {
+        let now = clock.now();
+        (now - std::mem::replace(&mut last, now)).as_nanos() as f64
+    };
+    let cpu = cpu_since();
     wait_for(ask.rest);
-    let nanos_of = |time: Duration| time.as_nanos() as f64;
-    Reply { nanos, cpu: nanos_of(after - before), cpu_at_rest: nanos_of(clock.now() - after) }
+    let cpu_at_rest = cpu_since();
+    wait_for(ask.idle);
+    Reply { nanos, cpu, cpu_at_rest, cpu_idle: cpu_since() }
 }
 
 fn wait_for(time: Duration) {

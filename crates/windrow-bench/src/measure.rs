@@ -27,7 +27,7 @@ const SINGLES: usize = 32;
 const REST: Duration = Duration::from_millis(1);
 
 /// What reading the clock twice adds to a time, in nanoseconds.
-fn clock_cost() -> f64 {
+pub fn clock_cost() -> f64 {
     let once = |_| {
         let start = Instant::now();
         black_box(start).elapsed().as_nanos() as f64
@@ -40,7 +40,7 @@ fn pause(random: &mut Random) -> Duration {
 }
 
 /// Arms by number, the order reversed every other time.
-fn in_turn(arms: usize, repetition: usize) -> impl Iterator<Item = usize> {
+pub fn in_turn(arms: usize, repetition: usize) -> impl Iterator<Item = usize> {
     (0..arms).map(move |at| if repetition % 2 == 0 { at } else { arms - 1 - at })
 }
 
@@ -71,7 +71,7 @@ pub fn cell(arms: &mut [Box<dyn Arm>], cell: &Rc<Loaded>, plan: Plan) -> Vec<Sam
 
 /// One call, after a pause that every arm spends where it calls from.
 fn cold_turn(arm: &mut dyn Arm, pause: Duration, clock: f64, samples: &mut Samples) {
-    let Reply { nanos, cpu, cpu_at_rest } =
+    let Reply { nanos, cpu, cpu_at_rest, .. } =
         arm.run(Ask { gap: pause, calls: 1, each: true, rest: REST, ..Ask::default() });
     samples.times.push(nanos[0] - clock);
     samples.singles.push(nanos[0] - clock);
@@ -82,7 +82,7 @@ fn cold_turn(arm: &mut dyn Arm, pause: Duration, clock: f64, samples: &mut Sampl
 /// Many calls, of which the clock sees only the whole when it would be felt; then some are timed one by one.
 fn warm_turn(arm: &mut dyn Arm, calls: usize, clock: f64, samples: &mut Samples) {
     let ask = Ask { warm_up: calls.div_ceil(8), calls, each: calls <= FEW_CALLS, rest: REST, ..Ask::default() };
-    let Reply { nanos, cpu, cpu_at_rest } = arm.run(ask);
+    let Reply { nanos, cpu, cpu_at_rest, .. } = arm.run(ask);
     samples.times.push(nanos.iter().map(|nanos| nanos - clock).sum::<f64>() / calls as f64);
     samples.cpu.push(cpu / calls as f64);
     samples.cpu_at_rest.push(cpu_at_rest);

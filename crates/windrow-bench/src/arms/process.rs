@@ -171,13 +171,13 @@ impl Arm for There {
         let cell = self.cell.as_ref().expect("a cell was loaded");
         let mut program = self.program.borrow_mut();
         program.load(cell);
-        let Ask { warm_up, calls, each, gap, rest } = ask;
-        let (each, gap, rest) = (u8::from(each), gap.as_nanos(), rest.as_nanos());
-        let answer = program.ask(&format!("run {} {warm_up} {calls} {each} {gap} {rest}\n", self.name), &[]);
+        let Ask { warm_up, calls, each, gap, rest, idle } = ask;
+        let (each, gap, rest, idle) = (u8::from(each), gap.as_nanos(), rest.as_nanos(), idle.as_nanos());
+        let answer = program.ask(&format!("run {} {warm_up} {calls} {each} {gap} {rest} {idle}\n", self.name), &[]);
         let mut numbers = answer.split(' ').map(|number| number.parse::<u64>().expect("answers are numbers"));
-        let mut next = || numbers.next().expect("an answer has three numbers or more");
-        let (cpu, cpu_at_rest, checksum) = (next() as f64, next() as f64, next());
+        let mut next = || numbers.next().expect("an answer has four numbers or more");
+        let (cpu, cpu_at_rest, cpu_idle, checksum) = (next() as f64, next() as f64, next() as f64, next());
         assert_eq!(checksum, cell.checksum(), "{} gives another answer than serial", self.name);
-        Reply { nanos: numbers.map(|nanos| nanos as f64).collect(), cpu, cpu_at_rest }
+        Reply { nanos: numbers.map(|nanos| nanos as f64).collect(), cpu, cpu_at_rest, cpu_idle }
     }
 }

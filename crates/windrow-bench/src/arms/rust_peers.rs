@@ -72,13 +72,13 @@ fn start_rayon(threads: usize) {
     assert_eq!(rayon::current_num_threads(), threads, "one process measures one number of threads");
 }
 
-fn outside_rayon(threads: usize) -> impl Fn(Body<'_>) {
+pub(super) fn outside_rayon(threads: usize) -> impl Fn(Body<'_>) {
     start_rayon(threads);
     outside
 }
 
 /// Timed on a worker of the pool.
-pub(crate) fn inside_rayon(threads: usize) -> impl Fn(Body<'_>) {
+pub(super) fn inside_rayon(threads: usize) -> impl Fn(Body<'_>) {
     start_rayon(threads);
     |body| rayon::scope(|_| body())
 }
@@ -107,14 +107,14 @@ thread_local! {
 }
 
 /// Chili's pool; every caller asks for the same number of threads.
-pub(crate) fn chili_pool(threads: usize) -> &'static chili::ThreadPool {
+fn chili_pool(threads: usize) -> &'static chili::ThreadPool {
     static POOL: OnceLock<chili::ThreadPool> = OnceLock::new();
     POOL.get_or_init(|| {
         chili::ThreadPool::with_config(chili::Config { thread_count: threads.try_into().ok(), ..Default::default() })
     })
 }
 
-fn in_chili(threads: usize) -> impl Fn(Body<'_>) {
+pub(super) fn in_chili(threads: usize) -> impl Fn(Body<'_>) {
     let pool = chili_pool(threads);
     move |body| {
         CHILI.set(Some(pool.scope()));
@@ -132,7 +132,12 @@ fn with_chili(items: &[Item], out: &mut [u64], leaf: usize) {
         let ((items, more_items), (out, more_out)) = (items.split_at(half), out.split_at_mut(half));
         scope.join(|scope| halve(scope, items, out, leaf), |scope| halve(scope, more_items, more_out, leaf));
     }
-    CHILI.with_borrow_mut(|scope| halve(scope.as_mut().expect("a run has a scope"), items, out, leaf));
+    with_scope(|scope| halve(scope, items, out, leaf));
+}
+
+/// Calls `f` with the scope of the run.
+pub(super) fn with_scope<R>(f: impl FnOnce(&mut chili::Scope<'_>) -> R) -> R {
+    CHILI.with_borrow_mut(|scope| f(scope.as_mut().expect("a run has a scope")))
 }
 
 fn with_paralight(name: &str, threads: usize, range_strategy: paralight::threads::RangeStrategy) -> Box<dyn Arm> {
@@ -157,7 +162,7 @@ fn with_orx(items: &[Item], out: &mut Vec<u64>, runner: impl orx_parallel::ParRu
 }
 
 /// Timed with a team enlisted.
-pub(crate) fn in_spindle(threads: usize) -> impl Fn(Body<'_>) {
+pub(super) fn in_spindle(threads: usize) -> impl Fn(Body<'_>) {
     start_rayon(threads);
     move |body| spindle::with_lock(threads, || body())
 }
