@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::cpu::CpuClock;
 use crate::work::{Item, serial, work};
 
+pub mod joins;
 mod process;
 pub mod regions;
 mod rust_peers;

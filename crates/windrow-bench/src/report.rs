@@ -43,6 +43,11 @@ impl Cell {
         }
     }
 
+    /// How many nanoseconds each arm adds to serial, for each of `count` things in a call.
+    pub fn beyond_serial(&self, count: u64) -> impl Iterator<Item = f64> {
+        self.lines.iter().map(move |line| (line.nanos - self.lines[0].nanos) / count as f64)
+    }
+
     fn record_line(&self, at: usize, arm: &str) -> String {
         let Line { nanos, ratio, interval: (low, high), spread: (p10, p90), p90: slow, cpu, cpu_at_rest, .. } =
             &self.lines[at];
