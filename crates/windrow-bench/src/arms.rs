@@ -10,6 +10,7 @@ use crate::work::{Item, serial, work};
 
 pub mod joins;
 mod process;
+pub mod reduces;
 pub mod regions;
 mod rust_peers;
 mod windrow_sites;

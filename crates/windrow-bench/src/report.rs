@@ -43,6 +43,11 @@ impl Cell {
         }
     }
 
+    /// The arm at `at`, compared with the arm at `with` instead of serial.
+    pub fn beside(&self, at: usize, with: usize) -> Line {
+        Line::new(&self.samples[at], &self.samples[with])
+    }
+
     /// How many nanoseconds each arm adds to serial, for each of `count` things in a call.
     pub fn beyond_serial(&self, count: u64) -> impl Iterator<Item = f64> {
         self.lines.iter().map(move |line| (line.nanos - self.lines[0].nanos) / count as f64)
