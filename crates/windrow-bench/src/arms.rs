@@ -151,7 +151,8 @@ struct Here {
 }
 
 impl Here {
-    fn new(
+    /// An arm that times `call` inside of `enter`.
+    fn arm(
         name: impl Into<String>,
         enter: impl Fn(&mut (dyn FnMut() + Send)) + 'static,
         call: impl FnMut(usize, &[Item], &mut Vec<u64>) + Send + 'static,
@@ -230,17 +231,17 @@ pub fn arm(name: &str, setting: Setting, programs: &mut Programs) -> Result<Box<
 fn windrow_arm(name: &str, setting: Setting) -> Option<Box<dyn Arm>> {
     use windrow::prelude::*;
     Some(match name {
-        SERIAL | CONTROL => Here::new(name, outside, |_, items, out| serial(items, out)),
-        "windrow" if setting.shared => Here::new(name, windrow_pool(setting), |_, items, out| {
+        SERIAL | CONTROL => Here::arm(name, outside, |_, items, out| serial(items, out)),
+        "windrow" if setting.shared => Here::arm(name, windrow_pool(setting), |_, items, out| {
             items.par_iter().zip(out.par_iter_mut()).for_each(|(item, out)| *out = work(*item));
         }),
         "windrow" => {
-            Here::new(name, windrow_pool(setting), |cell, items, out| windrow_sites::FOR_EACH[cell](items, out))
+            Here::arm(name, windrow_pool(setting), |cell, items, out| windrow_sites::FOR_EACH[cell](items, out))
         }
-        "windrow-collect" => Here::new(name, windrow_pool(setting), |_, items, out| {
+        "windrow-collect" => Here::arm(name, windrow_pool(setting), |_, items, out| {
             *out = items.par_iter().map(|item| work(*item)).collect();
         }),
-        "windrow-reduce" => Here::new(name, windrow_pool(setting), |_, items, out| {
+        "windrow-reduce" => Here::arm(name, windrow_pool(setting), |_, items, out| {
             out.clear();
             out.push(items.par_iter().map(|item| work(*item)).reduce(|| 0, u64::wrapping_add));
         }),
@@ -293,7 +294,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "lazy gives another answer than serial")]
     fn an_arm_that_does_not_work_fails() {
-        let mut arm = Here::new("lazy", outside, |_, _, _| {});
+        let mut arm = Here::arm("lazy", outside, |_, _, _| {});
         arm.load(&cell());
         arm.run(Ask { calls: 1, ..Ask::default() });
     }

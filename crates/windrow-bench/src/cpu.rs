@@ -50,7 +50,11 @@ mod tests {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             // Relaxed: nothing but the flag itself is handed over.
-            scope.spawn(|| while !done.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
             let clock = CpuClock::new();
             let before = clock.now();
             let deadline = Instant::now() + Duration::from_secs(60);

@@ -41,7 +41,7 @@ fn pause(random: &mut Random) -> Duration {
 
 /// Arms by number, the order reversed every other time.
 pub fn in_turn(arms: usize, repetition: usize) -> impl Iterator<Item = usize> {
-    (0..arms).map(move |at| if repetition % 2 == 0 { at } else { arms - 1 - at })
+    (0..arms).map(move |at| if repetition.is_multiple_of(2) { at } else { arms - 1 - at })
 }
 
 /// Measures one cell, the samples of each arm in their order. The first arm is serial.
@@ -131,41 +131,110 @@ pub fn shared(arms: &mut [Box<dyn Arm>], cells: &[Rc<Loaded>], plan: Plan) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arms::{CONTROL, Programs, Setting, arm};
+    use crate::arms::CONTROL;
     use crate::work::Item;
+    use std::cell::RefCell;
 
-    fn arms() -> Vec<Box<dyn Arm>> {
-        [SERIAL, CONTROL]
-            .map(|name| arm(name, Setting { threads: 1, shared: false }, &mut Programs::default()).unwrap())
-            .into()
+    /// An arm without a clock: an item takes it a microsecond. It writes down what it is asked.
+    struct Told {
+        name: &'static str,
+        items: usize,
+        log: Rc<RefCell<Vec<(&'static str, Ask)>>>,
     }
 
-    fn loaded(n: u64) -> Rc<Loaded> {
-        Rc::new(Loaded::new(0, (0..n).map(|seed| Item { seed, turns: 100 }).collect()))
-    }
+    impl Arm for Told {
+        fn name(&self) -> &str {
+            self.name
+        }
 
-    #[test]
-    fn every_arm_has_a_time_for_every_repetition() {
-        for regime in [Regime::Warm, Regime::Cold] {
-            let samples = cell(&mut arms(), &loaded(100), Plan { regime, repetitions: 3 });
-            assert_eq!(samples.len(), 2);
-            for arm in samples {
-                assert_eq!((arm.times.len(), arm.cpu.len(), arm.cpu_at_rest.len()), (3, 3, 3));
-                assert!(arm.times.iter().chain(&arm.singles).all(|&time| time > 0.0), "{arm:?}");
-            }
+        fn load(&mut self, cell: &Rc<Loaded>) {
+            self.items = cell.items.len();
+        }
+
+        fn run(&mut self, ask: Ask) -> Reply {
+            self.log.borrow_mut().push((self.name, ask));
+            let call = self.items as f64 * 1e3;
+            let nanos = if ask.each { vec![call; ask.calls] } else { vec![call * ask.calls as f64] };
+            Reply { nanos, cpu: 10.0 * ask.calls as f64, cpu_at_rest: 1.0, cpu_idle: 0.0 }
         }
     }
 
+    type Log = Rc<RefCell<Vec<(&'static str, Ask)>>>;
+
+    fn arms() -> (Vec<Box<dyn Arm>>, Log) {
+        let log = Log::default();
+        let arm = |name| Box::new(Told { name, items: 0, log: log.clone() }) as Box<dyn Arm>;
+        (vec![arm(SERIAL), arm(CONTROL)], log.clone())
+    }
+
+    fn loaded(n: u64) -> Rc<Loaded> {
+        Rc::new(Loaded::new(0, (0..n).map(|seed| Item { seed, turns: 1 }).collect()))
+    }
+
+    fn is_about(time: f64, expected: f64) -> bool {
+        // Less what a look at the clock costs, which is the machine's.
+        time <= expected && time > expected - 900.0
+    }
+
     #[test]
-    fn cells_of_a_shared_site_keep_their_own_times() {
-        let cells = [loaded(10), loaded(10_000)];
-        let samples = shared(&mut arms(), &cells, Plan { regime: Regime::Warm, repetitions: 3 });
-        assert_eq!(samples.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
-        assert!(samples[0][0].times.iter().zip(&samples[1][0].times).all(|(short, long)| short < long));
+    fn short_calls_are_timed_together_and_some_alone() {
+        let (mut arms, log) = arms();
+        let samples = cell(&mut arms, &loaded(10), Plan { regime: Regime::Warm, repetitions: 3 });
+        for arm in &samples {
+            assert_eq!((arm.times.len(), arm.singles.len()), (3, 3 * SINGLES));
+            assert!(arm.times.iter().chain(&arm.singles).all(|&time| is_about(time, 1e4)), "{arm:?}");
+            assert_eq!((arm.cpu.as_slice(), arm.cpu_at_rest.as_slice()), ([10.0; 3].as_slice(), [1.0; 3].as_slice()));
+        }
+        let turn = log.borrow()[1].1;
+        assert_eq!((turn.calls, turn.each, turn.warm_up, turn.gap), (100, false, 13, Duration::ZERO));
+    }
+
+    #[test]
+    fn long_calls_are_timed_once() {
+        let (mut arms, _) = arms();
+        let samples = cell(&mut arms, &loaded(400), Plan { regime: Regime::Busy, repetitions: 2 });
+        // A millisecond holds two calls and a half.
+        assert_eq!((samples[1].times.len(), samples[1].singles.len()), (2, 2 * 3));
+    }
+
+    #[test]
+    fn cold_calls_stand_alone_behind_equal_pauses() {
+        let (mut arms, log) = arms();
+        let samples = cell(&mut arms, &loaded(10), Plan { regime: Regime::Cold, repetitions: 20 });
+        assert_eq!((samples[0].times.len(), samples[0].singles.len(), samples[0].cpu[0]), (20, 20, 11.0));
+        let log = &log.borrow()[1..];
+        assert!(log.iter().all(|(_, ask)| (ask.warm_up, ask.calls, ask.each) == (0, 1, true)));
+        let pauses: Vec<Duration> = log.iter().map(|(_, ask)| ask.gap).collect();
+        assert!(pauses.chunks(2).all(|pair| pair[0] == pair[1]), "a repetition's arms have one pause: {pauses:?}");
+        let (least, most) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
+        assert!(*least >= Duration::from_millis(3) && *most <= Duration::from_millis(30) && least < most);
     }
 
     #[test]
     fn the_order_of_arms_alternates() {
-        assert!(in_turn(3, 0).eq([0, 1, 2]) && in_turn(3, 1).eq([2, 1, 0]));
+        let (mut arms, log) = arms();
+        cell(&mut arms, &loaded(2000), Plan { regime: Regime::Warm, repetitions: 3 });
+        let order: Vec<&str> = log.borrow()[1..].iter().map(|(name, _)| *name).collect();
+        assert_eq!(order, [SERIAL, CONTROL, CONTROL, SERIAL, SERIAL, CONTROL]);
+    }
+
+    #[test]
+    fn cells_of_a_shared_site_are_mixed_and_keep_their_own_times() {
+        let (mut arms, log) = arms();
+        let cells = [loaded(10), loaded(20), loaded(30)];
+        let samples = shared(&mut arms, &cells, Plan { regime: Regime::Warm, repetitions: 2 });
+        for (cell, micros) in samples.iter().zip([10.0, 20.0, 30.0]) {
+            assert!(cell.iter().all(|arm| (arm.times.len(), arm.singles.len()) == (2, 6)));
+            assert!(cell.iter().all(|arm| arm.times.iter().all(|&time| is_about(time, micros * 1e3))));
+        }
+        assert!(log.borrow().iter().all(|(_, ask)| (ask.calls, ask.each) == (1, true)));
+    }
+
+    #[test]
+    #[should_panic(expected = "serial comes first")]
+    fn the_baseline_comes_first() {
+        let (mut arms, _) = arms();
+        arms.reverse();
+        cell(&mut arms, &loaded(1), Plan { regime: Regime::Warm, repetitions: 1 });
     }
 }

@@ -149,6 +149,23 @@ impl Report {
     }
 }
 
+/// For each arm the cells in which every one of the runs breaks a rule; nothing of a single run, which has said so.
+pub fn broken_in_all(runs: &[Report]) -> String {
+    let mut text = String::new();
+    let [first, _, ..] = runs else { return text };
+    let rules: [(&str, fn(&Verdict) -> bool); 3] =
+        [("loses", |it| it.loses), ("p90", |it| it.p90), ("cpu", |it| it.cpu)];
+    for (at, arm) in first.arms.iter().enumerate().skip(1) {
+        for (name, rule) in rules {
+            let broken = |cell: &usize| runs.iter().all(|run| rule(&run.cells[*cell].verdicts[at]));
+            let cells: Vec<&str> =
+                (0..first.cells.len()).filter(broken).map(|cell| first.cells[cell].name.as_str()).collect();
+            let _ = writeln!(text, "{arm:<22} {name} in all runs: {} {}", cells.len(), cells.join(" "));
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,6 +189,16 @@ mod tests {
         // Best in a is rayon, in b serial; omp-serial is a control. (1.2 * 1.2)^(1/2)
         assert!(lines[1].ends_with("vs best of others geomean x1.200, worst x1.20 (b)"), "{}", lines[1]);
         assert!(lines[2].contains("loses  1") && lines[2].contains("geomean x1.000"), "{}", lines[2]);
+    }
+
+    #[test]
+    fn a_rule_is_broken_where_every_run_breaks_it() {
+        let mut better = report();
+        better.cells[1].verdicts[2] = Verdict::default();
+        assert_eq!(broken_in_all(&[report()]), "");
+        let text = broken_in_all(&[report(), report(), better]);
+        assert!(text.contains("windrow                loses in all runs: 0 \n"), "{text}");
+        assert!(text.contains("rayon                  loses in all runs: 1 b\n"), "{text}");
     }
 
     #[test]

@@ -152,7 +152,7 @@ pub fn recursion(
     Ok(match runtime {
         SERIAL | CONTROL => {
             let mut inputs = Inputs::default();
-            Here::new(runtime, outside, move |_, items, out| out[0] = inputs.run::<Serial>(recursion, items, &mut ()))
+            Here::arm(runtime, outside, move |_, items, out| out[0] = inputs.run::<Serial>(recursion, items, &mut ()))
         }
         #[cfg(feature = "join")]
         "windrow" => {
@@ -160,7 +160,7 @@ pub fn recursion(
             let call = move |_, items: &[Item], out: &mut Vec<u64>| {
                 out[0] = inputs.run::<Windrow>(recursion, items, &mut ());
             };
-            Here::new(runtime, windrow_pool(setting), call)
+            Here::arm(runtime, windrow_pool(setting), call)
         }
         #[cfg(not(feature = "join"))]
         "windrow" => {
@@ -172,14 +172,14 @@ pub fn recursion(
             let call = move |_, items: &[Item], out: &mut Vec<u64>| {
                 out[0] = inputs.run::<Rayon>(recursion, items, &mut ());
             };
-            Here::new(runtime, inside_rayon(threads), call)
+            Here::arm(runtime, inside_rayon(threads), call)
         }
         "chili" => {
             let mut inputs = Inputs::default();
             let call = move |_, items: &[Item], out: &mut Vec<u64>| {
                 out[0] = with_scope(|scope| inputs.run::<Chili>(recursion, items, scope));
             };
-            Here::new(runtime, in_chili(threads), call)
+            Here::arm(runtime, in_chili(threads), call)
         }
         "tbb" => programs.arm(&format!("tbb-{}", recursion.name()), threads)?,
         _ => panic!("no runtime is called {runtime}"),

@@ -46,11 +46,14 @@ pub(super) const NAMES: [&str; 9] = [
     "tbb-affinity",
 ];
 
+/// A peer's process, or why there is none.
+type Started = Result<Rc<RefCell<Program>>, String>;
+
 /// Peers in other languages, compiled and started when an arm of theirs is first asked for.
 #[derive(Debug, Default)]
 pub struct Programs {
-    /// By prefix; an error says why there is none.
-    started: Vec<(&'static str, Result<Rc<RefCell<Program>>, String>)>,
+    /// By prefix.
+    started: Vec<(&'static str, Started)>,
 }
 
 impl Programs {
@@ -70,7 +73,7 @@ impl Programs {
 
     /// What the peers say they are, or why they are not there.
     pub fn versions(&self) -> Vec<String> {
-        let version = |(_, program): &(_, Result<Rc<RefCell<Program>>, String>)| match program {
+        let version = |(_, program): &(_, Started)| match program {
             Ok(program) => program.borrow().version.clone(),
             Err(error) => error.clone(),
         };
@@ -179,5 +182,20 @@ impl Arm for There {
         let (cpu, cpu_at_rest, cpu_idle, checksum) = (next() as f64, next() as f64, next() as f64, next());
         assert_eq!(checksum, cell.checksum(), "{} gives another answer than serial", self.name);
         Reply { nanos: numbers.map(|nanos| nanos as f64).collect(), cpu, cpu_at_rest, cpu_idle }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_cannot_be_built_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let absent = Kind { prefix: "x-", compiler: "no-such-compiler", flags: &[], source: ("x.c", "") };
+        assert!(compile(&absent, folder.path()).unwrap_err().starts_with("x.c needs no-such-compiler"));
+        let broken = Kind { compiler: "gcc", source: ("x.c", "int main( {"), ..absent };
+        let error = compile(&broken, folder.path()).unwrap_err();
+        assert!(error.contains("x.c needs gcc") || error.contains("x.c does not compile: x.c:1"), "{error}");
     }
 }

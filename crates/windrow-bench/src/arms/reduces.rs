@@ -77,10 +77,10 @@ impl Sum {
             }
         };
         match name {
-            SERIAL | CONTROL => Here::new(name, outside, call(serial)),
-            "windrow" => Here::new(name, windrow_pool(setting), call(deterministic)),
-            "windrow-unordered" => Here::new(name, windrow_pool(setting), call(unordered)),
-            "rayon-inside" => Here::new(name, inside_rayon(setting.threads), call(rayon)),
+            SERIAL | CONTROL => Here::arm(name, outside, call(serial)),
+            "windrow" => Here::arm(name, windrow_pool(setting), call(deterministic)),
+            "windrow-unordered" => Here::arm(name, windrow_pool(setting), call(unordered)),
+            "rayon-inside" => Here::arm(name, inside_rayon(setting.threads), call(rayon)),
             _ => panic!("no arm is called {name}"),
         }
     }

@@ -54,7 +54,7 @@ pub fn region(
                     there.end();
                 });
             };
-            Here::new(runtime, enter, move |_, _, out| {
+            Here::arm(runtime, enter, move |_, _, out| {
                 out[0] = {
                     bare.go(|| part(0));
                     1
@@ -62,34 +62,34 @@ pub fn region(
             })
         }
         // Regions that do different things are different call sites of a program; windrow may remember their costs.
-        ("windrow", Parts::Empty) => Here::new(runtime, windrow_pool(setting), |_, _, out| {
+        ("windrow", Parts::Empty) => Here::arm(runtime, windrow_pool(setting), |_, _, out| {
             (0..2usize).into_par_iter().for_each(|_| ());
             out[0] = 1;
         }),
-        ("windrow", Parts::Meet) => Here::new(runtime, windrow_pool(setting), move |_, _, out| {
+        ("windrow", Parts::Meet) => Here::arm(runtime, windrow_pool(setting), move |_, _, out| {
             (0..2usize).into_par_iter().for_each(&part);
             out[0] = 1;
         }),
         #[cfg(feature = "join")]
-        ("windrow-join", _) => Here::new(runtime, windrow_pool(setting), move |_, _, out| {
+        ("windrow-join", _) => Here::arm(runtime, windrow_pool(setting), move |_, _, out| {
             windrow::join(|| part(0), || part(1));
             out[0] = 1;
         }),
         #[cfg(not(feature = "join"))]
         ("windrow-join", _) => return Err("built without the feature `join`".to_owned()),
-        ("rayon", _) => Here::new(runtime, outside_rayon(threads), move |_, _, out| {
+        ("rayon", _) => Here::arm(runtime, outside_rayon(threads), move |_, _, out| {
             rayon::join(|| part(0), || part(1));
             out[0] = 1;
         }),
-        ("rayon-inside", _) => Here::new(runtime, inside_rayon(threads), move |_, _, out| {
+        ("rayon-inside", _) => Here::arm(runtime, inside_rayon(threads), move |_, _, out| {
             rayon::join(|| part(0), || part(1));
             out[0] = 1;
         }),
-        ("chili", _) => Here::new(runtime, in_chili(threads), move |_, _, out| {
+        ("chili", _) => Here::arm(runtime, in_chili(threads), move |_, _, out| {
             with_scope(|scope| scope.join(|_| part(0), |_| part(1)));
             out[0] = 1;
         }),
-        ("spindle", _) => Here::new(runtime, in_spindle(threads), move |_, _, out| {
+        ("spindle", _) => Here::arm(runtime, in_spindle(threads), move |_, _, out| {
             spindle::for_each_raw(2, &part);
             out[0] = 1;
         }),
@@ -98,4 +98,30 @@ pub fn region(
         _ => panic!("no runtime is called {runtime}"),
     };
     Ok((arm, meeting))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arms::{Ask, Loaded};
+    use crate::work::Item;
+    use std::rc::Rc;
+
+    #[test]
+    fn every_runtime_runs_both_parts_or_says_why_not() {
+        let cell = Rc::new(Loaded { index: 0, items: vec![Item { seed: 0, turns: 0 }], expected: vec![1], sum: [1] });
+        let mut programs = Programs::default();
+        for parts in [Parts::Empty, Parts::Meet] {
+            for runtime in RUNTIMES {
+                match region(runtime, parts, Setting { threads: 2, shared: false }, &mut programs) {
+                    Ok((mut arm, meeting)) => {
+                        arm.load(&cell);
+                        assert_eq!(arm.run(Ask { calls: 2, each: true, ..Ask::default() }).nanos.len(), 2);
+                        assert!(parts == Parts::Meet || meeting.missed() == 0);
+                    }
+                    Err(error) => assert!(matches!(runtime, "windrow-join" | "omp" | "tbb"), "{runtime}: {error}"),
+                }
+            }
+        }
+    }
 }

@@ -32,31 +32,31 @@ type Body<'a> = &'a mut (dyn FnMut() + Send);
 
 pub(super) fn arm(name: &str, Setting { threads, .. }: Setting) -> Option<Box<dyn Arm>> {
     Some(match name {
-        "rayon" => Here::new(name, outside_rayon(threads), |_, items, out| for_each(items, out)),
-        "rayon-inside" => Here::new(name, inside_rayon(threads), |_, items, out| for_each(items, out)),
-        "rayon-chunks" => Here::new(name, outside_rayon(threads), move |_, items, out| by_chunks(items, out, threads)),
+        "rayon" => Here::arm(name, outside_rayon(threads), |_, items, out| for_each(items, out)),
+        "rayon-inside" => Here::arm(name, inside_rayon(threads), |_, items, out| for_each(items, out)),
+        "rayon-chunks" => Here::arm(name, outside_rayon(threads), move |_, items, out| by_chunks(items, out, threads)),
         "rayon-chunks-inside" => {
-            Here::new(name, inside_rayon(threads), move |_, items, out| by_chunks(items, out, threads))
+            Here::arm(name, inside_rayon(threads), move |_, items, out| by_chunks(items, out, threads))
         }
         "rayon-chunks4-inside" => {
-            Here::new(name, inside_rayon(threads), move |_, items, out| by_chunks(items, out, 4 * threads))
+            Here::arm(name, inside_rayon(threads), move |_, items, out| by_chunks(items, out, 4 * threads))
         }
-        "rayon-min-len" => Here::new(name, outside_rayon(threads), move |_, items, out| min_len(items, out, threads)),
+        "rayon-min-len" => Here::arm(name, outside_rayon(threads), move |_, items, out| min_len(items, out, threads)),
         "rayon-min-len-inside" => {
-            Here::new(name, inside_rayon(threads), move |_, items, out| min_len(items, out, threads))
+            Here::arm(name, inside_rayon(threads), move |_, items, out| min_len(items, out, threads))
         }
-        "chili" => Here::new(name, in_chili(threads), |_, items, out| with_chili(items, out, 1)),
-        "chili-32" => Here::new(name, in_chili(threads), |_, items, out| with_chili(items, out, 32)),
+        "chili" => Here::arm(name, in_chili(threads), |_, items, out| with_chili(items, out, 1)),
+        "chili-32" => Here::arm(name, in_chili(threads), |_, items, out| with_chili(items, out, 32)),
         "paralight" => with_paralight(name, threads, paralight::threads::RangeStrategy::WorkStealing),
         "paralight-fixed" => with_paralight(name, threads, paralight::threads::RangeStrategy::Fixed),
-        "orx" => Here::new(name, outside, move |_, items, out| {
+        "orx" => Here::arm(name, outside, move |_, items, out| {
             with_orx(items, out, orx_parallel::Runner::adaptive_with_pool(orx_pool(threads)));
         }),
-        "orx-fixed" => Here::new(name, outside, move |_, items, out| {
+        "orx-fixed" => Here::arm(name, outside, move |_, items, out| {
             with_orx(items, out, orx_parallel::Runner::fixed_with_pool(orx_pool(threads)));
         }),
-        "spindle" => Here::new(name, in_spindle(threads), move |_, items, out| with_spindle(items, out, threads)),
-        "spindle-8" => Here::new(name, in_spindle(threads), move |_, items, out| with_spindle(items, out, 8 * threads)),
+        "spindle" => Here::arm(name, in_spindle(threads), move |_, items, out| with_spindle(items, out, threads)),
+        "spindle-8" => Here::arm(name, in_spindle(threads), move |_, items, out| with_spindle(items, out, 8 * threads)),
         _ => return None,
     })
 }
@@ -144,7 +144,7 @@ fn with_paralight(name: &str, threads: usize, range_strategy: paralight::threads
     use paralight::prelude::*;
     let num_threads = ThreadCount::try_from(threads).expect("at least one thread");
     let mut pool = ThreadPoolBuilder { num_threads, range_strategy, cpu_pinning: CpuPinningPolicy::No }.build();
-    Here::new(name, outside, move |_, items, out| {
+    Here::arm(name, outside, move |_, items, out| {
         let pairs = (out.par_iter_mut(), items.par_iter()).zip_eq();
         pairs.with_thread_pool(&mut pool).for_each(|(out, item)| *out = work(*item));
     })
@@ -164,7 +164,7 @@ fn with_orx(items: &[Item], out: &mut Vec<u64>, runner: impl orx_parallel::ParRu
 /// Timed with a team enlisted.
 pub(super) fn in_spindle(threads: usize) -> impl Fn(Body<'_>) {
     start_rayon(threads);
-    move |body| spindle::with_lock(threads, || body())
+    move |body| spindle::with_lock(threads, body)
 }
 
 fn with_spindle(items: &[Item], out: &mut [u64], jobs: usize) {

@@ -33,7 +33,10 @@ struct Options {
     /// Every other cell, all through one call site of windrow, in shuffled order.
     #[arg(long)]
     shared: bool,
-    /// Write a record below bench/record.
+    /// Everything so many times over: a rule counts as broken where every run breaks it.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    runs: u8,
+    /// Write a record of every run below bench/record.
     #[arg(long)]
     record: bool,
 }
@@ -93,30 +96,46 @@ fn run(options: &Options) -> Result<(), String> {
     let calibration = Calibration::measure();
     let load = |(index, cell): &(usize, Cell)| Rc::new(Loaded::new(*index, cell.items(&calibration)));
     let _neighbour = (options.regime == Regime::Busy).then(Neighbour::start);
-    let mut report = Report { arms: arms.iter().map(|arm| arm.name().to_owned()).collect(), cells: Vec::new() };
-    let compared =
-        |(_, cell): &(usize, Cell), samples| report::Cell::new(&cell.name, cell.bound(cpus), plan.regime, samples);
-    if options.shared {
-        let loaded: Vec<Rc<Loaded>> = chosen.iter().map(load).collect();
-        let samples = measure::shared(&mut arms, &loaded, plan);
-        report.cells = chosen.iter().zip(samples).map(|(cell, samples)| compared(cell, samples)).collect();
-        report.cells.iter().for_each(|cell| cell.print(&report.arms));
-    } else {
-        for cell in &chosen {
-            let compared = compared(cell, measure::cell(&mut arms, &load(cell), plan));
-            compared.print(&report.arms);
-            report.cells.push(compared);
+    let mut runs = Vec::new();
+    for run in 1..=options.runs {
+        let cells = measure_all(&mut arms, &chosen, &load, options.shared, plan, cpus);
+        let report = Report { arms: arms.iter().map(|arm| arm.name().to_owned()).collect(), cells };
+        print!("{}", report.summary());
+        if options.record {
+            let regime = format!("{:?}", plan.regime).to_lowercase();
+            let shared = if options.shared { "-shared" } else { "" };
+            let name = format!("cells-{regime}{shared}-{run}");
+            let written = report.record("cells", &name, &programs, &notes);
+            println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
         }
+        runs.push(report);
     }
-    print!("{}", report.summary());
-    if options.record {
-        let regime = format!("{:?}", plan.regime).to_lowercase();
-        let name = format!("cells-{regime}{}", if options.shared { "-shared" } else { "" });
-        let written = report.record("cells", &name, &programs, &notes);
-        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
-    }
-    if report.is_impossible() {
+    print!("{}", report::broken_in_all(&runs));
+    if runs.iter().any(Report::is_impossible) {
         return Err("a loop was faster than all threads together can be: something else was measured".to_owned());
     }
     Ok(())
+}
+
+/// One run over all cells, printed as it goes.
+fn measure_all(
+    arms: &mut [Box<dyn Arm>],
+    chosen: &[(usize, Cell)],
+    load: impl Fn(&(usize, Cell)) -> Rc<Loaded>,
+    shared: bool,
+    plan: Plan,
+    cpus: usize,
+) -> Vec<report::Cell> {
+    let names: Vec<String> = arms.iter().map(|arm| arm.name().to_owned()).collect();
+    let compared = |(_, cell): &(usize, Cell), samples| {
+        let cell = report::Cell::new(&cell.name, cell.bound(cpus), plan.regime, samples);
+        cell.print(&names);
+        cell
+    };
+    if shared {
+        let loaded: Vec<Rc<Loaded>> = chosen.iter().map(load).collect();
+        let samples = measure::shared(arms, &loaded, plan);
+        return chosen.iter().zip(samples).map(|(cell, samples)| compared(cell, samples)).collect();
+    }
+    chosen.iter().map(|cell| compared(cell, measure::cell(arms, &load(cell), plan))).collect()
 }
