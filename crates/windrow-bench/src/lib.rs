@@ -5,7 +5,18 @@
 //! this moment, and no difference below that is one.
 #![forbid(unsafe_code)]
 
+pub mod arms;
+pub mod cells;
+pub mod cpu;
+pub mod measure;
+pub mod meeting;
+pub mod neighbour;
+pub mod random;
 pub mod record;
+pub mod report;
+pub mod stats;
+pub mod verdict;
+pub mod work;
 
 use std::fmt;
 use std::hint::black_box;

@@ -1,11 +1,12 @@
 //! Records: what a document may quote.
 //!
 //! A record is a CSV file `bench/record/<machine>/<date>-<name>.csv` that begins with the command, the commit and the compiler as
-//! comments, and has one line for each repetition of each arm, in nanoseconds.
+//! comments.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::Row;
 
@@ -15,6 +16,16 @@ fn said(program: &str, arguments: &[&str]) -> String {
     let text = output.filter(|output| output.status.success()).map(|output| output.stdout).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).lines().next().unwrap_or("").trim().to_owned();
     if text.is_empty() { "-".to_owned() } else { text }
+}
+
+/// The versions of the peers that are crates, as locked.
+pub fn versions() -> Vec<String> {
+    let lock = include_str!("../../../Cargo.lock");
+    let version = |name: &str| {
+        let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+        Some(format!("{name} {}", package.split('"').next()?))
+    };
+    ["rayon", "rayon-core", "chili", "paralight", "orx-parallel", "spindle"].into_iter().filter_map(version).collect()
 }
 
 /// The CPU's name and the number of CPUs that the process may use.
@@ -33,11 +44,30 @@ fn slug(machine: &str) -> String {
     words.join("-").to_lowercase()
 }
 
-/// Writes the rows below `root`, which is `bench/record`; where to.
+/// Writes the times of the rows, one line for each repetition of each arm; see [`write_lines`].
 ///
 /// # Errors
 /// When the folder or the file cannot be written.
 pub fn write(root: &Path, name: &str, command: &str, notes: &[String], rows: &[Row]) -> io::Result<PathBuf> {
+    let line =
+        |row: &Row, (repetition, time): (usize, &Duration)| format!("{},{repetition},{}", row.name, time.as_nanos());
+    let lines: Vec<String> =
+        rows.iter().flat_map(|row| row.times.iter().enumerate().map(|time| line(row, time))).collect();
+    write_lines(root, name, command, notes, "arm,repetition,nanoseconds", &lines)
+}
+
+/// Writes a table below `root`, which is `bench/record`; where to. `columns` is its first line.
+///
+/// # Errors
+/// When the folder or the file cannot be written.
+pub fn write_lines(
+    root: &Path,
+    name: &str,
+    command: &str,
+    notes: &[String],
+    columns: &str,
+    lines: &[String],
+) -> io::Result<PathBuf> {
     let machine = machine();
     let folder = root.join(slug(&machine));
     std::fs::create_dir_all(&folder)?;
@@ -50,20 +80,24 @@ pub fn write(root: &Path, name: &str, command: &str, notes: &[String], rows: &[R
     for note in notes {
         writeln!(file, "# {note}")?;
     }
-    writeln!(file, "arm,repetition,nanoseconds")?;
-    for row in rows {
-        for (repetition, time) in row.times.iter().enumerate() {
-            writeln!(file, "{},{repetition},{}", row.name, time.as_nanos())?;
-        }
+    writeln!(file, "{columns}")?;
+    for line in lines {
+        writeln!(file, "{line}")?;
     }
     file.flush()?;
     Ok(path)
 }
 
+/// The command that started this process, as one types it at the root of the repository.
+pub fn command(bin: &str) -> String {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let command = format!("cargo run --release -p windrow-bench --bin {bin} -- {}", arguments.join(" "));
+    command.trim_end_matches(" -- ").to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_record_says_how_it_was_made_and_holds_every_repetition() {
@@ -73,6 +107,11 @@ mod tests {
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.starts_with("# command: cmd --x\n# machine: "));
         assert!(text.ends_with("# note\narm,repetition,nanoseconds\na,0,7\na,1,7\n"));
+    }
+
+    #[test]
+    fn the_peers_have_versions() {
+        assert_eq!(versions().len(), 6, "{:?}", versions());
     }
 
     #[test]

@@ -1,0 +1,301 @@
+//! The arms: ways to run the items of a cell, each called in the same way and answering for the same output.
+
+use std::fmt;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::cpu::CpuClock;
+use crate::work::{Item, serial, work};
+
+pub mod joins;
+mod process;
+pub mod reduces;
+pub mod regions;
+mod rust_peers;
+mod windrow_sites;
+
+pub use process::Programs;
+
+/// A cell, ready to run.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Its place among all cells.
+    pub index: usize,
+    /// Its items.
+    pub items: Vec<Item>,
+    /// What every arm must give, this
+    pub expected: Vec<u64>,
+    /// or the sum of it alone.
+    pub sum: [u64; 1],
+}
+
+impl Loaded {
+    /// Of the expected output, as the peers in C compute it.
+    pub fn checksum(&self) -> u64 {
+        self.expected.iter().fold(0, |sum, value| sum.wrapping_mul(31).wrapping_add(*value))
+    }
+
+    /// The cell at `index`, its items computed serially.
+    pub fn new(index: usize, items: Vec<Item>) -> Self {
+        let mut expected = vec![0; items.len()];
+        serial(&items, &mut expected);
+        let sum = [expected.iter().copied().fold(0, u64::wrapping_add)];
+        Self { index, items, expected, sum }
+    }
+}
+
+/// What to run and what to time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ask {
+    /// Calls before the ones that count.
+    pub warm_up: usize,
+    /// Calls that count.
+    pub calls: usize,
+    /// Whether to time each call, or all of them together.
+    pub each: bool,
+    /// A wait before each call that is timed alone: spent looking at the clock if it is short, else asleep.
+    pub gap: Duration,
+    /// A rest after the calls. What the runtime burns in it is asked for too.
+    pub rest: Duration,
+    /// A further time in which the pool has nothing to do, and what it burns then.
+    pub idle: Duration,
+}
+
+/// What was timed.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    /// Nanoseconds of each call, or one entry: those of all.
+    pub nanos: Vec<f64>,
+    /// CPU nanoseconds of all calls, with the gaps.
+    pub cpu: f64,
+    /// CPU nanoseconds of the rest.
+    pub cpu_at_rest: f64,
+    /// CPU nanoseconds of the idle time.
+    pub cpu_idle: f64,
+}
+
+/// One way to run a cell.
+pub trait Arm {
+    /// Name in tables and records.
+    fn name(&self) -> &str;
+
+    /// Takes the cell that the next calls run.
+    fn load(&mut self, cell: &Rc<Loaded>);
+
+    /// Runs and times calls.
+    ///
+    /// # Panics
+    /// If the output is not what the cell expects.
+    fn run(&mut self, ask: Ask) -> Reply;
+}
+
+impl fmt::Debug for dyn Arm + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Arm").field(&self.name()).finish()
+    }
+}
+
+/// Times `call` as asked, and its CPU seconds.
+fn timed(ask: Ask, mut call: impl FnMut()) -> Reply {
+    (0..ask.warm_up).for_each(|_| call());
+    let clock = CpuClock::new();
+    let mut nanos = Vec::with_capacity(if ask.each { ask.calls } else { 1 });
+    let before = clock.now();
+    if ask.each {
+        for _ in 0..ask.calls {
+            wait_for(ask.gap);
+            let start = Instant::now();
+            call();
+            nanos.push(start.elapsed().as_nanos() as f64);
+        }
+    } else {
+        let start = Instant::now();
+        (0..ask.calls).for_each(|_| call());
+        nanos.push(start.elapsed().as_nanos() as f64);
+    }
+    let mut last = before;
+    let mut cpu_since = || {
+        let now = clock.now();
+        (now - std::mem::replace(&mut last, now)).as_nanos() as f64
+    };
+    let cpu = cpu_since();
+    wait_for(ask.rest);
+    let cpu_at_rest = cpu_since();
+    wait_for(ask.idle);
+    Reply { nanos, cpu, cpu_at_rest, cpu_idle: cpu_since() }
+}
+
+fn wait_for(time: Duration) {
+    // The system's shortest sleep is about this long.
+    if time < Duration::from_micros(100) {
+        let start = Instant::now();
+        while start.elapsed() < time {}
+    } else {
+        std::thread::sleep(time);
+    }
+}
+
+/// Runs the items of the cell of this index into the output.
+type Call = Box<dyn FnMut(usize, &[Item], &mut Vec<u64>) + Send>;
+/// Runs what it is given inside a pool.
+type Enter = Box<dyn Fn(&mut (dyn FnMut() + Send))>;
+
+/// An arm in this process.
+struct Here {
+    name: String,
+    call: Call,
+    enter: Enter,
+    cell: Option<Rc<Loaded>>,
+    out: Vec<u64>,
+}
+
+impl Here {
+    /// An arm that times `call` inside of `enter`.
+    fn arm(
+        name: impl Into<String>,
+        enter: impl Fn(&mut (dyn FnMut() + Send)) + 'static,
+        call: impl FnMut(usize, &[Item], &mut Vec<u64>) + Send + 'static,
+    ) -> Box<dyn Arm> {
+        Box::new(Here { name: name.into(), call: Box::new(call), enter: Box::new(enter), cell: None, out: Vec::new() })
+    }
+}
+
+impl Arm for Here {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn load(&mut self, cell: &Rc<Loaded>) {
+        self.cell = Some(cell.clone());
+    }
+
+    fn run(&mut self, ask: Ask) -> Reply {
+        let cell = self.cell.as_deref().expect("a cell was loaded");
+        // What an earlier run left must not answer for this one.
+        self.out.clear();
+        self.out.resize(cell.items.len(), 0);
+        let (out, call, mut reply) = (&mut self.out, &mut self.call, Reply::default());
+        (self.enter)(&mut || {
+            reply = timed(ask, || call(cell.index, black_box(&cell.items), black_box(&mut *out)));
+        });
+        assert!(self.out == cell.expected || self.out == cell.sum, "{} gives another answer than serial", self.name);
+        reply
+    }
+}
+
+/// On the calling thread, outside of any pool.
+fn outside(body: &mut (dyn FnMut() + Send)) {
+    body();
+}
+
+/// How many threads, and how the call sites of windrow are used.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Threads of every pool.
+    pub threads: usize,
+    /// Whether all cells go through one call site of windrow, or each through its own.
+    pub shared: bool,
+}
+
+/// The baseline.
+pub const SERIAL: &str = "serial";
+/// The baseline again.
+pub const CONTROL: &str = "control";
+/// The arms that run windrow.
+pub const WINDROW: [&str; 3] = ["windrow", "windrow-collect", "windrow-reduce"];
+
+/// The arms that run something else in parallel.
+pub fn peers() -> impl Iterator<Item = &'static str> {
+    rust_peers::NAMES.into_iter().chain(process::NAMES)
+}
+
+/// Whether there is an arm of this name, on some machine.
+pub fn is_known(name: &str) -> bool {
+    [SERIAL, CONTROL].into_iter().chain(WINDROW).chain(peers()).any(|known| known == name)
+}
+
+/// The arm of this name.
+///
+/// # Errors
+/// When it cannot be built on this machine: the peers in C and C++ need a compiler and their libraries.
+///
+/// # Panics
+/// If there is [no such](is_known).
+pub fn arm(name: &str, setting: Setting, programs: &mut Programs) -> Result<Box<dyn Arm>, String> {
+    assert!(is_known(name), "no arm is called {name}");
+    let here = windrow_arm(name, setting).or_else(|| rust_peers::arm(name, setting));
+    here.map_or_else(|| programs.arm(name, setting.threads), Ok)
+}
+
+fn windrow_arm(name: &str, setting: Setting) -> Option<Box<dyn Arm>> {
+    use windrow::prelude::*;
+    Some(match name {
+        SERIAL | CONTROL => Here::arm(name, outside, |_, items, out| serial(items, out)),
+        "windrow" if setting.shared => Here::arm(name, windrow_pool(setting), |_, items, out| {
+            items.par_iter().zip(out.par_iter_mut()).for_each(|(item, out)| *out = work(*item));
+        }),
+        "windrow" => {
+            Here::arm(name, windrow_pool(setting), |cell, items, out| windrow_sites::FOR_EACH[cell](items, out))
+        }
+        "windrow-collect" => Here::arm(name, windrow_pool(setting), |_, items, out| {
+            *out = items.par_iter().map(|item| work(*item)).collect();
+        }),
+        "windrow-reduce" => Here::arm(name, windrow_pool(setting), |_, items, out| {
+            out.clear();
+            out.push(items.par_iter().map(|item| work(*item)).reduce(|| 0, u64::wrapping_add));
+        }),
+        _ => return None,
+    })
+}
+
+/// The global pool, as programs use it, where it has the threads that are asked for, else a pool of its own.
+fn windrow_pool(setting: Setting) -> impl Fn(&mut (dyn FnMut() + Send)) {
+    let pool = (windrow::current_num_threads() != setting.threads).then(|| windrow::Pool::new(setting.threads));
+    move |body| match &pool {
+        Some(pool) => pool.install(body),
+        None => body(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell() -> Rc<Loaded> {
+        Rc::new(Loaded::new(3, (0..50).map(|seed| Item { seed, turns: seed }).collect()))
+    }
+
+    #[test]
+    fn every_arm_gives_what_serial_gives() {
+        let mut programs = Programs::default();
+        for shared in [false, true] {
+            for name in [SERIAL, CONTROL].into_iter().chain(WINDROW).chain(peers()) {
+                match arm(name, Setting { threads: 2, shared }, &mut programs) {
+                    Ok(mut arm) => {
+                        arm.load(&cell());
+                        let reply = arm.run(Ask { warm_up: 1, calls: 3, each: true, ..Ask::default() });
+                        assert_eq!((arm.name(), reply.nanos.len()), (name, 3));
+                    }
+                    // A machine may lack a compiler or a library.
+                    Err(error) => assert!(process::NAMES.contains(&name), "{error}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_is_timed_as_one() {
+        let mut arm = arm(SERIAL, Setting { threads: 1, shared: false }, &mut Programs::default()).unwrap();
+        arm.load(&cell());
+        assert_eq!(arm.run(Ask { calls: 5, ..Ask::default() }).nanos.len(), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "lazy gives another answer than serial")]
+    fn an_arm_that_does_not_work_fails() {
+        let mut arm = Here::arm("lazy", outside, |_, _, _| {});
+        arm.load(&cell());
+        arm.run(Ask { calls: 1, ..Ask::default() });
+    }
+}

@@ -1,0 +1,201 @@
+//! Peers in C and C++, each compiled at the start and run as a process of its own; the sources are in `peers/`.
+
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::rc::Rc;
+
+use super::{Arm, Ask, Loaded, Reply};
+
+/// The language and library of a peer.
+struct Kind {
+    /// What the names of its arms begin with.
+    prefix: &'static str,
+    compiler: &'static str,
+    flags: &'static [&'static str],
+    source: (&'static str, &'static str),
+}
+
+const HEADER: (&str, &str) = ("peer.h", include_str!("../../peers/peer.h"));
+const KINDS: [Kind; 2] = [
+    Kind {
+        prefix: "omp-",
+        compiler: "gcc",
+        flags: &["-fopenmp"],
+        source: ("openmp.c", include_str!("../../peers/openmp.c")),
+    },
+    Kind {
+        prefix: "tbb-",
+        compiler: "g++",
+        flags: &["-ltbb"],
+        source: ("tbb.cpp", include_str!("../../peers/tbb.cpp")),
+    },
+];
+
+/// The loops that these peers have. The serial ones tell how far apart the compilers are.
+pub(super) const NAMES: [&str; 9] = [
+    "omp-serial",
+    "omp-static",
+    "omp-dynamic",
+    "omp-dynamic-16",
+    "omp-guided",
+    "tbb-serial",
+    "tbb-auto",
+    "tbb-static",
+    "tbb-affinity",
+];
+
+/// A peer's process, or why there is none.
+type Started = Result<Rc<RefCell<Program>>, String>;
+
+/// Peers in other languages, compiled and started when an arm of theirs is first asked for.
+#[derive(Debug, Default)]
+pub struct Programs {
+    /// By prefix.
+    started: Vec<(&'static str, Started)>,
+}
+
+impl Programs {
+    /// An arm of such a peer.
+    pub(super) fn arm(&mut self, name: &str, threads: usize) -> Result<Box<dyn Arm>, String> {
+        let kind = KINDS.iter().find(|kind| name.starts_with(kind.prefix)).expect("the arm of a program");
+        let program = match self.started.iter().find(|(prefix, _)| *prefix == kind.prefix) {
+            Some((_, program)) => program.clone(),
+            None => {
+                let program = Program::start(kind, threads).map(|program| Rc::new(RefCell::new(program)));
+                self.started.push((kind.prefix, program.clone()));
+                program
+            }
+        };
+        Ok(Box::new(There { name: name.to_owned(), program: program?, cell: None }))
+    }
+
+    /// What the peers say they are, or why they are not there.
+    pub fn versions(&self) -> Vec<String> {
+        let version = |(_, program): &(_, Started)| match program {
+            Ok(program) => program.borrow().version.clone(),
+            Err(error) => error.clone(),
+        };
+        self.started.iter().map(version).collect()
+    }
+}
+
+/// A peer's process. It ends when its standard input does.
+#[derive(Debug)]
+struct Program {
+    child: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    version: String,
+    /// The cell that it holds.
+    cell: Option<Rc<Loaded>>,
+}
+
+impl Program {
+    fn start(kind: &Kind, threads: usize) -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|error| format!("no folder to compile in: {error}"))?;
+        let program = compile(kind, folder.path())?;
+        let mut child = Command::new(program)
+            .arg(threads.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{} does not start: {error}", kind.source.0))?;
+        let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(format!("{} has no pipes", kind.source.0));
+        };
+        let (answers, version) = (BufReader::new(answers), String::new());
+        let mut program = Self { child, requests, answers, version, cell: None };
+        program.version = program.ask("version\n", &[]);
+        Ok(program)
+    }
+
+    /// Sends a line and what belongs to it, and waits for the answer.
+    fn ask(&mut self, line: &str, data: &[u8]) -> String {
+        let sent = self.requests.write_all(line.as_bytes()).and_then(|()| self.requests.write_all(data));
+        let mut answer = String::new();
+        let read = sent.and_then(|()| self.requests.flush()).and_then(|()| self.answers.read_line(&mut answer));
+        assert!(read.is_ok_and(|read| read > 0), "{} gave no answer to {line}", self.version);
+        answer.trim_end().to_owned()
+    }
+
+    fn load(&mut self, cell: &Rc<Loaded>) {
+        if self.cell.as_ref().is_some_and(|held| Rc::ptr_eq(held, cell)) {
+            return;
+        }
+        let bytes: Vec<u8> =
+            cell.items.iter().flat_map(|item| [item.seed, item.turns]).flat_map(u64::to_ne_bytes).collect();
+        assert_eq!(self.ask(&format!("cell {}\n", cell.items.len()), &bytes), "ok");
+        self.cell = Some(cell.clone());
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn compile(kind: &Kind, folder: &Path) -> Result<std::path::PathBuf, String> {
+    let (name, _) = kind.source;
+    for (name, text) in [HEADER, kind.source] {
+        std::fs::write(folder.join(name), text).map_err(|error| format!("{name} cannot be written: {error}"))?;
+    }
+    let mut command = Command::new(kind.compiler);
+    command.args(["-O2", "-Wall", name, "-o", "program"]).args(kind.flags).current_dir(folder);
+    let output = command.output().map_err(|error| format!("{name} needs {}: {error}", kind.compiler))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let first = errors.lines().find(|line| line.contains("error")).unwrap_or("").trim();
+        return Err(format!("{name} does not compile: {first}"));
+    }
+    Ok(folder.join("program"))
+}
+
+/// An arm in a process of its own.
+struct There {
+    name: String,
+    program: Rc<RefCell<Program>>,
+    cell: Option<Rc<Loaded>>,
+}
+
+impl Arm for There {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn load(&mut self, cell: &Rc<Loaded>) {
+        self.cell = Some(cell.clone());
+    }
+
+    fn run(&mut self, ask: Ask) -> Reply {
+        let cell = self.cell.as_ref().expect("a cell was loaded");
+        let mut program = self.program.borrow_mut();
+        program.load(cell);
+        let Ask { warm_up, calls, each, gap, rest, idle } = ask;
+        let (each, gap, rest, idle) = (u8::from(each), gap.as_nanos(), rest.as_nanos(), idle.as_nanos());
+        let answer = program.ask(&format!("run {} {warm_up} {calls} {each} {gap} {rest} {idle}\n", self.name), &[]);
+        let mut numbers = answer.split(' ').map(|number| number.parse::<u64>().expect("answers are numbers"));
+        let mut next = || numbers.next().expect("an answer has four numbers or more");
+        let (cpu, cpu_at_rest, cpu_idle, checksum) = (next() as f64, next() as f64, next() as f64, next());
+        assert_eq!(checksum, cell.checksum(), "{} gives another answer than serial", self.name);
+        Reply { nanos: numbers.map(|nanos| nanos as f64).collect(), cpu, cpu_at_rest, cpu_idle }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_cannot_be_built_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let absent = Kind { prefix: "x-", compiler: "no-such-compiler", flags: &[], source: ("x.c", "") };
+        assert!(compile(&absent, folder.path()).unwrap_err().starts_with("x.c needs no-such-compiler"));
+        let broken = Kind { compiler: "gcc", source: ("x.c", "int main( {"), ..absent };
+        let error = compile(&broken, folder.path()).unwrap_err();
+        assert!(error.contains("x.c needs gcc") || error.contains("x.c does not compile: x.c:1"), "{error}");
+    }
+}

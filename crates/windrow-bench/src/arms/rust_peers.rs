@@ -1,0 +1,174 @@
+//! Other runtimes for Rust, each as its documentation has it, and at its best setting where there is a choice.
+//!
+//! Every runtime has `threads` threads, the caller included where it takes part. The global pool of rayon serves the arms that
+//! call it from outside, those inside it, and spindle, which enlists rayon's workers.
+
+use std::cell::RefCell;
+use std::sync::OnceLock;
+
+use super::{Arm, Here, Setting, outside};
+use crate::work::{Item, serial, work};
+
+/// All of them.
+pub(super) const NAMES: [&str; 15] = [
+    "rayon",
+    "rayon-inside",
+    "rayon-chunks",
+    "rayon-chunks-inside",
+    "rayon-chunks4-inside",
+    "rayon-min-len",
+    "rayon-min-len-inside",
+    "chili",
+    "chili-32",
+    "paralight",
+    "paralight-fixed",
+    "orx",
+    "orx-fixed",
+    "spindle",
+    "spindle-8",
+];
+
+type Body<'a> = &'a mut (dyn FnMut() + Send);
+
+pub(super) fn arm(name: &str, Setting { threads, .. }: Setting) -> Option<Box<dyn Arm>> {
+    Some(match name {
+        "rayon" => Here::arm(name, outside_rayon(threads), |_, items, out| for_each(items, out)),
+        "rayon-inside" => Here::arm(name, inside_rayon(threads), |_, items, out| for_each(items, out)),
+        "rayon-chunks" => Here::arm(name, outside_rayon(threads), move |_, items, out| by_chunks(items, out, threads)),
+        "rayon-chunks-inside" => {
+            Here::arm(name, inside_rayon(threads), move |_, items, out| by_chunks(items, out, threads))
+        }
+        "rayon-chunks4-inside" => {
+            Here::arm(name, inside_rayon(threads), move |_, items, out| by_chunks(items, out, 4 * threads))
+        }
+        "rayon-min-len" => Here::arm(name, outside_rayon(threads), move |_, items, out| min_len(items, out, threads)),
+        "rayon-min-len-inside" => {
+            Here::arm(name, inside_rayon(threads), move |_, items, out| min_len(items, out, threads))
+        }
+        "chili" => Here::arm(name, in_chili(threads), |_, items, out| with_chili(items, out, 1)),
+        "chili-32" => Here::arm(name, in_chili(threads), |_, items, out| with_chili(items, out, 32)),
+        "paralight" => with_paralight(name, threads, paralight::threads::RangeStrategy::WorkStealing),
+        "paralight-fixed" => with_paralight(name, threads, paralight::threads::RangeStrategy::Fixed),
+        "orx" => Here::arm(name, outside, move |_, items, out| {
+            with_orx(items, out, orx_parallel::Runner::adaptive_with_pool(orx_pool(threads)));
+        }),
+        "orx-fixed" => Here::arm(name, outside, move |_, items, out| {
+            with_orx(items, out, orx_parallel::Runner::fixed_with_pool(orx_pool(threads)));
+        }),
+        "spindle" => Here::arm(name, in_spindle(threads), move |_, items, out| with_spindle(items, out, threads)),
+        "spindle-8" => Here::arm(name, in_spindle(threads), move |_, items, out| with_spindle(items, out, 8 * threads)),
+        _ => return None,
+    })
+}
+
+fn start_rayon(threads: usize) {
+    static STARTED: OnceLock<()> = OnceLock::new();
+    STARTED.get_or_init(|| {
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build_global()
+            .expect("nobody started rayon's pool before");
+    });
+    assert_eq!(rayon::current_num_threads(), threads, "one process measures one number of threads");
+}
+
+pub(super) fn outside_rayon(threads: usize) -> impl Fn(Body<'_>) {
+    start_rayon(threads);
+    outside
+}
+
+/// Timed on a worker of the pool.
+pub(super) fn inside_rayon(threads: usize) -> impl Fn(Body<'_>) {
+    start_rayon(threads);
+    |body| rayon::scope(|_| body())
+}
+
+fn for_each(items: &[Item], out: &mut [u64]) {
+    use rayon::prelude::*;
+    items.par_iter().zip(out.par_iter_mut()).for_each(|(item, out)| *out = work(*item));
+}
+
+fn by_chunks(items: &[Item], out: &mut [u64], chunks: usize) {
+    use rayon::prelude::*;
+    let size = items.len().div_ceil(chunks);
+    items.par_chunks(size).zip(out.par_chunks_mut(size)).for_each(|(items, out)| serial(items, out));
+}
+
+/// The grain of tokenizers' pull request 2077: an even share, but one item at least and eight at most.
+fn min_len(items: &[Item], out: &mut [u64], threads: usize) {
+    use rayon::prelude::*;
+    let least = (items.len() / threads).clamp(1, 8);
+    items.par_iter().zip(out.par_iter_mut()).with_min_len(least).for_each(|(item, out)| *out = work(*item));
+}
+
+thread_local! {
+    /// One scope lives through a run, as it would through a recursion. Between runs there is none: its heartbeat costs CPU.
+    static CHILI: RefCell<Option<chili::Scope<'static>>> = const { RefCell::new(None) };
+}
+
+/// Chili's pool; every caller asks for the same number of threads.
+fn chili_pool(threads: usize) -> &'static chili::ThreadPool {
+    static POOL: OnceLock<chili::ThreadPool> = OnceLock::new();
+    POOL.get_or_init(|| {
+        chili::ThreadPool::with_config(chili::Config { thread_count: threads.try_into().ok(), ..Default::default() })
+    })
+}
+
+pub(super) fn in_chili(threads: usize) -> impl Fn(Body<'_>) {
+    let pool = chili_pool(threads);
+    move |body| {
+        CHILI.set(Some(pool.scope()));
+        body();
+        CHILI.set(None);
+    }
+}
+
+fn with_chili(items: &[Item], out: &mut [u64], leaf: usize) {
+    fn halve(scope: &mut chili::Scope<'_>, items: &[Item], out: &mut [u64], leaf: usize) {
+        if items.len() <= leaf {
+            return serial(items, out);
+        }
+        let half = items.len() / 2;
+        let ((items, more_items), (out, more_out)) = (items.split_at(half), out.split_at_mut(half));
+        scope.join(|scope| halve(scope, items, out, leaf), |scope| halve(scope, more_items, more_out, leaf));
+    }
+    with_scope(|scope| halve(scope, items, out, leaf));
+}
+
+/// Calls `f` with the scope of the run.
+pub(super) fn with_scope<R>(f: impl FnOnce(&mut chili::Scope<'_>) -> R) -> R {
+    CHILI.with_borrow_mut(|scope| f(scope.as_mut().expect("a run has a scope")))
+}
+
+fn with_paralight(name: &str, threads: usize, range_strategy: paralight::threads::RangeStrategy) -> Box<dyn Arm> {
+    use paralight::prelude::*;
+    let num_threads = ThreadCount::try_from(threads).expect("at least one thread");
+    let mut pool = ThreadPoolBuilder { num_threads, range_strategy, cpu_pinning: CpuPinningPolicy::No }.build();
+    Here::arm(name, outside, move |_, items, out| {
+        let pairs = (out.par_iter_mut(), items.par_iter()).zip_eq();
+        pairs.with_thread_pool(&mut pool).for_each(|(out, item)| *out = work(*item));
+    })
+}
+
+fn orx_pool(threads: usize) -> &'static orx_parallel::BasicPool {
+    static POOL: OnceLock<orx_parallel::BasicPool> = OnceLock::new();
+    POOL.get_or_init(|| orx_parallel::Pool::basic(threads))
+}
+
+/// Its iterators cannot be zipped, but numbered.
+fn with_orx(items: &[Item], out: &mut Vec<u64>, runner: impl orx_parallel::ParRunner) {
+    use orx_parallel::*;
+    out.par_mut().runner(runner).enumerate().for_each(|(at, out)| *out = work(items[at]));
+}
+
+/// Timed with a team enlisted.
+pub(super) fn in_spindle(threads: usize) -> impl Fn(Body<'_>) {
+    start_rayon(threads);
+    move |body| spindle::with_lock(threads, body)
+}
+
+fn with_spindle(items: &[Item], out: &mut [u64], jobs: usize) {
+    use rayon::prelude::*;
+    let pairs = items.par_iter().zip(out.par_iter_mut());
+    spindle::for_each(jobs, pairs, |(item, out)| *out = work(*item));
+}

@@ -1,0 +1,88 @@
+//! Recursion by `join`, nothing tuned by hand: `cargo run --release -p windrow-bench --bin joins -- --help`
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use windrow_bench::arms::joins::{RUNTIMES, Recursion, cell, recursion};
+use windrow_bench::arms::{Arm, CONTROL, Programs, SERIAL, Setting};
+use windrow_bench::measure::{self, Plan};
+use windrow_bench::record;
+use windrow_bench::report::{Cell, Report};
+use windrow_bench::verdict::Regime;
+
+/// Recursion by `join`: Fibonacci numbers with a cut-off and without, a tree's sum, quicksort, and joins one after another.
+#[derive(Parser)]
+struct Options {
+    /// Runtimes beside serial and its control, separated by commas.
+    #[arg(long, default_values_t = RUNTIMES[2..].iter().map(|name| (*name).to_owned()), value_delimiter = ',', hide_default_value = true)]
+    runtimes: Vec<String>,
+    /// How often each runtime takes its turn.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
+    repetitions: u16,
+    /// Write a record below bench/record.
+    #[arg(long)]
+    record: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A runtime's arms, one for each recursion.
+type Arms = Vec<Box<dyn Arm>>;
+
+fn run(options: &Options) -> Result<(), String> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let setting = Setting { threads, shared: false };
+    let (mut programs, mut notes) = (Programs::default(), Vec::new());
+    let mut runtimes: Vec<(String, Arms)> = Vec::new();
+    for name in [SERIAL, CONTROL].into_iter().chain(options.runtimes.iter().map(String::as_str)) {
+        if !RUNTIMES.contains(&name) {
+            return Err(format!("no runtime is called {name}"));
+        }
+        match Recursion::ALL.into_iter().map(|kind| recursion(name, kind, setting, &mut programs)).collect() {
+            Ok(arms) => runtimes.push((name.to_owned(), arms)),
+            Err(error) => notes.push(format!("without {name}: {error}")),
+        }
+    }
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    let plan = Plan { regime: Regime::Warm, repetitions: options.repetitions.into() };
+    println!("{}, {threads} threads, {} repetitions", record::machine(), plan.repetitions);
+    let mut report = Report { arms: runtimes.iter().map(|(name, _)| name.clone()).collect(), cells: Vec::new() };
+    let mut runtimes: Vec<_> = runtimes.into_iter().map(|(_, arms)| arms.into_iter()).collect();
+    for kind in Recursion::ALL {
+        let mut arms: Arms = runtimes.iter_mut().filter_map(Iterator::next).collect();
+        let name = format!("{}/{}", kind.name(), kind.size());
+        let samples = measure::cell(&mut arms, &cell(kind, kind.size()), plan);
+        let cell = Cell::new(&name, 1.0 / threads as f64, plan.regime, samples);
+        cell.print(&report.arms);
+        if let Some(joins) = kind.joins() {
+            let nanos: Vec<String> = report
+                .arms
+                .iter()
+                .zip(cell.beyond_serial(joins))
+                .skip(2)
+                .map(|(name, nanos)| format!("{name} {nanos:.1}"))
+                .collect();
+            notes.push(format!("{name}: nanoseconds that a join adds to serial: {}", nanos.join(", ")));
+            println!("  a join adds, in ns: {}", nanos.join(", "));
+        }
+        report.cells.push(cell);
+    }
+    print!("{}", report.summary());
+    if options.record {
+        let written = report.record("joins", "joins", &programs, &notes);
+        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
+    }
+    if report.is_impossible() {
+        return Err("a recursion was faster than all threads together can be".to_owned());
+    }
+    Ok(())
+}

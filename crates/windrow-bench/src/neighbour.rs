@@ -1,0 +1,43 @@
+//! A busy neighbour: a process that keeps one CPU busy.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+
+/// Such a process, not bound to any CPU, until this is dropped.
+#[derive(Debug)]
+pub struct Neighbour(Child);
+
+/// Set in the environment of the process that is to be one.
+const ROLE: &str = "WINDROW_BENCH_NEIGHBOUR";
+
+impl Neighbour {
+    /// Starts this executable again, in its role.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start() -> Self {
+        let executable = std::env::current_exe().expect("this executable has a path");
+        let child = Command::new(executable).env(ROLE, "1").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        Self(child.expect("this executable can be started again"))
+    }
+
+    /// To be asked first of all by `main`. In the role, it keeps a CPU busy until the parent lets go or dies, and then says yes.
+    pub fn is_this_process() -> bool {
+        if std::env::var_os(ROLE).is_none() {
+            return false;
+        }
+        let parent = std::thread::spawn(|| std::io::stdin().read_to_end(&mut Vec::new()));
+        while !parent.is_finished() {
+            std::hint::spin_loop();
+        }
+        true
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        // It ends when its standard input does, but the next run should not meet it.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,100 @@
+//! The work of an item: a loop of dependent multiplications, long enough to cost what its cell says.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+/// An input: [`work`] runs `turns` times over `seed`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Item {
+    /// What the work starts from.
+    pub seed: u64,
+    /// How long it is.
+    pub turns: u64,
+}
+
+/// What every arm computes for an item. Each turn needs the one before, so a compiler can neither skip nor vectorize it.
+/// The peers in C and C++ have the same function.
+#[inline]
+pub fn work(item: Item) -> u64 {
+    (0..item.turns).fold(item.seed, |x, _| (x ^ (x >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// The baseline of every comparison: a plain loop into a preallocated output.
+pub fn serial(items: &[Item], out: &mut [u64]) {
+    for (out, item) in out.iter_mut().zip(items) {
+        *out = work(*item);
+    }
+}
+
+/// What turns cost on this machine, as an item of a serial loop.
+///
+/// Short items overlap in the processor, so that a turn has no one price: the cost is measured at every power of two and
+/// interpolated between.
+#[derive(Clone, Debug)]
+pub struct Calibration {
+    /// (turns, nanoseconds), ascending in both.
+    points: Vec<(f64, f64)>,
+}
+
+impl Calibration {
+    /// Measures this machine; about 50 ms.
+    pub fn measure() -> Self {
+        let point = |turns: u64| {
+            let items: Vec<Item> = (0..(1 << 16) / turns.max(64)).map(|seed| Item { seed, turns }).collect();
+            let mut out = vec![0; items.len()];
+            let mut once = || {
+                let start = Instant::now();
+                serial(black_box(&items), &mut out);
+                black_box(&mut out);
+                start.elapsed().as_nanos() as f64 / items.len() as f64
+            };
+            // The fastest of some is the one that nothing interrupted.
+            (turns as f64, (0..12).map(|_| once()).fold(f64::INFINITY, f64::min))
+        };
+        Self::from_points((0..=16).map(|power| point(1 << power)).collect())
+    }
+
+    /// From points, ascending in turns. Noise that would make more turns cheaper is levelled.
+    fn from_points(mut points: Vec<(f64, f64)>) -> Self {
+        for at in 1..points.len() {
+            points[at].1 = points[at].1.max(points[at - 1].1);
+        }
+        Self { points }
+    }
+
+    /// How many turns cost `nanos`; at least one.
+    pub fn turns(&self, nanos: f64) -> u64 {
+        let after = self.points.partition_point(|point| point.1 <= nanos).clamp(1, self.points.len() - 1);
+        let ((turns, cost), (more_turns, more_cost)) = (self.points[after - 1], self.points[after]);
+        // Beyond the last point the last piece goes on.
+        let slope = (more_turns - turns) / (more_cost - cost).max(f64::MIN_POSITIVE);
+        (turns + (nanos - cost) * slope).round().clamp(1.0, 1e9) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_interpolated_between_what_was_measured() {
+        let calibration = Calibration::from_points(vec![(1.0, 2.0), (2.0, 4.0), (4.0, 16.0)]);
+        let turns = [0.0, 2.0, 3.9, 4.0, 10.0, 16.0, 28.0].map(|nanos| calibration.turns(nanos));
+        assert_eq!(turns, [1, 1, 2, 2, 3, 4, 6]);
+    }
+
+    #[test]
+    fn a_noisy_point_does_not_make_more_turns_cheaper() {
+        let calibration = Calibration::from_points(vec![(1.0, 5.0), (2.0, 4.0), (4.0, 16.0)]);
+        assert_eq!(calibration.points, [(1.0, 5.0), (2.0, 5.0), (4.0, 16.0)]);
+        assert!(calibration.turns(5.0) >= 1);
+    }
+
+    #[test]
+    fn more_time_is_more_turns() {
+        let calibration = Calibration::measure();
+        let turns = [10.0, 100.0, 1e3, 1e4, 1e5].map(|nanos| calibration.turns(nanos));
+        assert!(turns.is_sorted_by(|less, more| less < more), "{turns:?}");
+    }
+}
