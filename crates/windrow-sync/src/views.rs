@@ -239,8 +239,9 @@ impl<A: Divide, B: Divide> Merged<A, B> {
 }
 
 // SAFETY: `split` grows on both sides, so disjoint spans are disjoint on each.
-unsafe impl<A: Divide, B: Divide<Item = A::Item>> Divide for Merged<A, B> {
-    type Item = A::Item;
+unsafe impl<A: Divide, B: Divide> Divide for Merged<A, B> {
+    /// One of the two.
+    type Item = (Option<A::Item>, Option<B::Item>);
     /// Either side may have no item in the span; then it gives no chunk.
     type Chunk<'s>
         = (Option<(Span, A::Chunk<'s>)>, Option<(Span, B::Chunk<'s>)>)

@@ -144,11 +144,9 @@ fn two_sources_are_one() {
                 }
                 vec![(a, b)]
             });
-            let of = |f: fn(&(Vec<usize>, Vec<usize>)) -> &Vec<usize>| -> Vec<usize> {
-                sides.iter().flat_map(|both| f(both).clone()).collect()
-            };
-            assert_eq!(of(|both| &both.0), (0..a).collect::<Vec<_>>());
-            assert_eq!(of(|both| &both.1), (100..100 + b).collect::<Vec<_>>());
+            let (left, right): (Vec<_>, Vec<_>) = sides.into_iter().unzip();
+            assert_eq!(left.concat(), (0..a).collect::<Vec<_>>());
+            assert_eq!(right.concat(), (100..100 + b).collect::<Vec<_>>());
             assert_eq!(live.load(Relaxed), 0);
         }
     }

@@ -31,29 +31,39 @@ mod collect;
 #[cfg(doctest)]
 mod compile_fail;
 mod explain;
-mod iter;
+pub mod iter;
 mod pool;
 mod recipe;
 mod reduce;
 mod region;
+mod runs;
+mod scan;
+mod search;
+pub mod slice;
 mod source;
+pub mod str;
+mod tries;
 
-pub use collect::FromParallelIterator;
 pub use explain::{Explained, explain};
 pub use iter::{
-    IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, Par,
-    ParallelIterator, ParallelSlice, ParallelSliceMut,
+    FromParallelIterator, IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
+    IntoParallelRefMutIterator, Par, ParallelBridge, ParallelDrainFull, ParallelDrainRange, ParallelExtend,
+    ParallelIterator,
 };
 pub use pool::{Pool, current_num_threads};
 pub use recipe::Recipe;
+pub use slice::{ParallelSlice, ParallelSliceMut};
 pub use source::Weigh;
+pub use str::ParallelString;
+pub use tries::Try;
 pub use windrow_plan as plan;
 
 /// The traits that make `par_iter` and its kin callable: `use windrow::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         FromParallelIterator, IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
-        IntoParallelRefMutIterator, ParallelIterator, ParallelSlice, ParallelSliceMut,
+        IntoParallelRefMutIterator, ParallelBridge, ParallelDrainFull, ParallelDrainRange, ParallelExtend,
+        ParallelIterator, ParallelSlice, ParallelSliceMut, ParallelString,
     };
 }
 
