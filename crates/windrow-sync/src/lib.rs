@@ -11,8 +11,9 @@
 //! | [`word`] | park and wake: words to sleep on | comparing and falling asleep are one step for the waker |
 //! | [`latch`] | "the last member has left" | set once, waited for once |
 //! | [`ranges`] | packed `begin:end` words, one a member | owner takes from the front, thief the back half |
-//! | [`divide`], [`sources`], [`slots`] | a source handed out in chunks nobody else has | the claim token is the chunk |
 //! | [`flag`] | raised once, looked at often | one load, one store, nothing else |
+//! | [`divide`], [`sources`], [`views`], [`slots`] | a source handed out in chunks nobody else has | the claim token is the chunk |
+//! | [`marks`] | where to stop, how many more | hints: they carry nothing |
 //! | [`fork`] | a value that is rebuilt in a forked child | nothing is locked, so nothing can be inherited locked |
 //! | [`machine`] | clock, prefetch, CPUs, quota, fork generation | |
 //!
@@ -28,11 +29,13 @@ pub mod gate;
 pub mod hint;
 pub mod latch;
 pub mod machine;
+pub mod marks;
 mod primitives;
 pub mod ranges;
 pub mod slots;
 pub mod sources;
 mod spin;
+pub mod views;
 pub mod word;
 
 pub use spin::Spin;

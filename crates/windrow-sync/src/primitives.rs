@@ -3,7 +3,7 @@
 #[cfg(not(loom))]
 mod chosen {
     pub(crate) use std::hint::spin_loop;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     #[cfg(any(feature = "portable", miri, not(target_os = "linux")))]
     pub(crate) use std::sync::{Condvar, Mutex};
     pub(crate) use std::thread::yield_now;
@@ -53,7 +53,7 @@ mod chosen {
 mod chosen {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::hint::spin_loop;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use loom::sync::{Condvar, Mutex};
     pub(crate) use loom::thread::yield_now;
 

@@ -32,35 +32,45 @@ mod collect;
 mod compile_fail;
 mod crew;
 mod explain;
-mod iter;
+pub mod iter;
 mod offload;
 mod places;
 mod pool;
 mod recipe;
 mod reduce;
 mod region;
+mod runs;
+mod scan;
+mod search;
 mod sites;
+pub mod slice;
 mod source;
 mod stop;
+pub mod str;
+mod tries;
 
-pub use collect::FromParallelIterator;
 pub use explain::{Explained, Shared, explain};
 pub use iter::{
-    IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, Par,
-    ParallelIterator, ParallelSlice, ParallelSliceMut,
+    FromParallelIterator, IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
+    IntoParallelRefMutIterator, Par, ParallelBridge, ParallelDrainFull, ParallelDrainRange, ParallelExtend,
+    ParallelIterator,
 };
 pub use offload::{Offload, offload};
 pub use pool::{Pool, current_num_threads};
 pub use recipe::Recipe;
+pub use slice::{ParallelSlice, ParallelSliceMut};
 pub use source::Weigh;
 pub use stop::{Stop, Stoppable, Stopped};
+pub use str::ParallelString;
+pub use tries::Try;
 pub use windrow_plan as plan;
 
 /// The traits that make `par_iter` and its kin callable: `use windrow::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         FromParallelIterator, IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
-        IntoParallelRefMutIterator, ParallelIterator, ParallelSlice, ParallelSliceMut,
+        IntoParallelRefMutIterator, ParallelBridge, ParallelDrainFull, ParallelDrainRange, ParallelExtend,
+        ParallelIterator, ParallelSlice, ParallelSliceMut, ParallelString,
     };
 }
 

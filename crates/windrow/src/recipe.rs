@@ -1,61 +1,94 @@
 //! Recipes: what happens inside a chunk, written with the standard library's own iterators.
 
+mod keep;
+mod stop;
+mod views;
+
+use std::iter;
+use std::ops::{ControlFlow, Range};
+
 use windrow_sync::divide::{Divide, Leaf, Span};
+
+use crate::iter::{IntoParallelIterator, ParallelIterator};
+use crate::tries::Try;
+
+pub(crate) use keep::{Calls, Clones, Init, MapInit};
+pub(crate) use stop::try_reduce;
+pub(crate) use stop::{SkipAny, SkipAnyWhile, TakeAny, TakeAnyWhile, TryReduce, WhileOk};
+pub(crate) use views::{Backward, Chained, FirstOf, FoldOf, Gathered, Interleaved, Shifted};
 
 /// What a parallel iterator does to a chunk of its source `S`. Adaptors wrap one recipe in another; nothing here knows of
 /// threads. Not meant to be implemented outside of windrow.
 pub trait Recipe<S: Divide>: Sync {
     /// What comes out.
     type Item;
+    /// What a member keeps from chunk to chunk: `()` for most. It stays on the member's thread.
+    type State;
     /// One item for every index: results can be written in place.
     const EXACT: bool;
     /// How many items come out depends on where chunks begin.
     const PER_CHUNK: bool = false;
+    /// Which items come out depends on who comes first, so that fixed blocks fix nothing.
+    const LOOSE: bool = false;
+
+    /// A member's state before its first chunk.
+    fn state(&self) -> Self::State;
 
     /// The items of `chunk`, which lies at `at`.
-    fn iter<'s>(&'s self, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w Self::State,
+        at: Span,
+        chunk: S::Chunk<'s>,
+    ) -> impl Iterator<Item = Self::Item>
     where
         S: 's;
+
+    /// No item will come from chunks that begin at `from` or later. Looked at between chunks.
+    fn over(&self, _from: usize) -> bool {
+        false
+    }
 }
 
 /// A recipe with one item for every index, in order.
 pub trait Indexed {}
 
+/// What a recipe passes on of the one it wraps, `self.0`.
+macro_rules! passes_on {
+    () => {
+        passes_on!(loose R::LOOSE);
+        const PER_CHUNK: bool = R::PER_CHUNK;
+
+        fn over(&self, from: usize) -> bool {
+            self.0.over(from)
+        }
+    };
+    (loose $loose:expr) => {
+        type State = R::State;
+        const LOOSE: bool = $loose;
+
+        fn state(&self) -> R::State {
+            self.0.state()
+        }
+    };
+}
+use passes_on;
+
 /// The chunk's own items.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
-macro_rules! adaptor {
-    ($($(#[$doc:meta])* $name:ident($($field:ident),*);)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Debug)]
-        pub struct $name<$($field),*>($(pub(crate) $field),*);
-    )*};
-}
-adaptor! {
-    /// Items through a function.
-    Map(R, F);
-    /// Items that a predicate accepts.
-    Filter(R, F);
-    /// Items with their index.
-    Enumerate(R);
-    /// Items of two sources, in pairs.
-    Zip(A, B);
-    /// One accumulator for every chunk.
-    Fold(R, I, F);
-}
-
 impl Indexed for Plain {}
-impl<R: Indexed, F> Indexed for Map<R, F> {}
-impl<R: Indexed> Indexed for Enumerate<R> {}
-impl<A: Indexed, B: Indexed> Indexed for Zip<A, B> {}
 
 impl<S: Leaf> Recipe<S> for Plain {
     type Item = S::Item;
+    type State = ();
     const EXACT: bool = true;
 
+    fn state(&self) {}
+
     #[inline]
-    fn iter<'s>(&'s self, _: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = S::Item>
+    fn iter<'s, 'w>(&'w self, _: &'w (), _: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = S::Item>
     where
         S: 's,
     {
@@ -63,70 +96,234 @@ impl<S: Leaf> Recipe<S> for Plain {
     }
 }
 
-impl<S: Divide, R: Recipe<S>, F: Fn(R::Item) -> B + Sync, B> Recipe<S> for Map<R, F> {
-    type Item = B;
-    const EXACT: bool = R::EXACT;
-    const PER_CHUNK: bool = R::PER_CHUNK;
+/// Shared data whose items are found by index: the source is a range of indices, and any run of them can be had.
+pub trait Indices: Sync {
+    /// What comes out.
+    type Item;
+    /// One item for every index.
+    const EXACT: bool = true;
+    /// The items of a run of indices.
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = Self::Item>;
+}
+
+/// The items of shared data.
+#[derive(Clone, Debug)]
+pub struct Of<D>(pub(crate) D);
+
+impl<D: Indices + Indexed> Indexed for Of<D> {}
+
+impl<D: Indices> Recipe<Range<usize>> for Of<D> {
+    type Item = D::Item;
+    type State = ();
+    const EXACT: bool = D::EXACT;
+
+    fn state(&self) {}
 
     #[inline]
-    fn iter<'s>(&'s self, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = B>
+    fn iter<'s, 'w>(&'w self, _: &'w (), _: Span, run: Range<usize>) -> impl Iterator<Item = D::Item>
     where
-        S: 's,
+        Range<usize>: 's,
     {
-        self.0.iter(at, chunk).map(&self.1)
+        self.0.items(run)
     }
 }
 
-impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<S> for Filter<R, F> {
-    type Item = R::Item;
-    const EXACT: bool = false;
-    const PER_CHUNK: bool = R::PER_CHUNK;
+/// Recipes that do to the items of another one what an adaptor of the standard library does. `one for one` ones keep its
+/// indices.
+macro_rules! recipes {
+    ($($(#[$doc:meta])*
+    $name:ident<R $(, $part:ident)*>[$($generics:tt)*] $kind:tt => $item:ty: |$items:ident $(, $arg:ident)*| $body:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name<R $(, $part)*>(pub(crate) R $(, pub(crate) $part)*);
 
-    #[inline]
-    fn iter<'s>(&'s self, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = R::Item>
-    where
-        S: 's,
-    {
-        self.0.iter(at, chunk).filter(&self.1)
-    }
+        impl<$($generics)* S: Divide> Recipe<S> for $name<R $(, $part)*> {
+            type Item = $item;
+            const EXACT: bool = recipes!(exact $kind);
+            passes_on!();
+
+            #[inline]
+            fn iter<'s, 'w>(
+                &'w self,
+                state: &'w R::State,
+                at: Span,
+                chunk: S::Chunk<'s>,
+            ) -> impl Iterator<Item = Self::Item>
+            where
+                S: 's,
+            {
+                let Self(inner $(, $arg)*) = self;
+                let $items = inner.iter(state, at, chunk);
+                $body
+            }
+        }
+        recipes!(indexed $kind $name<R $(, $part)*>);
+    )*};
+    (exact (one for one)) => { R::EXACT };
+    (exact (some)) => { false };
+    (indexed (one for one) $name:ident<R $(, $part:ident)*>) => {
+        impl<R: Indexed $(, $part)*> Indexed for $name<R $(, $part)*> {}
+    };
+    (indexed (some) $($name:tt)*) => {};
 }
+recipes! {
+    /// Items through a function.
+    Map<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync, B,] (one for one) => B: |items, f| items.map(f);
+    /// Items that a function has looked at.
+    Inspect<R, F>[R: Recipe<S>, F: Fn(&R::Item) + Sync,] (one for one) => R::Item: |items, f| items.inspect(f);
+    /// Items that a function has changed.
+    Update<R, F>[R: Recipe<S>, F: Fn(&mut R::Item) + Sync,] (one for one) => R::Item: |items, f| items.map(|mut item| {
+        f(&mut item);
+        item
+    });
+    /// Clones of items behind references.
+    Cloned<R>['a, R: Recipe<S, Item = &'a T>, T: Clone + 'a,] (one for one) => T: |items| items.cloned();
+    /// Copies of items behind references.
+    Copied<R>['a, R: Recipe<S, Item = &'a T>, T: Copy + 'a,] (one for one) => T: |items| items.copied();
+    /// Items that a predicate accepts.
+    Filter<R, F>[R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync,] (some) => R::Item: |items, f| items.filter(f);
+    /// What a function makes of the items for which it makes something.
+    FilterMap<R, F>[R: Recipe<S>, F: Fn(R::Item) -> Option<B> + Sync, B,] (some) => B: |items, f| items.filter_map(f);
+    /// The items of a serial iterator for every item.
+    FlatMapIter<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync, B: IntoIterator,] (some) => B::Item:
+        |items, f| items.flat_map(f);
+    /// The items of items that are serial iterators.
+    FlattenIter<R>[R: Recipe<S, Item: IntoIterator>,] (some) => <R::Item as IntoIterator>::Item: |items| items.flatten();
+    /// The items of a parallel iterator for every item.
+    FlatMap<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync, B: IntoParallelIterator<Item: Send>,] (some) => B::Item:
+        |items, f| items.flat_map(|item| f(item).into_par_iter().collect::<Vec<_>>());
+    /// The items of items that are parallel iterators.
+    Flatten<R>[R: Recipe<S, Item: IntoParallelIterator<Item: Send>>,] (some) => <R::Item as IntoParallelIterator>::Item:
+        |items| items.flat_map(|item| item.into_par_iter().collect::<Vec<_>>());
+    /// Triples.
+    Triples<R>[R: Recipe<S, Item = ((A, B), C)>, A, B, C,] (one for one) => (A, B, C):
+        |items| items.map(|((a, b), c)| (a, b, c));
+}
+
+/// Items with their index.
+#[derive(Clone, Debug)]
+pub struct Enumerate<R>(pub(crate) R);
+
+impl<R: Indexed> Indexed for Enumerate<R> {}
 
 impl<S: Divide, R: Recipe<S>> Recipe<S> for Enumerate<R> {
     type Item = (usize, R::Item);
     const EXACT: bool = R::EXACT;
+    passes_on!();
 
     #[inline]
-    fn iter<'s>(&'s self, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = (usize, R::Item)>
+    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
     where
         S: 's,
     {
-        (at.lo..at.hi).zip(self.0.iter(at, chunk))
+        (at.lo..at.hi).zip(self.0.iter(state, at, chunk))
     }
 }
+
+/// Items with another one between every two.
+#[derive(Clone, Debug)]
+pub(crate) struct Intersperse<R, T>(pub(crate) R, pub(crate) T);
+
+impl<S: Divide, R: Recipe<S, Item: Clone + Sync>> Recipe<S> for Intersperse<R, R::Item> {
+    type Item = R::Item;
+    const EXACT: bool = false;
+    passes_on!();
+
+    #[inline]
+    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
+    where
+        S: 's,
+    {
+        // Every item but the very first brings what stands before it.
+        let items = (at.lo..at.hi).zip(self.0.iter(state, at, chunk));
+        items.flat_map(|(at, item)| (at > 0).then(|| self.1.clone()).into_iter().chain(iter::once(item)))
+    }
+}
+
+/// Items of two sources, in pairs.
+#[derive(Clone, Debug)]
+pub struct Zip<A, B>(pub(crate) A, pub(crate) B);
+
+impl<A: Indexed, B: Indexed> Indexed for Zip<A, B> {}
 
 impl<SA: Divide, SB: Divide, A: Recipe<SA>, B: Recipe<SB>> Recipe<(SA, SB)> for Zip<A, B> {
     type Item = (A::Item, B::Item);
+    type State = (A::State, B::State);
     const EXACT: bool = A::EXACT && B::EXACT;
 
+    fn state(&self) -> Self::State {
+        (self.0.state(), self.1.state())
+    }
+
     #[inline]
-    fn iter<'s>(&'s self, at: Span, (a, b): (SA::Chunk<'s>, SB::Chunk<'s>)) -> impl Iterator<Item = Self::Item>
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w Self::State,
+        at: Span,
+        (a, b): (SA::Chunk<'s>, SB::Chunk<'s>),
+    ) -> impl Iterator<Item = Self::Item>
     where
         (SA, SB): 's,
     {
-        self.0.iter(at, a).zip(self.1.iter(at, b))
+        self.0.iter(&state.0, at, a).zip(self.1.iter(&state.1, at, b))
     }
 }
 
-impl<S: Divide, R: Recipe<S>, I: Fn() -> T + Sync, F: Fn(T, R::Item) -> T + Sync, T> Recipe<S> for Fold<R, I, F> {
-    type Item = T;
+/// One accumulator for every chunk.
+#[derive(Clone, Debug)]
+pub struct Fold<R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F);
+
+impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(I::Value, R::Item) -> I::Value + Sync> Recipe<S> for Fold<R, I, F> {
+    type Item = I::Value;
     const EXACT: bool = false;
     const PER_CHUNK: bool = true;
+    passes_on!(loose R::LOOSE);
 
     #[inline]
-    fn iter<'s>(&'s self, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = T>
+    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = I::Value>
     where
         S: 's,
     {
-        std::iter::once_with(move || self.0.iter(at, chunk).fold((self.1)(), &self.2))
+        iter::once_with(move || self.0.iter(state, at, chunk).fold(self.1.make(), &self.2))
+    }
+
+    fn over(&self, from: usize) -> bool {
+        self.0.over(from)
+    }
+}
+
+/// One accumulator for every chunk, or what broke it off.
+#[derive(Clone, Debug)]
+pub struct TryFold<R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F);
+
+impl<S, R, I, F, T> Recipe<S> for TryFold<R, I, F>
+where
+    S: Divide,
+    R: Recipe<S>,
+    I: Init,
+    F: Fn(I::Value, R::Item) -> T + Sync,
+    T: Try<Output = I::Value>,
+{
+    type Item = T;
+    const EXACT: bool = false;
+    const PER_CHUNK: bool = true;
+    passes_on!(loose R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = T>
+    where
+        S: 's,
+    {
+        iter::once_with(move || {
+            let mut items = self.0.iter(state, at, chunk);
+            match items.try_fold(self.1.make(), |sum, item| (self.2)(sum, item).branch()) {
+                ControlFlow::Continue(sum) => T::from_output(sum),
+                ControlFlow::Break(residual) => T::from_residual(residual),
+            }
+        })
+    }
+
+    fn over(&self, from: usize) -> bool {
+        self.0.over(from)
     }
 }

@@ -11,6 +11,7 @@ use crate::iter::ParallelIterator;
 use crate::pool::with_current;
 use crate::recipe::Recipe;
 use crate::region::run;
+use crate::runs::{Apart, in_runs};
 
 /// What becomes of one block. (A trait and not a closure: closures cannot be generic over the iterator they get, and a
 /// `dyn Iterator` would cost a call an item.)
@@ -25,6 +26,7 @@ pub(crate) struct Counts;
 pub(crate) struct Least;
 pub(crate) struct Greatest;
 pub(crate) struct Folds<'a, I, F>(pub(crate) &'a I, pub(crate) &'a F);
+pub(crate) struct Reduces<'a, F>(pub(crate) &'a F);
 pub(crate) struct Gathers;
 
 impl<T> Sums<T> {
@@ -81,6 +83,13 @@ impl<T: Send, I: Fn() -> T + Sync, F: Fn(T, T) -> T + Sync> Each<T> for Folds<'_
     }
 }
 
+impl<I: Send, F: Fn(I, I) -> I + Sync> Each<I> for Reduces<'_, F> {
+    type Result = Option<I>;
+    fn each(&self, items: impl Iterator<Item = I>) -> Option<I> {
+        items.reduce(self.0)
+    }
+}
+
 impl<I: Send> Each<I> for Gathers {
     type Result = Vec<I>;
     fn each(&self, items: impl Iterator<Item = I>) -> Vec<I> {
@@ -95,8 +104,11 @@ pub(crate) fn block(n: usize) -> usize {
     n.div_ceil(128).clamp(1, 8192)
 }
 
-/// The result of every block, in order.
+/// The result of every block, in order. (Of every chunk, in order, if the recipe is loose: then there is nothing to fix.)
 pub(crate) fn in_blocks<P: ParallelIterator, E: Each<P::Item>>(iter: P, each: &E) -> Vec<E::Result> {
+    if P::Recipe::LOOSE {
+        return in_runs(iter, &Apart(each)).into_iter().flatten().collect();
+    }
     let (source, recipe, hints) = iter.into_parts();
     let n = source.total();
     let block = block(n);
@@ -107,8 +119,9 @@ pub(crate) fn in_blocks<P: ParallelIterator, E: Each<P::Item>>(iter: P, each: &E
         let mut division = Division::new((blocks, slots));
         let (lead, shared) = division.lead();
         run(crew, &hints, lead, shared, |walk| {
+            let state = recipe.state();
             for (_, (blocks, mut fill)) in walk {
-                fill.fill(blocks.map(|(at, chunk)| each.each(recipe.iter(at, chunk))));
+                fill.fill(blocks.map(|(at, chunk)| each.each(recipe.iter(&state, at, chunk))));
             }
         });
         division.done().1.expect("one result for every block")

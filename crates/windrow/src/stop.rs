@@ -226,8 +226,9 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
         let (lead, shared) = division.lead();
         with_current(|crew| {
             watched(crew, &hints.0, &watch, lead, shared, |walk, done| {
+                let state = recipe.state();
                 for (at, chunk) in walk {
-                    recipe.iter(at, chunk).for_each(&f);
+                    recipe.iter(&state, at, chunk).for_each(&f);
                     done.add(at);
                 }
             });
@@ -262,8 +263,9 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
             let mut division = Division::new((source, slots));
             let (lead, shared) = division.lead();
             watched(crew, &hints.0, &watch, lead, shared, |walk, done| {
+                let state = recipe.state();
                 for (at, (chunk, mut fill)) in walk {
-                    fill.fill(recipe.iter(at, chunk));
+                    fill.fill(recipe.iter(&state, at, chunk));
                     done.add(at);
                 }
             });
@@ -347,8 +349,9 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
         let (lead, shared) = division.lead();
         with_current(|crew| {
             watched(crew, &hints.0, &watch, lead, shared, |walk, done| {
+                let state = recipe.state();
                 for (at, chunk) in walk {
-                    if recipe.iter(at, chunk).any(&f) {
+                    if recipe.iter(&state, at, chunk).any(&f) {
                         found.raise();
                         shared.stop();
                         return;
@@ -384,10 +387,11 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
             watched(crew, &hints, &watch, lead, shared, |walk, done| {
                 // A recipe whose items depend on where chunks begin must see the block as one.
                 let mut beat = if P::Recipe::PER_CHUNK { Beat::whole() } else { Beat::new(crew) };
+                let state = recipe.state();
                 for (_, (mut blocks, mut fill)) in walk {
                     while let Some(pieces) = blocks.next_in_pieces() {
                         let mut looks = Looks { pieces, watch: &watch, beat: &mut beat, done, cut: false };
-                        let items = looks.by_ref().flat_map(|(at, chunk)| recipe.iter(at, chunk));
+                        let items = looks.by_ref().flat_map(|(at, chunk)| recipe.iter(&state, at, chunk));
                         let result = each.each(items);
                         if looks.cut {
                             return;

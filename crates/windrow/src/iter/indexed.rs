@@ -1,0 +1,351 @@
+//! What needs indices.
+
+use std::cmp;
+
+use windrow_sync::divide::{Blocks, Divide};
+use windrow_sync::views::{Merged, Part, Pieces};
+
+use super::{HintsOf, IntoParallelIterator, Par, ParallelIterator, adapt, adapt_view};
+use crate::recipe::{
+    Backward, Calls, Clones, Enumerate, FirstOf, FoldOf, Gathered, Indexed, Interleaved, Intersperse, Recipe, Shifted,
+    Zip,
+};
+use crate::scan;
+use crate::search::{Which, search};
+
+pub(super) type Zipped<A, B> = Par<
+    (<A as ParallelIterator>::Source, <B as ParallelIterator>::Source),
+    Zip<<A as ParallelIterator>::Recipe, <B as ParallelIterator>::Recipe>,
+>;
+type Turns<A, B> = Par<
+    Merged<<A as ParallelIterator>::Source, <B as ParallelIterator>::Source>,
+    Interleaved<<A as ParallelIterator>::Recipe, <B as ParallelIterator>::Recipe>,
+>;
+type InBlocks<P, R> = Par<Blocks<<P as ParallelIterator>::Source>, R>;
+
+/// Parallel iterators with one item for every index of their source.
+pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
+    /// Number of items.
+    fn len(&self) -> usize;
+
+    /// There are no items.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Items with their index.
+    fn enumerate(self) -> Par<Self::Source, Enumerate<Self::Recipe>> {
+        adapt(self, Enumerate)
+    }
+
+    /// Items of both, in pairs, as many as the shorter one has. The other items of the longer one are dropped. A weight or a
+    /// fixed chunk of either side counts; the left one's if both have it.
+    fn zip<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> Zipped<Self, Z::Iter> {
+        let (a, left, hints) = self.into_parts();
+        let (b, right, more) = other.into_par_iter().into_parts();
+        Par { source: (a, b), recipe: Zip(left, right), hints: HintsOf(hints.0.or(more.0)) }
+    }
+
+    /// Items of both, in pairs.
+    ///
+    /// # Panics
+    /// If one has more items than the other.
+    fn zip_eq<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> Zipped<Self, Z::Iter> {
+        let other = other.into_par_iter();
+        assert_eq!(self.len(), other.len(), "zip_eq of iterators of different lengths");
+        self.zip(other)
+    }
+
+    /// One item of this, one of `other`, and so on; when one has no more, the rest of the other.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// assert_eq!("abc".par_bytes().interleave(*b"XY").collect::<Vec<_>>(), b"aXbYc");
+    /// ```
+    fn interleave<Z>(self, other: Z) -> Turns<Self, Z::Iter>
+    where
+        Z: IntoParallelIterator<Item = Self::Item, Iter: IndexedParallelIterator>,
+    {
+        let (a, left, hints) = self.into_parts();
+        let (b, right, more) = other.into_par_iter().into_parts();
+        let mut hints = hints.0.or(more.0);
+        hints.weights = None;
+        Par { source: Merged::in_turns(a, b), recipe: Interleaved(left, right), hints: HintsOf(hints) }
+    }
+
+    /// As [`interleave`](Self::interleave), but it ends as soon as one has no more when it is its turn.
+    fn interleave_shortest<Z>(self, other: Z) -> impl IndexedParallelIterator<Item = Self::Item>
+    where
+        Z: IntoParallelIterator<Item = Self::Item, Iter: IndexedParallelIterator>,
+    {
+        let other = other.into_par_iter();
+        let (a, b) = (self.len(), other.len());
+        self.take(b.saturating_add(1)).interleave(other.take(a))
+    }
+
+    /// The first `n` items. The others are dropped, unlooked at.
+    fn take(self, n: usize) -> Par<Part<Self::Source>, Shifted<Self::Recipe>> {
+        let (source, recipe, hints) = self.into_parts();
+        Par { source: Part::new(source, 0, n), recipe: Shifted(recipe), hints }
+    }
+
+    /// All but the first `n` items, which are dropped, unlooked at.
+    fn skip(self, n: usize) -> Par<Part<Self::Source>, Shifted<Self::Recipe>> {
+        adapt_view(self, |source| Part::new(source, n, usize::MAX), Shifted)
+    }
+
+    /// The items from the last to the first.
+    fn rev(self) -> Par<Pieces<Self::Source>, Backward<Self::Recipe>> {
+        adapt_view(self, Pieces::backward, Backward)
+    }
+
+    /// The first of every `step` items. The others are dropped, unlooked at.
+    ///
+    /// # Panics
+    /// If `step` is 0.
+    fn step_by(self, step: usize) -> InBlocks<Self, FirstOf<Self::Recipe>> {
+        assert!(step > 0, "a step of 0 items never ends");
+        in_blocks_of(self, step, FirstOf)
+    }
+
+    /// Runs of `size` items, each in a vector; the last one may be shorter. (How many items are *claimed* at once is another
+    /// thing: see [`chunk`](ParallelIterator::chunk).)
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn chunks(self, size: usize) -> InBlocks<Self, Gathered<Self::Recipe>> {
+        assert!(size > 0, "a chunk of 0 items never ends");
+        in_blocks_of(self, size, Gathered)
+    }
+
+    /// Folds every run of `size` items into an accumulator; the last run may be shorter.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn fold_chunks<T, I: Fn() -> T + Sync, F: Fn(T, Self::Item) -> T + Sync>(
+        self,
+        size: usize,
+        identity: I,
+        f: F,
+    ) -> InBlocks<Self, FoldOf<Self::Recipe, Calls<I>, F>> {
+        assert!(size > 0, "a chunk of 0 items never ends");
+        in_blocks_of(self, size, |recipe| FoldOf(recipe, Calls(identity), f))
+    }
+
+    /// Folds every run of `size` items into a clone of `init`; the last run may be shorter.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn fold_chunks_with<T: Clone + Send, F: Fn(T, Self::Item) -> T + Sync>(
+        self,
+        size: usize,
+        init: T,
+        f: F,
+    ) -> InBlocks<Self, FoldOf<Self::Recipe, Clones<T>, F>> {
+        assert!(size > 0, "a chunk of 0 items never ends");
+        in_blocks_of(self, size, |recipe| FoldOf(recipe, Clones::new(init), f))
+    }
+
+    /// All items, in `target`, instead of what it held. (Its old memory is given back, not used again.)
+    fn collect_into_vec(self, target: &mut Vec<Self::Item>)
+    where
+        Self::Item: Send,
+    {
+        *target = self.collect();
+    }
+
+    /// The left sides of all items in `left`, and the right ones in `right`, instead of what they held.
+    fn unzip_into_vecs<A: Send, B: Send>(self, left: &mut Vec<A>, right: &mut Vec<B>)
+    where
+        Self: ParallelIterator<Item = (A, B)>,
+    {
+        (*left, *right) = self.unzip();
+    }
+
+    /// The index of an item for which `f` holds, whichever is found first.
+    fn position_any<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
+        search(self.enumerate(), Which::Any, |(at, item)| f(item).then_some(at))
+    }
+
+    /// The index of the first item for which `f` holds.
+    fn position_first<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
+        search(self.enumerate(), Which::First, |(at, item)| f(item).then_some(at))
+    }
+
+    /// The index of the last item for which `f` holds.
+    fn position_last<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
+        search(self.enumerate(), Which::Last, |(at, item)| f(item).then_some(at))
+    }
+
+    /// The indices of all items for which `f` holds.
+    fn positions<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> impl ParallelIterator<Item = usize> {
+        self.enumerate().filter_map(move |(at, item)| f(item).then_some(at))
+    }
+
+    /// Compares the items of both, the first difference decides; if there is none, the lengths.
+    fn cmp<Z>(self, other: Z) -> cmp::Ordering
+    where
+        Self::Item: Ord,
+        Z: IntoParallelIterator<Item = Self::Item, Iter: IndexedParallelIterator>,
+    {
+        let other = other.into_par_iter();
+        let lengths = self.len().cmp(&other.len());
+        let different = search(self.zip(other), Which::First, |(a, b)| Some(a.cmp(&b)).filter(|found| found.is_ne()));
+        different.unwrap_or(lengths)
+    }
+
+    /// Compares the items of both, the first difference or the first two that cannot be compared decide; if there is neither,
+    /// the lengths.
+    fn partial_cmp<Z>(self, other: Z) -> Option<cmp::Ordering>
+    where
+        Self::Item: PartialOrd<Z::Item>,
+        Z: IntoParallelIterator<Iter: IndexedParallelIterator>,
+    {
+        let other = other.into_par_iter();
+        let lengths = self.len().cmp(&other.len());
+        let different = search(self.zip(other), Which::First, |(a, b)| {
+            Some(a.partial_cmp(&b)).filter(|found| found.is_none_or(cmp::Ordering::is_ne))
+        });
+        different.unwrap_or(Some(lengths))
+    }
+
+    /// Both have as many items, and those are equal.
+    fn eq<Z>(self, other: Z) -> bool
+    where
+        Self::Item: PartialEq<Z::Item>,
+        Z: IntoParallelIterator<Iter: IndexedParallelIterator>,
+    {
+        let other = other.into_par_iter();
+        self.len() == other.len() && self.zip(other).all(|(a, b)| a == b)
+    }
+
+    /// Not [`eq`](Self::eq).
+    fn ne<Z>(self, other: Z) -> bool
+    where
+        Self::Item: PartialEq<Z::Item>,
+        Z: IntoParallelIterator<Iter: IndexedParallelIterator>,
+    {
+        !self.eq(other)
+    }
+
+    /// Less, by [`partial_cmp`](Self::partial_cmp).
+    fn lt<Z>(self, other: Z) -> bool
+    where
+        Self::Item: PartialOrd<Z::Item>,
+        Z: IntoParallelIterator<Iter: IndexedParallelIterator>,
+    {
+        self.partial_cmp(other).is_some_and(cmp::Ordering::is_lt)
+    }
+
+    /// Less or equal, by [`partial_cmp`](Self::partial_cmp).
+    fn le<Z>(self, other: Z) -> bool
+    where
+        Self::Item: PartialOrd<Z::Item>,
+        Z: IntoParallelIterator<Iter: IndexedParallelIterator>,
+    {
+        self.partial_cmp(other).is_some_and(cmp::Ordering::is_le)
+    }
+
+    /// Greater, by [`partial_cmp`](Self::partial_cmp).
+    fn gt<Z>(self, other: Z) -> bool
+    where
+        Self::Item: PartialOrd<Z::Item>,
+        Z: IntoParallelIterator<Iter: IndexedParallelIterator>,
+    {
+        self.partial_cmp(other).is_some_and(cmp::Ordering::is_gt)
+    }
+
+    /// Greater or equal, by [`partial_cmp`](Self::partial_cmp).
+    fn ge<Z>(self, other: Z) -> bool
+    where
+        Self::Item: PartialOrd<Z::Item>,
+        Z: IntoParallelIterator<Iter: IndexedParallelIterator>,
+    {
+        self.partial_cmp(other).is_some_and(cmp::Ordering::is_ge)
+    }
+
+    /// Every item with `separator` between it and the next one.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// assert_eq!(["a", "b", "c"].into_par_iter().intersperse("-").collect::<String>(), "a-b-c");
+    /// ```
+    fn intersperse(self, separator: Self::Item) -> impl ParallelIterator<Item = Self::Item>
+    where
+        Self::Item: Clone + Sync,
+    {
+        adapt(self, |recipe| Intersperse(recipe, separator))
+    }
+
+    /// Does nothing: for programs that come from rayon. There it says that fewer items are not worth a task; windrow
+    /// measures what they are worth. [`chunk`](ParallelIterator::chunk) fixes what is claimed at once.
+    fn with_min_len(self, _min: usize) -> Self {
+        self
+    }
+
+    /// Does nothing: for programs that come from rayon. There it says that more items are too much for one task; windrow's
+    /// claims are short in time, whatever their number. [`chunk`](ParallelIterator::chunk) fixes what is claimed at once.
+    fn with_max_len(self, _max: usize) -> Self {
+        self
+    }
+
+    /// The running reductions: for every item, `op` over `init` and all items up to it, itself included.
+    ///
+    /// `op` must be associative. How operations are grouped depends on the number of items alone, so the result has the same bits for
+    /// every number of threads, floats included. Two calls of `op` an item: one within blocks, then one that puts in front what
+    /// comes before the block (Blelloch, *Prefix sums and their applications*, 1990; the names are those of C++17).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let ends: Vec<usize> = ["one", "three", "five"].par_iter().map(|w| w.len()).inclusive_scan(|a, b| a + b, 0);
+    /// assert_eq!(ends, [3, 8, 12]);
+    /// ```
+    fn inclusive_scan<F>(self, op: F, init: Self::Item) -> Vec<Self::Item>
+    where
+        F: Fn(&Self::Item, &Self::Item) -> Self::Item + Sync,
+        Self::Item: Clone + Send + Sync,
+    {
+        let mut items: Vec<Self::Item> = self.collect();
+        scan::inclusive(&mut items, op, init);
+        items
+    }
+
+    /// The running reductions: for every item, `op` over `init` and all items before it. Otherwise as
+    /// [`inclusive_scan`](Self::inclusive_scan).
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let starts: Vec<usize> = ["one", "three", "five"].par_iter().map(|w| w.len()).exclusive_scan(|a, b| a + b, 0);
+    /// assert_eq!(starts, [0, 3, 8]);
+    /// ```
+    fn exclusive_scan<F>(self, op: F, init: Self::Item) -> Vec<Self::Item>
+    where
+        F: Fn(&Self::Item, &Self::Item) -> Self::Item + Sync,
+        Self::Item: Clone + Send + Sync,
+    {
+        let mut items: Vec<Self::Item> = self.collect();
+        scan::exclusive(&mut items, op, init);
+        items
+    }
+}
+
+/// `iter` in blocks of `size` items, each of which `recipe` makes one item of.
+fn in_blocks_of<P: ParallelIterator, R: Recipe<Blocks<P::Source>>>(
+    iter: P,
+    size: usize,
+    recipe: impl FnOnce(P::Recipe) -> R,
+) -> InBlocks<P, R> {
+    let (source, inner, hints) = iter.into_parts();
+    let hints = hints.0.of_blocks(size, source.total());
+    Par { source: Blocks::new(source, size), recipe: recipe(inner), hints: HintsOf(hints) }
+}
+
+impl<S: Divide, R: Recipe<S> + Indexed> IndexedParallelIterator for Par<S, R> {
+    fn len(&self) -> usize {
+        self.source.total()
+    }
+}

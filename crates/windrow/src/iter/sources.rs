@@ -1,0 +1,250 @@
+//! What parallel iterators start from.
+//!
+//! What has random access is handed out as it is: slices, vectors, arrays, ranges, both halves of a `VecDeque`. Maps, sets and
+//! lists have none: their items, or references to them, are gathered into a vector first, on the calling thread.
+
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
+use std::ops::{Range, RangeBounds, RangeInclusive};
+
+use windrow_sync::divide::Leaf;
+use windrow_sync::sources::{Items, SliceMut};
+use windrow_sync::views::Merged;
+
+use super::indexed::Zipped;
+use super::{IndexedParallelIterator, IntoParallelIterator, Par, ParallelIterator, adapt};
+use crate::recipe::{Chained, Indexed, Indices, Of, Plain, Triples};
+
+macro_rules! into_par_iter {
+    ($([$($generics:tt)*] $from:ty, $item:ty, $source:ty, $self:ident => $new:expr;)*) => {$(
+        impl<$($generics)*> IntoParallelIterator for $from {
+            type Item = $item;
+            type Iter = Par<$source, Plain>;
+            fn into_par_iter($self) -> Self::Iter {
+                Par::new($new)
+            }
+        }
+    )*};
+}
+into_par_iter! {
+    [T: Send] Vec<T>, T, Items<T>, self => Items::new(self);
+    [T: Send] Box<[T]>, T, Items<T>, self => Items::new(self.into_vec());
+    [T: Send, const N: usize] [T; N], T, Items<T>, self => Items::new(self.into());
+    [T: Send] BinaryHeap<T>, T, Items<T>, self => Items::new(self.into_vec());
+    [T: Send] VecDeque<T>, T, Items<T>, self => Items::new(self.into());
+    ['a, T: Sync] &'a [T], &'a T, &'a [T], self => self;
+    ['a, T: Sync] &'a Vec<T>, &'a T, &'a [T], self => self;
+    ['a, T: Sync] &'a Box<[T]>, &'a T, &'a [T], self => self;
+    ['a, T: Sync, const N: usize] &'a [T; N], &'a T, &'a [T], self => self;
+    ['a, T: Sync] &'a BinaryHeap<T>, &'a T, &'a [T], self => self.as_slice();
+    ['a, T: Sync] &'a Option<T>, &'a T, &'a [T], self => self.as_slice();
+    ['a, T: Send] &'a mut [T], &'a mut T, SliceMut<'a, T>, self => SliceMut::new(self);
+    ['a, T: Send] &'a mut Vec<T>, &'a mut T, SliceMut<'a, T>, self => SliceMut::new(self);
+    ['a, T: Send] &'a mut Box<[T]>, &'a mut T, SliceMut<'a, T>, self => SliceMut::new(self);
+    ['a, T: Send, const N: usize] &'a mut [T; N], &'a mut T, SliceMut<'a, T>, self => SliceMut::new(self);
+    ['a, T: Send] &'a mut Option<T>, &'a mut T, SliceMut<'a, T>, self => SliceMut::new(self.as_mut_slice());
+}
+
+/// Without random access: gathered first.
+macro_rules! gathered {
+    ($([$($generics:tt)*] $from:ty, $item:ty;)*) => {
+        into_par_iter! { $([$($generics)*] $from, $item, Items<$item>, self => Items::new(self.into_iter().collect());)* }
+    };
+}
+gathered! {
+    [T: Send] Option<T>, T;
+    [T: Send, E] Result<T, E>, T;
+    ['a, T: Sync, E] &'a Result<T, E>, &'a T;
+    ['a, T: Send, E] &'a mut Result<T, E>, &'a mut T;
+    [T: Send] LinkedList<T>, T;
+    ['a, T: Sync] &'a LinkedList<T>, &'a T;
+    ['a, T: Send] &'a mut LinkedList<T>, &'a mut T;
+    [T: Send] BTreeSet<T>, T;
+    ['a, T: Sync] &'a BTreeSet<T>, &'a T;
+    [T: Send, S] HashSet<T, S>, T;
+    ['a, T: Sync, S] &'a HashSet<T, S>, &'a T;
+    [K: Send, V: Send] BTreeMap<K, V>, (K, V);
+    ['a, K: Sync, V: Sync] &'a BTreeMap<K, V>, (&'a K, &'a V);
+    ['a, K: Sync, V: Send] &'a mut BTreeMap<K, V>, (&'a K, &'a mut V);
+    [K: Send, V: Send, S] HashMap<K, V, S>, (K, V);
+    ['a, K: Sync, V: Sync, S] &'a HashMap<K, V, S>, (&'a K, &'a V);
+    ['a, K: Sync, V: Send, S] &'a mut HashMap<K, V, S>, (&'a K, &'a mut V);
+}
+
+impl<'a, T: Sync> IntoParallelIterator for &'a VecDeque<T> {
+    type Item = &'a T;
+    type Iter = Par<Merged<&'a [T], &'a [T]>, Chained<Plain, Plain>>;
+    fn into_par_iter(self) -> Self::Iter {
+        let (front, back) = self.as_slices();
+        Par::of(Merged::one_after_the_other(front, back), Chained(Plain, Plain))
+    }
+}
+
+impl<'a, T: Send> IntoParallelIterator for &'a mut VecDeque<T> {
+    type Item = &'a mut T;
+    type Iter = Par<Merged<SliceMut<'a, T>, SliceMut<'a, T>>, Chained<Plain, Plain>>;
+    fn into_par_iter(self) -> Self::Iter {
+        let (front, back) = self.as_mut_slices();
+        Par::of(Merged::one_after_the_other(SliceMut::new(front), SliceMut::new(back)), Chained(Plain, Plain))
+    }
+}
+
+/// Ranges of every integer up to 64 bits. (One implementation, so that `(0..9)` alone is a range of `i32`.)
+impl<T> IntoParallelIterator for Range<T>
+where
+    Range<T>: Leaf<Item = T>,
+{
+    type Item = T;
+    type Iter = Par<Self, Plain>;
+    fn into_par_iter(self) -> Self::Iter {
+        Par::new(self)
+    }
+}
+
+/// Inclusive ranges of every integer up to 64 bits.
+///
+/// # Panics
+/// If it has more than `usize::MAX` items.
+impl<T: Integer> IntoParallelIterator for RangeInclusive<T> {
+    type Item = T;
+    type Iter = Par<Range<usize>, Of<Upward<T>>>;
+    fn into_par_iter(self) -> Self::Iter {
+        let items = if self.is_empty() { 0 } else { T::count(*self.start(), *self.end()) };
+        Par::of(0..items, Of(Upward(*self.start())))
+    }
+}
+
+/// Integers that inclusive ranges count through. Not meant to be implemented outside of windrow.
+pub trait Integer: Copy + PartialOrd + Send + Sync {
+    #[doc(hidden)]
+    fn count(first: Self, last: Self) -> usize;
+    #[doc(hidden)]
+    fn plus(self, steps: usize) -> Self;
+}
+
+macro_rules! integers {
+    ($($int:ty),*) => {$(
+        impl Integer for $int {
+            fn count(first: Self, last: Self) -> usize {
+                // The difference of two integers of this width fits the unsigned type of the same width.
+                let steps = usize::try_from(last.abs_diff(first)).ok().and_then(|steps| steps.checked_add(1));
+                steps.expect("a range has at most usize::MAX items")
+            }
+            #[inline]
+            fn plus(self, steps: usize) -> Self {
+                // `as` wraps for steps beyond the signed half; the wrapping sum is right all the same.
+                self.wrapping_add(steps as $int)
+            }
+        }
+    )*};
+}
+integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
+
+/// Integers from one on.
+#[derive(Clone, Copy, Debug)]
+pub struct Upward<T>(T);
+
+impl<T> Indexed for Upward<T> {}
+
+impl<T: Integer> Indices for Upward<T> {
+    type Item = T;
+
+    #[inline]
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = T> {
+        run.map(|steps| self.0.plus(steps))
+    }
+}
+
+/// Both at once, in pairs, as many as the shorter one has.
+impl<A, B> IntoParallelIterator for (A, B)
+where
+    A: IntoParallelIterator<Iter: IndexedParallelIterator>,
+    B: IntoParallelIterator<Iter: IndexedParallelIterator>,
+{
+    type Item = (A::Item, B::Item);
+    type Iter = Zipped<A::Iter, B::Iter>;
+    fn into_par_iter(self) -> Self::Iter {
+        self.0.into_par_iter().zip(self.1)
+    }
+}
+
+/// All three at once, in triples, as many as the shortest one has.
+impl<A, B, C> IntoParallelIterator for (A, B, C)
+where
+    A: IntoParallelIterator<Iter: IndexedParallelIterator>,
+    B: IntoParallelIterator<Iter: IndexedParallelIterator>,
+    C: IntoParallelIterator<Iter: IndexedParallelIterator>,
+{
+    type Item = (A::Item, B::Item, C::Item);
+    type Iter = Par<
+        <Zipped<Zipped<A::Iter, B::Iter>, C::Iter> as ParallelIterator>::Source,
+        Triples<<Zipped<Zipped<A::Iter, B::Iter>, C::Iter> as ParallelIterator>::Recipe>,
+    >;
+    fn into_par_iter(self) -> Self::Iter {
+        adapt(self.0.into_par_iter().zip(self.1).zip(self.2), Triples)
+    }
+}
+
+/// Taking some items out of a collection.
+pub trait ParallelDrainRange<Idx = usize> {
+    /// What it iterates over.
+    type Item: Send;
+    /// Which iterator that is.
+    type Iter;
+    /// The items in `range`, which are gone from the collection at once. They are moved to a vector of their own, and what is
+    /// behind them is moved up, on the calling thread.
+    ///
+    /// # Panics
+    /// If the range is not inside of the collection.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let mut all: Vec<u32> = (0..10).collect();
+    /// assert_eq!(all.par_drain(2..8).sum::<u32>(), 27);
+    /// assert_eq!(all, [0, 1, 8, 9]);
+    /// ```
+    fn par_drain<R: RangeBounds<Idx>>(self, range: R) -> Self::Iter;
+}
+
+impl<T: Send> ParallelDrainRange for &mut Vec<T> {
+    type Item = T;
+    type Iter = Par<Items<T>, Plain>;
+    fn par_drain<R: RangeBounds<usize>>(self, range: R) -> Self::Iter {
+        Par::new(Items::new(self.drain(range).collect()))
+    }
+}
+
+impl<T: Send> ParallelDrainRange for &mut VecDeque<T> {
+    type Item = T;
+    type Iter = Par<Items<T>, Plain>;
+    fn par_drain<R: RangeBounds<usize>>(self, range: R) -> Self::Iter {
+        Par::new(Items::new(self.drain(range).collect()))
+    }
+}
+
+/// Taking all items out of a collection that has no ranges.
+pub trait ParallelDrainFull {
+    /// What it iterates over.
+    type Item: Send;
+    /// Which iterator that is.
+    type Iter;
+    /// All items, which are gone from the collection at once: they are gathered first, on the calling thread.
+    fn par_drain(self) -> Self::Iter;
+}
+
+macro_rules! drains {
+    ($([$($generics:tt)*] $from:ty, $item:ty;)*) => {$(
+        impl<$($generics)*> ParallelDrainFull for &mut $from {
+            type Item = $item;
+            type Iter = Par<Items<$item>, Plain>;
+            fn par_drain(self) -> Self::Iter {
+                Par::new(Items::new(self.drain().collect()))
+            }
+        }
+    )*};
+}
+drains! {
+    [T: Send] BinaryHeap<T>, T;
+    [T: Send, S] HashSet<T, S>, T;
+    [K: Send, V: Send, S] HashMap<K, V, S>, (K, V);
+}

@@ -1,0 +1,214 @@
+//! Recipes over views: sources whose indices are not those of the source below.
+//!
+//! What is below knows its own indices only; that it is *over* from one of them on says something here if it is over from the
+//! first.
+
+use std::iter;
+
+use windrow_sync::divide::{Blocks, Divide, Span};
+use windrow_sync::views::{Merged, Part, Pieces};
+
+use super::{Indexed, Init, Recipe, passes_on};
+
+/// What all of these but pairs pass on.
+macro_rules! below {
+    ($loose:expr) => {
+        passes_on!(loose $loose);
+
+        fn over(&self, _: usize) -> bool {
+            self.0.over(0)
+        }
+    };
+}
+
+/// The items of a part.
+#[derive(Clone, Debug)]
+pub struct Shifted<R>(pub(crate) R);
+
+impl<R: Indexed> Indexed for Shifted<R> {}
+
+impl<S: Divide, R: Recipe<S>> Recipe<Part<S>> for Shifted<R> {
+    type Item = R::Item;
+    const EXACT: bool = R::EXACT;
+    const PER_CHUNK: bool = R::PER_CHUNK;
+    below!(R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        (at, chunk): (Span, S::Chunk<'s>),
+    ) -> impl Iterator<Item = R::Item>
+    where
+        Part<S>: 's,
+    {
+        self.0.iter(state, at, chunk)
+    }
+}
+
+/// Items in pieces of one, from the back.
+#[derive(Clone, Debug)]
+pub struct Backward<R>(pub(crate) R);
+
+impl<R: Indexed> Indexed for Backward<R> {}
+
+impl<S: Divide, R: Recipe<S> + Indexed> Recipe<Pieces<S>> for Backward<R> {
+    type Item = R::Item;
+    const EXACT: bool = R::EXACT;
+    below!(R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        pieces: <Pieces<S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = R::Item>
+    where
+        Pieces<S>: 's,
+    {
+        pieces.filter_map(move |(at, piece)| self.0.iter(state, at, piece).next())
+    }
+}
+
+/// The first item of every block.
+#[derive(Clone, Debug)]
+pub struct FirstOf<R>(pub(crate) R);
+
+impl<R: Indexed> Indexed for FirstOf<R> {}
+
+impl<S: Divide, R: Recipe<S> + Indexed> Recipe<Blocks<S>> for FirstOf<R> {
+    type Item = R::Item;
+    const EXACT: bool = R::EXACT;
+    below!(R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        blocks: <Blocks<S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = R::Item>
+    where
+        Blocks<S>: 's,
+    {
+        blocks.filter_map(move |(at, block)| self.0.iter(state, at, block).next())
+    }
+}
+
+/// The items of every block, in a vector.
+#[derive(Clone, Debug)]
+pub struct Gathered<R>(pub(crate) R);
+
+impl<R: Indexed> Indexed for Gathered<R> {}
+
+impl<S: Divide, R: Recipe<S> + Indexed> Recipe<Blocks<S>> for Gathered<R> {
+    type Item = Vec<R::Item>;
+    const EXACT: bool = R::EXACT;
+    below!(R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        blocks: <Blocks<S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = Vec<R::Item>>
+    where
+        Blocks<S>: 's,
+    {
+        blocks.map(move |(at, block)| self.0.iter(state, at, block).collect())
+    }
+}
+
+/// One accumulator for every block.
+#[derive(Clone, Debug)]
+pub struct FoldOf<R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F);
+
+impl<R: Indexed, I, F> Indexed for FoldOf<R, I, F> {}
+
+impl<S, R, I, F> Recipe<Blocks<S>> for FoldOf<R, I, F>
+where
+    S: Divide,
+    R: Recipe<S> + Indexed,
+    I: Init,
+    F: Fn(I::Value, R::Item) -> I::Value + Sync,
+{
+    type Item = I::Value;
+    const EXACT: bool = R::EXACT;
+    below!(R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        blocks: <Blocks<S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = I::Value>
+    where
+        Blocks<S>: 's,
+    {
+        blocks.map(move |(at, block)| self.0.iter(state, at, block).fold(self.1.make(), &self.2))
+    }
+}
+
+/// The items of one source, then those of another.
+#[derive(Clone, Debug)]
+pub struct Chained<A, B>(pub(crate) A, pub(crate) B);
+
+/// The items of two sources in turns.
+#[derive(Clone, Debug)]
+pub struct Interleaved<A, B>(pub(crate) A, pub(crate) B);
+
+macro_rules! of_two {
+    ($name:ident, |$at:ident, $a:ident, $b:ident| $items:expr) => {
+        impl<A: Indexed, B: Indexed> Indexed for $name<A, B> {}
+
+        impl<SA, SB, A, B> Recipe<Merged<SA, SB>> for $name<A, B>
+        where
+            SA: Divide,
+            SB: Divide,
+            A: Recipe<SA>,
+            B: Recipe<SB, Item = A::Item>,
+        {
+            type Item = A::Item;
+            type State = (A::State, B::State);
+            const EXACT: bool = A::EXACT && B::EXACT;
+            const PER_CHUNK: bool = A::PER_CHUNK || B::PER_CHUNK;
+            const LOOSE: bool = A::LOOSE || B::LOOSE;
+
+            fn state(&self) -> Self::State {
+                (self.0.state(), self.1.state())
+            }
+
+            #[inline]
+            fn iter<'s, 'w>(
+                &'w self,
+                state: &'w Self::State,
+                $at: Span,
+                (a, b): <Merged<SA, SB> as Divide>::Chunk<'s>,
+            ) -> impl Iterator<Item = A::Item>
+            where
+                Merged<SA, SB>: 's,
+            {
+                let $a = a.into_iter().flat_map(|(at, chunk)| self.0.iter(&state.0, at, chunk));
+                let $b = b.into_iter().flat_map(|(at, chunk)| self.1.iter(&state.1, at, chunk));
+                $items
+            }
+
+            fn over(&self, _: usize) -> bool {
+                self.0.over(0) && self.1.over(0)
+            }
+        }
+    };
+}
+of_two!(Chained, |_at, a, b| a.chain(b));
+of_two!(Interleaved, |at, a, b| {
+    let (mut a, mut b, mut turn_of_a) = (a, b, at.lo.is_multiple_of(2));
+    iter::from_fn(move || {
+        turn_of_a = !turn_of_a;
+        // Within a span one side ends early only where that source ends, or where the span does.
+        if turn_of_a { b.next().or_else(|| a.next()) } else { a.next().or_else(|| b.next()) }
+    })
+});

@@ -1,0 +1,219 @@
+//! Runs of slices as items, and scans in place.
+
+use std::ops::Range;
+
+use windrow_sync::sources::{Runs, RunsMut};
+use windrow_sync::views::{Merged, Pieces};
+
+use crate::iter::{IndexedParallelIterator, Par, ParallelIterator};
+use crate::recipe::{Backward, Chained, Indexed, Indices, Of, Plain};
+use crate::scan;
+
+/// Runs of a slice as items.
+pub trait ParallelSlice<T: Sync> {
+    /// The slice.
+    #[doc(hidden)]
+    fn whole(&self) -> &[T];
+
+    /// Runs of `size` items; the last one may be shorter.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn par_chunks(&self, size: usize) -> Par<Runs<'_, T>, Plain> {
+        Par::new(Runs::new(self.whole(), size))
+    }
+
+    /// Runs of `size` items. What is left over at the end is left out.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn par_chunks_exact(&self, size: usize) -> Par<Runs<'_, T>, Plain> {
+        assert!(size > 0, "a chunk of 0 items never ends");
+        let slice = self.whole();
+        Par::new(Runs::new(&slice[..slice.len() - slice.len() % size], size))
+    }
+
+    /// Runs of `size` items counted from the end, the last one first; the one at the very front may be shorter.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn par_rchunks(&self, size: usize) -> Par<FromTheEnd<Runs<'_, T>>, Chained<Backward<Plain>, Plain>> {
+        assert!(size > 0, "a chunk of 0 items never ends");
+        let (front, rest) = self.whole().split_at(self.whole().len() % size);
+        Par::new(Runs::new(rest, size)).rev().chain(Par::new(Runs::new(front, size)))
+    }
+
+    /// All runs of `size` items, each one item further than the one before.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn par_windows(&self, size: usize) -> Par<Range<usize>, Of<Windows<'_, T>>> {
+        assert!(size > 0, "a window of 0 items shows nothing");
+        let slice = self.whole();
+        Par::of(0..(slice.len() + 1).saturating_sub(size), Of(Windows { slice, size }))
+    }
+
+    /// The runs between the items for which `f` holds, and before the first and after the last one: one more than there are
+    /// such items. `f` may be asked twice about an item.
+    fn par_split<F: Fn(&T) -> bool + Sync>(&self, f: F) -> Par<Range<usize>, Of<Split<'_, T, F>>> {
+        let slice = self.whole();
+        // A run can begin at every index and behind the last one.
+        Par::of(0..slice.len() + 1, Of(Split(slice, f)))
+    }
+
+    /// Runs as long as possible in which `f` holds for every item and the next one. `f` may be asked twice about a pair.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let runs: Vec<&[u32]> = [1, 2, 4, 5, 9].par_chunk_by(|a, b| a + 1 == *b).collect();
+    /// assert_eq!(runs, [&[1, 2][..], &[4, 5], &[9]]);
+    /// ```
+    fn par_chunk_by<F: Fn(&T, &T) -> bool + Sync>(&self, f: F) -> Par<Range<usize>, Of<ChunkBy<'_, T, F>>> {
+        let slice = self.whole();
+        Par::of(0..slice.len(), Of(ChunkBy(slice, f)))
+    }
+}
+
+impl<T: Sync> ParallelSlice<T> for [T] {
+    fn whole(&self) -> &[T] {
+        self
+    }
+}
+
+/// Whole runs from the back, then the short one at the front.
+pub type FromTheEnd<S> = Merged<Pieces<S>, S>;
+
+/// Exclusive runs of a slice as items, and scans in place.
+pub trait ParallelSliceMut<T: Send> {
+    /// The slice.
+    #[doc(hidden)]
+    fn whole_mut(&mut self) -> &mut [T];
+
+    /// Runs of `size` items; the last one may be shorter.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn par_chunks_mut(&mut self, size: usize) -> Par<RunsMut<'_, T>, Plain> {
+        Par::new(RunsMut::new(self.whole_mut(), size))
+    }
+
+    /// Runs of `size` items. What is left over at the end is left out.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn par_chunks_exact_mut(&mut self, size: usize) -> Par<RunsMut<'_, T>, Plain> {
+        assert!(size > 0, "a chunk of 0 items never ends");
+        let slice = self.whole_mut();
+        let whole = slice.len() - slice.len() % size;
+        Par::new(RunsMut::new(&mut slice[..whole], size))
+    }
+
+    /// Runs of `size` items counted from the end, the last one first; the one at the very front may be shorter.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn par_rchunks_mut(&mut self, size: usize) -> Par<FromTheEnd<RunsMut<'_, T>>, Chained<Backward<Plain>, Plain>> {
+        assert!(size > 0, "a chunk of 0 items never ends");
+        let slice = self.whole_mut();
+        let (front, rest) = slice.split_at_mut(slice.len() % size);
+        Par::new(RunsMut::new(rest, size)).rev().chain(Par::new(RunsMut::new(front, size)))
+    }
+
+    /// In place: every item becomes `op` over `init` and all items up to it. See
+    /// [`inclusive_scan`](IndexedParallelIterator::inclusive_scan).
+    ///
+    /// # Panics
+    /// If `op` panics, with its panic; some items have their new values then, some old ones, some those of their block alone.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let mut ends = vec![3, 5, 4];
+    /// ends.par_inclusive_scan(|a, b| a + b, 0);
+    /// assert_eq!(ends, [3, 8, 12]);
+    /// ```
+    fn par_inclusive_scan<F: Fn(&T, &T) -> T + Sync>(&mut self, op: F, init: T)
+    where
+        T: Clone + Sync,
+    {
+        scan::inclusive(self.whole_mut(), op, init);
+    }
+
+    /// In place: every item becomes `op` over `init` and all items before it. See
+    /// [`exclusive_scan`](IndexedParallelIterator::exclusive_scan).
+    ///
+    /// # Panics
+    /// As [`par_inclusive_scan`](Self::par_inclusive_scan).
+    fn par_exclusive_scan<F: Fn(&T, &T) -> T + Sync>(&mut self, op: F, init: T)
+    where
+        T: Clone + Sync,
+    {
+        scan::exclusive(self.whole_mut(), op, init);
+    }
+}
+
+impl<T: Send> ParallelSliceMut<T> for [T] {
+    fn whole_mut(&mut self) -> &mut [T] {
+        self
+    }
+}
+
+/// Runs of a slice, each one item further than the one before.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows<'a, T> {
+    slice: &'a [T],
+    size: usize,
+}
+
+impl<T> Indexed for Windows<'_, T> {}
+
+impl<'a, T: Sync> Indices for Windows<'a, T> {
+    type Item = &'a [T];
+
+    #[inline]
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a [T]> {
+        self.slice[run.start..run.end + self.size - 1].windows(self.size)
+    }
+}
+
+/// Runs that begin in `run`, if `begins` says where runs begin: up to where the first one behind them does. `None` if none does.
+///
+/// A run belongs to where it begins: this is how what has no random access is divided all the same. A long run is looked
+/// through by whoever has its beginning, and once more by those who look for one.
+pub(crate) fn beginning_in(run: Range<usize>, end: usize, begins: impl Fn(usize) -> bool) -> Option<Range<usize>> {
+    let first = run.clone().find(|&at| begins(at))?;
+    Some(first..(run.end..end).find(|&at| begins(at)).unwrap_or(end))
+}
+
+/// Runs of a slice between separators.
+#[derive(Clone, Debug)]
+pub struct Split<'a, T, F>(&'a [T], F);
+
+impl<'a, T: Sync, F: Fn(&T) -> bool + Sync> Indices for Split<'a, T, F> {
+    type Item = &'a [T];
+    const EXACT: bool = false;
+
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a [T]> {
+        let slice = self.0;
+        let end = slice.len() + 1;
+        let runs = beginning_in(run, end, |at| at == 0 || (self.1)(&slice[at - 1]));
+        // What comes before the next run ends with a separator, or with the slice.
+        runs.into_iter().flat_map(move |runs| slice[runs.start..runs.end - 1].split(|item| (self.1)(item)))
+    }
+}
+
+/// Runs of a slice in which neighbours belong together.
+#[derive(Clone, Debug)]
+pub struct ChunkBy<'a, T, F>(&'a [T], F);
+
+impl<'a, T: Sync, F: Fn(&T, &T) -> bool + Sync> Indices for ChunkBy<'a, T, F> {
+    type Item = &'a [T];
+    const EXACT: bool = false;
+
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a [T]> {
+        let slice = self.0;
+        let runs = beginning_in(run, slice.len(), |at| at == 0 || !(self.1)(&slice[at - 1], &slice[at]));
+        runs.into_iter().flat_map(move |runs| slice[runs].chunk_by(|a, b| (self.1)(a, b)))
+    }
+}
