@@ -258,6 +258,13 @@ fn windrow_pool(setting: Setting) -> impl Fn(&mut (dyn FnMut() + Send)) {
     }
 }
 
+/// Pools that spin, and teams that keep a pool's workers, are tested one at a time.
+#[cfg(test)]
+fn alone() -> impl Drop {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,6 +275,7 @@ mod tests {
 
     #[test]
     fn every_arm_gives_what_serial_gives() {
+        let _alone = alone();
         let mut programs = Programs::default();
         for shared in [false, true] {
             for name in [SERIAL, CONTROL].into_iter().chain(WINDROW).chain(peers()) {
