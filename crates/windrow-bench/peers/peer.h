@@ -107,8 +107,8 @@ static struct {
 } ask;
 
 static void body(void) {
-    for (unsigned long i = 0; i < ask.warm_up; i++) ask.run(ask.items, ask.out, ask.n);
     find_threads();
+    for (unsigned long i = 0; i < ask.warm_up; i++) ask.run(ask.items, ask.out, ask.n);
     uint64_t before = cpu();
     if (!ask.each) ask.times[0] = now(CLOCK_MONOTONIC);
     for (unsigned long i = 0; i < ask.calls; i++) {

@@ -103,7 +103,7 @@ impl Report {
     pub fn summary(&self) -> String {
         let mut text = String::new();
         for (at, arm) in self.arms.iter().enumerate().skip(1) {
-            let broken = |rule: fn(&Verdict) -> bool| self.cells.iter().filter(|cell| rule(&cell.verdicts[at])).count();
+            let broken = |rule: Rule| self.cells.iter().filter(|cell| rule(&cell.verdicts[at])).count();
             let (loses, p90, cpu) = (broken(|it| it.loses), broken(|it| it.p90), broken(|it| it.cpu));
             let (worst, where_) = self.worst(|cell| cell.lines[at].ratio);
             let mean = |value: fn(&Line) -> f64| geometric_mean(self.cells.iter().map(|cell| value(&cell.lines[at])));
@@ -149,12 +149,14 @@ impl Report {
     }
 }
 
+/// Whether a rule is broken.
+type Rule = fn(&Verdict) -> bool;
+
 /// For each arm the cells in which every one of the runs breaks a rule; nothing of a single run, which has said so.
 pub fn broken_in_all(runs: &[Report]) -> String {
     let mut text = String::new();
     let [first, _, ..] = runs else { return text };
-    let rules: [(&str, fn(&Verdict) -> bool); 3] =
-        [("loses", |it| it.loses), ("p90", |it| it.p90), ("cpu", |it| it.cpu)];
+    let rules: [(&str, Rule); 3] = [("loses", |it| it.loses), ("p90", |it| it.p90), ("cpu", |it| it.cpu)];
     for (at, arm) in first.arms.iter().enumerate().skip(1) {
         for (name, rule) in rules {
             let broken = |cell: &usize| runs.iter().all(|run| rule(&run.cells[*cell].verdicts[at]));

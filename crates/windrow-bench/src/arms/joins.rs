@@ -293,7 +293,7 @@ fn pair<J: Join>(context: &mut J::Context<'_>, at: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arms::Ask;
+    use crate::arms::{Ask, alone};
 
     #[test]
     fn serial_recursions_are_right() {
@@ -309,6 +309,7 @@ mod tests {
 
     #[test]
     fn every_runtime_gives_what_serial_gives() {
+        let _alone = alone();
         let mut programs = Programs::default();
         for (kind, size) in Recursion::ALL.into_iter().zip([24, 12, 8, 3000, 50]) {
             for runtime in RUNTIMES {

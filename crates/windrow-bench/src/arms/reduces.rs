@@ -89,7 +89,7 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arms::Ask;
+    use crate::arms::{Ask, alone};
 
     const SETTING: Setting = Setting { threads: 2, shared: false };
 
@@ -99,6 +99,7 @@ mod tests {
 
     #[test]
     fn every_way_to_add_gives_the_sum() {
+        let _alone = alone();
         let sum = Sum::new(items());
         for name in NAMES {
             let mut arm = sum.arm(name, SETTING);

@@ -103,12 +103,13 @@ pub fn region(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arms::{Ask, Loaded};
+    use crate::arms::{Ask, Loaded, alone};
     use crate::work::Item;
     use std::rc::Rc;
 
     #[test]
     fn every_runtime_runs_both_parts_or_says_why_not() {
+        let _alone = alone();
         let cell = Rc::new(Loaded { index: 0, items: vec![Item { seed: 0, turns: 0 }], expected: vec![1], sum: [1] });
         let mut programs = Programs::default();
         for parts in [Parts::Empty, Parts::Meet] {

@@ -98,7 +98,7 @@ fn run(options: &Options) -> Result<(), String> {
     let _neighbour = (options.regime == Regime::Busy).then(Neighbour::start);
     let mut runs = Vec::new();
     for run in 1..=options.runs {
-        let cells = measure_all(&mut arms, &chosen, &load, options.shared, plan, cpus);
+        let cells = measure_all(&mut arms, &chosen, load, options.shared, plan, cpus);
         let report = Report { arms: arms.iter().map(|arm| arm.name().to_owned()).collect(), cells };
         print!("{}", report.summary());
         if options.record {
@@ -121,7 +121,7 @@ fn run(options: &Options) -> Result<(), String> {
 fn measure_all(
     arms: &mut [Box<dyn Arm>],
     chosen: &[(usize, Cell)],
-    load: impl Fn(&(usize, Cell)) -> Rc<Loaded>,
+    load: impl Fn(&(usize, Cell)) -> Rc<Loaded> + Copy,
     shared: bool,
     plan: Plan,
     cpus: usize,
