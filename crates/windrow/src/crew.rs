@@ -200,20 +200,6 @@ impl Crew {
         if since.0 < 50_000.0 { cost } else { track::relaxed(cost, usual, since) }
     }
 
-    pub(crate) fn debug(&self) -> String {
-        let c = self.costs(tick());
-        format!(
-            "idle {} asleep {} late {} owed {} gap {:.0} {:?} cpus {}",
-            c.enter_idle,
-            c.enter_asleep,
-            c.late,
-            c.owed,
-            self.watches[0].0.gap.get_f64(),
-            self.state(),
-            self.cpus()
-        )
-    }
-
     fn since_last(&self, now: u64) -> Nanos {
         self.nanos(now.saturating_sub(self.learned.0.ended.get()))
     }

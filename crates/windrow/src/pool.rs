@@ -78,11 +78,6 @@ impl Pool {
         self.threads.len() + 1
     }
 
-    /// DEBUG
-    pub fn debug(&self) -> String {
-        self.crew.debug()
-    }
-
     /// What has happened in this pool so far: regions opened, workers that joined, system calls to wake and to sleep.
     pub fn counts(&self) -> Counts {
         self.crew.gate.counts()
