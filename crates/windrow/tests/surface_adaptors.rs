@@ -91,9 +91,9 @@ proptest! {
             v.iter().flat_map(|x| 0..x % 5).collect::<Vec<_>>() => v.par_iter().map(slow).flat_map(|x| 0..x % 5).collect::<Vec<_>>();
             v.iter().flat_map(|x| vec![*x; *x as usize % 4]).collect::<Vec<_>>()
                 => v.par_iter().map(slow).flat_map_iter(|x| vec![x; x as usize % 4]).collect::<Vec<_>>();
-            v.iter().map(|x| (x % 2 == 0).then_some(x)).flatten().collect::<Vec<_>>()
-                => v.par_iter().map(|x| (slow(x) % 2 == 0).then_some(x)).flatten().collect::<Vec<_>>();
-            v.iter().map(|x| (x % 2 == 0).then_some(x)).flatten().count()
+            v.iter().filter(|x| **x % 2 == 0).copied().collect::<Vec<_>>()
+                => v.par_iter().map(|x| (slow(x) % 2 == 0).then_some(*x)).flatten().collect::<Vec<_>>();
+            v.iter().filter(|x| **x % 2 == 0).count()
                 => v.par_iter().map(|x| (slow(x) % 2 == 0).then_some(x)).flatten_iter().count();
             v.iter().map(|x| x + 1).collect::<Vec<_>>() => v.par_iter().map(slow).update(|x| *x += 1).collect::<Vec<_>>();
             v.iter().cloned().rev().collect::<Vec<_>>() => v.par_iter().cloned().rev().inspect(|x| _ = slow(x)).collect::<Vec<_>>();
