@@ -28,32 +28,80 @@ leaf!(
     [T: Send] Items<T>,
 );
 
+mod sealed {
+    /// No integers but those here: a source whose length changed would be unsound.
+    pub trait Sealed {}
+}
+
+/// Integers of up to 64 bits. (One implementation for all ranges, and not one for each: so `0..9` is a range of whatever
+/// integer its items are used as.)
+pub trait Integer: Copy + PartialOrd + Send + Sync + sealed::Sealed {
+    /// `last - first`, at least 0.
+    ///
+    /// # Panics
+    /// If it is more than `usize::MAX`.
+    fn steps(first: Self, last: Self) -> usize;
+    /// The integer `steps` steps on, which exists.
+    fn plus(self, steps: usize) -> Self;
+    /// The integers of a range.
+    fn items(range: Range<Self>) -> impl Iterator<Item = Self>;
+}
+
 macro_rules! integers {
     ($($int:ty),*) => {$(
-        // SAFETY: numbers alias nothing.
-        unsafe impl Divide for Range<$int> {
-            type Item = $int;
-            type Chunk<'s> = Range<$int>;
-            type Done = ();
+        impl sealed::Sealed for $int {}
 
-            fn total(&self) -> usize {
-                if self.start >= self.end {
+        impl Integer for $int {
+            #[inline]
+            fn steps(first: Self, last: Self) -> usize {
+                if first >= last {
                     return 0;
                 }
                 // The difference of two integers of this width fits the unsigned type of the same width.
-                usize::try_from(self.end.abs_diff(self.start)).expect("a range has at most usize::MAX items")
+                usize::try_from(last.abs_diff(first)).expect("a range has at most usize::MAX items")
             }
-            fn done(self) {}
             #[inline]
-            unsafe fn chunk(&self, span: Span) -> Range<$int> {
-                // `as` wraps for offsets beyond the signed half; the wrapping sum is right all the same.
-                self.start.wrapping_add(span.lo as $int)..self.start.wrapping_add(span.hi as $int)
+            fn plus(self, steps: usize) -> Self {
+                // `as` wraps for steps beyond the signed half; the wrapping sum is right all the same.
+                self.wrapping_add(steps as $int)
+            }
+            #[inline]
+            fn items(range: Range<Self>) -> impl Iterator<Item = Self> {
+                range
             }
         }
-        leaf!([] Range<$int>);
     )*};
 }
 integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
+
+// SAFETY: numbers alias nothing.
+unsafe impl<T: Integer> Divide for Range<T> {
+    type Item = T;
+    type Chunk<'s>
+        = Range<T>
+    where
+        Self: 's;
+    type Done = ();
+
+    fn total(&self) -> usize {
+        T::steps(self.start, self.end)
+    }
+    fn done(self) {}
+    #[inline]
+    unsafe fn chunk(&self, span: Span) -> Range<T> {
+        self.start.plus(span.lo)..self.start.plus(span.hi)
+    }
+}
+
+impl<T: Integer> Leaf for Range<T> {
+    #[inline]
+    fn items<'s>(chunk: Range<T>) -> impl Iterator<Item = T> + 's
+    where
+        Self: 's,
+    {
+        T::items(chunk)
+    }
+}
 
 // SAFETY: shared references may alias.
 unsafe impl<'a, T: Sync> Divide for &'a [T] {

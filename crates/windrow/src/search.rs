@@ -100,24 +100,26 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
     with_current(|crew| {
         run(crew, &hints.0, lead, shared, |walk| {
             let state = recipe.state();
+            let nothing_from = |at| recipe.over(at) || which != Which::Last && !found.wants(which.key(at));
             for (whole, pieces) in walk {
                 for (at, piece) in pieces {
-                    let key = which.key(at.lo);
-                    if found.wants(key) {
-                        let mut items = recipe.iter(&state, at, piece);
-                        let hit = match which {
-                            Which::Any | Which::First => items.find_map(&f),
-                            Which::Last => items.filter_map(&f).last(),
-                        };
-                        if let Some(hit) = hit {
-                            found.offer(key, hit);
-                        }
-                    } else if which != Which::Last {
+                    if nothing_from(at.lo) {
                         break;
                     }
+                    if !found.wants(which.key(at.lo)) {
+                        // The last one is looked for, and one behind this piece is found.
+                        continue;
+                    }
+                    let mut items = recipe.iter(&state, at, piece);
+                    let hit = match which {
+                        Which::Any | Which::First => items.find_map(&f),
+                        Which::Last => items.filter_map(&f).last(),
+                    };
+                    if let Some(hit) = hit {
+                        found.offer(which.key(at.lo), hit);
+                    }
                 }
-                let beyond = |from| which != Which::Last && !found.wants(which.key(from));
-                if over(shared, whole.hi, |from| recipe.over(from) || beyond(from)) {
+                if over(shared, whole.hi, nothing_from) {
                     return;
                 }
             }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use windrow_sync::divide::Leaf;
-use windrow_sync::sources::{Items, Runs};
+use windrow_sync::sources::{Integer, Items, Runs};
 
 use crate::region::Weights;
 
@@ -42,9 +42,9 @@ impl<T: Send> Weigh for Items<T> {
     }
 }
 
-impl Weigh for Range<usize> {
-    type Seen = usize;
-    fn weights(&mut self, weight: impl Fn(&usize) -> usize) -> WeightsOf {
-        WeightsOf(Weights::new(self.clone().map(|at| weight(&at))))
+impl<T: Integer> Weigh for Range<T> {
+    type Seen = T;
+    fn weights(&mut self, weight: impl Fn(&T) -> usize) -> WeightsOf {
+        WeightsOf(Weights::new(T::items(self.clone()).map(|item| weight(&item))))
     }
 }

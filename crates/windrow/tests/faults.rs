@@ -1,35 +1,13 @@
 //! Panics at every point, pools that come and go, threads that are refused.
 
+mod common;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
+use common::{Counter, items, work as spin};
 use windrow::Pool;
 use windrow::prelude::*;
-
-/// Counts what is alive.
-struct Counter<'a>(&'a AtomicIsize, usize);
-impl<'a> Counter<'a> {
-    fn new(live: &'a AtomicIsize, value: usize) -> Self {
-        live.fetch_add(1, Relaxed);
-        Counter(live, value)
-    }
-}
-impl Drop for Counter<'_> {
-    fn drop(&mut self) {
-        assert!(self.0.fetch_sub(1, Relaxed) > 0, "dropped twice");
-    }
-}
-
-fn spin(micros: u64) {
-    let start = std::time::Instant::now();
-    while start.elapsed().as_micros() < u128::from(micros) {
-        std::hint::spin_loop();
-    }
-}
-
-fn items(live: &AtomicIsize, n: usize) -> Vec<Counter<'_>> {
-    (0..n).map(|i| Counter::new(live, i)).collect()
-}
 
 #[test]
 fn a_panic_at_every_item_of_every_shape() {

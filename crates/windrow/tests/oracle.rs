@@ -1,35 +1,14 @@
 //! Serial execution is the oracle: every iterator gives what the standard library's gives, on pools of several widths.
 
+mod common;
+
 use std::collections::HashSet;
 use std::sync::Mutex;
 
+use common::{on_all, pools, work};
 use proptest::prelude::*;
 use windrow::Pool;
 use windrow::prelude::*;
-
-/// Pools of 1, 2 and 4 threads, built once.
-fn pools() -> &'static [Pool] {
-    static POOLS: std::sync::OnceLock<Vec<Pool>> = std::sync::OnceLock::new();
-    POOLS.get_or_init(|| [1, 2, 4].map(Pool::new).into())
-}
-
-/// What `f` gives, the same on every pool.
-fn on_all<R: PartialEq + std::fmt::Debug>(f: impl Fn() -> R) -> R {
-    let mut results: Vec<R> = pools().iter().map(|pool| pool.install(&f)).collect();
-    let last = results.pop().expect("there are pools");
-    results.iter().for_each(|result| assert_eq!(*result, last));
-    last
-}
-
-/// Work of about `micros`, so that regions are published too.
-fn work(micros: u64) -> u64 {
-    let start = std::time::Instant::now();
-    let mut turns = 0;
-    while start.elapsed().as_micros() < u128::from(micros) {
-        turns += 1;
-    }
-    std::hint::black_box(turns)
-}
 
 #[test]
 fn every_size_around_the_edges() {
@@ -202,7 +181,7 @@ proptest! {
         size in 1usize..50,
         chunk in proptest::option::of(1usize..100),
         cost in 0u64..3,
-        pool in 0usize..3,
+        pool in 0usize..4,
     ) {
         let serial: Vec<(usize, u32)> =
             v.chunks(size).enumerate().map(|(i, run)| (i, run.iter().sum::<u32>())).filter(|(_, sum)| sum % 3 != 0).collect();

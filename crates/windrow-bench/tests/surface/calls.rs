@@ -83,6 +83,7 @@ calls! {
     array_by_ref: [3, 1, 2].par_iter().max().copied();
     boxed_slice: numbers().into_boxed_slice().into_par_iter().max();
     range: (0..N).into_par_iter().map(|i| i * i).sum::<usize>();
+    range_of_whatever_its_items_are_used_as: (0..40).into_par_iter().flat_map_iter(|n| vec![n; numbers()[n] as usize % 3]).sum::<usize>();
     range_inclusive: (1..=20u64).into_par_iter().product::<u64>();
     range_to_the_end: (250..=u8::MAX).into_par_iter().collect::<Vec<_>>();
     range_signed: (-5..5i32).into_par_iter().map(|i| i * i).collect::<Vec<_>>();

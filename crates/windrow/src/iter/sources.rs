@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
 use std::ops::{Range, RangeBounds, RangeInclusive};
 
-use windrow_sync::divide::Leaf;
 use windrow_sync::sources::{Items, SliceMut};
 use windrow_sync::views::Merged;
+
+pub use windrow_sync::sources::Integer;
 
 use super::indexed::Zipped;
 use super::{IndexedParallelIterator, IntoParallelIterator, Par, ParallelIterator, adapt};
@@ -88,11 +89,8 @@ impl<'a, T: Send> IntoParallelIterator for &'a mut VecDeque<T> {
     }
 }
 
-/// Ranges of every integer up to 64 bits. (One implementation, so that `(0..9)` alone is a range of `i32`.)
-impl<T> IntoParallelIterator for Range<T>
-where
-    Range<T>: Leaf<Item = T>,
-{
+/// Ranges of every integer up to 64 bits.
+impl<T: Integer> IntoParallelIterator for Range<T> {
     type Item = T;
     type Iter = Par<Self, Plain>;
     fn into_par_iter(self) -> Self::Iter {
@@ -108,36 +106,11 @@ impl<T: Integer> IntoParallelIterator for RangeInclusive<T> {
     type Item = T;
     type Iter = Par<Range<usize>, Of<Upward<T>>>;
     fn into_par_iter(self) -> Self::Iter {
-        let items = if self.is_empty() { 0 } else { T::count(*self.start(), *self.end()) };
+        let steps = T::steps(*self.start(), *self.end()).checked_add(1);
+        let items = if self.is_empty() { 0 } else { steps.expect("a range has at most usize::MAX items") };
         Par::of(0..items, Of(Upward(*self.start())))
     }
 }
-
-/// Integers that inclusive ranges count through. Not meant to be implemented outside of windrow.
-pub trait Integer: Copy + PartialOrd + Send + Sync {
-    #[doc(hidden)]
-    fn count(first: Self, last: Self) -> usize;
-    #[doc(hidden)]
-    fn plus(self, steps: usize) -> Self;
-}
-
-macro_rules! integers {
-    ($($int:ty),*) => {$(
-        impl Integer for $int {
-            fn count(first: Self, last: Self) -> usize {
-                // The difference of two integers of this width fits the unsigned type of the same width.
-                let steps = usize::try_from(last.abs_diff(first)).ok().and_then(|steps| steps.checked_add(1));
-                steps.expect("a range has at most usize::MAX items")
-            }
-            #[inline]
-            fn plus(self, steps: usize) -> Self {
-                // `as` wraps for steps beyond the signed half; the wrapping sum is right all the same.
-                self.wrapping_add(steps as $int)
-            }
-        }
-    )*};
-}
-integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 
 /// Integers from one on.
 #[derive(Clone, Copy, Debug)]
