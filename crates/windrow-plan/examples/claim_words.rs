@@ -227,6 +227,26 @@ fn tables() {
     }
 }
 
+/// What the counters of a machine with two CPUs can be asked.
+fn exchanges() {
+    println!(
+        "\nExchanges of range words in a region of two members, to compare with what the bin locks of windrow-bench counts:\n"
+    );
+    head(["items", "claims", "steals", "exchanges"].into_iter().map(str::to_string));
+    for (cost, nanos) in [("10 ns", 10.0), ("1 us", 1000.0)] {
+        for n in [1000, 100_000, 1_000_000] {
+            let policy = Policy { entry: Entry::Awake, ..Policy::RUNTIME };
+            let it = simulate(&Work::uniform(n, Nanos(nanos)), 2, &Machine::MEASURED, &policy, 1);
+            println!("| {n} x {cost} | {} | {} | {} |", it.claims, it.steals, it.exchanges());
+        }
+    }
+}
+
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some("all") { all() } else { tables() }
+    if std::env::args().nth(1).as_deref() == Some("all") {
+        all();
+    } else {
+        tables();
+        exchanges();
+    }
 }

@@ -199,6 +199,12 @@ impl Outcome {
         if self.ideal.0 > 0.0 { self.makespan.0 / self.ideal.0 } else { 1.0 }
     }
 
+    /// Exchanges of range words: one a claim, two a steal, and those that failed. They are locked instructions, so they can be
+    /// counted on machines that are at hand.
+    pub fn exchanges(&self) -> u64 {
+        self.claims + 2 * self.steals + self.failed
+    }
+
     /// Part of the members' time that went into claims.
     pub fn claiming_share(&self) -> f64 {
         let all = self.makespan.0 * self.members as f64;
