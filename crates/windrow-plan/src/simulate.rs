@@ -98,9 +98,9 @@ pub enum Entry {
     Present,
     /// They look at the gate: all of them see it open and exchange it to join. All leave through it.
     Awake,
-    /// They sleep. The lead wakes so many, and each who joins wakes as many more before its first claim. One is a chain.
+    /// They sleep. The lead wakes one, and each who joins wakes so many more before its first claim. One is a chain.
     Asleep {
-        /// Wakes of each; at least 1.
+        /// Wakes of each who joins; at least 1.
         fan: usize,
     },
 }
@@ -161,7 +161,7 @@ impl Policy {
         entry: Entry::Present,
         join: Join::Exchange,
         claim: Claim::Planned,
-        victim: Victim::Fullest,
+        victim: Victim::Window(4),
         again: false,
     };
 }
