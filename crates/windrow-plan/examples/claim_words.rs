@@ -62,6 +62,8 @@ fn overheads(names: &[&str], totals: &[(&str, f64)], kinds: &[&str], conditions:
     }
 }
 
+const FULLEST: Policy = Policy { victim: Victim::Fullest, ..Policy::RUNTIME };
+
 fn window(some: usize) -> Policy {
     Policy { victim: Victim::Window(some), ..Policy::RUNTIME }
 }
@@ -71,7 +73,7 @@ fn all() {
         "machine,members,victim,work_ns,items,seed,makespan_ns,over_ideal,claiming_share,claims,steals,failed,looks,transfers"
     );
     let victims = [
-        ("fullest", Policy::RUNTIME),
+        ("fullest", FULLEST),
         ("random", window(1)),
         ("window 4", window(4)),
         ("two", Policy { victim: Victim::Sampled(2), ..Policy::RUNTIME }),
@@ -100,7 +102,7 @@ fn all() {
 fn tables() {
     let names = MEMBERS.map(|members| members.to_string());
     let names = names.each_ref().map(String::as_str);
-    for (victim, policy) in [("the fullest", Policy::RUNTIME), ("a window of four", window(4))] {
+    for (victim, policy) in [("the fullest", FULLEST), ("a window of four", window(4))] {
         for (name, machine) in MACHINES {
             println!("\nTime over ideal by members, {name}, stealing from {victim}:\n");
             overheads(&names, &TOTALS, &KINDS, &MEMBERS.map(|members| (members, machine, policy)));
@@ -122,8 +124,8 @@ fn tables() {
     ];
     head(columns.iter().map(ToString::to_string));
     let victims = [
-        ("fullest", Policy::RUNTIME),
-        ("fullest, again", Policy { again: true, ..Policy::RUNTIME }),
+        ("fullest", FULLEST),
+        ("fullest, again", Policy { again: true, ..FULLEST }),
         ("random", window(1)),
         ("window of 4", window(4)),
         ("window of 8", window(8)),
@@ -161,7 +163,7 @@ fn tables() {
     ];
     for members in [2, 64, 176] {
         println!("\nTime over ideal by the length of a claim, {members} members, sockets, a window of four:\n");
-        let conditions = claims.map(|(_, claim)| (members, Machine::SOCKETS, Policy { claim, ..window(4) }));
+        let conditions = claims.map(|(_, claim)| (members, Machine::SOCKETS, Policy { claim, ..Policy::RUNTIME }));
         overheads(&claims.map(|(name, _)| name), &TOTALS[1..4], &KINDS, &conditions);
     }
 
@@ -182,7 +184,7 @@ fn tables() {
             print!("| {name} | {members} | {:.1} |", work.ideal(members).0 / 1e3);
             for (_, halted, entry, join) in entries {
                 let machine = if halted { Machine::MESH.halted() } else { Machine::MESH };
-                let outcome = simulate(&work, members, &machine, &Policy { entry, join, ..window(4) }, 1);
+                let outcome = simulate(&work, members, &machine, &Policy { entry, join, ..Policy::RUNTIME }, 1);
                 print!(" {:.1} |", outcome.makespan.0 / 1e3);
             }
             println!();
@@ -208,7 +210,7 @@ fn tables() {
         for (way, join) in [("addition", Join::Add), ("exchange", Join::Exchange)] {
             for (shown, total) in works {
                 let work = work("uniform", total, 0);
-                let policy = Policy { entry: Entry::Awake, join, ..window(4) };
+                let policy = Policy { entry: Entry::Awake, join, ..Policy::RUNTIME };
                 let time = |width: usize| simulate(&work, width, &machine, &policy, 1).makespan.0 / 1e3;
                 let best = (1..=176).min_by(|&a, &b| time(a).total_cmp(&time(b))).unwrap_or(1);
                 let root = |price: f64| ((total / price).sqrt() as usize).clamp(1, 176);
@@ -227,6 +229,26 @@ fn tables() {
     }
 }
 
+/// What the counters of a machine with two CPUs can be asked.
+fn exchanges() {
+    println!(
+        "\nExchanges of range words in a region of two members, to compare with what the bin locks of windrow-bench counts:\n"
+    );
+    head(["items", "claims", "steals", "exchanges"].into_iter().map(str::to_string));
+    for (cost, nanos) in [("10 ns", 10.0), ("1 us", 1000.0)] {
+        for n in [1000, 100_000, 1_000_000] {
+            let policy = Policy { entry: Entry::Awake, ..Policy::RUNTIME };
+            let it = simulate(&Work::uniform(n, Nanos(nanos)), 2, &Machine::MEASURED, &policy, 1);
+            println!("| {n} x {cost} | {} | {} | {} |", it.claims, it.steals, it.exchanges());
+        }
+    }
+}
+
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some("all") { all() } else { tables() }
+    if std::env::args().nth(1).as_deref() == Some("all") {
+        all();
+    } else {
+        tables();
+        exchanges();
+    }
 }

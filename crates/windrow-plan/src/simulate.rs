@@ -98,9 +98,9 @@ pub enum Entry {
     Present,
     /// They look at the gate: all of them see it open and exchange it to join. All leave through it.
     Awake,
-    /// They sleep. The lead wakes so many, and each who joins wakes as many more before its first claim. One is a chain.
+    /// They sleep. The lead wakes one, and each who joins wakes so many more before its first claim. One is a chain.
     Asleep {
-        /// Wakes of each; at least 1.
+        /// Wakes of each who joins; at least 1.
         fan: usize,
     },
 }
@@ -161,7 +161,7 @@ impl Policy {
         entry: Entry::Present,
         join: Join::Exchange,
         claim: Claim::Planned,
-        victim: Victim::Fullest,
+        victim: Victim::Window(4),
         again: false,
     };
 }
@@ -197,6 +197,12 @@ impl Outcome {
     /// How much longer than ideal: 1 is ideal.
     pub fn overhead(&self) -> f64 {
         if self.ideal.0 > 0.0 { self.makespan.0 / self.ideal.0 } else { 1.0 }
+    }
+
+    /// Exchanges of range words: one a claim, two a steal, and those that failed. They are locked instructions, so they can be
+    /// counted on machines that are at hand.
+    pub fn exchanges(&self) -> u64 {
+        self.claims + 2 * self.steals + self.failed
     }
 
     /// Part of the members' time that went into claims.

@@ -25,9 +25,7 @@ fn timed(nanos: f64, part: u32) -> Policy {
     Policy { claim: Claim::Timed { time: Nanos(nanos), part }, ..Policy::RUNTIME }
 }
 
-fn window(some: usize) -> Policy {
-    Policy { victim: Victim::Window(some), ..Policy::RUNTIME }
-}
+const FULLEST: Policy = Policy { victim: Victim::Fullest, ..Policy::RUNTIME };
 
 /// Claims of `want` items out of `n`, never more than a quarter of what is left.
 fn claims_of_one(mut n: u32, want: u32) -> u64 {
@@ -228,7 +226,7 @@ fn dearer_machines_are_slower_in_the_mean() {
             clock: times(it.clock),
             ..it
         };
-        skewed(32, &machine, &window(4))
+        skewed(32, &machine, &Policy::RUNTIME)
     };
     let all = [0.0, 1.0, 4.0, 16.0].map(scaled);
     assert!(all.is_sorted(), "{all:?}");
@@ -242,7 +240,7 @@ fn the_price_of_own_claims_does_not_depend_on_the_number_of_members() {
     for members in [2, 64, 176] {
         let share = |policy| simulate(&work, members, &Machine::SOCKETS, policy, 1).claiming_share();
         let (planned, micro) = (share(&Policy::RUNTIME), share(&timed(1000.0, 4)));
-        assert!(planned < 0.01 && (0.02..0.035).contains(&micro), "{planned} {micro} with {members}");
+        assert!(planned < 0.02 && (0.02..0.04).contains(&micro), "{planned} {micro} with {members}");
     }
 }
 
@@ -250,8 +248,8 @@ fn the_price_of_own_claims_does_not_depend_on_the_number_of_members() {
 fn planned_claims_balance_as_well_as_small_ones() {
     for machine in [Machine::MESH, Machine::SOCKETS] {
         for members in [2, 16, 64, 176] {
-            let planned = skewed(members, &machine, &window(4));
-            let micro = skewed(members, &machine, &Policy { victim: Victim::Window(4), ..timed(1000.0, 4) });
+            let planned = skewed(members, &machine, &Policy::RUNTIME);
+            let micro = skewed(members, &machine, &timed(1000.0, 4));
             assert!(planned < 1.02 * micro, "{planned} {micro} with {members}");
         }
     }
@@ -260,7 +258,7 @@ fn planned_claims_balance_as_well_as_small_ones() {
 #[test]
 fn many_who_look_for_the_fullest_get_into_each_others_way() {
     let compare =
-        |members, machine: &Machine| (skewed(members, machine, &Policy::RUNTIME), skewed(members, machine, &window(4)));
+        |members, machine: &Machine| (skewed(members, machine, &FULLEST), skewed(members, machine, &Policy::RUNTIME));
     let (near, far) = (Machine::MESH, Machine::SOCKETS);
     let near_at_hand = Machine { near: Nanos(23.0), far: Nanos(23.0), ..near };
     for machine in [near, far, near_at_hand, Machine { overlap: 1, ..near }, Machine { overlap: 64, ..near }] {
@@ -278,7 +276,7 @@ fn many_who_look_for_the_fullest_get_into_each_others_way() {
 /// over what a further member costs for the width: nearly the best one.
 #[test]
 fn the_best_width_is_the_root_of_work_over_the_price_of_a_member() {
-    let policy = Policy { entry: Entry::Awake, join: Join::Add, ..window(4) };
+    let policy = Policy { entry: Entry::Awake, join: Join::Add, ..Policy::RUNTIME };
     for machine in [Machine::MESH, Machine::SOCKETS] {
         let price = 2.0 * (machine.far.0 + machine.exchange.0);
         for total in [30e3, 100e3, 300e3, 1e6] {

@@ -183,10 +183,10 @@ impl<'a> Region<'a> {
                 others.for_each(|member| self.at(0, member));
                 opened
             }
-            Entry::Asleep { fan } => {
+            Entry::Asleep { .. } => {
                 self.asleep = 1;
                 let opened = self.gate.update(0, 0, 0, |word| Some(word | OPEN)).done;
-                self.wake(opened, fan)
+                self.wake(opened, 1)
             }
         };
         self.at(start, 0);
