@@ -26,7 +26,7 @@ struct Spans {
 impl Spans {
     fn add(&mut self, span: Range<usize>) {
         let last = self.more.last_mut().unwrap_or(&mut self.first);
-        if last.len() == 0 {
+        if last.start == last.end {
             *last = span;
         } else if last.end == span.start {
             last.end = span.end;
