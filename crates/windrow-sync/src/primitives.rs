@@ -3,9 +3,10 @@
 #[cfg(not(loom))]
 mod chosen {
     pub(crate) use std::hint::spin_loop;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
     #[cfg(any(feature = "portable", miri, not(target_os = "linux")))]
-    pub(crate) use std::sync::{Condvar, Mutex};
+    pub(crate) use std::sync::Condvar;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use std::sync::{Mutex, MutexGuard};
     pub(crate) use std::thread::yield_now;
 
     /// `std`'s cell behind loom's interface.
@@ -34,11 +35,16 @@ mod chosen {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-    pub(crate) use loom::sync::{Condvar, Mutex};
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::yield_now;
 }
 
 pub(crate) use chosen::*;
+
+/// Locks it, also after a panic of another holder.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 #[cfg(any(loom, feature = "portable", miri, not(target_os = "linux")))]
 #[path = "primitives/condvar.rs"]
@@ -61,3 +67,20 @@ macro_rules! const_fn {
     };
 }
 pub(crate) use const_fn;
+
+/// A cell of every thread, without a destructor: it can be used while a thread ends.
+macro_rules! thread_cell {
+    ($(#[$attribute:meta])* $name:ident: $type:ty = $value:expr) => {
+        #[cfg(not(loom))]
+        thread_local! {
+            $(#[$attribute])*
+            static $name: std::cell::Cell<$type> = const { std::cell::Cell::new($value) };
+        }
+        #[cfg(loom)]
+        loom::thread_local! {
+            $(#[$attribute])*
+            static $name: std::cell::Cell<$type> = std::cell::Cell::new($value);
+        }
+    };
+}
+pub(crate) use thread_cell;

@@ -32,6 +32,7 @@ mod collect;
 mod compile_fail;
 mod explain;
 mod iter;
+mod join;
 mod pool;
 mod recipe;
 mod reduce;
@@ -44,6 +45,7 @@ pub use iter::{
     IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, Par,
     ParallelIterator, ParallelSlice, ParallelSliceMut,
 };
+pub use join::join;
 pub use pool::{Pool, current_num_threads};
 pub use recipe::Recipe;
 pub use source::Weigh;
