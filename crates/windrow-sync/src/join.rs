@@ -148,6 +148,17 @@ impl Frame {
         });
     }
 
+    /// Ends what `prepare` began. By the owner.
+    ///
+    /// # Safety
+    /// Nobody else knows the frame any more.
+    pub(crate) unsafe fn retire(&self) {
+        self.state.with_mut(|state| {
+            // SAFETY: prepared, and the last access.
+            unsafe { state.cast::<AtomicU32>().drop_in_place() };
+        });
+    }
+
     /// Of a frame that was offered.
     fn state(&self) -> &AtomicU32 {
         // SAFETY: `prepare` came before the offer, and nobody asks for the state before that.

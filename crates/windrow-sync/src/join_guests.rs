@@ -227,8 +227,8 @@ impl<'a> Guest<'a> {
         let entry = guests.list.iter_mut().find(|entry| {
             // SAFETY: the host is not gone: the entry is on the list.
             let ready = unsafe { &*entry.ready };
-            // Acquire: pairs with the Release in `call`; we see what there is to do.
-            !entry.over && ready.swap(false, Ordering::Acquire)
+            // Relaxed: the exchange confirms it. Acquire: pairs with the Release in `call`; we see what there is to do.
+            !entry.over && ready.load(Ordering::Relaxed) && ready.swap(false, Ordering::Acquire)
         })?;
         entry.inside += 1;
         seat.be_guest_of(entry.id);

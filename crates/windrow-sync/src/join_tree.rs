@@ -27,7 +27,7 @@
 use std::cell::Cell;
 use std::sync::OnceLock;
 
-use crate::join::{End, Frame, Offered, seated};
+use crate::join::{End, Frame, Offered, apart, seated};
 use crate::join_guests::{Guest, Guests};
 use crate::machine;
 use crate::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -92,11 +92,12 @@ const MOST_MEMBERS: usize = COUNT as usize;
 /// A recursion and the members who work on it. See the [module page](self).
 pub struct Tree {
     word: Pad<WideWord>,
-    /// Seats that were handed out; also those that do not exist.
-    handed_out: AtomicU32,
     lead: Seat,
-    /// The seats of the others, made when they may be needed.
+    /// The lead's seat was handed out.
+    led: AtomicU32,
+    /// The seats of the others, and how many of them were handed out.
     others: OnceLock<Box<[Seat]>>,
+    handed_out: AtomicU32,
     guests: Mutex<Guests>,
     members: usize,
     rhythm: Rhythm,
@@ -398,8 +399,10 @@ impl Seat {
         // Relaxed: a hint.
         shown.wanted.store(0, Ordering::Relaxed);
         // Release: pairs with the Acquire in `Tree::take`; the frame is there, and all that this member has done before it
-        // comes before what the taker does.
-        shown.slot.store(frame.cast_mut(), Ordering::Release);
+        // comes before what the taker does. (An exchange, though only this member fills the slot: one that comes too late
+        // for the last offer and a plain store cannot be told apart by the models.)
+        let empty = shown.slot.swap(frame.cast_mut(), Ordering::Release);
+        debug_assert!(empty.is_null(), "an offer at a time");
         tree.announce(self, now);
         // Release: pairs with the Acquire in `Tree::doze`; who registers after this sees the offer.
         let waiter = shown.waiter.swap(0, Ordering::Release);
@@ -416,19 +419,23 @@ impl Seat {
         let (own, shown, tree) = (&self.own.0, &self.shown.0, self.tree());
         own.split.set(below);
         // Relaxed: if it comes out, nobody else has seen it.
-        if !shown.slot.swap(std::ptr::null_mut(), Ordering::Relaxed).is_null() {
+        let taken = if shown.slot.swap(std::ptr::null_mut(), Ordering::Relaxed).is_null() {
+            own.patience.set(0);
+            match tree.wait_for(self, frame, help) {
+                End::Done => Taken::Done,
+                End::Returned => Taken::Back,
+            }
+        } else {
             if own.paid.get() {
                 // Woken in vain. Twice the patience the next time, so that a recursion with little to share does not pay
                 // for it again and again.
                 own.patience.set((own.patience.get() * 2).max(tree.rhythm.alone).min(tree.rhythm.alone * 64));
             }
-            return Taken::Back;
-        }
-        own.patience.set(0);
-        match tree.wait_for(self, frame, help) {
-            End::Done => Taken::Done,
-            End::Returned => Taken::Back,
-        }
+            Taken::Back
+        };
+        // SAFETY: it is out of the slot, and whoever took it is through with it.
+        unsafe { frame.retire() };
+        taken
     }
 }
 
@@ -448,9 +455,10 @@ impl Tree {
     pub fn new(members: usize, rhythm: Rhythm) -> Tree {
         Tree {
             word: Pad(WideWord::new(0)),
-            handed_out: AtomicU32::new(0),
             lead: Seat::new(),
+            led: AtomicU32::new(0),
             others: OnceLock::new(),
+            handed_out: AtomicU32::new(0),
             guests: Mutex::new(Guests::default()),
             members: members.min(MOST_MEMBERS),
             rhythm,
@@ -461,10 +469,16 @@ impl Tree {
         self.word.0.value()
     }
 
+    /// Makes room for others. To be called before they [`serve`](Tree::serve), and only then, as it allocates.
+    pub fn furnish(&self) {
+        self.others.get_or_init(|| (1..self.members).map(|_| Seat::new()).collect());
+    }
+
     /// Runs `f`; joins in it belong to this tree. After `patience` of them, and every so often then, they ask `ask`
     /// whether to let others in, with the age of the tree in ticks.
     ///
-    /// The tree is over when this returns: members leave [`serve`](Tree::serve).
+    /// The tree is over when this returns: members leave [`serve`](Tree::serve). A tree can have several leads, as long as it has
+    /// seats; without one, `f` runs outside of it.
     #[inline]
     pub fn lead<R>(&self, patience: u32, ask: &dyn Fn(u64) -> Answer, f: impl FnOnce() -> R) -> R {
         struct Over<'a>(&'a Tree, &'a Seat);
@@ -474,7 +488,9 @@ impl Tree {
                 self.0.end();
             }
         }
-        let Some(seat) = self.sit() else { return crate::join::apart(f) };
+        // Relaxed: one thread gets it, that is all.
+        let first = self.led.swap(1, Ordering::Relaxed) == 0;
+        let Some(seat) = (if first { Some(self.sit(0, &self.lead)) } else { self.sit_down() }) else { return apart(f) };
         let question = Question { ask, began: Cell::new(0), at: Cell::new(0) };
         // SAFETY: only the lifetime changes. Used by this thread alone, until `over` takes it back.
         let erased =
@@ -486,13 +502,13 @@ impl Tree {
         seated(seat, f)
     }
 
-    /// Works on what members of the tree offer, until it is over. Returns at once if the tree has as many members as it can
-    /// have.
+    /// Works on what members of the tree offer, until it is over. Returns at once if there is no seat: see
+    /// [`furnish`](Tree::furnish).
     ///
     /// # Panics
     /// Never with what a join throws: that goes to the caller of the join.
     pub fn serve(&self) {
-        let Some(seat) = self.sit() else { return };
+        let Some(seat) = self.sit_down() else { return };
         seated(seat, || {
             while let Some(work) = self.idle(seat) {
                 match work {
@@ -503,25 +519,27 @@ impl Tree {
         });
     }
 
-    /// The next seat that nobody had.
-    fn sit(&self) -> Option<&Seat> {
+    /// Takes the next seat that nobody had.
+    fn sit_down(&self) -> Option<&Seat> {
+        let others = self.others.get()?;
         // Relaxed: each number comes out once, that is all.
         let index = self.handed_out.fetch_add(1, Ordering::Relaxed) as usize;
-        if index >= self.members {
+        let Some(seat) = others.get(index) else {
             // Relaxed: as above. So that it does not overflow, however many come.
             self.handed_out.fetch_sub(1, Ordering::Relaxed);
             return None;
-        }
-        if index > 0 {
-            self.others.get_or_init(|| (1..self.members).map(|_| Seat::new()).collect());
-        }
-        let seat = self.seat(index)?;
+        };
+        Some(self.sit(index + 1, seat))
+    }
+
+    /// Prepares a seat that was just handed out.
+    fn sit<'a>(&self, index: usize, seat: &'a Seat) -> &'a Seat {
         let own = &seat.own.0;
         own.top.set(&own.bottom);
         own.split.set(&own.bottom);
         own.index.set(index as u32);
         own.tree.set(self);
-        Some(seat)
+        seat
     }
 
     fn seat(&self, index: usize) -> Option<&Seat> {

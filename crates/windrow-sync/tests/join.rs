@@ -33,10 +33,10 @@ where
 fn grow<R>(members: usize, rhythm: Rhythm, f: impl FnOnce() -> R) -> R {
     let tree = Tree::new(members, rhythm);
     std::thread::scope(|scope| {
-        // Started by the lead, so that it has the first seat.
         tree.lead(
             0,
             &|_| {
+                tree.furnish();
                 for _ in 1..members {
                     scope.spawn(|| tree.serve());
                 }
@@ -294,6 +294,8 @@ fn a_tree_takes_as_many_members_as_it_has_seats() {
         tree.lead(
             0,
             &|_| {
+                tree.serve();
+                tree.furnish();
                 scope.spawn(|| tree.serve());
                 Answer::Opened
             },
@@ -314,6 +316,7 @@ fn a_tree_takes_as_many_members_as_it_has_seats() {
 #[test]
 fn two_leads_share_one_tree() {
     let tree = Tree::new(3, EAGER);
+    tree.furnish();
     let n = if SMALL { 5 } else { 15 };
     std::thread::scope(|scope| {
         scope.spawn(|| tree.lead(0, &|_| Answer::Opened, || assert_eq!(joined_fib(n), fib(n))));
