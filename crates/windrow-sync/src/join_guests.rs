@@ -140,27 +140,25 @@ impl Invitation {
     }
 
     /// Waits until `done` says so; whoever makes it say so must [`ring`](Invitation::ring) afterwards. Meanwhile it runs what guests
-    /// offer: all of them, or the one given. (That one must have begun what is waited for, as a guest.)
+    /// offer, those whose number satisfies `whom`: they must work on what is waited for as long as it is not `done`.
     ///
     /// # Panics
     /// If this thread is not a member: see [`member`](Invitation::member).
-    pub fn wait(&self, guest: Option<usize>, done: &dyn Fn() -> bool) {
+    pub fn wait(&self, whom: impl Fn(usize) -> bool, done: impl Fn() -> bool) {
         let hosted = *lock(&self.hosted);
         // SAFETY: as in `host`.
         let seat = unsafe { here().as_ref() };
-        match (hosted, seat) {
-            (Some(hosted), Some(seat)) if std::ptr::eq(hosted.tree, seat.tree()) => {
-                seat.tree().wait_until(seat, done, || {
-                    let mut guests = seat.tree().seats().enumerate().filter(|&(index, other)| {
-                        guest.is_none_or(|guest| guest == index) && other.is_guest_of(hosted.id)
-                    });
-                    guests.any(|(index, other)| {
-                        seat.tree().help(seat, index, other, || other.is_guest_of(hosted.id) && !done())
-                    })
-                });
-            }
-            _ => panic!("only members of the tree wait for an invitation"),
-        }
+        let (Some(hosted), Some(seat)) = (hosted, seat.filter(|_| self.member().is_some())) else {
+            panic!("only members of the tree wait for an invitation");
+        };
+        let tree = seat.tree();
+        tree.wait_until(seat, &done, || {
+            let mut seats = tree.seats().enumerate();
+            seats.any(|(index, other)| {
+                let is_one = || other.is_guest_of(hosted.id) && whom(index);
+                !std::ptr::eq(seat, other) && is_one() && tree.help(seat, index, other, || is_one() && !done())
+            })
+        });
     }
 }
 

@@ -553,7 +553,7 @@ impl Tree {
         std::iter::once(&self.lead).chain(self.others.get().into_iter().flatten())
     }
 
-    /// Takes what member `owner` offers.
+    /// Takes what another member, `owner`, offers.
     fn take(&self, owner: &Seat) -> Option<Offered> {
         let slot = &owner.shown.0.slot;
         // Relaxed: the exchange confirms it.

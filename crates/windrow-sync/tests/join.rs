@@ -402,7 +402,7 @@ fn guests_come_when_called() {
                             invitation.call();
                         }
                         help();
-                        invitation.wait(None, &|| done.load(Relaxed) == all);
+                        invitation.wait(|_| true, || done.load(Relaxed) == all);
                     });
                     assert_eq!(invitation.member(), None);
                 });
@@ -471,7 +471,7 @@ fn strangers_may_call_and_ring() {
             came.wait(Spin::NONE);
             let twice = catch_unwind(AssertUnwindSafe(|| invitation.host(&|| (), || ())));
             assert!(twice.is_err(), "one host at a time");
-            let outside = catch_unwind(AssertUnwindSafe(|| apart(|| invitation.wait(None, &|| true))));
+            let outside = catch_unwind(AssertUnwindSafe(|| apart(|| invitation.wait(|_| true, || true))));
             assert!(outside.is_err(), "only members wait");
         });
     });
@@ -508,7 +508,7 @@ fn who_waits_for_a_guest_helps_it() {
                 invitation.host(&help, || {
                     invitation.call();
                     begun.wait(Spin::NONE);
-                    invitation.wait(None, &|| done.load(Relaxed) == 1);
+                    invitation.wait(|_| true, || done.load(Relaxed) == 1);
                 });
             });
         }

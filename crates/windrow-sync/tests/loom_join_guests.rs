@@ -142,7 +142,7 @@ fn the_host_helps_its_guests() {
             invitation.host(&help, || {
                 invitation.call();
                 begun.wait(Spin::NONE);
-                invitation.wait(None, &|| done.load(Relaxed) == 1);
+                invitation.wait(|_| true, || done.load(Relaxed) == 1);
             });
             assert_eq!(output.get(), 1);
         });

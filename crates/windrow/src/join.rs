@@ -63,17 +63,22 @@ pub(crate) fn rooted<R>(site: usize, f: impl FnOnce() -> R) -> R {
             return Tree::new(1, rhythm(crew)).lead(u32::MAX / 2, &|_| Answer::Never, f);
         }
         let memory = Memory::of(site);
+        let known = memory.known;
         let opened = Cell::new(1);
         let start = if memory.is_measured() { tick() } else { 0 };
         let tree = Tree::new(crew.members, rhythm(crew));
         let result = crew.gate.region(&|_| tree.serve(), crew.settle, |door| {
+            let open = |width| {
+                tree.furnish();
+                door.open(width)
+            };
             let ask = |age: u64| {
                 let age = crew.nanos(age);
                 let state = crew.state();
                 let enter = if state.awake > 0 { crew.costs.enter_awake } else { crew.costs.enter_asleep };
                 let helpers = Helpers { width: crew.members, enter, busy: state.busy };
-                match heartbeat::decide(Recursion { age, known: memory.known.next() }, helpers).choice {
-                    Beat::Open { width } if door.open(width) => {
+                match heartbeat::decide(Recursion { age, known: known.next() }, helpers).choice {
+                    Beat::Open { width } if open(width) => {
                         opened.set(width);
                         Answer::Opened
                     }

@@ -37,6 +37,7 @@ mod pool;
 mod recipe;
 mod reduce;
 mod region;
+mod scope;
 mod source;
 
 pub use collect::FromParallelIterator;
@@ -48,6 +49,7 @@ pub use iter::{
 pub use join::join;
 pub use pool::{Pool, current_num_threads};
 pub use recipe::Recipe;
+pub use scope::{Handle, Scope, scope};
 pub use source::Weigh;
 pub use windrow_plan as plan;
 
