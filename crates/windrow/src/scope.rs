@@ -89,7 +89,7 @@ struct Tasks<'scope> {
     /// What tasks threw, with their numbers, in the order in which they ended.
     panics: Vec<(usize, Payload)>,
     spawned: usize,
-    /// The member that waits for all tasks.
+    /// The host, while it waits for tasks to run or to end.
     waiter: Option<usize>,
 }
 
@@ -114,7 +114,7 @@ impl<'scope> Scope<'scope> {
         let number = tasks.spawned;
         let task = Arc::new(Spawned { number, state: Mutex::new(State::Waiting(f)) });
         tasks.waiting.push_back(task.clone());
-        let waiter = tasks.waiter.take();
+        let waiter = tasks.waiter;
         drop(tasks);
         self.wake(waiter);
         self.invitation.call();
@@ -159,6 +159,7 @@ impl<'scope> Scope<'scope> {
                 tasks.unfinished == 0 || !tasks.waiting.is_empty()
             };
             self.invitation.wait(|_| true, is_needed);
+            lock(&self.tasks).waiter = None;
         }
     }
 
@@ -182,7 +183,7 @@ impl<'scope> Scope<'scope> {
     fn count_end(&self) {
         let mut tasks = lock(&self.tasks);
         tasks.unfinished -= 1;
-        let waiter = if tasks.unfinished == 0 { tasks.waiter.take() } else { None };
+        let waiter = if tasks.unfinished == 0 { tasks.waiter } else { None };
         drop(tasks);
         self.wake(waiter);
     }
