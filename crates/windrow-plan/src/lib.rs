@@ -6,6 +6,7 @@
 
 mod decision;
 pub mod grain;
+pub mod heartbeat;
 pub mod looking;
 pub mod memory;
 pub mod simulate;

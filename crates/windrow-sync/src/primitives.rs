@@ -3,9 +3,10 @@
 #[cfg(not(loom))]
 mod chosen {
     pub(crate) use std::hint::spin_loop;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     #[cfg(any(feature = "portable", miri, not(target_os = "linux")))]
-    pub(crate) use std::sync::{Condvar, Mutex};
+    pub(crate) use std::sync::Condvar;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::sync::{Mutex, MutexGuard};
     pub(crate) use std::thread::yield_now;
 
     /// A place in which each thread keeps one allocation for its next region.
@@ -54,7 +55,7 @@ mod chosen {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use loom::sync::{Condvar, Mutex};
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::yield_now;
 
     /// Nothing is kept: loom's values must not outlive a run of the model.
@@ -70,6 +71,11 @@ mod chosen {
 }
 
 pub(crate) use chosen::*;
+
+/// Locks it, also after a panic of another holder.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 #[cfg(any(loom, feature = "portable", miri, not(target_os = "linux")))]
 #[path = "primitives/condvar.rs"]
@@ -92,3 +98,20 @@ macro_rules! const_fn {
     };
 }
 pub(crate) use const_fn;
+
+/// A cell of every thread, without a destructor: it can be used while a thread ends.
+macro_rules! thread_cell {
+    ($(#[$attribute:meta])* $name:ident: $type:ty = $value:expr) => {
+        #[cfg(not(loom))]
+        thread_local! {
+            $(#[$attribute])*
+            static $name: std::cell::Cell<$type> = const { std::cell::Cell::new($value) };
+        }
+        #[cfg(loom)]
+        loom::thread_local! {
+            $(#[$attribute])*
+            static $name: std::cell::Cell<$type> = std::cell::Cell::new($value);
+        }
+    };
+}
+pub(crate) use thread_cell;

@@ -138,7 +138,8 @@ impl Crew {
         }
     }
 
-    fn ticks(&self, nanos: Nanos) -> u64 {
+    /// Time as ticks.
+    pub(crate) fn ticks(&self, nanos: Nanos) -> u64 {
         (nanos.0 / self.nanos_per_tick) as u64
     }
 

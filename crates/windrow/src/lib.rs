@@ -33,6 +33,7 @@ mod compile_fail;
 mod crew;
 mod explain;
 pub mod iter;
+mod join;
 mod offload;
 mod places;
 mod pool;
@@ -41,6 +42,7 @@ mod reduce;
 mod region;
 mod runs;
 mod scan;
+mod scope;
 mod search;
 mod sites;
 pub mod slice;
@@ -55,9 +57,11 @@ pub use iter::{
     IntoParallelRefMutIterator, Par, ParallelBridge, ParallelDrainFull, ParallelDrainRange, ParallelExtend,
     ParallelIterator,
 };
+pub use join::join;
 pub use offload::{Offload, offload};
 pub use pool::{Pool, current_num_threads};
 pub use recipe::Recipe;
+pub use scope::{Handle, Scope, scope};
 pub use slice::{ParallelSlice, ParallelSliceMut};
 pub use source::Weigh;
 pub use stop::{Stop, Stoppable, Stopped};

@@ -88,7 +88,8 @@ impl Pool {
     /// Unlike rayon's, `f` itself stays on the calling thread, so it may hold what is not `Send`.
     pub fn install<R>(&self, f: impl FnOnce() -> R) -> R {
         let _here = Installed::new(self.crew.clone());
-        f()
+        // Joins in it are no part of a recursion in another pool.
+        windrow_sync::join::apart(f)
     }
 }
 

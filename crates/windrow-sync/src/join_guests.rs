@@ -1,0 +1,254 @@
+//! Invitations: work in which any number of members of a [tree](crate::join) may take part while it lasts (the tasks of a
+//! scope).
+//!
+//! # Protocol
+//! A tree has a list of invitations, under a lock: who hosts it, what guests run, how many are inside, whether it is over.
+//! 1. *Host.* A member puts its invitation on the list and runs its own part. Then it marks it as over, waits until nobody is inside
+//!    and takes it off the list, also while unwinding.
+//! 2. *Call.* Whoever has put work where guests find it exchanges `ready` for true; if it was false, that is announced as an offer is.
+//! 3. *Come.* A member without work walks through the list under the lock. It enters the first invitation that is not over and
+//!    whose `ready` it exchanges from true to false, notes in its seat whose guest it is, and runs the given function. Then it
+//!    leaves, under the lock; the last one to leave an invitation that is over rings for the host.
+//! 4. *Help.* Who waits for work of an invitation may take what its guests offer, if they are its guests *after* the taking.
+//!
+//! # Why it holds
+//! * *What guests run is alive.* The list is read and changed under the lock; the host returns when the invitation is over and
+//!   nobody is inside, and from then on nobody gets in.
+//! * *No lost call.* Who exchanges `ready` from true to false sees the work that was put down before it became true. Work that is
+//!   put down later finds it false and announces it.
+//! * *Nobody helps strangers.* A guest comes when it has no work at all: all that it offers is part of the invitation. It cannot
+//!   leave while somebody has taken one of its frames. So if it is a guest after the taking, it was one when it made the offer.
+
+use crate::join::here;
+use crate::join_tree::{Seat, Tree};
+use crate::primitives::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
+
+/// One entry of a tree's list.
+struct Entry {
+    /// Not 0, never used again.
+    id: u64,
+    ready: *const AtomicBool,
+    help: *const (dyn Fn() + Sync),
+    /// The member to ring for.
+    host: usize,
+    inside: usize,
+    over: bool,
+}
+
+// SAFETY: what it points to is `Sync`.
+unsafe impl Send for Entry {}
+
+/// A tree's list of invitations.
+#[derive(Default)]
+pub(crate) struct Guests {
+    ids: u64,
+    list: Vec<Entry>,
+}
+
+impl Guests {
+    fn find(&mut self, id: u64) -> Option<&mut Entry> {
+        self.list.iter_mut().find(|entry| entry.id == id)
+    }
+}
+
+/// Where an invitation is being hosted.
+#[derive(Clone, Copy)]
+struct Hosted {
+    tree: *const Tree,
+    id: u64,
+}
+
+// SAFETY: a tree is `Sync`, and it is used under the lock of `Invitation::hosted` or by its own members.
+unsafe impl Send for Hosted {}
+
+/// Work for guests. See the [module page](self).
+pub struct Invitation {
+    ready: AtomicBool,
+    hosted: Mutex<Option<Hosted>>,
+}
+
+impl std::fmt::Debug for Invitation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Invitation").finish_non_exhaustive()
+    }
+}
+
+impl Default for Invitation {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Invitation {
+    /// An invitation that nobody hosts yet.
+    pub fn new() -> Self {
+        Self { ready: AtomicBool::new(false), hosted: Mutex::new(None) }
+    }
+
+    /// Runs `lead`. Meanwhile members of the tree this thread is in may come and run `help`, which is to return when it finds nothing
+    /// to do: after a [`call`](Invitation::call), one comes. All have left when this returns. Outside of a tree nobody
+    /// comes.
+    ///
+    /// # Panics
+    /// If it is hosted already. What `help` throws goes to whoever called [`Tree::serve`] on the guest's thread.
+    pub fn host<R>(&self, help: &(dyn Fn() + Sync), lead: impl FnOnce() -> R) -> R {
+        // SAFETY: null, or the seat that a caller further down this stack holds.
+        let Some(seat) = (unsafe { here().as_ref() }) else { return lead() };
+        let _over = Hosting::new(self, seat, help);
+        lead()
+    }
+
+    /// Says that there is something for guests to do. From any thread.
+    pub fn call(&self) {
+        // Release: pairs with the Acquire in `come`; who comes sees what there is to do.
+        if !self.ready.swap(true, Ordering::Release) {
+            // The lock keeps the host, and so the tree, where it is.
+            if let Some(hosted) = *lock(&self.hosted) {
+                // SAFETY: its host is inside the tree, and cannot leave it without this lock.
+                unsafe { &*hosted.tree }.announce_call();
+            }
+        }
+        // SAFETY: as in `host`.
+        if let Some(seat) = unsafe { here().as_ref() } {
+            seat.has_called();
+            seat.burn();
+        }
+    }
+
+    /// This thread's number among the members of the tree, if it is one of them.
+    pub fn member(&self) -> Option<usize> {
+        let hosted = *lock(&self.hosted);
+        // SAFETY: as in `host`.
+        let seat = unsafe { here().as_ref() }?;
+        hosted.filter(|hosted| std::ptr::eq(hosted.tree, seat.tree())).map(|_| seat.index())
+    }
+
+    /// Whether this thread, a member without other work, runs the invitation's `help`.
+    pub fn is_guest(&self) -> bool {
+        let hosted = *lock(&self.hosted);
+        // SAFETY: as in `host`.
+        let seat = unsafe { here().as_ref() };
+        matches!((hosted, seat), (Some(hosted), Some(seat)) if seat.is_guest_of(hosted.id))
+    }
+
+    /// Makes [`wait`](Invitation::wait) of that member look again. From any thread.
+    pub fn ring(&self, member: usize) {
+        if let Some(hosted) = *lock(&self.hosted) {
+            // SAFETY: its host is inside the tree, and cannot leave it without this lock.
+            unsafe { &*hosted.tree }.ring(member);
+        }
+    }
+
+    /// Waits until `done` says so; whoever makes it say so must [`ring`](Invitation::ring) afterwards. Meanwhile it runs what guests
+    /// offer, those whose number satisfies `whom`: they must work on what is waited for as long as it is not `done`.
+    ///
+    /// # Panics
+    /// If this thread is not a member: see [`member`](Invitation::member).
+    pub fn wait(&self, whom: impl Fn(usize) -> bool, done: impl Fn() -> bool) {
+        let hosted = *lock(&self.hosted);
+        // SAFETY: as in `host`.
+        let seat = unsafe { here().as_ref() };
+        let (Some(hosted), Some(seat)) = (hosted, seat.filter(|_| self.member().is_some())) else {
+            panic!("only members of the tree wait for an invitation");
+        };
+        let tree = seat.tree();
+        tree.wait_until(seat, &done, || {
+            let mut seats = tree.seats().enumerate();
+            seats.any(|(index, other)| {
+                let is_one = || other.is_guest_of(hosted.id) && whom(index);
+                !std::ptr::eq(seat, other) && is_one() && tree.help(seat, index, other, || is_one() && !done())
+            })
+        });
+    }
+}
+
+/// Ends the hosting when dropped.
+struct Hosting<'a> {
+    invitation: &'a Invitation,
+    seat: &'a Seat,
+    id: u64,
+}
+
+impl<'a> Hosting<'a> {
+    fn new(invitation: &'a Invitation, seat: &'a Seat, help: &'a (dyn Fn() + Sync)) -> Self {
+        let tree = seat.tree();
+        let mut hosted = lock(&invitation.hosted);
+        assert!(hosted.is_none(), "an invitation has one host at a time");
+        let help: *const (dyn Fn() + Sync + '_) = help;
+        // SAFETY: only the lifetime changes. Used by guests only, and this guard's drop waits for them.
+        let help = unsafe { std::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync)>(help) };
+        let mut guests = tree.guests();
+        guests.ids += 1;
+        let id = guests.ids;
+        let ready = &raw const invitation.ready;
+        guests.list.push(Entry { id, ready, help, host: seat.index(), inside: 0, over: false });
+        *hosted = Some(Hosted { tree, id });
+        drop(guests);
+        // Relaxed: who called before there was a host has held the lock before us; who calls now waits for it.
+        if invitation.ready.load(Ordering::Relaxed) {
+            tree.announce_call();
+        }
+        Self { invitation, seat, id }
+    }
+}
+
+impl Drop for Hosting<'_> {
+    fn drop(&mut self) {
+        *lock(&self.invitation.hosted) = None;
+        let tree = self.seat.tree();
+        let is_empty = |guests: &mut MutexGuard<'_, Guests>| guests.find(self.id).is_none_or(|entry| entry.inside == 0);
+        let mut guests = tree.guests();
+        if let Some(entry) = guests.find(self.id) {
+            entry.over = true;
+        }
+        let empty = is_empty(&mut guests);
+        drop(guests);
+        if !empty {
+            tree.wait_until(self.seat, &|| is_empty(&mut tree.guests()), || false);
+        }
+        tree.guests().list.retain(|entry| entry.id != self.id);
+    }
+}
+
+/// A guest, counted as inside.
+pub(crate) struct Guest<'a> {
+    tree: &'a Tree,
+    seat: &'a Seat,
+    id: u64,
+    help: *const (dyn Fn() + Sync),
+}
+
+impl<'a> Guest<'a> {
+    /// Enters the first invitation that calls. `seat` is this thread's, which has no work.
+    pub(crate) fn come(tree: &'a Tree, seat: &'a Seat) -> Option<Self> {
+        let mut guests = tree.guests();
+        let entry = guests.list.iter_mut().find(|entry| {
+            // SAFETY: the host is not gone: the entry is on the list.
+            let ready = unsafe { &*entry.ready };
+            // Relaxed: the exchange confirms it. Acquire: pairs with the Release in `call`; we see what there is to do.
+            !entry.over && ready.load(Ordering::Relaxed) && ready.swap(false, Ordering::Acquire)
+        })?;
+        entry.inside += 1;
+        seat.be_guest_of(entry.id);
+        Some(Self { tree, seat, id: entry.id, help: entry.help })
+    }
+
+    /// Takes part.
+    pub(crate) fn help(self) {
+        // SAFETY: the host waits until this guest has left.
+        let help = unsafe { &*self.help };
+        help();
+    }
+}
+
+impl Drop for Guest<'_> {
+    fn drop(&mut self) {
+        self.seat.be_guest_of(0);
+        let mut guests = self.tree.guests();
+        let Some(entry) = guests.find(self.id) else { return };
+        entry.inside -= 1;
+        let host = (entry.over && entry.inside == 0).then_some(entry.host);
+        drop(guests);
+        host.into_iter().for_each(|host| self.tree.ring(host));
+    }
+}

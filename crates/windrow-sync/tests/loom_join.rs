@@ -1,0 +1,134 @@
+//! Models of joins: a half that another member runs sees what came before it, its result is seen by the owner, and the owner does
+//! not sleep for ever (loom reports a deadlock).
+#![cfg(loom)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use windrow_sync::Spin;
+use windrow_sync::join::{Answer, Rhythm, Tree};
+use windrow_sync::latch::Latch;
+
+/// Offers whatever there is at every join, whatever the clock says.
+const EAGER: Rhythm = Rhythm { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+
+/// A plain cell that loom watches: any two accesses without an order between them fail the model.
+struct Watched(UnsafeCell<usize>);
+
+// SAFETY: loom checks that accesses are ordered.
+unsafe impl Sync for Watched {}
+// SAFETY: a number.
+unsafe impl Send for Watched {}
+
+impl Watched {
+    fn new(value: usize) -> Self {
+        Watched(UnsafeCell::new(value))
+    }
+    fn get(&self) -> usize {
+        // SAFETY: loom reports a conflicting access instead of performing it.
+        self.0.with(|p| unsafe { *p })
+    }
+    fn set(&self, value: usize) {
+        // SAFETY: as above.
+        self.0.with_mut(|p| unsafe { *p = value });
+    }
+}
+
+fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(f);
+}
+
+fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA,
+    B: FnOnce() -> RB + Send,
+    RB: Send,
+{
+    windrow_sync::join::join(a, b, |_, _| panic!("not in a tree"))
+}
+
+/// A tree for `others` beside the lead.
+fn tree(others: usize) -> Arc<Tree> {
+    let tree = Arc::new(Tree::new(1 + others, EAGER));
+    tree.furnish();
+    tree
+}
+
+fn serve(tree: &Arc<Tree>) -> loom::thread::JoinHandle<()> {
+    let tree = tree.clone();
+    loom::thread::spawn(move || tree.serve())
+}
+
+/// Runs `f` as the lead of a tree with `others` other members.
+fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
+    let tree = tree(others);
+    let threads: Vec<_> = (0..others).map(|_| serve(&tree)).collect();
+    let result = tree.lead(0, &|_| Answer::Opened, f);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    result
+}
+
+/// What the half needs goes in, what it gives comes back: whether it is taken, taken back or never offered.
+#[test]
+fn data_goes_in_and_comes_back() {
+    model(3, || {
+        let (input, output) = (Watched::new(0), Watched::new(0));
+        grow(1, || {
+            input.set(1);
+            let ((), three) = join(
+                || (),
+                || {
+                    output.set(input.get() + 1);
+                    3
+                },
+            );
+            assert_eq!((output.get(), three), (2, 3));
+            input.set(0);
+        });
+    });
+}
+
+/// The owner waits for a half that another member runs, asleep if it likes.
+#[test]
+fn the_owner_is_rung() {
+    model(3, || {
+        let begun = Latch::new();
+        let output = Watched::new(0);
+        grow(1, || {
+            let half = || {
+                begun.set();
+                loom::thread::yield_now();
+                output.set(1);
+            };
+            join(|| begun.wait(Spin::NONE), half);
+            assert_eq!(output.get(), 1);
+        });
+    });
+}
+
+/// Panics of either half, shared or not.
+#[test]
+fn panics_reach_the_owner() {
+    std::panic::set_hook(Box::new(|_| {}));
+    model(2, || {
+        let (input, ran) = (Watched::new(0), AtomicUsize::new(0));
+        let throw = |what: &'static str| resume_unwind(Box::new(what));
+        let thrown = |result: std::thread::Result<((), ())>| *result.unwrap_err().downcast::<&str>().unwrap();
+        grow(1, || {
+            let second = catch_unwind(AssertUnwindSafe(|| join(|| (), || throw("second"))));
+            assert_eq!(thrown(second), "second");
+            let half = || {
+                ran.fetch_add(1 + input.get(), Relaxed);
+            };
+            let first = catch_unwind(AssertUnwindSafe(|| join(|| throw("first"), half)));
+            assert_eq!(thrown(first), "first");
+            // The half has ended, or never begins.
+            input.set(1);
+        });
+        assert!(ran.load(Relaxed) <= 1);
+    });
+}

@@ -1,0 +1,168 @@
+//! Models of invitations: guests come when called, see what there is to do, and are waited for.
+#![cfg(loom)]
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use windrow_sync::Spin;
+use windrow_sync::join::{Answer, Invitation, Rhythm, Tree};
+use windrow_sync::latch::Latch;
+
+/// Offers whatever there is at every join, whatever the clock says.
+const EAGER: Rhythm = Rhythm { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+
+/// A plain cell that loom watches: any two accesses without an order between them fail the model.
+struct Watched(UnsafeCell<usize>);
+
+// SAFETY: loom checks that accesses are ordered.
+unsafe impl Sync for Watched {}
+// SAFETY: a number.
+unsafe impl Send for Watched {}
+
+impl Watched {
+    fn new(value: usize) -> Self {
+        Watched(UnsafeCell::new(value))
+    }
+    fn get(&self) -> usize {
+        // SAFETY: loom reports a conflicting access instead of performing it.
+        self.0.with(|p| unsafe { *p })
+    }
+    fn set(&self, value: usize) {
+        // SAFETY: as above.
+        self.0.with_mut(|p| unsafe { *p = value });
+    }
+}
+
+fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(f);
+}
+
+fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA,
+    B: FnOnce() -> RB + Send,
+    RB: Send,
+{
+    windrow_sync::join::join(a, b, |_, _| panic!("not in a tree"))
+}
+
+/// A tree for `others` beside the lead.
+fn tree(others: usize) -> Arc<Tree> {
+    let tree = Arc::new(Tree::new(1 + others, EAGER));
+    tree.furnish();
+    tree
+}
+
+fn serve(tree: &Arc<Tree>) -> loom::thread::JoinHandle<()> {
+    let tree = tree.clone();
+    loom::thread::spawn(move || tree.serve())
+}
+
+/// Runs `f` as the lead of a tree with `others` other members.
+fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
+    let tree = tree(others);
+    let threads: Vec<_> = (0..others).map(|_| serve(&tree)).collect();
+    let result = tree.lead(0, &|_| Answer::Opened, f);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    result
+}
+
+/// A guest sees what was put down before the call, and is waited for.
+#[test]
+fn a_guest_comes_and_is_waited_for() {
+    model(2, || {
+        let (input, output) = (Watched::new(0), Watched::new(0));
+        let came = Latch::new();
+        let invitation = Invitation::new();
+        let help = || {
+            output.set(input.get());
+            came.set();
+            loom::thread::yield_now();
+            output.set(2);
+        };
+        grow(1, || {
+            invitation.host(&help, || {
+                input.set(1);
+                invitation.call();
+                came.wait(Spin::NONE);
+            });
+            assert_eq!(output.get(), 2);
+        });
+    });
+}
+
+/// A guest that has come once comes again for the next call.
+#[test]
+fn every_call_is_heard() {
+    model(2, || {
+        let left = loom::sync::Mutex::new(0);
+        let done = Latch::new();
+        let invitation = Invitation::new();
+        let help = || {
+            let mut left = left.lock().unwrap();
+            if *left > 0 {
+                *left -= 1;
+                done.set();
+            }
+        };
+        grow(1, || {
+            invitation.host(&help, || {
+                for _ in 0..2 {
+                    *left.lock().unwrap() += 1;
+                    invitation.call();
+                    done.wait(Spin::NONE);
+                }
+            });
+        });
+    });
+}
+
+/// The host sleeps until a guest says that the work is done, and takes part in what the guest offers.
+#[test]
+fn the_host_helps_its_guests() {
+    model(1, || {
+        let (begun, done) = (Latch::new(), AtomicUsize::new(0));
+        let output = Watched::new(0);
+        let invitation = Invitation::new();
+        let help = || {
+            if done.load(Relaxed) == 1 {
+                return;
+            }
+            begun.set();
+            let there = Latch::new();
+            join(|| there.wait(Spin::NONE), || there.set());
+            output.set(1);
+            done.store(1, Relaxed);
+            invitation.ring(0);
+            invitation.ring(1);
+        };
+        grow(1, || {
+            invitation.host(&help, || {
+                invitation.call();
+                begun.wait(Spin::NONE);
+                invitation.wait(|_| true, || done.load(Relaxed) == 1);
+            });
+            assert_eq!(output.get(), 1);
+        });
+    });
+}
+
+/// Whoever calls, member or not, a guest that is about to fall asleep hears it.
+#[test]
+fn a_stranger_may_call() {
+    model(2, || {
+        let invitation = Arc::new(Invitation::new());
+        let came = Latch::new();
+        let help = || came.set();
+        grow(1, || {
+            let stranger = invitation.clone();
+            invitation.host(&help, || {
+                let stranger = loom::thread::spawn(move || stranger.call());
+                came.wait(Spin::NONE);
+                stranger.join().unwrap();
+            });
+        });
+    });
+}

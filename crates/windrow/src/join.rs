@@ -1,0 +1,177 @@
+//! Fork and join: `join`, and the trees that joins grow in.
+
+use std::cell::Cell;
+
+use windrow_plan::Nanos;
+use windrow_plan::heartbeat::{self, Beat, Helpers, Known, Recursion, Rhythm};
+use windrow_sync::join::{self as tree, Answer, Tree};
+use windrow_sync::machine::tick;
+
+use crate::crew::Crew;
+use crate::pool;
+
+/// Runs `a` and `b`, perhaps at the same time, and returns both results.
+///
+/// `a` runs on this thread. `b` runs after it, unless another member of the pool has taken it meanwhile. Made for recursion: a
+/// join that is not shared costs a few nanoseconds, so nothing has to be cut off by hand, and about every 20 microseconds
+/// (sooner if others have nothing to do) the oldest one of those that are open is offered to others. A waiting join runs
+/// nothing but parts of what it waits for, so locks that are held over it cannot deadlock by it.
+///
+/// The idea is heartbeat scheduling (Acar, Charguéraud and Rainey, PLDI 2018); Spice and chili showed how cheap it is.
+///
+/// ```
+/// fn sum(of: &[u64]) -> u64 {
+///     if of.len() <= 8 {
+///         return of.iter().sum();
+///     }
+///     let (left, right) = of.split_at(of.len() / 2);
+///     let (left, right) = windrow::join(|| sum(left), || sum(right));
+///     left + right
+/// }
+/// assert_eq!(sum(&(1..=1000).collect::<Vec<_>>()), 500_500);
+/// ```
+///
+/// # Panics
+/// With the payload of `a` if that panics, else with that of `b`. By then the other half has ended, or it was dropped
+/// without having begun.
+#[inline]
+pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    tree::join(a, b, outermost)
+}
+
+#[inline(never)]
+fn outermost<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    let site = outermost::<A, B, RA, RB> as fn(A, B) -> (RA, RB) as usize;
+    rooted(site, || tree::join(a, b, |a, b| (a(), b())))
+}
+
+/// Runs `f` in a tree of its own. `site` tells calls of one place from calls of others.
+pub(crate) fn rooted<R>(site: usize, f: impl FnOnce() -> R) -> R {
+    pool::with_current(|crew| {
+        if crew.members == 1 {
+            return Tree::new(1, rhythm(crew)).lead(u32::MAX / 2, &|_| Answer::Never, f);
+        }
+        let memory = Memory::of(site);
+        let known = memory.known;
+        let opened = Cell::new(1);
+        let start = if memory.is_measured() { tick() } else { 0 };
+        let tree = Tree::new(crew.members, rhythm(crew));
+        let serve = |member| {
+            crew.joined(member, tick());
+            tree.serve();
+        };
+        let result = crew.gate.region(&serve, crew.settle, |door| {
+            let open = |now, width, wakes| {
+                tree.furnish();
+                crew.opens(now, wakes);
+                door.open(width)
+            };
+            let ask = |age: u64| {
+                let (age, now) = (crew.nanos(age), tick());
+                let (state, costs) = (crew.state(), crew.costs(now));
+                let enter = if state.idle > 0 { costs.enter_idle } else { costs.enter_asleep };
+                let helpers = Helpers { width: state.most, enter, busy: state.busy };
+                match heartbeat::decide(Recursion { age, known: known.next() }, helpers).choice {
+                    Beat::Open { width } if open(now, width, width > state.idle + 1) => {
+                        opened.set(width);
+                        Answer::Opened
+                    }
+                    Beat::Open { .. } => Answer::Later(ticks(crew, Nanos(age.0 + Rhythm::MEASURED.alone.0))),
+                    Beat::Wait { until } => Answer::Later(ticks(crew, until)),
+                    Beat::Alone => Answer::Never,
+                }
+            };
+            tree.lead(memory.patience(), &ask, f)
+        });
+        if opened.get() > 1 {
+            crew.ended(tick());
+        }
+        memory.keep(|| (crew.nanos(tick().saturating_sub(start)), opened.get()));
+        result
+    })
+}
+
+fn ticks(crew: &Crew, time: Nanos) -> u64 {
+    crew.ticks(time)
+}
+
+fn rhythm(crew: &Crew) -> tree::Rhythm {
+    let Rhythm { look, hungry, alone } = Rhythm::MEASURED;
+    tree::Rhythm {
+        look: ticks(crew, look),
+        hungry: ticks(crew, hungry),
+        alone: ticks(crew, alone),
+        idle: crew.settle,
+        settle: crew.settle,
+    }
+}
+
+/// What this thread remembers of an outermost call, taken out of its place while the call runs.
+struct Memory {
+    site: usize,
+    known: Known,
+    /// Calls until it is measured again.
+    skip: u8,
+}
+
+#[derive(Clone, Copy)]
+struct Remembered {
+    site: usize,
+    known: Known,
+    skip: u8,
+}
+
+/// Sites a thread remembers; two that share a place forget each other.
+const PLACES: usize = 64;
+
+thread_local! {
+    static MEMORY: [Cell<Option<Remembered>>; PLACES] = const { [const { Cell::new(None) }; PLACES] };
+}
+
+impl Memory {
+    fn place(site: usize) -> usize {
+        // Functions lie 16 bytes apart.
+        (site >> 4) % PLACES
+    }
+
+    fn of(site: usize) -> Memory {
+        let remembered = MEMORY.with(|places| places[Self::place(site)].get()).filter(|there| there.site == site);
+        match remembered {
+            Some(Remembered { site, known, skip }) => Memory { site, known, skip },
+            None => Memory { site, known: Known::default(), skip: 0 },
+        }
+    }
+
+    fn is_measured(&self) -> bool {
+        self.skip == 0
+    }
+
+    fn patience(&self) -> u32 {
+        if self.is_measured() { 0 } else { 8 }
+    }
+
+    fn keep(self, measured: impl FnOnce() -> (Nanos, usize)) {
+        let Memory { site, mut known, mut skip } = self;
+        if skip == 0 {
+            let (time, members) = measured();
+            known = known.after(time, members);
+            // A look at the clock at both ends would be most of such a call.
+            skip = if time.0 < 1000.0 { 15 } else { 0 };
+        } else {
+            skip -= 1;
+        }
+        MEMORY.with(|places| places[Self::place(site)].set(Some(Remembered { site, known, skip })));
+    }
+}

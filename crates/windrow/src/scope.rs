@@ -1,0 +1,377 @@
+//! Scopes: tasks that borrow from outside and end inside.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+
+use windrow_sync::join::{Invitation, is_inside};
+
+use crate::join::rooted;
+
+type Payload = Box<dyn Any + Send>;
+
+/// Runs `f` with a [`Scope`] in which it can spawn tasks, and waits until all of them have ended.
+///
+/// Tasks may borrow whatever outlives the scope, and may spawn tasks themselves. They run when somebody has time: other members
+/// of the pool, the thread that waits for one by [`Handle::join`], or this one at the end. So on a pool of one thread, or in
+/// a short scope, all of them run here.
+///
+/// A task that waits for something only another task will do may wait for ever, as there need not be another thread.
+///
+/// ```
+/// let words = ["one", "three", "fifteen"];
+/// let lengths: Vec<usize> = windrow::scope(|s| {
+///     let handles: Vec<_> = words.iter().map(|word| s.spawn(|_| word.len())).collect();
+///     handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+/// });
+/// assert_eq!(lengths, [3, 5, 7]);
+/// ```
+///
+/// # Panics
+/// With the payload of `f`, else with that of the first task that panicked and was not joined. All tasks have ended by then.
+pub fn scope<'scope, F, R>(f: F) -> R
+where
+    F: FnOnce(&Scope<'scope>) -> R,
+{
+    if is_inside() {
+        return run(f);
+    }
+    let site = scope::<'scope, F, R> as fn(F) -> R as usize;
+    rooted(site, || run(f))
+}
+
+fn run<'scope, F, R>(f: F) -> R
+where
+    F: FnOnce(&Scope<'scope>) -> R,
+{
+    let scope = Scope { invitation: Invitation::new(), tasks: Mutex::default(), borrows: PhantomData };
+    let result = scope.invitation.host(&|| scope.help(), || {
+        let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        scope.finish();
+        result
+    });
+    let mut panics = std::mem::take(&mut lock(&scope.tasks).panics).into_iter().map(|(_, payload)| payload);
+    let thrown = result.as_ref().ok().and_then(|_| panics.next());
+    panics.for_each(discard);
+    match (result, thrown) {
+        (Ok(result), None) => result,
+        (Ok(_), Some(payload)) | (Err(payload), _) => resume_unwind(payload),
+    }
+}
+
+/// Drops a payload nobody will see. Its own drop may panic; another payload is on its way out.
+fn discard(payload: Payload) {
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
+    }
+}
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where tasks are spawned: see [`scope`].
+pub struct Scope<'scope> {
+    invitation: Invitation,
+    tasks: Mutex<Tasks<'scope>>,
+    /// Tasks may write to what they borrow for `'scope`, so it must not be shortened.
+    borrows: PhantomData<fn(&'scope ()) -> &'scope ()>,
+}
+
+#[derive(Default)]
+struct Tasks<'scope> {
+    /// Those that nobody has begun, and perhaps some that were begun by a join.
+    waiting: VecDeque<Arc<dyn Task<'scope> + 'scope>>,
+    unfinished: usize,
+    /// What tasks threw, with their numbers, in the order in which they ended.
+    panics: Vec<(usize, Payload)>,
+    spawned: usize,
+    /// The host, while it waits for tasks to run or to end.
+    waiter: Option<usize>,
+}
+
+impl std::fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scope").field("unfinished", &lock(&self.tasks).unfinished).finish_non_exhaustive()
+    }
+}
+
+impl<'scope> Scope<'scope> {
+    /// Adds a task. Its handle may be dropped; the scope waits for the task in any case.
+    ///
+    /// The task gets the scope, so that it can spawn more: `|_| ...` if it does not want to. One allocation.
+    pub fn spawn<'s, F, T>(&'s self, f: F) -> Handle<'s, 'scope, T>
+    where
+        F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let mut tasks = lock(&self.tasks);
+        tasks.spawned += 1;
+        tasks.unfinished += 1;
+        let number = tasks.spawned;
+        let task = Arc::new(Spawned { number, state: Mutex::new(State::Waiting(f)) });
+        tasks.waiting.push_back(task.clone());
+        let waiter = tasks.waiter;
+        drop(tasks);
+        self.wake(waiter);
+        self.invitation.call();
+        Handle { scope: self, task }
+    }
+
+    /// As a guest: runs tasks, oldest first, until there are none to begin.
+    fn help(&self) {
+        let runner = self.invitation.member().filter(|_| self.invitation.is_guest());
+        loop {
+            let mut tasks = lock(&self.tasks);
+            let Some(task) = tasks.waiting.pop_front() else { return };
+            let more = !tasks.waiting.is_empty();
+            drop(tasks);
+            if more {
+                self.invitation.call();
+            }
+            self.run_task(task, runner);
+        }
+    }
+
+    /// As the host: runs tasks, youngest first, until all have ended.
+    fn finish(&self) {
+        loop {
+            let mut tasks = lock(&self.tasks);
+            if let Some(task) = tasks.waiting.pop_back() {
+                let more = !tasks.waiting.is_empty();
+                drop(tasks);
+                if more {
+                    self.invitation.call();
+                }
+                self.run_task(task, None);
+                continue;
+            }
+            if tasks.unfinished == 0 {
+                return;
+            }
+            tasks.waiter = self.invitation.member();
+            drop(tasks);
+            let is_needed = || {
+                let tasks = lock(&self.tasks);
+                tasks.unfinished == 0 || !tasks.waiting.is_empty()
+            };
+            self.invitation.wait(|_| true, is_needed);
+            lock(&self.tasks).waiter = None;
+        }
+    }
+
+    /// Runs a task unless somebody has begun it. `runner` is this member's number if it is a guest.
+    fn run_task(&self, task: Arc<dyn Task<'scope> + 'scope>, runner: Option<usize>) {
+        let begun = task.begin(self, runner);
+        self.drop_task(task);
+        if begun {
+            self.count_end();
+        }
+    }
+
+    /// The last reference to a task drops its result.
+    fn drop_task(&self, task: Arc<dyn Task<'scope> + 'scope>) {
+        let number = task.number();
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(task))) {
+            lock(&self.tasks).panics.push((number, payload));
+        }
+    }
+
+    fn count_end(&self) {
+        let mut tasks = lock(&self.tasks);
+        tasks.unfinished -= 1;
+        let waiter = if tasks.unfinished == 0 { tasks.waiter } else { None };
+        drop(tasks);
+        self.wake(waiter);
+    }
+
+    fn wake(&self, waiter: Option<usize>) {
+        waiter.into_iter().for_each(|waiter| self.invitation.ring(waiter));
+    }
+}
+
+/// What the queue knows of a task.
+trait Task<'scope>: Send + Sync {
+    /// Runs it, unless it was begun before: then false. `runner` is this member's number if it is a guest.
+    fn begin(&self, scope: &Scope<'scope>, runner: Option<usize>) -> bool;
+    fn is_begun(&self) -> bool;
+    /// Its number in the scope.
+    fn number(&self) -> usize;
+}
+
+/// What a handle knows of a task.
+trait Joined<'scope, T>: Task<'scope> {
+    /// Its result, if it has ended.
+    fn result(&self) -> Option<T>;
+    fn has_ended(&self) -> bool;
+    /// From now on its end wakes `waiter`. `None` if it has ended already, else the guest that runs it, if it is one.
+    fn expect(&self, waiter: Waiter) -> Option<Option<usize>>;
+}
+
+/// Who waits for a task.
+enum Waiter {
+    /// A member of the tree.
+    Member(usize),
+    /// Another thread, parked.
+    Stranger(Thread),
+}
+
+struct Spawned<F, T> {
+    number: usize,
+    state: Mutex<State<F, T>>,
+}
+
+enum State<F, T> {
+    Waiting(F),
+    Running {
+        runner: Option<usize>,
+        waiter: Option<Waiter>,
+    },
+    /// The result, until it is taken; `None` if it panicked.
+    Ended(Option<T>),
+}
+
+impl<'scope, F, T> Task<'scope> for Spawned<F, T>
+where
+    F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
+    T: Send + 'scope,
+{
+    fn begin(&self, scope: &Scope<'scope>, runner: Option<usize>) -> bool {
+        let f = {
+            let mut state = lock(&self.state);
+            match std::mem::replace(&mut *state, State::Running { runner, waiter: None }) {
+                State::Waiting(f) => f,
+                begun => {
+                    *state = begun;
+                    return false;
+                }
+            }
+        };
+        let result = match catch_unwind(AssertUnwindSafe(|| f(scope))) {
+            Ok(result) => Some(result),
+            Err(payload) => {
+                lock(&scope.tasks).panics.push((self.number, payload));
+                None
+            }
+        };
+        let before = std::mem::replace(&mut *lock(&self.state), State::Ended(result));
+        match before {
+            State::Running { waiter: Some(Waiter::Member(member)), .. } => scope.invitation.ring(member),
+            State::Running { waiter: Some(Waiter::Stranger(thread)), .. } => thread.unpark(),
+            _ => {}
+        }
+        true
+    }
+
+    fn is_begun(&self) -> bool {
+        !matches!(*lock(&self.state), State::Waiting(_))
+    }
+
+    fn number(&self) -> usize {
+        self.number
+    }
+}
+
+impl<'scope, F, T> Joined<'scope, T> for Spawned<F, T>
+where
+    F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
+    T: Send + 'scope,
+{
+    fn result(&self) -> Option<T> {
+        match &mut *lock(&self.state) {
+            State::Ended(result) => result.take(),
+            _ => None,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(*lock(&self.state), State::Ended(_))
+    }
+
+    fn expect(&self, by: Waiter) -> Option<Option<usize>> {
+        match &mut *lock(&self.state) {
+            State::Running { runner, waiter } => {
+                *waiter = Some(by);
+                Some(*runner)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A task that was spawned in a [`scope`].
+pub struct Handle<'s, 'scope, T> {
+    scope: &'s Scope<'scope>,
+    task: Arc<dyn Joined<'scope, T> + 'scope>,
+}
+
+impl<T> std::fmt::Debug for Handle<'_, '_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("ended", &self.task.has_ended()).finish_non_exhaustive()
+    }
+}
+
+impl<'scope, T> Handle<'_, 'scope, T> {
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.task.has_ended()
+    }
+
+    /// The task's result, or what it panicked with. Runs the task if nobody has begun it; otherwise waits, and meanwhile runs what is
+    /// part of the task.
+    pub fn join(self) -> thread::Result<T> {
+        self.scope.begin(&self.task);
+        self.await_end();
+        if let Some(result) = self.task.result() {
+            return Ok(result);
+        }
+        let mut tasks = lock(&self.scope.tasks);
+        let own = tasks.panics.iter().position(|(number, _)| *number == self.task.number());
+        match own.map(|at| tasks.panics.remove(at)) {
+            Some((_, payload)) => Err(payload),
+            None => unreachable!("a task has a result or has panicked"),
+        }
+    }
+
+    fn await_end(&self) {
+        let invitation = &self.scope.invitation;
+        match invitation.member() {
+            Some(member) => {
+                if let Some(runner) = self.task.expect(Waiter::Member(member)) {
+                    // A runner that is no guest has other work under this one: it is not helped.
+                    invitation.wait(|guest| runner == Some(guest), || self.task.has_ended());
+                }
+            }
+            None => {
+                if self.task.expect(Waiter::Stranger(thread::current())).is_some() {
+                    while !self.task.has_ended() {
+                        thread::park();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<'scope> Scope<'scope> {
+    /// Runs the task unless somebody has begun it.
+    fn begin<T>(&self, task: &Arc<dyn Joined<'scope, T> + 'scope>) {
+        if !task.begin(self, None) {
+            return;
+        }
+        // What was joined soon after it was spawned is at the back. The rest is dropped when its turn comes.
+        loop {
+            let mut tasks = lock(&self.tasks);
+            if !tasks.waiting.back().is_some_and(|last| last.is_begun()) {
+                break;
+            }
+            let last = tasks.waiting.pop_back();
+            drop(tasks);
+            last.into_iter().for_each(|last| self.drop_task(last));
+        }
+        self.count_end();
+    }
+}
