@@ -27,6 +27,7 @@ mod join_guests;
 mod join_tree;
 pub mod latch;
 pub mod machine;
+pub mod merge;
 mod primitives;
 pub mod ranges;
 pub mod slots;

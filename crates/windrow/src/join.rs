@@ -56,42 +56,54 @@ where
     rooted(site, || tree::join(a, b, |a, b| (a(), b())))
 }
 
-/// Runs `f` in a tree of its own. `site` tells calls of one place from calls of others.
+/// Runs `f` in a tree of its own. `site` tells calls of one place from calls of others: what it remembers of them says when to let
+/// others in.
 pub(crate) fn rooted<R>(site: usize, f: impl FnOnce() -> R) -> R {
     pool::with_current(|crew| {
-        if crew.members == 1 {
-            return Tree::new(1, rhythm(crew)).lead(u32::MAX / 2, &|_| Answer::Never, f);
-        }
         let memory = Memory::of(site);
-        let known = memory.known;
-        let opened = Cell::new(1);
         let start = if memory.is_measured() { tick() } else { 0 };
-        let tree = Tree::new(crew.members, rhythm(crew));
-        let result = crew.gate.region(&|_| tree.serve(), crew.settle, |door| {
-            let open = |width| {
-                tree.furnish();
-                door.open(width)
-            };
-            let ask = |age: u64| {
-                let age = crew.nanos(age);
-                let state = crew.state();
-                let enter = if state.awake > 0 { crew.costs.enter_awake } else { crew.costs.enter_asleep };
-                let helpers = Helpers { width: crew.members, enter, busy: state.busy };
-                match heartbeat::decide(Recursion { age, known: known.next() }, helpers).choice {
-                    Beat::Open { width } if open(width) => {
-                        opened.set(width);
-                        Answer::Opened
-                    }
-                    Beat::Open { .. } => Answer::Later(ticks(crew, Nanos(age.0 + Rhythm::MEASURED.alone.0))),
-                    Beat::Wait { until } => Answer::Later(ticks(crew, until)),
-                    Beat::Alone => Answer::Never,
-                }
-            };
-            tree.lead(memory.patience(), &ask, f)
-        });
-        memory.keep(|| (crew.nanos(tick().saturating_sub(start)), opened.get()));
+        let (result, members) = grow(crew, memory.known.next(), memory.patience(), f);
+        memory.keep(|| (crew.nanos(tick().saturating_sub(start)), members));
         result
     })
+}
+
+/// The same if it is known how long it would take alone.
+pub(crate) fn expecting<R>(alone: Nanos, f: impl FnOnce() -> R) -> R {
+    pool::with_current(|crew| grow(crew, Some(alone), 0, f).0)
+}
+
+/// Runs `f` in a tree of its own, and says to how many members it was open. The clock is first looked at after `patience` joins.
+#[inline]
+fn grow<R>(crew: &Crew, known: Option<Nanos>, patience: u32, f: impl FnOnce() -> R) -> (R, usize) {
+    let tree = Tree::new(crew.members, rhythm(crew));
+    if crew.members == 1 {
+        return (tree.lead(u32::MAX / 2, &|_| Answer::Never, f), 1);
+    }
+    let opened = Cell::new(1);
+    let result = crew.gate.region(&|_| tree.serve(), crew.settle, |door| {
+        let open = |width| {
+            tree.furnish();
+            door.open(width)
+        };
+        let ask = |age: u64| {
+            let age = crew.nanos(age);
+            let state = crew.state();
+            let enter = if state.awake > 0 { crew.costs.enter_awake } else { crew.costs.enter_asleep };
+            let helpers = Helpers { width: crew.members, enter, busy: state.busy };
+            match heartbeat::decide(Recursion { age, known }, helpers).choice {
+                Beat::Open { width } if open(width) => {
+                    opened.set(width);
+                    Answer::Opened
+                }
+                Beat::Open { .. } => Answer::Later(ticks(crew, Nanos(age.0 + Rhythm::MEASURED.alone.0))),
+                Beat::Wait { until } => Answer::Later(ticks(crew, until)),
+                Beat::Alone => Answer::Never,
+            }
+        };
+        tree.lead(patience, &ask, f)
+    });
+    (result, opened.get())
 }
 
 fn ticks(crew: &Crew, time: Nanos) -> u64 {

@@ -38,6 +38,7 @@ mod recipe;
 mod reduce;
 mod region;
 mod scope;
+mod sort;
 mod source;
 
 pub use collect::FromParallelIterator;
@@ -50,6 +51,7 @@ pub use join::join;
 pub use pool::{Pool, current_num_threads};
 pub use recipe::Recipe;
 pub use scope::{Handle, Scope, scope};
+pub use sort::ParallelSort;
 pub use source::Weigh;
 pub use windrow_plan as plan;
 
@@ -57,7 +59,7 @@ pub use windrow_plan as plan;
 pub mod prelude {
     pub use crate::{
         FromParallelIterator, IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
-        IntoParallelRefMutIterator, ParallelIterator, ParallelSlice, ParallelSliceMut,
+        IntoParallelRefMutIterator, ParallelIterator, ParallelSlice, ParallelSliceMut, ParallelSort,
     };
 }
 
