@@ -33,6 +33,7 @@ mod join_tree;
 pub mod latch;
 pub mod machine;
 pub mod marks;
+pub mod merge;
 mod primitives;
 pub mod ranges;
 pub mod slots;

@@ -57,50 +57,62 @@ where
     rooted(site, || tree::join(a, b, |a, b| (a(), b())))
 }
 
-/// Runs `f` in a tree of its own. `site` tells calls of one place from calls of others.
+/// Runs `f` in a tree of its own. `site` tells calls of one place from calls of others: what it remembers of them says when to let
+/// others in.
 pub(crate) fn rooted<R>(site: usize, f: impl FnOnce() -> R) -> R {
     pool::with_current(|crew| {
-        if crew.members == 1 {
-            return Tree::new(1, rhythm(crew)).lead(u32::MAX / 2, &|_| Answer::Never, f);
-        }
         let memory = Memory::of(site);
-        let known = memory.known;
-        let opened = Cell::new(1);
         let start = if memory.is_measured() { tick() } else { 0 };
-        let tree = Tree::new(crew.members, rhythm(crew));
-        let serve = |member| {
-            crew.joined(member, tick());
-            tree.serve();
-        };
-        let result = crew.gate.region(&serve, crew.settle, |door| {
-            let open = |now, width, wakes| {
-                tree.furnish();
-                crew.opens(now, wakes);
-                door.open(width)
-            };
-            let ask = |age: u64| {
-                let (age, now) = (crew.nanos(age), tick());
-                let (state, costs) = (crew.state(), crew.costs(now));
-                let enter = if state.idle > 0 { costs.enter_idle } else { costs.enter_asleep };
-                let helpers = Helpers { width: state.most, enter, busy: state.busy };
-                match heartbeat::decide(Recursion { age, known: known.next() }, helpers).choice {
-                    Beat::Open { width } if open(now, width, width > state.idle + 1) => {
-                        opened.set(width);
-                        Answer::Opened
-                    }
-                    Beat::Open { .. } => Answer::Later(ticks(crew, Nanos(age.0 + Rhythm::MEASURED.alone.0))),
-                    Beat::Wait { until } => Answer::Later(ticks(crew, until)),
-                    Beat::Alone => Answer::Never,
-                }
-            };
-            tree.lead(memory.patience(), &ask, f)
-        });
-        if opened.get() > 1 {
-            crew.ended(tick());
-        }
-        memory.keep(|| (crew.nanos(tick().saturating_sub(start)), opened.get()));
+        let (result, members) = grow(crew, memory.known.next(), memory.patience(), f);
+        memory.keep(|| (crew.nanos(tick().saturating_sub(start)), members));
         result
     })
+}
+
+/// The same if it is known how long it would take alone.
+pub(crate) fn expecting<R>(alone: Nanos, f: impl FnOnce() -> R) -> R {
+    pool::with_current(|crew| grow(crew, Some(alone), 0, f).0)
+}
+
+/// Runs `f` in a tree of its own, and says to how many members it was open. The clock is first looked at after `patience` joins.
+#[inline]
+fn grow<R>(crew: &Crew, known: Option<Nanos>, patience: u32, f: impl FnOnce() -> R) -> (R, usize) {
+    let tree = Tree::new(crew.members, rhythm(crew));
+    if crew.members == 1 {
+        return (tree.lead(u32::MAX / 2, &|_| Answer::Never, f), 1);
+    }
+    let opened = Cell::new(1);
+    let serve = |member| {
+        crew.joined(member, tick());
+        tree.serve();
+    };
+    let result = crew.gate.region(&serve, crew.settle, |door| {
+        let open = |now, width, wakes| {
+            tree.furnish();
+            crew.opens(now, wakes);
+            door.open(width)
+        };
+        let ask = |age: u64| {
+            let (age, now) = (crew.nanos(age), tick());
+            let (state, costs) = (crew.state(), crew.costs(now));
+            let enter = if state.idle > 0 { costs.enter_idle } else { costs.enter_asleep };
+            let helpers = Helpers { width: state.most, enter, busy: state.busy };
+            match heartbeat::decide(Recursion { age, known }, helpers).choice {
+                Beat::Open { width } if open(now, width, width > state.idle + 1) => {
+                    opened.set(width);
+                    Answer::Opened
+                }
+                Beat::Open { .. } => Answer::Later(ticks(crew, Nanos(age.0 + Rhythm::MEASURED.alone.0))),
+                Beat::Wait { until } => Answer::Later(ticks(crew, until)),
+                Beat::Alone => Answer::Never,
+            }
+        };
+        tree.lead(patience, &ask, f)
+    });
+    if opened.get() > 1 {
+        crew.ended(tick());
+    }
+    (result, opened.get())
 }
 
 fn ticks(crew: &Crew, time: Nanos) -> u64 {

@@ -46,6 +46,7 @@ mod scope;
 mod search;
 mod sites;
 pub mod slice;
+mod sort;
 mod source;
 mod stop;
 pub mod str;
@@ -63,6 +64,7 @@ pub use pool::{Pool, current_num_threads};
 pub use recipe::Recipe;
 pub use scope::{Handle, Scope, scope};
 pub use slice::{ParallelSlice, ParallelSliceMut};
+pub use sort::ParallelSort;
 pub use source::Weigh;
 pub use stop::{Stop, Stoppable, Stopped};
 pub use str::ParallelString;
@@ -74,7 +76,7 @@ pub mod prelude {
     pub use crate::{
         FromParallelIterator, IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
         IntoParallelRefMutIterator, ParallelBridge, ParallelDrainFull, ParallelDrainRange, ParallelExtend,
-        ParallelIterator, ParallelSlice, ParallelSliceMut, ParallelString,
+        ParallelIterator, ParallelSlice, ParallelSliceMut, ParallelSort, ParallelString,
     };
 }
 

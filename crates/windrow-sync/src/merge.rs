@@ -1,0 +1,171 @@
+//! Merging sorted runs through a second buffer: the moves of a stable merge sort.
+//!
+//! # Protocol
+//! Items lie in one of two places of the same size, the slice or the spare. A *level* merges neighbouring runs from where they
+//! are to the other place: items are copied, bit by bit. While it lasts, the source is complete and the target is rubbish. When all
+//! of its merges have run, the roles are exchanged.
+//!
+//! # Why it holds
+//! * *One truth.* Items are compared, and dropped, in the source only; the target is not looked at. So a level that is not
+//!   finished, because a comparison panicked, say, has changed nothing.
+//! * *A finished level has moved every item once.* Its merges have disjoint sources and disjoint targets of the same sizes, a merge
+//!   runs at most once, and the level is finished only if their sizes add up to all.
+//! * *The slice is whole at the end.* If the truth is in the spare then, also while unwinding, it is copied to the slice.
+//! * Merges hold their source exclusively: two threads never compare the same item.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Runs `f` with a [`Merging`] of `items`; afterwards all of them are in the slice, in some order. Needs room for as many items.
+pub fn merging<'a, T, R>(items: &'a mut [T], f: impl FnOnce(&mut Merging<'a, T>) -> R) -> R {
+    let mut spare = Vec::with_capacity(items.len());
+    // SAFETY: `MaybeUninit` needs no initialization, and the capacity is there.
+    unsafe { spare.set_len(items.len()) };
+    f(&mut Merging { items, spare, swapped: false, moved: AtomicUsize::new(0) })
+}
+
+/// Items on their way. See the [module page](self).
+#[derive(Debug)]
+pub struct Merging<'a, T> {
+    items: &'a mut [T],
+    spare: Vec<MaybeUninit<T>>,
+    /// The items are in the spare.
+    swapped: bool,
+    /// Items that the merges of this level have moved.
+    moved: AtomicUsize,
+}
+
+impl<T> Merging<'_, T> {
+    /// The merges of neighbours among runs of `run` items (the last one may be shorter, and is moved alone if it has no neighbour).
+    /// The level counts when all of them have run: see [`finish`](Merging::finish).
+    ///
+    /// # Panics
+    /// If `run` is 0.
+    pub fn level(&mut self, run: usize) -> impl Iterator<Item = Merge<'_, T>> {
+        assert!(run > 0, "a run has items");
+        let n = self.items.len();
+        self.moved = AtomicUsize::new(0);
+        let (source, target) = if self.swapped {
+            (self.spare.as_mut_ptr().cast::<T>(), self.items.as_mut_ptr().cast::<MaybeUninit<T>>())
+        } else {
+            (self.items.as_mut_ptr(), self.spare.as_mut_ptr())
+        };
+        // SAFETY: initialized: the items are there. Exclusively borrowed through `self`.
+        let source = unsafe { std::slice::from_raw_parts_mut(source, n) };
+        // SAFETY: as many places, exclusively borrowed through `self`, and not the same ones.
+        let target = unsafe { std::slice::from_raw_parts_mut(target, n) };
+        let moved = &self.moved;
+        let pair = run.saturating_mul(2);
+        source.chunks_mut(pair).zip(target.chunks_mut(pair)).map(move |(source, target)| {
+            let (left, right) = source.split_at_mut(run.min(source.len()));
+            Merge { left, right, target, moved }
+        })
+    }
+
+    /// Ends a level. Whether all of its merges have run; if not, the items are where they were before.
+    pub fn finish(&mut self) -> bool {
+        let complete = std::mem::take(self.moved.get_mut()) == self.items.len();
+        self.swapped ^= complete;
+        complete
+    }
+}
+
+impl<T> Drop for Merging<'_, T> {
+    fn drop(&mut self) {
+        if self.swapped {
+            let items = self.items.as_mut_ptr();
+            // SAFETY: the items are in the spare, which is as long as the slice, and from now on they are in the slice.
+            unsafe { std::ptr::copy_nonoverlapping(self.spare.as_ptr().cast::<T>(), items, self.items.len()) };
+        }
+    }
+}
+
+/// Two runs that are to be merged into one. Equal items keep their order.
+#[derive(Debug)]
+pub struct Merge<'m, T> {
+    left: &'m mut [T],
+    right: &'m mut [T],
+    target: &'m mut [MaybeUninit<T>],
+    moved: &'m AtomicUsize,
+}
+
+impl<'m, T> Merge<'m, T> {
+    /// Items of both runs.
+    pub fn len(&self) -> usize {
+        self.target.len()
+    }
+
+    /// No items.
+    pub fn is_empty(&self) -> bool {
+        self.target.is_empty()
+    }
+
+    /// Two merges that give what this one gives: of what is less than the middle of the longer run, and of the rest. Neither is empty if
+    /// there are three items and more.
+    pub fn split(self, is_less: impl Fn(&T, &T) -> bool) -> (Merge<'m, T>, Merge<'m, T>) {
+        let Merge { left, right, target, moved } = self;
+        let (i, j) = if left.len() >= right.len() {
+            let i = left.len() / 2;
+            (i, left.get(i).map_or(0, |middle| right.partition_point(|item| is_less(item, middle))))
+        } else {
+            let j = right.len() / 2;
+            (left.partition_point(|item| !is_less(&right[j], item)), j)
+        };
+        let (left, left2) = left.split_at_mut(i);
+        let (right, right2) = right.split_at_mut(j);
+        let (target, target2) = target.split_at_mut(i + j);
+        (Merge { left, right, target, moved }, Merge { left: left2, right: right2, target: target2, moved })
+    }
+
+    /// Merges.
+    ///
+    /// If `is_less` is no strict weak order, the items come out in some order.
+    pub fn run(self, is_less: impl Fn(&T, &T) -> bool) {
+        let Merge { left, right, target, moved } = self;
+        let mut out = Out { target: target.as_mut_ptr().cast::<T>(), left: &*left, right: &*right };
+        if let (Some(last), Some(first)) = (left.last(), right.first())
+            && is_less(first, last)
+        {
+            if left.first().is_some_and(|first| right.last().is_some_and(|last| is_less(last, first))) {
+                // Everything on the right is less.
+                let right = std::mem::take(&mut out.right);
+                out.put(right);
+            }
+            while let ([a, ..], [b, ..]) = (out.left, out.right) {
+                out.put_one(is_less(b, a));
+            }
+        }
+        let (left, right) = (out.left, out.right);
+        out.put(left);
+        out.put(right);
+        // Relaxed: a count, read when all borrows have ended.
+        moved.fetch_add(target.len(), Ordering::Relaxed);
+    }
+}
+
+/// What is still to be merged, and where it goes: there is always as much room as there are items.
+struct Out<'m, T> {
+    target: *mut T,
+    left: &'m [T],
+    right: &'m [T],
+}
+
+impl<T> Out<'_, T> {
+    /// Copies all of `items`, which were the rest of one side.
+    fn put(&mut self, items: &[T]) {
+        // SAFETY: there is room for all items of both sides, each is copied once, and nothing else refers to the target.
+        unsafe { std::ptr::copy_nonoverlapping(items.as_ptr(), self.target, items.len()) };
+        self.target = self.target.wrapping_add(items.len());
+    }
+
+    /// Copies the first item of one side. Both sides have one.
+    #[inline]
+    fn put_one(&mut self, of_right: bool) {
+        let from = if of_right { self.right.as_ptr() } else { self.left.as_ptr() };
+        // SAFETY: as in `put`.
+        unsafe { std::ptr::copy_nonoverlapping(from, self.target, 1) };
+        self.target = self.target.wrapping_add(1);
+        self.right = &self.right[usize::from(of_right)..];
+        self.left = &self.left[usize::from(!of_right)..];
+    }
+}
