@@ -1,0 +1,204 @@
+//! Random parallel calls for as long as one likes: `cargo run --release -p windrow-bench --bin stress -- --regions 100000 --seed 1`.
+//!
+//! Three parts, a line each: call trees against their serial result, from several threads on shared pools; the same with
+//! injected panics, until so many have happened; forked children, of a used pool and while other threads are inside. The call
+//! trees are those of windrow's tests (`tests/shared/shapes.rs`); the seed decides all of them, but not how threads interleave.
+//!
+//! A watchdog looks for progress. Without any it says what every thread does, and ends the process.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+#[path = "../../../windrow/tests/shared/forked.rs"]
+mod forked;
+#[path = "../../../windrow/tests/shared/shapes.rs"]
+mod shapes;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use shapes::{Account, NO_FUSE, Rng, Shape, World};
+
+/// Threads that call; more would only wait for each other.
+const MOST_THREADS: usize = 64;
+
+#[derive(Parser)]
+struct Options {
+    /// Call trees against their serial result.
+    #[arg(long, default_value_t = 100_000)]
+    regions: u64,
+    /// Injected panics.
+    #[arg(long, default_value_t = 100_000)]
+    panics: u64,
+    /// Forked children, of each kind.
+    #[arg(long, default_value_t = 1000)]
+    forks: u64,
+    /// Threads that call.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=MOST_THREADS as i64))]
+    threads: u8,
+    /// Decides all call trees.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Seconds without progress after which the watchdog ends the process.
+    #[arg(long, default_value_t = 30)]
+    stall: u64,
+}
+
+/// The call tree that each calling thread is in, by its seed.
+static TREES: [AtomicU64; MOST_THREADS] = [const { AtomicU64::new(0) }; MOST_THREADS];
+/// Children that have been waited for.
+static CHILDREN: AtomicU64 = AtomicU64::new(0);
+
+fn main() {
+    let options = Options::parse();
+    let world = World::new();
+    let stall = Duration::from_secs(options.stall);
+    thread::spawn(move || watch(world, stall));
+
+    let (start, tally) = (Instant::now(), Tally::default());
+    callers(world, &options, &tally, false);
+    let seconds = start.elapsed().as_secs_f64();
+    println!("regions: {tally} equal to the serial result, {seconds:.1} s");
+
+    let (start, tally) = (Instant::now(), Tally::default());
+    callers(world, &options, &tally, true);
+    let (seconds, panics) = (start.elapsed().as_secs_f64(), tally.panics.load(Relaxed));
+    println!("panics: {panics} in {tally}, nothing leaked, nothing dropped twice, pools alive, {seconds:.1} s");
+
+    #[cfg(target_os = "linux")]
+    forks(world, &options);
+    for pool in &world.pools {
+        println!("pool of {}: {:?}", pool.threads(), pool.counts());
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    trees: AtomicU64,
+    calls: AtomicU64,
+    panics: AtomicU64,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} call trees of {} calls", self.trees.load(Relaxed), self.calls.load(Relaxed))
+    }
+}
+
+/// Says which call tree failed, and ends the process: the other threads need not go on.
+struct Failing(u64);
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("the call tree of seed {:#x} failed", self.0);
+            std::process::exit(101);
+        }
+    }
+}
+
+/// Runs call trees on all threads: a given number of them, or, with injected panics, until so many have panicked.
+fn callers(world: &'static World, options: &Options, tally: &Tally, with_panics: bool) {
+    let next = AtomicU64::new(0);
+    let caller = |thread: usize| {
+        let account = Account::new(world);
+        loop {
+            let turn = next.fetch_add(1, Relaxed);
+            let through =
+                if with_panics { tally.panics.load(Relaxed) >= options.panics } else { turn >= options.regions };
+            if through {
+                break;
+            }
+            let seed = options.seed << 40 | u64::from(with_panics) << 39 | turn;
+            TREES[thread].store(seed, Relaxed);
+            let _failing = Failing(seed);
+            let mut rng = Rng(seed);
+            let shape = Shape::random(&mut rng, 3);
+            let fuse = if with_panics { rng.below(shape.items() as u64 + 1) as usize } else { NO_FUSE };
+            if account.check(&shape, fuse) {
+                tally.panics.fetch_add(1, Relaxed);
+                // The pools are alive: the same tree, whole.
+                account.check(&shape, NO_FUSE);
+            }
+            tally.trees.fetch_add(1, Relaxed);
+            tally.calls.fetch_add(shape.calls(), Relaxed);
+        }
+    };
+    thread::scope(|scope| (0..usize::from(options.threads)).for_each(|thread| _ = scope.spawn(move || caller(thread))));
+}
+
+/// Forked children, each with a call tree on its own pools and on inherited ones.
+#[cfg(target_os = "linux")]
+fn forks(world: &'static World, options: &Options) {
+    let child = |turn: u64, inherited: bool| {
+        let mut rng = Rng(options.seed << 40 | turn);
+        let shape = Shape::random(&mut rng, 2);
+        let went_well = forked::forked(|| {
+            // Inherited pools have no threads here; new ones and the global one do.
+            let world = if inherited { world } else { World::new() };
+            !Account::new(world).check(&shape, NO_FUSE)
+        });
+        assert!(went_well, "child {turn} of seed {} failed", options.seed);
+        CHILDREN.fetch_add(1, Relaxed);
+    };
+    let start = Instant::now();
+    (0..options.forks).for_each(|turn| child(turn, turn % 2 == 0));
+    println!("forks: {} children of used pools, {:.1} s", options.forks, start.elapsed().as_secs_f64());
+
+    let (start, done) = (Instant::now(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for thread in 0..u64::from(options.threads) {
+            let done = &done;
+            scope.spawn(move || {
+                let (account, mut rng) = (Account::new(world), Rng(!thread));
+                while !done.load(Relaxed) {
+                    account.check(&Shape::random(&mut rng, 3), NO_FUSE);
+                }
+            });
+        }
+        let children = || (0..options.forks).for_each(|turn| child(turn, turn % 2 == 0));
+        let outcome = catch_unwind(AssertUnwindSafe(children));
+        done.store(true, Relaxed);
+        outcome.unwrap_or_else(|payload| resume_unwind(payload));
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    println!("forks: {} children while other threads were inside, {seconds:.1} s", options.forks);
+}
+
+/// Ends the process when nothing has happened for `stall`.
+fn watch(world: &'static World, stall: Duration) {
+    let progress = || world.calls.load(Relaxed) + CHILDREN.load(Relaxed);
+    let (mut last, mut since) = (progress(), Instant::now());
+    loop {
+        thread::sleep(Duration::from_millis(500));
+        let now = progress();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        } else if since.elapsed() > stall {
+            dump(world);
+            std::process::exit(102);
+        }
+    }
+}
+
+/// What everybody does.
+fn dump(world: &World) {
+    eprintln!("no call has ended for a while, after {} of them", world.calls.load(Relaxed));
+    for (thread, tree) in TREES.iter().enumerate().filter(|(_, tree)| tree.load(Relaxed) != 0) {
+        eprintln!("caller {thread}: in the call tree of seed {:#x}", tree.load(Relaxed));
+    }
+    for pool in &world.pools {
+        // The state of its gate comes first.
+        let state: String = format!("{pool:?}").chars().take(150).collect();
+        eprintln!("pool of {}: {:?}, {state}", pool.threads(), pool.counts());
+    }
+    for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let stat = read("stat");
+        let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).unwrap_or("?");
+        eprintln!("thread {} {state} {}", read("comm").trim(), read("wchan").trim());
+    }
+}
