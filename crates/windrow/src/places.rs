@@ -58,6 +58,11 @@ impl Places {
         self.workers[member - 1].get_or_init(|| Worker { thread, home });
     }
 
+    /// Whether the thread of worker `member` has begun.
+    pub(crate) fn has_settled(&self, member: usize) -> bool {
+        self.workers[member - 1].get().is_some()
+    }
+
     /// This thread is about to open a region, and to wake workers for it or not.
     #[inline]
     pub(crate) fn call(&self, wakes: bool) {

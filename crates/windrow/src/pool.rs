@@ -101,13 +101,18 @@ impl Drop for Pool {
         crate::offload::close(&self.crew);
         self.crew.gate.stop();
         let here = self.generation == machine::fork_generation();
-        for thread in self.threads.drain(..) {
-            if here {
-                // A worker catches what user code throws; should it end by a panic all the same, there is nobody to tell.
-                let _ = thread.join();
-            } else {
+        let in_child = self.generation > 0;
+        for (at, thread) in self.threads.drain(..).enumerate() {
+            if !here {
                 // A forked child has this handle but not the thread.
                 std::mem::forget(thread);
+            } else if in_child && !self.crew.places.has_settled(at + 1) {
+                // It may never begin: the standard library takes a lock whenever a thread starts, and a forked child may have
+                // inherited that locked. If it does begin it finds the gate stopped.
+                drop(thread);
+            } else {
+                // A worker catches what user code throws; should it end by a panic all the same, there is nobody to tell.
+                let _ = thread.join();
             }
         }
     }
