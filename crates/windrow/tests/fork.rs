@@ -37,6 +37,15 @@ fn region() -> bool {
     all.iter().enumerate().all(|(i, square)| *square == (i * i) as u64)
 }
 
+/// Ends other threads' loops, also when a test fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 #[test]
 fn a_thousand_children_of_a_used_pool() {
     assert!(region());
@@ -52,12 +61,6 @@ fn a_thousand_children_of_a_used_pool() {
 fn a_thousand_children_forked_while_other_threads_are_inside() {
     let (own, done) = (Pool::new(3), AtomicBool::new(false));
     thread::scope(|scope| {
-        struct Done<'a>(&'a AtomicBool);
-        impl Drop for Done<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Relaxed);
-            }
-        }
         let _done = Done(&done);
         // In the global pool, in one of several callers, in a pool of its own, and around its leads.
         scope.spawn(|| {
@@ -82,6 +85,30 @@ fn a_thousand_children_forked_while_other_threads_are_inside() {
                 1 => own.install(region) && own.install(region),
                 2 => Pool::new(2).install(region),
                 _ => offload(region).wait() && own.offload(region).wait(),
+            });
+            assert!(went_well, "child {child}");
+        }
+    });
+}
+
+/// The standard library takes a lock of its own whenever a thread starts. A child that inherits it locked has no new threads; it
+/// has its calls all the same, and may drop the pools whose threads do not come.
+#[test]
+fn children_forked_while_other_threads_start() {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    thread::spawn(|| ()).join().unwrap();
+                }
+            });
+        }
+        let _done = Done(&done);
+        for child in 0..1000 {
+            let went_well = forked(|| {
+                let pool = Pool::new(3);
+                region() && pool.install(region) && pool.offload(region).wait()
             });
             assert!(went_well, "child {child}");
         }

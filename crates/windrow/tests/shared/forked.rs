@@ -4,12 +4,20 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fork::{Fork, fork};
+use nix::sys::signal::{Signal, raise};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{Pid, alarm};
 
 /// Runs `child` in a forked child and waits for it: whether it returned true. A child that hangs is ended by its own alarm.
+///
+/// The child ends itself by a signal. The standard library's `exit` takes a lock that it also takes whenever a thread starts or
+/// ends; a thread of the parent may have held it at the fork.
 pub(crate) fn forked(child: impl FnOnce() -> bool) -> bool {
+    const WELL: Signal = Signal::SIGUSR1;
+    const BADLY: Signal = Signal::SIGUSR2;
     match fork().expect("fork") {
         Fork::Child => {
-            nix::unistd::alarm::set(60);
+            alarm::set(60);
             let went_well = catch_unwind(AssertUnwindSafe(child)).unwrap_or_else(|payload| {
                 // What a test prints is kept in memory, and this memory is about to go.
                 let said = payload.downcast_ref::<String>().map(String::as_str);
@@ -17,8 +25,12 @@ pub(crate) fn forked(child: impl FnOnce() -> bool) -> bool {
                 let _ = writeln!(std::io::stderr(), "child: {said}");
                 false
             });
-            std::process::exit(i32::from(!went_well));
+            let raised = raise(if went_well { WELL } else { BADLY });
+            unreachable!("{raised:?}: the signal ends the process");
         }
-        Fork::Parent(pid) => fork::waitpid(pid).expect("the child is there") == 0,
+        Fork::Parent(pid) => {
+            let ended = waitpid(Pid::from_raw(pid), None).expect("the child is there");
+            matches!(ended, WaitStatus::Signaled(_, WELL, _))
+        }
     }
 }
