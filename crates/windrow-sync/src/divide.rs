@@ -236,13 +236,13 @@ pub struct BlocksChunk<'s, S: Divide> {
 impl<'s, S: Divide> BlocksChunk<'s, S> {
     /// The next block, to be taken in pieces: for who wants to look around in the middle of a long one.
     #[inline]
-    pub fn next_in_pieces(&mut self) -> Option<Pieces<'s, S>> {
+    pub fn next_in_pieces(&mut self) -> Option<BlockPieces<'s, S>> {
         if self.at.is_empty() {
             return None;
         }
         let (lo, hi) = self.blocks.items(self.at.lo, self.at.lo + 1);
         self.at.lo += 1;
-        Some(Pieces { source: &self.blocks.source, rest: Span { lo, hi, member: self.at.member } })
+        Some(BlockPieces { source: &self.blocks.source, rest: Span { lo, hi, member: self.at.member } })
     }
 }
 
@@ -261,13 +261,13 @@ impl<'s, S: Divide> Iterator for BlocksChunk<'s, S> {
 
 /// One claimed block, taken in pieces from its front. What is not taken is dropped with it.
 #[derive(Debug)]
-pub struct Pieces<'s, S: Divide> {
+pub struct BlockPieces<'s, S: Divide> {
     source: &'s S,
     /// Items of a block that was claimed, in no chunk yet.
     rest: Span,
 }
 
-impl<'s, S: Divide> Pieces<'s, S> {
+impl<'s, S: Divide> BlockPieces<'s, S> {
     /// Items not taken yet.
     pub fn rest(&self) -> usize {
         self.rest.len()
@@ -286,7 +286,7 @@ impl<'s, S: Divide> Pieces<'s, S> {
     }
 }
 
-impl<S: Divide> Drop for Pieces<'_, S> {
+impl<S: Divide> Drop for BlockPieces<'_, S> {
     #[inline]
     fn drop(&mut self) {
         drop(self.take(usize::MAX));

@@ -12,7 +12,7 @@ use std::iter::{Product, Sum};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use windrow_sync::divide::{Blocks, Divide, Division, Lead, Pieces, Span};
+use windrow_sync::divide::{BlockPieces, Blocks, Divide, Division, Lead, Span};
 use windrow_sync::flag::Flag;
 use windrow_sync::machine::{self, tick};
 use windrow_sync::slots::Slots;
@@ -24,6 +24,7 @@ use crate::pool::with_current;
 use crate::recipe::Recipe;
 use crate::reduce::{Counts, Each, Folds, Gathers, Greatest, Least, Products, Sums, block};
 use crate::region::{Hints, Walk, run};
+use crate::search::{Found, over};
 
 /// Asks parallel calls to end early. Clones are the same token.
 ///
@@ -230,6 +231,9 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
                 for (at, chunk) in walk {
                     recipe.iter(&state, at, chunk).for_each(&f);
                     done.add(at);
+                    if watch.is_through(shared, at, &recipe) {
+                        return;
+                    }
                 }
             });
         });
@@ -342,25 +346,47 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
     /// # Errors
     /// If it was stopped before all items were consumed, and `f` held for none of those that were.
     pub fn any<F: Fn(P::Item) -> bool + Sync>(self, f: F) -> Result<bool, Stopped> {
+        Ok(self.find_map_any(|item| f(item).then_some(()))?.is_some())
+    }
+
+    /// An item for which `f` holds. `Ok(Some(_))` also if it was stopped afterwards: one item is enough.
+    ///
+    /// # Errors
+    /// If it was stopped before all items were consumed, and `f` held for none of those that were.
+    pub fn find_any<F: Fn(&P::Item) -> bool + Sync>(self, f: F) -> Result<Option<P::Item>, Stopped>
+    where
+        P::Item: Send,
+    {
+        self.find_map_any(|item| f(&item).then_some(item))
+    }
+
+    /// What `f` makes of an item for which it makes something. `Ok(Some(_))` also if it was stopped afterwards.
+    ///
+    /// # Errors
+    /// If it was stopped before all items were consumed, and `f` made nothing of those that were.
+    pub fn find_map_any<B: Send, F: Fn(P::Item) -> Option<B> + Sync>(self, f: F) -> Result<Option<B>, Stopped> {
         let (source, recipe, hints) = self.iter.into_parts();
         let watch = Watch::new(self.stop, source.total());
-        let found = Flag::new();
+        let found = Found::new();
         let mut division = Division::new(source);
         let (lead, shared) = division.lead();
         with_current(|crew| {
             watched(crew, &hints.0, &watch, lead, shared, |walk, done| {
                 let state = recipe.state();
                 for (at, chunk) in walk {
-                    if recipe.iter(&state, at, chunk).any(&f) {
-                        found.raise();
+                    if let Some(hit) = recipe.iter(&state, at, chunk).find_map(&f) {
+                        found.offer(0, hit);
                         shared.stop();
                         return;
                     }
                     done.add(at);
+                    if watch.is_through(shared, at, &recipe) {
+                        return;
+                    }
                 }
             });
         });
-        if found.is_up() { Ok(true) } else { watch.result(false) }
+        found.into_best().map_or_else(|| watch.result(None), |hit| Ok(Some(hit)))
     }
 
     /// Whether `f` holds for all items. `Ok(false)` also if it was stopped afterwards: one item is enough.
@@ -374,6 +400,9 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
     /// The result of every block, in order: those of [`reduce::in_blocks`](crate::reduce::in_blocks), with looks at the token
     /// inside of blocks too. What the items of an unfinished block came to is dropped.
     fn in_blocks<E: Each<P::Item>>(self, each: &E) -> Result<Vec<E::Result>, Stopped> {
+        if P::Recipe::LOOSE {
+            return self.in_chunks(each);
+        }
         let (source, recipe, hints) = self.iter.into_parts();
         let n = source.total();
         let watch = Watch::new(self.stop, n);
@@ -404,6 +433,32 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
         });
         watch.result(all).map(|all| all.expect("one result for every block"))
     }
+
+    /// The result of every chunk, in order: where which items come out depends on who comes first, blocks would fix nothing.
+    fn in_chunks<E: Each<P::Item>>(self, each: &E) -> Result<Vec<E::Result>, Stopped> {
+        let (source, recipe, hints) = self.iter.into_parts();
+        let watch = Watch::new(self.stop, source.total());
+        let all = Mutex::new(Vec::new());
+        let mut division = Division::new(source);
+        let (lead, shared) = division.lead();
+        with_current(|crew| {
+            watched(crew, &hints.0, &watch, lead, shared, |walk, done| {
+                let state = recipe.state();
+                let mut mine = Vec::new();
+                for (at, chunk) in walk {
+                    mine.push((at.lo, each.each(recipe.iter(&state, at, chunk))));
+                    done.add(at);
+                    if watch.is_through(shared, at, &recipe) {
+                        break;
+                    }
+                }
+                all.lock().unwrap_or_else(PoisonError::into_inner).append(&mut mine);
+            });
+        });
+        let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        all.sort_unstable_by_key(|(lo, _)| *lo);
+        watch.result(all.into_iter().map(|(_, result)| result).collect())
+    }
 }
 
 /// What the members of one call look at, and where they count what they did.
@@ -412,11 +467,13 @@ struct Watch<'t> {
     ambient: Option<Stop>,
     done: Mutex<usize>,
     total: usize,
+    /// The recipe wants no more items, of those there are.
+    through: Flag,
 }
 
 impl<'t> Watch<'t> {
     fn new(stop: &'t Stop, total: usize) -> Self {
-        Self { stop, ambient: ambient(), done: Mutex::new(0), total }
+        Self { stop, ambient: ambient(), done: Mutex::new(0), total, through: Flag::new() }
     }
 
     #[inline]
@@ -424,10 +481,20 @@ impl<'t> Watch<'t> {
         self.stop.is_stopped() || self.ambient.as_ref().is_some_and(Stop::is_stopped)
     }
 
+    /// Whether a member that has consumed the chunk `at` can leave, because the recipe wants no more.
+    #[inline]
+    fn is_through<S: Divide>(&self, division: &Division<S>, at: Span, recipe: &impl Recipe<S>) -> bool {
+        let leaves = over(division, at.hi, |from| recipe.over(from));
+        if leaves && recipe.over(0) {
+            self.through.raise();
+        }
+        leaves
+    }
+
     /// `whole`, if all items were consumed. Not whether the token is stopped by now: that may have come too late to matter.
     fn result<T>(self, whole: T) -> Result<T, Stopped> {
         let done = self.done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if done == self.total { Ok(whole) } else { Err(Stopped { done, total: self.total }) }
+        if done == self.total || self.through.is_up() { Ok(whole) } else { Err(Stopped { done, total: self.total }) }
     }
 }
 
@@ -503,7 +570,7 @@ impl<'s, S: Divide> Iterator for Watched<'_, 's, S> {
 
 /// A block in pieces, with a look at the token before each.
 struct Looks<'a, 'w, 's, S: Divide> {
-    pieces: Pieces<'s, S>,
+    pieces: BlockPieces<'s, S>,
     watch: &'a Watch<'w>,
     beat: &'a mut Beat<'w>,
     done: &'a Done<'a>,

@@ -78,6 +78,32 @@ fn who_is_not_stopped_gives_what_the_plain_one_gives() {
     }
 }
 
+/// Adaptors that want only some of the items end the call when they have them: nothing is missing then.
+#[test]
+fn who_wants_no_more_is_through() {
+    let (n, stop) = (if cfg!(miri) { 1000 } else { 1u64 << 40 }, Stop::new());
+    for pool in pools() {
+        pool.install(|| {
+            let many = || (0..n).into_par_iter().map(std::hint::black_box);
+            assert_eq!(many().take_any(5).stop_when(&stop).count(), Ok(5));
+            let mut few = many().take_any_while(|&x| x < 3).stop_when(&stop).collect::<Vec<_>>().unwrap();
+            few.sort_unstable();
+            assert!(few.iter().all(|&x| x < 3));
+            let visited = AtomicUsize::new(0);
+            assert_eq!(many().take_any(7).stop_when(&stop).for_each(|_| _ = visited.fetch_add(1, Relaxed)), Ok(()));
+            assert_eq!(visited.into_inner(), 7);
+            assert_eq!(many().take_any(3).stop_when(&stop).any(|x| x == n), Ok(false));
+            assert_eq!(many().stop_when(&stop).find_any(|&x| x == 1000 % n), Ok(Some(1000 % n)));
+            assert_eq!(many().stop_when(&stop).find_map_any(|x| (x == 77).then_some("found")), Ok(Some("found")));
+            let few = (0..10).into_par_iter().skip_any(4);
+            assert_eq!(few.stop_when(&stop).collect::<Vec<i32>>().unwrap().len(), 6);
+            assert_eq!((0..10).into_par_iter().stop_when(&stop).find_any(|&x| x > 10), Ok(None));
+        });
+    }
+    stop.stop();
+    assert!((0..10).into_par_iter().take_any(3).stop_when(&stop).count().is_err());
+}
+
 #[test]
 fn a_token_that_is_stopped_already_lets_nothing_begin() {
     let stop = Stop::new();
