@@ -84,3 +84,8 @@ pub mod prelude {
 #[doc = include_str!("../../../README.md")]
 #[cfg(doctest)]
 struct Readme;
+
+/// The migration page's example, compiled.
+#[doc = include_str!("../../../docs/from-rayon.md")]
+#[cfg(doctest)]
+struct FromRayon;

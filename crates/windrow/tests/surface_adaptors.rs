@@ -175,6 +175,17 @@ fn a_value_is_made_once_a_member_and_need_not_be_send() {
     }
 }
 
+/// Only what is given to another thread must be `Send`.
+#[test]
+fn items_that_stay_where_they_are_made_need_not_be_send() {
+    let sum = std::sync::atomic::AtomicUsize::new(0);
+    (0..100usize).into_par_iter().map(std::rc::Rc::new).filter(|i| **i % 2 == 0).for_each(|i| {
+        sum.fetch_add(*i, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(sum.into_inner(), 2450);
+    assert!((0..100).into_par_iter().map(std::rc::Rc::new).any(|i: std::rc::Rc<i32>| *i == 77));
+}
+
 #[test]
 fn inner_iterators_of_a_lone_item_are_parallel() {
     let who = std::sync::Mutex::new(std::collections::HashSet::new());

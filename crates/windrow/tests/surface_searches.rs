@@ -201,6 +201,8 @@ fn endless_searches_end() {
     let rare = |i: &u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48 == 0;
     on_all(|| numbers().find_any(rare).is_some_and(|i| rare(&i)));
     on_all(|| numbers().find_first(rare));
+    on_all(|| numbers().step_by(3).rev().find_any(rare).is_some());
+    on_all(|| numbers().chunks(3).find_first(|run| rare(&run[1])));
     on_all(|| numbers().filter(rare).map(|i| i + 1).any(|_| true));
     on_all(|| numbers().filter(|i| i % 1000 == 0).take_any(50).count());
     on_all(|| windrow::iter::repeat(7u8).enumerate().find_first(|(i, x)| *i == 100_000 && *x == 7));

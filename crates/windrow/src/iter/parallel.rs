@@ -130,8 +130,8 @@ pub trait ParallelIterator: Sized {
 
     /// The items of the parallel iterators that `f` makes of the items, one after the other.
     ///
-    /// The items of each are gathered in a vector first: by several members, if none of them is busy with this call itself. Where
-    /// they come from a serial iterator, [`flat_map_iter`](Self::flat_map_iter) does without.
+    /// The items of each are gathered in a vector first, by a call of its own which idle members may join. Where they come from a
+    /// serial iterator, [`flat_map_iter`](Self::flat_map_iter) does without.
     fn flat_map<B: IntoParallelIterator<Item: Send>, F: Fn(Self::Item) -> B + Sync>(
         self,
         f: F,
