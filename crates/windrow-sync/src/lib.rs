@@ -10,6 +10,8 @@
 //! | [`word`] | park and wake: words to sleep on | comparing and falling asleep are one step for the waker |
 //! | [`latch`] | "the last member has left" | set once, waited for once |
 //! | [`ranges`] | packed `begin:end` words, one a member | owner takes from the front, thief the back half |
+//! | [`join`] | recursion on a heartbeat: trees of joins, and work for guests | an exchange on a slot decides who runs a half |
+//! | [`merge`] | the moves of a stable sort | the source is whole until the target is |
 //! | [`divide`], [`sources`], [`slots`] | a source handed out in chunks nobody else has | the claim token is the chunk |
 //! | [`fork`] | a value that is rebuilt in a forked child | nothing is locked, so nothing can be inherited locked |
 //! | [`machine`] | clock, prefetch, CPUs, quota, fork generation | |
@@ -23,8 +25,6 @@ pub mod divide;
 pub mod fork;
 pub mod gate;
 pub mod join;
-mod join_guests;
-mod join_tree;
 pub mod latch;
 pub mod machine;
 pub mod merge;

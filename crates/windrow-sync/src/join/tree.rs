@@ -1,5 +1,5 @@
 //! Trees: the members who work on one recursion, how they find work, sleep and end. The protocol of a frame is in
-//! [`join`](crate::join).
+//! [`join`](super).
 //!
 //! # States of the tree's word
 //! `turn:31 | over:1 || looking:16 | asleep:16`. `looking` and `asleep` count members without work; `turn` counts offers.
@@ -27,8 +27,8 @@
 use std::cell::Cell;
 use std::sync::OnceLock;
 
+use crate::join::guests::{Guest, Guests};
 use crate::join::{End, Frame, Offered, apart, seated};
-use crate::join_guests::{Guest, Guests};
 use crate::machine;
 use crate::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::word::{WideWord, Word};
