@@ -6,7 +6,7 @@
 //! most work, to members who have none. (Heartbeat scheduling: Acar, Charguéraud and Rainey, PLDI 2018.)
 //!
 //! # Words
-//! A [`Tree`] is a recursion and the members who work on it. A member has a *seat*: its list of frames, its *slot*
+//! A [`Tree`](tree::Tree) is a recursion and the members who work on it. A member has a *seat*: its list of frames, its *slot*
 //! in which it offers one frame at a time, and its *bell* on which it sleeps while it waits for a frame that another one took.
 //!
 //! # States
@@ -26,7 +26,7 @@
 //! 5. *Help.* Who waits for a frame that member `m` runs may take what `m` offers, if the frame waited for is not done *after* the
 //!    taking; otherwise it returns what it took. (Leapfrogging: Wagner and Calder, PPoPP 1993.)
 //!
-//! How members without work look for it, sleep and wake, and how a tree ends, is in [`tree`](crate::join_tree).
+//! How members without work look for it, sleep and wake, and how a tree ends, is in [`tree`].
 //!
 //! # Why it holds
 //! * *One runner.* Only the owner stores into a slot, and only when it is empty. Whoever wants what is in it exchanges it for null:
@@ -46,15 +46,15 @@
 //!   the state done. In the first case the bell changes after the state; whoever reads the bell changed sees the state done,
 //!   and whoever read it unchanged does not fall asleep.
 
+pub mod guests;
+pub mod tree;
+
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::join_tree::{Seat, Taken};
+use crate::join::tree::{Seat, Taken};
 use crate::primitives::{AtomicU32, Ordering, UnsafeCell, thread_cell};
-
-pub use crate::join_guests::Invitation;
-pub use crate::join_tree::{Answer, Rhythm, Tree};
 
 thread_cell! {
     /// The seat of this thread in the innermost tree it works on, or null.
@@ -348,7 +348,7 @@ fn discard<T>(value: T) {
 
 /// Runs `a` here, and `b` after it or in another member of the tree meanwhile; returns both results.
 ///
-/// A thread that is in no [`Tree`] calls `outermost` instead, which is to start one.
+/// A thread that is in no [`Tree`](tree::Tree) calls `outermost` instead, which is to start one.
 ///
 /// # Panics
 /// With the payload of `a`, else with that of `b`. By then the other half has ended, or was dropped without having begun.

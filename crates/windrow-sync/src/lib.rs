@@ -14,6 +14,8 @@
 //! | [`flag`] | raised once, looked at often | one load, one store, nothing else |
 //! | [`divide`], [`sources`], [`views`], [`slots`] | a source handed out in chunks nobody else has | the claim token is the chunk |
 //! | [`marks`] | where to stop, how many more | hints: they carry nothing |
+//! | [`join`] | recursion on a heartbeat: trees of joins, and work for guests | an exchange on a slot decides who runs a half |
+//! | [`merge`] | the moves of a stable sort | the source is whole until the target is |
 //! | [`fork`] | a value that is rebuilt in a forked child | nothing is locked, so nothing can be inherited locked |
 //! | [`machine`] | clock, prefetch, CPUs, quota, fork generation | |
 //!
@@ -28,8 +30,6 @@ pub mod fork;
 pub mod gate;
 pub mod hint;
 pub mod join;
-mod join_guests;
-mod join_tree;
 pub mod latch;
 pub mod machine;
 pub mod marks;

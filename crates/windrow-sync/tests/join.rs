@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 use windrow_sync::Spin;
-use windrow_sync::join::{Answer, Invitation, Rhythm, Tree, apart, is_inside};
+use windrow_sync::join::guests::Invitation;
+use windrow_sync::join::tree::{Answer, Rhythm, Tree};
+use windrow_sync::join::{apart, is_inside};
 use windrow_sync::latch::Latch;
 
 const SMALL: bool = cfg!(miri);

@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::Spin;
-use windrow_sync::join::{Answer, Rhythm, Tree};
+use windrow_sync::join::tree::{Answer, Rhythm, Tree};
 use windrow_sync::latch::Latch;
 
 /// Offers whatever there is at every join, whatever the clock says.

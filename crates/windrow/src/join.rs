@@ -4,7 +4,8 @@ use std::cell::Cell;
 
 use windrow_plan::Nanos;
 use windrow_plan::heartbeat::{self, Beat, Helpers, Known, Recursion, Rhythm};
-use windrow_sync::join::{self as tree, Answer, Tree};
+use windrow_sync::join as sync;
+use windrow_sync::join::tree::{self, Answer, Tree};
 use windrow_sync::machine::tick;
 
 use crate::crew::Crew;
@@ -42,7 +43,7 @@ where
     RA: Send,
     RB: Send,
 {
-    tree::join(a, b, outermost)
+    sync::join(a, b, outermost)
 }
 
 #[inline(never)]
@@ -54,7 +55,7 @@ where
     RB: Send,
 {
     let site = outermost::<A, B, RA, RB> as fn(A, B) -> (RA, RB) as usize;
-    rooted(site, || tree::join(a, b, |a, b| (a(), b())))
+    rooted(site, || sync::join(a, b, |a, b| (a(), b())))
 }
 
 /// Runs `f` in a tree of its own. `site` tells calls of one place from calls of others: what it remembers of them says when to let

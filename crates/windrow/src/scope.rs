@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
-use windrow_sync::join::{Invitation, is_inside};
+use windrow_sync::join::guests::Invitation;
+use windrow_sync::join::is_inside;
 
 use crate::join::rooted;
 

@@ -69,7 +69,7 @@ fn all_tasks_run_and_their_values_come_back() {
 #[test]
 fn tasks_borrow_and_write() {
     for pool in pools() {
-        let words = vec![String::from("a"), String::from("bb")];
+        let words = [String::from("a"), String::from("bb")];
         let mut lengths = vec![0; 2];
         let total = pool.install(|| {
             scope(|s| {

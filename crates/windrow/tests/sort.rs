@@ -170,15 +170,15 @@ fn contradictions_do_no_harm() {
     for seed in 0..if SMALL { 1 } else { 20 } {
         for stable in [false, true] {
             let asked = AtomicUsize::new(seed);
-            let by = |_: &Box<u64>, _: &Box<u64>| {
+            let by = |_: &(Box<u64>,), _: &(Box<u64>,)| {
                 let asked = asked.fetch_add(1, Relaxed) as u64;
                 [Ordering::Less, Ordering::Equal, Ordering::Greater][random(asked)() as usize % 3]
             };
-            let mut items: Vec<Box<u64>> = (0..n).map(Box::new).collect();
+            let mut items: Vec<(Box<u64>,)> = (0..n).map(|i| (Box::new(i),)).collect();
             let run = || pool.install(|| if stable { items.par_sort_by(by) } else { items.par_sort_unstable_by(by) });
             let _ = catch_unwind(AssertUnwindSafe(run));
             items.sort();
-            assert!(items.iter().map(|item| **item).eq(0..n));
+            assert!(items.iter().map(|item| *item.0).eq(0..n));
         }
     }
 }

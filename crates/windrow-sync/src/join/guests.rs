@@ -1,4 +1,4 @@
-//! Invitations: work in which any number of members of a [tree](crate::join) may take part while it lasts (the tasks of a
+//! Invitations: work in which any number of members of a [tree](super::tree) may take part while it lasts (the tasks of a
 //! scope).
 //!
 //! # Protocol
@@ -20,7 +20,7 @@
 //!   leave while somebody has taken one of its frames. So if it is a guest after the taking, it was one when it made the offer.
 
 use crate::join::here;
-use crate::join_tree::{Seat, Tree};
+use crate::join::tree::{Seat, Tree};
 use crate::primitives::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 
 /// One entry of a tree's list.

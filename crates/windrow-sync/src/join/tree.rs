@@ -1,5 +1,5 @@
 //! Trees: the members who work on one recursion, how they find work, sleep and end. The protocol of a frame is in
-//! [`join`](crate::join).
+//! [`join`](super).
 //!
 //! # States of the tree's word
 //! `turn:31 | over:1 || looking:16 | asleep:16`. `looking` and `asleep` count members without work; `turn` counts offers.
@@ -13,22 +13,28 @@
 //!    without order; one that is lost is written again.
 //! 4. *Sleep.* It moves from `looking` to `asleep` in one exchange, looks at all slots once more, and sleeps while `turn` is what it
 //!    was in that exchange.
-//! 5. *Announce.* Who has filled its slot adds to `turn`. If that exchange finds sleepers and nobody looking, it wakes one.
-//! 6. *Over.* When the lead's work is done, or unwinds, it sets `over` and wakes all sleepers. No frame is in any slot then, for
+//! 5. *Announce.* Who has filled its slot adds to `turn`. If that exchange finds sleepers and nobody looking, it wakes one, unless it did so
+//!    in vain a short while ago. Then it
+//!    exchanges its `waiter` for nobody and rings for the member it finds there.
+//! 6. *Doze.* A member that waits for something another one runs looks for a bounded time, reads its own bell, exchanges that
+//!    one's `waiter` for itself, looks once more for the end and for an offer it may help with, and sleeps while its bell is what
+//!    it was.
+//! 7. *Over.* When the lead's work is done, or unwinds, it sets `over` and wakes all sleepers. No frame is in any slot then, for
 //!    every join retrieves its own before it ends.
 //!
 //! # Why it holds
 //! * *No lost wake.* Announce and sleep are exchanges on one word. If the sleep comes first, the announcer finds a sleeper and
 //!   wakes it, or somebody who looks and will look again before falling asleep; if it wakes too early, `turn` has changed and the
 //!   sleeper does not fall asleep. If the announce comes first, the sleeper's second look sees what is in the slot.
+//!   In the same way an offer and a `waiter` that comes too late for it are exchanges on one word: one of them sees the other.
 //! * *Nobody waits for a sleeper.* An offer that nobody takes is run by its owner. All that a missed wake can cost is time.
 //! * *A seat has one holder.* Seats are handed out by one counter and never twice, so what only the holder uses needs no atomic.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 
+use crate::join::guests::{Guest, Guests};
 use crate::join::{End, Frame, Offered, apart, seated};
-use crate::join_guests::{Guest, Guests};
 use crate::machine;
 use crate::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::word::{WideWord, Word};
@@ -176,6 +182,8 @@ enum Work<'a> {
 const CLOSED_FUEL: u32 = 32;
 /// Fuel when it is: those who are hungry empty the tank.
 const OPEN_FUEL: u32 = 512;
+/// Fuel while somebody is hungry and cannot be served yet.
+const HUNGRY_FUEL: u32 = 32;
 const NO_QUESTIONS: u32 = i32::MAX as u32;
 
 impl Seat {
@@ -382,7 +390,14 @@ impl Seat {
         // Relaxed: a hint.
         let wanted = shown.wanted.load(Ordering::Relaxed) != 0;
         let due = if wanted { tree.rhythm.hungry } else { tree.rhythm.alone };
-        if now.saturating_sub(own.offered.get()) < due || own.split.get() == own.top.get() {
+        let nothing = own.split.get() == own.top.get();
+        if nothing || now.saturating_sub(own.offered.get()) < due {
+            if wanted {
+                // Whoever is hungry says so once. Look up soon: at the next push, if there is nothing to offer before that.
+                let soon = if nothing { 0 } else { own.filled.get().min(HUNGRY_FUEL) };
+                // Relaxed: a count.
+                own.fuel.store(soon, Ordering::Relaxed);
+            }
             return;
         }
         // SAFETY: the bottom, or a shared frame that has not been popped.
