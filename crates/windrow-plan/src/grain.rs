@@ -50,6 +50,11 @@ impl Progress {
         self.spent.0 > 4.0 * known.0 * self.done.0 as f64 + 1_000.0
     }
 
+    /// Time of the whole call on one thread, at this cost of an item.
+    fn whole(&self, per_item: Nanos) -> Nanos {
+        Nanos(per_item.0 * (self.done.0 + self.left.0) as f64)
+    }
+
     /// Predicted time of the rest on one thread, as well as it can be said.
     pub fn rest(&self) -> Nanos {
         Nanos(self.per_item().unwrap_or_else(|| self.measured()).0 * self.left.0 as f64)
@@ -223,7 +228,7 @@ pub fn choose(progress: &Progress, crew: &Crew, costs: &Costs) -> (Grain, &'stat
     if crew.busy {
         return serial("the pool cannot carry one more region", None);
     }
-    if progress.done.0 == 0 && rest < TRY_ALONE && progress.known.is_some_and(|known| known.never_alone) {
+    if progress.known.is_some_and(|known| known.never_alone && progress.whole(known.per_item) < TRY_ALONE) {
         return serial("it has never been timed alone", None);
     }
     let swollen = Nanos(rest.0 * progress.known.map_or(1.0, |known| known.swell));
@@ -353,7 +358,10 @@ mod tests {
         assert!(publishes(known(1, 100.0), crew(1, 1)));
         assert!(!publishes(Progress { known: None, ..known(0, 0.0) }, crew(1, 1)));
         let never = Trusted { never_alone: true, ..trusted };
-        assert!(!publishes(Progress { known: Some(never), ..known(0, 0.0) }, crew(1, 1)));
+        for (done, spent) in [(0, 0.0), (50, 50_000.0)] {
+            let alone = Progress { known: Some(never), ripe: done > 0, ..known(done, spent) };
+            assert_eq!(why(alone, crew(1, 1)), "it has never been timed alone");
+        }
         let swells = Trusted { swell: 1.9, ..trusted };
         assert!(!publishes(Progress { known: Some(swells), ..known(0, 0.0) }, crew(1, 1)));
         let slower = known(1, 1_000_000.0);

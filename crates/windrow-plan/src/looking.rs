@@ -19,6 +19,8 @@ pub struct Room {
     pub quota: Option<f64>,
     /// How long this worker has lately waited for a region: see [`gap_after`].
     pub gap: Nanos,
+    /// It has just been woken, and found nothing to do.
+    pub woken: bool,
 }
 
 impl fmt::Display for Room {
@@ -35,6 +37,8 @@ impl fmt::Display for Room {
 pub const MOST: Nanos = Nanos(200_000.0);
 /// What a worker looks for when nothing is to be expected: the next call of a loop that has just begun comes within a few us.
 const LEAST: Nanos = Nanos(5_000.0);
+/// Who is woken too late for a region is there for the next one, if calls follow each other: short ones are why it was woken.
+const WOKEN: Nanos = Nanos(50_000.0);
 /// A wait is counted as at most this, so that a few short ones are noticed after any pause.
 const LONGEST_GAP: Nanos = Nanos(1_000_000.0);
 
@@ -52,6 +56,9 @@ pub fn budget(room: Room) -> Decision<Room, Nanos> {
     if room.quota.is_some_and(|quota| quota < room.cpus as f64) {
         return decided(Nanos(0.0), "a quota counts the time spent looking");
     }
+    if room.woken && room.gap.0 > MOST.0 / 2.0 {
+        return decided(WOKEN, "somebody has paid for waking it");
+    }
     if room.gap.0 > MOST.0 / 2.0 {
         return decided(LEAST, "regions are too far apart to wait for the next one");
     }
@@ -63,7 +70,7 @@ mod tests {
     use super::*;
 
     fn choice(threads: usize, cpus: usize, quota: Option<f64>, gap: f64) -> f64 {
-        budget(Room { threads, cpus, quota, gap: Nanos(gap) }).choice.0
+        budget(Room { threads, cpus, quota, gap: Nanos(gap), woken: false }).choice.0
     }
 
     #[test]
@@ -72,7 +79,7 @@ mod tests {
         assert!(choice(2, 2, Some(4.0), 0.0) > 0.0);
         assert_eq!(choice(4, 2, None, 0.0), 0.0);
         assert_eq!(choice(2, 2, Some(1.5), 0.0), 0.0);
-        let shown = budget(Room { threads: 2, cpus: 2, quota: Some(1.5), gap: Nanos(0.0) }).to_string();
+        let shown = budget(Room { threads: 2, cpus: 2, quota: Some(1.5), gap: Nanos(0.0), woken: true }).to_string();
         let expected =
             "0 ns: a quota counts the time spent looking (2 threads on 2 CPUs, regions 0 ns apart, quota 1.50)";
         assert_eq!(shown, expected);
@@ -83,6 +90,8 @@ mod tests {
         assert_eq!(choice(2, 2, None, 20_000.0), 60_000.0);
         assert_eq!(choice(2, 2, None, 95_000.0), MOST.0);
         assert_eq!(choice(2, 2, None, 1e6), LEAST.0);
+        let woken = Room { threads: 2, cpus: 2, quota: None, gap: Nanos(1e6), woken: true };
+        assert_eq!(budget(woken).choice, WOKEN);
         // After a long pause four short waits are enough to look again.
         let gap = (0..4).fold(gap_after(Nanos(0.0), Nanos(1e12)), |gap, _| gap_after(gap, Nanos(1000.0)));
         assert!(choice(2, 2, None, gap.0) > LEAST.0);

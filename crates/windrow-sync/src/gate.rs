@@ -364,13 +364,13 @@ impl Gate {
     }
 
     /// The life of a worker: waits for regions and takes part in them until [`stop`](Gate::stop). `look` says before each
-    /// wait how long to look before sleeping.
+    /// wait how long to look before sleeping; it hears whether this worker has just slept.
     ///
     /// `member` is this worker's number, `1..=workers`; every worker needs its own.
     ///
     /// # Panics
     /// If `member` is not one of the gate's, or as many threads serve already as it has workers.
-    pub fn serve(&self, member: usize, mut look: impl FnMut() -> Spin) {
+    pub fn serve(&self, member: usize, mut look: impl FnMut(bool) -> Spin) {
         assert!(
             (1..=self.workers).contains(&(member as u64)),
             "{member} is not a worker of a gate for {} workers",
@@ -403,10 +403,11 @@ impl Gate {
     }
 
     /// Waits until a region may admit this worker (true) or the gate is stopped (false).
-    fn await_region(&self, seen: &Seen, look: &mut impl FnMut() -> Spin, member: usize) -> bool {
+    fn await_region(&self, seen: &Seen, look: &mut impl FnMut(bool) -> Spin, member: usize) -> bool {
+        let mut slept = false;
         loop {
             let mut stopped = false;
-            let found = look().until(|| {
+            let found = look(slept).until(|| {
                 // Relaxed: `join` confirms it by an exchange, `answer` by another load.
                 let view = View(self.main().load(Ordering::Relaxed));
                 stopped = view.has(STOP);
@@ -417,6 +418,7 @@ impl Gate {
             }
             // Woken for a region that others have filled or ended, it looks again: more may follow.
             self.sleep(seen, member);
+            slept = true;
         }
     }
 

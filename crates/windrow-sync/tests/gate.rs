@@ -22,7 +22,7 @@ impl Crew {
         let threads = (1..=workers)
             .map(|member| {
                 let gate = gate.clone();
-                std::thread::spawn(move || gate.serve(member, || look))
+                std::thread::spawn(move || gate.serve(member, |_| look))
             })
             .collect();
         Self { gate, threads }
@@ -183,7 +183,7 @@ fn the_state_tells_sleepers_from_the_rest() {
 fn no_more_threads_serve_than_there_are_workers() {
     let gate = Gate::new(0);
     gate.stop();
-    let refused = catch_unwind(AssertUnwindSafe(|| gate.serve(1, || Spin::NONE)));
+    let refused = catch_unwind(AssertUnwindSafe(|| gate.serve(1, |_| Spin::NONE)));
     let message = refused.expect_err("there is no worker to be");
     assert!(message.downcast_ref::<String>().is_some_and(|message| message.contains("0 workers")));
 }

@@ -20,7 +20,7 @@ fn region(n: usize, keep: usize) -> (Vec<usize>, Option<Vec<usize>>) {
     let gate = Arc::new(Gate::new(1));
     let thread = {
         let gate = gate.clone();
-        loom::thread::spawn(move || gate.serve(1, || Spin::NONE))
+        loom::thread::spawn(move || gate.serve(1, |_| Spin::NONE))
     };
     let mut touched = vec![0; n];
     let source = ((SliceMut::new(&mut touched), Items::new((0..n).map(Box::new).collect())), Slots::new(n, 2));

@@ -41,7 +41,7 @@ fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
 
 fn worker(gate: &Arc<Gate>, member: usize) -> loom::thread::JoinHandle<()> {
     let gate = gate.clone();
-    loom::thread::spawn(move || gate.serve(member, || Spin::NONE))
+    loom::thread::spawn(move || gate.serve(member, |_| Spin::NONE))
 }
 
 /// One worker, regions one after the other: data goes in and comes back, whether the worker leaves before the close or after.

@@ -30,7 +30,7 @@ fn changes_of_the_lower_half_lose_no_wake() {
         let gate = Arc::new(Gate::new(1));
         let thread = {
             let gate = gate.clone();
-            loom::thread::spawn(move || gate.serve(1, || Spin::NONE))
+            loom::thread::spawn(move || gate.serve(1, |_| Spin::NONE))
         };
         let (ran, runs) = (Latch::new(), AtomicU32::new(0));
         let body = |_| {

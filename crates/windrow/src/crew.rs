@@ -17,6 +17,10 @@ use crate::sites::Sites;
 
 /// A region that ends later than this after the one before finds its workers deep asleep, their CPUs halted.
 const LONG_SLEEP: Nanos = Nanos(1_000_000.0);
+/// Workers say so often that they are there: not at every look, as all of them write to one line.
+const ANSWERS: Nanos = Nanos(50_000.0);
+/// A worker that was woken and has not come within this time (a time slice of whoever has its CPU) will be woken again.
+const UNANSWERED: Nanos = Nanos(5_000_000.0);
 /// The affinity mask is looked at this often, the quota (files) a hundred times less.
 const LOOK_AT_MASK: Nanos = Nanos(10_000_000.0);
 
@@ -33,6 +37,8 @@ pub(crate) struct Crew {
     pub(crate) places: Places,
     costs: Costs,
     learned: Pad<Learned>,
+    /// When a worker last looked for work, give or take [`ANSWERS`].
+    answered: Pad<Hint>,
     watches: Box<[Pad<Watch>]>,
 }
 
@@ -44,8 +50,9 @@ struct Learned {
     enter_long: Hint,
     late_rate: Hint,
     late_by: Hint,
-    /// When the last region ended.
+    /// When the last region ended, and when one last woke somebody.
     ended: Hint,
+    woke: Hint,
     cpus: Hint,
     quota: Hint,
     mask_read: Hint,
@@ -119,6 +126,7 @@ impl Crew {
             late_rate: Hint::new(0),
             late_by: Hint::new(0),
             ended: Hint::new(0),
+            woke: Hint::new(0),
             cpus: Hint::new(machine::cpus() as u64),
             quota: Hint::new(machine::cpu_quota().unwrap_or(0.0).to_bits()),
             mask_read: Hint::new(tick()),
@@ -134,6 +142,7 @@ impl Crew {
             places: Places::new(threads - 1),
             costs,
             learned: Pad(learned),
+            answered: Pad::default(),
             watches: (1..threads).map(|_| Pad::default()).collect(),
         }
     }
@@ -182,7 +191,10 @@ impl Crew {
         let since = self.since_last(now);
         let asleep = if since > LONG_SLEEP { Found::AsleepLong } else { Found::AsleepRecently };
         let late = Late { rate: learned.late_rate.get_f64(), by: Nanos(learned.late_by.get_f64()) };
-        let account = self.account(now);
+        let mut account = self.account(now);
+        if account.owed + account.credit > 0.0 && self.is_unanswered(now) {
+            (account.owed, account.credit) = (0.0, 0.0);
+        }
         Costs {
             enter_idle: self.entering(Found::Idle, since),
             enter_asleep: self.entering(asleep, since),
@@ -201,6 +213,12 @@ impl Crew {
         if since.0 < 50_000.0 { cost } else { track::relaxed(cost, usual, since) }
     }
 
+    /// Somebody has been woken and has not come yet: to wake again would be in vain, and says nothing of what waking costs.
+    fn is_unanswered(&self, now: u64) -> bool {
+        let woke = self.learned.0.woke.get();
+        woke > self.answered.0.get() && self.nanos(now.saturating_sub(woke)) < UNANSWERED
+    }
+
     fn since_last(&self, now: u64) -> Nanos {
         self.nanos(now.saturating_sub(self.learned.0.ended.get()))
     }
@@ -209,6 +227,9 @@ impl Crew {
     pub(crate) fn opens(&self, now: u64, wakes: bool) {
         self.places.call(wakes);
         self.shares(now, wakes);
+        if wakes && !self.is_unanswered(now) {
+            self.learned.0.woke.set(now);
+        }
     }
 
     /// How a region that opens `now` finds its workers, if it `wakes` some.
@@ -223,8 +244,10 @@ impl Crew {
     /// After a region, which ended `now` and took `entering` more than its work explains; a member `lost` its CPU for so long.
     pub(crate) fn learn(&self, now: u64, found: Found, entering: Nanos, lost: Nanos) {
         let learned = &self.learned.0;
-        let before = self.entering(found, self.since_last(now));
-        learned.entering(found).set_f64(track::median(before, entering).0);
+        if found == Found::Idle || !self.is_unanswered(now) {
+            let before = self.entering(found, self.since_last(now));
+            learned.entering(found).set_f64(track::median(before, entering).0);
+        }
         let late = Late { rate: learned.late_rate.get_f64(), by: Nanos(learned.late_by.get_f64()) };
         let after = late.after(self.since_last(now), lost);
         if after != late {
@@ -265,21 +288,24 @@ impl Crew {
 
     /// Workers may look for work: waking one pays beyond the region it is woken for.
     fn may_look(&self) -> bool {
-        self.look_for(Nanos(0.0)).choice.0 > 0.0
+        self.look_for(Nanos(0.0), false).choice.0 > 0.0
     }
 
-    fn look_for(&self, gap: Nanos) -> Decision<Room, Nanos> {
-        looking::budget(Room { threads: self.members, cpus: self.cpus(), quota: self.quota(), gap })
+    fn look_for(&self, gap: Nanos, woken: bool) -> Decision<Room, Nanos> {
+        looking::budget(Room { threads: self.members, cpus: self.cpus(), quota: self.quota(), gap, woken })
     }
 
-    /// How long worker `member` looks for work, from now on, before it sleeps.
-    pub(crate) fn look(&self, member: usize) -> Spin {
+    /// How long worker `member`, `woken` or not, looks for work, from now on, before it sleeps.
+    pub(crate) fn look(&self, member: usize, woken: bool) -> Spin {
         let now = tick();
         self.read_machine(now, member);
+        if woken || self.nanos(now.saturating_sub(self.answered.0.get())) > ANSWERS {
+            self.answered.0.set(now);
+        }
         self.places.check(member);
         let watch = &self.watches[member - 1].0;
         watch.since.set(now);
-        let decision = self.look_for(Nanos(watch.gap.get_f64()));
+        let decision = self.look_for(Nanos(watch.gap.get_f64()), woken);
         Spin { busy: self.ticks(decision.choice), yielding: 0 }
     }
 

@@ -11,6 +11,9 @@ use std::sync::{Mutex, OnceLock};
 use windrow_sync::hint::Hint;
 use windrow_sync::machine::{self, Thread};
 
+/// Some worker has found itself on its caller's CPU: so the machine is one of those, for all pools.
+static PACKED: Hint = Hint::new(0);
+
 /// See the [module page](self).
 #[derive(Debug)]
 pub(crate) struct Places {
@@ -21,8 +24,6 @@ pub(crate) struct Places {
     caller: Hint,
     /// The last caller that woke somebody.
     waker: Hint,
-    /// Some worker has found itself on its caller's CPU.
-    packed: Hint,
     /// Where the workers live: a forked child must leave its parent's alone.
     generation: u32,
 }
@@ -46,7 +47,6 @@ impl Places {
             workers: (0..workers).map(|_| OnceLock::new()).collect(),
             caller: Hint::default(),
             waker: Hint::default(),
-            packed: Hint::default(),
             generation: machine::fork_generation(),
         }
     }
@@ -70,7 +70,7 @@ impl Places {
         if self.caller.get() != here {
             self.caller.set(here);
         }
-        if wakes && here != 0 && self.packed.get() != 0 && self.generation == machine::fork_generation() {
+        if wakes && here != 0 && PACKED.get() != 0 && self.generation == machine::fork_generation() {
             self.waker.set(Thread::this().number());
             self.clear(here);
         }
@@ -90,7 +90,7 @@ impl Places {
     pub(crate) fn check(&self, member: usize) {
         let here = here();
         if here != 0 && here == self.caller.get() {
-            self.packed.set(1);
+            PACKED.set(1);
             self.move_away(member - 1, here);
         }
     }
