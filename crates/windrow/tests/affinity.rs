@@ -107,3 +107,28 @@ fn a_narrowed_mask_is_noticed_and_so_is_a_widened_one() {
         true
     }));
 }
+
+/// Whatever the runtime does to place its workers, user code must not notice: a thread or a pool that is made inside of a closure
+/// takes over the mask it finds there, for good, and the number of CPUs it asks for is that of the mask.
+#[test]
+fn closures_may_run_where_their_process_may() {
+    assert!(forked(|| {
+        let (all, shared) = (cpus(), Mutex::new(0));
+        for round in 0..3000u64 {
+            if round.is_multiple_of(7) {
+                // Workers fall asleep and are woken again.
+                thread::yield_now();
+                spin(300);
+            }
+            (0..20).into_par_iter().chunk(1).for_each(|_: i32| {
+                spin(2);
+                if thread::current().name().is_some_and(|name| name.starts_with("windrow-")) {
+                    assert_eq!(cpus(), all, "a worker is confined while it runs a closure");
+                    *shared.lock().unwrap() += 1;
+                }
+            });
+        }
+        println!("{} items ran on workers", shared.into_inner().unwrap());
+        true
+    }));
+}

@@ -30,6 +30,19 @@ fn serial_square_sum(n: u64) -> u64 {
     (0..n).map(|i| (0..i).map(|j| i ^ j).sum::<u64>()).sum()
 }
 
+/// Whether the pool comes to share a millisecond of work, within ten seconds of calls.
+fn is_shared(pool: &Pool) -> bool {
+    let (start, me) = (Instant::now(), thread::current().id());
+    let shares = || {
+        (0..50).into_par_iter().chunk(1).map(|_: i32| {
+            spin(20);
+            usize::from(thread::current().id() != me)
+        })
+    };
+    std::iter::from_fn(|| (start.elapsed().as_secs() < 10).then_some(()))
+        .any(|()| pool.install(|| shares().sum::<usize>() > 0))
+}
+
 /// `turns` random call trees in each of four threads, checked. The seed of a tree that fails is what it says.
 fn trees(turns: u64, check: impl Fn(&'static Account, &mut Rng, &Shape) + Sync) {
     let world = World::new();
@@ -56,6 +69,11 @@ fn trees(turns: u64, check: impl Fn(&'static Account, &mut Rng, &Shape) + Sync) 
             });
         }
     });
+    // What the runtime has learned of these calls must not keep it from sharing later ones.
+    let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    for pool in world.pools.iter().filter(|pool| pool.threads() > 1 && cpus > 1 && !cfg!(miri)) {
+        assert!(is_shared(pool), "a pool of {} keeps to its caller", pool.threads());
+    }
 }
 
 #[test]

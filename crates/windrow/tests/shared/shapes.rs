@@ -208,12 +208,12 @@ fn work(turns: u64, seed: u64) {
 }
 
 impl Shape {
-    /// A call with at most `depth` calls inside of each other, and about 300 us of work at most.
+    /// A call with at most `depth` calls inside of each other, and some 300 us of work at most without them.
     pub(crate) fn random(rng: &mut Rng, depth: u32) -> Shape {
         let n = rng.log_below(if depth > 1 { 400 } else { 1500 }) as usize;
-        let turns = 100_000 / (n as u64 + 1);
-        let cost = if rng.below(3) == 0 { 0 } else { rng.log_below(turns.min(2000) + 1) };
-        let long = (n > 0 && rng.below(4) == 0).then(|| (rng.below(n as u64) as usize, rng.log_below(50_000)));
+        let turns = 600_000 / (n as u64 + 1);
+        let cost = if rng.below(3) == 0 { 0 } else { rng.log_below(turns.min(50_000) + 1) };
+        let long = (n > 0 && rng.below(4) == 0).then(|| (rng.below(n as u64) as usize, rng.log_below(100_000)));
         let inside = if depth > 1 && n > 0 && rng.below(2) == 0 { rng.below(4) + 1 } else { 0 };
         let mut inside: Vec<(usize, Shape)> =
             (0..inside).map(|_| (rng.below(n as u64) as usize, Shape::random(rng, depth - 1))).collect();
@@ -228,7 +228,8 @@ impl Shape {
             cost,
             long,
             pool: (rng.below(2) == 0).then(|| rng.below(4) as usize),
-            chunk: (rng.below(4) == 0).then(|| rng.log_below(64) as usize + 1),
+            // A chunk that is given is a reason to share.
+            chunk: (rng.below(2) == 0).then(|| rng.log_below(64) as usize + 1),
             inside,
         }
     }
