@@ -198,6 +198,17 @@ pub struct Counts {
     pub sleeps: u64,
 }
 
+/// Where a worker stands in its wait for a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It begins to look.
+    Begins,
+    /// It has looked long enough and is about to sleep. (How long to look is not asked.)
+    Sleeps,
+    /// It has slept, and looks again.
+    Woken,
+}
+
 /// Counters with one writer at a time.
 #[derive(Debug, Default)]
 struct Tally {
@@ -364,13 +375,13 @@ impl Gate {
     }
 
     /// The life of a worker: waits for regions and takes part in them until [`stop`](Gate::stop). `look` says before each
-    /// wait how long to look before sleeping; it hears whether this worker has just slept.
+    /// wait how long to look before sleeping, and hears when this worker is about to sleep.
     ///
     /// `member` is this worker's number, `1..=workers`; every worker needs its own.
     ///
     /// # Panics
     /// If `member` is not one of the gate's, or as many threads serve already as it has workers.
-    pub fn serve(&self, member: usize, mut look: impl FnMut(bool) -> Spin) {
+    pub fn serve(&self, member: usize, mut look: impl FnMut(Wait) -> Spin) {
         assert!(
             (1..=self.workers).contains(&(member as u64)),
             "{member} is not a worker of a gate for {} workers",
@@ -403,11 +414,11 @@ impl Gate {
     }
 
     /// Waits until a region may admit this worker (true) or the gate is stopped (false).
-    fn await_region(&self, seen: &Seen, look: &mut impl FnMut(bool) -> Spin, member: usize) -> bool {
-        let mut slept = false;
+    fn await_region(&self, seen: &Seen, look: &mut impl FnMut(Wait) -> Spin, member: usize) -> bool {
+        let mut wait = Wait::Begins;
         loop {
             let mut stopped = false;
-            let found = look(slept).until(|| {
+            let found = look(wait).until(|| {
                 // Relaxed: `join` confirms it by an exchange, `answer` by another load.
                 let view = View(self.main().load(Ordering::Relaxed));
                 stopped = view.has(STOP);
@@ -417,8 +428,9 @@ impl Gate {
                 return !stopped;
             }
             // Woken for a region that others have filled or ended, it looks again: more may follow.
+            look(Wait::Sleeps);
             self.sleep(seen, member);
-            slept = true;
+            wait = Wait::Woken;
         }
     }
 

@@ -149,16 +149,6 @@ impl Thread {
         Thread(0)
     }
 
-    /// Its number, to keep in a [hint](crate::hint).
-    pub fn number(self) -> u64 {
-        u64::from(self.0.unsigned_abs())
-    }
-
-    /// The thread of this number, which may have ended.
-    pub fn numbered(number: u64) -> Thread {
-        Thread(i32::try_from(number).unwrap_or(i32::MAX))
-    }
-
     /// The CPUs it may run on, in order; none where the system does not say, or if the thread has ended.
     pub fn allowed(self) -> Vec<u32> {
         affinity::get(self.0)
@@ -324,9 +314,7 @@ mod tests {
         })
         .join()
         .unwrap();
-        assert_eq!(Thread::numbered(u64::MAX).allowed(), [0; 0]);
-        let me = Thread::this();
-        assert_eq!(Thread::numbered(me.number()), me);
+        assert_eq!(Thread(i32::MAX).allowed(), [0; 0]);
     }
 
     #[test]

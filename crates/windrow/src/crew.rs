@@ -6,7 +6,7 @@ use windrow_plan::grain::{self, Costs, Crew as CrewState};
 use windrow_plan::looking::{self, Room};
 use windrow_plan::track::{self, Late};
 use windrow_plan::{Decision, Nanos};
-use windrow_sync::gate::{Gate, State};
+use windrow_sync::gate::{Gate, State, Wait};
 use windrow_sync::hint::Hint;
 use windrow_sync::machine::{self, tick};
 use windrow_sync::ranges::Ranges;
@@ -295,8 +295,17 @@ impl Crew {
         looking::budget(Room { threads: self.members, cpus: self.cpus(), quota: self.quota(), gap, woken })
     }
 
-    /// How long worker `member`, `woken` or not, looks for work, from now on, before it sleeps.
-    pub(crate) fn look(&self, member: usize, woken: bool) -> Spin {
+    /// How long worker `member` looks for work, from now on, before it sleeps.
+    pub(crate) fn look(&self, member: usize, wait: Wait) -> Spin {
+        let woken = wait == Wait::Woken;
+        match wait {
+            Wait::Begins => self.places.check(member),
+            Wait::Woken => self.places.rise(member),
+            Wait::Sleeps => {
+                self.places.rest(member);
+                return Spin::NONE;
+            }
+        }
         let now = tick();
         self.read_machine(now, member);
         if woken || self.nanos(now.saturating_sub(self.answered.0.get())) > ANSWERS {

@@ -2,9 +2,10 @@
 //!
 //! A woken thread belongs on another CPU than the one that woke it. Most schedulers see to that. Some do not (virtual machines
 //! whose kernel packs threads on few CPUs, or has no scheduling domains): there a worker waits for the caller to give up its
-//! CPU, for milliseconds, beside an idle one. Once a worker has found itself on its caller's CPU, workers are confined to one
-//! CPU each, and a caller that is about to wake one on its own CPU moves it first: a system call of about 1 us, once for as long as
-//! nobody moves.
+//! CPU, for milliseconds, beside an idle one. Once a worker has found itself on its caller's CPU, workers confine themselves to
+//! one CPU *while they sleep*, and a caller that is about to wake one on its own CPU moves it first. Awake, a worker may run
+//! where its process may: closures, and the threads they start, never see the confinement. It costs four system calls of less than
+//! 1 us each time a worker sleeps, off the caller's way.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -22,8 +23,8 @@ pub(crate) struct Places {
     workers: Box<[OnceLock<Worker>]>,
     /// The CPU of the last caller that opened a region, plus one.
     caller: Hint,
-    /// The last caller that woke somebody.
-    waker: Hint,
+    /// The CPU, plus one, that the last caller which woke somebody was confined to; 0 if it could run elsewhere.
+    only: Hint,
     /// Where the workers live: a forked child must leave its parent's alone.
     generation: u32,
 }
@@ -46,7 +47,7 @@ impl Places {
             confined: (0..workers).map(|_| Hint::default()).collect(),
             workers: (0..workers).map(|_| OnceLock::new()).collect(),
             caller: Hint::default(),
-            waker: Hint::default(),
+            only: Hint::default(),
             generation: machine::fork_generation(),
         }
     }
@@ -71,65 +72,103 @@ impl Places {
             self.caller.set(here);
         }
         if wakes && here != 0 && PACKED.get() != 0 && self.generation == machine::fork_generation() {
-            self.waker.set(Thread::this().number());
+            let mine = Thread::this().allowed();
+            self.only.set(if mine.len() == 1 { here } else { 0 });
             self.clear(here);
         }
     }
 
-    /// Moves workers away from `cpu`.
+    /// Moves workers that sleep on `cpu` elsewhere.
+    #[cold]
     fn clear(&self, cpu: u64) {
-        for (at, confined) in self.confined.iter().enumerate() {
-            if confined.get() == cpu || confined.get() == 0 {
-                self.move_away(at, cpu);
+        for (worker, confined) in self.workers.iter().zip(&self.confined) {
+            if confined.get() != cpu {
+                continue;
+            }
+            // Held by nobody for long; but by a thread that a fork left behind, for ever.
+            let Some(Ok(home)) = worker.get().map(|worker| worker.home.try_lock()) else { continue };
+            if let (Some(worker), Some(new)) = (worker.get(), elsewhere(&home, cpu)) {
+                confined.set(u64::from(new) + 1);
+                worker.thread.confine(&[new]);
             }
         }
     }
 
-    /// Worker `member`, awake, looks where it is: not on the caller's CPU, it hopes.
+    /// Worker `member`, awake, looks where it is: not on the caller's CPU, it hopes. (If so, it leaves.)
     #[inline]
     pub(crate) fn check(&self, member: usize) {
         let here = here();
         if here != 0 && here == self.caller.get() {
-            PACKED.set(1);
-            self.move_away(member - 1, here);
+            self.leave(here);
+        }
+        if self.confined[member - 1].get() != 0 {
+            // A caller took it for one that sleeps.
+            self.rise(member);
         }
     }
 
-    /// Confines a worker to a CPU of its own that is not `cpu`, if it may run elsewhere.
     #[cold]
-    fn move_away(&self, at: usize, cpu: u64) {
-        let Some(worker) = self.workers[at].get() else { return };
-        // Held by nobody for long; but by a thread that a fork left behind, for ever.
+    fn leave(&self, here: u64) {
+        let me = Thread::this();
+        let home = me.allowed();
+        if let Some(new) = elsewhere(&home, here) {
+            PACKED.set(1);
+            me.confine(&[new]);
+            me.confine(&home);
+        }
+    }
+
+    /// Worker `member` is about to sleep.
+    pub(crate) fn rest(&self, member: usize) {
+        if PACKED.get() == 0 {
+            return;
+        }
+        let (Some(worker), here) = (self.workers[member - 1].get(), here()) else { return };
         let Ok(mut home) = worker.home.try_lock() else { return };
-        self.look_home(worker, &mut home, at);
-        let others: Vec<u32> = home.iter().copied().filter(|&other| u64::from(other) + 1 != cpu).collect();
-        if let Some(&new) = others.get(at % others.len().max(1)) {
-            worker.thread.confine(&[new]);
-            self.confined[at].set(u64::from(new) + 1);
+        *home = worker.thread.allowed();
+        let place = if here == self.caller.get() { elsewhere(&home, here) } else { u32::try_from(here - 1).ok() };
+        if let Some(place) = place.filter(|_| home.len() > 1) {
+            self.confined[member - 1].set(u64::from(place) + 1);
+            worker.thread.confine(&[place]);
         }
     }
 
-    /// Where somebody else confined the worker is its home from now on. That may be where it is confined already: then the
-    /// caller, which was elsewhere before, is now confined to it too.
-    fn look_home(&self, worker: &Worker, home: &mut Vec<u32>, at: usize) {
+    /// Worker `member` is awake, and may run where it may when nobody confines it.
+    pub(crate) fn rise(&self, member: usize) {
+        let confined = &self.confined[member - 1];
+        if let (Some(worker), true) = (self.workers[member - 1].get(), confined.get() != 0)
+            && let Ok(home) = worker.home.try_lock()
+        {
+            if self.is_ours(worker, confined.get()) {
+                worker.thread.confine(&home);
+            }
+            confined.set(0);
+        }
+    }
+
+    /// The worker is where it was put, and not where somebody else has put it meanwhile. That may be the same CPU: then the last
+    /// caller was confined to it too.
+    fn is_ours(&self, worker: &Worker, confined: u64) -> bool {
         let allowed = worker.thread.allowed();
-        let ours = self.confined[at].get().checked_sub(1);
-        let is_ours = ours.is_some_and(|ours| allowed == [ours as u32]);
-        let waker = self.waker.get();
-        let everybodys = || waker != 0 && Thread::numbered(waker).allowed() == allowed;
-        if !allowed.is_empty() && (!is_ours || everybodys()) {
-            *home = allowed;
-            self.confined[at].set(0);
-        }
+        allowed.iter().map(|&cpu| u64::from(cpu) + 1).eq([confined]) && self.only.get() != confined
     }
 
-    /// CPUs that worker `member`, which asks, may use.
+    /// CPUs that worker `member` may use.
     pub(crate) fn cpus(&self, member: usize) -> Option<usize> {
         let worker = self.workers[member - 1].get()?;
-        let mut home = worker.home.try_lock().ok()?;
-        self.look_home(worker, &mut home, member - 1);
-        (!home.is_empty()).then(|| home.len())
+        let confined = self.confined[member - 1].get();
+        let cpus = if confined != 0 && self.is_ours(worker, confined) {
+            worker.home.try_lock().ok()?.len()
+        } else {
+            worker.thread.allowed().len()
+        };
+        (cpus > 0).then_some(cpus)
     }
+}
+
+/// Another one of these CPUs than `cpu` (plus one).
+fn elsewhere(home: &[u32], cpu: u64) -> Option<u32> {
+    home.iter().copied().find(|&other| u64::from(other) + 1 != cpu)
 }
 
 #[cfg(all(test, target_os = "linux", not(miri)))]
@@ -137,30 +176,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_on_the_callers_cpu_moves_and_keeps_its_home() {
+    fn a_worker_keeps_off_the_callers_cpu_while_it_sleeps() {
         std::thread::spawn(|| {
             let places = Places::new(1);
             places.settle(1);
-            let home = Thread::this().allowed();
+            let me = Thread::this();
+            let home = me.allowed();
             if home.len() < 2 {
                 return println!("skipped: one CPU");
             }
-            assert_eq!(places.cpus(1), Some(home.len()));
             let before = here();
             places.call(false);
             places.check(1);
             assert_ne!(here(), before);
-            assert_eq!(places.cpus(1), Some(home.len()), "where it is put is not where it may be");
+            assert_eq!(me.allowed(), home, "awake, it may run anywhere");
+            places.rest(1);
+            assert_eq!((me.allowed().len(), places.cpus(1)), (1, Some(home.len())));
             // A caller that is on that CPU now.
-            places.clear(here());
-            assert_eq!(Thread::this().allowed().len(), 1);
-            // Somebody else narrows it.
-            Thread::this().confine(&home[..2]);
-            assert_eq!(places.cpus(1), Some(2));
-            Thread::this().confine(&home[..1]);
+            let at = here();
+            places.clear(at);
+            assert_ne!(here(), at);
+            places.rise(1);
+            assert_eq!(me.allowed(), home);
+            // Somebody else narrows it while it sleeps.
+            places.rest(1);
+            me.confine(&home[..2]);
+            places.rise(1);
+            assert_eq!((me.allowed(), places.cpus(1)), (home[..2].to_vec(), Some(2)));
+            me.confine(&home[..1]);
+            places.rest(1);
             places.clear(u64::from(home[0]) + 1);
-            assert_eq!(places.cpus(1), Some(1));
-            assert_eq!(Thread::this().allowed(), home[..1], "there is nowhere else to go");
+            assert_eq!((me.allowed(), places.cpus(1)), (home[..1].to_vec(), Some(1)));
         })
         .join()
         .unwrap();

@@ -63,7 +63,7 @@ impl Pool {
             let spawned = std::thread::Builder::new().name(format!("windrow-{member}")).spawn(move || {
                 let _here = Installed::new(shared.clone());
                 shared.places.settle(member);
-                shared.gate.serve(member, |woken| shared.look(member, woken));
+                shared.gate.serve(member, |wait| shared.look(member, wait));
             });
             match spawned {
                 Ok(thread) => workers.push(thread),
