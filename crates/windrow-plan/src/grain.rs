@@ -35,9 +35,8 @@ impl Progress {
     /// Cost of one item, measured or else remembered; `None` as long as neither is good enough.
     pub fn per_item(&self) -> Option<Nanos> {
         match self.known {
-            _ if self.ripe => Some(self.measured()),
             Some(known) if !self.contradicts(known.per_item) => Some(known.per_item),
-            _ => None,
+            _ => self.ripe.then(|| self.measured()),
         }
     }
 
@@ -45,9 +44,10 @@ impl Progress {
         Nanos(self.spent.0 / (self.done.0.max(1)) as f64)
     }
 
-    /// What was done took far longer than remembered. (Far, as the first items also pay for fetching code and data.)
-    fn contradicts(&self, known: Nanos) -> bool {
-        self.spent.0 > 4.0 * known.0 * self.done.0 as f64 + 1_000.0
+    /// What was done took far longer than remembered. (Far, as the first items also pay for fetching code and data: after a pause of
+    /// milliseconds that took up to 3 us. What is remembered is worth more than a sample of such items.)
+    pub fn contradicts(&self, known: Nanos) -> bool {
+        self.spent.0 > 4.0 * known.0 * self.done.0 as f64 + Costs::MEASURED.cold.0
     }
 
     /// Time of the whole call on one thread, at this cost of an item.

@@ -396,12 +396,14 @@ struct Alone<'w> {
     at: usize,
     longest: u64,
     longest_at: usize,
+    /// What was done contradicts what the site remembers.
+    doubts: bool,
 }
 
 impl<'w> Alone<'w> {
     fn new(leading: &'w Leading<'w>) -> Self {
         let now = tick();
-        Self { leading, start: now, first: 0, since: now, at: 0, longest: 0, longest_at: 0 }
+        Self { leading, start: now, first: 0, since: now, at: 0, longest: 0, longest_at: 0, doubts: false }
     }
 
     /// All that was done when the caller stands at item `at` at the time `now`.
@@ -429,14 +431,25 @@ impl<'w> Alone<'w> {
         let known = memory.known.trusted();
         let costs = call.crew.fixed_costs();
         let now = if at == 0 { self.start } else { self.look(at) };
-        let mut spent = call.crew.nanos(now.saturating_sub(self.start));
-        if at > 0 && self.first == 0 && known.is_none() && spent < costs.cold {
-            (self.start, self.first, spent) = (now, at, Nanos(0.0));
-        }
-        let (done, left) = (call.hints.weight(self.first, at), call.hints.weight(at, end));
-        let ripe = done > 0 && spent >= costs.sample;
+        let spent = call.crew.nanos(now.saturating_sub(self.start));
         let eager = call.hints.chunk.is_some();
-        (Progress { done: Items(done), spent, left: Items(left), ripe, known, eager }, now)
+        let left = Items(call.hints.weight(at, end));
+        let mut progress = Progress { done: Items(0), spent: Nanos(0.0), left, ripe: false, known, eager };
+        if at > self.first {
+            (progress.done, progress.spent) = (Items(call.hints.weight(self.first, at)), spent);
+            progress.ripe = spent >= costs.sample;
+        }
+        // The first piece alone proves little: it pays for fetching code and data, or an interruption fell into it.
+        let doubtful = known.map_or(spent < costs.cold, |known| progress.contradicts(known.per_item));
+        if at > 0 && self.first == 0 && doubtful {
+            (self.start, self.first) = (now, at);
+            (progress.done, progress.spent, progress.ripe) = (Items(0), Nanos(0.0), false);
+            progress.known = None;
+            self.doubts = true;
+        } else if self.doubts {
+            progress.known = None;
+        }
+        (progress, now)
     }
 
     /// The next piece of a short call at item `at`, as long as it is what it was known to be: a quarter, as a check, then the rest.
