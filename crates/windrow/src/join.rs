@@ -5,7 +5,7 @@ use std::cell::Cell;
 use windrow_plan::Nanos;
 use windrow_plan::heartbeat::{self, Beat, Helpers, Known, Recursion, Rhythm};
 use windrow_sync::join as sync;
-use windrow_sync::join::tree::{self, Answer, Tree};
+use windrow_sync::join::tree::{self, Answer, Asked, Tree};
 use windrow_sync::machine::tick;
 
 use crate::pool::{self, Crew};
@@ -77,18 +77,19 @@ pub(crate) fn expecting<R>(alone: Nanos, f: impl FnOnce() -> R) -> R {
 /// Runs `f` in a tree of its own, and says to how many members it was open. The clock is first looked at after `patience` joins.
 #[inline]
 fn grow<R>(crew: &Crew, known: Option<Nanos>, patience: u32, f: impl FnOnce() -> R) -> (R, usize) {
-    let tree = Tree::new(crew.members, rhythm(crew));
+    let mut tree = Tree::new(crew.members, rhythm(crew));
+    let (lead, tree) = tree.lead();
     if crew.members == 1 {
-        return (tree.lead(u32::MAX / 2, &|_| Answer::Never, f), 1);
+        return (lead.grow(u32::MAX / 2, &|_| Answer::Never, f), 1);
     }
     let opened = Cell::new(1);
     let result = crew.gate.region(&|_| tree.serve(), crew.settle, |door| {
-        let open = |width| {
-            tree.furnish();
-            door.open(width)
-        };
-        let ask = |age: u64| {
-            let age = crew.nanos(age);
+        let ask = |asked: &Asked<'_>| {
+            let open = |width| {
+                asked.furnish();
+                door.open(width)
+            };
+            let age = crew.nanos(asked.age());
             let state = crew.state();
             let enter = if state.awake > 0 { crew.costs.enter_awake } else { crew.costs.enter_asleep };
             let helpers = Helpers { width: crew.members, enter, busy: state.busy };
@@ -102,7 +103,7 @@ fn grow<R>(crew: &Crew, known: Option<Nanos>, patience: u32, f: impl FnOnce() ->
                 Beat::Alone => Answer::Never,
             }
         };
-        tree.lead(patience, &ask, f)
+        lead.grow(patience, &ask, f)
     });
     (result, opened.get())
 }
