@@ -118,13 +118,16 @@ impl Rhythm {
 
 /// What a call site remembers: how long its last two calls took on one thread. The shorter one is believed, so that a site
 /// which is long now and then is not taken for long.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
     last: Nanos,
     before: Nanos,
 }
 
 impl Known {
+    /// Of a site that was never called.
+    pub const NOTHING: Known = Known { last: Nanos(0.0), before: Nanos(0.0) };
+
     /// How long the next call will take, if two calls tell.
     pub fn next(self) -> Option<Nanos> {
         let shorter = self.last.0.min(self.before.0);
@@ -159,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_long_call_opens_at_once_the_third_time() {
-        let known = Known::default().after(Nanos(100_000.0), 1);
+        let known = Known::NOTHING.after(Nanos(100_000.0), 1);
         assert_eq!(known.next(), None);
         let known = known.after(Nanos(60_000.0), 2);
         assert_eq!(known.next(), Some(Nanos(100_000.0)));
