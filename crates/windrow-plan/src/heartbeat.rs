@@ -110,10 +110,10 @@ pub struct Rhythm {
 }
 
 impl Rhythm {
-    /// On a 2-core x86-64 virtual machine (2026-11) a look at the clock takes 9 ns, 1 % of 1 us; an offer that is taken back
-    /// 30 ns and one that is taken about 150 ns, which is less than 10 % of 2 us; a wake 4 us, a fifth of 20 us, and the patience doubles
-    /// whenever one was in vain.
-    pub const MEASURED: Rhythm = Rhythm { look: Nanos(1_000.0), hungry: Nanos(2_000.0), alone: Nanos(20_000.0) };
+    /// On a 2-core x86-64 virtual machine (2026-11) a look at the clock costs 50 ns in all, 1 % of 5 us; an offer that is taken back
+    /// 30 ns and one that is taken about 150 ns, which is less than 10 % of 2 us; a wake 4 us, a fifth of 20 us, and the patience
+    /// doubles whenever one was in vain.
+    pub const MEASURED: Rhythm = Rhythm { look: Nanos(5_000.0), hungry: Nanos(2_000.0), alone: Nanos(20_000.0) };
 }
 
 /// What a call site remembers: how long its last two calls took on one thread. The shorter one is believed, so that a site

@@ -177,12 +177,10 @@ enum Work<'a> {
     Guest(Guest<'a>),
 }
 
-/// Fuel while a tree is not open: a member that becomes slow must notice soon.
-const CLOSED_FUEL: u32 = 32;
+/// Fuel while a tree is not open: a member whose joins become slow must notice soon.
+const CLOSED_FUEL: u32 = 256;
 /// Fuel when it is: those who are hungry empty the tank.
-const OPEN_FUEL: u32 = 512;
-/// Fuel while somebody is hungry and cannot be served yet.
-const HUNGRY_FUEL: u32 = 32;
+const OPEN_FUEL: u32 = 4096;
 const NO_QUESTIONS: u32 = i32::MAX as u32;
 
 impl Seat {
@@ -393,7 +391,7 @@ impl Seat {
         if nothing || now.saturating_sub(own.offered.get()) < due {
             if wanted {
                 // Whoever is hungry says so once. Look up soon: at the next push, if there is nothing to offer before that.
-                let soon = if nothing { 0 } else { own.filled.get().min(HUNGRY_FUEL) };
+                let soon = if nothing { 0 } else { own.filled.get() / 4 };
                 // Relaxed: a count.
                 own.fuel.store(soon, Ordering::Relaxed);
             }
