@@ -171,3 +171,26 @@ impl Place {
         self.skip.set(if time.0 < 1000.0 { 15 } else { 0 });
     }
 }
+
+/// Both halves must be Send.
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// windrow::join(|| 1, || *shared);
+/// ```
+#[cfg(doctest)]
+struct HalvesMustBeSend;
+
+/// Results must be Send.
+/// ```compile_fail,E0277
+/// windrow::join(|| 1, || std::rc::Rc::new(1));
+/// ```
+#[cfg(doctest)]
+struct ResultsMustBeSend;
+
+/// The halves do not write to the same place.
+/// ```compile_fail,E0499
+/// let mut sum = 0;
+/// windrow::join(|| sum += 1, || sum += 2);
+/// ```
+#[cfg(doctest)]
+struct TheHalvesDoNotShareAPlace;

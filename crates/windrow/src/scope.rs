@@ -391,3 +391,39 @@ impl<'scope> Scope<'scope> {
         self.count_end();
     }
 }
+
+/// Tasks do not borrow what ends before the scope does.
+/// ```compile_fail,E0373
+/// windrow::scope(|s| {
+///     let short = 1;
+///     s.spawn(|_| short + 1);
+/// });
+/// ```
+#[cfg(doctest)]
+struct TasksDoNotBorrowWhatIsInside;
+
+/// Handles do not leave the scope.
+/// ```compile_fail
+/// let handle = windrow::scope(|s| s.spawn(|_| 1));
+/// ```
+#[cfg(doctest)]
+struct HandlesStayInside;
+
+/// Tasks must be Send.
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// windrow::scope(|s| drop(s.spawn(|_| *shared)));
+/// ```
+#[cfg(doctest)]
+struct TasksMustBeSend;
+
+/// Two tasks do not write to the same place.
+/// ```compile_fail,E0499
+/// let mut sum = 0;
+/// windrow::scope(|s| {
+///     s.spawn(|_| sum += 1);
+///     s.spawn(|_| sum += 2);
+/// });
+/// ```
+#[cfg(doctest)]
+struct TasksDoNotShareAPlace;
