@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 use windrow_sync::Spin;
 use windrow_sync::join::guests::Invitation;
-use windrow_sync::join::tree::{Answer, Rhythm, Tree};
+use windrow_sync::join::tree::{Answer, Asked, Rhythm, Tree};
 use windrow_sync::join::{apart, is_inside};
 use windrow_sync::latch::Latch;
 
@@ -33,19 +33,17 @@ where
 
 /// Runs `f` as the lead of a tree with other members.
 fn grow<R>(members: usize, rhythm: Rhythm, f: impl FnOnce() -> R) -> R {
-    let tree = Tree::new(members, rhythm);
+    let mut tree = Tree::new(members, rhythm);
+    let (lead, tree) = tree.lead();
     std::thread::scope(|scope| {
-        tree.lead(
-            0,
-            &|_| {
-                tree.furnish();
-                for _ in 1..members {
-                    scope.spawn(|| tree.serve());
-                }
-                Answer::Opened
-            },
-            f,
-        )
+        let open = |asked: &Asked<'_>| {
+            asked.furnish();
+            for _ in 1..members {
+                scope.spawn(|| tree.serve());
+            }
+            Answer::Opened
+        };
+        lead.grow(0, &open, f)
     })
 }
 
@@ -291,77 +289,67 @@ fn apart_from_a_tree_there_is_none() {
 
 #[test]
 fn a_tree_takes_as_many_members_as_it_has_seats() {
-    let tree = Tree::new(2, EAGER);
-    std::thread::scope(|scope| {
-        tree.lead(
-            0,
-            &|_| {
+    let mut tree = Tree::new(2, EAGER);
+    // One lead after the other.
+    for _ in 0..2 {
+        let (lead, tree) = tree.lead();
+        std::thread::scope(|scope| {
+            let open = |asked: &Asked<'_>| {
+                // No room yet.
                 tree.serve();
-                tree.furnish();
+                asked.furnish();
                 scope.spawn(|| tree.serve());
                 Answer::Opened
-            },
-            || {
-                joined_fib(5);
+            };
+            lead.grow(0, &open, || {
                 let both = Latch::new();
                 join(|| both.wait(Spin::NONE), || both.set());
-                // Returns, since both seats are taken. So does a second lead, which runs outside of the tree.
+                // No room any more.
                 tree.serve();
-                assert!(!tree.lead(0, &|_| unreachable!(), is_inside));
-            },
-        );
-    });
-    tree.serve();
-    assert!(format!("{tree:?}").contains("looking: 0, asleep: 0"), "{tree:?}");
-}
-
-#[test]
-fn two_leads_share_one_tree() {
-    let tree = Tree::new(3, EAGER);
-    tree.furnish();
-    let n = if SMALL { 5 } else { 15 };
-    std::thread::scope(|scope| {
-        scope.spawn(|| tree.lead(0, &|_| Answer::Opened, || assert_eq!(joined_fib(n), fib(n))));
-        scope.spawn(|| tree.lead(0, &|_| Answer::Opened, || assert_eq!(joined_fib(n), fib(n))));
+            });
+        });
         tree.serve();
-    });
+        assert!(format!("{tree:?}").contains("looking: 0, asleep: 0"), "{tree:?}");
+    }
 }
 
 /// What the lead is asked, and when.
 #[test]
 fn answers_are_obeyed() {
+    fn ask<R>(patience: u32, ask: &dyn Fn(&Asked<'_>) -> Answer, f: impl FnOnce() -> R) -> R {
+        Tree::new(2, EAGER).lead().0.grow(patience, ask, f)
+    }
     let asked = AtomicUsize::new(0);
-    let never = |_| {
+    let never = |_: &Asked<'_>| {
         asked.fetch_add(1, Relaxed);
         Answer::Never
     };
-    Tree::new(2, EAGER).lead(0, &never, || joined_fib(10));
+    ask(0, &never, || joined_fib(10));
     assert_eq!(asked.swap(0, Relaxed), 1);
-    let patient = |age| {
+    let patient = |question: &Asked<'_>| {
         asked.fetch_add(1, Relaxed);
-        Answer::Later(age)
+        Answer::Later(question.age())
     };
-    Tree::new(2, EAGER).lead(3, &patient, || join(|| join(|| (), || ()), || ()));
+    ask(3, &patient, || join(|| join(|| (), || ()), || ()));
     assert_eq!(asked.swap(0, Relaxed), 0, "two joins are fewer than three");
-    Tree::new(2, EAGER).lead(3, &patient, || joined_fib(10));
+    ask(3, &patient, || joined_fib(10));
     assert!(asked.swap(0, Relaxed) > 0);
-    let later = |_| {
+    let later = |_: &Asked<'_>| {
         asked.fetch_add(1, Relaxed);
         Answer::Later(u64::MAX)
     };
-    Tree::new(2, EAGER).lead(0, &later, || joined_fib(10));
+    ask(0, &later, || joined_fib(10));
     assert_eq!(asked.swap(0, Relaxed), 1);
     // A question that panics: the frame is unlinked, its half is dropped.
     let live = AtomicIsize::new(0);
     for patience in 0..4 {
-        let tree = Tree::new(2, EAGER);
         let result = catch_unwind(AssertUnwindSafe(|| {
             let counter = || Counter::new(&live);
             let half = |counter: Counter<'_>| drop(counter);
             let (a, b, c) = (counter(), counter(), counter());
-            tree.lead(patience, &|_| resume_unwind(Box::new("asked")), || {
+            ask(patience, &|_| resume_unwind(Box::new("asked")), || {
                 join(|| join(|| half(a), || half(b)), || half(c));
-                joined_fib(5);
+                joined_fib(5)
             });
         }));
         assert_eq!(*result.unwrap_err().downcast::<&str>().unwrap(), "asked");

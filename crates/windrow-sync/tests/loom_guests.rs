@@ -1,12 +1,14 @@
 //! Models of invitations: guests come when called, see what there is to do, and are waited for.
 #![cfg(loom)]
 
+use std::cell::RefCell;
+
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::Spin;
 use windrow_sync::join::guests::Invitation;
-use windrow_sync::join::tree::{Answer, Rhythm, Tree};
+use windrow_sync::join::tree::{Answer, Asked, Rhythm, Tree};
 use windrow_sync::latch::Latch;
 
 /// Offers whatever there is at every join, whatever the clock says.
@@ -49,31 +51,28 @@ where
     windrow_sync::join::join(a, b, |_, _| panic!("not in a tree"))
 }
 
-/// A tree for `others` beside the lead.
-fn tree(others: usize) -> Arc<Tree> {
-    let tree = Arc::new(Tree::new(1 + others, EAGER));
-    tree.furnish();
-    tree
-}
-
-fn serve(tree: &Arc<Tree>) -> loom::thread::JoinHandle<()> {
-    let tree = tree.clone();
-    loom::thread::spawn(move || tree.serve())
-}
-
 /// Runs `f` as the lead of a tree with `others` other members.
 fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
-    let tree = tree(others);
-    let threads: Vec<_> = (0..others).map(|_| serve(&tree)).collect();
-    let result = tree.lead(0, &|_| Answer::Opened, f);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let tree = Box::into_raw(Box::new(Tree::new(1 + others, EAGER)));
+    // SAFETY: just made; `'static`, as loom's threads want it, and given back below when they have ended.
+    let (lead, shared) = unsafe { &mut *tree }.lead();
+    let threads = RefCell::new(Vec::new());
+    let open = |asked: &Asked<'_>| {
+        asked.furnish();
+        threads.borrow_mut().extend((0..others).map(|_| loom::thread::spawn(|| shared.serve())));
+        Answer::Opened
+    };
+    let result = lead.grow(0, &open, f);
+    threads.into_inner().into_iter().for_each(|thread| thread.join().unwrap());
+    // SAFETY: nobody uses it any more.
+    drop(unsafe { Box::from_raw(tree) });
     result
 }
 
 /// A guest sees what was put down before the call, and is waited for.
 #[test]
 fn a_guest_comes_and_is_waited_for() {
-    model(2, || {
+    model(3, || {
         let (input, output) = (Watched::new(0), Watched::new(0));
         let came = Latch::new();
         let invitation = Invitation::new();
@@ -84,6 +83,8 @@ fn a_guest_comes_and_is_waited_for() {
             output.set(2);
         };
         grow(1, || {
+            // Opens the tree.
+            join(|| (), || ());
             invitation.host(&help, || {
                 input.set(1);
                 invitation.call();
@@ -97,7 +98,7 @@ fn a_guest_comes_and_is_waited_for() {
 /// A guest that has come once comes again for the next call.
 #[test]
 fn every_call_is_heard() {
-    model(2, || {
+    model(3, || {
         let left = loom::sync::Mutex::new(0);
         let done = Latch::new();
         let invitation = Invitation::new();
@@ -123,7 +124,7 @@ fn every_call_is_heard() {
 /// The host sleeps until a guest says that the work is done, and takes part in what the guest offers.
 #[test]
 fn the_host_helps_its_guests() {
-    model(1, || {
+    model(2, || {
         let (begun, done) = (Latch::new(), AtomicUsize::new(0));
         let output = Watched::new(0);
         let invitation = Invitation::new();
@@ -159,11 +160,44 @@ fn a_stranger_may_call() {
         let help = || came.set();
         grow(1, || {
             let stranger = invitation.clone();
+            // Opens the tree.
+            join(|| (), || ());
             invitation.host(&help, || {
                 let stranger = loom::thread::spawn(move || stranger.call());
                 came.wait(Spin::NONE);
                 stranger.join().unwrap();
             });
+        });
+    });
+}
+
+/// The host takes what a guest offers, too late: what it waits for is done. It gives that back.
+#[test]
+fn what_is_taken_too_late_is_given_back() {
+    model(3, || {
+        let (begun, done) = (Latch::new(), AtomicUsize::new(0));
+        let output = Watched::new(0);
+        let invitation = Invitation::new();
+        let help = || {
+            if begun.is_set() {
+                return;
+            }
+            begun.set();
+            let end = || {
+                done.store(1, Relaxed);
+                invitation.ring(0);
+            };
+            join(end, || output.set(1));
+        };
+        grow(1, || {
+            invitation.host(&help, || {
+                invitation.call();
+                while !begun.is_set() {
+                    loom::thread::yield_now();
+                }
+                invitation.wait(|_| true, || done.load(Relaxed) == 1);
+            });
+            assert_eq!(output.get(), 1);
         });
     });
 }

@@ -2,13 +2,13 @@
 //! not sleep for ever (loom reports a deadlock).
 #![cfg(loom)]
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::Spin;
-use windrow_sync::join::tree::{Answer, Rhythm, Tree};
+use windrow_sync::join::tree::{Answer, Asked, Rhythm, Tree};
 use windrow_sync::latch::Latch;
 
 /// Offers whatever there is at every join, whatever the clock says.
@@ -51,24 +51,21 @@ where
     windrow_sync::join::join(a, b, |_, _| panic!("not in a tree"))
 }
 
-/// A tree for `others` beside the lead.
-fn tree(others: usize) -> Arc<Tree> {
-    let tree = Arc::new(Tree::new(1 + others, EAGER));
-    tree.furnish();
-    tree
-}
-
-fn serve(tree: &Arc<Tree>) -> loom::thread::JoinHandle<()> {
-    let tree = tree.clone();
-    loom::thread::spawn(move || tree.serve())
-}
-
 /// Runs `f` as the lead of a tree with `others` other members.
 fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
-    let tree = tree(others);
-    let threads: Vec<_> = (0..others).map(|_| serve(&tree)).collect();
-    let result = tree.lead(0, &|_| Answer::Opened, f);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let tree = Box::into_raw(Box::new(Tree::new(1 + others, EAGER)));
+    // SAFETY: just made; `'static`, as loom's threads want it, and given back below when they have ended.
+    let (lead, shared) = unsafe { &mut *tree }.lead();
+    let threads = RefCell::new(Vec::new());
+    let open = |asked: &Asked<'_>| {
+        asked.furnish();
+        threads.borrow_mut().extend((0..others).map(|_| loom::thread::spawn(|| shared.serve())));
+        Answer::Opened
+    };
+    let result = lead.grow(0, &open, f);
+    threads.into_inner().into_iter().for_each(|thread| thread.join().unwrap());
+    // SAFETY: nobody uses it any more.
+    drop(unsafe { Box::from_raw(tree) });
     result
 }
 
@@ -114,7 +111,7 @@ fn the_owner_is_rung() {
 #[test]
 fn panics_reach_the_owner() {
     std::panic::set_hook(Box::new(|_| {}));
-    model(2, || {
+    model(3, || {
         let (input, ran) = (Watched::new(0), AtomicUsize::new(0));
         let throw = |what: &'static str| resume_unwind(Box::new(what));
         let thrown = |result: std::thread::Result<((), ())>| *result.unwrap_err().downcast::<&str>().unwrap();

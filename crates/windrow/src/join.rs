@@ -5,7 +5,7 @@ use std::cell::Cell;
 use windrow_plan::Nanos;
 use windrow_plan::heartbeat::{self, Beat, Helpers, Known, Recursion, Rhythm};
 use windrow_sync::join as sync;
-use windrow_sync::join::tree::{self, Answer, Tree};
+use windrow_sync::join::tree::{self, Answer, Asked, Tree};
 use windrow_sync::machine::tick;
 
 use crate::crew::Crew;
@@ -62,25 +62,32 @@ where
 /// others in.
 pub(crate) fn rooted<R>(site: usize, f: impl FnOnce() -> R) -> R {
     pool::with_current(|crew| {
-        let memory = Memory::of(site);
-        let start = if memory.is_measured() { tick() } else { 0 };
-        let (result, members) = grow(crew, memory.known.next(), memory.patience(), f);
-        memory.keep(|| (crew.nanos(tick().saturating_sub(start)), members));
-        result
+        MEMORY.with(|places| {
+            // Functions lie 16 bytes apart.
+            let place = &places[(site >> 4) % PLACES];
+            if !place.is_to_measure(site) {
+                return grow(crew, &|| place.known(site), UNMEASURED, f).0;
+            }
+            let start = tick();
+            let (result, members) = grow(crew, &|| place.known(site), 0, f);
+            place.keep(site, crew.nanos(tick().saturating_sub(start)), members);
+            result
+        })
     })
 }
 
 /// The same if it is known how long it would take alone.
 pub(crate) fn expecting<R>(alone: Nanos, f: impl FnOnce() -> R) -> R {
-    pool::with_current(|crew| grow(crew, Some(alone), 0, f).0)
+    pool::with_current(|crew| grow(crew, &|| Some(alone), 0, f).0)
 }
 
 /// Runs `f` in a tree of its own, and says to how many members it was open. The clock is first looked at after `patience` joins.
 #[inline]
-fn grow<R>(crew: &Crew, known: Option<Nanos>, patience: u32, f: impl FnOnce() -> R) -> (R, usize) {
-    let tree = Tree::new(crew.members, rhythm(crew));
+fn grow<R>(crew: &Crew, known: &dyn Fn() -> Option<Nanos>, patience: u32, f: impl FnOnce() -> R) -> (R, usize) {
+    let mut tree = Tree::new(crew.members, rhythm(crew));
+    let (lead, tree) = tree.lead();
     if crew.members == 1 {
-        return (tree.lead(u32::MAX / 2, &|_| Answer::Never, f), 1);
+        return (lead.grow(u32::MAX / 2, &|_| Answer::Never, f), 1);
     }
     let opened = Cell::new(1);
     let serve = |member| {
@@ -88,17 +95,17 @@ fn grow<R>(crew: &Crew, known: Option<Nanos>, patience: u32, f: impl FnOnce() ->
         tree.serve();
     };
     let result = crew.gate.region(&serve, crew.settle, |door| {
-        let open = |now, width, wakes| {
-            tree.furnish();
-            crew.opens(now, wakes);
-            door.open(width)
-        };
-        let ask = |age: u64| {
-            let (age, now) = (crew.nanos(age), tick());
+        let ask = |asked: &Asked<'_>| {
+            let open = |now, width, wakes| {
+                asked.furnish();
+                crew.opens(now, wakes);
+                door.open(width)
+            };
+            let (age, now) = (crew.nanos(asked.age()), tick());
             let (state, costs) = (crew.state(), crew.costs(now));
             let enter = if state.idle > 0 { costs.enter_idle } else { costs.enter_asleep };
             let helpers = Helpers { width: state.most, enter, busy: state.busy };
-            match heartbeat::decide(Recursion { age, known }, helpers).choice {
+            match heartbeat::decide(Recursion { age, known: known() }, helpers).choice {
                 Beat::Open { width } if open(now, width, width > state.idle + 1) => {
                     opened.set(width);
                     Answer::Opened
@@ -108,7 +115,7 @@ fn grow<R>(crew: &Crew, known: Option<Nanos>, patience: u32, f: impl FnOnce() ->
                 Beat::Alone => Answer::Never,
             }
         };
-        tree.lead(patience, &ask, f)
+        lead.grow(patience, &ask, f)
     });
     if opened.get() > 1 {
         crew.ended(tick());
@@ -131,60 +138,68 @@ fn rhythm(crew: &Crew) -> tree::Rhythm {
     }
 }
 
-/// What this thread remembers of an outermost call, taken out of its place while the call runs.
-struct Memory {
-    site: usize,
-    known: Known,
-    /// Calls until it is measured again.
-    skip: u8,
-}
-
-#[derive(Clone, Copy)]
-struct Remembered {
-    site: usize,
-    known: Known,
-    skip: u8,
-}
-
 /// Sites a thread remembers; two that share a place forget each other.
 const PLACES: usize = 64;
+/// Joins before a call that is not measured looks at the clock: they are the ones that turned out short.
+const UNMEASURED: u32 = 8;
 
 thread_local! {
-    static MEMORY: [Cell<Option<Remembered>>; PLACES] = const { [const { Cell::new(None) }; PLACES] };
+    /// What this thread remembers of outermost calls.
+    static MEMORY: [Place; PLACES] = const { [const { Place::new() }; PLACES] };
 }
 
-impl Memory {
-    fn place(site: usize) -> usize {
-        // Functions lie 16 bytes apart.
-        (site >> 4) % PLACES
+/// What is remembered of a call site.
+struct Place {
+    site: Cell<usize>,
+    known: Cell<Known>,
+    /// Calls until it is measured again: the two looks at the clock would be most of a short one.
+    skip: Cell<u32>,
+}
+
+impl Place {
+    const fn new() -> Self {
+        Place { site: Cell::new(0), known: Cell::new(Known::NOTHING), skip: Cell::new(0) }
     }
 
-    fn of(site: usize) -> Memory {
-        let remembered = MEMORY.with(|places| places[Self::place(site)].get()).filter(|there| there.site == site);
-        match remembered {
-            Some(Remembered { site, known, skip }) => Memory { site, known, skip },
-            None => Memory { site, known: Known::default(), skip: 0 },
+    fn is_to_measure(&self, site: usize) -> bool {
+        let skip = self.skip.get();
+        if self.site.get() != site || skip == 0 {
+            return true;
         }
+        self.skip.set(skip - 1);
+        false
     }
 
-    fn is_measured(&self) -> bool {
-        self.skip == 0
+    fn known(&self, site: usize) -> Option<Nanos> {
+        if self.site.get() == site { self.known.get().next() } else { None }
     }
 
-    fn patience(&self) -> u32 {
-        if self.is_measured() { 0 } else { 8 }
-    }
-
-    fn keep(self, measured: impl FnOnce() -> (Nanos, usize)) {
-        let Memory { site, mut known, mut skip } = self;
-        if skip == 0 {
-            let (time, members) = measured();
-            known = known.after(time, members);
-            // A look at the clock at both ends would be most of such a call.
-            skip = if time.0 < 1000.0 { 15 } else { 0 };
-        } else {
-            skip -= 1;
-        }
-        MEMORY.with(|places| places[Self::place(site)].set(Some(Remembered { site, known, skip })));
+    fn keep(&self, site: usize, time: Nanos, members: usize) {
+        let known = if self.site.replace(site) == site { self.known.get() } else { Known::NOTHING };
+        self.known.set(known.after(time, members));
+        self.skip.set(if time.0 < 1000.0 { 15 } else { 0 });
     }
 }
+
+/// Both halves must be Send.
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// windrow::join(|| 1, || *shared);
+/// ```
+#[cfg(doctest)]
+struct HalvesMustBeSend;
+
+/// Results must be Send.
+/// ```compile_fail,E0277
+/// windrow::join(|| 1, || std::rc::Rc::new(1));
+/// ```
+#[cfg(doctest)]
+struct ResultsMustBeSend;
+
+/// The halves do not write to the same place.
+/// ```compile_fail,E0499
+/// let mut sum = 0;
+/// windrow::join(|| sum += 1, || sum += 2);
+/// ```
+#[cfg(doctest)]
+struct TheHalvesDoNotShareAPlace;

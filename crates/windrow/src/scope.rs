@@ -113,7 +113,7 @@ impl<'scope> Scope<'scope> {
         tasks.spawned += 1;
         tasks.unfinished += 1;
         let number = tasks.spawned;
-        let task = Arc::new(Spawned { number, state: Mutex::new(State::Waiting(f)) });
+        let task = Arc::new(Spawned { number, state: Mutex::new(State { stage: Stage::Waiting(f), let_go: false }) });
         tasks.waiting.push_back(task.clone());
         let waiter = tasks.waiter;
         drop(tasks);
@@ -133,7 +133,7 @@ impl<'scope> Scope<'scope> {
             if more {
                 self.invitation.call();
             }
-            self.run_task(task, runner);
+            self.run_task(&*task, runner);
         }
     }
 
@@ -147,7 +147,7 @@ impl<'scope> Scope<'scope> {
                 if more {
                     self.invitation.call();
                 }
-                self.run_task(task, None);
+                self.run_task(&*task, None);
                 continue;
             }
             if tasks.unfinished == 0 {
@@ -165,18 +165,15 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Runs a task unless somebody has begun it. `runner` is this member's number if it is a guest.
-    fn run_task(&self, task: Arc<dyn Task<'scope> + 'scope>, runner: Option<usize>) {
-        let begun = task.begin(self, runner);
-        self.drop_task(task);
-        if begun {
+    fn run_task(&self, task: &dyn Task<'scope>, runner: Option<usize>) {
+        if task.begin(self, runner) {
             self.count_end();
         }
     }
 
-    /// The last reference to a task drops its result.
-    fn drop_task(&self, task: Arc<dyn Task<'scope> + 'scope>) {
-        let number = task.number();
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(task))) {
+    /// Drops the result of task `number`, which nobody takes. If that panics the task has panicked.
+    fn discard_result<T>(&self, number: usize, result: Option<T>) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
             lock(&self.tasks).panics.push((number, payload));
         }
     }
@@ -199,14 +196,14 @@ trait Task<'scope>: Send + Sync {
     /// Runs it, unless it was begun before: then false. `runner` is this member's number if it is a guest.
     fn begin(&self, scope: &Scope<'scope>, runner: Option<usize>) -> bool;
     fn is_begun(&self) -> bool;
-    /// Its number in the scope.
-    fn number(&self) -> usize;
 }
 
 /// What a handle knows of a task.
 trait Joined<'scope, T>: Task<'scope> {
-    /// Its result, if it has ended.
-    fn result(&self) -> Option<T>;
+    /// Its number in the scope.
+    fn number(&self) -> usize;
+    /// Its result, if it has ended. Otherwise nobody will ask for it any more.
+    fn let_go(&self) -> Option<T>;
     fn has_ended(&self) -> bool;
     /// From now on its end wakes `waiter`. `None` if it has ended already, else the guest that runs it, if it is one.
     fn expect(&self, waiter: Waiter) -> Option<Option<usize>>;
@@ -225,7 +222,13 @@ struct Spawned<F, T> {
     state: Mutex<State<F, T>>,
 }
 
-enum State<F, T> {
+struct State<F, T> {
+    stage: Stage<F, T>,
+    /// Nobody will ask for the result.
+    let_go: bool,
+}
+
+enum Stage<F, T> {
     Waiting(F),
     Running {
         runner: Option<usize>,
@@ -243,36 +246,36 @@ where
     fn begin(&self, scope: &Scope<'scope>, runner: Option<usize>) -> bool {
         let f = {
             let mut state = lock(&self.state);
-            match std::mem::replace(&mut *state, State::Running { runner, waiter: None }) {
-                State::Waiting(f) => f,
+            match std::mem::replace(&mut state.stage, Stage::Running { runner, waiter: None }) {
+                Stage::Waiting(f) => f,
                 begun => {
-                    *state = begun;
+                    state.stage = begun;
                     return false;
                 }
             }
         };
-        let result = match catch_unwind(AssertUnwindSafe(|| f(scope))) {
+        let mut result = match catch_unwind(AssertUnwindSafe(|| f(scope))) {
             Ok(result) => Some(result),
             Err(payload) => {
                 lock(&scope.tasks).panics.push((self.number, payload));
                 None
             }
         };
-        let before = std::mem::replace(&mut *lock(&self.state), State::Ended(result));
+        let mut state = lock(&self.state);
+        let kept = if state.let_go { None } else { result.take() };
+        let before = std::mem::replace(&mut state.stage, Stage::Ended(kept));
+        drop(state);
+        scope.discard_result(self.number, result);
         match before {
-            State::Running { waiter: Some(Waiter::Member(member)), .. } => scope.invitation.ring(member),
-            State::Running { waiter: Some(Waiter::Stranger(thread)), .. } => thread.unpark(),
+            Stage::Running { waiter: Some(Waiter::Member(member)), .. } => scope.invitation.ring(member),
+            Stage::Running { waiter: Some(Waiter::Stranger(thread)), .. } => thread.unpark(),
             _ => {}
         }
         true
     }
 
     fn is_begun(&self) -> bool {
-        !matches!(*lock(&self.state), State::Waiting(_))
-    }
-
-    fn number(&self) -> usize {
-        self.number
+        !matches!(lock(&self.state).stage, Stage::Waiting(_))
     }
 }
 
@@ -281,20 +284,26 @@ where
     F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
     T: Send + 'scope,
 {
-    fn result(&self) -> Option<T> {
-        match &mut *lock(&self.state) {
-            State::Ended(result) => result.take(),
+    fn number(&self) -> usize {
+        self.number
+    }
+
+    fn let_go(&self) -> Option<T> {
+        let mut state = lock(&self.state);
+        state.let_go = true;
+        match &mut state.stage {
+            Stage::Ended(result) => result.take(),
             _ => None,
         }
     }
 
     fn has_ended(&self) -> bool {
-        matches!(*lock(&self.state), State::Ended(_))
+        matches!(lock(&self.state).stage, Stage::Ended(_))
     }
 
     fn expect(&self, by: Waiter) -> Option<Option<usize>> {
-        match &mut *lock(&self.state) {
-            State::Running { runner, waiter } => {
+        match &mut lock(&self.state).stage {
+            Stage::Running { runner, waiter } => {
                 *waiter = Some(by);
                 Some(*runner)
             }
@@ -303,10 +312,16 @@ where
     }
 }
 
-/// A task that was spawned in a [`scope`].
+/// A task that was spawned in a [`scope`]. Dropping it changes nothing for the task, whose result is dropped, too.
 pub struct Handle<'s, 'scope, T> {
     scope: &'s Scope<'scope>,
     task: Arc<dyn Joined<'scope, T> + 'scope>,
+}
+
+impl<T> Drop for Handle<'_, '_, T> {
+    fn drop(&mut self) {
+        self.scope.discard_result(self.task.number(), self.task.let_go());
+    }
 }
 
 impl<T> std::fmt::Debug for Handle<'_, '_, T> {
@@ -326,7 +341,7 @@ impl<'scope, T> Handle<'_, 'scope, T> {
     pub fn join(self) -> thread::Result<T> {
         self.scope.begin(&self.task);
         self.await_end();
-        if let Some(result) = self.task.result() {
+        if let Some(result) = self.task.let_go() {
             return Ok(result);
         }
         let mut tasks = lock(&self.scope.tasks);
@@ -371,8 +386,44 @@ impl<'scope> Scope<'scope> {
             }
             let last = tasks.waiting.pop_back();
             drop(tasks);
-            last.into_iter().for_each(|last| self.drop_task(last));
+            drop(last);
         }
         self.count_end();
     }
 }
+
+/// Tasks do not borrow what ends before the scope does.
+/// ```compile_fail,E0373
+/// windrow::scope(|s| {
+///     let short = 1;
+///     s.spawn(|_| short + 1);
+/// });
+/// ```
+#[cfg(doctest)]
+struct TasksDoNotBorrowWhatIsInside;
+
+/// Handles do not leave the scope.
+/// ```compile_fail
+/// let handle = windrow::scope(|s| s.spawn(|_| 1));
+/// ```
+#[cfg(doctest)]
+struct HandlesStayInside;
+
+/// Tasks must be Send.
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// windrow::scope(|s| drop(s.spawn(|_| *shared)));
+/// ```
+#[cfg(doctest)]
+struct TasksMustBeSend;
+
+/// Two tasks do not write to the same place.
+/// ```compile_fail,E0499
+/// let mut sum = 0;
+/// windrow::scope(|s| {
+///     s.spawn(|_| sum += 1);
+///     s.spawn(|_| sum += 2);
+/// });
+/// ```
+#[cfg(doctest)]
+struct TasksDoNotShareAPlace;

@@ -155,8 +155,8 @@ impl Grain {
             // Sixteen parts a member, so that the last ones are done at about the same time; but none shorter than a beat.
             let part = n / (16 * crew.members) as f64;
             let steps = Rhythm::MEASURED.alone.0 / step;
-            let sort = part.max(steps / n.log2()).max(32.0) as usize;
-            Some(Grain { sort, merge: part.max(steps).max(32.0) as usize, members: crew.members, alone })
+            let sort = part.max(steps / n.log2()).max(16.0) as usize;
+            Some(Grain { sort, merge: part.max(steps).max(16.0) as usize, members: crew.members, alone })
         })
     }
 

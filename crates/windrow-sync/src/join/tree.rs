@@ -5,17 +5,16 @@
 //! `turn:31 | over:1 || looking:16 | asleep:16`. `looking` and `asleep` count members without work; `turn` counts offers.
 //!
 //! # Protocol
-//! 1. *Lead.* Whoever starts the tree takes a seat without waiting for anybody. Every so often its joins look at the clock and ask the
-//!    given function whether to let others in.
+//! 1. *Lead.* Whoever owns the tree takes the first seat. Every so often its joins look at the clock and ask the given function
+//!    whether to let others in.
 //! 2. *Serve.* Who comes takes the next seat, if there is one, and then frames out of any slot until the tree is over.
 //! 3. *Look.* A member without work adds itself to `looking`, and looks at all slots for a bounded time. It also says that it is
 //!    hungry: it marks the seats of others as `wanted` and makes their next join look up at once. These are hints, written
 //!    without order; one that is lost is written again.
 //! 4. *Sleep.* It moves from `looking` to `asleep` in one exchange, looks at all slots once more, and sleeps while `turn` is what it
 //!    was in that exchange.
-//! 5. *Announce.* Who has filled its slot adds to `turn`. If that exchange finds sleepers and nobody looking, it wakes one, unless it did so
-//!    in vain a short while ago. Then it
-//!    exchanges its `waiter` for nobody and rings for the member it finds there.
+//! 5. *Announce.* Who has filled its slot adds to `turn`. If that exchange finds sleepers and nobody looking, it wakes one, unless it
+//!    did so in vain a short while ago. Then it exchanges its `waiter` for nobody and rings for the member it finds there.
 //! 6. *Doze.* A member that waits for something another one runs looks for a bounded time, reads its own bell, exchanges that
 //!    one's `waiter` for itself, looks once more for the end and for an offer it may help with, and sleeps while its bell is what
 //!    it was.
@@ -28,13 +27,15 @@
 //!   sleeper does not fall asleep. If the announce comes first, the sleeper's second look sees what is in the slot.
 //!   In the same way an offer and a `waiter` that comes too late for it are exchanges on one word: one of them sees the other.
 //! * *Nobody waits for a sleeper.* An offer that nobody takes is run by its owner. All that a missed wake can cost is time.
-//! * *A seat has one holder.* Seats are handed out by one counter and never twice, so what only the holder uses needs no atomic.
+//! * *A seat has one holder.* The first one is the lead's, which borrows the tree exclusively to become it; the others are handed out
+//!   by one counter and never twice. So what only the holder uses needs no atomic.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use crate::join::guests::{Guest, Guests};
-use crate::join::{End, Frame, Offered, apart, seated};
+use crate::join::{End, Frame, Offered, seated};
 use crate::machine;
 use crate::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::word::{WideWord, Word};
@@ -99,8 +100,6 @@ const MOST_MEMBERS: usize = COUNT as usize;
 pub struct Tree {
     word: Pad<WideWord>,
     lead: Seat,
-    /// The lead's seat was handed out.
-    led: AtomicU32,
     /// The seats of the others, and how many of them were handed out.
     others: OnceLock<Box<[Seat]>>,
     handed_out: AtomicU32,
@@ -158,7 +157,7 @@ unsafe impl Send for Seat {}
 
 /// When the lead asks, and whom.
 struct Question<'a> {
-    ask: &'a dyn Fn(u64) -> Answer,
+    ask: &'a dyn Fn(&Asked<'_>) -> Answer,
     began: Cell<u64>,
     at: Cell<u64>,
 }
@@ -178,12 +177,10 @@ enum Work<'a> {
     Guest(Guest<'a>),
 }
 
-/// Fuel while a tree is not open: a member that becomes slow must notice soon.
-const CLOSED_FUEL: u32 = 32;
+/// Fuel while a tree is not open: a member whose joins become slow must notice soon.
+const CLOSED_FUEL: u32 = 256;
 /// Fuel when it is: those who are hungry empty the tank.
-const OPEN_FUEL: u32 = 512;
-/// Fuel while somebody is hungry and cannot be served yet.
-const HUNGRY_FUEL: u32 = 32;
+const OPEN_FUEL: u32 = 4096;
 const NO_QUESTIONS: u32 = i32::MAX as u32;
 
 impl Seat {
@@ -352,7 +349,7 @@ impl Seat {
         if age < question.at.get() {
             return false;
         }
-        match (question.ask)(age) {
+        match (question.ask)(&Asked { tree: self.tree(), age, stays_here: PhantomData }) {
             Answer::Opened => {
                 own.question.set(std::ptr::null());
                 true
@@ -394,7 +391,7 @@ impl Seat {
         if nothing || now.saturating_sub(own.offered.get()) < due {
             if wanted {
                 // Whoever is hungry says so once. Look up soon: at the next push, if there is nothing to offer before that.
-                let soon = if nothing { 0 } else { own.filled.get().min(HUNGRY_FUEL) };
+                let soon = if nothing { 0 } else { own.filled.get() / 4 };
                 // Relaxed: a count.
                 own.fuel.store(soon, Ordering::Relaxed);
             }
@@ -471,7 +468,6 @@ impl Tree {
         Tree {
             word: Pad(WideWord::new(0)),
             lead: Seat::new(),
-            led: AtomicU32::new(0),
             others: OnceLock::new(),
             handed_out: AtomicU32::new(0),
             guests: Mutex::new(Guests::default()),
@@ -484,41 +480,19 @@ impl Tree {
         self.word.0.value()
     }
 
-    /// Makes room for others. To be called before they [`serve`](Tree::serve), and only then, as it allocates.
-    pub fn furnish(&self) {
-        self.others.get_or_init(|| (1..self.members).map(|_| Seat::new()).collect());
-    }
-
-    /// Runs `f`; joins in it belong to this tree. After `patience` of them, and every so often then, they ask `ask`
-    /// whether to let others in, with the age of the tree in ticks.
-    ///
-    /// The tree is over when this returns: members leave [`serve`](Tree::serve). A tree can have several leads, as long as it has
-    /// seats; without one, `f` runs outside of it.
+    /// The right to lead, and the tree for others to [`serve`](Tree::serve).
     #[inline]
-    pub fn lead<R>(&self, patience: u32, ask: &dyn Fn(u64) -> Answer, f: impl FnOnce() -> R) -> R {
-        struct Over<'a>(&'a Tree, &'a Seat);
-        impl Drop for Over<'_> {
-            fn drop(&mut self) {
-                self.1.own.0.question.set(std::ptr::null());
-                self.0.end();
-            }
-        }
-        // Relaxed: one thread gets it, that is all.
-        let first = self.led.swap(1, Ordering::Relaxed) == 0;
-        let Some(seat) = (if first { Some(self.sit(0, &self.lead)) } else { self.sit_down() }) else { return apart(f) };
-        let question = Question { ask, began: Cell::new(0), at: Cell::new(0) };
-        // SAFETY: only the lifetime changes. Used by this thread alone, until `over` takes it back.
-        let erased =
-            unsafe { std::mem::transmute::<*const Question<'_>, *const Question<'static>>(&raw const question) };
-        seat.own.0.question.set(erased);
-        // Relaxed: a count.
-        seat.own.0.fuel.store(patience, Ordering::Relaxed);
-        let _over = Over(self, seat);
-        seated(seat, f)
+    pub fn lead(&mut self) -> (Lead<'_>, &Tree) {
+        // Who served the last lead is gone, as this borrow is the only one.
+        self.word = Pad(WideWord::new(0));
+        self.others = OnceLock::new();
+        self.handed_out = AtomicU32::new(0);
+        let tree = &*self;
+        (Lead { tree }, tree)
     }
 
     /// Works on what members of the tree offer, until it is over. Returns at once if there is no seat: see
-    /// [`furnish`](Tree::furnish).
+    /// [`furnish`](Asked::furnish).
     ///
     /// # Panics
     /// Never with what a join throws: that goes to the caller of the join.
@@ -766,10 +740,69 @@ impl Tree {
 
     /// Ends the tree.
     fn end(&self) {
+        if self.others.get().is_none() {
+            // Nobody came, and nobody can any more: only the lead lets others in.
+            return;
+        }
         // Relaxed: OVER carries nothing; sleepers look at the word itself.
         let before = View(self.word().fetch_or(OVER, Ordering::Relaxed));
         if before.asleep() > 0 {
             self.word.0.wake(u32::MAX);
         }
+    }
+}
+
+/// The right to lead a tree, once.
+#[derive(Debug)]
+pub struct Lead<'t> {
+    tree: &'t Tree,
+}
+
+impl Lead<'_> {
+    /// Runs `f`; joins in it belong to the tree. After `patience` of them, and every so often then, they ask `ask` whether to let
+    /// others in.
+    ///
+    /// The tree is over when this returns: members leave [`serve`](Tree::serve).
+    #[inline]
+    pub fn grow<R>(self, patience: u32, ask: &dyn Fn(&Asked<'_>) -> Answer, f: impl FnOnce() -> R) -> R {
+        struct Over<'a>(&'a Tree);
+        impl Drop for Over<'_> {
+            #[inline]
+            fn drop(&mut self) {
+                self.0.lead.own.0.question.set(std::ptr::null());
+                self.0.end();
+            }
+        }
+        let seat = self.tree.sit(0, &self.tree.lead);
+        let question = Question { ask, began: Cell::new(0), at: Cell::new(0) };
+        // SAFETY: only the lifetime changes. Used by this thread alone, until `over` takes it back.
+        let erased =
+            unsafe { std::mem::transmute::<*const Question<'_>, *const Question<'static>>(&raw const question) };
+        seat.own.0.question.set(erased);
+        // Relaxed: a count.
+        seat.own.0.fuel.store(patience, Ordering::Relaxed);
+        let _over = Over(self.tree);
+        seated(seat, f)
+    }
+}
+
+/// A question whether to let others in.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    tree: &'a Tree,
+    age: u64,
+    /// Only the lead lets others in.
+    stays_here: PhantomData<*const ()>,
+}
+
+impl Asked<'_> {
+    /// How long ago the lead first looked at the clock, in ticks.
+    pub fn age(&self) -> u64 {
+        self.age
+    }
+
+    /// Makes room for others. To be called before they come, and only then, as it allocates.
+    pub fn furnish(&self) {
+        self.tree.others.get_or_init(|| (1..self.tree.members).map(|_| Seat::new()).collect());
     }
 }
