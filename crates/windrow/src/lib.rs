@@ -17,10 +17,12 @@
 //! * Rounds that depend on each other, or many callers of one structure: other shapes, not in this version.
 //!
 //! # Trade-offs
-//! * The first item always runs on the caller. Two items of equal, long duration take 2 instead of 1; give them
-//!   [`.chunk(1)`](ParallelIterator::chunk) and they still do, in this version.
-//! * A pool runs one region at a time. A region that starts inside another one of the same pool, or while another thread has
-//!   one open, runs on its caller alone. It never waits, so it cannot deadlock.
+//! * A call site that is not known yet begins with its first item on the caller. Two items of equal, long duration take 2 instead of 1
+//!   then; [`.chunk(1)`](ParallelIterator::chunk) says that each is worth a synchronization, and they are shared at once.
+//! * What a site remembers is the cost of an item. A site that is called with different work in turn is not trusted, and measured
+//!   each time.
+//! * Eight regions of a pool can be shared at the same time; more of them run on their callers. A caller that waits for its members
+//!   helps nobody else: so no unrelated work runs under a lock that it holds.
 //!
 //! # Panics
 //! A panic in a closure reaches the caller with its payload after all members have left; items that were not consumed are
