@@ -154,7 +154,8 @@ pub struct Gate {
     /// A bit for every lane that is taken.
     taken: Pad<AtomicU32>,
     workers: u64,
-    /// Threads in [`serve`](Gate::serve). No part of the protocol: it keeps the fields of the word from overflowing.
+    /// Threads in [`serve`](Gate::serve). No part of the protocol: it keeps the fields of the word from overflowing, and says who
+    /// can be idle.
     serving: std::sync::atomic::AtomicU64,
     /// What callers did in each lane (only its holder writes), and what each worker did (only it writes).
     callers: [Pad<Tally>; LANES],
@@ -250,7 +251,9 @@ impl Gate {
         // Relaxed: as above.
         let taken = self.taken.0.load(Ordering::Relaxed);
         let asleep = view.sleeping() as usize;
-        let mut idle = (self.workers as usize).saturating_sub(asleep + view.active() as usize);
+        // Relaxed: as above. A thread that has been started may take long until it runs.
+        let serving = self.serving.load(Ordering::Relaxed) as usize;
+        let mut idle = serving.saturating_sub(asleep + view.active() as usize);
         if taken > 1 {
             for lane in &self.lanes[1..] {
                 // Relaxed: as above.
