@@ -150,7 +150,9 @@ pub(crate) fn run<'s, S: Divide, B: Fn(Walk<'_, 's, S>) + Sync>(
     if let Some(published) = leading.published.get() {
         leading.learn(published, division);
     }
-    explain::tell(|| Explained { items, decision: leading.last.get(), shared: leading.shared.get() });
+    if leading.explains {
+        explain::tell(|| Explained { items, decision: leading.last.get(), shared: leading.shared.get() });
+    }
 }
 
 /// What workers run. A function of its own because its address is what tells call sites apart.
@@ -346,7 +348,10 @@ impl<'s, S: Divide> Iterator for Walk<'_, 's, S> {
                     return self.next_of_lead();
                 }
                 if rest.is_empty() {
-                    // As it was known to be. Looking at the clock once more would be a tenth of it.
+                    // As it was known to be, mostly. Looking at the clock once more would be a tenth of it.
+                    if alone.doubts {
+                        alone.confirm(rest.end);
+                    }
                     return None;
                 }
                 match alone.short(rest.start, rest.end) {
@@ -458,11 +463,31 @@ impl<'w> Alone<'w> {
         if at == 0 {
             return Some((end / 4).max(1));
         }
-        let Leading { call, memory, .. } = self.leading;
-        let spent = call.crew.nanos(tick().saturating_sub(self.start));
-        let expected = memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(0, at) as f64;
+        let now = tick();
+        let spent = self.leading.call.crew.nanos(now.saturating_sub(self.start));
+        let expected = self.expected(0, at);
+        if spent.0 > 2.0 * expected.0 {
+            (self.doubts, self.since, self.at) = (true, now, at);
+        }
         // Twice as long is still far from worth it; after a pause the first items cost up to 3 us more.
-        (spent.0 < 2.0 * expected + 3_000.0).then_some(end)
+        (spent.0 < 2.0 * expected.0 + 3_000.0).then_some(end)
+    }
+
+    /// How long items take according to the site's memory.
+    fn expected(&self, lo: usize, hi: usize) -> Nanos {
+        let Leading { call, memory, .. } = self.leading;
+        Nanos(memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(lo, hi) as f64)
+    }
+
+    /// The first quarter of a short call took longer than it should. If the rest did too, the memory is wrong; else it was the cost of
+    /// coming back after a pause.
+    #[cold]
+    fn confirm(&mut self, end: usize) {
+        let Leading { call, site, .. } = self.leading;
+        let spent = call.crew.nanos(tick().saturating_sub(self.since));
+        if spent.0 > 2.0 * self.expected(self.at, end).0 {
+            call.crew.sites.remember(*site, Memory::default());
+        }
     }
 
     /// All items, of which there are `end`, were done alone.
