@@ -171,7 +171,7 @@ impl Crew {
     /// The workers, for a decision.
     #[inline]
     pub(crate) fn state(&self) -> CrewState {
-        if self.cpus() == 1 {
+        if self.cpus() == 1 && self.members > 1 {
             // No worker is woken who could see that there are more again.
             self.read_machine(tick(), 1);
         }

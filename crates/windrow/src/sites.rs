@@ -11,10 +11,16 @@ use windrow_sync::hint::Hint;
 const SITES: usize = 512;
 
 /// The table. See the [module page](self).
-#[derive(Debug)]
 pub(crate) struct Sites(Box<[Entry]>);
 
-#[derive(Debug, Default)]
+impl std::fmt::Debug for Sites {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let known = self.0.iter().filter(|entry| entry.site.get() != 0).count();
+        f.debug_struct("Sites").field("known", &known).finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
 struct Entry {
     site: Hint,
     /// Two costs and trust, packed.
