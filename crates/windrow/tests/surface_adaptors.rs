@@ -187,9 +187,10 @@ fn items_that_stay_where_they_are_made_need_not_be_send() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "100 ms are short under Miri")]
 fn inner_iterators_of_a_lone_item_are_parallel() {
     let who = std::sync::Mutex::new(std::collections::HashSet::new());
-    let n = if cfg!(miri) { 50 } else { 500 };
+    let n = 500;
     let count = common::pools()[2].install(|| {
         (0..1)
             .into_par_iter()
