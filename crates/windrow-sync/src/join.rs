@@ -17,14 +17,15 @@
 //! # Protocol
 //! 1. *Push.* The frame becomes `top`. *Pop*: `top` goes back. If the frame was `split`, it was shared: see 4.
 //! 2. *Offer.* When its slot is empty, the owner makes the frame after `split` the new `split` and stores it in the slot.
-//! 3. *Take.* Another member exchanges the slot for null. Now the frame is its own: it marks it with its number, runs the second
-//!    half, stores the result (or the panic) and exchanges the state for done, its last access to the frame. If it finds that the
-//!    owner waits, it adds to the owner's bell and wakes it.
+//! 3. *Take.* Another member exchanges the slot for null. Now the frame is its own: it runs the second half, stores the result (or the
+//!    panic) and exchanges the state for done, its last access to the frame. If it finds that the owner waits, it adds to the
+//!    owner's bell and wakes it. If the taker's own list is *clean*, without unshared frames and with nothing in the slot, it
+//!    first marks the frame with its number.
 //! 4. *Take back.* The owner exchanges its slot for null, too. If the frame comes out, it runs it itself. Otherwise the frame
 //!    was taken, and the owner waits until it is done or returned: it looks for a bounded time, then marks the frame as
 //!    waited for, reads its bell, looks at the state once more and sleeps while the bell is what it was.
-//! 5. *Help.* Who waits for a frame that member `m` runs may take what `m` offers, if the frame waited for is not done *after* the
-//!    taking; otherwise it returns what it took. (Leapfrogging: Wagner and Calder, PPoPP 1993.)
+//! 5. *Help.* Who waits for a frame that member `m` has marked may take what `m` offers, if the frame waited for is not done *after*
+//!    the taking; otherwise it returns what it took. (Leapfrogging: Wagner and Calder, PPoPP 1993.)
 //!
 //! How members without work look for it, sleep and wake, and how a tree ends, is in [`tree`].
 //!
@@ -36,12 +37,12 @@
 //!   done or returned, the taker's last access. The bell lies in the tree, which outlives every member in it.
 //! * *The list is a stack.* Joins nest as calls do. Shared frames are the oldest ones: offers go from old to new, and pops
 //!   from new to old.
-//! * *Nobody helps strangers.* A member takes a frame when it has no work at all, or (5) when it waits for one; either way, all
-//!   older frames of its list are taken by others and its slot is empty. So whatever it offers until the frame is done is
-//!   part of the frame. Hence 5: if the frame waited for is not done after the taking, what was taken is part of it. (Were it
+//! * *Nobody helps strangers.* Whoever marks a frame has nothing older to offer: whatever it offers until the frame is done is part of
+//!   the frame. Hence 5: if the frame waited for is not done after the taking, what was taken is part of it. (Were it
 //!   done before the taking, the offer that was taken would come after it, and whoever takes an offer sees what came
 //!   before.) A lock that is held over a join is therefore asked for by work of that join only, as it would be
-//!   serially: rayon's issues 592, 957 and 1251 cannot occur.
+//!   serially: rayon's issues 592, 957 and 1251 cannot occur. (An earlier version marked every frame it took. But a host of
+//!   [guests] that helps one of them may have older frames to share, and the owner of what it took then ran those.)
 //! * *No lost wake.* Waiter and taker both exchange the state: either the taker finds that the owner waits, or the owner finds
 //!   the state done. In the first case the bell changes after the state; whoever reads the bell changed sees the state done,
 //!   and whoever read it unchanged does not fall asleep.
@@ -53,7 +54,7 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::join::tree::{Seat, Taken};
+use crate::join::tree::{Seat, Taken, Tree};
 use crate::primitives::{AtomicU32, Ordering, UnsafeCell, thread_cell};
 
 thread_cell! {
@@ -167,7 +168,7 @@ impl Frame {
 
     /// How a taken frame ended, if it has.
     pub(crate) fn end(&self) -> Option<End> {
-        // Acquire: pairs with the Release in `Offered::run` and in `Offered::give_back`; the result is there.
+        // Acquire: pairs with the Release in `Offered::run` and in `Offered::drop`; the result is there.
         match self.state().load(Ordering::Acquire) {
             state if state & DONE != 0 => Some(End::Done),
             state if state & RETURNED != 0 => Some(End::Returned),
@@ -198,41 +199,60 @@ pub(crate) enum End {
     Returned,
 }
 
-/// A frame that this thread has taken out of another member's slot.
-pub(crate) struct Offered(*const Frame);
+/// A frame that this thread has taken out of another member's slot. Gives it back when dropped.
+pub(crate) struct Offered<'t> {
+    frame: *const Frame,
+    tree: &'t Tree,
+    owner: usize,
+}
 
-impl Offered {
+impl<'t> Offered<'t> {
     /// # Safety
-    /// `frame` was exchanged out of a slot by this thread, not its owner.
-    pub(crate) unsafe fn new(frame: *const Frame) -> Self {
-        Offered(frame)
+    /// `frame` was exchanged out of the slot of `owner`, another member of `tree`, by this thread.
+    pub(crate) unsafe fn new(frame: *const Frame, tree: &'t Tree, owner: usize) -> Self {
+        Offered { frame, tree, owner }
     }
 
     fn frame(&self) -> &Frame {
-        // SAFETY: taken; its owner does not leave it before `run` or `give_back` have ended it, which consumes `self`.
-        unsafe { &*self.0 }
+        // SAFETY: taken; its owner does not leave it before `end` has ended it, which happens once, at the end of `run` or of `drop`.
+        unsafe { &*self.frame }
     }
 
-    /// Notes who runs it; whether the owner waits already, not knowing whom it could help.
-    pub(crate) fn mark(&self, member: usize) -> bool {
-        let mark = TAKEN | (member as u32) << 16;
+    /// Lets the owner know that it may help this thread, member `runner`. Only if whatever that member offers from now on is part of
+    /// the frame.
+    pub(crate) fn mark(&self, runner: usize) {
+        let mark = TAKEN | (runner as u32) << 16;
         // Relaxed: tells the owner whom to help, nothing more.
-        self.frame().state().fetch_or(mark, Ordering::Relaxed) & WAITED != 0
+        if self.frame().state().fetch_or(mark, Ordering::Relaxed) & WAITED != 0 {
+            // It sleeps without knowing whom it could help.
+            self.tree.ring(self.owner);
+        }
     }
 
-    /// Runs it; whether the owner waits for a ring.
-    pub(crate) fn run(self) -> bool {
+    /// Runs it.
+    pub(crate) fn run(self) {
         let run = self.frame().run;
         // SAFETY: it belongs to this frame and is called once: one member takes a frame.
-        unsafe { run(self.0) };
+        unsafe { run(self.frame) };
         // Release: pairs with the Acquire in `Frame::end`; the result is there.
-        self.frame().state().swap(DONE, Ordering::Release) & WAITED != 0
+        let before = self.frame().state().swap(DONE, Ordering::Release);
+        self.ring_if_waited(before);
+        std::mem::forget(self);
     }
 
-    /// Gives it back, not begun; whether the owner waits for a ring.
-    pub(crate) fn give_back(self) -> bool {
+    /// After the last access to the frame, whose state was `before`.
+    fn ring_if_waited(&self, before: u32) {
+        if before & WAITED != 0 {
+            self.tree.ring(self.owner);
+        }
+    }
+}
+
+impl Drop for Offered<'_> {
+    fn drop(&mut self) {
         // Release: pairs with the Acquire in `Frame::end`; our use of the frame comes before what the owner makes of its memory.
-        self.frame().state().swap(RETURNED, Ordering::Release) & WAITED != 0
+        let before = self.frame().state().swap(RETURNED, Ordering::Release);
+        self.ring_if_waited(before);
     }
 }
 

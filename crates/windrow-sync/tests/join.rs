@@ -504,3 +504,62 @@ fn who_waits_for_a_guest_helps_it() {
         }
     }
 }
+
+/// A host takes a part of a guest's work, on top of a frame of its own that it has not shared yet. Whoever waits for that part
+/// must not run that frame in the meantime: the guest may hold a lock that the frame asks for.
+#[test]
+fn a_guest_is_not_given_older_work_of_its_host() {
+    // Offers are made to those who ask for them, and only then.
+    let rhythm = Rhythm { alone: u64::MAX, ..EAGER };
+    for _ in 0..if SMALL { 2 } else { 50 } {
+        let invitation = Invitation::new();
+        let (came, go, entered, begun) = (Latch::new(), Latch::new(), Latch::new(), Latch::new());
+        let (work, holder, done) = (Mutex::new(Some(())), Mutex::new(None), AtomicUsize::new(0));
+        let me = || Some(std::thread::current().id());
+        let ask_for_offers = || join(|| (), || ());
+        let part = || {
+            begun.set();
+            for _ in 0..if SMALL { 20 } else { 2000 } {
+                ask_for_offers();
+            }
+        };
+        let help = || {
+            if work.lock().unwrap().take().is_none() {
+                return;
+            }
+            *holder.lock().unwrap() = me();
+            entered.set();
+            let until_it_is_taken = || {
+                while !begun.is_set() {
+                    ask_for_offers();
+                }
+            };
+            join(until_it_is_taken, part);
+            *holder.lock().unwrap() = None;
+            done.store(1, Relaxed);
+            invitation.ring(0);
+        };
+        let older = || *holder.lock().unwrap() == me();
+        let keep_it_busy = || {
+            came.set();
+            go.wait(Spin::NONE);
+        };
+        let host = || {
+            invitation.host(&help, || {
+                invitation.call();
+                go.set();
+                entered.wait(Spin::NONE);
+                invitation.wait(|_| true, || done.load(Relaxed) == 1);
+            });
+        };
+        grow(2, rhythm, || {
+            let until_it_is_taken = || {
+                while !came.is_set() {
+                    ask_for_offers();
+                }
+            };
+            let (((), ((), by_its_holder)), ()) = join(|| (until_it_is_taken(), join(host, older)), keep_it_busy);
+            assert!(!by_its_holder, "it would have waited for itself");
+        });
+    }
+}

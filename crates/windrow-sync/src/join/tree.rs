@@ -172,8 +172,7 @@ pub(crate) enum Taken {
 
 /// Something to do for a member that has nothing to do.
 enum Work<'a> {
-    /// What that member offered.
-    Frame(Offered, usize),
+    Frame(Offered<'a>),
     Guest(Guest<'a>),
 }
 
@@ -423,6 +422,16 @@ impl Seat {
         }
     }
 
+    /// Runs what the holder has taken.
+    fn run(&self, offer: Offered<'_>) {
+        let own = &self.own.0;
+        // Relaxed: only this member fills the slot.
+        if own.top.get() == own.split.get() && self.shown.0.slot.load(Ordering::Relaxed).is_null() {
+            offer.mark(self.index());
+        }
+        offer.run();
+    }
+
     /// Takes back `frame`, the split, which has been popped, or waits until whoever took it is done; then `below` is the split. With
     /// `help` it runs, meanwhile, what is part of the frame.
     #[cold]
@@ -441,7 +450,13 @@ impl Seat {
             if own.paid.get() {
                 // Woken in vain. Twice the patience the next time, so that a recursion with little to share does not pay
                 // for it again and again.
-                own.patience.set((own.patience.get() * 2).max(tree.rhythm.alone).min(tree.rhythm.alone * 64));
+                own.patience.set(
+                    own.patience
+                        .get()
+                        .saturating_mul(2)
+                        .max(tree.rhythm.alone)
+                        .min(tree.rhythm.alone.saturating_mul(64)),
+                );
             }
             Taken::Back
         };
@@ -501,7 +516,7 @@ impl Tree {
         seated(seat, || {
             while let Some(work) = self.idle(seat) {
                 match work {
-                    Work::Frame(offer, owner) => self.run(seat, offer, owner),
+                    Work::Frame(offer) => seat.run(offer),
                     Work::Guest(guest) => guest.help(),
                 }
             }
@@ -542,28 +557,17 @@ impl Tree {
         std::iter::once(&self.lead).chain(self.others.get().into_iter().flatten())
     }
 
-    /// Takes what another member, `owner`, offers.
-    fn take(&self, owner: &Seat) -> Option<Offered> {
-        let slot = &owner.shown.0.slot;
+    /// Takes what another member, number `owner`, offers in its `seat`.
+    fn take(&self, owner: usize, seat: &Seat) -> Option<Offered<'_>> {
+        let slot = &seat.shown.0.slot;
         // Relaxed: the exchange confirms it.
         if slot.load(Ordering::Relaxed).is_null() {
             return None;
         }
         // Acquire: pairs with the Release in `Seat::offer_if_due`; the frame is there, and so is what its owner did before.
         let frame = slot.swap(std::ptr::null_mut(), Ordering::Acquire);
-        // SAFETY: it came out of a slot; this thread is not its owner, which would take it back by `retrieve`.
-        (!frame.is_null()).then(|| unsafe { Offered::new(frame) })
-    }
-
-    /// Runs what was taken, and rings for its owner if it waits.
-    fn run(&self, seat: &Seat, offer: Offered, owner: usize) {
-        debug_assert!(seat.own.0.top.get() == seat.own.0.split.get(), "who takes work has none");
-        if offer.mark(seat.index()) {
-            self.ring(owner);
-        }
-        if offer.run() {
-            self.ring(owner);
-        }
+        // SAFETY: it came out of the slot; this thread is not its owner, which would take it back by `retrieve`.
+        (!frame.is_null()).then(|| unsafe { Offered::new(frame, self, owner) })
     }
 
     /// Wakes the member from its sleep over something it waits for.
@@ -620,18 +624,15 @@ impl Tree {
 
     /// Runs what `other`, the seat of member `index`, offers, if that `is_part` of what is waited for: asked after the taking.
     pub(crate) fn help(&self, seat: &Seat, index: usize, other: &Seat, is_part: impl Fn() -> bool) -> bool {
-        let Some(offer) = self.take(other) else {
+        let offer = self.take(index, other);
+        if offer.is_none() {
             other.want();
-            return false;
-        };
-        if !is_part() {
-            if offer.give_back() {
-                self.ring(index);
-            }
-            return false;
         }
-        self.run(seat, offer, index);
-        true
+        // What is no part goes back.
+        let part = offer.filter(|_| is_part());
+        let helped = part.is_some();
+        part.into_iter().for_each(|part| seat.run(part));
+        helped
     }
 
     /// Sleeps until the bell rings, unless `done` or there is something to help with. The members in `helpable` ring when they offer
@@ -734,7 +735,7 @@ impl Tree {
     fn find<'a>(&'a self, seat: &'a Seat, called: bool) -> Option<Work<'a>> {
         let me = seat.index();
         let others = self.seats().enumerate().skip(me + 1).chain(self.seats().enumerate().take(me));
-        let frame = others.into_iter().find_map(|(index, other)| Some(Work::Frame(self.take(other)?, index)));
+        let frame = others.into_iter().find_map(|(index, other)| Some(Work::Frame(self.take(index, other)?)));
         frame.or_else(|| if called { Guest::come(self, seat).map(Work::Guest) } else { None })
     }
 
