@@ -5,12 +5,14 @@
 mod on_rayon {
     use rayon::iter::{self, Either};
     use rayon::prelude::*;
+    use rayon::{join, scope};
     include!("surface/calls.rs");
 }
 
 mod on_windrow {
     use windrow::iter::{self, Either};
     use windrow::prelude::*;
+    use windrow::{join, scope};
     include!("surface/calls.rs");
 }
 

@@ -62,6 +62,20 @@ impl ParallelExtend<u64> for Bag {
     }
 }
 
+fn fib(n: u32) -> u32 {
+    if n < 2 {
+        return n;
+    }
+    let (a, b) = join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+/// What `f` makes of some items.
+fn changed<T>(mut items: Vec<T>, f: impl FnOnce(&mut Vec<T>)) -> Vec<T> {
+    f(&mut items);
+    items
+}
+
 macro_rules! calls {
     ($($name:ident: $call:expr;)*) => {
         pub(super) fn calls() -> Vec<(&'static str, fn() -> String)> {
@@ -358,6 +372,39 @@ calls! {
         bag.par_extend(numbers());
         let (a, b): (Bag, Vec<u64>) = numbers().into_par_iter().partition(|x| x % 2 == 0);
         (bag.0, a.0, b)
+    };
+
+    // Sorts, forks and tasks.
+    sort: changed(words(), |w| w.par_sort());
+    sort_by: changed(words(), |w| w.par_sort_by(|a, b| b.len().cmp(&a.len())));
+    sort_by_key: changed(words(), |w| w.par_sort_by_key(|w| w.len()));
+    sort_by_cached_key: changed(words(), |w| w.par_sort_by_cached_key(|w| w.chars().rev().collect::<String>()));
+    sort_unstable: changed(numbers(), |v| v.par_sort_unstable());
+    sort_unstable_by: changed(numbers(), |v| v.par_sort_unstable_by(|a, b| b.cmp(a)));
+    sort_unstable_by_key: changed(numbers(), |v| v.par_sort_unstable_by_key(|x| slow(*x)));
+    fork_and_join: (join(|| 1, || "two"), fib(18));
+    tasks: {
+        let total = AtomicUsize::new(0);
+        scope(|s| {
+            for w in words() {
+                let total = &total;
+                s.spawn(move |s| {
+                    total.fetch_add(w.len(), Relaxed);
+                    s.spawn(move |_| _ = total.fetch_add(1, Relaxed));
+                });
+            }
+        });
+        total
+    };
+    result_of_a_scope: {
+        let mut halves = (0, 0);
+        let all = numbers();
+        let count = scope(|s| {
+            s.spawn(|_| halves.0 = all[..N / 2].iter().sum::<u64>());
+            s.spawn(|_| halves.1 = all[N / 2..].par_iter().sum::<u64>());
+            all.len()
+        });
+        (halves, count)
     };
 
     // As programs use them.
