@@ -7,7 +7,7 @@
 //! where its process may: closures, and the threads they start, never see the confinement. It costs four system calls of less than
 //! 1 us each time a worker sleeps, off the caller's way.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use windrow_sync::hint::Hint;
 use windrow_sync::machine::{self, Thread};
@@ -87,6 +87,10 @@ impl Places {
             }
             // Held by nobody for long; but by a thread that a fork left behind, for ever.
             let Some(Ok(home)) = worker.get().map(|worker| worker.home.try_lock()) else { continue };
+            // It may have woken before the lock was taken: awake, nobody is confined.
+            if confined.get() != cpu {
+                continue;
+            }
             if let (Some(worker), Some(new)) = (worker.get(), elsewhere(&home, cpu)) {
                 confined.set(u64::from(new) + 1);
                 worker.thread.confine(&[new]);
@@ -124,7 +128,7 @@ impl Places {
             return;
         }
         let (Some(worker), here) = (self.workers[member - 1].get(), here()) else { return };
-        let Ok(mut home) = worker.home.try_lock() else { return };
+        let mut home = worker.home.lock().unwrap_or_else(PoisonError::into_inner);
         *home = worker.thread.allowed();
         let place = if here == self.caller.get() { elsewhere(&home, here) } else { u32::try_from(here - 1).ok() };
         if let Some(place) = place.filter(|_| home.len() > 1) {
@@ -136,9 +140,8 @@ impl Places {
     /// Worker `member` is awake, and may run where it may when nobody confines it.
     pub(crate) fn rise(&self, member: usize) {
         let confined = &self.confined[member - 1];
-        if let (Some(worker), true) = (self.workers[member - 1].get(), confined.get() != 0)
-            && let Ok(home) = worker.home.try_lock()
-        {
+        if let (Some(worker), true) = (self.workers[member - 1].get(), confined.get() != 0) {
+            let home = worker.home.lock().unwrap_or_else(PoisonError::into_inner);
             if self.is_ours(worker, confined.get()) {
                 worker.thread.confine(&home);
             }
