@@ -72,8 +72,12 @@ impl Places {
             self.caller.set(here);
         }
         if wakes && here != 0 && PACKED.get() != 0 && self.generation == machine::fork_generation() {
-            let mine = Thread::this().allowed();
-            self.only.set(if mine.len() == 1 { here } else { 0 });
+            // A caller that may run nowhere else has nothing to gain, and moving a worker could undo what confined them both.
+            let confined = Thread::this().allowed().len() == 1;
+            self.only.set(if confined { here } else { 0 });
+            if confined {
+                return;
+            }
             self.clear(here);
         }
     }
