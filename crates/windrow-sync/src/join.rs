@@ -6,7 +6,7 @@
 //! most work, to members who have none. (Heartbeat scheduling: Acar, Charguéraud and Rainey, PLDI 2018.)
 //!
 //! # Words
-//! A [`Tree`](tree::Tree) is a recursion and the members who work on it. A member has a *seat*: its list of frames, its *slot*
+//! A [`Tree`] is a recursion and the members who work on it. A member has a *seat*: its list of frames, its *slot*
 //! in which it offers one frame at a time, and its *bell* on which it sleeps while it waits for a frame that another one took.
 //!
 //! # States
@@ -368,7 +368,7 @@ fn discard<T>(value: T) {
 
 /// Runs `a` here, and `b` after it or in another member of the tree meanwhile; returns both results.
 ///
-/// A thread that is in no [`Tree`](tree::Tree) calls `outermost` instead, which is to start one.
+/// A thread that is in no [`Tree`] calls `outermost` instead, which is to start one.
 ///
 /// # Panics
 /// With the payload of `a`, else with that of `b`. By then the other half has ended, or was dropped without having begun.
