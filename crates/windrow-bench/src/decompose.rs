@@ -12,3 +12,5 @@ pub mod library;
 pub mod lu;
 mod rayon;
 pub mod sweeps;
+mod team;
+pub mod versions;
