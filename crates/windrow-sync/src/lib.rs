@@ -36,6 +36,7 @@ pub mod marks;
 pub mod merge;
 mod primitives;
 pub mod ranges;
+pub mod rounds;
 pub mod slots;
 pub mod sources;
 mod spin;
