@@ -192,6 +192,10 @@ impl Core {
         }
     }
 
+    fn sole() -> Self {
+        Core { seats: Word::new(FORMED | 1), ..Core::new(1) }
+    }
+
     /// The next seat, while the team forms.
     fn sit(&self) -> Option<usize> {
         // Relaxed: the exchange below confirms it.

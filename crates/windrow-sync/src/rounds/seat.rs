@@ -28,6 +28,17 @@ impl<'d, T: Send> Rounds<'d, T> {
         Rounds { core: Core::new(most), data: NonNull::from(data), _data: PhantomData }
     }
 
+    /// A team of one member. Neither it nor its rounds use anything atomic.
+    pub fn sole(data: &'d mut T) -> Self {
+        Rounds { core: Core::sole(), data: NonNull::from(data), _data: PhantomData }
+    }
+
+    /// The seat of the only member.
+    pub fn only(&mut self) -> Seat<'_, T> {
+        assert!(self.core.boxes.len() == 1, "a team of one");
+        Seat { core: &self.core, data: self.data, place: Place { at: 0, width: 1, ended: None } }
+    }
+
     /// The next seat, while the team forms and there are some.
     pub fn sit(&self) -> Option<Seat<'_, T>> {
         let at = self.core.sit()?;
