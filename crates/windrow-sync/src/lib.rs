@@ -15,6 +15,7 @@
 //! | [`divide`], [`sources`], [`views`], [`slots`] | a source handed out in chunks nobody else has | the claim token is the chunk |
 //! | [`marks`] | where to stop, how many more | hints: they carry nothing |
 //! | [`join`] | recursion on a heartbeat: trees of joins, and work for guests | an exchange on a slot decides who runs a half |
+//! | [`grid`] | rows and columns of a slice, cut both ways | a cut consumes the view and deals each cell to one side |
 //! | [`merge`] | the moves of a stable sort | the source is whole until the target is |
 //! | [`fork`] | a value that is rebuilt in a forked child | nothing is locked, so nothing can be inherited locked |
 //! | [`machine`] | clock, prefetch, CPUs, quota, fork generation | |
@@ -28,6 +29,7 @@ pub mod divide;
 pub mod flag;
 pub mod fork;
 pub mod gate;
+pub mod grid;
 pub mod hint;
 pub mod join;
 pub mod latch;

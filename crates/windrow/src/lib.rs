@@ -52,6 +52,7 @@ mod sort;
 mod source;
 mod stop;
 pub mod str;
+pub mod team;
 mod tries;
 
 pub use explain::{Explained, Shared, explain};
