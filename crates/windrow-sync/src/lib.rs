@@ -13,6 +13,7 @@
 //! | [`ranges`] | packed `begin:end` words, one a member | owner takes from the front, thief the back half |
 //! | [`flag`] | raised once, looked at often | one load, one store, nothing else |
 //! | [`divide`], [`sources`], [`views`], [`slots`] | a source handed out in chunks nobody else has | the claim token is the chunk |
+//! | [`rounds`] | a barrier that owns the data, and lends it out until the next round | the last to arrive writes a letter to each |
 //! | [`marks`] | where to stop, how many more | hints: they carry nothing |
 //! | [`join`] | recursion on a heartbeat: trees of joins, and work for guests | an exchange on a slot decides who runs a half |
 //! | [`grid`] | rows and columns of a slice, cut both ways | a cut consumes the view and deals each cell to one side |

@@ -16,13 +16,13 @@
 //! 2. *Arrive.* A member reads the round in its mailbox and adds one to `arrived` (in its group of 16; who completes a group adds
 //!    one to the word of groups). Who makes it complete leads; the others wait until the round in their mailboxes changes.
 //! 3. *Lead.* Nobody else runs. The leader splits the data, writes the letters of those who take part, sets `arrived` to the number of
-//!    those who do not (they stay where they are: they have arrived for the next round already), and then adds one to the round in
-//!    each mailbox. If it finds `sleeps` there it wakes the owner. A leader may run any number of rounds alone in between: no
+//!    those who do not (they stay where they are: they have arrived for the next round already), marks the mailboxes of those who do
+//!    as `coming`, and then adds one to the round in each of them. If it finds `sleeps` there it wakes the owner. A leader may run any number of rounds alone in between: no
 //!    other thread is concerned.
-//! 4. *Wait.* A member looks for a while, then sets `sleeps` by an exchange on its mailbox and sleeps while the word is that; awake it
-//!    takes `sleeps` back. (A task puts its waker beside the word and sets `sleeps` in the same way.)
+//! 4. *Wait.* A member looks for a while, then sets `sleeps` in its mailbox, looks again, and sleeps while the word is that; awake it
+//!    takes `sleeps` back. (A task puts its waker beside the word before it sets `sleeps`.)
 //! 5. *Leave.* Who goes without the others (returns, panics) sets `left` or `panicked` in all other mailboxes, and wakes sleepers. Who finds
-//!    that without a new round gets an error; and so at its next arrival.
+//!    that, and no round that has come or is `coming`, gets an error; and so at its next arrival.
 //!
 //! # Why it holds
 //! * *Exclusive.* The leader is the last to arrive. A seat arrives by `&mut self`, and what it was lent borrows the seat, so all that
@@ -34,10 +34,12 @@
 //! * *Ordering.* Arrivals release what members did and the leader's, the last, acquires all of it: additions to one word form a chain, and
 //!   who completes a group passes the group's on. The addition to the round releases the letter and what it lends, the wait
 //!   acquires it. That `arrived` is set plainly is enough, since who adds to it next has seen its own round change.
-//! * *No lost wake.* `sleeps` and the round are in one word. If the sleep's exchange comes first the leader's addition finds it and wakes;
-//!   if the addition comes first the exchange fails.
-//! * *A round that took place counts*, even if a member that got its letter sooner has left already: waiters look at the round
-//!   first. The leader *adds* to mailboxes, so it does not wipe out `left` that such a member has set in one that comes later.
+//! * *No lost wake.* `sleeps` and the round are in one word. If `sleeps` comes first the leader's addition finds it and wakes; if the
+//!   addition comes first the second look sees it, or the word is not what the sleeper compares.
+//! * *A round that took place counts*, even if a member that got its letter sooner has left already. The leader *adds* to mailboxes, so it
+//!   does not wipe out `left` that such a member has set in one that comes later; and whoever finds `left` set by it finds `coming`
+//!   too, which the leader has set before that member could leave. (An earlier version lacked `coming`: the last round of a team
+//!   of four came to an error in one member of a hundred.)
 //! * *Nobody leads a team that is broken.* Who breaks it does not arrive again, so `arrived` is never complete. (A task may leave while it
 //!   waits, that is after its arrival. Then one more round may take place, of which it knows nothing: its letter is dropped
 //!   unread. It is never arrived for again.)
@@ -102,6 +104,8 @@ const SEATED: u32 = AWAITED - 1;
 #[repr(C, align(128))]
 struct Mailbox {
     word: Word,
+    /// The leader is about to add to the round.
+    coming: AtomicU32,
     letter: UnsafeCell<Letter>,
     brought: UnsafeCell<Brought>,
     waker: Mutex<Option<Waker>>,
@@ -111,6 +115,7 @@ impl Mailbox {
     fn new() -> Self {
         Self {
             word: Word::new(0),
+            coming: AtomicU32::new(0),
             letter: UnsafeCell::new(Letter::new()),
             brought: UnsafeCell::new(Brought::new()),
             waker: Mutex::new(None),
@@ -132,24 +137,6 @@ impl Mailbox {
             Some(waker) => waker.wake(),
             None => self.word.wake(1),
         }
-    }
-}
-
-/// What a look at a mailbox tells.
-#[derive(Clone, Copy)]
-struct News {
-    before: u32,
-    now: u32,
-}
-
-impl News {
-    /// A round has taken place, or none will; none of it yet: `None`.
-    #[inline]
-    fn read(self) -> Option<Result<(), Ended>> {
-        if (self.now ^ self.before) / ONE_ROUND != 0 {
-            return Some(Ok(()));
-        }
-        ended(self.now).map(Err)
     }
 }
 
@@ -257,7 +244,8 @@ impl Core {
         }
         // Relaxed: the group's next arrivals come after this round's letters.
         self.groups[group].0.store(0, Ordering::Relaxed);
-        // Release, Acquire: as for a small team.
+        // Release: pairs with the Acquire here of the last group, whose last member sees what all did.
+        // Acquire: pairs with the Release here of the groups before.
         self.arrived.0.fetch_add(1, Ordering::AcqRel) as usize + 1 == width.div_ceil(GROUP)
     }
 
@@ -292,11 +280,21 @@ impl Core {
         }
     }
 
-    /// Whether there is news for `seat`, which found `before` when it arrived.
+    /// Whether there is news for `seat`, which found `before` when it arrived: a round, or that none will come.
     #[inline]
     fn news(&self, seat: usize, before: u32) -> Option<Result<(), Ended>> {
-        // Acquire: pairs with the Release in `deliver`; the letter is there, and what it lends.
-        News { before, now: self.boxes[seat].word.value().load(Ordering::Acquire) }.read()
+        let mailbox = &self.boxes[seat];
+        // Acquire: pairs with the Release in `deliver`; the letter is there, and what it lends. And with the Release in `end`: a round
+        // that came before it is seen to be coming.
+        let now = mailbox.word.value().load(Ordering::Acquire);
+        if (now ^ before) / ONE_ROUND != 0 {
+            // Relaxed: the leader sets it again after this seat's next arrival.
+            mailbox.coming.store(0, Ordering::Relaxed);
+            return Some(Ok(()));
+        }
+        let why = ended(now)?;
+        // Relaxed: see above.
+        (mailbox.coming.load(Ordering::Relaxed) == 0).then_some(Err(why))
     }
 
     /// Waits on this thread for news.
@@ -312,28 +310,33 @@ impl Core {
 
     #[cold]
     fn sleep(&self, seat: usize, before: u32) -> Result<(), Ended> {
-        let mailbox = &self.boxes[seat];
         loop {
-            self.announce_sleep(seat, before);
+            let seen = self.announce_sleep(seat);
             if let Some(news) = self.news(seat, before) {
                 self.awake(seat);
                 return news;
             }
-            mailbox.word.wait(before | SLEEPS);
+            self.boxes[seat].word.wait(seen);
         }
     }
 
-    /// Sets `sleeps`, unless there is news.
-    fn announce_sleep(&self, seat: usize, before: u32) {
-        let word = self.boxes[seat].word.value();
-        // Relaxed: `news` reads what the exchange may have missed; failing means that there is news, or that it is set.
-        let _ = word.compare_exchange(before, before | SLEEPS, Ordering::Relaxed, Ordering::Relaxed);
+    /// Sets `sleeps`; the word with it.
+    fn announce_sleep(&self, seat: usize) -> u32 {
+        // Relaxed: the look at the news that follows does the ordering.
+        self.boxes[seat].word.value().fetch_or(SLEEPS, Ordering::Relaxed) | SLEEPS
     }
 
     /// Takes `sleeps` back.
     fn awake(&self, seat: usize) {
         // Relaxed: only the owner sets it.
         self.boxes[seat].word.value().fetch_and(!SLEEPS, Ordering::Relaxed);
+    }
+
+    /// Says that `seat` will get a letter, whoever leaves meanwhile.
+    #[inline]
+    fn announce(&self, seat: usize) {
+        // Relaxed: the Release in `deliver`, to whoever could leave, comes after it.
+        self.boxes[seat].coming.store(1, Ordering::Relaxed);
     }
 
     /// Tells `seat` that its letter is there.
@@ -355,8 +358,8 @@ impl Core {
             Ended::Panicked => PANICKED,
         };
         for (_, mailbox) in self.boxes.iter().enumerate().filter(|(seat, _)| *seat != from) {
-            // Relaxed: a flag that carries nothing.
-            mailbox.wake(mailbox.word.value().fetch_or(flag, Ordering::Relaxed));
+            // Release: pairs with the Acquire in `news`; who sees this sees that the round before it is coming.
+            mailbox.wake(mailbox.word.value().fetch_or(flag, Ordering::Release));
         }
     }
 

@@ -71,6 +71,7 @@ pub use sort::ParallelSort;
 pub use source::Weigh;
 pub use stop::{Stop, Stoppable, Stopped};
 pub use str::ParallelString;
+pub use team::{AsyncTeam, Width, team};
 pub use tries::Try;
 pub use windrow_plan as plan;
 

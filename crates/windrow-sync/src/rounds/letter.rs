@@ -71,7 +71,8 @@ impl Room {
             _ => {
                 // What is aligned to more than the inside may be empty; an allocation may not.
                 let size = layout.size().max(layout.align());
-                let layout = Layout::from_size_align(size, layout.align()).unwrap_or_else(|_| handle_alloc_error(layout));
+                let layout =
+                    Layout::from_size_align(size, layout.align()).unwrap_or_else(|_| handle_alloc_error(layout));
                 self.spill.insert(Spill::new(layout)).at.as_ptr()
             }
         }

@@ -274,7 +274,9 @@ impl<'m, T: Send> Lead<'m, T> {
     {
         let tag = TypeId::of::<(S::Family, P::Family, Own<C>)>();
         let width = self.width();
-        self.write::<S, P>(width, 0, tag, |data, core, deal| split(data, Given { core, next: 0, width, _given: PhantomData }, deal));
+        self.write::<S, P>(width, 0, tag, |data, core, deal| {
+            split(data, Given { core, next: 0, width, _given: PhantomData }, deal)
+        });
         self.deliver(width);
         // SAFETY: as in `round_of`.
         unsafe { self.done().open::<S, P>(tag) }
@@ -349,9 +351,11 @@ impl<'m, T: Send> Lead<'m, T> {
             return;
         }
         self.core.expect(leader, members, width);
-        for seat in (0..members).map(|at| seat_of(at, leader, members)).filter(|seat| *seat != leader) {
-            self.core.deliver(seat);
+        let others = || (0..members).map(|at| seat_of(at, leader, members)).filter(|seat| *seat != leader);
+        if members > 2 {
+            others().for_each(|seat| self.core.announce(seat));
         }
+        others().for_each(|seat| self.core.deliver(seat));
     }
 
     /// Gives the lead up after a round.

@@ -248,7 +248,7 @@ impl Core {
                 *waker = Some(context.waker().clone());
             }
         }
-        self.announce_sleep(seat, before);
+        self.announce_sleep(seat);
         // Whoever makes news from here on finds `SLEEPS`, and then the waker.
         match self.news(seat, before) {
             Some(news) => {
