@@ -210,7 +210,6 @@ impl<'x, T> Grid<'x, T> {
     }
 
     /// The same cells, shared while the grid is borrowed.
-    #[expect(clippy::should_implement_trait, reason = "`AsRef` gives a reference, and this is a view")]
     pub fn as_ref(&self) -> GridRef<'_, T> {
         GridRef::over(self.raw)
     }
