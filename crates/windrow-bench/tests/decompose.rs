@@ -1,5 +1,7 @@
 //! Decompositions, time steps and paths: the same bits however they are divided, the result that faer has, and small residuals.
 
+use windrow::Pool;
+use windrow::team::Width;
 use windrow_bench::decompose::blocked::{Blocked, Panel};
 use windrow_bench::decompose::cholesky::Cholesky;
 use windrow_bench::decompose::inputs::{cholesky_residual, edges, lu_residual, matrix, order, positive_definite};
@@ -12,6 +14,13 @@ const SIZES: [usize; 12] = [1, 2, 4, 7, 8, 31, 32, 33, 64, 97, 129, 250];
 /// Of a step of an elimination, for the sizes here.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
+/// Teams of the current pool, and of one with more threads than this machine may have.
+fn teams(mut team: impl FnMut(Width) + Send) {
+    [1, 2, 3, 8].into_iter().for_each(|members| team(Width::at_most(members)));
+    let pool = Pool::new(4);
+    pool.install(|| [1, 2, 3, 4].into_iter().for_each(|members| team(Width::exactly(members))));
+}
+
 fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
@@ -19,7 +28,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
 /// The same bits in every version and for every width.
 fn versions_agree<P: Panel>(n: usize, panel: usize, input: &[f64]) -> Blocked<P> {
     let mut blocked = Blocked::<P>::with_panels(n, panel);
-    let mut run = |version: &mut dyn FnMut(&mut Blocked<P>)| {
+    let mut run = |version: &mut (dyn FnMut(&mut Blocked<P>) + Send)| {
         blocked.load(input);
         version(&mut blocked);
         (bits(blocked.matrix()), blocked.pivots().to_vec())
@@ -29,6 +38,7 @@ fn versions_agree<P: Panel>(n: usize, panel: usize, input: &[f64]) -> Blocked<P>
         assert!(run(&mut |it| it.rayon_parts(threads)) == expected, "n {n}, panels of {panel}, {threads} parts");
     }
     assert!(run(&mut Blocked::rayon) == expected, "n {n}, panels of {panel}, on rayon");
+    teams(|width| assert!(run(&mut |it| it.team(width)) == expected, "n {n}, panels of {panel}, {width:?}"));
     run(&mut Blocked::sequential);
     blocked
 }
@@ -116,14 +126,15 @@ fn heat_is_what_a_plain_loop_computes() {
             }
         }
         let mut heat = Heat::new(side, steps);
-        let mut run = |version: &mut dyn FnMut(&mut Heat)| {
+        let mut run = |version: &mut (dyn FnMut(&mut Heat) + Send)| {
             heat.load(&start);
             version(&mut heat);
             assert_eq!(bits(heat.plate()), bits(&expected), "{side} x {side}, {steps} steps");
         };
         run(&mut Heat::sequential);
         run(&mut Heat::rayon);
-        [1, 2, 3, 40].map(|threads| run(&mut |heat| heat.rayon_parts(threads)));
+        [1, 2, 3, 40].into_iter().for_each(|threads| run(&mut |heat| heat.rayon_parts(threads)));
+        teams(|width| run(&mut |heat| heat.team(width)));
     }
 }
 
@@ -136,14 +147,15 @@ fn paths_are_what_a_plain_loop_finds() {
             expected[from * n + to] = expected[from * n + to].min(expected[from * n + via] + expected[via * n + to]);
         }
         let mut paths = Paths::new(n);
-        let mut run = |version: &mut dyn FnMut(&mut Paths)| {
+        let mut run = |version: &mut (dyn FnMut(&mut Paths) + Send)| {
             paths.load(&edges);
             version(&mut paths);
             assert_eq!(bits(paths.lengths()), bits(&expected), "{n} vertices");
         };
         run(&mut Paths::sequential);
         run(&mut Paths::rayon);
-        [1, 2, 3, 40].map(|threads| run(&mut |paths| paths.rayon_parts(threads)));
+        [1, 2, 3, 40].into_iter().for_each(|threads| run(&mut |paths| paths.rayon_parts(threads)));
+        teams(|width| run(&mut |paths| paths.team(width)));
     }
 }
 
@@ -157,13 +169,14 @@ fn additions_are_what_a_plain_loop_adds() {
             expected[at + 1..].iter_mut().for_each(|value| *value += head);
         }
         let mut additions = Additions::new(n);
-        let mut run = |version: &mut dyn FnMut(&mut Additions)| {
+        let mut run = |version: &mut (dyn FnMut(&mut Additions) + Send)| {
             additions.load(&start);
             version(&mut additions);
             assert_eq!(bits(additions.values()), bits(&expected), "{n} values");
         };
         run(&mut Additions::sequential);
         run(&mut Additions::rayon);
-        [1, 2, 3, 40].map(|threads| run(&mut |additions| additions.rayon_parts(threads)));
+        [1, 2, 3, 40].into_iter().for_each(|threads| run(&mut |additions| additions.rayon_parts(threads)));
+        teams(|width| run(&mut |additions| additions.team(width)));
     }
 }

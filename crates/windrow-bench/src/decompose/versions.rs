@@ -55,8 +55,8 @@ trait Versions: Send {
 }
 
 macro_rules! versions {
-    ($(<$P:ident: $Bound:ident>)? $Type:ty, $answer:ident) => {
-        impl$(<$P: $Bound>)? Versions for $Type {
+    ($Type:ty, $answer:ident $(, $P:ident)?) => {
+        impl$(<$P: Panel>)? Versions for $Type {
             fn load(&mut self, input: &[f64]) {
                 self.load(input);
             }
@@ -78,7 +78,7 @@ macro_rules! versions {
         }
     };
 }
-versions!(<P: Panel> Blocked<P>, matrix);
+versions!(Blocked<P>, matrix, P);
 versions!(Heat, plate);
 versions!(Paths, lengths);
 versions!(Additions, values);
