@@ -18,13 +18,15 @@ fn said(program: &str, arguments: &[&str]) -> String {
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
+/// A crate's name and version, as locked.
+pub fn version(name: &str) -> Option<String> {
+    let lock = include_str!("../../../Cargo.lock");
+    let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+    Some(format!("{name} {}", package.split('"').next()?))
+}
+
 /// The versions of the peers that are crates, as locked.
 pub fn versions() -> Vec<String> {
-    let lock = include_str!("../../../Cargo.lock");
-    let version = |name: &str| {
-        let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
-        Some(format!("{name} {}", package.split('"').next()?))
-    };
     ["rayon", "rayon-core", "chili", "paralight", "orx-parallel", "spindle"].into_iter().filter_map(version).collect()
 }
 
