@@ -1,0 +1,320 @@
+//! The best of all cuts.
+//!
+//! The rows are a row of units between which may be cut. For each number of units that have passed the first lane, the planner keeps the
+//! states that can still lead to the best end, and forgets a state
+//!
+//! - that another one *dominates*: it is not later and its second lane is through not later. What follows costs the same for both, and
+//!   no step turns the order of two states around, so the other ends no later. (If lanes slow each other down so much that overlapping
+//!   loses, a state that is later but has less backlog can win. Then backlogs are compared instead, which holds always.)
+//! - whose rest takes too long at best: the least time for the rest is known before, from the end backwards, on a grid of backlogs
+//!   rounded down.
+//! - that another one dominates *almost*, once a front is long. Ends move no more than states do, so what that loses is known. A
+//!   state carries how much the ones it stands for may have been better; this stays below the gap allowed, in proportion to the rows
+//!   passed.
+//!
+//! What remains at the end is the best cut, and a time that no cut can beat.
+
+use super::pipeline::{Slow, State, fluid};
+use super::{Problem, Tiles, Unplannable, Work};
+use crate::{Nanos, Rows};
+
+/// The costs of all tiles that begin and end between units.
+pub(super) struct Grid {
+    rows: Rows,
+    /// Rows of a unit; the last one may have fewer.
+    pub(super) grain: Rows,
+    pub(super) units: usize,
+    /// Costs by units, of tiles that do not hold the last unit.
+    inner: [Vec<f64>; 2],
+    /// Costs by units, of those that do.
+    last: [Vec<f64>; 2],
+}
+
+impl Grid {
+    pub(super) fn new(problem: &Problem<'_>) -> Result<Grid, Unplannable> {
+        problem.check()?;
+        let (rows, align) = (problem.rows, problem.align.0);
+        let most = u64::try_from(problem.effort.units).unwrap_or(u64::MAX);
+        let grain = align.saturating_mul(rows.0.div_ceil(align).div_ceil(most).max(1));
+        let units = usize::try_from(rows.0.div_ceil(grain)).expect("at most effort.units");
+        let mut grid = Grid { rows, grain: Rows(grain), units, inner: Default::default(), last: Default::default() };
+        for (place, lane) in problem.order.lanes().into_iter().enumerate() {
+            let cost = |begin, end| problem.cost(lane, grid.rows_between(begin, end)).map(|time| time.0);
+            // No tile of no units, so that a place is a number of units.
+            let nothing = || std::iter::once(Ok(f64::NAN));
+            let inner = nothing().chain((1..units).map(|n| cost(0, n))).collect::<Result<_, _>>()?;
+            let last = nothing().chain((1..=units).map(|n| cost(units - n, units))).collect::<Result<_, _>>()?;
+            (grid.inner[place], grid.last[place]) = (inner, last);
+        }
+        Ok(grid)
+    }
+
+    fn rows_between(&self, begin: usize, end: usize) -> Rows {
+        let rows = |unit: usize| (unit as u64).saturating_mul(self.grain.0).min(self.rows.0);
+        Rows(rows(end) - rows(begin))
+    }
+
+    /// What the tile from unit `begin` to unit `end` costs in the first and in the second lane.
+    fn cost(&self, begin: usize, end: usize) -> (f64, f64) {
+        let [first, second] = if end == self.units { &self.last } else { &self.inner };
+        (first[end - begin], second[end - begin])
+    }
+
+    /// Where tiles of so many units each end, and what they take.
+    pub(super) fn end_of(&self, tiles: &[usize], slow: Slow) -> f64 {
+        let passed = tiles.iter().fold((0, State::default()), |(begin, state), units| {
+            let (first, second) = self.cost(begin, begin + units);
+            (begin + units, state.step(first, second, slow))
+        });
+        passed.1.end()
+    }
+
+    pub(super) fn tiles(&self, units: &[usize]) -> Tiles {
+        let mut begin = 0;
+        let rows = units.iter().map(|n| {
+            begin += n;
+            self.rows_between(begin - n, begin)
+        });
+        Tiles(rows.collect())
+    }
+
+    /// For each unit, the least work of a lane from there to the end, however cut.
+    pub(super) fn least(&self, second: bool) -> Vec<f64> {
+        let mut least = vec![0.0; self.units + 1];
+        for begin in (0..self.units).rev() {
+            let rest = (begin + 1..=self.units).map(|end| {
+                let cost = self.cost(begin, end);
+                least[end] + if second { cost.1 } else { cost.0 }
+            });
+            least[begin] = rest.fold(f64::INFINITY, f64::min);
+        }
+        least
+    }
+}
+
+/// Cells of the grid of backlogs. With 256 of them the bound is within about 2 % of the best.
+const CELLS: usize = 256;
+
+/// The least time from a unit and a backlog to the end.
+struct Bound {
+    /// Of a cell of the grid.
+    width: f64,
+    /// By how much more backlog delays the end at least: either it is still there at the end, or it has held up the first lane.
+    rise: f64,
+    /// Row by row for each unit; the last cell stands for all larger backlogs.
+    least: Vec<[f64; CELLS]>,
+}
+
+impl Bound {
+    /// From the end backwards. A backlog rounded down never takes longer, as more backlog never helps.
+    fn new(grid: &Grid, slow: Slow, longest: f64) -> Bound {
+        let width = longest / CELLS as f64;
+        let mut bound =
+            Bound { width, rise: slow.drag().min(1.0), least: vec![[f64::INFINITY; CELLS]; grid.units + 1] };
+        bound.least[grid.units] = std::array::from_fn(|cell| cell as f64 * width);
+        let rest = [grid.least(false), grid.least(true)];
+        for begin in (0..grid.units).rev() {
+            let mut least = [f64::INFINITY; CELLS];
+            for end in begin + 1..=grid.units {
+                let (first, second) = grid.cost(begin, end);
+                for (cell, least) in least.iter_mut().enumerate() {
+                    let state = State { time: 0.0, backlog: cell as f64 * width }.step(first, second, slow);
+                    *least = least.min(bound.end(end, state));
+                }
+            }
+            // In small steps roundings add up; in one they do not.
+            for (cell, least) in least.iter_mut().enumerate() {
+                *least = least.max(fluid(rest[0][begin], cell as f64 * width + rest[1][begin], slow));
+            }
+            bound.least[begin] = least;
+        }
+        bound
+    }
+
+    /// The least end of a state.
+    fn end(&self, unit: usize, state: State) -> f64 {
+        let cell = ((state.backlog / self.width) as usize).min(CELLS - 1);
+        let beyond = state.backlog - cell as f64 * self.width;
+        // At the least the backlog itself is left.
+        state.time + (self.least[unit][cell] + self.rise * beyond).max(state.backlog)
+    }
+}
+
+/// A state that is kept, and how it was reached.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    state: State,
+    /// By how much the states that this one stands for may end sooner.
+    slack: f64,
+    /// Units and place of the state before.
+    before: (u32, u32),
+    tiles: u32,
+}
+
+/// The best cut that was found.
+pub(super) struct Found {
+    /// Units of the tiles; `None` if nothing ends before what was known.
+    pub(super) units: Option<Vec<usize>>,
+    /// No cut ends before.
+    pub(super) least: f64,
+    pub(super) work: Work,
+}
+
+/// Looks for a cut that ends before `known`, the end of some cut.
+pub(super) fn search(grid: &Grid, problem: &Problem<'_>, known: f64) -> Found {
+    if known <= 0.0 {
+        return Found { units: None, least: known, work: Work::default() };
+    }
+    let (units, slow, effort) = (grid.units, problem.slow(), problem.effort);
+    let bound = Bound::new(grid, slow, known);
+    let floor = bound.end(0, State::default());
+    let mut work = Work { steps: (units * (units + 1) / 2 * CELLS) as u64, widest: 1 };
+    // If there may be as many tiles as units, their number does not matter.
+    let most = (problem.most_tiles < units).then_some(problem.most_tiles);
+    let full = |tiles: u32, end| most.is_some_and(|most| tiles as usize + usize::from(end < units) > most);
+    let mut least = known;
+    let mut fronts = vec![vec![Kept { state: State::default(), slack: 0.0, before: (0, 0), tiles: 0 }]];
+    let mut reached = Vec::new();
+    for end in 1..=units {
+        reached.clear();
+        for (begin, front) in fronts.iter().enumerate() {
+            let (first, second) = grid.cost(begin, end);
+            work.steps += front.len() as u64;
+            for (place, kept) in front.iter().enumerate() {
+                let tiles = kept.tiles + 1;
+                if full(tiles, end) {
+                    continue;
+                }
+                let state = kept.state.step(first, second, slow);
+                let soonest = bound.end(end, state);
+                if soonest < known {
+                    reached.push(Kept { state, slack: kept.slack, before: (begin as u32, place as u32), tiles });
+                } else {
+                    least = least.min(soonest - kept.slack);
+                }
+            }
+        }
+        let mut front = undominated(&mut reached, slow, most);
+        if front.len() > effort.front {
+            front = thinned(front, slow, most, effort.gap * floor * end as f64 / units as f64);
+        }
+        work.widest = work.widest.max(front.len());
+        fronts.push(front);
+    }
+    let last = &fronts[units];
+    least = last.iter().map(|kept| kept.state.end() - kept.slack).fold(least, f64::min);
+    let best = last.iter().min_by(|a, b| a.state.end().total_cmp(&b.state.end()).then(a.tiles.cmp(&b.tiles)));
+    Found { units: best.map(|best| trace(&fronts, *best, units)), least: least.max(floor), work }
+}
+
+/// What has to be smaller for a state that is not sooner: the end, or the backlog where overlapping loses.
+fn behind(kept: &Kept, slow: Slow) -> f64 {
+    if slow.drag() <= 1.0 { kept.state.end() } else { kept.state.backlog }
+}
+
+/// The place of a state among those whose number of tiles matters.
+fn class(kept: &Kept, most: Option<usize>) -> usize {
+    most.map_or(0, |_| kept.tiles as usize)
+}
+
+/// The states that no other dominates, in the order of their times.
+fn undominated(reached: &mut [Kept], slow: Slow, most: Option<usize>) -> Vec<Kept> {
+    reached.sort_unstable_by(|a, b| {
+        let ends = a.state.time.total_cmp(&b.state.time).then(behind(a, slow).total_cmp(&behind(b, slow)));
+        // The last of them makes the order total, and the plan the same wherever it is made.
+        ends.then(a.tiles.cmp(&b.tiles)).then(a.before.cmp(&b.before))
+    });
+    let mut front: Vec<Kept> = Vec::new();
+    // By the number of tiles at most: the state of the front that is the least behind.
+    let mut ahead = vec![None; most.map_or(1, |most| most + 1)];
+    for kept in reached.iter() {
+        let class = class(kept, most);
+        match ahead[class] {
+            Some(place) if behind(&front[place], slow) <= behind(kept, slow) => {
+                let by: &mut Kept = &mut front[place];
+                by.slack = by.slack.max(kept.slack);
+            }
+            _ => {
+                for place in &mut ahead[class..] {
+                    if place.is_none_or(|place| behind(&front[place], slow) > behind(kept, slow)) {
+                        *place = Some(front.len());
+                    }
+                }
+                front.push(*kept);
+            }
+        }
+    }
+    front
+}
+
+/// Forgets states that others dominate but for a little. None may stand for states that end sooner by more than `allowed`.
+fn thinned(front: Vec<Kept>, slow: Slow, most: Option<usize>, allowed: f64) -> Vec<Kept> {
+    // An end moves no more than what is behind, or by its drag if that is more.
+    let lost = slow.drag().max(1.0);
+    let mut thin: Vec<Kept> = Vec::new();
+    let mut latest: Vec<Option<usize>> = vec![None; most.map_or(1, |most| most + 1)];
+    for kept in front {
+        let class = class(&kept, most);
+        let slack = |by: usize| kept.slack + lost * (behind(&thin[by], slow) - behind(&kept, slow)).max(0.0);
+        let by = latest[..=class].iter().flatten().map(|&by| (by, slack(by))).min_by(|a, b| a.1.total_cmp(&b.1));
+        match by {
+            Some((by, slack)) if slack <= allowed => thin[by].slack = thin[by].slack.max(slack),
+            _ => {
+                latest[class] = Some(thin.len());
+                thin.push(kept);
+            }
+        }
+    }
+    thin
+}
+
+fn trace(fronts: &[Vec<Kept>], mut kept: Kept, mut end: usize) -> Vec<usize> {
+    let mut tiles = Vec::new();
+    while end > 0 {
+        let (begin, place) = (kept.before.0 as usize, kept.before.1 as usize);
+        tiles.push(end - begin);
+        (kept, end) = (fronts[begin][place], begin);
+    }
+    tiles.reverse();
+    tiles
+}
+
+/// The least time that all work could take, however it is cut: see [`Bounds`](super::Bounds).
+pub(super) fn bounds(grid: &Grid, slow: Slow) -> (f64, f64) {
+    let (first, second) = (grid.least(false)[0], grid.least(true)[0]);
+    (first.max(second), fluid(first, second, slow))
+}
+
+impl Problem<'_> {
+    /// The best of all cuts, by trying all of them, and what it takes. It takes twice as long for each unit more, and is there to check
+    /// [`plan`](Self::plan) on small cases.
+    ///
+    /// # Errors
+    /// As for [`plan`](Self::plan), and if there are more than 24 units.
+    pub fn brute_force(&self) -> Result<(Tiles, Nanos), Unplannable> {
+        let grid = Grid::new(self)?;
+        if grid.units > 24 {
+            return Err(Unplannable::TooMany { units: grid.units });
+        }
+        let mut best = (f64::INFINITY, Vec::new());
+        let mut tiles = Vec::with_capacity(grid.units);
+        for cuts in 0_u32..1 << grid.units.saturating_sub(1) {
+            if cuts.count_ones() as usize >= self.most_tiles {
+                continue;
+            }
+            tiles.clear();
+            let mut begin = 0;
+            for end in 1..=grid.units {
+                if end == grid.units || cuts >> (end - 1) & 1 == 1 {
+                    tiles.push(end - begin);
+                    begin = end;
+                }
+            }
+            let end = grid.end_of(&tiles, self.slow());
+            if (end, tiles.len()) < (best.0, best.1.len()) {
+                best = (end, tiles.clone());
+            }
+        }
+        Ok((grid.tiles(&best.1), Nanos(best.0)))
+    }
+}
