@@ -1,6 +1,7 @@
-//! What planning takes: the steps and the time of plans for cost models drawn at random.
+//! What planning takes and what it gains, for cost models drawn at random: two tables of `docs/tiling.md`.
 //!
-//! `cargo run --release -p windrow-plan --example tile_work` prints them, and fails if 32 units take 10 ms or 128 units 100 ms.
+//! `cargo run --release -p windrow-plan --example tile_work` prints them, and fails if the median of 32 units is above 10 ms or that of
+//! 128 units above 100 ms.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -37,5 +38,31 @@ fn main() -> ExitCode {
             println!("| {units} | {name} | {steps} | {widest} | {gap:.3} % | {median:.2} | {most:.2} |");
         }
     }
+    gains();
     if late { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// What other cuts take, as a share of the planned ones.
+fn gains() {
+    let names = ["serial", "short-long rule", "uniform", "two sizes"];
+    println!("\n| 150 models | not tiled | {} |\n|---|---|---|---|---|---|", names.join(" | "));
+    let mut random = Random(7);
+    for regime in &REGIMES {
+        let mut over = names.map(|_| Vec::new());
+        let mut whole = 0;
+        for _ in 0..150 {
+            let plan =
+                Model::draw(&mut random, regime, None).with(|problem| problem.plan()).expect("a model is a problem");
+            whole += u32::from(plan.tiles.len() == 1);
+            for (name, over) in names.iter().zip(&mut over) {
+                let cut = plan.alternatives.iter().find(|cut| cut.name == *name).expect("all alternatives are there");
+                over.push(cut.predicted.0 / plan.predicted.0);
+            }
+        }
+        let cells = over.map(|mut over| {
+            over.sort_by(f64::total_cmp);
+            format!("{:.2} ({:.2}, {:.2})", over[75], over[134], over[149])
+        });
+        println!("| {} | {whole} | {} |", regime.name, cells.join(" | "));
+    }
 }

@@ -205,7 +205,7 @@ pub struct Effort {
 impl Default for Effort {
     /// 128 units within 0.1 %.
     fn default() -> Self {
-        Self { units: 128, front: 1024, gap: 0.001 }
+        Self { units: 128, front: 256, gap: 0.001 }
     }
 }
 

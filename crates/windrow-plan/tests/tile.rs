@@ -270,6 +270,30 @@ fn what_merging_loses_is_no_more_than_the_gap() {
     assert!(merged > 20, "only {merged} of these cases were merged at all");
 }
 
+/// Nearly free tiles and much contention: the longest fronts there are.
+#[test]
+fn long_fronts_are_cut_short_within_the_gap() {
+    let compute = |rows: Rows| Nanos(0.01 + rows.0 as f64);
+    let mut short = 0;
+    for (each, contention) in [(1.3, (1.93, 1.0)), (0.7, (1.25, 1.15)), (1.0, (1.05, 1.9)), (2.0, (1.4, 1.6))] {
+        let communicate = |rows: Rows| Nanos(0.1 + each * rows.0 as f64);
+        let contention = Contention { compute: contention.0, communicate: contention.1 };
+        let problem = Problem { contention, ..Problem::new(Rows(96), &compute, &communicate) };
+        let exact = Problem { effort: Effort { gap: 0.0, ..problem.effort }, ..problem }.plan().unwrap();
+        assert_eq!(exact.gap, 0.0);
+        for (front, gap) in [(4, 0.001), (4, 0.01), (32, 0.001)] {
+            let plan = Problem { effort: Effort { front, gap, ..problem.effort }, ..problem }.plan().unwrap();
+            assert!(
+                plan.gap <= gap && plan.predicted.0 <= exact.predicted.0 * (1.0 + plan.gap + 1e-9),
+                "{plan}\n{exact}"
+            );
+            assert!(plan.predicted.0 >= exact.predicted.0 * (1.0 - 1e-9), "{plan}\n{exact}");
+            short += u32::from(plan.work.steps < exact.work.steps);
+        }
+    }
+    assert!(short >= 6, "{short}");
+}
+
 #[test]
 fn on_600_models_never_above_serial_nor_the_rule_and_7_percent_below_it() {
     let mut random = Random(7);
@@ -410,6 +434,27 @@ prop_compose! {
 }
 
 proptest! {
+    /// With straight costs and no contention there is a closed form: a cut pays if the head communicates for longer than a product
+    /// takes to start, and the rest computes for longer than a message takes to start.
+    #[test]
+    fn tiling_pays_if_there_are_more_rows_than_the_starts_are_worth(
+        units in 1_u64..40,
+        (start_g, start_h) in (0.0..30.0_f64, 0.0..30.0_f64),
+        (each_g, each_h) in (0.01..3.0_f64, 0.01..3.0_f64),
+        first in any::<bool>(),
+    ) {
+        let compute = |rows: Rows| Nanos(start_g + each_g * rows.0 as f64);
+        let communicate = |rows: Rows| Nanos(start_h + each_h * rows.0 as f64);
+        let order = if first { Order::ComputeFirst } else { Order::CommunicateFirst };
+        let plan = Problem { order, ..Problem::new(Rows(units), &compute, &communicate) }.plan().unwrap();
+        let pays = (1..units).any(|head| {
+            let rest = (units - head) as f64;
+            let head = head as f64;
+            if first { head * each_h > start_g && rest * each_g > start_h } else { head * each_g > start_h && rest * each_h > start_g }
+        });
+        prop_assert_eq!(plan.verdict() == Verdict::Tile, pays, "{}", plan);
+    }
+
     /// One is closed, the other goes from event to event.
     #[test]
     fn a_timeline_ends_when_the_prediction_says(table in table(), cuts in any::<u64>()) {

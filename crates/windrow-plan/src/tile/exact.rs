@@ -160,19 +160,41 @@ pub(super) struct Found {
     pub(super) work: Work,
 }
 
+/// The tiles that are best by the bound, one after the other. With this cut the planner has less to look at than with a simple one.
+fn guided(grid: &Grid, bound: &Bound, slow: Slow, most: usize) -> Vec<usize> {
+    let (mut begin, mut state, mut tiles) = (0, State::default(), Vec::new());
+    while begin < grid.units {
+        let first = if tiles.len() + 1 == most { grid.units } else { begin + 1 };
+        let next = (first..=grid.units).map(|end| {
+            let (first, second) = grid.cost(begin, end);
+            (end, state.step(first, second, slow))
+        });
+        let best = next.min_by(|a, b| bound.end(a.0, a.1).total_cmp(&bound.end(b.0, b.1)));
+        let (end, after) = best.expect("there are units left");
+        tiles.push(end - begin);
+        (begin, state) = (end, after);
+    }
+    tiles
+}
+
 /// Looks for a cut that ends before `known`, the end of some cut.
-pub(super) fn search(grid: &Grid, problem: &Problem<'_>, known: f64) -> Found {
+pub(super) fn search(grid: &Grid, problem: &Problem<'_>, mut known: f64) -> Found {
     if known <= 0.0 {
         return Found { units: None, least: known, work: Work::default() };
     }
     let (units, slow, effort) = (grid.units, problem.slow(), problem.effort);
     let bound = Bound::new(grid, slow, known);
     let floor = bound.end(0, State::default());
+    let guided = guided(grid, &bound, slow, problem.most_tiles);
+    let guided = Some(guided).filter(|tiles| grid.end_of(tiles, slow) < known);
+    known = guided.as_ref().map_or(known, |tiles| grid.end_of(tiles, slow));
     let mut work = Work { steps: (units * (units + 1) / 2 * CELLS) as u64, widest: 1 };
     // If there may be as many tiles as units, their number does not matter.
     let most = (problem.most_tiles < units).then_some(problem.most_tiles);
     let full = |tiles: u32, end| most.is_some_and(|most| tiles as usize + usize::from(end < units) > most);
     let mut least = known;
+    // A rest that ends no sooner is not looked at: what is known, or once a front was long, what is not enough below.
+    let mut enough = known;
     let mut fronts = vec![vec![Kept { state: State::default(), slack: 0.0, before: (0, 0), tiles: 0 }]];
     let mut reached = Vec::new();
     for end in 1..=units {
@@ -187,15 +209,17 @@ pub(super) fn search(grid: &Grid, problem: &Problem<'_>, known: f64) -> Found {
                 }
                 let state = kept.state.step(first, second, slow);
                 let soonest = bound.end(end, state);
-                if soonest < known {
+                if soonest < enough {
                     reached.push(Kept { state, slack: kept.slack, before: (begin as u32, place as u32), tiles });
                 } else {
                     least = least.min(soonest - kept.slack);
                 }
             }
         }
+        sift(&mut reached, slow, most);
         let mut front = undominated(&mut reached, slow, most);
         if front.len() > effort.front {
+            enough = known - effort.gap * floor;
             front = thinned(front, slow, most, effort.gap * floor * end as f64 / units as f64);
         }
         work.widest = work.widest.max(front.len());
@@ -204,7 +228,7 @@ pub(super) fn search(grid: &Grid, problem: &Problem<'_>, known: f64) -> Found {
     let last = &fronts[units];
     least = last.iter().map(|kept| kept.state.end() - kept.slack).fold(least, f64::min);
     let best = last.iter().min_by(|a, b| a.state.end().total_cmp(&b.state.end()).then(a.tiles.cmp(&b.tiles)));
-    Found { units: best.map(|best| trace(&fronts, *best, units)), least: least.max(floor), work }
+    Found { units: best.map(|best| trace(&fronts, *best, units)).or(guided), least: least.max(floor), work }
 }
 
 /// What has to be smaller for a state that is not sooner: the end, or the backlog where overlapping loses.
@@ -215,6 +239,42 @@ fn behind(kept: &Kept, slow: Slow) -> f64 {
 /// The place of a state among those whose number of tiles matters.
 fn class(kept: &Kept, most: Option<usize>) -> usize {
     most.map_or(0, |_| kept.tiles as usize)
+}
+
+/// Removes most of the states that another one dominates, without sorting them.
+fn sift(reached: &mut Vec<Kept>, slow: Slow, most: Option<usize>) {
+    const SIEVE: usize = 512;
+    let times = reached.iter().map(|kept| kept.state.time);
+    let (low, high) = times.fold((f64::INFINITY, 0.0), |(low, high), time| (time.min(low), time.max(high)));
+    if low >= high {
+        return;
+    }
+    let of = |kept: &Kept| ((kept.state.time - low) / (high - low) * (SIEVE - 1) as f64) as usize;
+    // Of each short stretch of time and all before, the state that is the least behind.
+    let mut ahead: [Option<usize>; SIEVE] = [None; SIEVE];
+    let closer = |a: usize, b: Option<usize>| b.is_none_or(|b| behind(&reached[a], slow) < behind(&reached[b], slow));
+    for (place, kept) in reached.iter().enumerate() {
+        let stretch = of(kept);
+        if closer(place, ahead[stretch]) {
+            ahead[stretch] = Some(place);
+        }
+    }
+    for stretch in 1..SIEVE {
+        // The first of equals, which therefore no other removes.
+        let here = ahead[stretch].filter(|&here| closer(here, ahead[stretch - 1]));
+        ahead[stretch] = here.or(ahead[stretch - 1]);
+    }
+    let mut remains = vec![true; reached.len()];
+    for place in 0..reached.len() {
+        let kept = reached[place];
+        let Some(by) = of(&kept).checked_sub(1).and_then(|stretch| ahead[stretch]) else { continue };
+        if behind(&reached[by], slow) <= behind(&kept, slow) && class(&reached[by], most) <= class(&kept, most) {
+            reached[by].slack = reached[by].slack.max(kept.slack);
+            remains[place] = false;
+        }
+    }
+    let mut remains = remains.into_iter();
+    reached.retain(|_| remains.next().unwrap_or(true));
 }
 
 /// The states that no other dominates, in the order of their times.

@@ -136,10 +136,9 @@ pub struct Steps {
 ///     Piece::polynomial(Bytes(8 << 20), us([61.508333, 13.58491263, 0.0])),
 /// ])?;
 /// let communicate = communicate.in_rows(Bytes(8192 * 2));
-/// let problem = Problem {
-///     align: Rows(128),
-///     ..Problem::new(Rows(4096), &|rows| Nanos(196.08 * rows.0 as f64), &|rows| communicate.at(rows))
-/// };
+/// let communicate = |rows| communicate.at(rows);
+/// let compute = |rows: Rows| Nanos(196.08 * rows.0 as f64);
+/// let problem = Problem { align: Rows(128), ..Problem::new(Rows(4096), &compute, &communicate) };
 /// let rule = short_long_rule(&problem, Matmul { k: 3072, n: 8192 }, 1.15)?;
 /// assert_eq!(rule.tiles.to_string(), "{512, 896 x 4}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
