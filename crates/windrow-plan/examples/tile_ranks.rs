@@ -61,8 +61,11 @@ fn tree(machine: &Machine, ranks: f64, bytes: f64) -> f64 {
     2.0 * ranks.log2().ceil() * (machine.latency + bytes / machine.bandwidth)
 }
 
-/// K of each rank: the same, however many there are, or a share of what 8 ranks would have.
-const SCALINGS: [(&str, fn(f64) -> f64); 2] = [("weak", |_| 8192.0), ("strong", |ranks| 8192.0 * 8.0 / ranks)];
+/// K of each rank, by their number.
+type Share = fn(f64) -> f64;
+
+/// The same, however many there are, or a share of what 8 ranks would have.
+const SCALINGS: [(&str, Share); 2] = [("weak", |_| 8192.0), ("strong", |ranks| 8192.0 * 8.0 / ranks)];
 
 fn plan(machine: &Machine, all_reduce: AllReduce, k: f64, ranks: u32) -> Plan {
     let compute =

@@ -1,7 +1,7 @@
 //! What planning takes and what it gains, for cost models drawn at random: two tables of `docs/tiling.md`.
 //!
-//! `cargo run --release -p windrow-plan --example tile_work` prints them, and fails if the median of 32 units is above 10 ms or that of
-//! 128 units above 100 ms.
+//! `cargo run --release -p windrow-plan --example tile_work` prints them, and fails if a plan of 32 units takes 10 ms or one of 128
+//! units 100 ms.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -24,16 +24,22 @@ fn main() -> ExitCode {
             let (mut times, mut steps, mut widest, mut gap) = (Vec::new(), 0, 0, 0.0_f64);
             for _ in 0..MODELS {
                 let model = Model::draw(&mut random, regime, Some(units));
-                let begun = Instant::now();
-                let plan = model.with(|problem| problem.plan()).expect("a model is a problem");
-                times.push(begun.elapsed().as_secs_f64() * 1e3);
+                let timed = || {
+                    let begun = Instant::now();
+                    let plan = model.with(|problem| problem.plan()).expect("a model is a problem");
+                    (begun.elapsed().as_secs_f64() * 1e3, plan)
+                };
+                // The fastest of three: others may use the machine.
+                let runs = [timed(), timed(), timed()];
+                times.push(runs.iter().map(|run| run.0).fold(f64::INFINITY, f64::min));
+                let plan = &runs[0].1;
                 steps = steps.max(plan.work.steps);
                 widest = widest.max(plan.work.widest);
                 gap = gap.max(plan.gap);
             }
             times.sort_by(f64::total_cmp);
             let most = times[MODELS - 1];
-            late |= times[MODELS / 2] > limit;
+            late |= most > limit;
             let (name, gap, median) = (regime.name, 100.0 * gap, times[MODELS / 2]);
             println!("| {units} | {name} | {steps} | {widest} | {gap:.3} % | {median:.2} | {most:.2} |");
         }

@@ -1,7 +1,7 @@
 //! Cost: time as a function of size.
 //!
 //! A [`Cost`] is a few polynomials side by side, each from some size on. One polynomial rarely holds everywhere: a collective changes
-//! its protocol at some message size, a product leaves a cache. Pieces may meet or jump. [`fit`] finds them from samples and refuses
+//! its protocol at some message size, a product leaves a cache. Pieces may meet or jump. [`fit()`] finds them from samples and refuses
 //! what does not fit; [`Cost::new`] takes them from elsewhere (a file, a data sheet). Sizes are typed: a cost of [`Bytes`] becomes one
 //! of [`Rows`] by [`Cost::in_rows`].
 //!

@@ -190,6 +190,17 @@ impl Table {
     fn draw(random: &mut Random, contended: bool) -> Table {
         let units = random.pick(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
         let wild = random.pick(&[false, false, true]);
+        let factors: &[f64] = if contended { &[1.0, 1.05, 1.15, 1.3, 1.93, 2.5] } else { &[1.0] };
+        Table::of(random, units, wild, factors)
+    }
+
+    /// Some costs of so many units, rather long operations.
+    fn long(random: &mut Random, factors: &[f64]) -> Table {
+        let (units, wild) = (random.pick(&[9, 10, 11, 12]), random.pick(&[false, true, true, true]));
+        Table::of(random, units, wild, factors)
+    }
+
+    fn of(random: &mut Random, units: i32, wild: bool, factors: &[f64]) -> Table {
         let mut lane = || {
             let (fixed, bend) = (random.uniform((0.0, 3.0)), random.uniform((-0.3, 0.3)));
             let mut cost = |units: i32| match wild {
@@ -199,9 +210,7 @@ impl Table {
             (1..=units).map(&mut cost).collect::<Vec<_>>()
         };
         let (compute, communicate) = (lane(), lane());
-        // Factors of 2 and more: overlapping loses.
-        let mut factor = || if contended { random.pick(&[1.0, 1.05, 1.15, 1.3, 1.93, 2.5]) } else { 1.0 };
-        let contention = (factor(), factor());
+        let contention = (random.pick(factors), random.pick(factors));
         Table { compute, communicate, contention, order: random.pick(&[Order::ComputeFirst, Order::CommunicateFirst]) }
     }
 }
@@ -237,11 +246,22 @@ fn a_plan_is_the_best_of_all_cuts_in_1000_of_1000_cases_with_and_without_content
 }
 
 #[test]
+fn a_plan_is_the_best_of_all_cuts_where_overlapping_loses() {
+    let mut random = Random(4);
+    for case in 0..2000 {
+        let table = Table::long(&mut random, &[2.0, 3.0, 4.0, 6.0]);
+        table
+            .with(|problem| agrees_with_brute_force(&problem))
+            .unwrap_or_else(|fault| panic!("{case}: {table:?}: {fault}"));
+    }
+}
+
+#[test]
 fn a_plan_of_few_tiles_is_the_best_of_all_of_few() {
     let mut random = Random(2);
-    for case in 0..1000 {
-        let table = Table::draw(&mut random, case % 2 == 0);
-        let most_tiles = random.pick(&[1, 2, 3, 4, 8]);
+    for case in 0..2000 {
+        let table = Table::long(&mut random, if case % 2 == 0 { &[1.0] } else { &[1.0, 1.3, 1.93, 3.0] });
+        let most_tiles = random.pick(&[1, 2, 3, 4, 5, 6, 8]);
         table
             .with(|problem| agrees_with_brute_force(&Problem { most_tiles, ..problem }))
             .unwrap_or_else(|fault| panic!("{case}: at most {most_tiles}: {table:?}: {fault}"));
@@ -254,8 +274,8 @@ fn what_merging_loses_is_no_more_than_the_gap() {
     let mut random = Random(3);
     let mut merged = 0;
     for case in 0..2000 {
-        let table = Table::draw(&mut random, case % 2 == 0);
-        let allowed = random.pick(&[0.0, 0.001, 0.05, 0.3]);
+        let table = Table::long(&mut random, if case % 2 == 0 { &[1.0] } else { &[1.0, 1.3, 1.93, 3.0] });
+        let allowed = random.pick(&[0.0, 0.001, 0.05, 0.3, 0.9]);
         let most_tiles = random.pick(&[3, 5, usize::MAX]);
         table.with(|problem| {
             let effort = Effort { front: 1, gap: allowed, ..Effort::default() };
@@ -267,7 +287,7 @@ fn what_merging_loses_is_no_more_than_the_gap() {
         });
     }
 
-    assert!(merged > 20, "only {merged} of these cases were merged at all");
+    assert!(merged > 5, "only {merged} of these cases were merged at all");
 }
 
 /// Nearly free tiles and much contention: the longest fronts there are.
