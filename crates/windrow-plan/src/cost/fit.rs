@@ -185,7 +185,7 @@ impl<S: Size> std::error::Error for Unfit<S> {}
 
 /// The cost function behind samples, in any order. Sizes that are measured repeatedly count once, with their median.
 ///
-/// It takes time in proportion to the square of the number of different sizes; 1000 take about 0.1 s.
+/// It takes time in proportion to the square of the number of different sizes; 1000 take 0.2 s.
 ///
 /// # Errors
 /// There are fewer than three sizes, a time is impossible, times fall by more than noise and repeated samples explain, or the best fit misses

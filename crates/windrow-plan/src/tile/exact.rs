@@ -92,7 +92,8 @@ impl Grid {
     }
 }
 
-/// Cells of the grid of backlogs. With 256 of them the bound is within about 2 % of the best.
+/// Cells of the grid of backlogs. With 256 of them the bound of the whole is 0.6 % below the best on average and 6 % at most, over the models
+/// of the example `tile_work`; building it is what most of a plan takes.
 const CELLS: usize = 256;
 
 /// The least time from a unit and a backlog to the end.
