@@ -97,8 +97,12 @@ const LOOKING: f64 = 1.0 / 256.0;
 const FIRST: f64 = 1.0 / 8.0;
 /// Part of a segment that tells whether a call's rounds cost what they did in the last call.
 const GLANCE: f64 = 1.0 / 4.0;
-/// Segments at home between two tries, at least: one in nine is no time to lose for widths that cost nearly the same.
-const PAUSE: f64 = 8.0;
+/// Segments in a call, up to which there is no time in it to compare anything; so calls are compared as a whole.
+const SHORT: f64 = 2.0;
+/// If so many in a row agreed.
+const ALIKE: u8 = 2;
+/// Segments at home between two tries, at least: one in five is no time to lose for widths that cost nearly the same.
+const PAUSE: f64 = 4.0;
 /// Of the time run, what trying wider and narrower may cost: together the 3 % promised. Narrower ones wake nobody, so less will do.
 const SHARE: [f64; 2] = [0.02, 0.01];
 /// Part of that which is spent while nothing has changed.
@@ -108,7 +112,7 @@ const SOON: f64 = 100e6;
 /// Of all time, rounds or not, what being driven out may cost: weather of some seconds ago is none to rely on.
 const SHARE_OF_ALL: f64 = 0.001;
 /// What home has saved is forgotten in this time: several time slices (3 to 4 ms where measured), so that stalls are averaged.
-const LATELY: f64 = 20e6;
+const LATELY: f64 = 50e6;
 
 /// Directions of a try, and indices into what belongs to them.
 const WIDER: usize = 0;
@@ -140,6 +144,15 @@ impl Account {
     }
 }
 
+/// Short calls in a row, each at one width throughout.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Calls {
+    /// What a round of the last one took, at home.
+    per_round: f64,
+    /// How many agreed with the one before.
+    alike: u8,
+}
+
 /// What is known of the widths: home, its cost, the others' relative to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Known {
@@ -149,11 +162,19 @@ struct Known {
     /// What it takes at each level, relative to home; 0 is unknown.
     ratio: [f32; LEVELS],
     account: Account,
+    /// From one member, the next try is the full width and not two: at first, and after stalls, which hit all widths alike. Against
+    /// stalls a wide team may win where a narrow one cannot.
+    leap: bool,
 }
 
 impl Known {
-    const NOTHING: Known =
-        Known { home: 0, per_round: 0.0, ratio: [0.0; LEVELS], account: Account { spent: 0.0, instead: 0.0 } };
+    const NOTHING: Known = Known {
+        home: 0,
+        per_round: 0.0,
+        ratio: [0.0; LEVELS],
+        account: Account { spent: 0.0, instead: 0.0 },
+        leap: true,
+    };
 
     fn ratio(&self, level: usize) -> Option<f64> {
         let ratio = f64::from(self.ratio[level]);
@@ -176,10 +197,10 @@ impl Known {
     fn move_to(&mut self, level: usize, ratio: f64, account: Account) {
         self.ratio[usize::from(self.home)] = 1.0;
         self.ratio[level] = ratio as f32;
-        for one in &mut self.ratio {
-            *one /= ratio as f32;
+        for one in self.ratio.iter_mut().filter(|one| **one > 0.0) {
+            *one = (*one / ratio as f32).clamp(1e-9, 1e9);
         }
-        *self = Known { home: level as u8, per_round: self.per_round * ratio, ratio: self.ratio, account };
+        *self = Known { home: level as u8, per_round: self.per_round * ratio, account, ..*self };
     }
 }
 
@@ -189,6 +210,7 @@ pub struct Memory {
     full: usize,
     /// As it was when the last call began: a call whose rounds shrink ends with other widths than it begins with.
     known: Known,
+    calls: Calls,
     ran: f64,
     tried: [Tried; 2],
 }
@@ -196,7 +218,8 @@ pub struct Memory {
 impl Memory {
     /// Nothing is known.
     pub const fn new() -> Self {
-        Memory { full: 1, known: Known::NOTHING, ran: 0.0, tried: [Tried::NEVER; 2] }
+        let calls = Calls { per_round: 0.0, alike: 0 };
+        Memory { full: 1, known: Known::NOTHING, calls, ran: 0.0, tried: [Tried::NEVER; 2] }
     }
 
     /// The width a call begins with.
@@ -239,6 +262,7 @@ impl Memory {
                     }
                     None => self.known = Known::NOTHING,
                 }
+                self.calls = Calls::default();
             }
             self.full = full;
         }
@@ -322,15 +346,22 @@ pub struct Rhythm {
     /// What to add to the time run for the time by the clock.
     origin: f64,
     start: Known,
+    calls: Calls,
+    /// This call's rounds and their time, while all were run at home.
+    call: Option<(f64, f64)>,
 }
 
 impl Rhythm {
     /// A call of a team of `full` members (at least 1) begins `now`. `clock` is what a look at the clock takes.
     pub fn new(full: usize, clock: Nanos, memory: Memory, now: Nanos) -> Self {
         let full = full.max(1);
-        let Memory { known, ran, mut tried, .. } = memory.of(full);
+        let Memory { mut known, calls, ran, mut tried, .. } = memory.of(full);
         if (now.0 - tried[WIDER].when) * SHARE_OF_ALL >= tried[WIDER].cost {
             tried[WIDER].cost = 0.0;
+        }
+        let whole = calls.alike >= ALIKE;
+        if whole {
+            known.per_round = calls.per_round;
         }
         let mut rhythm = Rhythm {
             full,
@@ -342,13 +373,21 @@ impl Rhythm {
             why: "",
             price: 0.0,
             then: known.per_round,
-            first: 0.0,
+            first: if whole { known.per_round } else { 0.0 },
             glance: (0.0, 0.0),
             ran,
             tried,
             origin: now.0 - ran,
             start: known,
+            calls,
+            call: Some((0.0, 0.0)),
         };
+        if whole {
+            let to = rhythm.due();
+            let why = "short calls are compared as a whole";
+            rhythm.run(to.map_or(Phase::Home, |to| Phase::Measure { to }), to.unwrap_or(known.home.into()), SHORT, why);
+            return rhythm;
+        }
         let why = if known.per_round > 0.0 { "as in the last call" } else { "nothing is measured yet" };
         rhythm.run(Phase::Glance, usize::from(known.home), GLANCE, why);
         rhythm
@@ -368,8 +407,12 @@ impl Rhythm {
         }
         let rounds = rounds as f64;
         // No round takes less than this, and what is added up stays finite.
-        let spent = elapsed.0.clamp(0.01 * rounds, 1e15);
+        let spent = elapsed.0.max(0.01 * rounds).min(1e15);
         self.ran += spent;
+        self.call = match self.phase {
+            Phase::Glance | Phase::Home => self.call.map(|(all, time)| (all + rounds, time + spent)),
+            _ => None,
+        };
         match self.phase {
             Phase::Glance => self.glanced(rounds, spent),
             Phase::Home => self.at_home(rounds, spent),
@@ -387,22 +430,28 @@ impl Rhythm {
     /// The last report of a call, of a segment that it did not finish (0 rounds if it did), and what to keep for the next one.
     pub fn end(mut self, rounds: usize, elapsed: Nanos) -> Memory {
         self.report(rounds, elapsed);
-        match self.phase {
-            Phase::Glance | Phase::Home => {
-                // A call of a few rounds: all that can be said is what they should have taken.
-                let (rounds, spent) = self.glance;
-                if rounds > 0.0 {
-                    self.known.per_round = self.start.per_round;
-                    if !self.book(rounds, spent) {
-                        self.start.account = self.known.account;
-                    }
-                }
+        let (rounds, spent) = self.glance;
+        if rounds > 0.0 && matches!(self.phase, Phase::Glance | Phase::Home) {
+            // A call of a few rounds: all that can be said is what they should have taken.
+            self.known.per_round = self.start.per_round;
+            if !self.book(rounds, spent) {
+                self.start.account = self.known.account;
             }
+        }
+        match self.phase {
+            Phase::Glance | Phase::Home => {}
+            // A try that was next and has not begun has no price.
+            _ if self.price == 0.0 => {}
             Phase::Enter { to, .. } | Phase::Measure { to } => self.pay(self.direction(to)),
             Phase::Back { from } => self.pay(from),
         }
-        let Rhythm { full, start, ran, tried, .. } = self;
-        Memory { full, known: start, ran, tried }
+        let Rhythm { full, start, ran, tried, mut calls, .. } = self;
+        if let Some((rounds, spent)) = self.call.filter(|call| call.0 > 0.0) {
+            let per_round = spent / rounds;
+            let alike = spent < SHORT * self.segment_time() && agree(per_round, calls.per_round);
+            calls = Calls { per_round, alike: if alike { (calls.alike + 1).min(ALIKE) } else { 0 } };
+        }
+        Memory { full, known: start, calls, ran, tried }
     }
 
     /// The [`segment`](Self::segment) as a decision. Its alternatives are one member, home and its neighbours, as far as they were measured, and
@@ -480,14 +529,16 @@ impl Rhythm {
 
     /// Books rounds at home. If by that it has cost more than a narrower width would have: back to that one, and true.
     fn book(&mut self, rounds: f64, spent: f64) -> bool {
-        let Some((level, ratio)) = self.known.retreat() else { return false };
+        let level = 0;
+        let Some(ratio) = self.known.ratio(level).filter(|_| self.known.home > 0) else { return false };
         let instead = ratio * self.known.per_round * rounds;
         self.known.account.book(spent, instead);
         let Account { spent: all, instead: all_instead } = self.known.account;
         if all <= all_instead {
             return false;
         }
-        self.price = (all - all_instead).max(spent - instead);
+        self.price = all - all_instead;
+        self.known.leap = true;
         let home = usize::from(self.known.home);
         self.known.move_to(level, ratio, Account::default());
         // What it has really cost counts, not what it mostly does.
@@ -500,6 +551,7 @@ impl Rhythm {
         } else if usize::from(self.start.home) > level {
             let ratio = self.start.ratio(level).unwrap_or(ratio);
             self.start.move_to(level, ratio, Account::default());
+            self.start.leap = true;
         }
         self.run(Phase::Back { from: WIDER }, level, FIRST, "a wider one was stalled for longer than it had saved");
         true
@@ -540,18 +592,29 @@ impl Rhythm {
 
     fn lost(&mut self, to: usize, rate: f64) {
         self.known.ratio[to] = (rate / self.known.per_round) as f32;
+        if self.direction(to) == WIDER {
+            (self.known.leap, self.start.leap) = (false, false);
+        }
         let home = usize::from(self.known.home);
         self.run(Phase::Back { from: self.direction(to) }, home, FIRST, "another width was dearer");
     }
 
     /// Home again, or a try if one is due.
     fn go_on(&mut self, why: &'static str) {
+        match self.due() {
+            Some(to) => self.run(Phase::Enter { to, again: false }, to, FIRST, "it is time to try another width"),
+            None => self.stay(why),
+        }
+    }
+
+    /// The level to be tried now, if any.
+    fn due(&self) -> Option<usize> {
         let home = usize::from(self.known.home);
         let top = top(self.full);
-        let wider = if home == 0 && self.known.ratio(top).is_none() { top } else { home + 1 };
+        let wider = if home == 0 && self.known.leap { top } else { home + 1 };
         let wider = (home < top && self.is_due(WIDER)).then_some(wider);
         let narrower = if home > 0 && self.is_due(NARROWER) { Some(home - 1) } else { None };
-        let to = match (wider, narrower) {
+        match (wider, narrower) {
             // What is not known first, then what was not tried for longer.
             (Some(wider), Some(narrower)) => {
                 let known = |level| self.known.ratio(level).is_some();
@@ -559,10 +622,6 @@ impl Rhythm {
                 Some(if order { wider } else { narrower })
             }
             (wider, narrower) => wider.or(narrower),
-        };
-        match to {
-            Some(to) => self.run(Phase::Enter { to, again: false }, to, FIRST, "it is time to try another width"),
-            None => self.stay(why),
         }
     }
 
@@ -612,7 +671,9 @@ impl Rhythm {
         };
         // What is compared looks at the clock equally often.
         let every = match phase {
-            Phase::Glance | Phase::Enter { .. } => 1.0,
+            Phase::Enter { .. } => 1.0,
+            // It may be other work than in the last call.
+            Phase::Glance => (self.clock / (4.0 * per_round * LOOKING)).ceil().min(rounds),
             _ => (self.clock / (per_round * LOOKING)).ceil().min(rounds),
         };
         self.phase = phase;
