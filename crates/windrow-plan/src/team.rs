@@ -162,19 +162,11 @@ struct Known {
     /// What it takes at each level, relative to home; 0 is unknown.
     ratio: [f32; LEVELS],
     account: Account,
-    /// From one member, the next try is the full width and not two: at first, and after stalls, which hit all widths alike. Against
-    /// stalls a wide team may win where a narrow one cannot.
-    leap: bool,
 }
 
 impl Known {
-    const NOTHING: Known = Known {
-        home: 0,
-        per_round: 0.0,
-        ratio: [0.0; LEVELS],
-        account: Account { spent: 0.0, instead: 0.0 },
-        leap: true,
-    };
+    const NOTHING: Known =
+        Known { home: 0, per_round: 0.0, ratio: [0.0; LEVELS], account: Account { spent: 0.0, instead: 0.0 } };
 
     fn ratio(&self, level: usize) -> Option<f64> {
         let ratio = f64::from(self.ratio[level]);
@@ -194,13 +186,14 @@ impl Known {
     }
 
     /// Another level is home from now on; it costs `ratio` of what home did.
-    fn move_to(&mut self, level: usize, ratio: f64, account: Account) {
+    fn move_to(&mut self, level: usize, ratio: f64) {
         self.ratio[usize::from(self.home)] = 1.0;
         self.ratio[level] = ratio as f32;
         for one in self.ratio.iter_mut().filter(|one| **one > 0.0) {
             *one = (*one / ratio as f32).clamp(1e-9, 1e9);
         }
-        *self = Known { home: level as u8, per_round: self.per_round * ratio, account, ..*self };
+        let per_round = self.per_round * ratio;
+        *self = Known { home: level as u8, per_round, account: Account::default(), ..*self };
     }
 }
 
@@ -257,7 +250,7 @@ impl Memory {
             if self.known.ratio[home] == 0.0 {
                 match self.known.retreat() {
                     Some((level, ratio)) => {
-                        self.known.move_to(level, ratio, Account::default());
+                        self.known.move_to(level, ratio);
                         self.known.ratio[home] = 0.0;
                     }
                     None => self.known = Known::NOTHING,
@@ -538,9 +531,8 @@ impl Rhythm {
             return false;
         }
         self.price = all - all_instead;
-        self.known.leap = true;
         let home = usize::from(self.known.home);
-        self.known.move_to(level, ratio, Account::default());
+        self.known.move_to(level, ratio);
         // What it has really cost counts, not what it mostly does.
         self.known.ratio[home] = (all / all_instead) as f32;
         let left = self.known.per_round;
@@ -550,8 +542,7 @@ impl Rhythm {
             self.start = self.known;
         } else if usize::from(self.start.home) > level {
             let ratio = self.start.ratio(level).unwrap_or(ratio);
-            self.start.move_to(level, ratio, Account::default());
-            self.start.leap = true;
+            self.start.move_to(level, ratio);
         }
         self.run(Phase::Back { from: WIDER }, level, FIRST, "a wider one was stalled for longer than it had saved");
         true
@@ -578,8 +569,7 @@ impl Rhythm {
         }
         let direction = self.direction(to);
         let ratio = spent / instead;
-        let account = if direction == WIDER { Account { spent, instead } } else { Account::default() };
-        self.known.move_to(to, ratio, account);
+        self.known.move_to(to, ratio);
         self.recent = [self.known.per_round; 3];
         self.glance = (0.0, 0.0);
         self.first *= ratio;
@@ -592,9 +582,6 @@ impl Rhythm {
 
     fn lost(&mut self, to: usize, rate: f64) {
         self.known.ratio[to] = (rate / self.known.per_round) as f32;
-        if self.direction(to) == WIDER {
-            (self.known.leap, self.start.leap) = (false, false);
-        }
         let home = usize::from(self.known.home);
         self.run(Phase::Back { from: self.direction(to) }, home, FIRST, "another width was dearer");
     }
@@ -611,7 +598,7 @@ impl Rhythm {
     fn due(&self) -> Option<usize> {
         let home = usize::from(self.known.home);
         let top = top(self.full);
-        let wider = if home == 0 && self.known.leap { top } else { home + 1 };
+        let wider = if home == 0 && self.known.ratio(top).is_none() { top } else { home + 1 };
         let wider = (home < top && self.is_due(WIDER)).then_some(wider);
         let narrower = if home > 0 && self.is_due(NARROWER) { Some(home - 1) } else { None };
         match (wider, narrower) {
