@@ -22,19 +22,23 @@
 //!   ([`Segment::deadline`]). A wake that has been paid for is no reason to leave: what it cost is gone.
 //! - **The price of a try** is what it took, both changes included, beyond what home would have. The next one in that direction comes
 //!   when all of it is no more than 2 % of the time run since (wider) or 1 % (narrower). So what is lost by trying is bounded by
-//!   3 % of the time run, whatever rounds cost, and a try that nearly wins is soon repeated. A quarter of that is spent as long as home
-//!   costs what it did: for the order to change, either home's cost must change too, or the weather.
-//! - **Bad weather**: a partner that loses its CPU stalls a round for a time slice, and one segment in a hundred says nothing of it. So
-//!   home has an account: what it took lately, against what the best narrower width would have. A width that has just won has saved
-//!   nothing yet, so its first stall ends it; one that has saved as much stays. Being driven out is a price like that of a try. A
-//!   stall of 4 ms is therefore not risked again for 200 ms of rounds.
+//!   3 % of the time run, whatever rounds cost, beside the last try in each direction; and one that nearly wins is soon repeated. A
+//!   quarter of that is spent as long as home costs what it did: for the order to change, home's cost must change too, or the weather.
+//! - **Bad weather**: a partner that loses its CPU stalls a round for a time slice, and one segment in a hundred says nothing of that. So
+//!   home has an account: what it took lately, against what one member would have, who waits for nobody. A width that has just won has
+//!   saved nothing yet, so its first stall drives it out; one that has saved as much stays. What the account then lacks is a price
+//!   like that of a try: a stall of 4 ms is not risked again for 200 ms of rounds.
+//! - **Short calls** leave no time to compare anything inside. When they cost the same in a row, they are compared as a whole: one call at
+//!   home, or one at another width.
 //!
-//! **Recovery**: when the neighbour is gone, the full width is back after at most `price / 2 %` of time in rounds (200 ms for 4 ms) or
-//! `price / 0.1 %` of time in all (4 s), plus a try for each step of width. Both are carried from call to call by [`Memory`].
+//! **Recovery**: when the neighbour has gone, a wider width is tried after at most `price / 2 %` of time in rounds (200 ms for 4 ms; not
+//! sooner than 100 ms if the price was less than 2 ms, but more than 0.5 ms), or `price / 0.1 %` of time in all (4 s). All this is
+//! carried from call to call by [`Memory`].
 //!
 //! What cannot be seen: rounds of very different cost in turn, each longer than a segment, are compared wrongly now and then; the account
-//! corrects that, and it is paid for like any try. Whether a stall hit the member that leads or one that it waited for is not known
-//! either, so a machine that stops all members alike for longer than they have saved lately is taken for one with a neighbour.
+//! corrects that, and it is paid for like any try. When rounds become far cheaper at once, the price of the last try must be earned first:
+//! about 1 ms. Whether a stall hit the member that leads or one that it waited for is not known either, so a machine that stops all
+//! members alike for longer than they have saved lately is taken for one with a neighbour.
 //!
 //! Sources: that the runtime measures and chooses between a sequential and a parallel version is the oracle-guided granularity of Acar,
 //! Charguéraud and Rainey (OOPSLA 2011, JFP 2016); to pay as much for trying as has been earned since is the ski-rental rule (Karlin
@@ -60,7 +64,8 @@ pub struct Segment {
 
 impl fmt::Display for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} rounds at width {}", self.rounds, self.width)
+        let plural = if self.rounds == 1 { "" } else { "s" };
+        write!(f, "{} round{plural} at width {}", self.rounds, self.width)
     }
 }
 
@@ -130,7 +135,7 @@ impl Tried {
     const NEVER: Tried = Tried { cost: 0.0, at: f64::NEG_INFINITY, when: f64::NEG_INFINITY };
 }
 
-/// What home took lately, and what the best narrower width would have taken.
+/// What home took lately, and what one member would have taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Account {
     spent: f64,
@@ -174,7 +179,7 @@ impl Known {
     }
 
     /// The cheapest known level narrower than home.
-    fn retreat(&self) -> Option<(usize, f64)> {
+    fn cheapest_narrower(&self) -> Option<(usize, f64)> {
         let known = (0..usize::from(self.home)).filter_map(|level| Some((level, self.ratio(level)?)));
         known.min_by(|a, b| a.1.total_cmp(&b.1))
     }
@@ -248,7 +253,7 @@ impl Memory {
             }
             let home = usize::from(self.known.home);
             if self.known.ratio[home] == 0.0 {
-                match self.known.retreat() {
+                match self.known.cheapest_narrower() {
                     Some((level, ratio)) => {
                         self.known.move_to(level, ratio);
                         self.known.ratio[home] = 0.0;
@@ -286,12 +291,14 @@ enum Phase {
     /// The first rounds of a try.
     Enter {
         to: usize,
+        /// They were slow, perhaps because of a wake.
         again: bool,
     },
+    /// A try.
     Measure {
         to: usize,
     },
-    /// The first rounds after a try that lost, or a retreat; the price goes to this direction.
+    /// The first rounds at home after a try that lost, or after being driven out; the price goes to this direction.
     Back {
         from: usize,
     },
@@ -520,31 +527,28 @@ impl Rhythm {
         self.known.per_round = b.max(c).min(b.min(c).max(rate));
     }
 
-    /// Books rounds at home. If by that it has cost more than a narrower width would have: back to that one, and true.
+    /// Books rounds at home. If by that it has cost more than one member would have: back to that, and true.
     fn book(&mut self, rounds: f64, spent: f64) -> bool {
-        let level = 0;
-        let Some(ratio) = self.known.ratio(level).filter(|_| self.known.home > 0) else { return false };
-        let instead = ratio * self.known.per_round * rounds;
-        self.known.account.book(spent, instead);
-        let Account { spent: all, instead: all_instead } = self.known.account;
-        if all <= all_instead {
+        let home = usize::from(self.known.home);
+        let Some(ratio) = self.known.ratio(0).filter(|_| home > 0) else { return false };
+        self.known.account.book(spent, ratio * self.known.per_round * rounds);
+        let Account { spent, instead } = self.known.account;
+        if spent <= instead {
             return false;
         }
-        self.price = all - all_instead;
-        let home = usize::from(self.known.home);
-        self.known.move_to(level, ratio);
+        self.price = spent - instead;
+        self.known.move_to(0, ratio);
         // What it has really cost counts, not what it mostly does.
-        self.known.ratio[home] = (all / all_instead) as f32;
-        let left = self.known.per_round;
-        self.recent = [left; 3];
+        self.known.ratio[home] = (spent / instead) as f32;
+        self.recent = [self.known.per_round; 3];
         self.first *= ratio;
-        if agree(self.first, left) {
+        if agree(self.first, self.known.per_round) {
             self.start = self.known;
-        } else if usize::from(self.start.home) > level {
-            let ratio = self.start.ratio(level).unwrap_or(ratio);
-            self.start.move_to(level, ratio);
+        } else if self.start.home > 0 {
+            let ratio = self.start.ratio(0).unwrap_or(ratio);
+            self.start.move_to(0, ratio);
         }
-        self.run(Phase::Back { from: WIDER }, level, FIRST, "a wider one was stalled for longer than it had saved");
+        self.run(Phase::Back { from: WIDER }, 0, FIRST, "it was stalled for longer than it had saved");
         true
     }
 
@@ -589,6 +593,8 @@ impl Rhythm {
     /// Home again, or a try if one is due.
     fn go_on(&mut self, why: &'static str) {
         match self.due() {
+            // If rounds have just become cheaper, any width would win now.
+            Some(_) if !agree(self.recent[2], self.known.per_round) => self.stay("the last segment was another one"),
             Some(to) => self.run(Phase::Enter { to, again: false }, to, FIRST, "it is time to try another width"),
             None => self.stay(why),
         }
@@ -618,11 +624,13 @@ impl Rhythm {
 
     fn is_due(&self, direction: usize) -> bool {
         let Tried { cost, at, .. } = self.tried[direction];
-        let soonest = cost / SHARE[direction];
+        let (since, soonest) = (self.ran - at, cost / SHARE[direction]);
+        if since < soonest.max(PAUSE * self.segment_time()) {
+            return false;
+        }
         // Costs of the form work / width + barrier change their order only if home changes by more than the gap between them.
         let change = (self.known.per_round / self.then).max(self.then / self.known.per_round);
-        let wait = if change * change >= self.known.gap() { soonest } else { (soonest / CALM).min(soonest.max(SOON)) };
-        self.ran - at >= wait.max(PAUSE * self.segment_time())
+        since >= (soonest / CALM).min(SOON) || change * change >= self.known.gap()
     }
 
     fn direction(&self, to: usize) -> usize {
@@ -721,6 +729,9 @@ impl fmt::Display for Formation {
     }
 }
 
+/// Medians of entering costs that a caller waits for.
+const PATIENCE: f64 = 4.0;
+
 /// How many members to ask for: those wanted, but no more than are free and no more than there are CPUs, as a team in which some wait for a
 /// CPU is slower than a narrow one. (Moldable: what is chosen here is never waited for longer than `patience`.)
 ///
@@ -739,9 +750,6 @@ pub fn formation(free: Free) -> Decision<Free, Formation> {
     };
     Decision { inputs: free, choice: Formation { members, patience }, alternatives: Alternatives::default(), why }
 }
-
-/// See [`formation`].
-const PATIENCE: f64 = 4.0;
 
 #[cfg(test)]
 mod tests;

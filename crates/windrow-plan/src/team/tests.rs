@@ -225,10 +225,10 @@ fn a_stall_is_not_risked_again_soon() {
     assert!(calls.machine.wide > wide && calls.memory.width() == 2);
 }
 
-/// What is remembered after calls of 100 rounds of 2 us, and what they take with two.
+/// What is remembered after calls of 100 rounds of 2 us, which have saved more than some stalls cost; and what they take with two.
 fn at_home_with_two() -> (Memory, f64) {
     let mut calls = calls(6, 2, 100);
-    calls.run(10, 1.0, |_| 2000.0);
+    calls.run(1000, 1.0, |_| 2000.0);
     assert_eq!(calls.memory.width(), 2);
     (calls.memory, 1200.0)
 }
@@ -250,7 +250,7 @@ fn stalls_in_the_first_rounds_count() {
                 rhythm.end(rounds, spent)
             };
             stalled += 1;
-            assert!(stalled <= 3, "{memory:?}");
+            assert!(stalled <= 15, "{memory:?}");
         }
     }
 }
@@ -266,7 +266,7 @@ fn who_is_driven_out_late_in_a_call_begins_the_next_one_alone() {
         rhythm.report(rounds, Nanos(per_round * rounds as f64));
     }
     assert_eq!((rhythm.phase, rhythm.segment().width), (Phase::Home, 2));
-    assert_eq!(rhythm.report(1, Nanos(STALL)).width, 1);
+    assert_eq!(rhythm.report(1, Nanos(20.0 * STALL)).width, 1);
     let memory = rhythm.end(0, Nanos(0.0));
     assert_eq!(memory.width(), 1);
     assert!((1500.0..2500.0).contains(&memory.per_round(1).expect("measured").0), "as when the call began: {memory:?}");
@@ -362,7 +362,7 @@ fn a_decision_names_its_alternatives() {
     let mut rhythm = Rhythm::new(4, Nanos(10.0), Memory::new(), Nanos(0.0));
     assert_eq!(
         rhythm.decision().to_string(),
-        "1 rounds at width 1: nothing is measured yet (4 members, at home with 1, 0 ns a round, 0 ns run, 0 ns owed)"
+        "1 round at width 1: nothing is measured yet (4 members, at home with 1, 0 ns a round, 0 ns run, 0 ns owed)"
     );
     let cost = |width| [0.0, 8000.0, 4100.0, 0.0, 2200.0][width];
     let mut segments = Vec::new();
