@@ -6,12 +6,13 @@
 //! that lately was cheapest is *home*. Other widths are *tried*, and compared with home as it is just then:
 //!
 //! ```text
-//!            due                 long enough             dearer                   settled
-//!   home ----------> first rounds ----------> measured ----------> first rounds ----------> home
-//!    ^  |            at that width               |                  back home
-//!    |  |                                        | cheaper: this is home now
-//!    |  +-- costs more than a narrower one ------+-----> ...
-//!    +------------- that is home now
+//!         due                                    dearer, or never entered
+//!   home ------> first rounds ------> measured --------------------------> first rounds ------> home
+//!    ^  \        at that width            |                                at home               ^
+//!    |   \                                | cheaper: that is home now                            |
+//!    +----\-------------------------------+                                                      |
+//!          \ driven out: home is one member now                                                  |
+//!           +------------------------------------------------------------------------------------+
 //! ```
 //!
 //! - **Candidates** are 1, 2, 4, .. and the full width. After the first try, which is the full width against one member, only
@@ -31,9 +32,8 @@
 //! - **Short calls** leave no time to compare anything inside. When they cost the same in a row, they are compared as a whole: one call at
 //!   home, or one at another width.
 //!
-//! **Recovery**: when the neighbour has gone, a wider width is tried after at most `price / 2 %` of time in rounds (200 ms for 4 ms; not
-//! sooner than 100 ms if the price was less than 2 ms, but more than 0.5 ms), or `price / 0.1 %` of time in all (4 s). All this is
-//! carried from call to call by [`Memory`].
+//! **Recovery**: when the neighbour has gone, a wider width is tried after at most `price / 2 %` of time in rounds (200 ms for 4 ms), or
+//! 100 ms if that is longer; or after `price / 0.1 %` of time in all (4 s). All this is carried from call to call by [`Memory`].
 //!
 //! What cannot be seen: rounds of very different cost in turn, each longer than a segment, are compared wrongly now and then; the account
 //! corrects that, and it is paid for like any try. When rounds become far cheaper at once, the price of the last try must be earned first:
@@ -45,8 +45,15 @@
 //! and others, 1988) in the form of an exploration budget, as for bandits whose arms change (Auer and others, 2002; Garivier and
 //! Moulines, 2011); teams that take who is free are the moldable jobs of Feitelson and Rudolph (1996), as in OpenMP's dynamic teams.
 
+mod formation;
+mod memory;
+
 use std::fmt;
 
+use memory::{Account, Calls, Known, LEVELS, Tried, top, width};
+
+pub use self::formation::{Formation, Free, formation};
+pub use self::memory::Memory;
 use crate::{Alternative, Alternatives, Decision, Nanos};
 
 /// What to run next: `rounds` rounds at `width`; or fewer, if the deadline passes.
@@ -91,13 +98,11 @@ impl fmt::Display for Standing {
     }
 }
 
-/// Widths that are told apart; the last one is the full width, however wide.
-const LEVELS: usize = 16;
-/// A segment lasts as long as this many looks at the clock. Reporting takes two of them (the look and [`Rhythm::report`] are 10 ns each
-/// where measured), which is then a tenth of a percent; and 25 us are enough for two segments to agree within a percent.
+/// A segment lasts as long as this many looks at the clock: 25 us, as a look takes 10 ns and [`Rhythm::report`] 27 ns where measured. The two
+/// are then 0.15 % of it, and two segments agree within a percent.
 const LOOKS_IN_A_SEGMENT: f64 = 2500.0;
-/// Inside a segment, looks at the clock may take this part of the time (0.4 %).
-const LOOKING: f64 = 1.0 / 256.0;
+/// So many of these are inside, for the deadline (0.4 %).
+const LOOKS_INSIDE: usize = 10;
 /// Part of a segment that is run after a change of width before it is measured: caches are warm after some rounds.
 const FIRST: f64 = 1.0 / 8.0;
 /// Part of a segment that tells whether a call's rounds cost what they did in the last call.
@@ -116,172 +121,10 @@ const CALM: f64 = 0.25;
 const SOON: f64 = 100e6;
 /// Of all time, rounds or not, what being driven out may cost: weather of some seconds ago is none to rely on.
 const SHARE_OF_ALL: f64 = 0.001;
-/// What home has saved is forgotten in this time: several time slices (3 to 4 ms where measured), so that stalls are averaged.
-const LATELY: f64 = 50e6;
 
 /// Directions of a try, and indices into what belongs to them.
 const WIDER: usize = 0;
 const NARROWER: usize = 1;
-
-/// What the last tries in one direction cost, and when they ended: by the time run, and by the clock.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Tried {
-    cost: f64,
-    at: f64,
-    when: f64,
-}
-
-impl Tried {
-    const NEVER: Tried = Tried { cost: 0.0, at: f64::NEG_INFINITY, when: f64::NEG_INFINITY };
-}
-
-/// What home took lately, and what one member would have taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Account {
-    spent: f64,
-    instead: f64,
-}
-
-impl Account {
-    fn book(&mut self, spent: f64, instead: f64) {
-        let kept = LATELY / (LATELY + spent);
-        *self = Account { spent: self.spent * kept + spent, instead: self.instead * kept + instead };
-    }
-}
-
-/// Short calls in a row, each at one width throughout.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Calls {
-    /// What a round of the last one took, at home.
-    per_round: f64,
-    /// How many agreed with the one before.
-    alike: u8,
-}
-
-/// What is known of the widths: home, its cost, the others' relative to it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Known {
-    home: u8,
-    /// What a round takes at home; 0 is unknown.
-    per_round: f64,
-    /// What it takes at each level, relative to home; 0 is unknown.
-    ratio: [f32; LEVELS],
-    account: Account,
-}
-
-impl Known {
-    const NOTHING: Known =
-        Known { home: 0, per_round: 0.0, ratio: [0.0; LEVELS], account: Account { spent: 0.0, instead: 0.0 } };
-
-    fn ratio(&self, level: usize) -> Option<f64> {
-        let ratio = f64::from(self.ratio[level]);
-        (ratio > 0.0).then_some(ratio)
-    }
-
-    /// The cheapest known level narrower than home.
-    fn cheapest_narrower(&self) -> Option<(usize, f64)> {
-        let known = (0..usize::from(self.home)).filter_map(|level| Some((level, self.ratio(level)?)));
-        known.min_by(|a, b| a.1.total_cmp(&b.1))
-    }
-
-    /// How much dearer the cheapest of the others is; 1 if that is not known.
-    fn gap(&self) -> f64 {
-        let others = (0..LEVELS).filter(|&level| level != usize::from(self.home)).filter_map(|level| self.ratio(level));
-        others.min_by(f64::total_cmp).unwrap_or(1.0).max(1.0)
-    }
-
-    /// Another level is home from now on; it costs `ratio` of what home did.
-    fn move_to(&mut self, level: usize, ratio: f64) {
-        self.ratio[usize::from(self.home)] = 1.0;
-        self.ratio[level] = ratio as f32;
-        for one in self.ratio.iter_mut().filter(|one| **one > 0.0) {
-            *one = (*one / ratio as f32).clamp(1e-9, 1e9);
-        }
-        let per_round = self.per_round * ratio;
-        *self = Known { home: level as u8, per_round, account: Account::default(), ..*self };
-    }
-}
-
-/// What is kept between the calls of a team at one place of the program: plain data, to be kept where the runtime likes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Memory {
-    full: usize,
-    /// As it was when the last call began: a call whose rounds shrink ends with other widths than it begins with.
-    known: Known,
-    calls: Calls,
-    ran: f64,
-    tried: [Tried; 2],
-}
-
-impl Memory {
-    /// Nothing is known.
-    pub const fn new() -> Self {
-        let calls = Calls { per_round: 0.0, alike: 0 };
-        Memory { full: 1, known: Known::NOTHING, calls, ran: 0.0, tried: [Tried::NEVER; 2] }
-    }
-
-    /// The width a call begins with.
-    pub fn width(&self) -> usize {
-        width(usize::from(self.known.home), self.full)
-    }
-
-    /// What a round at this width takes at the beginning of a call, if it was measured.
-    pub fn per_round(&self, width: usize) -> Option<Nanos> {
-        let level = (0..=top(self.full)).find(|&level| self::width(level, self.full) == width)?;
-        self.known.ratio(level).map(|ratio| Nanos(self.known.per_round * ratio))
-    }
-
-    /// When a wider width was last tried, or given up as its rounds were stalled, by the clock whose time [`Rhythm::new`] is given; and what
-    /// that cost.
-    pub fn tried(&self) -> Option<(Nanos, Nanos)> {
-        let Tried { cost, when, .. } = self.tried[WIDER];
-        when.is_finite().then_some((Nanos(when), Nanos(cost)))
-    }
-
-    /// How long rounds must at least run until a wider width is tried again.
-    pub fn quiet(&self) -> Nanos {
-        let Tried { cost, at, .. } = self.tried[WIDER];
-        Nanos((at + cost / SHARE[WIDER] - self.ran).max(0.0))
-    }
-
-    /// The same for a team of another width: what was measured at widths that are none of its candidates is not known.
-    fn of(mut self, full: usize) -> Self {
-        if self.full != full {
-            for level in 0..LEVELS {
-                let same = level <= top(full).min(top(self.full)) && width(level, full) == width(level, self.full);
-                self.known.ratio[level] *= f32::from(u8::from(same));
-            }
-            let home = usize::from(self.known.home);
-            if self.known.ratio[home] == 0.0 {
-                match self.known.cheapest_narrower() {
-                    Some((level, ratio)) => {
-                        self.known.move_to(level, ratio);
-                        self.known.ratio[home] = 0.0;
-                    }
-                    None => self.known = Known::NOTHING,
-                }
-                self.calls = Calls::default();
-            }
-            self.full = full;
-        }
-        self
-    }
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// The level of the full width.
-fn top(full: usize) -> usize {
-    ((usize::BITS - full.saturating_sub(1).leading_zeros()) as usize).min(LEVELS - 1)
-}
-
-fn width(level: usize, full: usize) -> usize {
-    if level >= top(full) { full } else { 1 << level }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
@@ -657,98 +500,24 @@ impl Rhythm {
     fn run(&mut self, phase: Phase, level: usize, part: f64, why: &'static str) {
         let time = part * self.segment_time();
         let per_round = self.known.per_round;
-        let rounds = if per_round > 0.0 { (time / per_round).ceil() } else { 1.0 };
-        let predicted = rounds * per_round;
+        let rounds = if per_round > 0.0 { (time / per_round) as usize + 1 } else { 1 };
+        let predicted = rounds as f64 * per_round;
         let deadline = match phase {
             Phase::Enter { .. } | Phase::Measure { .. } => predicted,
             Phase::Home | Phase::Back { .. } => 2.0 * predicted,
             Phase::Glance => 2.0 * time,
         };
         // What is compared looks at the clock equally often.
-        let every = match phase {
-            Phase::Enter { .. } => 1.0,
-            // It may be other work than in the last call.
-            Phase::Glance => (self.clock / (4.0 * per_round * LOOKING)).ceil().min(rounds),
-            _ => (self.clock / (per_round * LOOKING)).ceil().min(rounds),
-        };
+        let every = if matches!(phase, Phase::Enter { .. }) { 1 } else { rounds.div_ceil(LOOKS_INSIDE) };
         self.phase = phase;
         self.why = why;
-        self.next = Segment {
-            width: width(level, self.full),
-            rounds: rounds as usize,
-            deadline: Nanos(deadline),
-            every: every as usize,
-        };
+        self.next = Segment { width: width(level, self.full), rounds, deadline: Nanos(deadline), every };
     }
 }
 
 /// Costs of rounds within a factor of two are those of the same work: see [`memory`](crate::memory).
 fn agree(a: f64, b: f64) -> bool {
     a <= 2.0 * b && b <= 2.0 * a
-}
-
-/// The members a team can have.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Free {
-    /// Members wanted, the caller included.
-    pub wanted: usize,
-    /// CPUs the process may use.
-    pub cpus: usize,
-    /// Workers free and awake.
-    pub idle: usize,
-    /// Workers free and asleep.
-    pub asleep: usize,
-    /// What it takes an idle worker to come.
-    pub enter_idle: Nanos,
-    /// The same for one asleep.
-    pub enter_asleep: Nanos,
-}
-
-impl fmt::Display for Free {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Free { wanted, cpus, idle, asleep, .. } = self;
-        write!(f, "{wanted} wanted, {idle} workers idle and {asleep} asleep, {cpus} CPUs")
-    }
-}
-
-/// Members to ask for, and how long to wait for them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Formation {
-    /// Members, the caller included: at least 1.
-    pub members: usize,
-    /// The caller begins with those who are there after this time at the latest.
-    pub patience: Nanos,
-}
-
-impl fmt::Display for Formation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.members {
-            1 => write!(f, "the caller alone"),
-            members => write!(f, "{members} members, waiting {} for them", self.patience),
-        }
-    }
-}
-
-/// Medians of entering costs that a caller waits for.
-const PATIENCE: f64 = 4.0;
-
-/// How many members to ask for: those wanted, but no more than are free and no more than there are CPUs, as a team in which some wait for a
-/// CPU is slower than a narrow one. (Moldable: what is chosen here is never waited for longer than `patience`.)
-///
-/// Entering costs are medians, and of wakes the slowest tenth took 1.4 times the median where measured; who has not come after four times
-/// the median is not on its way.
-pub fn formation(free: Free) -> Decision<Free, Formation> {
-    let workers = free.idle.saturating_add(free.asleep);
-    let members = free.wanted.min(free.cpus).min(workers.saturating_add(1)).max(1);
-    let slowest = if members - 1 <= free.idle { free.enter_idle } else { free.enter_asleep };
-    let patience = Nanos(if members > 1 { PATIENCE * slowest.0 } else { 0.0 });
-    let why = match members {
-        _ if members == free.wanted => "as many as wanted",
-        _ if members == free.cpus => "there are no more CPUs",
-        1 if workers == 0 => "nobody is free",
-        _ => "no more are free",
-    };
-    Decision { inputs: free, choice: Formation { members, patience }, alternatives: Alternatives::default(), why }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::*;
 
 const CLOCK: f64 = 10.0;
 /// What a report takes beside the look at the clock.
-const REPORT: f64 = 10.0;
+const REPORT: f64 = 27.0;
 
 /// xorshift64*: uniform in 0..1.
 struct Noise(u64);
@@ -153,16 +153,16 @@ fn rounds_that_shrink_or_grow_are_followed() {
 }
 
 /// Calls in a row, each relative to `ideal`.
-struct Calls {
+struct Series {
     machine: Machine,
     memory: Memory,
     full: usize,
     rounds: usize,
 }
 
-impl Calls {
+impl Series {
     fn run(&mut self, calls: usize, ideal: f64, serial: impl Fn(usize) -> f64 + Copy) -> Ratios {
-        let Calls { machine, memory, full, rounds } = self;
+        let Series { machine, memory, full, rounds } = self;
         let mut all: Vec<f64> = (0..calls).map(|_| machine.call(*full, memory, *rounds, serial) / ideal).collect();
         let mean = all.iter().sum::<f64>() / calls as f64;
         all.sort_by(f64::total_cmp);
@@ -176,8 +176,8 @@ struct Ratios {
     mean: f64,
 }
 
-fn calls(seed: u64, full: usize, rounds: usize) -> Calls {
-    Calls { machine: machine(seed, FREE), memory: Memory::new(), full, rounds }
+fn calls(seed: u64, full: usize, rounds: usize) -> Series {
+    Series { machine: machine(seed, FREE), memory: Memory::new(), full, rounds }
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn stalls_that_cost_less_than_the_width_saves_are_borne() {
     let mean = calls.run(200, 1e7, |_| 10_000.0).mean;
     assert!(mean < 0.55, "{mean}");
     // Nor for ever, once they were, although a team of two would not last.
-    let mut calls = Calls { memory: Memory::new(), ..calls };
+    let mut calls = Series { memory: Memory::new(), ..calls };
     calls.machine.stalls = Some(100.0);
     calls.run(1, 1.0, |_| 10_000.0);
     calls.machine.stalls = Some(3e6);
