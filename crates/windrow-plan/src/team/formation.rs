@@ -54,6 +54,15 @@ const PATIENCE: f64 = 4.0;
 ///
 /// Entering costs are medians, and of wakes the slowest tenth took 1.4 times the median where measured; who has not come after four times
 /// the median is not on its way.
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::team::{Free, formation};
+///
+/// let (enter_idle, enter_asleep) = (Nanos(600.0), Nanos(15_000.0));
+/// let decision = formation(Free { wanted: 4, cpus: 2, idle: 1, asleep: 2, enter_idle, enter_asleep });
+/// assert_eq!((decision.choice.members, decision.choice.patience), (2, Nanos(2400.0)));
+/// ```
 pub fn formation(free: Free) -> Decision<Free, Formation> {
     let workers = free.idle.saturating_add(free.asleep);
     let members = free.wanted.min(free.cpus).min(workers.saturating_add(1)).max(1);

@@ -116,8 +116,8 @@ impl Memory {
         self.known.ratio(level).map(|ratio| Nanos(self.known.per_round * ratio))
     }
 
-    /// When a wider width was last tried, or given up as its rounds were stalled, by the clock whose time [`Rhythm::new`] is given; and what
-    /// that cost.
+    /// When a wider width was last tried, or given up as its rounds were stalled, by the clock whose time [`Rhythm::new`](super::Rhythm::new)
+    /// is given; and what that cost.
     pub fn tried(&self) -> Option<(Nanos, Nanos)> {
         let Tried { cost, when, .. } = self.tried[WIDER];
         when.is_finite().then_some((Nanos(when), Nanos(cost)))
