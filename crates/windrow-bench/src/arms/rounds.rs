@@ -153,7 +153,11 @@ fn by_chunks(x: &mut BytesMut, rounds: usize, threads: usize) {
 fn with_spindle(x: &mut BytesMut, rounds: usize, threads: usize) {
     use rayon::prelude::*;
     each_round(x, rounds, |head, tail| {
-        let chunk = tail.len().div_ceil(threads).max(1);
+        // It divides by the number of items.
+        if tail.is_empty() {
+            return;
+        }
+        let chunk = tail.len().div_ceil(threads);
         spindle::for_each(threads, tail.par_chunks_mut(chunk), |part| add(head, part));
     });
 }
