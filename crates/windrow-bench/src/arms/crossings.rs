@@ -49,11 +49,15 @@ pub fn arm(name: &str, setting: Setting, programs: &mut Programs) -> Result<Box<
         }),
         "hurdles" => call(|threads, item| {
             let mut barrier = hurdles::Barrier::new(threads);
-            cross(threads, item, move |_| drop(barrier.wait()));
+            cross(threads, item, move |_| {
+                barrier.wait();
+            });
         }),
         "std-barrier" => call(|threads, item| {
             let barrier = &Barrier::new(threads);
-            cross(threads, item, move |_| drop(barrier.wait()));
+            cross(threads, item, move |_| {
+                barrier.wait();
+            });
         }),
         "split" => call(|threads, item| {
             let split = &Split::new(threads);

@@ -106,11 +106,15 @@ fn peer(name: &str, threads: usize) -> Option<(Rounds, Enter)> {
         "spindle-outside" => arm_of(outside_rayon(threads), move |x, rounds| with_spindle(x, rounds, threads)),
         "std-barrier" => arm_of(team_of(threads), move |x, rounds| {
             let barrier = &Barrier::new(threads);
-            team(x, rounds, threads, move || drop(barrier.wait()));
+            team(x, rounds, threads, move || {
+                barrier.wait();
+            });
         }),
         "hurdles" => arm_of(team_of(threads), move |x, rounds| {
             let mut barrier = hurdles::Barrier::new(threads);
-            team(x, rounds, threads, move || drop(barrier.wait()));
+            team(x, rounds, threads, move || {
+                barrier.wait();
+            });
         }),
         "spin" => arm_of(team_of(threads), move |x, rounds| {
             let barrier = &Spin::new(threads);

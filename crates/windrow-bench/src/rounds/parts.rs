@@ -225,7 +225,11 @@ mod tests {
                 std::thread::scope(|scope| {
                     for (member, part) in parts.iter_mut().enumerate() {
                         let (shared, barrier) = (&shared, &barrier);
-                        scope.spawn(move || shared.rounds(member, part, rounds, || drop(barrier.wait())));
+                        scope.spawn(move || {
+                            shared.rounds(member, part, rounds, || {
+                                barrier.wait();
+                            })
+                        });
                     }
                 });
                 field.x = gather(parts);
