@@ -10,6 +10,7 @@ pub mod heartbeat;
 pub mod looking;
 pub mod memory;
 pub mod simulate;
+pub mod team;
 pub mod track;
 mod units;
 

@@ -49,6 +49,94 @@ struct ChunksCannotBeForged;
 /// ```
 struct ItemsMustBeSend;
 
+/// A grid ends with its slice.
+/// ```compile_fail,E0597
+/// use windrow_sync::grid::Grid;
+/// let grid = {
+///     let mut items = [1, 2, 3, 4];
+///     Grid::new(&mut items, 2, 2, 2).unwrap()
+/// };
+/// println!("{}", grid.rows());
+/// ```
+struct AGridEndsWithItsSlice;
+
+/// A grid that was cut is gone.
+/// ```compile_fail,E0382
+/// use windrow_sync::grid::Grid;
+/// let mut items = [1, 2, 3, 4];
+/// let mut grid = Grid::new(&mut items, 2, 2, 2).unwrap();
+/// let (left, right) = grid.split_columns_at(1);
+/// grid.row_mut(0);
+/// drop((left, right));
+/// ```
+struct AGridThatWasCutIsGone;
+
+/// Halves that were lent on keep their grid.
+/// ```compile_fail,E0499
+/// use windrow_sync::grid::Grid;
+/// let mut items = [1, 2, 3, 4];
+/// let mut grid = Grid::new(&mut items, 2, 2, 2).unwrap();
+/// let (left, right) = grid.reborrow().split_columns_at(1);
+/// grid.row_mut(0);
+/// drop((left, right));
+/// ```
+struct HalvesThatWereLentOnKeepTheirGrid;
+
+/// Who looks at a grid keeps others from writing.
+/// ```compile_fail,E0502
+/// use windrow_sync::grid::Grid;
+/// let mut items = [1, 2, 3, 4];
+/// let mut grid = Grid::new(&mut items, 2, 2, 2).unwrap();
+/// let row = grid.as_ref().row(0);
+/// grid.row_mut(1).fill(0);
+/// println!("{row:?}");
+/// ```
+struct WhoLooksAtAGridKeepsOthersFromWriting;
+
+/// Rows of a borrowed grid end with the borrow.
+/// ```compile_fail,E0499
+/// use windrow_sync::grid::Grid;
+/// let mut items = [1, 2, 3, 4];
+/// let mut grid = Grid::new(&mut items, 2, 2, 2).unwrap();
+/// let first = grid.rows_mut().next().unwrap();
+/// let again = grid.rows_mut().next().unwrap();
+/// first.swap_with_slice(again);
+/// ```
+struct RowsOfABorrowedGridEndWithTheBorrow;
+
+/// A grid is not copied.
+/// ```compile_fail,E0599
+/// use windrow_sync::grid::Grid;
+/// let mut items = [1, 2, 3, 4];
+/// let _ = Grid::new(&mut items, 2, 2, 2).unwrap().clone();
+/// ```
+struct AGridIsNotCopied;
+
+/// A grid of what stays on its thread stays on it.
+/// ```compile_fail,E0277
+/// use std::rc::Rc;
+/// fn sent(_: impl Send) {}
+/// sent(windrow_sync::grid::Grid::new(&mut [Rc::new(1)], 1, 1, 1).unwrap());
+/// ```
+struct AGridOfWhatStaysOnItsThreadStaysOnIt;
+
+/// Shared cells are Sync.
+/// ```compile_fail,E0277
+/// use std::cell::Cell;
+/// fn sent(_: impl Send) {}
+/// sent(windrow_sync::grid::GridRef::new(&[Cell::new(1)], 1, 1, 1).unwrap());
+/// ```
+struct SharedCellsAreSync;
+
+/// Nothing shorter-lived gets into a grid.
+/// ```compile_fail
+/// use windrow_sync::grid::Grid;
+/// fn shortened<'s>(grid: Grid<'s, &'static str>) -> Grid<'s, &'s str> {
+///     grid
+/// }
+/// ```
+struct NothingShorterLivedGetsIntoAGrid;
+
 /// The door stays in its region.
 /// ```compile_fail,E0521
 /// use windrow_sync::{Spin, gate::Gate};

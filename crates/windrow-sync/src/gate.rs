@@ -184,6 +184,8 @@ pub struct State {
     pub asleep: usize,
     /// Workers that are awake and in no region, as far as can be seen.
     pub idle: usize,
+    /// Workers that do not serve: their threads have not begun yet, or have ended.
+    pub absent: usize,
 }
 
 /// How often things happened since the gate was made. Exact when nothing is going on.
@@ -253,6 +255,7 @@ impl Gate {
         let asleep = view.sleeping() as usize;
         // Relaxed: as above. A thread that has been started may take long until it runs.
         let serving = self.serving.load(Ordering::Relaxed) as usize;
+        let absent = (self.workers as usize).saturating_sub(serving);
         let mut idle = serving.saturating_sub(asleep + view.active() as usize);
         if taken > 1 {
             for lane in &self.lanes[1..] {
@@ -260,7 +263,7 @@ impl Gate {
                 idle = idle.saturating_sub(View(lane.0.word().load(Ordering::Relaxed)).active() as usize);
             }
         }
-        State { busy: taken.trailing_ones() as usize >= LANES, asleep, idle }
+        State { busy: taken.trailing_ones() as usize >= LANES, asleep, idle, absent }
     }
 
     /// What has happened so far.
@@ -615,6 +618,12 @@ impl Door<'_> {
     /// What the workers are doing now.
     pub fn state(&self) -> State {
         self.gate.state()
+    }
+
+    /// Workers that have joined this region and not left it yet. It may be outdated when it arrives.
+    pub fn inside(&self) -> usize {
+        // Relaxed: a hint.
+        self.lane.get().map_or(0, |at| View(self.gate.lanes[at].0.word().load(Ordering::Relaxed)).active() as usize)
     }
 }
 

@@ -13,8 +13,10 @@
 //! | [`ranges`] | packed `begin:end` words, one a member | owner takes from the front, thief the back half |
 //! | [`flag`] | raised once, looked at often | one load, one store, nothing else |
 //! | [`divide`], [`sources`], [`views`], [`slots`] | a source handed out in chunks nobody else has | the claim token is the chunk |
+//! | [`rounds`] | a barrier that owns the data, and lends it out until the next round | the last to arrive writes a letter to each |
 //! | [`marks`] | where to stop, how many more | hints: they carry nothing |
 //! | [`join`] | recursion on a heartbeat: trees of joins, and work for guests | an exchange on a slot decides who runs a half |
+//! | [`grid`] | rows and columns of a slice, cut both ways | a cut consumes the view and deals each cell to one side |
 //! | [`merge`] | the moves of a stable sort | the source is whole until the target is |
 //! | [`fork`] | a value that is rebuilt in a forked child | nothing is locked, so nothing can be inherited locked |
 //! | [`machine`] | clock, prefetch, CPUs, quota, fork generation | |
@@ -28,6 +30,7 @@ pub mod divide;
 pub mod flag;
 pub mod fork;
 pub mod gate;
+pub mod grid;
 pub mod hint;
 pub mod join;
 pub mod latch;
@@ -36,6 +39,7 @@ pub mod marks;
 pub mod merge;
 mod primitives;
 pub mod ranges;
+pub mod rounds;
 pub mod slots;
 pub mod sources;
 mod spin;

@@ -14,6 +14,7 @@ use windrow_sync::{Pad, Spin};
 
 use crate::places::Places;
 use crate::sites::Sites;
+use crate::team;
 
 /// A region that ends later than this after the one before finds its workers deep asleep, their CPUs halted.
 const LONG_SLEEP: Nanos = Nanos(1_000_000.0);
@@ -34,6 +35,8 @@ pub(crate) struct Crew {
     /// How long a caller looks at members who have not left yet.
     pub(crate) settle: Spin,
     pub(crate) sites: Sites,
+    /// What teams remember.
+    pub(crate) teams: team::Sites,
     pub(crate) places: Places,
     costs: Costs,
     learned: Pad<Learned>,
@@ -139,6 +142,7 @@ impl Crew {
             // A member is at most one claim from leaving, unless its items are long; then there is no hurry.
             settle: Spin { busy: ticks(50_000.0), yielding: ticks(50_000.0) },
             sites: Sites::default(),
+            teams: team::Sites::default(),
             places: Places::new(threads - 1),
             costs,
             learned: Pad(learned),
@@ -175,7 +179,7 @@ impl Crew {
             // No worker is woken who could see that there are more again.
             self.read_machine(tick(), 1);
         }
-        let State { busy, asleep, idle } = self.gate.state();
+        let State { busy, asleep, idle, .. } = self.gate.state();
         CrewState { most: self.members.min(self.cpus()), idle, asleep, busy }
     }
 

@@ -52,6 +52,7 @@ mod sort;
 mod source;
 mod stop;
 pub mod str;
+pub mod team;
 mod tries;
 
 pub use explain::{Explained, Shared, explain};
@@ -70,6 +71,7 @@ pub use sort::ParallelSort;
 pub use source::Weigh;
 pub use stop::{Stop, Stoppable, Stopped};
 pub use str::ParallelString;
+pub use team::{AsyncTeam, Width, team};
 pub use tries::Try;
 pub use windrow_plan as plan;
 

@@ -1,0 +1,121 @@
+//! What a round can lend: types with one lifetime left open.
+
+use std::marker::PhantomData;
+
+use crate::grid::{Grid, GridRef};
+
+/// A type with one lifetime left open.
+///
+/// It is `'static` itself, so it has an exact [`TypeId`](std::any::TypeId): two members that name the same family receive the same type.
+pub trait Family: 'static {
+    /// The type with the lifetime filled in.
+    type Of<'x>: Send;
+}
+
+/// How a family is written at a call: `&f64` stands for "`&'x f64` for every `'x`". (The lifetime that is written does not matter.)
+///
+/// A view type of one's own takes two lines:
+/// ```
+/// use windrow_sync::rounds::{Family, Lend};
+///
+/// struct Columns<'x> {
+///     of: &'x mut [f64],
+///     first: usize,
+/// }
+/// struct ColumnsOf;
+/// impl Family for ColumnsOf {
+///     type Of<'x> = Columns<'x>;
+/// }
+/// impl Lend for Columns<'_> {
+///     type Family = ColumnsOf;
+/// }
+/// ```
+pub trait Lend {
+    /// The family that is meant.
+    type Family: Family;
+}
+
+/// What `L` is for the lifetime `'x`.
+pub type Lent<'x, L> = <<L as Lend>::Family as Family>::Of<'x>;
+
+/// The family of `&T`.
+#[derive(Debug)]
+pub struct Ref<T: ?Sized>(PhantomData<T>);
+/// The family of `&mut T`.
+#[derive(Debug)]
+pub struct Mut<T: ?Sized>(PhantomData<T>);
+/// The family of a value that borrows nothing.
+#[derive(Debug)]
+pub struct Own<T>(PhantomData<T>);
+
+impl<T: ?Sized + Sync + 'static> Family for Ref<T> {
+    type Of<'x> = &'x T;
+}
+impl<T: ?Sized + Send + 'static> Family for Mut<T> {
+    type Of<'x> = &'x mut T;
+}
+impl<T: Send + 'static> Family for Own<T> {
+    type Of<'x> = T;
+}
+impl<F: Family> Family for Option<F> {
+    type Of<'x> = Option<F::Of<'x>>;
+}
+
+impl<T: ?Sized + Sync + 'static> Lend for &T {
+    type Family = Ref<T>;
+}
+impl<T: ?Sized + Send + 'static> Lend for &mut T {
+    type Family = Mut<T>;
+}
+impl<T: Send + 'static> Lend for Own<T> {
+    type Family = Own<T>;
+}
+impl<L: Lend> Lend for Option<L> {
+    type Family = Option<L::Family>;
+}
+
+/// The family of [`Grid`].
+#[derive(Debug)]
+pub struct GridOf<T>(PhantomData<T>);
+/// The family of [`GridRef`].
+#[derive(Debug)]
+pub struct GridRefOf<T>(PhantomData<T>);
+
+impl<T: Send + 'static> Family for GridOf<T> {
+    type Of<'x> = Grid<'x, T>;
+}
+impl<T: Sync + 'static> Family for GridRefOf<T> {
+    type Of<'x> = GridRef<'x, T>;
+}
+impl<T: Send + 'static> Lend for Grid<'_, T> {
+    type Family = GridOf<T>;
+}
+impl<T: Sync + 'static> Lend for GridRef<'_, T> {
+    type Family = GridRefOf<T>;
+}
+
+macro_rules! owned {
+    ($($type:ty)*) => {
+        $(impl Lend for $type {
+            type Family = Own<$type>;
+        })*
+    };
+}
+owned!(() bool char u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
+
+macro_rules! tuple {
+    ($($name:ident)*) => {
+        impl<$($name: Family),*> Family for ($($name,)*) {
+            type Of<'x> = ($($name::Of<'x>,)*);
+        }
+        impl<$($name: Lend),*> Lend for ($($name,)*) {
+            type Family = ($($name::Family,)*);
+        }
+    };
+}
+tuple!(A);
+tuple!(A B);
+tuple!(A B C);
+tuple!(A B C D);
+tuple!(A B C D E);
+tuple!(A B C D E G);

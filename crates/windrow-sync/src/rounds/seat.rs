@@ -1,0 +1,581 @@
+//! Seats on threads, and what happens in a round.
+
+use std::any::TypeId;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use super::family::{Family, Lend, Lent, Own};
+use super::{Core, Ended, seat_of};
+use crate::Spin;
+
+/// A barrier for the seats of one team, with access to a `T`. See the [module page](super).
+pub struct Rounds<'d, T: Send> {
+    core: Core,
+    data: NonNull<T>,
+    _data: PhantomData<&'d mut T>,
+}
+
+// SAFETY: `data` is used by one leader at a time (module page, "exclusive"), on any thread: `T: Send`. The rest is `Sync`.
+unsafe impl<T: Send> Sync for Rounds<'_, T> {}
+
+impl<'d, T: Send> Rounds<'d, T> {
+    /// A team that forms: up to `most` may sit down, until [`form`](Rounds::form).
+    ///
+    /// # Panics
+    /// If `most` is 0 or more than [`MOST_SEATS`](super::MOST_SEATS).
+    pub fn new(data: &'d mut T, most: usize) -> Self {
+        Rounds { core: Core::new(most), data: NonNull::from(data), _data: PhantomData }
+    }
+
+    /// A team of one member. Neither it nor its rounds use anything atomic.
+    pub fn sole(data: &'d mut T) -> Self {
+        Rounds { core: Core::sole(), data: NonNull::from(data), _data: PhantomData }
+    }
+
+    /// The seat of the only member.
+    pub fn only(&mut self) -> Seat<'_, T> {
+        assert!(self.core.boxes.len() == 1, "a team of one");
+        Seat { core: &self.core, data: self.data, place: Place { at: 0, width: 1, ended: None } }
+    }
+
+    /// The next seat, while the team forms and there are some.
+    pub fn sit(&self) -> Option<Seat<'_, T>> {
+        let at = self.core.sit()?;
+        Some(Seat { core: &self.core, data: self.data, place: Place { at, width: 0, ended: None } })
+    }
+
+    /// Ends the forming: the team's width is the number of seats taken so far.
+    pub fn form(&self) -> usize {
+        self.core.form()
+    }
+
+    /// Seats taken so far.
+    pub fn seated(&self) -> usize {
+        (self.core.seated() & super::SEATED) as usize
+    }
+}
+
+// Spelled out so that the compiler wants `'d` alive here: parts that nobody took may look at the data when they are dropped.
+impl<T: Send> Drop for Rounds<'_, T> {
+    fn drop(&mut self) {
+        self.core.clear();
+    }
+}
+
+impl<T: Send> std::fmt::Debug for Rounds<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rounds").field("seated", &self.seated()).finish_non_exhaustive()
+    }
+}
+
+/// Where a member is, for itself.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) at: usize,
+    /// 0: the team has not formed, as far as we know.
+    pub(super) width: usize,
+    /// It must not arrive again.
+    pub(super) ended: Option<Ended>,
+}
+
+/// One member's place in a team. Who drops it leaves the team: no round will take place any more, and who waits gets [`Ended`].
+pub struct Seat<'r, T: Send> {
+    core: &'r Core,
+    data: NonNull<T>,
+    place: Place,
+}
+
+// SAFETY: `data` is used only while this seat leads; `T: Send`.
+unsafe impl<T: Send> Send for Seat<'_, T> {}
+
+impl<T: Send> std::fmt::Debug for Seat<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seat").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send> Drop for Seat<'_, T> {
+    fn drop(&mut self) {
+        self.place.leave(self.core);
+    }
+}
+
+impl Place {
+    pub(super) fn leave(&self, core: &Core) {
+        // (It may be dropped before the team has formed.)
+        if self.width != 1 {
+            let why = if std::thread::panicking() { Ended::Panicked } else { Ended::Left };
+            core.end(self.at, why);
+        }
+    }
+}
+
+/// What an arrival comes to.
+#[derive(Debug)]
+pub enum Turn<'m, T: Send> {
+    /// This member was the last: it leads the round.
+    Lead(Lead<'m, T>),
+    /// A round has taken place, and this is what it brought.
+    Follow(Follow<'m>),
+}
+
+impl<T: Send> Seat<'_, T> {
+    /// This member's number, `0..width`.
+    pub fn index(&self) -> usize {
+        self.place.at
+    }
+
+    /// How many members there are. In a team that is still forming it waits for that.
+    pub fn width(&mut self, spin: Spin) -> usize {
+        if self.place.width == 0 {
+            self.place.width = self.core.formed(spin);
+        }
+        self.place.width
+    }
+
+    /// Puts a value where the leader of the next round sees it.
+    #[inline]
+    pub fn bring<C: Send + 'static>(&mut self, value: C) {
+        self.core.boxes[self.place.at].brought.with_mut(|brought| {
+            // SAFETY: but for a leader while all members wait, only its owner uses it, and that is this thread.
+            unsafe { &mut *brought }.put(value);
+        });
+    }
+
+    /// Arrives, and waits for all others, looking for as long as `spin` allows before it sleeps.
+    ///
+    /// # Errors
+    /// If a member has left or panicked.
+    #[inline]
+    pub fn arrive(&mut self, spin: Spin) -> Result<Turn<'_, T>, Ended> {
+        let width = self.width(spin);
+        if let Some(why) = self.place.ended {
+            return Err(why);
+        }
+        if width == 1 {
+            return Ok(Turn::Lead(Lead::new(self.core, self.data, &mut self.place)));
+        }
+        let at = self.place.at;
+        let before = match self.core.begin(at) {
+            Ok(before) => before,
+            Err(why) => return self.place.end(why),
+        };
+        if self.core.arrive(at, width) {
+            return Ok(Turn::Lead(Lead::new(self.core, self.data, &mut self.place)));
+        }
+        match self.core.wait(at, before, spin) {
+            Ok(()) => Ok(Turn::Follow(Follow::new(self.core, &mut self.place))),
+            Err(why) => self.place.end(why),
+        }
+    }
+}
+
+impl Place {
+    #[inline]
+    pub(super) fn end<R>(&mut self, why: Ended) -> Result<R, Ended> {
+        self.ended = Some(why);
+        Err(why)
+    }
+}
+
+/// Exclusive access to the data while all others wait. Dropped without a round, it ends the team.
+pub struct Lead<'m, T: Send> {
+    core: &'m Core,
+    data: NonNull<T>,
+    place: &'m mut Place,
+    _data: PhantomData<&'m mut T>,
+}
+
+// SAFETY: this is `&mut T` and numbers.
+unsafe impl<T: Send> Send for Lead<'_, T> {}
+
+impl<T: Send> std::fmt::Debug for Lead<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lead").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send> Drop for Lead<'_, T> {
+    fn drop(&mut self) {
+        // `split` has panicked, or there was none. It has arrived and must not do so again.
+        self.place.ended = Some(if std::thread::panicking() { Ended::Panicked } else { Ended::Left });
+        self.place.leave(self.core);
+    }
+}
+
+impl<'m, T: Send> Lead<'m, T> {
+    #[inline]
+    pub(super) fn new(core: &'m Core, data: NonNull<T>, place: &'m mut Place) -> Self {
+        Lead { core, data, place, _data: PhantomData }
+    }
+
+    /// The data.
+    #[inline]
+    pub fn data(&mut self) -> &mut T {
+        // SAFETY: all other seats wait and what was lent to them is dead (module page, "exclusive"); ours is too, since `self`
+        // borrows our seat mutably.
+        unsafe { self.data.as_mut() }
+    }
+
+    /// The team's width.
+    pub fn width(&self) -> usize {
+        self.place.width
+    }
+
+    /// Runs a round for all members: `split` has the data to itself, deals one part to each, and returns what all of them share.
+    ///
+    /// # Panics
+    /// If `split` does, or deals fewer or more parts than there are members.
+    #[inline]
+    pub fn round<S: Lend, P: Lend>(
+        self,
+        split: impl for<'x> FnOnce(&'x mut T, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
+    ) -> (Lent<'m, S>, Lent<'m, P>)
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        let width = self.width();
+        self.round_of::<S, P>(width, 0, split)
+    }
+
+    /// The same for `members` of them, this one among them; the others stay where they are. All who take part can read `note`.
+    ///
+    /// # Panics
+    /// As [`round`](Lead::round), or if `members` is not in `1..=width`.
+    #[inline]
+    pub fn round_of<S: Lend, P: Lend>(
+        mut self,
+        members: usize,
+        note: u64,
+        split: impl for<'x> FnOnce(&'x mut T, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
+    ) -> (Lent<'m, S>, Lent<'m, P>)
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        let tag = TypeId::of::<(S::Family, P::Family)>();
+        self.write::<S, P>(members, note, tag, |data, _, deal| split(data, deal));
+        self.deliver(members);
+        // SAFETY: sealed under this tag just now, with the same types; `'m` ends before this seat's next arrival.
+        unsafe { self.done().open::<S, P>(tag) }
+    }
+
+    /// As [`round`](Lead::round); `split` sees what each member has brought.
+    ///
+    /// # Panics
+    /// As `round`, or if a member has brought no `C`.
+    #[inline]
+    pub fn round_with<S: Lend, P: Lend, C: Send + 'static>(
+        mut self,
+        split: impl for<'x> FnOnce(&'x mut T, Given<'x, C>, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
+    ) -> (Lent<'m, S>, Lent<'m, P>)
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        let tag = TypeId::of::<(S::Family, P::Family, Own<C>)>();
+        let width = self.width();
+        self.write::<S, P>(width, 0, tag, |data, core, deal| {
+            split(data, Given { core, next: 0, width, _given: PhantomData }, deal)
+        });
+        self.deliver(width);
+        // SAFETY: as in `round_of`.
+        unsafe { self.done().open::<S, P>(tag) }
+    }
+
+    /// A round for this member alone; it leads on.
+    ///
+    /// # Panics
+    /// As [`round`](Lead::round).
+    #[inline]
+    pub fn alone<'l, S: Lend, P: Lend>(
+        &'l mut self,
+        split: impl for<'x> FnOnce(&'x mut T, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
+    ) -> (Lent<'l, S>, Lent<'l, P>)
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        let tag = TypeId::of::<(S::Family, P::Family)>();
+        self.write::<S, P>(1, 0, tag, |data, _, deal| split(data, deal));
+        // SAFETY: sealed under this tag just now, with the same types; `'l` ends before the next round, as `self` is borrowed.
+        unsafe { open_own::<S, P>(self.core, self.place.at, tag) }
+    }
+
+    /// A round that brings the others nothing but a note.
+    #[inline]
+    pub fn tell(self, note: u64) {
+        let width = self.width();
+        for seat in (0..width).filter(|seat| *seat != self.place.at) {
+            self.core.boxes[seat].letter.with_mut(|letter| {
+                // SAFETY: all other seats wait, so the leader is alone with all letters.
+                unsafe { &mut *letter }.write_note(note);
+            });
+        }
+        self.deliver(width);
+        self.done();
+    }
+
+    /// Splits the data, and writes the letters of all who take part.
+    #[inline]
+    fn write<S: Lend, P: Lend>(
+        &mut self,
+        members: usize,
+        note: u64,
+        tag: TypeId,
+        split: impl for<'x> FnOnce(&'x mut T, &'x Core, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
+    ) where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        let (core, leader) = (self.core, self.place.at);
+        assert!((1..=self.width()).contains(&members), "a round for {members} of {} members", self.width());
+        let put = Deal::<P::Family>::put_part::<Lent<'_, S>>;
+        let mut deal = Deal { core, leader, members, next: 0, put, _parts: PhantomData };
+        let shared = split(self.data(), core, &mut deal);
+        let dealt = deal.next;
+        assert!(dealt == members, "{dealt} parts for {members} members: `split` deals exactly one to each");
+        for at in 0..members {
+            core.boxes[seat_of(at, leader, members)].letter.with_mut(|letter| {
+                // SAFETY: the leader is alone with all letters.
+                let letter = unsafe { &mut *letter };
+                // SAFETY: `deal` put a part with these types. The tag names their families; what they borrow is the data, which
+                // nobody uses exclusively until this letter's reader has arrived again.
+                unsafe { letter.seal::<Lent<'_, P>, Lent<'_, S>>(tag, note, shared) };
+            });
+        }
+    }
+
+    /// Hands the letters out.
+    #[inline]
+    fn deliver(&self, members: usize) {
+        let (leader, width) = (self.place.at, self.width());
+        if width == 1 {
+            return;
+        }
+        self.core.expect(leader, members, width);
+        let others = || (0..members).map(|at| seat_of(at, leader, members)).filter(|seat| *seat != leader);
+        if members > 2 {
+            others().for_each(|seat| self.core.announce(seat));
+        }
+        others().for_each(|seat| self.core.deliver(seat));
+    }
+
+    /// Gives the lead up after a round.
+    #[inline]
+    fn done(self) -> Led<'m> {
+        let lead = ManuallyDrop::new(self);
+        Led { core: lead.core, at: lead.place.at, _seat: PhantomData }
+    }
+}
+
+/// A leader's own letter, after its round.
+struct Led<'m> {
+    core: &'m Core,
+    at: usize,
+    _seat: PhantomData<&'m mut Place>,
+}
+
+impl<'m> Led<'m> {
+    /// # Safety
+    /// As [`open_own`], for `'m`.
+    #[inline]
+    unsafe fn open<S: Lend, P: Lend>(self, tag: TypeId) -> (Lent<'m, S>, Lent<'m, P>)
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        // SAFETY: promised by the caller.
+        unsafe { open_own::<S, P>(self.core, self.at, tag) }
+    }
+}
+
+/// Opens the letter that the leader wrote to itself.
+///
+/// # Safety
+/// It was sealed under `tag`, with these types, and has not been opened; what it lends lives for `'l`.
+#[inline]
+unsafe fn open_own<'l, S: Lend, P: Lend>(core: &'l Core, at: usize, tag: TypeId) -> (Lent<'l, S>, Lent<'l, P>)
+where
+    for<'x> Lent<'x, S>: Copy,
+{
+    let opened = core.boxes[at].letter.with_mut(|letter| {
+        // SAFETY: its own letter; nobody else uses it until this seat has arrived again.
+        let letter = unsafe { &mut *letter };
+        // SAFETY: promised by the caller.
+        unsafe { letter.open::<Lent<'l, P>, Lent<'l, S>>(tag) }
+    });
+    match opened {
+        Some(lent) => lent,
+        None => unreachable!("a leader's letter to itself bears its own tag"),
+    }
+}
+
+/// Where a leader puts the parts: exactly one for each member of the round, in their order.
+pub struct Deal<'x, P: Family> {
+    core: &'x Core,
+    leader: usize,
+    members: usize,
+    next: usize,
+    put: fn(&Self, P::Of<'x>, usize),
+    _parts: PhantomData<fn(P::Of<'x>) -> P::Of<'x>>,
+}
+
+impl<P: Family> std::fmt::Debug for Deal<'_, P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deal").field("width", &self.members).field("dealt", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl<'x, P: Family> Deal<'x, P> {
+    /// How many parts are wanted: the number of members of this round.
+    #[inline]
+    pub fn width(&self) -> usize {
+        self.members
+    }
+
+    /// The next member's part.
+    ///
+    /// # Panics
+    /// If all members have one.
+    #[inline]
+    pub fn part(&mut self, part: P::Of<'x>) {
+        assert!(self.next < self.members, "more than {0} parts for {0} members", self.members);
+        (self.put)(self, part, seat_of(self.next, self.leader, self.members));
+        self.next += 1;
+    }
+
+    /// The parts of all members that have none yet.
+    ///
+    /// # Panics
+    /// If these are too many. (If they are too few the round panics.)
+    #[inline]
+    pub fn parts(&mut self, parts: impl IntoIterator<Item = P::Of<'x>>) {
+        parts.into_iter().for_each(|part| self.part(part));
+    }
+
+    /// `S` is what is shared; it decides where the part lies.
+    #[inline]
+    fn put_part<S>(&self, part: P::Of<'x>, seat: usize) {
+        self.core.boxes[seat].letter.with_mut(|letter| {
+            // SAFETY: a `Deal` lives only inside `Lead::write`: all other seats wait, the leader is alone with all letters.
+            unsafe { &mut *letter }.put::<P::Of<'x>, S>(part);
+        });
+    }
+}
+
+impl Deal<'_, Own<()>> {
+    /// Nothing, for each member.
+    #[inline]
+    pub fn none(&mut self) {
+        (self.next..self.members).for_each(|_| self.part(()));
+    }
+}
+
+/// What the members have brought to a round, in their order.
+pub struct Given<'x, C> {
+    core: &'x Core,
+    next: usize,
+    width: usize,
+    _given: PhantomData<C>,
+}
+
+impl<C> std::fmt::Debug for Given<'_, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Given").field("left", &(self.width - self.next)).finish_non_exhaustive()
+    }
+}
+
+impl<C: 'static> Iterator for Given<'_, C> {
+    type Item = C;
+
+    fn next(&mut self) -> Option<C> {
+        if self.next == self.width {
+            return None;
+        }
+        let brought = self.core.boxes[self.next].brought.with_mut(|brought| {
+            // SAFETY: a `Given` lives only inside `Lead::write`: all other seats wait, the leader is alone with all of them.
+            unsafe { &mut *brought }.take::<C>()
+        });
+        let Some(brought) = brought else { panic!("{}", DIFFERENT) };
+        self.next += 1;
+        Some(brought)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.width - self.next, Some(self.width - self.next))
+    }
+}
+
+impl<C: 'static> ExactSizeIterator for Given<'_, C> {}
+
+const DIFFERENT: &str = "the members of a team stand at rounds of different types";
+
+/// What a round has brought for a member that did not lead it.
+pub struct Follow<'m> {
+    core: &'m Core,
+    place: &'m mut Place,
+}
+
+impl std::fmt::Debug for Follow<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follow").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl<'m> Follow<'m> {
+    #[inline]
+    pub(super) fn new(core: &'m Core, place: &'m mut Place) -> Self {
+        Follow { core, place }
+    }
+
+    /// The leader's note.
+    #[inline]
+    pub fn note(&self) -> u64 {
+        self.core.boxes[self.place.at].letter.with_mut(|letter| {
+            // SAFETY: outside of a leader's time a letter is its owner's; the wait has acquired it.
+            unsafe { &*letter }.note()
+        })
+    }
+
+    /// What is shared, and this member's part.
+    ///
+    /// # Panics
+    /// If the leader's round was one of other types. The team has ended then.
+    #[inline]
+    pub fn open<S: Lend, P: Lend>(self) -> (Lent<'m, S>, Lent<'m, P>)
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        self.read::<S, P>(TypeId::of::<(S::Family, P::Family)>())
+    }
+
+    /// The same for a round in which each has brought a `C`.
+    ///
+    /// # Panics
+    /// As [`open`](Follow::open).
+    #[inline]
+    pub fn open_with<S: Lend, P: Lend, C: 'static + Send>(self) -> (Lent<'m, S>, Lent<'m, P>)
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        self.read::<S, P>(TypeId::of::<(S::Family, P::Family, Own<C>)>())
+    }
+
+    #[inline]
+    fn read<S: Lend, P: Lend>(self, tag: TypeId) -> (Lent<'m, S>, Lent<'m, P>)
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        let opened = self.core.boxes[self.place.at].letter.with_mut(|letter| {
+            // SAFETY: outside of a leader's time a letter is its owner's; the wait has acquired it.
+            let letter = unsafe { &mut *letter };
+            // SAFETY: a letter with this tag was sealed with the same families; what it lends lives until this seat arrives
+            // again, which `'m` forbids. `self` is gone, so it is opened once a round; and a letter that is opened twice, without
+            // a round in between, cannot be: there is no second `Follow` of one round.
+            unsafe { letter.open::<Lent<'m, P>, Lent<'m, S>>(tag) }
+        });
+        let Some(lent) = opened else {
+            self.core.end(self.place.at, Ended::Panicked);
+            self.place.ended = Some(Ended::Panicked);
+            panic!("{}", DIFFERENT)
+        };
+        lent
+    }
+}

@@ -1,0 +1,261 @@
+//! Seats of tasks: members that wait as futures do.
+
+use std::cell::UnsafeCell;
+use std::future::{Future, poll_fn};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::seat::{Follow, Lead, Place, Turn};
+use super::{Core, Ended};
+use crate::Spin;
+use crate::primitives::{AtomicUsize, Mutex, Ordering, lock};
+
+/// What the seats of a team of tasks share. It owns the data: a future can be forgotten, so nothing it uses may be borrowed.
+struct Owned<T: Send> {
+    core: Core,
+    data: UnsafeCell<MaybeUninit<T>>,
+    /// The data has been taken out.
+    taken: UnsafeCell<bool>,
+    /// Seats that have not been dropped.
+    present: AtomicUsize,
+    /// Who waits for the last of them.
+    owner: Mutex<Option<Waker>>,
+}
+
+// SAFETY: `data` is used by one leader at a time, then by who found `present` 0; `taken` by the latter and by the drop.
+unsafe impl<T: Send> Sync for Owned<T> {}
+// SAFETY: the same; `T: Send`.
+unsafe impl<T: Send> Send for Owned<T> {}
+
+impl<T: Send> Drop for Owned<T> {
+    fn drop(&mut self) {
+        // Parts that nobody took may look at the data.
+        self.core.clear();
+        if !*self.taken.get_mut() {
+            // SAFETY: it is there until it is taken, and nobody else is left.
+            unsafe { self.data.get_mut().assume_init_drop() }
+        }
+    }
+}
+
+/// A team whose members are tasks, as its owner has it. See the [module page](super).
+pub struct TaskRounds<T: Send> {
+    shared: Arc<Owned<T>>,
+}
+
+impl<T: Send> std::fmt::Debug for TaskRounds<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TaskRounds").finish_non_exhaustive()
+    }
+}
+
+impl<T: Send> TaskRounds<T> {
+    /// A team of `width` members around `data`, and its seats.
+    ///
+    /// # Panics
+    /// If `width` is 0 or more than [`MOST_SEATS`](super::MOST_SEATS).
+    pub fn new(data: T, width: usize) -> (Self, Vec<TaskSeat<T>>) {
+        let shared = Arc::new(Owned {
+            core: Core::new(width),
+            data: UnsafeCell::new(MaybeUninit::new(data)),
+            taken: UnsafeCell::new(false),
+            present: AtomicUsize::new(width),
+            owner: Mutex::new(None),
+        });
+        let seat = |at| TaskSeat { shared: shared.clone(), place: Place { at, width, ended: None } };
+        let seats = (0..width).map(seat).collect();
+        (TaskRounds { shared }, seats)
+    }
+
+    /// The data, when all seats have been dropped.
+    pub fn finish(self) -> Finish<T> {
+        Finish { shared: Some(self.shared) }
+    }
+}
+
+/// The future of [`TaskRounds::finish`].
+pub struct Finish<T: Send> {
+    shared: Option<Arc<Owned<T>>>,
+}
+
+impl<T: Send> std::fmt::Debug for Finish<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Finish").finish_non_exhaustive()
+    }
+}
+
+impl<T: Send> Future for Finish<T> {
+    type Output = T;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let Some(shared) = self.shared.take() else { panic!("polled after it was ready") };
+        *lock(&shared.owner) = Some(context.waker().clone());
+        // Acquire: pairs with the Release in `TaskSeat::drop`; all members are through with the data.
+        if shared.present.load(Ordering::Acquire) > 0 {
+            self.shared = Some(shared);
+            return Poll::Pending;
+        }
+        // SAFETY: no seat is left to use the data, and only this future takes it, once: it has given `shared` up.
+        unsafe { *shared.taken.get() = true };
+        // SAFETY: as above; `taken` keeps the drop away from it.
+        let data = unsafe { &*shared.data.get() };
+        // SAFETY: as above.
+        Poll::Ready(unsafe { data.assume_init_read() })
+    }
+}
+
+/// One member's place in a team of tasks. Who drops it leaves the team.
+pub struct TaskSeat<T: Send> {
+    shared: Arc<Owned<T>>,
+    place: Place,
+}
+
+impl<T: Send> std::fmt::Debug for TaskSeat<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TaskSeat").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send> Drop for TaskSeat<T> {
+    fn drop(&mut self) {
+        self.place.leave(&self.shared.core);
+        // Release: pairs with the Acquire in `Finish::poll`; and with the Acquire here of the last, which passes it on.
+        // Acquire: pairs with the Release here of those before.
+        if self.shared.present.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(waker) = lock(&self.shared.owner).take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+/// How a wait of a task came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// It was over before the task had to give its thread back.
+    Looking,
+    /// The task was woken.
+    Woken,
+}
+
+impl<T: Send> TaskSeat<T> {
+    /// This member's number, `0..width`.
+    pub fn index(&self) -> usize {
+        self.place.at
+    }
+
+    /// How many members there are.
+    pub fn width(&self) -> usize {
+        self.place.width
+    }
+
+    /// Puts a value where the leader of the next round sees it.
+    pub fn bring<C: Send + 'static>(&mut self, value: C) {
+        self.shared.core.boxes[self.place.at].brought.with_mut(|brought| {
+            // SAFETY: but for a leader while all members wait, only its owner uses it, and that is this task.
+            unsafe { &mut *brought }.put(value);
+        });
+    }
+
+    /// Arrives, and waits for all others: on its thread for as long as `spin` allows, and then as a future that is to be woken.
+    ///
+    /// A future of this that is dropped before it is ready leaves the team.
+    ///
+    /// # Errors
+    /// If a member has left or panicked.
+    pub async fn arrive(&mut self, spin: Spin) -> Result<(Turn<'_, T>, Waited), Ended> {
+        let TaskSeat { shared, place } = self;
+        // (As a part of a task this is `Send`, a raw pointer would not be.)
+        let core = &shared.core;
+        if let Some(why) = place.ended {
+            return Err(why);
+        }
+        let mut waited = Waited::Looking;
+        if place.width > 1 {
+            let before = match core.begin(place.at) {
+                Ok(before) => before,
+                Err(why) => return place.end(why),
+            };
+            if !core.arrive(place.at, place.width) {
+                // Until the round it must not arrive again, whatever becomes of this future.
+                place.ended = Some(Ended::Left);
+                let guard = LeaveOnDrop { core, place };
+                let mut news = None;
+                spin.until(|| {
+                    news = core.news(guard.place.at, before);
+                    news.is_some()
+                });
+                let news = match news {
+                    Some(news) => news,
+                    None => {
+                        waited = Waited::Woken;
+                        poll_fn(|context| core.poll(guard.place.at, before, context)).await
+                    }
+                };
+                let place = guard.disarm();
+                return match news {
+                    Ok(()) => {
+                        place.ended = None;
+                        Ok((Turn::Follow(Follow::new(core, place)), waited))
+                    }
+                    Err(why) => place.end(why),
+                };
+            }
+        }
+        Ok((Turn::Lead(Lead::new(core, data(shared), place)), waited))
+    }
+}
+
+fn data<T: Send>(shared: &Owned<T>) -> NonNull<T> {
+    // SAFETY: the address of a field.
+    unsafe { NonNull::new_unchecked(shared.data.get().cast()) }
+}
+
+/// A future that is dropped while it waits has arrived for a round that it will know nothing of.
+struct LeaveOnDrop<'m> {
+    core: &'m Core,
+    place: &'m mut Place,
+}
+
+impl<'m> LeaveOnDrop<'m> {
+    fn disarm(self) -> &'m mut Place {
+        let this = std::mem::ManuallyDrop::new(self);
+        let place: *mut Place = &raw const *this.place as *mut Place;
+        // SAFETY: `this` is never used again nor dropped, so its mutable borrow is ours.
+        unsafe { &mut *place }
+    }
+}
+
+impl Drop for LeaveOnDrop<'_> {
+    fn drop(&mut self) {
+        self.place.leave(self.core);
+    }
+}
+
+impl Core {
+    /// News for a task; if there is none its waker is kept.
+    fn poll(&self, seat: usize, before: u32, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        let mailbox = &self.boxes[seat];
+        if let Some(news) = self.news(seat, before) {
+            self.awake(seat);
+            return Poll::Ready(news);
+        }
+        {
+            let mut waker = lock(&mailbox.waker);
+            if !waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                *waker = Some(context.waker().clone());
+            }
+        }
+        self.announce_sleep(seat);
+        // Whoever makes news from here on finds `SLEEPS`, and then the waker.
+        match self.news(seat, before) {
+            Some(news) => {
+                self.awake(seat);
+                Poll::Ready(news)
+            }
+            None => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Which round comes next, and how many members it gets.
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use windrow_plan::Nanos;
+use windrow_plan::team::{Memory, Rhythm, Segment};
+use windrow_sync::machine::tick;
+
+use crate::crew::Crew;
+
+/// Call sites whose rounds a pool remembers; two that share a place forget each other.
+const PLACES: usize = 64;
+
+/// What is remembered of the teams of each call site.
+#[derive(Debug)]
+pub(crate) struct Sites([Mutex<(usize, Memory)>; PLACES]);
+
+impl Default for Sites {
+    fn default() -> Self {
+        Sites(std::array::from_fn(|_| Mutex::new((0, Memory::new()))))
+    }
+}
+
+impl Sites {
+    /// (A place that is in use, or was when the process was forked, knows nothing: nobody waits for a memory.)
+    fn recall(&self, site: usize) -> Memory {
+        match self.place(site).try_lock() {
+            Ok(place) if place.0 == site => place.1,
+            _ => Memory::new(),
+        }
+    }
+
+    fn keep(&self, site: usize, memory: Memory) {
+        if let Ok(mut place) = self.place(site).try_lock() {
+            *place = (site, memory);
+        }
+    }
+
+    fn place(&self, site: usize) -> &Mutex<(usize, Memory)> {
+        // Functions lie 16 bytes apart.
+        &self.0[(site >> 4) % PLACES]
+    }
+}
+
+/// What goes from leader to leader in [`Member::rounds`](super::Member::rounds).
+#[repr(C, align(64))]
+pub(super) struct Beat<'c> {
+    /// The next round; none while no rounds are run.
+    next: Option<usize>,
+    members: usize,
+    /// Rounds until the clock is looked at again.
+    look: usize,
+    /// Rounds of the segment that have been begun.
+    begun: usize,
+    since: u64,
+    crew: &'c Crew,
+    site: usize,
+    segment: Option<(Rhythm, Segment)>,
+}
+
+impl<'c> Beat<'c> {
+    pub(super) fn new(crew: &'c Crew, site: usize) -> Self {
+        Beat { next: None, members: 1, look: 0, begun: 0, since: 0, crew, site, segment: None }
+    }
+
+    /// The next round of `range` in a team of `width`, and how many members it gets; none if it is over. The round before has ended.
+    #[inline]
+    pub(super) fn next(&mut self, range: &Range<usize>, width: usize) -> Option<(usize, usize)> {
+        let round = self.next.unwrap_or(range.start);
+        if round >= range.end {
+            self.end();
+            return None;
+        }
+        self.next = Some(round + 1);
+        if width == 1 {
+            return Some((round, 1));
+        }
+        if self.look == 0 {
+            self.look_at_clock(width);
+        }
+        self.look -= 1;
+        self.begun += 1;
+        Some((round, self.members))
+    }
+
+    #[inline(never)]
+    fn look_at_clock(&mut self, width: usize) {
+        let now = tick();
+        let (mut rhythm, mut segment) = self.segment.take().unwrap_or_else(|| {
+            self.since = now;
+            // A claim is an exchange and a look at the clock, which take about the same.
+            let clock = Nanos(self.crew.fixed_costs().claim.0 / 2.0);
+            let rhythm = Rhythm::new(width, clock, self.crew.teams.recall(self.site), self.crew.nanos(now));
+            (rhythm, rhythm.segment())
+        });
+        let elapsed = self.crew.nanos(now.saturating_sub(self.since));
+        if self.begun >= segment.rounds || (self.begun > 0 && elapsed.0 >= segment.deadline.0) {
+            segment = rhythm.report(self.begun, elapsed);
+            (self.begun, self.since) = (0, now);
+        }
+        self.members = segment.width;
+        self.look = segment.every.min(segment.rounds - self.begun).max(1);
+        self.segment = Some((rhythm, segment));
+    }
+
+    fn end(&mut self) {
+        if let Some((rhythm, _)) = self.segment.take() {
+            let elapsed = self.crew.nanos(tick().saturating_sub(self.since));
+            self.crew.teams.keep(self.site, rhythm.end(self.begun, elapsed));
+        }
+        (self.next, self.look, self.begun) = (None, 0, 0);
+    }
+}

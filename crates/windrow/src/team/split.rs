@@ -1,0 +1,434 @@
+//! Data cut into as many parts as a round has members.
+//!
+//! A round deals exactly one part to each member. `chunks_mut` gives as many chunks as fit, which is one less now and then; every
+//! function here gives exactly `width` parts, in order, that together are all of the data. Parts may be empty. Nothing is allocated.
+//!
+//! | splitter | cuts | for |
+//! |---|---|---|
+//! | [`even`] | into equal numbers of items | items that cost the same |
+//! | [`blocks`] | at multiples of a number of items | tiles, records, vector registers |
+//! | [`lines`] | where cache lines begin | short rounds that write |
+//! | [`weighted`] | into equal weights | items that differ |
+//! | [`lower_triangle`], [`upper_triangle`] | into equal areas | Cholesky, pairs of items |
+//! | [`at_each`] | where you say | what you know better |
+//! | [`rows`], [`columns`] | a matrix, evenly | decompositions, stencils |
+//! | [`range`] | the same as `even`, the part of one member | work that is found by index |
+//!
+//! What can be cut is [`Cut`]: slices, ranges, [`Grid`]s by rows, [`Columns`] of them, pairs of such things (both at the same
+//! places), and your own views.
+//!
+//! ```
+//! use windrow::team::split;
+//!
+//! let mut items = [1, 2, 3, 4, 5, 6, 7, 8];
+//! let (head, tail) = items.split_first_mut().unwrap();
+//! for part in split::even(tail, 3) {
+//!     part.iter_mut().for_each(|item| *item *= *head + 1);
+//! }
+//! let lengths: Vec<usize> = split::even(&items[1..], 3).map(<[i32]>::len).collect();
+//! assert_eq!(lengths, [3, 2, 2]);
+//! ```
+//!
+//! # Panics
+//! All of them panic if `width` is 0.
+
+use std::ops::Range;
+
+use windrow_sync::Pad;
+use windrow_sync::grid::{Grid, GridRef};
+
+/// What can be cut in two between any two of its items.
+///
+/// ```
+/// use windrow::team::split::{self, Cut};
+///
+/// /// Samples of several channels in turn: cut between samples only.
+/// struct Samples<'x> { values: &'x mut [f32], channels: usize }
+///
+/// impl Cut for Samples<'_> {
+///     fn items(&self) -> usize {
+///         self.values.len() / self.channels
+///     }
+///     fn cut(self, at: usize) -> (Self, Self) {
+///         let Samples { values, channels } = self;
+///         let (before, after) = values.split_at_mut(at * channels);
+///         (Samples { values: before, channels }, Samples { values: after, channels })
+///     }
+/// }
+///
+/// let mut values = [0.0; 10];
+/// let parts = split::even(Samples { values: &mut values, channels: 2 }, 2);
+/// assert!(parts.map(|part| part.values.len()).eq([6, 4]));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be cut into parts",
+    note = "a vector or an array is cut as a slice: `&mut items[..]`"
+)]
+pub trait Cut: Sized {
+    /// How many items.
+    fn items(&self) -> usize;
+
+    /// The items before `at`, and the others.
+    ///
+    /// # Panics
+    /// If there are less than `at` items.
+    fn cut(self, at: usize) -> (Self, Self);
+}
+
+impl<T> Cut for &[T] {
+    fn items(&self) -> usize {
+        self.len()
+    }
+
+    fn cut(self, at: usize) -> (Self, Self) {
+        self.split_at(at)
+    }
+}
+
+impl<T> Cut for &mut [T] {
+    fn items(&self) -> usize {
+        self.len()
+    }
+
+    fn cut(self, at: usize) -> (Self, Self) {
+        self.split_at_mut(at)
+    }
+}
+
+impl Cut for Range<usize> {
+    fn items(&self) -> usize {
+        self.len()
+    }
+
+    fn cut(self, at: usize) -> (Self, Self) {
+        assert!(at <= self.len(), "a cut at {at} of the {} items of {self:?}", self.len());
+        let middle = self.start + at;
+        (self.start..middle, middle..self.end)
+    }
+}
+
+/// Between rows.
+impl<T> Cut for Grid<'_, T> {
+    fn items(&self) -> usize {
+        self.rows()
+    }
+
+    fn cut(self, at: usize) -> (Self, Self) {
+        self.split_rows_at(at)
+    }
+}
+
+/// Between rows.
+impl<T> Cut for GridRef<'_, T> {
+    fn items(&self) -> usize {
+        self.rows()
+    }
+
+    fn cut(self, at: usize) -> (Self, Self) {
+        self.split_rows_at(at)
+    }
+}
+
+/// A [`Grid`] or [`GridRef`] that is cut between columns.
+///
+/// ```
+/// use windrow::team::{Grid, split};
+/// let mut items = [0; 80];
+/// let grid = Grid::new(&mut items, 2, 40, 40)?;
+/// let widths: Vec<usize> = split::blocks(split::Columns(grid), 2, 16).map(|part| part.0.columns()).collect();
+/// assert_eq!(widths, [32, 8]);
+/// # Ok::<(), windrow::team::GridError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<G>(pub G);
+
+impl<T> Cut for Columns<Grid<'_, T>> {
+    fn items(&self) -> usize {
+        self.0.columns()
+    }
+
+    fn cut(self, at: usize) -> (Self, Self) {
+        let (left, right) = self.0.split_columns_at(at);
+        (Columns(left), Columns(right))
+    }
+}
+
+impl<T> Cut for Columns<GridRef<'_, T>> {
+    fn items(&self) -> usize {
+        self.0.columns()
+    }
+
+    fn cut(self, at: usize) -> (Self, Self) {
+        let (left, right) = self.0.split_columns_at(at);
+        (Columns(left), Columns(right))
+    }
+}
+
+/// Both at the same places. Panics if they have different numbers of items.
+impl<A: Cut, B: Cut> Cut for (A, B) {
+    fn items(&self) -> usize {
+        let (a, b) = (self.0.items(), self.1.items());
+        assert!(a == b, "what is cut together has the same number of items, not {a} and {b}");
+        a
+    }
+
+    fn cut(self, at: usize) -> (Self, Self) {
+        let ((a, after_a), (b, after_b)) = (self.0.cut(at), self.1.cut(at));
+        ((a, b), (after_a, after_b))
+    }
+}
+
+/// Parts that end where `end` says, for each member but the last.
+struct Parts<C, F> {
+    rest: Option<C>,
+    /// Where the rest begins.
+    from: usize,
+    member: usize,
+    width: usize,
+    end: F,
+}
+
+/// `end(m)` is where member `m - 1` ends and member `m` begins; asked in order, and never less than before.
+#[track_caller]
+fn parts<C: Cut, F: FnMut(usize) -> usize>(data: C, width: usize, end: F) -> Parts<C, F> {
+    assert!(width > 0, "parts for no member");
+    Parts { rest: Some(data), from: 0, member: 0, width, end }
+}
+
+impl<C: Cut, F: FnMut(usize) -> usize> Iterator for Parts<C, F> {
+    type Item = C;
+
+    fn next(&mut self) -> Option<C> {
+        let rest = self.rest.take()?;
+        self.member += 1;
+        if self.member == self.width {
+            return Some(rest);
+        }
+        let end = (self.end)(self.member);
+        let (part, rest) = rest.cut(end - self.from);
+        (self.rest, self.from) = (Some(rest), end);
+        Some(part)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.width - self.member;
+        (left, Some(left))
+    }
+}
+
+impl<C: Cut, F: FnMut(usize) -> usize> ExactSizeIterator for Parts<C, F> {}
+
+/// Where member `member` of an even split begins.
+fn evenly(n: usize, width: usize, member: usize) -> usize {
+    n / width * member + member.min(n % width)
+}
+
+/// `amount * member / width`, without a product that is too large.
+fn share(amount: u128, width: usize, member: usize) -> u128 {
+    let (width, member) = (width as u128, member as u128);
+    amount / width * member + amount % width * member / width
+}
+
+/// Parts whose numbers of items differ by one at most, the larger ones first: with less items than members the last ones are empty.
+/// (The static schedule of OpenMP.)
+///
+/// ```
+/// use windrow::team::split;
+/// let mut items = [0; 5];
+/// assert!(split::even(&mut items[..], 2).map(|part| part.len()).eq([3, 2]));
+/// // Both at the same places:
+/// let (x, mut y) = ([1, 2, 3, 4, 5], [10, 20, 30, 40, 50]);
+/// for (x, y) in split::even((&x[..], &mut y[..]), 2) {
+///     y.iter_mut().zip(x).for_each(|(y, x)| *y += x);
+/// }
+/// assert_eq!(y, [11, 22, 33, 44, 55]);
+/// ```
+#[track_caller]
+pub fn even<C: Cut>(data: C, width: usize) -> impl ExactSizeIterator<Item = C> {
+    let n = data.items();
+    parts(data, width, move |member| evenly(n, width, member))
+}
+
+/// The part of one member in an [`even`] split of `0..n`: for data that is shared, or found by index.
+///
+/// ```
+/// use windrow::team::split;
+/// assert_eq!(split::range(5, 2, 0), 0..3);
+/// assert_eq!(split::range(5, 2, 1), 3..5);
+/// ```
+///
+/// # Panics
+/// If `member` is not less than `width`.
+#[track_caller]
+pub fn range(n: usize, width: usize, member: usize) -> Range<usize> {
+    assert!(member < width, "member {member} of {width}");
+    evenly(n, width, member)..evenly(n, width, member + 1)
+}
+
+/// Parts that begin at multiples of `block` items, in numbers of blocks that differ by one at most, the larger ones first. The last
+/// block may be smaller.
+///
+/// ```
+/// use windrow::team::split;
+/// let mut items = [0; 21];
+/// assert!(split::blocks(&mut items[..], 2, 8).map(|part| part.len()).eq([16, 5]));
+/// ```
+///
+/// # Panics
+/// If `block` is 0.
+#[track_caller]
+pub fn blocks<C: Cut>(data: C, width: usize, block: usize) -> impl ExactSizeIterator<Item = C> {
+    assert!(block > 0, "a block has items");
+    let n = data.items();
+    parts(data, width, move |member| evenly(n.div_ceil(block), width, member).saturating_mul(block).min(n))
+}
+
+/// An even split, each cut moved up to where a cache line begins ([`Pad`]'s 128 bytes): members that write do not take
+/// lines from each other. An item that lies across two lines belongs to the first. With less than a line for each member, the
+/// last parts are empty.
+///
+/// ```
+/// use windrow::team::split;
+/// let mut items = [0_u64; 1000];
+/// let begins: Vec<usize> = split::lines(&mut items, 4).map(|part| part.as_ptr().addr() % 128).collect();
+/// assert_eq!(begins[1..], [0, 0, 0]);
+/// ```
+#[track_caller]
+pub fn lines<T>(data: &mut [T], width: usize) -> impl ExactSizeIterator<Item = &mut [T]> {
+    let (n, size, start) = (data.len(), size_of::<T>(), data.as_ptr().addr());
+    parts(data, width, move |member| {
+        let even = evenly(n, width, member);
+        if size == 0 {
+            return even;
+        }
+        let line = (start + even * size).next_multiple_of(align_of::<Pad<()>>());
+        (line - start).div_ceil(size).min(n)
+    })
+}
+
+/// Parts of nearly equal weight, where item `i` weighs `weight(i)`: each cut is the one nearest to its share of the sum, so the
+/// weight of a part differs from the ideal by the weight of one item at most. Any part may be empty; if nothing weighs anything,
+/// the first is all.
+///
+/// Every weight is asked for twice, in order, once before the first part is given: `weight` should be cheap, and always say the
+/// same. (The heuristic H2 of Miguet and Pierson, "Heuristics for 1D rectilinear partitioning", 1997. Finding
+/// the best cuts takes more passes than it saves in a round.)
+///
+/// ```
+/// use windrow::team::split;
+/// let mut lines = ["a", "b", "c", "d e f g h i", "j"];
+/// let weights = lines.map(|line| line.len() as u64);
+/// assert!(split::weighted(&mut lines[..], 2, |i| weights[i]).map(|part| part.len()).eq([3, 2]));
+/// ```
+#[track_caller]
+pub fn weighted<C: Cut>(data: C, width: usize, weight: impl Fn(usize) -> u64) -> impl ExactSizeIterator<Item = C> {
+    let n = data.items();
+    let weight = move |item| u128::from(weight(item));
+    let twice = 2 * (0..n).map(&weight).sum::<u128>();
+    let (mut item, mut before) = (0, 0);
+    parts(data, width, move |member| {
+        let target = share(twice, width, member);
+        while item < n {
+            let weight = weight(item);
+            // The cut behind the item is farther from the target than the one before it.
+            if 2 * before + weight > target {
+                break;
+            }
+            before += weight;
+            item += 1;
+        }
+        item
+    })
+}
+
+/// Rows of a lower triangle with its diagonal, in parts of nearly equal area: item `i` of `n` weighs `i + 1`. What
+/// [`weighted`] gives, but each cut is computed at once, as a square root.
+///
+/// ```
+/// use windrow::team::split;
+/// assert!(split::lower_triangle(0..10, 2).eq([0..7, 7..10]));
+/// ```
+#[track_caller]
+pub fn lower_triangle<C: Cut>(rows: C, width: usize) -> impl ExactSizeIterator<Item = C> {
+    let n = rows.items();
+    parts(rows, width, move |member| rows_of_area(n, width, member))
+}
+
+/// Rows of an upper triangle with its diagonal, in parts of nearly equal area: item `i` of `n` weighs `n - i`. The mirror image of
+/// [`lower_triangle`].
+///
+/// ```
+/// use windrow::team::split;
+/// assert!(split::upper_triangle(0..10, 2).eq([0..3, 3..10]));
+/// ```
+#[track_caller]
+pub fn upper_triangle<C: Cut>(rows: C, width: usize) -> impl ExactSizeIterator<Item = C> {
+    let n = rows.items();
+    parts(rows, width, move |member| n - rows_of_area(n, width, width - member))
+}
+
+/// The number of rows at the top of a lower triangle whose area is nearest to `member / width` of all, at most `n`.
+///
+/// `r` rows have `r (r + 1) / 2` items. The next one brings it nearer to an area A if the middle of both, `(r + 1)² / 2`, is not more
+/// than A: so r is the root of 2A, rounded down.
+fn rows_of_area(n: usize, width: usize, member: usize) -> usize {
+    let twice = n as u128 * (n as u128 + 1);
+    share(twice, width, member).isqrt() as usize
+}
+
+/// Parts that end at each of `cuts`, and the rest: one part more than cuts.
+///
+/// ```
+/// use windrow::team::split;
+/// let mut items = [0; 9];
+/// assert!(split::at_each(&mut items[..], [2, 2, 7]).map(|part| part.len()).eq([2, 0, 5, 2]));
+/// ```
+///
+/// # Panics
+/// When the part is asked for whose cut lies before the one in front of it, or behind the last item.
+pub fn at_each<C: Cut>(
+    data: C,
+    cuts: impl IntoIterator<Item = usize, IntoIter: ExactSizeIterator>,
+) -> impl ExactSizeIterator<Item = C> {
+    let (n, mut cuts, mut from) = (data.items(), cuts.into_iter(), 0);
+    parts(data, cuts.len() + 1, move |member| {
+        let at = cuts.next().expect("as many cuts as their iterator has announced");
+        assert!(at >= from, "cut {member} at {at} lies before cut {} at {from}", member - 1);
+        assert!(at <= n, "cut {member} at {at} lies behind the last of {n} items");
+        from = at;
+        at
+    })
+}
+
+/// The rows of a matrix, [`even`]ly.
+///
+/// ```
+/// use windrow::team::{Grid, split};
+/// let mut items = [0; 12];
+/// for (member, mut part) in split::rows(Grid::new(&mut items, 3, 3, 4)?, 2).enumerate() {
+///     part.rows_mut().for_each(|row| row.fill(member + 1));
+/// }
+/// assert_eq!(items, [1, 1, 1, 0, 1, 1, 1, 0, 2, 2, 2, 0]);
+/// # Ok::<(), windrow::team::GridError>(())
+/// ```
+#[track_caller]
+pub fn rows<T>(grid: Grid<'_, T>, width: usize) -> impl ExactSizeIterator<Item = Grid<'_, T>> {
+    even(grid, width)
+}
+
+/// The columns of a matrix, [`even`]ly. Members meet in a cache line in every row: where they write much,
+/// use [`blocks`] of [`Columns`] that are some lines wide, or rows.
+///
+/// ```
+/// use windrow::team::{Grid, split};
+/// let mut items = [0; 6];
+/// for (member, mut part) in split::columns(Grid::new(&mut items, 2, 3, 3)?, 2).enumerate() {
+///     part.rows_mut().for_each(|row| row.fill(member + 1));
+/// }
+/// assert_eq!(items, [1, 1, 2, 1, 1, 2]);
+/// # Ok::<(), windrow::team::GridError>(())
+/// ```
+#[track_caller]
+pub fn columns<T>(grid: Grid<'_, T>, width: usize) -> impl ExactSizeIterator<Item = Grid<'_, T>> {
+    even(Columns(grid), width).map(|Columns(part)| part)
+}

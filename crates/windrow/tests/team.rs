@@ -1,0 +1,382 @@
+//! Teams against the serial loop: rounds of all kinds, at all widths, with every way to leave.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use windrow::team::{Deal, Ended, Family, Lend, Member, Own, Width, split};
+use windrow::{Pool, team};
+
+const N: usize = if cfg!(miri) { 30 } else { 1500 };
+
+/// Every element is added to all that come after it.
+fn algorithm(x: &mut [f64]) {
+    for i in 0..x.len() {
+        let (head, tail) = x[i..].split_first_mut().unwrap();
+        tail.iter_mut().for_each(|element| *element += *head);
+    }
+}
+
+fn deal_tail<'x>(x: &'x mut [f64], i: usize, deal: &mut Deal<'x, <&'static mut [f64] as Lend>::Family>) -> f64 {
+    let (head, tail) = x[i..].split_first_mut().unwrap();
+    deal.parts(split::even(tail, deal.width()));
+    *head
+}
+
+fn by_round(member: &mut Member<'_, '_, [f64]>, n: usize) -> Result<(), Ended> {
+    for i in 0..n {
+        let (head, mine) = member.round::<f64, &mut [f64]>(|x, deal| deal_tail(x, i, deal))?;
+        mine.iter_mut().for_each(|element| *element += head);
+    }
+    Ok(())
+}
+
+fn start() -> Vec<f64> {
+    (0..N).map(|i| 1.0 / (i + 1) as f64).collect()
+}
+
+/// On a pool of so many threads.
+fn on_pool<R>(threads: usize, f: impl FnOnce() -> R) -> R {
+    Pool::new(threads).install(f)
+}
+
+#[test]
+fn rounds_equal_the_serial_loop_at_every_width() {
+    let mut expected = start();
+    algorithm(&mut expected);
+    for width in 1..=4 {
+        on_pool(width, || {
+            let mut x = start();
+            let results = team(&mut x[..]).width(Width::exactly(width)).run(|member| {
+                assert_eq!(member.width(), width);
+                by_round(member, N)
+            });
+            assert_eq!(results, vec![Ok(()); width]);
+            assert_eq!(x, expected);
+
+            let mut x = start();
+            let results = team(&mut x[..]).width(Width::exactly(width)).run(|member| {
+                member.rounds::<f64, &mut [f64]>(0..N, deal_tail, |_, head, mine| {
+                    mine.iter_mut().for_each(|element| *element += head);
+                })
+            });
+            assert_eq!(results, vec![Ok(()); width]);
+            assert_eq!(x, expected);
+        });
+    }
+}
+
+/// Every round is run once, in order, whatever widths are chosen; also when rounds of several calls and kinds follow each other.
+#[test]
+fn structured_rounds_come_in_order_and_mix_with_others() {
+    for width in [1, 2, 3] {
+        on_pool(width, || {
+            let mut log: Vec<usize> = Vec::new();
+            let n = if cfg!(miri) { 20 } else { 20_000 };
+            let parts = AtomicUsize::new(0);
+            team(&mut log).width(Width::exactly(width)).run(|member| {
+                for turn in 0..3 {
+                    let mut seen = None;
+                    member
+                        .rounds::<usize, usize>(
+                            turn..n,
+                            |log, i, deal| {
+                                log.push(i);
+                                assert!((1..=width).contains(&deal.width()));
+                                parts.fetch_add(deal.width(), Ordering::Relaxed);
+                                (0..deal.width()).for_each(|at| deal.part(at));
+                                i
+                            },
+                            |i, shared, _| {
+                                assert_eq!(i, shared);
+                                assert!(seen.replace(i) < Some(i));
+                                parts.fetch_sub(1, Ordering::Relaxed);
+                            },
+                        )
+                        .unwrap();
+                    member.barrier().unwrap();
+                    assert_eq!(parts.load(Ordering::Relaxed), 0);
+                    let at = member.index();
+                    assert_eq!(member.reduce(at, usize::max), Ok(width - 1));
+                }
+                // An empty range is no round at all.
+                member.rounds::<(), ()>(5..5, |_, _, _| unreachable!(), |_, (), ()| unreachable!()).unwrap();
+            });
+            let expected: Vec<usize> = (0..3).flat_map(|turn| turn..n).collect();
+            assert_eq!(log, expected);
+        });
+    }
+}
+
+/// `while`, `break`, several kinds of round, values brought to the leader: a search in which all stop together.
+#[test]
+fn control_flow_is_ordinary() {
+    on_pool(3, || {
+        let mut numbers: Vec<u64> = (0..1000).collect();
+        let found = team(&mut numbers).run(|member| {
+            let mut steps = 0;
+            loop {
+                let (_, mine) =
+                    member.round::<(), &mut [u64]>(|x, deal| deal.parts(split::even(&mut x[..], deal.width())))?;
+                mine.iter_mut().for_each(|x| *x += 7);
+                let most = mine.iter().copied().max().unwrap_or(0);
+                let (most, position) = member
+                    .round_with::<(u64, usize), usize, _>(most, |x, given, deal| {
+                        (0..deal.width()).for_each(|at| deal.part(at));
+                        (given.max().unwrap(), x.len())
+                    })?
+                    .0;
+                assert_eq!(position, 1000);
+                steps += 1;
+                if most > 2000 {
+                    break Ok::<_, Ended>(steps);
+                }
+            }
+        });
+        assert!(found.iter().all(|steps| *steps == Ok(144)), "{found:?}");
+        assert_eq!(numbers[999], 999 + 144 * 7);
+    });
+}
+
+#[test]
+fn collectives_know_all_members() {
+    on_pool(4, || {
+        let results = team(&mut ()).width(Width::exactly(4)).run(|member| {
+            for turn in 0..if cfg!(miri) { 3 } else { 500 } {
+                let at = member.index();
+                let text = |at: usize| format!("{turn}.{at} ");
+                assert_eq!(member.reduce(text(at), |a, b| a + &b)?, (0..4).map(text).collect::<String>());
+                assert_eq!(member.scan(text(at), |a, b| a + &b)?, (0..=at).map(text).collect::<String>());
+                assert_eq!(member.broadcast(turn % 4, text(at))?, text(turn % 4));
+                member.barrier()?;
+            }
+            Ok::<_, Ended>(())
+        });
+        assert_eq!(results, vec![Ok(()); 4]);
+    });
+}
+
+/// A type with a lifetime of one's own.
+struct Column<'x> {
+    of: &'x mut [f64],
+    at: usize,
+}
+struct ColumnOf;
+impl Family for ColumnOf {
+    type Of<'x> = Column<'x>;
+}
+impl Lend for Column<'_> {
+    type Family = ColumnOf;
+}
+
+/// Too large to lie in a letter, and aligned to more than it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(align(256))]
+struct Large([u64; 100]);
+impl Lend for Large {
+    type Family = Own<Large>;
+}
+
+#[test]
+fn parts_of_every_kind_arrive() {
+    on_pool(3, || {
+        let mut x = vec![0.0; 12];
+        team(&mut x[..]).width(Width::exactly(3)).run(|member| {
+            let ((), column) = member
+                .round::<(), Column<'_>>(|x, deal| {
+                    let parts = split::even(x, deal.width()).enumerate();
+                    deal.parts(parts.map(|(at, of)| Column { of, at }));
+                })
+                .unwrap();
+            column.of.fill(column.at as f64);
+            for turn in 0..5 {
+                let (large, (text, other)) = member
+                    .round::<Large, (Own<String>, Large)>(|_, deal| {
+                        (0..deal.width()).for_each(|at| deal.part((format!("{at}"), Large([turn; 100]))));
+                        Large([turn + 1; 100])
+                    })
+                    .unwrap();
+                assert_eq!((large, other), (Large([turn + 1; 100]), Large([turn; 100])));
+                assert_eq!((&raw const other).addr() % 256, 0);
+                assert_eq!(text, member.index().to_string());
+                let at = member.index();
+                let (empty, some) = member
+                    .round::<(), Option<&[f64]>>(|x, deal| {
+                        let x = &*x;
+                        (0..deal.width()).for_each(|at| deal.part((at % 2 == 0).then_some(x)));
+                    })
+                    .unwrap();
+                assert_eq!(((), at % 2 == 0), (empty, some.is_some()));
+            }
+        });
+        assert_eq!(x, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0]);
+    });
+}
+
+/// How a team may come to a bad end in its fourth round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    Return,
+    Panic,
+    SplitPanics,
+    TooFew,
+    TooMany,
+    OtherTypes,
+    WorkPanics,
+}
+
+/// A value that counts itself.
+struct Counted<'a>(&'a AtomicUsize);
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whatever happens, nobody waits for ever, the others are told, parts are dropped once, and the pool stays usable.
+#[test]
+fn who_leaves_releases_the_others() {
+    use Fault::*;
+    static ALIVE: AtomicUsize = AtomicUsize::new(0);
+    fn part() -> Counted<'static> {
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        Counted(&ALIVE)
+    }
+    for width in [1, 2, 4] {
+        on_pool(width, || {
+            for fault in [Return, Panic, SplitPanics, TooFew, TooMany, OtherTypes, WorkPanics] {
+                for who in 0..width {
+                    let rounds = AtomicUsize::new(0);
+                    let outcome = catch_unwind(AssertUnwindSafe(|| {
+                        team(&mut ()).width(Width::exactly(width)).run(|member| {
+                            let at = member.index();
+                            for turn in 0..10 {
+                                let bad = turn == 3;
+                                let me = bad && at == who;
+                                if me && fault == Return {
+                                    return Ok(());
+                                }
+                                assert!(!(me && fault == Panic), "a member");
+                                if fault == WorkPanics {
+                                    member.rounds::<(), Own<Counted<'static>>>(
+                                        0..5,
+                                        |_, _, deal| deal.parts((0..deal.width()).map(|_| part())),
+                                        |i, (), _| assert!(!(bad && i == 2), "work"),
+                                    )?;
+                                    continue;
+                                }
+                                if me && fault == OtherTypes {
+                                    member.round::<(), Own<String>>(|_, deal| {
+                                        deal.parts((0..deal.width()).map(|at| at.to_string()));
+                                    })?;
+                                    continue;
+                                }
+                                let (_, _part) = member.round::<(), Own<Counted<'static>>>(|(), deal| {
+                                    rounds.fetch_add(1, Ordering::Relaxed);
+                                    let parts = match fault {
+                                        TooFew if bad => deal.width() - 1,
+                                        TooMany if bad => deal.width() + 1,
+                                        _ => deal.width(),
+                                    };
+                                    deal.parts((0..parts).map(|at| {
+                                        assert!(!(bad && fault == SplitPanics && at + 1 == parts), "a split");
+                                        part()
+                                    }));
+                                })?;
+                            }
+                            Ok(())
+                        })
+                    }));
+                    let context = format!("{fault:?} by {who} of {width}");
+                    match (fault, outcome) {
+                        (Return, Ok(results)) => {
+                            assert_eq!(results.iter().filter(|result| result.is_err()).count(), width - 1, "{context}");
+                            assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(Ended::Left))));
+                        }
+                        // Alone, nobody is at another round.
+                        (OtherTypes, Ok(results)) => assert!(width == 1 && results == [Ok(())], "{context}"),
+                        (_, Ok(_)) => panic!("{context}: no panic"),
+                        (_, Err(payload)) => {
+                            let text = payload.downcast_ref::<String>().cloned();
+                            let text = text.unwrap_or_else(|| payload.downcast_ref::<&str>().unwrap().to_string());
+                            let expected = match fault {
+                                Panic => "a member",
+                                SplitPanics => "a split",
+                                TooFew => "parts for",
+                                TooMany => "more than",
+                                OtherTypes => "rounds of different types",
+                                WorkPanics => "work",
+                                Return => unreachable!(),
+                            };
+                            assert!(text.contains(expected), "{context}: {text}");
+                        }
+                    }
+                    assert_eq!(ALIVE.load(Ordering::Relaxed), 0, "{context}");
+                    let width_after = team(&mut ()).width(Width::exactly(width)).try_run(|_| ());
+                    assert!(width_after.is_ok(), "{context}: the threads are free again");
+                }
+            }
+        });
+    }
+}
+
+/// A team inside a team takes who is free, which is nobody; teams beside each other share the workers.
+#[test]
+fn nested_and_concurrent_teams_are_moldable() {
+    let mut expected = start();
+    algorithm(&mut expected);
+    on_pool(3, || {
+        let inner = team(&mut ()).width(Width::exactly(3)).run(|member| {
+            // All workers are members here.
+            member.barrier().unwrap();
+            let mut x = start();
+            let results = team(&mut x[..]).run(|member| by_round(member, N));
+            let refused = team(&mut x[..]).width(Width::exactly(2)).try_run(|_| ());
+            member.barrier().unwrap();
+            assert_eq!(x, expected);
+            let refused = refused.unwrap_err();
+            assert_eq!((refused.wanted, refused.threads), (2, 3));
+            assert!(refused.to_string().contains("exactly 2 members was refused"), "{refused}");
+            results.len()
+        });
+        assert_eq!(inner, [1, 1, 1]);
+    });
+    let pool = Pool::new(3);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                pool.install(|| {
+                    for _ in 0..if cfg!(miri) { 2 } else { 20 } {
+                        let mut x = start();
+                        let results = team(&mut x[..]).run(|member| by_round(member, N));
+                        assert!(results.iter().all(Result::is_ok) && (1..=3).contains(&results.len()));
+                        assert_eq!(x, expected);
+                    }
+                });
+            });
+        }
+    });
+}
+
+#[test]
+fn a_team_wider_than_its_pool_is_refused_or_narrowed() {
+    on_pool(2, || {
+        let widths = team(&mut ()).width(100).run(|member| member.width());
+        assert!(widths == [1] || widths == [2, 2], "{widths:?}");
+        assert_eq!(team(&mut ()).width(0).run(|member| member.width()), [1]);
+        let refused = team(&mut ()).width(Width::exactly(3)).try_run(|_| unreachable!()).map(|_: Vec<()>| ());
+        assert!(refused.unwrap_err().to_string().contains("the pool has 2 threads"));
+    });
+}
+
+/// Parallel calls inside a member run as anywhere.
+#[test]
+fn members_may_call_parallel_iterators() {
+    use windrow::prelude::*;
+    on_pool(3, || {
+        let sums = team(&mut ()).run(|member| {
+            member.barrier().unwrap();
+            (0..10_000u64).into_par_iter().map(|x| x * x).sum::<u64>()
+        });
+        assert!(sums.iter().all(|sum| *sum == (0..10_000u64).map(|x| x * x).sum::<u64>()));
+    });
+}
