@@ -4,15 +4,17 @@
 use std::rc::Rc;
 use std::sync::Barrier;
 
+use windrow::team::{Member, Width, split as into};
+
 use super::rounds::{on_every_thread, team_of};
-use super::{Arm, Here, Loaded, Programs, Setting};
+use super::{Arm, Here, Loaded, Programs, Setting, windrow_pool};
 use crate::rounds::barriers::{Lines, Spin};
 use crate::rounds::presence::Presence;
 use crate::rounds::split::Split;
 use crate::work::Item;
 
-/// The ways of windrow.
-pub const WINDROW: [&str; 0] = [];
+/// The ways of windrow: a team of fixed width with its barrier, or with rounds that split numbers; and one that takes who is free.
+pub const WINDROW: [&str; 3] = ["windrow-barrier", "windrow-round", "windrow-moldable"];
 /// Other barriers. `lines` is the least that memory allows.
 pub const PEERS: [&str; 8] =
     ["lines", "spin", "hurdles", "std-barrier", "split", "omp-cross", "omp-passive-cross", "omp-bound-cross"];
@@ -65,6 +67,21 @@ pub fn arm(name: &str, setting: Setting, programs: &mut Programs) -> Result<Box<
                 split.round(member, (), |_| 0.0);
             });
         }),
+        "windrow-barrier" => windrow(name, setting, Width::exactly(threads), |member| {
+            member.barrier().expect("all members cross together");
+        }),
+        "windrow-moldable" => windrow(name, setting, Width::at_most(threads), |member| {
+            member.barrier().expect("all members cross together");
+        }),
+        "windrow-round" => windrow(name, setting, Width::exactly(threads), |member| {
+            let (_, mine) = member
+                .round::<f64, &mut [f64]>(|x, deal| {
+                    deal.parts(into::even(&mut *x, deal.width()));
+                    0.0
+                })
+                .expect("all members cross together");
+            std::hint::black_box(mine);
+        }),
         _ if name.starts_with("omp-") => programs.arm(name, threads)?,
         _ => panic!("no arm is called {name}"),
     })
@@ -75,19 +92,44 @@ fn cross(threads: usize, item: Item, wait: impl FnMut(usize) + Clone + Sync) {
     let presence = Presence::new(threads);
     on_every_thread(|member| {
         let mut wait = wait.clone();
-        crossings(member, item, &presence, || wait(member));
+        crossings(member, threads, item, &presence, || wait(member));
     });
 }
 
+/// A team of windrow, around some numbers.
+fn windrow(
+    name: &str,
+    setting: Setting,
+    width: Width,
+    wait: impl Fn(&mut Member<'_, '_, [f64]>) + Copy + Send + Sync + 'static,
+) -> Box<dyn Arm> {
+    let threads = setting.threads;
+    let mut numbers = vec![0.0; 64 * threads];
+    Here::arm(name, windrow_pool(setting), move |_, items, out| {
+        let presence = Presence::new(threads);
+        windrow::team(&mut numbers[..]).width(width).run(|member| {
+            let (at, width) = (member.index(), member.width());
+            crossings(at, width, items[0], &presence, || wait(member));
+        });
+        out[0] = 1;
+    })
+}
+
 /// All crossings of one member.
-fn crossings(member: usize, Item { seed: shown, turns }: Item, presence: &Presence, mut wait: impl FnMut()) {
+fn crossings(
+    member: usize,
+    width: usize,
+    Item { seed: shown, turns }: Item,
+    presence: &Presence,
+    mut wait: impl FnMut(),
+) {
     for round in 0..turns as u32 {
         if shown == 0 {
             wait();
         } else {
             presence.arrive(member, round);
             wait();
-            presence.check(round);
+            presence.check(width, round);
         }
     }
 }
@@ -102,7 +144,7 @@ mod tests {
         let _alone = alone();
         let mut programs = Programs::default();
         for shown in [false, true] {
-            for name in PEERS {
+            for name in WINDROW.into_iter().chain(PEERS) {
                 match arm(name, Setting { threads: 2, shared: false }, &mut programs) {
                     Ok(mut arm) => {
                         arm.load(&cell(100, shown));

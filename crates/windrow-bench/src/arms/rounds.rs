@@ -5,9 +5,10 @@ use std::rc::Rc;
 use std::sync::{Arc, Barrier, Mutex};
 
 use bytes::BytesMut;
+use windrow::team::{AsyncTeam, Ended, split as into};
 
 use super::rust_peers::{in_spindle, inside_rayon, outside_rayon, start_rayon};
-use super::{Arm, Ask, CONTROL, Enter, Loaded, Programs, Reply, SERIAL, Setting, outside, timed_on};
+use super::{Arm, Ask, CONTROL, Enter, Loaded, Programs, Reply, SERIAL, Setting, outside, timed_on, windrow_pool};
 use crate::rounds::barriers::Spin;
 use crate::rounds::parts::{Cuts, Part, Shared, deal, deal_again, gather};
 use crate::rounds::split::Split;
@@ -15,7 +16,7 @@ use crate::rounds::{Field, add, numbers, sequential};
 use crate::work::Item;
 
 /// The ways of windrow.
-pub const WINDROW: [&str; 0] = [];
+pub const WINDROW: [&str; 3] = ["windrow-rounds", "windrow-round", "windrow-async"];
 /// Other ways to run rounds.
 pub const PEERS: [&str; 17] = [
     "rayon",
@@ -89,8 +90,78 @@ pub fn arm(name: &str, setting: Setting, stage: &Stage, programs: &mut Programs)
     if name.starts_with("omp-") {
         return programs.arm(name, setting.threads);
     }
-    let (rounds, enter) = peer(name, setting.threads).unwrap_or_else(|| panic!("no arm is called {name}"));
+    let (rounds, enter) = windrow(name, setting)
+        .or_else(|| peer(name, setting.threads))
+        .unwrap_or_else(|| panic!("no arm is called {name}"));
     Ok(Box::new(Here { name: name.to_owned(), rounds, enter, stage: stage.clone() }))
+}
+
+fn windrow(name: &str, setting: Setting) -> Option<(Rounds, Enter)> {
+    let threads = setting.threads;
+    Some(match name {
+        "windrow-rounds" => arm_of(windrow_pool(setting), move |x, rounds| {
+            let ended = windrow::team(numbers(x)).width(threads).run(|member| {
+                member.rounds::<f64, &mut [f64]>(
+                    0..rounds,
+                    |x, i, deal| {
+                        let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
+                        deal.parts(into::even(tail, deal.width()));
+                        *head
+                    },
+                    |_, head, mine| add(head, mine),
+                )
+            });
+            ended.into_iter().for_each(|ended| ended.expect("all members run all rounds"));
+        }),
+        "windrow-round" => arm_of(windrow_pool(setting), move |x, rounds| {
+            let ended = windrow::team(numbers(x)).width(threads).run(|member| {
+                for i in 0..rounds {
+                    let (head, mine) = member.round::<f64, &mut [f64]>(|x, deal| {
+                        let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
+                        deal.parts(into::even(tail, deal.width()));
+                        *head
+                    })?;
+                    add(head, mine);
+                }
+                Ok::<(), Ended>(())
+            });
+            ended.into_iter().for_each(|ended| ended.expect("all members run all rounds"));
+        }),
+        "windrow-async" => {
+            let runtime = tokio_of(threads);
+            arm_of(outside, move |x, rounds| windrow_tasks(&runtime, x, rounds, threads))
+        }
+        _ => return None,
+    })
+}
+
+/// A team of tasks, as many as there are threads.
+fn windrow_tasks(runtime: &tokio::runtime::Runtime, x: &mut BytesMut, rounds: usize, threads: usize) {
+    let (team, members) = AsyncTeam::new(std::mem::take(x), threads);
+    let task = |mut member: windrow::team::AsyncMember<BytesMut>| {
+        runtime.spawn(async move {
+            for i in 0..rounds {
+                let (head, mine) = member
+                    .round::<f64, &mut [f64]>(move |x, deal| {
+                        let (head, tail) = numbers(x)[i..].split_first_mut().expect("no more rounds than numbers");
+                        deal.parts(into::even(tail, deal.width()));
+                        *head
+                    })
+                    .await?;
+                add(head, mine);
+            }
+            Ok::<(), Ended>(())
+        })
+    };
+    let tasks: Vec<_> = members.into_iter().map(task).collect();
+    for task in tasks {
+        runtime.block_on(task).expect("a member does not panic").expect("all members run all rounds");
+    }
+    *x = runtime.block_on(team.finish());
+}
+
+fn tokio_of(threads: usize) -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(threads).build().expect("threads can be started")
 }
 
 fn peer(name: &str, threads: usize) -> Option<(Rounds, Enter)> {
@@ -122,8 +193,7 @@ fn peer(name: &str, threads: usize) -> Option<(Rounds, Enter)> {
         }),
         "split" => arm_of(team_of(threads), move |x, rounds| split(x, rounds, threads)),
         "split-tokio" => {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).build();
-            let runtime = runtime.expect("threads can be started");
+            let runtime = tokio_of(threads);
             arm_of(outside, move |x, rounds| split_tokio(&runtime, x, rounds, threads))
         }
         _ => return None,
@@ -255,7 +325,7 @@ mod tests {
         let (stage, mut programs) = (Stage::default(), Programs::default());
         for (n, rounds) in [(1500, 1500), (3000, 40)] {
             let cell = cell(&stage, 0, n, rounds);
-            for name in [SERIAL, CONTROL].into_iter().chain(PEERS) {
+            for name in [SERIAL, CONTROL].into_iter().chain(WINDROW).chain(PEERS) {
                 match arm(name, Setting { threads: 2, shared: false }, &stage, &mut programs) {
                     Ok(mut arm) => {
                         arm.load(&cell);

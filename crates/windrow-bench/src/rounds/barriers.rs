@@ -84,7 +84,7 @@ mod tests {
                             for round in 0..30 {
                                 presence.arrive(member, round);
                                 wait(member);
-                                presence.check(round);
+                                presence.check(width, round);
                             }
                         });
                     }

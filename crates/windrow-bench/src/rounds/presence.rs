@@ -26,7 +26,7 @@ fn this_thread() -> u32 {
 }
 
 impl Presence {
-    /// For `width` members.
+    /// For `width` members at most.
     pub fn new(width: usize) -> Self {
         Self { members: [0, 1].map(|_| (0..width).map(|_| Line::default()).collect()) }
     }
@@ -38,12 +38,12 @@ impl Presence {
         self.members[round as usize % 2][member].0.store(said, Ordering::Relaxed);
     }
 
-    /// After it.
+    /// After it, for a team of `width`.
     ///
     /// # Panics
     /// If a member is not in this round, or one thread is two members.
-    pub fn check(&self, round: u32) {
-        let members = &self.members[round as usize % 2];
+    pub fn check(&self, width: usize, round: u32) {
+        let members = &self.members[round as usize % 2][..width];
         // Relaxed: as above.
         let said = |member: &Line| member.0.load(Ordering::Relaxed);
         for (at, member) in members.iter().enumerate() {
@@ -66,7 +66,7 @@ mod tests {
         let presence = Presence::new(2);
         presence.arrive(0, 1);
         presence.arrive(1, 1);
-        presence.check(1);
+        presence.check(2, 1);
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
         let presence = Presence::new(2);
         std::thread::scope(|scope| drop(scope.spawn(|| presence.arrive(1, 1))));
         presence.arrive(0, 3);
-        presence.check(3);
+        presence.check(2, 3);
     }
 
     #[test]
