@@ -18,8 +18,8 @@ use windrow_bench::verdict::Regime;
 /// Rounds that follow each other, `x[i + 1..] += x[i]`: teams against serial code and against parallel loops.
 #[derive(Parser)]
 struct Options {
-    /// Sizes in thousands, separated by commas: 10 (all rounds), 100 (the first 3000), 400 (the first 1000).
-    #[arg(long, default_value = "10,100,400", value_delimiter = ',')]
+    /// How many numbers, separated by commas: 10k (all rounds), 100k (the first 3000), 400k (the first 1000).
+    #[arg(long, default_value = "10k,100k,400k", value_delimiter = ',', value_parser = size)]
     sizes: Vec<usize>,
     /// What goes on around the rounds; `cold` is nothing here.
     #[arg(long, value_enum, default_value = "warm")]
@@ -33,6 +33,17 @@ struct Options {
     /// Write a record below bench/record.
     #[arg(long)]
     record: bool,
+}
+
+/// A number, in thousands with a `k`.
+fn size(text: &str) -> Result<usize, String> {
+    let (digits, unit) = text.strip_suffix('k').map_or((text, 1), |digits| (digits, 1000));
+    let size = digits
+        .parse()
+        .ok()
+        .and_then(|size: usize| size.checked_mul(unit))
+        .filter(|size| (1000..=1_000_000).contains(size));
+    size.ok_or_else(|| "a size is between 1k and 1000k".to_owned())
 }
 
 /// An arm that takes longer than this, by serial's time, is left out.
@@ -65,11 +76,11 @@ fn arm_names(asked: &[String]) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// How many rounds are run of so many thousand numbers.
-fn rounds_of(thousands: usize) -> usize {
-    match thousands {
-        ..50 => thousands * 1000,
-        50..200 => 3000,
+/// How many rounds are run of so many numbers.
+fn rounds_of(n: usize) -> usize {
+    match n {
+        ..50_000 => n,
+        50_000..200_000 => 3000,
         _ => 1000,
     }
 }
@@ -123,15 +134,15 @@ fn run(options: &Options) -> Result<(), String> {
     let plan = Plan { regime: options.regime, repetitions: options.repetitions.into() };
     println!("{}, {threads} threads, {:?}, {} repetitions", record::machine(), plan.regime, plan.repetitions);
     let mut report = Report { arms: arms.iter().map(|arm| arm.name().to_owned()).collect(), cells: Vec::new() };
-    for (index, &thousands) in options.sizes.iter().enumerate() {
-        let (n, rounds) = (thousands * 1000, rounds_of(thousands));
+    for (index, &n) in options.sizes.iter().enumerate() {
+        let rounds = rounds_of(n);
         let samples = measure::cell(&mut arms, &cell(&stage, index, n, rounds), plan);
         let fastest = samples[0].times.iter().copied().fold(f64::INFINITY, f64::min);
         let bound = one_share_nanos(n, rounds, threads.min(cpus)) / fastest;
-        let cell = Cell::new(&format!("{thousands}k/{rounds}"), bound, plan.regime, samples);
-        println!("a round of {thousands}k takes serial code {:.3} us", fastest / rounds as f64 / 1e3);
+        let cell = Cell::new(&format!("{n}/{rounds}"), bound, plan.regime, samples);
+        println!("a round of {n} takes serial code {:.3} us", fastest / rounds as f64 / 1e3);
         cell.print(&report.arms);
-        for bar in bars(&cell, &report.arms, thousands, plan.regime) {
+        for bar in bars(&cell, &report.arms, n, plan.regime) {
             println!("  {bar}");
             notes.push(bar);
         }
@@ -150,14 +161,14 @@ fn run(options: &Options) -> Result<(), String> {
 }
 
 /// What windrow's arms are asked to reach in a cell, and whether they do.
-fn bars(cell: &Cell, arms: &[String], thousands: usize, regime: Regime) -> Vec<String> {
+fn bars(cell: &Cell, arms: &[String], n: usize, regime: Regime) -> Vec<String> {
     let best = cell.best_other(arms);
-    let most = match (regime, thousands) {
-        (Regime::Warm, 10) => 0.88,
-        (Regime::Warm, 100) => 0.58,
-        (Regime::Warm, 400) => 1.05 * best,
-        (Regime::Oversubscribed, 100) => 0.62,
-        (Regime::Oversubscribed | Regime::Busy, 10) | (Regime::Busy, 100) => 1.05,
+    let most = match (regime, n) {
+        (Regime::Warm, 10_000) => 0.88,
+        (Regime::Warm, 100_000) => 0.58,
+        (Regime::Warm, 400_000) => 1.05 * best,
+        (Regime::Oversubscribed, 100_000) => 0.62,
+        (Regime::Oversubscribed | Regime::Busy, 10_000) | (Regime::Busy, 100_000) => 1.05,
         _ => return Vec::new(),
     };
     let bar = |(arm, ratio): (&String, f64)| {
