@@ -8,6 +8,7 @@
 pub mod arms;
 pub mod cells;
 pub mod cpu;
+pub mod decompose;
 pub mod measure;
 pub mod meeting;
 pub mod neighbour;
