@@ -9,6 +9,9 @@ mod chosen {
     pub(crate) use std::sync::{Mutex, MutexGuard};
     pub(crate) use std::thread::yield_now;
 
+    /// Seats of a team that arrive at one word. More of them would spend longer on its line than on one more step.
+    pub(crate) const GROUP: usize = 16;
+
     /// A place in which each thread keeps one allocation for its next region.
     pub(crate) mod spare {
         use std::cell::Cell;
@@ -57,6 +60,9 @@ mod chosen {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::yield_now;
+
+    /// So few that a team in a model has several groups.
+    pub(crate) const GROUP: usize = 2;
 
     /// Nothing is kept: loom's values must not outlive a run of the model.
     pub(crate) mod spare {
