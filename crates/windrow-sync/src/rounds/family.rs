@@ -109,9 +109,17 @@ pub struct GridRefOf<T>(PhantomData<T>);
 
 impl<T: Send + 'static> Family for GridOf<T> {
     type Of<'x> = Grid<'x, T>;
+
+    fn shorten<'short, 'long: 'short>(of: Grid<'long, T>) -> Grid<'short, T> {
+        of
+    }
 }
 impl<T: Sync + 'static> Family for GridRefOf<T> {
     type Of<'x> = GridRef<'x, T>;
+
+    fn shorten<'short, 'long: 'short>(of: GridRef<'long, T>) -> GridRef<'short, T> {
+        of
+    }
 }
 impl<T: Send + 'static> Lend for Grid<'_, T> {
     type Family = GridOf<T>;
