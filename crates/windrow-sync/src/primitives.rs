@@ -6,7 +6,7 @@ mod chosen {
     #[cfg(any(feature = "portable", miri, not(target_os = "linux")))]
     pub(crate) use std::sync::Condvar;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use std::sync::{Mutex, MutexGuard};
+    pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
     pub(crate) use std::thread::yield_now;
 
     /// Seats of a team that arrive at one word. More of them would spend longer on its line than on one more step.
@@ -58,7 +58,7 @@ mod chosen {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::yield_now;
 
     /// So few that a team in a model has several groups.

@@ -5,16 +5,17 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use windrow_sync::Spin;
 use windrow_sync::rounds::{Ended, Family, Lend, Own, Rounds, Seat, TaskRounds, TaskSeat, Turn};
 
-const SPIN: Spin = Spin { busy: 2_000, yielding: 20_000 };
+const SPIN: Spin = if cfg!(miri) { Spin::NONE } else { Spin { busy: 2_000, yielding: 20_000 } };
 /// One group, one and a bit, two and a half.
 const WIDTHS: &[usize] = if cfg!(miri) { &[1, 2, 17] } else { &[1, 2, 3, 16, 17, 40] };
+const FEW: &[usize] = if cfg!(miri) { &[1, 3] } else { &[1, 2, 3, 17] };
 const ROUNDS: usize = if cfg!(miri) { 3 } else { 200 };
 
 /// Runs `member` on a thread for each seat; what they return, or their panics.
@@ -269,7 +270,7 @@ fn parts_are_dropped_once_whoever_opens_them() {
 /// `split` panics after it has dealt so many parts, or deals too few or too many.
 #[test]
 fn a_round_that_does_not_come_about_leaves_nothing() {
-    for width in [1, 2, 3, 17] {
+    for &width in FEW {
         for dealt in [0, 1, width - 1, width, width + 1] {
             for panics in [false, true] {
                 if !panics && dealt == width {
@@ -299,7 +300,7 @@ fn a_round_that_does_not_come_about_leaves_nothing() {
 
 #[test]
 fn who_leaves_or_panics_releases_the_others() {
-    for width in [2, 3, 17] {
+    for &width in &FEW[1..] {
         for leaver in [0, width - 1] {
             for why in [Ended::Left, Ended::Panicked] {
                 let results = run(&mut 0u64, width, |seat| {
@@ -538,11 +539,13 @@ fn an_unread_letter_is_gone_when_the_data_comes_back() {
 
 #[test]
 fn a_forgotten_wait_does_not_arrive_twice() {
+    static KEPT: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
     let (team, mut seats) = TaskRounds::new(vec![0; 4], 2);
     let mut seat = seats.pop().unwrap();
     let mut waiting = Box::pin(seat.arrive(Spin::NONE));
     assert!(poll(waiting.as_mut()).is_pending());
-    mem::forget(waiting);
+    // (Forgotten, but where leak checkers find it.)
+    KEPT.store(Box::into_raw(Box::new(waiting)).cast(), Relaxed);
     assert!(matches!(poll(pin!(seat.arrive(Spin::NONE))), Poll::Ready(Err(Ended::Left))));
     drop((seat, seats));
     assert_eq!(poll(pin!(team.finish())), Poll::Ready(vec![0; 4]));

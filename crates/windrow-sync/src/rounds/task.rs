@@ -5,13 +5,12 @@ use std::future::{Future, poll_fn};
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::seat::{Follow, Lead, Place, Turn};
 use super::{Core, Ended};
 use crate::Spin;
-use crate::primitives::{AtomicUsize, Mutex, Ordering, lock};
+use crate::primitives::{Arc, AtomicUsize, Mutex, Ordering, lock};
 
 /// What the seats of a team of tasks share. It owns the data: a future can be forgotten, so nothing it uses may be borrowed.
 struct Owned<T: Send> {
