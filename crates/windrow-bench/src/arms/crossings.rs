@@ -107,10 +107,14 @@ fn windrow(
     let mut numbers = vec![0.0; 64 * threads];
     Here::arm(name, windrow_pool(setting), move |_, items, out| {
         let presence = Presence::new(threads);
-        windrow::team(&mut numbers[..]).width(width).run(|member| {
+        let crossed = |member: &mut Member<'_, '_, [f64]>| {
             let (at, width) = (member.index(), member.width());
             crossings(at, width, items[0], &presence, || wait(member));
-        });
+        };
+        // Beside a neighbour a worker may not have left the last team yet: a fixed width is refused then, and asked for again.
+        while windrow::team(&mut numbers[..]).width(width).try_run(crossed).is_err() {
+            std::thread::yield_now();
+        }
         out[0] = 1;
     })
 }

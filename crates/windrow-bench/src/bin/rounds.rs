@@ -48,6 +48,8 @@ fn size(text: &str) -> Result<usize, String> {
 
 /// An arm that takes longer than this, by serial's time, is left out.
 const TOO_SLOW: f64 = 100.0;
+/// Before that is believed.
+const LOOKS: usize = 4;
 
 fn main() -> ExitCode {
     if Neighbour::is_this_process() {
@@ -103,8 +105,14 @@ fn quick_enough(arms: Vec<Box<dyn Arm>>, stage: &Stage, notes: &mut Vec<String>)
     let mut serial = f64::NAN;
     let mut keep = |arm: &mut Box<dyn Arm>| {
         arm.load(&cell);
-        let reply = arm.run(Ask { calls: 2, each: true, ..Ask::default() });
-        let nanos = reply.nanos.into_iter().fold(f64::INFINITY, f64::min);
+        // Threads that begin on one CPU may spin for time slices until they are moved: that is weather, not what an arm takes.
+        let mut nanos = f64::INFINITY;
+        for _ in 0..LOOKS {
+            nanos = nanos.min(arm.run(Ask { calls: 1, each: true, ..Ask::default() }).nanos[0]);
+            if nanos <= TOO_SLOW * serial {
+                break;
+            }
+        }
         if arm.name() == SERIAL {
             serial = nanos;
         }
