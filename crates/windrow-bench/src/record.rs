@@ -18,16 +18,18 @@ fn said(program: &str, arguments: &[&str]) -> String {
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
-/// A crate's name and version, as locked.
-pub fn version(name: &str) -> Option<String> {
-    let lock = include_str!("../../../Cargo.lock");
-    let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
-    Some(format!("{name} {}", package.split('"').next()?))
-}
+/// Peers that are crates.
+const PEERS: [&str; 9] =
+    ["rayon", "rayon-core", "chili", "paralight", "orx-parallel", "spindle", "hurdles", "tokio", "faer"];
 
 /// The versions of the peers that are crates, as locked.
 pub fn versions() -> Vec<String> {
-    ["rayon", "rayon-core", "chili", "paralight", "orx-parallel", "spindle"].into_iter().filter_map(version).collect()
+    let lock = include_str!("../../../Cargo.lock");
+    let version = |name: &str| {
+        let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+        Some(format!("{name} {}", package.split('"').next()?))
+    };
+    PEERS.into_iter().filter_map(version).collect()
 }
 
 /// The CPU's name and the number of CPUs that the process may use.
@@ -113,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_peers_have_versions() {
-        assert_eq!(versions().len(), 6, "{:?}", versions());
+        assert_eq!(versions().len(), PEERS.len(), "{:?}", versions());
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn run(options: &Options) -> Result<(), String> {
         let mut versions = VERSIONS.to_vec();
         versions.extend(LIBRARY.into_iter().filter(|_| is_in_library));
         let mut report = Report { arms: versions.iter().map(|name| (*name).to_owned()).collect(), cells: Vec::new() };
-        let mut notes: Vec<String> = record::version("faer").filter(|_| is_in_library).into_iter().collect();
+        let mut notes = Vec::new();
         for &kind in options.problems.iter().filter(|kind| kind.is_in_library() == is_in_library) {
             let sizes = options.sizes.iter().map(|n| usize::from(*n)).filter(|n| !is_too_long(kind, *n));
             for n in sizes {

@@ -23,6 +23,9 @@ pub struct StaleOf;
 
 impl Family for StaleOf {
     type Of<'x> = Stale<'x>;
+    fn shorten<'short, 'long: 'short>(of: Stale<'long>) -> Stale<'short> {
+        of
+    }
 }
 
 impl Lend for Stale<'_> {
