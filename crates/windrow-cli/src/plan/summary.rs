@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use windrow::plan::cost::Fit;
-use windrow::plan::tile::{Candidate, Losses, Tiles, Tiling};
+use windrow::plan::tile::{Candidate, Losses, Plan, Tiles, Tiling};
 use windrow::plan::{Nanos, Rows};
 
 use super::replay::Replay;
@@ -104,18 +104,6 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
             worst,
         }
     };
-    let replayed = |replay| {
-        let Replay { file, tiles, predicted, stated_us, losses, .. } = replay;
-        Replayed {
-            file,
-            tiles: rows(tiles),
-            predicted_us: predicted.as_micros(),
-            stated_us: *stated_us,
-            above_plan: above(*predicted, plan.predicted),
-            benefit: -above(*predicted, plan.serial),
-            losses: Loss::of(losses),
-        }
-    };
     let report = Report {
         schema: SCHEMA,
         op: options.operation.name(),
@@ -144,10 +132,24 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
             compute: fitted(&fits.compute, plan.inputs.compute),
             communicate: fitted(&fits.communicate, plan.inputs.communicate),
         },
-        replays: replays.iter().map(replayed).collect(),
+        replays: replays.iter().map(|replay| Replayed::of(replay, plan)).collect(),
         notes,
     };
     serde_json::to_string(&report).expect("numbers and strings")
+}
+
+impl<'a> Replayed<'a> {
+    fn of(replay: &'a Replay, plan: &Plan) -> Self {
+        Self {
+            file: &replay.file,
+            tiles: rows(&replay.tiles),
+            predicted_us: replay.predicted.as_micros(),
+            stated_us: replay.stated_us,
+            above_plan: above(replay.predicted, plan.predicted),
+            benefit: -above(replay.predicted, plan.serial),
+            losses: Loss::of(&replay.losses),
+        }
+    }
 }
 
 impl Loss {
