@@ -1,0 +1,8 @@
+//! Ordered sets and maps, a skip list and a counter whose operations are cheaper by the batch.
+#![forbid(unsafe_code)]
+
+mod keys;
+mod ordered;
+
+pub use keys::{Column, Exact, Key, Number, Plain, Prefix, Prefixed, Words};
+pub use ordered::{MapOp, Ops, OrderedMap, OrderedSet, SetOp, Verb};
