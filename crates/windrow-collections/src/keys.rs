@@ -10,6 +10,7 @@ mod prefixed;
 mod words;
 
 pub use prefixed::Prefixed;
+pub(crate) use words::first_not;
 pub use words::{Exact, Words};
 
 /// How many keys a leaf holds at most.
@@ -107,7 +108,7 @@ pub(crate) mod column {
     use super::{Key, Prefix};
 
     /// What leaves do with a column.
-    pub trait Sealed<K: Key>: Sized {
+    pub trait Sealed<K: Key>: Clone {
         /// Whether words tell keys apart, so that an index need not keep the keys.
         const EXACT: bool;
 

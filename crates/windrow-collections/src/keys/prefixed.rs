@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use arrayvec::ArrayVec;
 
-use super::words::{first_not_below, prefetch_lines};
+use super::words::{first_not, prefetch_lines};
 use super::{CAPACITY, Column, Key, Number, Prefix, column};
 
 /// Keys beside an array of their prefixes, which is searched first.
@@ -29,7 +29,7 @@ impl<K: Key> column::Sealed<K> for Prefixed<K> {
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
     {
-        let at = first_not_below(&self.words, word, |word| *word).min(len);
+        let at = first_not(&self.words, |other| *other < word).min(len);
         if self.words[at..len].first() != Some(&word) {
             return Err(at);
         }

@@ -1,10 +1,11 @@
 //! Keys that are numbers, in a plain array.
 
 use std::borrow::Borrow;
+use std::hint::select_unpredictable;
 
 use windrow_sync::machine::prefetch;
 
-use super::{CAPACITY, Column, Key, Number, Prefix, column};
+use super::{CAPACITY, Column, Key, Prefix, column};
 
 /// A key whose prefix is all of it: equal prefixes mean equal keys.
 pub trait Exact: Key + Copy {
@@ -31,7 +32,7 @@ impl<K: Exact> column::Sealed<K> for Words<K> {
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
     {
-        let at = first_not_below(&self.0, word, K::prefix);
+        let at = first_not(&self.0, |key| key.prefix() < word);
         // What fills the array is the largest key, which may be asked for as well.
         if at < len && self.0[at].prefix() == word { Ok(at) } else { Err(at.min(len)) }
     }
@@ -71,19 +72,19 @@ impl<K: Exact> column::Sealed<K> for Words<K> {
     }
 }
 
-/// The first place whose word is not below `word`; the length of the array if there is none.
+/// The first place that is not `below`; the length of the array if there is none.
 ///
 /// The steps depend on the length alone, which is a constant: no branch for the processor to guess, so the searches of a group
 /// overlap.
 #[inline]
-pub(super) fn first_not_below<T, W: Number, const N: usize>(sorted: &[T; N], word: W, of: impl Fn(&T) -> W) -> usize {
+pub(crate) fn first_not<T, const N: usize>(sorted: &[T; N], below: impl Fn(&T) -> bool) -> usize {
     let (mut base, mut rest) = (0, N);
     while rest > 1 {
         let half = rest / 2;
-        base += usize::from(of(&sorted[base + half - 1]) < word) * half;
+        base = select_unpredictable(below(&sorted[base + half - 1]), base + half, base);
         rest -= half;
     }
-    base + usize::from(of(&sorted[base]) < word)
+    base + usize::from(below(&sorted[base]))
 }
 
 /// Asks for each cache line of an array.

@@ -9,6 +9,7 @@ use crate::keys::{CAPACITY, Key, Prefix};
 
 /// The values know how many there are: for a set, whose values take no room, that is all the header there is.
 #[repr(align(64))]
+#[derive(Clone)]
 pub(super) struct Leaf<K: Key, V> {
     keys: K::Column,
     values: ArrayVec<V, CAPACITY>,

@@ -247,3 +247,15 @@ impl<K: Key, V> Default for OrderedMap<K, V> {
         Self::new()
     }
 }
+
+impl<K: Key, V: Clone> Clone for OrderedMap<K, V> {
+    fn clone(&self) -> Self {
+        OrderedMap {
+            top: self.top.clone(),
+            shards: self.shards.clone(),
+            len: self.len,
+            moves: 0,
+            scratch: Scratch::new(),
+        }
+    }
+}

@@ -1,14 +1,22 @@
 //! The sorted borders between neighbours: leaves of a shard, shards of a map.
 
 use std::borrow::Borrow;
+use std::hint::select_unpredictable;
 
 use crate::keys::column::Sealed;
-use crate::keys::{Key, Number, Prefix};
+use crate::keys::{Key, Number, Prefix, first_not};
+
+/// Words that are searched as one, by steps whose number is known to the compiler: four cache lines of `u64`.
+const BLOCK: usize = 32;
 
 /// `count` borders divide the keys into `count + 1` slots; a border is the smallest key that belongs to the slot behind it.
+#[derive(Clone)]
 pub(super) struct Separators<K: Key> {
-    /// Their words, filled up to a power of two, so that a search of a shard takes the same steps for a long time.
-    words: Vec<K::Word>,
+    /// Their words in blocks, at least one, filled up with the largest word.
+    blocks: Vec<[K::Word; BLOCK]>,
+    /// The last word of each block, filled up to a power of two. Of a shard it is so small that it stays in the nearest cache: a search
+    /// goes through one block of `blocks` only, where halving the whole array would touch seven lines.
+    lasts: Vec<K::Word>,
     /// The borders themselves; none where words tell keys apart.
     keys: Vec<K>,
     count: usize,
@@ -16,7 +24,7 @@ pub(super) struct Separators<K: Key> {
 
 impl<K: Key> Separators<K> {
     pub(super) fn new() -> Self {
-        Separators { words: vec![K::Word::MAX; 1], keys: Vec::new(), count: 0 }
+        Separators { blocks: vec![[K::Word::MAX; BLOCK]], lasts: vec![K::Word::MAX], keys: Vec::new(), count: 0 }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -31,70 +39,108 @@ impl<K: Key> Separators<K> {
         Q: Prefix<Word = K::Word> + ?Sized,
     {
         if K::Column::EXACT {
-            return steps(&self.words, |other| *other <= word).min(self.count);
+            return self.first(|other| *other <= word);
         }
-        let first = steps(&self.words, |other| *other < word).min(self.count);
-        let equal = self.words[first..self.count].iter().take_while(|other| **other == word).count();
+        let first = self.first(|other| *other < word);
+        let equal = self.words()[first..self.count].iter().take_while(|other| **other == word).count();
         first + self.keys[first..first + equal].partition_point(|other| other.borrow() <= key)
+    }
+
+    /// The first border that is not `below`.
+    #[inline]
+    fn first(&self, below: impl Fn(&K::Word) -> bool) -> usize {
+        let (mut block, mut half) = (0, self.lasts.len() / 2);
+        while half > 0 {
+            block = select_unpredictable(below(&self.lasts[block + half - 1]), block + half, block);
+            half /= 2;
+        }
+        // The largest word may be below, as what fills up is.
+        let block = block.min(self.blocks.len() - 1);
+        (block * BLOCK + first_not(&self.blocks[block], below)).min(self.count)
+    }
+
+    fn words(&self) -> &[K::Word] {
+        self.blocks.as_flattened()
+    }
+
+    /// Makes `words` the borders' words from `from` on.
+    fn set_words(&mut self, from: usize, words: &[K::Word]) {
+        self.count = from + words.len();
+        self.blocks.resize(self.count.div_ceil(BLOCK).max(1), [K::Word::MAX; BLOCK]);
+        let all = self.blocks.as_flattened_mut();
+        all[from..self.count].copy_from_slice(words);
+        all[self.count..].fill(K::Word::MAX);
+        self.set_lasts(from);
+    }
+
+    /// Notes what has changed from border `from` on.
+    fn set_lasts(&mut self, from: usize) {
+        self.lasts.resize(self.blocks.len().next_power_of_two(), K::Word::MAX);
+        let from = from / BLOCK;
+        for (last, block) in self.lasts[from..].iter_mut().zip(&self.blocks[from..]) {
+            *last = block[BLOCK - 1];
+        }
+        self.lasts[self.blocks.len()..].fill(K::Word::MAX);
     }
 
     /// Puts a border at the end of `slot`.
     pub(super) fn insert(&mut self, slot: usize, word: K::Word, key: Border<K>) {
-        if self.count == self.words.len() {
-            self.words.resize(self.count * 2, K::Word::MAX);
+        if self.count == self.words().len() {
+            self.blocks.push([K::Word::MAX; BLOCK]);
         }
-        self.words.copy_within(slot..self.count, slot + 1);
-        self.words[slot] = word;
+        let words = self.blocks.as_flattened_mut();
+        words.copy_within(slot..self.count, slot + 1);
+        words[slot] = word;
+        self.count += 1;
+        self.set_lasts(slot);
         if let Border(Some(key)) = key {
             self.keys.insert(slot, key);
         }
-        self.count += 1;
     }
 
     /// Takes the border at the end of `slot` away.
     pub(super) fn remove(&mut self, slot: usize) -> (K::Word, Border<K>) {
-        let word = self.words[slot];
-        self.words.copy_within(slot + 1..self.count, slot);
+        let words = self.blocks.as_flattened_mut();
+        let word = words[slot];
+        words.copy_within(slot + 1..self.count, slot);
         self.count -= 1;
-        self.words[self.count] = K::Word::MAX;
+        words[self.count] = K::Word::MAX;
+        self.set_lasts(slot);
         (word, Border((!K::Column::EXACT).then(|| self.keys.remove(slot))))
     }
 
     /// Takes the borders from `at` on, except the first of them, which is returned beside.
     pub(super) fn split_off(&mut self, at: usize) -> ((K::Word, Border<K>), Self) {
-        let words = &self.words[at + 1..self.count];
-        let mut tail = Separators { words: words.to_vec(), keys: Vec::new(), count: words.len() };
-        tail.words.resize(tail.count.next_power_of_two(), K::Word::MAX);
+        let mut tail = Separators::new();
+        tail.set_words(0, &self.words()[at + 1..self.count]);
         if !K::Column::EXACT {
             tail.keys = self.keys.split_off(at + 1);
         }
-        let between = (self.words[at], Border(self.keys.pop()));
-        self.count = at;
-        self.words.truncate(at.next_power_of_two());
-        self.words[at..].fill(K::Word::MAX);
+        let between = (self.words()[at], Border(self.keys.pop()));
+        self.set_words(at, &[]);
         (between, tail)
     }
 
     /// Puts the borders of `other` behind the own ones and `between`.
     pub(super) fn append(&mut self, between: (K::Word, Border<K>), other: Self) {
-        self.words.truncate(self.count);
-        self.words.push(between.0);
-        self.words.extend_from_slice(&other.words[..other.count]);
-        self.count = self.words.len();
-        self.words.resize(self.count.next_power_of_two(), K::Word::MAX);
+        self.set_words(self.count, &[between.0]);
+        self.set_words(self.count, &other.words()[..other.count]);
         self.keys.extend(between.1.0);
         self.keys.extend(other.keys);
     }
 
-    /// Whether what fills up is in order.
+    /// Whether what fills up, and what is noted of blocks, is in order.
     pub(super) fn is_filled(&self) -> bool {
-        self.words.len().is_power_of_two()
-            && self.words[self.count..].iter().all(|word| *word == K::Word::MAX)
+        self.words()[self.count..].iter().all(|word| *word == K::Word::MAX)
             && self.keys.len() == if K::Column::EXACT { 0 } else { self.count }
+            && self.lasts.len() == self.blocks.len().next_power_of_two()
+            && self.lasts.iter().zip(&self.blocks).all(|(last, block)| *last == block[BLOCK - 1])
+            && self.lasts[self.blocks.len()..].iter().all(|last| *last == K::Word::MAX)
     }
 }
 
 /// A key that is kept as a border: nothing where words tell keys apart.
+#[derive(Clone)]
 pub(super) struct Border<K>(Option<K>);
 
 impl<K: Key> Border<K> {
@@ -103,15 +149,4 @@ impl<K: Key> Border<K> {
     pub(super) fn of(key: &K) -> Self {
         Border((!K::Column::EXACT).then(|| key.clone()))
     }
-}
-
-/// The first place that is not `below`, in an array whose length is a power of two; no branch depends on what is found.
-#[inline]
-fn steps<W: Number>(words: &[W], below: impl Fn(&W) -> bool) -> usize {
-    let (mut base, mut half) = (0, words.len() / 2);
-    while half > 0 {
-        base += usize::from(below(&words[base + half - 1])) * half;
-        half /= 2;
-    }
-    base + usize::from(below(&words[base]))
 }

@@ -19,7 +19,7 @@ use crate::keys::{Key, Prefix};
 /// assert_eq!(new, [true, true, false, true]);
 /// assert!(set.contains(&7) && set.len() == 3);
 /// ```
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct OrderedSet<K: Key> {
     map: OrderedMap<K, ()>,
 }

@@ -204,7 +204,8 @@ impl<K: Key, V> Shard<K, V> {
     pub(super) fn split_off(&mut self, at: usize) -> ((K::Word, Border<K>), Self) {
         let (between, borders) = self.borders.split_off(at - 1);
         let places = self.places.split_off(at);
-        let leaves: Vec<_> = places.iter().map(|place| mem::replace(self.leaf_mut(*place), Leaf::new())).collect();
+        let mut leaves = room(places.len());
+        leaves.extend(places.iter().map(|place| mem::replace(self.leaf_mut(*place), Leaf::new())));
         self.free.extend(&places);
         let len = leaves.iter().map(Leaf::len).sum();
         self.len -= len;
@@ -213,10 +214,11 @@ impl<K: Key, V> Shard<K, V> {
         (between, Shard { borders, places, leaves, free: Vec::new(), len, version: 0 })
     }
 
-    /// Puts the leaves into the order of their keys, without room for others.
+    /// Puts the leaves into the order of their keys, and gives back what is free.
     pub(super) fn pack(&mut self) {
-        let leaves = self.places.iter().map(|place| mem::replace(&mut self.leaves[*place as usize], Leaf::new()));
-        self.leaves = leaves.collect();
+        let mut leaves = room(self.slots());
+        leaves.extend(self.places.iter().map(|place| mem::replace(&mut self.leaves[*place as usize], Leaf::new())));
+        self.leaves = leaves;
         self.places.clear();
         self.places.extend(0..self.leaves.len() as u32);
         self.free = Vec::new();
@@ -260,4 +262,19 @@ impl<K: Key, V> Shard<K, V> {
         }
         Ok(())
     }
+}
+
+impl<K: Key, V: Clone> Clone for Shard<K, V> {
+    fn clone(&self) -> Self {
+        let mut leaves = room(self.slots());
+        leaves.extend((0..self.slots()).map(|slot| self.leaf_of(slot).clone()));
+        let places = (0..leaves.len() as u32).collect();
+        Shard { borders: self.borders.clone(), places, leaves, free: Vec::new(), len: self.len, version: 0 }
+    }
+}
+
+/// Room for leaves: for all that a shard can have if it is no small one. Growing would copy them, and memory that is not touched costs
+/// nothing.
+fn room<K: Key, V>(leaves: usize) -> Vec<Leaf<K, V>> {
+    Vec::with_capacity(if leaves < MOST_LEAVES / 4 { leaves } else { leaves.max(MOST_LEAVES + 1) })
 }
