@@ -15,7 +15,7 @@ use windrow::prelude::*;
 use super::map::OrderedMap;
 use super::ops::{MapOp, Ops, Owned, Verb};
 use super::shard::{Ends, Shard};
-use crate::keys::Key;
+use crate::keys::{Key, Number, Prefix};
 use crate::keys::column::Sealed;
 
 /// Operations whose misses overlap.
@@ -99,29 +99,38 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
 
     /// Operations `start..end`, at most `GROUP`.
     fn group(&mut self, ops: &mut impl Ops<K, V>, start: usize, end: usize) {
-        let mut routes = [None; GROUP];
-        for (at, route) in (start..end).zip(&mut routes) {
-            *route = Some(self.route(ops.key(at)));
+        // Each pass is a loop of independent searches that take no branch, so the processor works on several at once.
+        let mut routes = [Route { word: K::Word::MAX, shard: 0, place: 0, version: 0 }; GROUP];
+        let routes = &mut routes[..end - start];
+        for (at, route) in (start..end).zip(&mut *routes) {
+            let key = ops.key(at);
+            route.word = key.prefix();
+            route.shard = self.top.slot(route.word, key);
+        }
+        for route in &mut *routes {
+            route.place = self.shards[route.shard].block(route.word);
+        }
+        for (at, route) in (start..end).zip(&mut *routes) {
+            let shard = &self.shards[route.shard];
+            route.place = shard.place_in(route.place, route.word, ops.key(at));
+            route.version = shard.version();
+            shard.leaf(route.place).prefetch();
         }
         let moves = self.moves;
         for (at, route) in (start..end).zip(routes) {
-            let Some(mut route) = route else { break };
             if self.moves != moves || self.shards[route.shard].version() != route.version {
-                route = self.route(ops.key(at));
+                *route = self.route(ops.key(at));
             }
-            self.step(ops, at, route);
+            self.step(ops, at, *route);
         }
     }
 
-    /// Finds the leaf of a key and asks for its lines.
-    #[inline]
+    /// Finds the leaf of a key.
     fn route(&self, key: &K) -> Route<K::Word> {
         let word = key.prefix();
         let shard = self.top.slot(word, key);
         let within = &self.shards[shard];
-        let place = within.place(word, key);
-        within.leaf(place).prefetch();
-        Route { word, shard, place, version: within.version() }
+        Route { word, shard, place: within.place(word, key), version: within.version() }
     }
 
     /// Does operation `at`.

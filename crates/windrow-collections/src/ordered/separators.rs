@@ -38,25 +38,35 @@ impl<K: Key> Separators<K> {
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
     {
-        if K::Column::EXACT {
-            return self.first(|other| *other <= word);
-        }
-        let first = self.first(|other| *other < word);
-        let equal = self.words()[first..self.count].iter().take_while(|other| **other == word).count();
-        first + self.keys[first..first + equal].partition_point(|other| other.borrow() <= key)
+        self.slot_in(self.block(word), word, key)
     }
 
-    /// The first border that is not `below`.
+    /// The block to look for a word in.
     #[inline]
-    fn first(&self, below: impl Fn(&K::Word) -> bool) -> usize {
+    pub(super) fn block(&self, word: K::Word) -> usize {
         let (mut block, mut half) = (0, self.lasts.len() / 2);
         while half > 0 {
-            block = select_unpredictable(below(&self.lasts[block + half - 1]), block + half, block);
+            block = select_unpredictable(is_below::<K>(self.lasts[block + half - 1], word), block + half, block);
             half /= 2;
         }
         // The largest word may be below, as what fills up is.
-        let block = block.min(self.blocks.len() - 1);
-        (block * BLOCK + first_not(&self.blocks[block], below)).min(self.count)
+        block.min(self.blocks.len() - 1)
+    }
+
+    /// The slot of a key, of which the block is known.
+    #[inline]
+    pub(super) fn slot_in<Q>(&self, block: usize, word: K::Word, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        let first = block * BLOCK + first_not(&self.blocks[block], |other| is_below::<K>(*other, word));
+        let first = first.min(self.count);
+        if K::Column::EXACT {
+            return first;
+        }
+        let equal = self.words()[first..self.count].iter().take_while(|other| **other == word).count();
+        first + self.keys[first..first + equal].partition_point(|other| other.borrow() <= key)
     }
 
     fn words(&self) -> &[K::Word] {
@@ -137,6 +147,12 @@ impl<K: Key> Separators<K> {
             && self.lasts.iter().zip(&self.blocks).all(|(last, block)| *last == block[BLOCK - 1])
             && self.lasts[self.blocks.len()..].iter().all(|last| *last == K::Word::MAX)
     }
+}
+
+/// Whether a border with the word `border` is certainly not above a key with `word`.
+#[inline]
+fn is_below<K: Key>(border: K::Word, word: K::Word) -> bool {
+    if K::Column::EXACT { border <= word } else { border < word }
 }
 
 /// A key that is kept as a border: nothing where words tell keys apart.

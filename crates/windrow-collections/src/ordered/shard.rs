@@ -95,6 +95,16 @@ impl<K: Key, V> Shard<K, V> {
     }
 
     #[inline]
+    pub(super) fn block(&self, word: K::Word) -> u32 {
+        self.borders.block(word) as u32
+    }
+
+    #[inline]
+    pub(super) fn place_in(&self, block: u32, word: K::Word, key: &K) -> u32 {
+        self.places[self.borders.slot_in(block as usize, word, key)]
+    }
+
+    #[inline]
     pub(super) fn leaf(&self, place: u32) -> &Leaf<K, V> {
         &self.leaves[place as usize]
     }
