@@ -1,6 +1,7 @@
 //! The ordered map and set.
 
 mod batch;
+mod deal;
 mod leaf;
 mod map;
 mod ops;

@@ -148,7 +148,7 @@ where
             let key = key(next() % 200_000);
             let insert = next() % 12 >= round;
             batch.push(if insert { MapOp::Insert(key, next() as u32) } else { MapOp::Remove(key) });
-            if next() % 8 == 0 {
+            if next().is_multiple_of(8) {
                 batch.push(MapOp::Get(self::key_again(&batch)));
             }
         }

@@ -30,6 +30,9 @@ pub trait Ops<K, V> {
     /// Gives up the key and the value of an insert. Asked at most once, and the key not again.
     fn take(&mut self, at: usize) -> (K, V);
 
+    /// Gives up the key of another operation. Asked at most once, and the key not again.
+    fn take_key(&mut self, at: usize) -> K;
+
     /// Gives up the value of an insert whose key is there already.
     fn take_value(&mut self, at: usize) -> V;
 
@@ -99,6 +102,14 @@ impl<K, V> Ops<K, V> for Owned<'_, K, V> {
     }
 
     #[inline]
+    fn take_key(&mut self, at: usize) -> K {
+        match self.ops[at].take() {
+            Some(MapOp::Get(key) | MapOp::Remove(key)) => key,
+            _ => unreachable!("{ONCE}, and is no insert"),
+        }
+    }
+
+    #[inline]
     fn take_value(&mut self, at: usize) -> V {
         self.take(at).1
     }
@@ -137,7 +148,12 @@ impl<K: Key> Ops<K, ()> for Mixed<'_, K> {
 
     #[inline]
     fn take(&mut self, at: usize) -> (K, ()) {
-        (self.key(at).clone(), ())
+        (self.take_key(at), ())
+    }
+
+    #[inline]
+    fn take_key(&mut self, at: usize) -> K {
+        self.key(at).clone()
     }
 
     #[inline]
@@ -173,7 +189,12 @@ impl<K: Key, const INSERT: bool> Ops<K, ()> for All<'_, K, INSERT> {
 
     #[inline]
     fn take(&mut self, at: usize) -> (K, ()) {
-        (self.keys[at].clone(), ())
+        (self.take_key(at), ())
+    }
+
+    #[inline]
+    fn take_key(&mut self, at: usize) -> K {
+        self.keys[at].clone()
     }
 
     #[inline]

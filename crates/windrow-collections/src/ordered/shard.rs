@@ -7,6 +7,7 @@ use std::borrow::Borrow;
 use std::mem;
 
 use super::leaf::Leaf;
+use super::ops::{Ops, Verb};
 use super::separators::{Border, Separators};
 use crate::keys::{CAPACITY, Key, Prefix};
 
@@ -30,6 +31,8 @@ pub(super) struct Shard<K: Key, V> {
     len: usize,
     /// Counts the changes of what belongs where.
     version: u32,
+    /// Counts those of them that put a leaf's keys into another.
+    joins: u32,
 }
 
 /// Which end of the map a shard is at: there, keys that come in order fill leaves to the last place.
@@ -37,6 +40,23 @@ pub(super) struct Shard<K: Key, V> {
 pub(super) struct Ends {
     pub(super) first: bool,
     pub(super) last: bool,
+}
+
+/// What an operation did.
+pub(super) struct Done<K, V> {
+    /// The value that the key had.
+    pub(super) old: Option<V>,
+    /// How many keys there are more.
+    pub(super) change: isize,
+    /// To drop when everything is in order again: that may panic.
+    #[expect(dead_code, reason = "kept to be dropped")]
+    pub(super) gone: Option<(K, Option<Border<K>>)>,
+}
+
+impl<K, V> Done<K, V> {
+    fn kept(old: Option<V>) -> Self {
+        Done { old, change: 0, gone: None }
+    }
 }
 
 impl<K: Key, V> Shard<K, V> {
@@ -49,6 +69,7 @@ impl<K: Key, V> Shard<K, V> {
             free: Vec::new(),
             len: 0,
             version: 0,
+            joins: 0,
         }
     }
 
@@ -76,6 +97,11 @@ impl<K: Key, V> Shard<K, V> {
     }
 
     #[inline]
+    pub(super) fn joins(&self) -> u32 {
+        self.joins
+    }
+
+    #[inline]
     pub(super) fn slot<Q>(&self, word: K::Word, key: &Q) -> usize
     where
         K: Borrow<Q>,
@@ -100,8 +126,13 @@ impl<K: Key, V> Shard<K, V> {
     }
 
     #[inline]
-    pub(super) fn place_in(&self, block: u32, word: K::Word, key: &K) -> u32 {
-        self.places[self.borders.slot_in(block as usize, word, key)]
+    pub(super) fn slot_in(&self, block: u32, word: K::Word, key: &K) -> usize {
+        self.borders.slot_in(block as usize, word, key)
+    }
+
+    #[inline]
+    pub(super) fn place_of(&self, slot: usize) -> u32 {
+        self.places[slot]
     }
 
     #[inline]
@@ -207,6 +238,7 @@ impl<K: Key, V> Shard<K, V> {
         self.leaf_in(left).append(leaf);
         self.free.push(right);
         self.version = self.version.wrapping_add(1);
+        self.joins = self.joins.wrapping_add(1);
         Some(gone)
     }
 
@@ -221,7 +253,7 @@ impl<K: Key, V> Shard<K, V> {
         self.len -= len;
         self.version = self.version.wrapping_add(1);
         let places = (0..leaves.len() as u32).collect();
-        (between, Shard { borders, places, leaves, free: Vec::new(), len, version: 0 })
+        (between, Shard { borders, places, leaves, free: Vec::new(), len, version: 0, joins: 0 })
     }
 
     /// Puts the leaves into the order of their keys, and gives back what is free.
@@ -252,6 +284,38 @@ impl<K: Key, V> Shard<K, V> {
         (0..self.slots()).flat_map(|slot| (0..self.leaf_of(slot).len()).map(move |at| (slot, at)))
     }
 
+    /// Does operation `at`, whose key belongs to the leaf at `place`.
+    #[inline]
+    pub(super) fn step(
+        &mut self,
+        ops: &mut impl Ops<K, V>,
+        at: usize,
+        ends: Ends,
+        word: K::Word,
+        place: u32,
+    ) -> Done<K, V>
+    where
+        V: Clone,
+    {
+        let found = self.leaf(place).find(word, ops.key(at));
+        match (ops.verb(at), found) {
+            (Verb::Get, Ok(index)) => Done::kept(Some(self.leaf(place).get(index).1.clone())),
+            (Verb::Insert, Ok(index)) => {
+                Done::kept(Some(mem::replace(self.leaf_mut(place).value(index), ops.take_value(at))))
+            }
+            (Verb::Insert, Err(index)) => {
+                let (key, value) = ops.take(at);
+                self.insert_at(place, index, ends, word, key, value);
+                Done { old: None, change: 1, gone: None }
+            }
+            (Verb::Remove, Ok(index)) => {
+                let (key, value, border) = self.remove_at(place, index);
+                Done { old: Some(value), change: -1, gone: Some((key, border)) }
+            }
+            (Verb::Get | Verb::Remove, Err(_)) => Done::kept(None),
+        }
+    }
+
     /// Whether everything is as it should be; else what is not.
     pub(super) fn check(&self) -> Result<(), String> {
         let claim = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
@@ -279,7 +343,7 @@ impl<K: Key, V: Clone> Clone for Shard<K, V> {
         let mut leaves = room(self.slots());
         leaves.extend((0..self.slots()).map(|slot| self.leaf_of(slot).clone()));
         let places = (0..leaves.len() as u32).collect();
-        Shard { borders: self.borders.clone(), places, leaves, free: Vec::new(), len: self.len, version: 0 }
+        Shard { borders: self.borders.clone(), places, leaves, free: Vec::new(), len: self.len, version: 0, joins: 0 }
     }
 }
 
