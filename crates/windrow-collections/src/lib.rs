@@ -5,4 +5,4 @@ mod keys;
 mod ordered;
 
 pub use keys::{Column, Exact, Key, Number, Plain, Prefix, Prefixed, Words};
-pub use ordered::{MapOp, Ops, OrderedMap, OrderedSet, SetOp, Verb};
+pub use ordered::{Iter, Keys, MapOp, Ops, OrderedMap, OrderedSet, SetOp, Verb};

@@ -2,6 +2,7 @@
 
 mod batch;
 mod deal;
+mod iter;
 mod leaf;
 mod map;
 mod ops;
@@ -9,6 +10,7 @@ mod separators;
 mod set;
 mod shard;
 
+pub use iter::Iter;
 pub use map::OrderedMap;
 pub use ops::{MapOp, Ops, SetOp, Verb};
-pub use set::OrderedSet;
+pub use set::{Keys, OrderedSet};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::ops::Bound;
 
 use proptest::prelude::*;
 use windrow_collections::{Key, MapOp, OrderedMap, OrderedSet, Plain, SetOp};
@@ -19,6 +20,11 @@ fn op<K: Debug + Clone>(key: impl Strategy<Value = K>) -> impl Strategy<Value = 
 
 fn batches<K: Debug + Clone>(key: impl Strategy<Value = K> + Clone) -> impl Strategy<Value = Batches<K>> {
     prop::collection::vec(prop::collection::vec(op(key), 0..200), 0..20)
+}
+
+fn key_of<K>(op: &MapOp<K, u32>) -> &K {
+    let (MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key)) = op;
+    key
 }
 
 fn on_oracle<K: Ord + Clone>(oracle: &mut BTreeMap<K, u32>, op: &MapOp<K, u32>) -> Option<u32> {
@@ -45,6 +51,7 @@ where
     let (mut batched, mut alone) = (OrderedMap::new(), OrderedMap::new());
     let mut results = Vec::new();
     for batch in batches {
+        let keys: Vec<_> = batch.iter().map(key_of).cloned().collect();
         let expected: Vec<_> = batch.iter().map(|op| on_oracle(&mut oracle, op)).collect();
         let one_by_one: Vec<_> = batch.iter().map(|op| single(&mut alone, op)).collect();
         batched.apply(batch, &mut results);
@@ -55,6 +62,39 @@ where
         prop_assert_eq!(batched.len(), oracle.len());
         prop_assert_eq!(batched.first_key_value(), oracle.first_key_value());
         prop_assert_eq!(batched.last_key_value(), oracle.last_key_value());
+        same_order(&batched, &oracle, &keys)?;
+    }
+    Ok(())
+}
+
+/// Iterators, ranges between keys that may be there or not, and look-ups of many keys.
+fn same_order<K>(map: &OrderedMap<K, u32>, oracle: &BTreeMap<K, u32>, keys: &[K]) -> Result<(), TestCaseError>
+where
+    K: Key + Debug,
+{
+    prop_assert!(map.iter().eq(oracle.iter()));
+    prop_assert!(map.iter().rev().eq(oracle.iter().rev()));
+    let mut values = Vec::new();
+    map.get_all(keys, &mut values);
+    prop_assert!(values.iter().copied().eq(keys.iter().map(|key| oracle.get(key))));
+    for two in keys.windows(2).take(10) {
+        let (low, high) = (two.iter().min(), two.iter().max());
+        let (Some(low), Some(high)) = (low, high) else { continue };
+        prop_assert!(map.range(low..=high).eq(oracle.range(low..=high)));
+        prop_assert!(map.range(low..high).rev().eq(oracle.range(low..high).rev()));
+        prop_assert!(map.range::<K>(..low).eq(oracle.range::<K, _>(..low)));
+        prop_assert!(map.range::<K>(high..).rev().eq(oracle.range::<K, _>(high..).rev()));
+        if low < high {
+            let within = (Bound::Excluded(low), Bound::Excluded(high));
+            prop_assert!(map.range::<K>(within).eq(oracle.range::<K, _>(within)));
+        }
+        // From both ends, until they meet.
+        let (mut ours, mut theirs) = (map.range(low..=high), oracle.range(low..=high));
+        while let Some(front) = theirs.next() {
+            prop_assert_eq!(ours.next(), Some(front));
+            prop_assert_eq!(ours.next_back(), theirs.next_back());
+        }
+        prop_assert_eq!((ours.next(), ours.next_back()), (None, None));
     }
     Ok(())
 }
@@ -149,7 +189,7 @@ where
             let insert = next() % 12 >= round;
             batch.push(if insert { MapOp::Insert(key, next() as u32) } else { MapOp::Remove(key) });
             if next().is_multiple_of(8) {
-                batch.push(MapOp::Get(self::key_again(&batch)));
+                batch.push(MapOp::Get(key_of(&batch[batch.len() / 2]).clone()));
             }
         }
         let expected: Vec<_> = batch.iter().map(|op| on_oracle(&mut oracle, op)).collect();
@@ -161,12 +201,6 @@ where
     map.apply(oracle.keys().cloned().map(MapOp::Remove), &mut results);
     assert!(results.iter().copied().eq(oracle.values().copied().map(Some)));
     assert!(map.is_empty() && map.check().is_ok());
-}
-
-fn key_again<K: Clone>(batch: &[MapOp<K, u32>]) -> K {
-    match &batch[batch.len() / 2] {
-        MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key) => key.clone(),
-    }
 }
 
 #[test]
