@@ -3,6 +3,8 @@
 
 mod keys;
 mod ordered;
+mod skiplist;
 
 pub use keys::{Column, Exact, Key, Number, Plain, Prefix, Prefixed, Words};
 pub use ordered::{Iter, Keys, MapOp, Ops, OrderedMap, OrderedSet, SetOp, Verb};
+pub use skiplist::{Nodes, SkipList};

@@ -12,5 +12,6 @@ mod shard;
 
 pub use iter::Iter;
 pub use map::OrderedMap;
+pub(crate) use ops::{All, Mixed};
 pub use ops::{MapOp, Ops, SetOp, Verb};
 pub use set::{Keys, OrderedSet};

@@ -170,8 +170,8 @@ impl<K: Key, V: Clone> Shard<K, V> {
             let word = item.word;
             let known = self.version() == version && self.joins() == joins;
             let place = if known { item.place } else { self.place(word, part.key(at)) };
-            let done = self.step(part, at, ends, word, place);
-            part.answer(at, done.old);
+            let old = self.step(part, at, ends, word, place, &mut None);
+            part.answer(at, old);
         }
         part.order = order;
     }

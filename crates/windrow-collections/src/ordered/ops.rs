@@ -121,9 +121,9 @@ impl<K, V> Ops<K, V> for Owned<'_, K, V> {
 }
 
 /// Operations of a set that stay where they are.
-pub(super) struct Mixed<'a, K> {
-    pub(super) ops: &'a [SetOp<K>],
-    pub(super) results: &'a mut [bool],
+pub(crate) struct Mixed<'a, K> {
+    pub(crate) ops: &'a [SetOp<K>],
+    pub(crate) results: &'a mut [bool],
 }
 
 impl<K: Key> Ops<K, ()> for Mixed<'_, K> {
@@ -167,9 +167,9 @@ impl<K: Key> Ops<K, ()> for Mixed<'_, K> {
 }
 
 /// Inserts, or removals, of keys that stay where they are.
-pub(super) struct All<'a, K, const INSERT: bool> {
-    pub(super) keys: &'a [K],
-    pub(super) results: &'a mut [bool],
+pub(crate) struct All<'a, K, const INSERT: bool> {
+    pub(crate) keys: &'a [K],
+    pub(crate) results: &'a mut [bool],
 }
 
 impl<K: Key, const INSERT: bool> Ops<K, ()> for All<'_, K, INSERT> {

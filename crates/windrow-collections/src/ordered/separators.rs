@@ -1,7 +1,6 @@
 //! The sorted borders between neighbours: leaves of a shard, shards of a map.
 
 use std::borrow::Borrow;
-use std::hint::select_unpredictable;
 
 use crate::keys::column::Sealed;
 use crate::keys::{Key, Number, Prefix, first_not};
@@ -14,9 +13,9 @@ const BLOCK: usize = 32;
 pub(super) struct Separators<K: Key> {
     /// Their words in blocks, at least one, filled up with the largest word.
     blocks: Vec<[K::Word; BLOCK]>,
-    /// The last word of each block, filled up to a power of two. Of a shard it is so small that it stays in the nearest cache: a search
-    /// goes through one block of `blocks` only, where halving the whole array would touch seven lines.
-    lasts: Vec<K::Word>,
+    /// The last word of each block, in blocks too, filled up as they are. For a shard there is one, which stays in the nearest cache: a
+    /// search goes through one block of `blocks` then, where halving the whole array would touch seven lines.
+    lasts: Vec<[K::Word; BLOCK]>,
     /// The borders themselves; none where words tell keys apart.
     keys: Vec<K>,
     count: usize,
@@ -24,7 +23,8 @@ pub(super) struct Separators<K: Key> {
 
 impl<K: Key> Separators<K> {
     pub(super) fn new() -> Self {
-        Separators { blocks: vec![[K::Word::MAX; BLOCK]], lasts: vec![K::Word::MAX], keys: Vec::new(), count: 0 }
+        let empty = || vec![[K::Word::MAX; BLOCK]];
+        Separators { blocks: empty(), lasts: empty(), keys: Vec::new(), count: 0 }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -44,11 +44,12 @@ impl<K: Key> Separators<K> {
     /// The block to look for a word in.
     #[inline]
     pub(super) fn block(&self, word: K::Word) -> usize {
-        let (mut block, mut half) = (0, self.lasts.len() / 2);
-        while half > 0 {
-            block = select_unpredictable(is_below::<K>(self.lasts[block + half - 1], word), block + half, block);
-            half /= 2;
-        }
+        let below = |border: &K::Word| is_below::<K>(*border, word);
+        let among = match &self.lasts[..] {
+            [_] => 0,
+            many => many.partition_point(|lasts| below(&lasts[BLOCK - 1])).min(many.len() - 1),
+        };
+        let block = among * BLOCK + first_not(&self.lasts[among], below);
         // The largest word may be below, as what fills up is.
         block.min(self.blocks.len() - 1)
     }
@@ -85,12 +86,13 @@ impl<K: Key> Separators<K> {
 
     /// Notes what has changed from border `from` on.
     fn set_lasts(&mut self, from: usize) {
-        self.lasts.resize(self.blocks.len().next_power_of_two(), K::Word::MAX);
+        self.lasts.resize(self.blocks.len().div_ceil(BLOCK), [K::Word::MAX; BLOCK]);
+        let lasts = self.lasts.as_flattened_mut();
         let from = from / BLOCK;
-        for (last, block) in self.lasts[from..].iter_mut().zip(&self.blocks[from..]) {
+        for (last, block) in lasts[from..].iter_mut().zip(&self.blocks[from..]) {
             *last = block[BLOCK - 1];
         }
-        self.lasts[self.blocks.len()..].fill(K::Word::MAX);
+        lasts[self.blocks.len()..].fill(K::Word::MAX);
     }
 
     /// Puts a border at the end of `slot`.
@@ -143,9 +145,9 @@ impl<K: Key> Separators<K> {
     pub(super) fn is_filled(&self) -> bool {
         self.words()[self.count..].iter().all(|word| *word == K::Word::MAX)
             && self.keys.len() == if K::Column::EXACT { 0 } else { self.count }
-            && self.lasts.len() == self.blocks.len().next_power_of_two()
-            && self.lasts.iter().zip(&self.blocks).all(|(last, block)| *last == block[BLOCK - 1])
-            && self.lasts[self.blocks.len()..].iter().all(|last| *last == K::Word::MAX)
+            && self.lasts.len() == self.blocks.len().div_ceil(BLOCK)
+            && self.lasts.as_flattened().iter().zip(&self.blocks).all(|(last, block)| *last == block[BLOCK - 1])
+            && self.lasts.as_flattened()[self.blocks.len()..].iter().all(|last| *last == K::Word::MAX)
     }
 }
 

@@ -107,7 +107,7 @@ impl<K: Key> OrderedSet<K> {
     /// use windrow_collections::OrderedSet;
     ///
     /// let set: OrderedSet<String> = ["fig", "apple", "plum"].map(String::from).into_iter().collect();
-    /// assert!(set.range::<str>("b"..).eq(["fig", "plum"]));
+    /// assert!(set.range("b".to_owned()..).eq(["fig", "plum"]));
     /// ```
     pub fn range<Q>(&self, range: impl RangeBounds<Q>) -> Keys<'_, K>
     where
