@@ -57,7 +57,7 @@ pub(crate) struct Options {
     pub(crate) cost: Option<PathBuf>,
 
     /// How many times as long computation and communication take while both run; 1,1 if not given.
-    #[arg(long, value_name = "C,M", value_parser = contention, allow_negative_numbers = true)]
+    #[arg(long, value_name = "C,M", value_parser = contention, allow_hyphen_values = true)]
     pub(crate) contention: Option<Contention>,
 
     /// Tiles begin at multiples of this many rows.

