@@ -16,6 +16,7 @@ use std::fmt;
 use windrow::plan::Rows;
 use windrow::plan::tile::{Contention, Matmul, Plan, Problem, Tiles, Timeline};
 
+use args::RULE_TILES;
 pub(crate) use args::{AFTER_HELP, HELP, Options};
 use files::Outputs;
 use replay::Replay;
@@ -87,7 +88,7 @@ fn planned(options: &Options) -> Result<String, Refused> {
         contention: options.contention.unwrap_or(Contention::NONE),
         align: Rows(options.align),
         most_tiles: options.max_tiles.unwrap_or(usize::MAX),
-        matmul: Some(Matmul { k: options.k, n: options.n }),
+        matmul: options.lists_rule().then_some(Matmul { k: options.k, n: options.n }),
         ..Problem::new(Rows(options.m), &compute, &communicate)
     };
     // Flags are checked by now, so what is impossible comes from the samples.
@@ -121,6 +122,9 @@ fn notes(options: &Options, fits: &Fits, plan: &Plan, replays: &[Replay]) -> Vec
     let mut notes = fits.beyond(plan);
     if options.contention.is_none() {
         notes.push("contention is not known and taken for none; --contention C,M tells it".to_owned());
+    }
+    if !options.lists_rule() {
+        notes.push(format!("the short-long rule may have more than {RULE_TILES} tiles here and is left out"));
     }
     if plan.grain > Rows(options.align) {
         notes.push(format!("there are many places to cut, so only multiples of {} rows were considered", plan.grain));

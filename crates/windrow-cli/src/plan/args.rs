@@ -89,7 +89,16 @@ pub(crate) struct Options {
     pub(crate) overwrite: bool,
 }
 
+/// Tiles that the short-long rule may have. It is the one alternative that does not coarsen its tiles when there are many rows; a list of so
+/// many is some MiB.
+pub(super) const RULE_TILES: u64 = 1 << 20;
+
 impl Options {
+    /// Whether the tiles of the short-long rule can be listed: none of them is shorter than the alignment.
+    pub(super) fn lists_rule(&self) -> bool {
+        self.m / self.align < RULE_TILES
+    }
+
     /// What no flag says alone.
     pub(super) fn check(&self) -> Result<(), Refused> {
         let Self { m, n, k, .. } = *self;

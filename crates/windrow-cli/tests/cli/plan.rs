@@ -223,6 +223,14 @@ fn many_places_to_cut_are_taken_in_multiples() {
     let plan = place.line(&format!("{GUIDE} --align 1 --json")).ok().summary();
     assert_eq!(plan["grain"], 32);
     assert!(plan["notes"].to_string().contains("only multiples of 32 rows were considered"), "{}", plan["notes"]);
+
+    // As many rows as can be: nothing grows with them.
+    let line =
+        "plan matmul-all-reduce --m 4000000000000000000 --n 1 --k 1 --ranks 2 --cost samples.csv --align 1 --json";
+    let plan = place.line(line).ok().summary();
+    assert_eq!(rows(&plan["tiles"]).iter().sum::<u64>(), 4_000_000_000_000_000_000);
+    assert!(plan["notes"].to_string().contains("the short-long rule may have more than 1048576 tiles here"), "{plan}");
+    assert_eq!(plan["alternatives"].get("short_long_rule"), None);
 }
 
 #[test]
