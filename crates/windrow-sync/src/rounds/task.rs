@@ -32,7 +32,8 @@ unsafe impl<T: Send> Send for Owned<T> {}
 impl<T: Send> Drop for Owned<T> {
     fn drop(&mut self) {
         // Parts that nobody took may look at the data.
-        self.core.clear();
+        // SAFETY: seats share this.
+        unsafe { self.core.clear() }
         if !*self.taken.get_mut() {
             // SAFETY: it is there until it is taken, and nobody else is left.
             unsafe { self.data.get_mut().assume_init_drop() }
@@ -97,7 +98,10 @@ impl<T: Send> Future for Finish<T> {
             self.shared = Some(shared);
             return Poll::Pending;
         }
-        // SAFETY: no seat is left to use the data, and only this future takes it, once: it has given `shared` up.
+        // Parts that nobody took may look at the data, so they go first. (The last seat to be dropped may still hold on to `shared`.)
+        // SAFETY: no seat is left but for its share of `shared`, and only this future gets here, once: it has given `shared` up.
+        unsafe { shared.core.clear() };
+        // SAFETY: as above.
         unsafe { *shared.taken.get() = true };
         // SAFETY: as above; `taken` keeps the drop away from it.
         let data = unsafe { &*shared.data.get() };
