@@ -14,6 +14,7 @@ pub mod neighbour;
 pub mod random;
 pub mod record;
 pub mod report;
+pub mod rounds;
 pub mod stats;
 pub mod verdict;
 pub mod work;

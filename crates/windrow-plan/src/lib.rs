@@ -4,6 +4,7 @@
 //! [`Decision`] that can be printed, compared and replayed. The runtime measures and obeys.
 #![forbid(unsafe_code)]
 
+pub mod cost;
 mod decision;
 pub mod grain;
 pub mod heartbeat;
@@ -11,8 +12,9 @@ pub mod looking;
 pub mod memory;
 pub mod simulate;
 pub mod team;
+pub mod tile;
 pub mod track;
 mod units;
 
 pub use decision::{Alternative, Alternatives, Decision};
-pub use units::{Items, Nanos};
+pub use units::{Bytes, Items, Nanos, Rows};

@@ -6,12 +6,13 @@
 //! that lately was cheapest is *home*. Other widths are *tried*, and compared with home as it is just then:
 //!
 //! ```text
-//!            due                 long enough             dearer                   settled
-//!   home ----------> first rounds ----------> measured ----------> first rounds ----------> home
-//!    ^  |            at that width               |                  back home
-//!    |  |                                        | cheaper: this is home now
-//!    |  +-- costs more than a narrower one ------+-----> ...
-//!    +------------- that is home now
+//!         due                                    dearer, or never entered
+//!   home ------> first rounds ------> measured --------------------------> first rounds ------> home
+//!    ^  \        at that width            |                                at home               ^
+//!    |   \                                | cheaper: that is home now                            |
+//!    +----\-------------------------------+                                                      |
+//!          \ driven out: home is one member now                                                  |
+//!           +------------------------------------------------------------------------------------+
 //! ```
 //!
 //! - **Candidates** are 1, 2, 4, .. and the full width. After the first try, which is the full width against one member, only
@@ -22,27 +23,37 @@
 //!   ([`Segment::deadline`]). A wake that has been paid for is no reason to leave: what it cost is gone.
 //! - **The price of a try** is what it took, both changes included, beyond what home would have. The next one in that direction comes
 //!   when all of it is no more than 2 % of the time run since (wider) or 1 % (narrower). So what is lost by trying is bounded by
-//!   3 % of the time run, whatever rounds cost, and a try that nearly wins is soon repeated. A quarter of that is spent as long as home
-//!   costs what it did: for the order to change, either home's cost must change too, or the weather.
-//! - **Bad weather**: a partner that loses its CPU stalls a round for a time slice, and one segment in a hundred says nothing of it. So
-//!   home has an account: what it took lately, against what the best narrower width would have. A width that has just won has saved
-//!   nothing yet, so its first stall ends it; one that has saved as much stays. Being driven out is a price like that of a try. A
-//!   stall of 4 ms is therefore not risked again for 200 ms of rounds.
+//!   3 % of the time run, whatever rounds cost, beside the last try in each direction; and one that nearly wins is soon repeated. A
+//!   quarter of that is spent as long as home costs what it did: for the order to change, home's cost must change too, or the weather.
+//! - **Bad weather**: a partner that loses its CPU stalls a round for a time slice, and one segment in a hundred says nothing of that. So
+//!   home has an account: what it took lately, against what one member would have, who waits for nobody. A width that has just won has
+//!   saved nothing yet, so its first stall drives it out; one that has saved as much stays. What the account then lacks is a price
+//!   like that of a try: a stall of 4 ms is not risked again for 200 ms of rounds.
+//! - **Short calls** leave no time to compare anything inside. When they cost the same in a row, they are compared as a whole: one call at
+//!   home, or one at another width.
 //!
-//! **Recovery**: when the neighbour is gone, the full width is back after at most `price / 2 %` of time in rounds (200 ms for 4 ms) or
-//! `price / 0.1 %` of time in all (4 s), plus a try for each step of width. Both are carried from call to call by [`Memory`].
+//! **Recovery**: when the neighbour has gone, a wider width is tried after at most `price / 2 %` of time in rounds (200 ms for 4 ms), or
+//! 100 ms if that is longer; or after `price / 0.1 %` of time in all (4 s). All this is carried from call to call by [`Memory`].
 //!
 //! What cannot be seen: rounds of very different cost in turn, each longer than a segment, are compared wrongly now and then; the account
-//! corrects that, and it is paid for like any try. Whether a stall hit the member that leads or one that it waited for is not known
-//! either, so a machine that stops all members alike for longer than they have saved lately is taken for one with a neighbour.
+//! corrects that, and it is paid for like any try. When rounds become far cheaper at once, the price of the last try must be earned first:
+//! about 1 ms. Whether a stall hit the member that leads or one that it waited for is not known either, so a machine that stops all
+//! members alike for longer than they have saved lately is taken for one with a neighbour.
 //!
 //! Sources: that the runtime measures and chooses between a sequential and a parallel version is the oracle-guided granularity of Acar,
 //! Charguéraud and Rainey (OOPSLA 2011, JFP 2016); to pay as much for trying as has been earned since is the ski-rental rule (Karlin
 //! and others, 1988) in the form of an exploration budget, as for bandits whose arms change (Auer and others, 2002; Garivier and
 //! Moulines, 2011); teams that take who is free are the moldable jobs of Feitelson and Rudolph (1996), as in OpenMP's dynamic teams.
 
+mod formation;
+mod memory;
+
 use std::fmt;
 
+use memory::{Account, Calls, Known, LEVELS, Tried, top, width};
+
+pub use self::formation::{Formation, Free, formation};
+pub use self::memory::Memory;
 use crate::{Alternative, Alternatives, Decision, Nanos};
 
 /// What to run next: `rounds` rounds at `width`; or fewer, if the deadline passes.
@@ -60,7 +71,8 @@ pub struct Segment {
 
 impl fmt::Display for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} rounds at width {}", self.rounds, self.width)
+        let plural = if self.rounds == 1 { "" } else { "s" };
+        write!(f, "{} round{plural} at width {}", self.rounds, self.width)
     }
 }
 
@@ -86,19 +98,21 @@ impl fmt::Display for Standing {
     }
 }
 
-/// Widths that are told apart; the last one is the full width, however wide.
-const LEVELS: usize = 16;
-/// A segment lasts as long as this many looks at the clock. Reporting takes two of them (the look and [`Rhythm::report`] are 10 ns each
-/// where measured), which is then a tenth of a percent; and 25 us are enough for two segments to agree within a percent.
+/// A segment lasts as long as this many looks at the clock: 25 us, as a look takes 10 ns and [`Rhythm::report`] 27 ns where measured. The two
+/// are then 0.15 % of it, and two segments agree within a percent.
 const LOOKS_IN_A_SEGMENT: f64 = 2500.0;
-/// Inside a segment, looks at the clock may take this part of the time (0.4 %).
-const LOOKING: f64 = 1.0 / 256.0;
+/// So many of these are inside, for the deadline (0.4 %).
+const LOOKS_INSIDE: usize = 10;
 /// Part of a segment that is run after a change of width before it is measured: caches are warm after some rounds.
 const FIRST: f64 = 1.0 / 8.0;
 /// Part of a segment that tells whether a call's rounds cost what they did in the last call.
 const GLANCE: f64 = 1.0 / 4.0;
-/// Segments at home between two tries, at least: one in nine is no time to lose for widths that cost nearly the same.
-const PAUSE: f64 = 8.0;
+/// Segments in a call, up to which there is no time in it to compare anything; so calls are compared as a whole.
+const SHORT: f64 = 2.0;
+/// If so many in a row agreed.
+const ALIKE: u8 = 2;
+/// Segments at home between two tries, at least: one in five is no time to lose for widths that cost nearly the same.
+const PAUSE: f64 = 4.0;
 /// Of the time run, what trying wider and narrower may cost: together the 3 % promised. Narrower ones wake nobody, so less will do.
 const SHARE: [f64; 2] = [0.02, 0.01];
 /// Part of that which is spent while nothing has changed.
@@ -107,159 +121,10 @@ const CALM: f64 = 0.25;
 const SOON: f64 = 100e6;
 /// Of all time, rounds or not, what being driven out may cost: weather of some seconds ago is none to rely on.
 const SHARE_OF_ALL: f64 = 0.001;
-/// What home has saved is forgotten in this time: several time slices (3 to 4 ms where measured), so that stalls are averaged.
-const LATELY: f64 = 20e6;
 
 /// Directions of a try, and indices into what belongs to them.
 const WIDER: usize = 0;
 const NARROWER: usize = 1;
-
-/// What the last tries in one direction cost, and when they ended: by the time run, and by the clock.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Tried {
-    cost: f64,
-    at: f64,
-    when: f64,
-}
-
-impl Tried {
-    const NEVER: Tried = Tried { cost: 0.0, at: f64::NEG_INFINITY, when: f64::NEG_INFINITY };
-}
-
-/// What home took lately, and what the best narrower width would have taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Account {
-    spent: f64,
-    instead: f64,
-}
-
-impl Account {
-    fn book(&mut self, spent: f64, instead: f64) {
-        let kept = LATELY / (LATELY + spent);
-        *self = Account { spent: self.spent * kept + spent, instead: self.instead * kept + instead };
-    }
-}
-
-/// What is known of the widths: home, its cost, the others' relative to it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Known {
-    home: u8,
-    /// What a round takes at home; 0 is unknown.
-    per_round: f64,
-    /// What it takes at each level, relative to home; 0 is unknown.
-    ratio: [f32; LEVELS],
-    account: Account,
-}
-
-impl Known {
-    const NOTHING: Known =
-        Known { home: 0, per_round: 0.0, ratio: [0.0; LEVELS], account: Account { spent: 0.0, instead: 0.0 } };
-
-    fn ratio(&self, level: usize) -> Option<f64> {
-        let ratio = f64::from(self.ratio[level]);
-        (ratio > 0.0).then_some(ratio)
-    }
-
-    /// The cheapest known level narrower than home.
-    fn retreat(&self) -> Option<(usize, f64)> {
-        let known = (0..usize::from(self.home)).filter_map(|level| Some((level, self.ratio(level)?)));
-        known.min_by(|a, b| a.1.total_cmp(&b.1))
-    }
-
-    /// How much dearer the cheapest of the others is; 1 if that is not known.
-    fn gap(&self) -> f64 {
-        let others = (0..LEVELS).filter(|&level| level != usize::from(self.home)).filter_map(|level| self.ratio(level));
-        others.min_by(f64::total_cmp).unwrap_or(1.0).max(1.0)
-    }
-
-    /// Another level is home from now on; it costs `ratio` of what home did.
-    fn move_to(&mut self, level: usize, ratio: f64, account: Account) {
-        self.ratio[usize::from(self.home)] = 1.0;
-        self.ratio[level] = ratio as f32;
-        for one in &mut self.ratio {
-            *one /= ratio as f32;
-        }
-        *self = Known { home: level as u8, per_round: self.per_round * ratio, ratio: self.ratio, account };
-    }
-}
-
-/// What is kept between the calls of a team at one place of the program: plain data, to be kept where the runtime likes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Memory {
-    full: usize,
-    /// As it was when the last call began: a call whose rounds shrink ends with other widths than it begins with.
-    known: Known,
-    ran: f64,
-    tried: [Tried; 2],
-}
-
-impl Memory {
-    /// Nothing is known.
-    pub const fn new() -> Self {
-        Memory { full: 1, known: Known::NOTHING, ran: 0.0, tried: [Tried::NEVER; 2] }
-    }
-
-    /// The width a call begins with.
-    pub fn width(&self) -> usize {
-        width(usize::from(self.known.home), self.full)
-    }
-
-    /// What a round at this width takes at the beginning of a call, if it was measured.
-    pub fn per_round(&self, width: usize) -> Option<Nanos> {
-        let level = (0..=top(self.full)).find(|&level| self::width(level, self.full) == width)?;
-        self.known.ratio(level).map(|ratio| Nanos(self.known.per_round * ratio))
-    }
-
-    /// When a wider width was last tried, or given up as its rounds were stalled, by the clock whose time [`Rhythm::new`] is given; and what
-    /// that cost.
-    pub fn tried(&self) -> Option<(Nanos, Nanos)> {
-        let Tried { cost, when, .. } = self.tried[WIDER];
-        when.is_finite().then_some((Nanos(when), Nanos(cost)))
-    }
-
-    /// How long rounds must at least run until a wider width is tried again.
-    pub fn quiet(&self) -> Nanos {
-        let Tried { cost, at, .. } = self.tried[WIDER];
-        Nanos((at + cost / SHARE[WIDER] - self.ran).max(0.0))
-    }
-
-    /// The same for a team of another width: what was measured at widths that are none of its candidates is not known.
-    fn of(mut self, full: usize) -> Self {
-        if self.full != full {
-            for level in 0..LEVELS {
-                let same = level <= top(full).min(top(self.full)) && width(level, full) == width(level, self.full);
-                self.known.ratio[level] *= f32::from(u8::from(same));
-            }
-            let home = usize::from(self.known.home);
-            if self.known.ratio[home] == 0.0 {
-                match self.known.retreat() {
-                    Some((level, ratio)) => {
-                        self.known.move_to(level, ratio, Account::default());
-                        self.known.ratio[home] = 0.0;
-                    }
-                    None => self.known = Known::NOTHING,
-                }
-            }
-            self.full = full;
-        }
-        self
-    }
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// The level of the full width.
-fn top(full: usize) -> usize {
-    ((usize::BITS - full.saturating_sub(1).leading_zeros()) as usize).min(LEVELS - 1)
-}
-
-fn width(level: usize, full: usize) -> usize {
-    if level >= top(full) { full } else { 1 << level }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
@@ -269,12 +134,14 @@ enum Phase {
     /// The first rounds of a try.
     Enter {
         to: usize,
+        /// They were slow, perhaps because of a wake.
         again: bool,
     },
+    /// A try.
     Measure {
         to: usize,
     },
-    /// The first rounds after a try that lost, or a retreat; the price goes to this direction.
+    /// The first rounds at home after a try that lost, or after being driven out; the price goes to this direction.
     Back {
         from: usize,
     },
@@ -322,15 +189,22 @@ pub struct Rhythm {
     /// What to add to the time run for the time by the clock.
     origin: f64,
     start: Known,
+    calls: Calls,
+    /// This call's rounds and their time, while all were run at home.
+    call: Option<(f64, f64)>,
 }
 
 impl Rhythm {
     /// A call of a team of `full` members (at least 1) begins `now`. `clock` is what a look at the clock takes.
     pub fn new(full: usize, clock: Nanos, memory: Memory, now: Nanos) -> Self {
         let full = full.max(1);
-        let Memory { known, ran, mut tried, .. } = memory.of(full);
+        let Memory { mut known, calls, ran, mut tried, .. } = memory.of(full);
         if (now.0 - tried[WIDER].when) * SHARE_OF_ALL >= tried[WIDER].cost {
             tried[WIDER].cost = 0.0;
+        }
+        let whole = calls.alike >= ALIKE;
+        if whole {
+            known.per_round = calls.per_round;
         }
         let mut rhythm = Rhythm {
             full,
@@ -342,13 +216,21 @@ impl Rhythm {
             why: "",
             price: 0.0,
             then: known.per_round,
-            first: 0.0,
+            first: if whole { known.per_round } else { 0.0 },
             glance: (0.0, 0.0),
             ran,
             tried,
             origin: now.0 - ran,
             start: known,
+            calls,
+            call: Some((0.0, 0.0)),
         };
+        if whole {
+            let to = rhythm.due();
+            let why = "short calls are compared as a whole";
+            rhythm.run(to.map_or(Phase::Home, |to| Phase::Measure { to }), to.unwrap_or(known.home.into()), SHORT, why);
+            return rhythm;
+        }
         let why = if known.per_round > 0.0 { "as in the last call" } else { "nothing is measured yet" };
         rhythm.run(Phase::Glance, usize::from(known.home), GLANCE, why);
         rhythm
@@ -368,8 +250,12 @@ impl Rhythm {
         }
         let rounds = rounds as f64;
         // No round takes less than this, and what is added up stays finite.
-        let spent = elapsed.0.clamp(0.01 * rounds, 1e15);
+        let spent = elapsed.0.max(0.01 * rounds).min(1e15);
         self.ran += spent;
+        self.call = match self.phase {
+            Phase::Glance | Phase::Home => self.call.map(|(all, time)| (all + rounds, time + spent)),
+            _ => None,
+        };
         match self.phase {
             Phase::Glance => self.glanced(rounds, spent),
             Phase::Home => self.at_home(rounds, spent),
@@ -387,22 +273,28 @@ impl Rhythm {
     /// The last report of a call, of a segment that it did not finish (0 rounds if it did), and what to keep for the next one.
     pub fn end(mut self, rounds: usize, elapsed: Nanos) -> Memory {
         self.report(rounds, elapsed);
-        match self.phase {
-            Phase::Glance | Phase::Home => {
-                // A call of a few rounds: all that can be said is what they should have taken.
-                let (rounds, spent) = self.glance;
-                if rounds > 0.0 {
-                    self.known.per_round = self.start.per_round;
-                    if !self.book(rounds, spent) {
-                        self.start.account = self.known.account;
-                    }
-                }
+        let (rounds, spent) = self.glance;
+        if rounds > 0.0 && matches!(self.phase, Phase::Glance | Phase::Home) {
+            // A call of a few rounds: all that can be said is what they should have taken.
+            self.known.per_round = self.start.per_round;
+            if !self.book(rounds, spent) {
+                self.start.account = self.known.account;
             }
+        }
+        match self.phase {
+            Phase::Glance | Phase::Home => {}
+            // A try that was next and has not begun has no price.
+            _ if self.price == 0.0 => {}
             Phase::Enter { to, .. } | Phase::Measure { to } => self.pay(self.direction(to)),
             Phase::Back { from } => self.pay(from),
         }
-        let Rhythm { full, start, ran, tried, .. } = self;
-        Memory { full, known: start, ran, tried }
+        let Rhythm { full, start, ran, tried, mut calls, .. } = self;
+        if let Some((rounds, spent)) = self.call.filter(|call| call.0 > 0.0) {
+            let per_round = spent / rounds;
+            let alike = spent < SHORT * self.segment_time() && agree(per_round, calls.per_round);
+            calls = Calls { per_round, alike: if alike { (calls.alike + 1).min(ALIKE) } else { 0 } };
+        }
+        Memory { full, known: start, calls, ran, tried }
     }
 
     /// The [`segment`](Self::segment) as a decision. Its alternatives are one member, home and its neighbours, as far as they were measured, and
@@ -478,30 +370,28 @@ impl Rhythm {
         self.known.per_round = b.max(c).min(b.min(c).max(rate));
     }
 
-    /// Books rounds at home. If by that it has cost more than a narrower width would have: back to that one, and true.
+    /// Books rounds at home. If by that it has cost more than one member would have: back to that, and true.
     fn book(&mut self, rounds: f64, spent: f64) -> bool {
-        let Some((level, ratio)) = self.known.retreat() else { return false };
-        let instead = ratio * self.known.per_round * rounds;
-        self.known.account.book(spent, instead);
-        let Account { spent: all, instead: all_instead } = self.known.account;
-        if all <= all_instead {
+        let home = usize::from(self.known.home);
+        let Some(ratio) = self.known.ratio(0).filter(|_| home > 0) else { return false };
+        self.known.account.book(spent, ratio * self.known.per_round * rounds);
+        let Account { spent, instead } = self.known.account;
+        if spent <= instead {
             return false;
         }
-        self.price = (all - all_instead).max(spent - instead);
-        let home = usize::from(self.known.home);
-        self.known.move_to(level, ratio, Account::default());
+        self.price = spent - instead;
+        self.known.move_to(0, ratio);
         // What it has really cost counts, not what it mostly does.
-        self.known.ratio[home] = (all / all_instead) as f32;
-        let left = self.known.per_round;
-        self.recent = [left; 3];
+        self.known.ratio[home] = (spent / instead) as f32;
+        self.recent = [self.known.per_round; 3];
         self.first *= ratio;
-        if agree(self.first, left) {
+        if agree(self.first, self.known.per_round) {
             self.start = self.known;
-        } else if usize::from(self.start.home) > level {
-            let ratio = self.start.ratio(level).unwrap_or(ratio);
-            self.start.move_to(level, ratio, Account::default());
+        } else if self.start.home > 0 {
+            let ratio = self.start.ratio(0).unwrap_or(ratio);
+            self.start.move_to(0, ratio);
         }
-        self.run(Phase::Back { from: WIDER }, level, FIRST, "a wider one was stalled for longer than it had saved");
+        self.run(Phase::Back { from: WIDER }, 0, FIRST, "it was stalled for longer than it had saved");
         true
     }
 
@@ -526,8 +416,7 @@ impl Rhythm {
         }
         let direction = self.direction(to);
         let ratio = spent / instead;
-        let account = if direction == WIDER { Account { spent, instead } } else { Account::default() };
-        self.known.move_to(to, ratio, account);
+        self.known.move_to(to, ratio);
         self.recent = [self.known.per_round; 3];
         self.glance = (0.0, 0.0);
         self.first *= ratio;
@@ -546,12 +435,22 @@ impl Rhythm {
 
     /// Home again, or a try if one is due.
     fn go_on(&mut self, why: &'static str) {
+        match self.due() {
+            // If rounds have just become cheaper, any width would win now.
+            Some(_) if !agree(self.recent[2], self.known.per_round) => self.stay("the last segment was another one"),
+            Some(to) => self.run(Phase::Enter { to, again: false }, to, FIRST, "it is time to try another width"),
+            None => self.stay(why),
+        }
+    }
+
+    /// The level to be tried now, if any.
+    fn due(&self) -> Option<usize> {
         let home = usize::from(self.known.home);
         let top = top(self.full);
         let wider = if home == 0 && self.known.ratio(top).is_none() { top } else { home + 1 };
         let wider = (home < top && self.is_due(WIDER)).then_some(wider);
         let narrower = if home > 0 && self.is_due(NARROWER) { Some(home - 1) } else { None };
-        let to = match (wider, narrower) {
+        match (wider, narrower) {
             // What is not known first, then what was not tried for longer.
             (Some(wider), Some(narrower)) => {
                 let known = |level| self.known.ratio(level).is_some();
@@ -559,10 +458,6 @@ impl Rhythm {
                 Some(if order { wider } else { narrower })
             }
             (wider, narrower) => wider.or(narrower),
-        };
-        match to {
-            Some(to) => self.run(Phase::Enter { to, again: false }, to, FIRST, "it is time to try another width"),
-            None => self.stay(why),
         }
     }
 
@@ -572,11 +467,13 @@ impl Rhythm {
 
     fn is_due(&self, direction: usize) -> bool {
         let Tried { cost, at, .. } = self.tried[direction];
-        let soonest = cost / SHARE[direction];
+        let (since, soonest) = (self.ran - at, cost / SHARE[direction]);
+        if since < soonest.max(PAUSE * self.segment_time()) {
+            return false;
+        }
         // Costs of the form work / width + barrier change their order only if home changes by more than the gap between them.
         let change = (self.known.per_round / self.then).max(self.then / self.known.per_round);
-        let wait = if change * change >= self.known.gap() { soonest } else { (soonest / CALM).min(soonest.max(SOON)) };
-        self.ran - at >= wait.max(PAUSE * self.segment_time())
+        since >= (soonest / CALM).min(SOON) || change * change >= self.known.gap()
     }
 
     fn direction(&self, to: usize) -> usize {
@@ -603,26 +500,18 @@ impl Rhythm {
     fn run(&mut self, phase: Phase, level: usize, part: f64, why: &'static str) {
         let time = part * self.segment_time();
         let per_round = self.known.per_round;
-        let rounds = if per_round > 0.0 { (time / per_round).ceil() } else { 1.0 };
-        let predicted = rounds * per_round;
+        let rounds = if per_round > 0.0 { (time / per_round) as usize + 1 } else { 1 };
+        let predicted = rounds as f64 * per_round;
         let deadline = match phase {
             Phase::Enter { .. } | Phase::Measure { .. } => predicted,
             Phase::Home | Phase::Back { .. } => 2.0 * predicted,
             Phase::Glance => 2.0 * time,
         };
         // What is compared looks at the clock equally often.
-        let every = match phase {
-            Phase::Glance | Phase::Enter { .. } => 1.0,
-            _ => (self.clock / (per_round * LOOKING)).ceil().min(rounds),
-        };
+        let every = if matches!(phase, Phase::Enter { .. }) { 1 } else { rounds.div_ceil(LOOKS_INSIDE) };
         self.phase = phase;
         self.why = why;
-        self.next = Segment {
-            width: width(level, self.full),
-            rounds: rounds as usize,
-            deadline: Nanos(deadline),
-            every: every as usize,
-        };
+        self.next = Segment { width: width(level, self.full), rounds, deadline: Nanos(deadline), every };
     }
 }
 
@@ -630,70 +519,6 @@ impl Rhythm {
 fn agree(a: f64, b: f64) -> bool {
     a <= 2.0 * b && b <= 2.0 * a
 }
-
-/// The members a team can have.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Free {
-    /// Members wanted, the caller included.
-    pub wanted: usize,
-    /// CPUs the process may use.
-    pub cpus: usize,
-    /// Workers free and awake.
-    pub idle: usize,
-    /// Workers free and asleep.
-    pub asleep: usize,
-    /// What it takes an idle worker to come.
-    pub enter_idle: Nanos,
-    /// The same for one asleep.
-    pub enter_asleep: Nanos,
-}
-
-impl fmt::Display for Free {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Free { wanted, cpus, idle, asleep, .. } = self;
-        write!(f, "{wanted} wanted, {idle} workers idle and {asleep} asleep, {cpus} CPUs")
-    }
-}
-
-/// Members to ask for, and how long to wait for them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Formation {
-    /// Members, the caller included: at least 1.
-    pub members: usize,
-    /// The caller begins with those who are there after this time at the latest.
-    pub patience: Nanos,
-}
-
-impl fmt::Display for Formation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.members {
-            1 => write!(f, "the caller alone"),
-            members => write!(f, "{members} members, waiting {} for them", self.patience),
-        }
-    }
-}
-
-/// How many members to ask for: those wanted, but no more than are free and no more than there are CPUs, as a team in which some wait for a
-/// CPU is slower than a narrow one. (Moldable: what is chosen here is never waited for longer than `patience`.)
-///
-/// Entering costs are medians, and of wakes the slowest tenth took 1.4 times the median where measured; who has not come after four times
-/// the median is not on its way.
-pub fn formation(free: Free) -> Decision<Free, Formation> {
-    let workers = free.idle.saturating_add(free.asleep);
-    let members = free.wanted.min(free.cpus).min(workers.saturating_add(1)).max(1);
-    let slowest = if members - 1 <= free.idle { free.enter_idle } else { free.enter_asleep };
-    let patience = Nanos(if members > 1 { PATIENCE * slowest.0 } else { 0.0 });
-    let why = match members {
-        _ if members == free.wanted => "as many as wanted",
-        _ if members == free.cpus => "there are no more CPUs",
-        1 if workers == 0 => "nobody is free",
-        _ => "no more are free",
-    };
-    Decision { inputs: free, choice: Formation { members, patience }, alternatives: Alternatives::default(), why }
-}
-
-/// See [`formation`].
-const PATIENCE: f64 = 4.0;
 
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,11 @@ impl Nanos {
     pub fn micros(micros: f64) -> Self {
         Nanos(micros * 1000.0)
     }
+
+    /// In microseconds.
+    pub fn as_micros(self) -> f64 {
+        self.0 / 1000.0
+    }
 }
 
 impl fmt::Display for Nanos {
@@ -36,6 +41,26 @@ impl fmt::Display for Items {
     }
 }
 
+/// A number of rows: what the first axis of an operation is cut along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rows(pub u64);
+
+impl fmt::Display for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +70,7 @@ mod tests {
         let shown: Vec<String> = [0.0, 850.4, 12_500.0, 3.2e6, 1.75e9].map(|n| Nanos(n).to_string()).into();
         assert_eq!(shown, ["0 ns", "850 ns", "12.5 us", "3.2 ms", "1.75 s"]);
         assert_eq!(Nanos::micros(2.0), Nanos(2000.0));
-        assert_eq!(Items(7).to_string(), "7");
+        assert_eq!(Nanos(2500.0).as_micros(), 2.5);
+        assert_eq!([Items(7).to_string(), Rows(7).to_string(), Bytes(7).to_string()], ["7", "7", "7"]);
     }
 }

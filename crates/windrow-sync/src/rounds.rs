@@ -59,7 +59,7 @@ mod letter;
 mod seat;
 mod task;
 
-pub use family::{Family, Lend, Lent, Mut, Own, Ref};
+pub use family::{Family, GridOf, GridRefOf, Lend, Lent, Mut, Own, Ref};
 pub use seat::{Deal, Follow, Given, Lead, Rounds, Seat, Turn};
 pub use task::{Finish, TaskRounds, TaskSeat, Waited};
 

@@ -77,6 +77,7 @@ pub mod split;
 mod tasks;
 
 pub use tasks::{AsyncMember, AsyncTeam};
+pub use windrow_sync::grid::{Grid, GridError, GridRef};
 pub use windrow_sync::rounds::{Deal, Ended, Family, Given, Lend, Lent, Mut, Own, Ref};
 
 use beat::Beat;

@@ -138,8 +138,9 @@ proptest! {
         check_lines(&mut vec![[0u8; 24]; n + skip][skip..], width)?;
         check_lines(&mut vec![[0u8; 300]; n + skip][skip..], width)?;
         check_lines(&mut vec![0u8; n + skip][skip..], width)?;
-        let none = collected(split::lines(&mut vec![(); n], width), width);
-        prop_assert!(none.iter().map(|part| part.len()).eq(split::even(0..n, width).map(|part| part.len())));
+        let mut units = vec![(); n];
+        let parts = collected(split::lines(&mut units, width), width);
+        prop_assert!(parts.iter().map(|part| part.len()).eq(split::even(0..n, width).map(|part| part.len())));
     }
 
     #[test]

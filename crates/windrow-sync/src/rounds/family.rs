@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+use crate::grid::{Grid, GridRef};
+
 /// A type with one lifetime left open.
 ///
 /// It is `'static` itself, so it has an exact [`TypeId`](std::any::TypeId): two members that name the same family receive the same type.
@@ -70,6 +72,26 @@ impl<T: Send + 'static> Lend for Own<T> {
 }
 impl<L: Lend> Lend for Option<L> {
     type Family = Option<L::Family>;
+}
+
+/// The family of [`Grid`].
+#[derive(Debug)]
+pub struct GridOf<T>(PhantomData<T>);
+/// The family of [`GridRef`].
+#[derive(Debug)]
+pub struct GridRefOf<T>(PhantomData<T>);
+
+impl<T: Send + 'static> Family for GridOf<T> {
+    type Of<'x> = Grid<'x, T>;
+}
+impl<T: Sync + 'static> Family for GridRefOf<T> {
+    type Of<'x> = GridRef<'x, T>;
+}
+impl<T: Send + 'static> Lend for Grid<'_, T> {
+    type Family = GridOf<T>;
+}
+impl<T: Sync + 'static> Lend for GridRef<'_, T> {
+    type Family = GridRefOf<T>;
 }
 
 macro_rules! owned {

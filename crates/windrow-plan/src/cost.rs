@@ -1,0 +1,250 @@
+//! Cost: time as a function of size.
+//!
+//! A [`Cost`] is a few polynomials side by side, each from some size on. One polynomial rarely holds everywhere: a collective changes
+//! its protocol at some message size, a product leaves a cache. Pieces may meet or jump. [`fit()`] finds them from samples and refuses
+//! what does not fit; [`Cost::new`] takes them from elsewhere (a file, a data sheet). Sizes are typed: a cost of [`Bytes`] becomes one
+//! of [`Rows`] by [`Cost::in_rows`].
+//!
+//! ```
+//! use windrow_plan::cost::{Fitting, Sample, fit};
+//! use windrow_plan::{Nanos, Rows};
+//!
+//! let measured = [(256, 61.0), (512, 112.0), (768, 163.0), (1024, 214.0), (2048, 421.0)];
+//! let samples = measured.map(|(rows, us)| Sample { size: Rows(rows), time: Nanos::micros(us) });
+//! let fitted = fit(&samples, &Fitting::default())?;
+//! assert!(fitted.worst().relative().abs() < 0.01);
+//! assert!((fitted.cost.at(Rows(4096)).as_micros() - 832.0).abs() < 5.0);
+//! # Ok::<(), windrow_plan::cost::Unfit<Rows>>(())
+//! ```
+//!
+//! Sources: profiling a few tile sizes and fitting in segments is from the tiling guide of the fused operators of the CANN toolkit (MC2);
+//! segments chosen by dynamic programming with a penalty for each are Bellman's (1961), the penalty is Schwarz's (BIC, 1978).
+
+use std::fmt;
+
+use crate::{Bytes, Items, Nanos, Rows};
+
+mod fit;
+mod triangle;
+
+pub use fit::{Fit, Fitting, Joints, Residual, Sample, Unfit, fit};
+
+/// A count that a cost can depend on.
+pub trait Size: Copy + Ord + fmt::Debug + fmt::Display {
+    /// What is counted, in messages.
+    const UNIT: &'static str;
+
+    /// The count.
+    fn count(self) -> u64;
+
+    /// So many.
+    fn from_count(count: u64) -> Self;
+}
+
+macro_rules! sizes {
+    ($($size:ident $unit:literal),*) => {$(
+        impl Size for $size {
+            const UNIT: &'static str = $unit;
+
+            fn count(self) -> u64 {
+                self.0
+            }
+
+            fn from_count(count: u64) -> Self {
+                $size(count)
+            }
+        }
+    )*};
+}
+
+sizes!(Items "items", Rows "rows", Bytes "bytes");
+
+/// From some size on: `at + slope * d + curve * d * d` nanoseconds, where `d` is how much larger the size is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Piece<S> {
+    /// The first size it holds for.
+    pub from: S,
+    /// Time at that size.
+    pub at: Nanos,
+    /// Nanoseconds a unit of size, there.
+    pub slope: f64,
+    /// Nanoseconds a unit of size squared.
+    pub curve: f64,
+}
+
+impl<S: Size> Piece<S> {
+    /// From some size on: `c[0] + c[1] * size + c[2] * size * size` nanoseconds.
+    pub fn polynomial(from: S, c: [f64; 3]) -> Self {
+        let x = from.count() as f64;
+        Self { from, at: Nanos(c[0] + x * (c[1] + x * c[2])), slope: c[1] + 2.0 * c[2] * x, curve: c[2] }
+    }
+
+    fn at(&self, size: S) -> f64 {
+        let d = size.count() as f64 - self.from.count() as f64;
+        self.at.0 + d * (self.slope + d * self.curve)
+    }
+
+    fn slope_at(&self, size: S) -> f64 {
+        self.slope + 2.0 * self.curve * (size.count() as f64 - self.from.count() as f64)
+    }
+
+    /// The same polynomial from another size on.
+    fn moved(&self, from: S) -> Self {
+        Self { from, at: Nanos(self.at(from)), slope: self.slope_at(from), curve: self.curve }
+    }
+
+    /// It is not negative and does not fall from its first size to that one, or however far if there is none.
+    fn rises(&self, until: Option<S>) -> bool {
+        // A parabola that ends level may come out a rounding error below.
+        let level = -1e-9 * self.slope;
+        let end = until.map_or(self.curve, |until| self.slope_at(until));
+        self.at.0 >= 0.0 && self.slope >= 0.0 && end >= level
+    }
+}
+
+/// Time as a function of size: pieces side by side, none of which falls or is negative. From one to the next it may jump, either way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost<S> {
+    pieces: Vec<Piece<S>>,
+}
+
+impl<S: Size> Cost<S> {
+    /// The pieces in the order of their sizes, the first from 0 on.
+    ///
+    /// # Errors
+    /// There are none, they are out of order, or one is negative, falls or is no number somewhere in its sizes.
+    pub fn new(pieces: Vec<Piece<S>>) -> Result<Self, BadCost<S>> {
+        let Some(first) = pieces.first() else { return Err(BadCost::NoPieces) };
+        if first.from.count() != 0 {
+            return Err(BadCost::First { from: first.from });
+        }
+        for (place, piece) in pieces.iter().enumerate() {
+            let next = pieces.get(place + 1).map(|next| next.from);
+            if next.is_some_and(|next| next <= piece.from) {
+                return Err(BadCost::Order { place: place + 1 });
+            }
+            if !(piece.at.0.is_finite() && piece.slope.is_finite() && piece.curve.is_finite()) {
+                return Err(BadCost::NoNumber { place });
+            }
+            if !piece.rises(next) {
+                return Err(BadCost::Falls { place, from: piece.from, until: next });
+            }
+        }
+        Ok(Self { pieces })
+    }
+
+    /// A fixed time and so much for each unit of size.
+    ///
+    /// # Errors
+    /// One of them is negative or no number.
+    pub fn affine(fixed: Nanos, each: Nanos) -> Result<Self, BadCost<S>> {
+        Self::new(vec![Piece { from: S::from_count(0), at: fixed, slope: each.0, curve: 0.0 }])
+    }
+
+    /// The time at a size.
+    pub fn at(&self, size: S) -> Nanos {
+        // The first piece is from 0 on.
+        let after = self.pieces.partition_point(|piece| piece.from <= size);
+        Nanos(self.pieces[after - 1].at(size))
+    }
+
+    /// The pieces, in order.
+    pub fn pieces(&self) -> &[Piece<S>] {
+        &self.pieces
+    }
+}
+
+impl Cost<Bytes> {
+    /// The same cost by rows of so many bytes.
+    ///
+    /// # Panics
+    /// A row has no bytes.
+    pub fn in_rows(&self, row: Bytes) -> Cost<Rows> {
+        let bytes = row.0 as f64;
+        let mut pieces: Vec<Piece<Rows>> = Vec::with_capacity(self.pieces.len());
+        for piece in &self.pieces {
+            let from = Rows(piece.from.0.div_ceil(row.0));
+            // No number of rows falls into the piece before.
+            if pieces.last().is_some_and(|last| last.from == from) {
+                pieces.pop();
+            }
+            let d = (from.0 * row.0 - piece.from.0) as f64;
+            pieces.push(Piece {
+                from,
+                at: Nanos(piece.at.0 + d * (piece.slope + d * piece.curve)),
+                slope: (piece.slope + 2.0 * d * piece.curve) * bytes,
+                curve: piece.curve * bytes * bytes,
+            });
+        }
+        Cost { pieces }
+    }
+}
+
+impl<S: Size> fmt::Display for Cost<S> {
+    /// Every piece as a polynomial of how far the size is beyond its first.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, Piece { from, at, slope, curve }) in self.pieces.iter().enumerate() {
+            let comma = if place == 0 { "" } else { "; " };
+            let unit = S::UNIT;
+            write!(f, "{comma}from {from} {unit} on {at} + {slope:.4} ns each")?;
+            if *curve != 0.0 {
+                write!(f, " + {curve:.3e} ns each squared")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why pieces are no cost function.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum BadCost<S> {
+    /// There are no pieces.
+    NoPieces,
+    /// Nothing is said about sizes below the first piece.
+    First {
+        /// Where it begins.
+        from: S,
+    },
+    /// A piece begins before the one before it, or where that one does.
+    Order {
+        /// Its place, from 0.
+        place: usize,
+    },
+    /// A coefficient is infinite or no number.
+    NoNumber {
+        /// The place of the piece, from 0.
+        place: usize,
+    },
+    /// A piece is negative or falls within its sizes.
+    Falls {
+        /// Its place, from 0.
+        place: usize,
+        /// Its first size.
+        from: S,
+        /// The first size of the next piece.
+        until: Option<S>,
+    },
+}
+
+impl<S: Size> fmt::Display for BadCost<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = S::UNIT;
+        match self {
+            BadCost::NoPieces => f.write_str("a cost without pieces"),
+            BadCost::First { from } => {
+                write!(f, "the first piece of a cost begins at {from} {unit}\nhint: let it begin at 0")
+            }
+            BadCost::Order { place } => write!(f, "piece {place} of a cost does not begin after the piece before it"),
+            BadCost::NoNumber { place } => write!(f, "piece {place} of a cost has a coefficient that is no number"),
+            BadCost::Falls { place, from, until } => {
+                write!(f, "piece {place} of a cost, from {from} {unit} ")?;
+                match until {
+                    Some(until) => write!(f, "to {until}, is negative or falls"),
+                    None => write!(f, "on, is negative or falls\nhint: let the last piece end in a straight line"),
+                }
+            }
+        }
+    }
+}
+
+impl<S: Size> std::error::Error for BadCost<S> {}

@@ -1,0 +1,417 @@
+//! Pieces from samples.
+//!
+//! A run of neighbouring sizes gets a constant, a line or a parabola, with least squares of the *relative* residual (times span orders of
+//! magnitude, and noise grows with them). Where runs begin and end, and which of the forms each gets, is chosen for the least sum over
+//! all pieces of `squares / noise^2 + ln(sizes) * parameters`: a piece, a bend, a jump has to explain more than the noise would. A
+//! piece has fewer parameters than samples, or nothing could contradict it. Pieces that fall or are negative are not considered.
+
+use std::fmt;
+
+use super::triangle::Triangle;
+use super::{Cost, Piece, Size};
+use crate::Nanos;
+
+/// A size and what it took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample<S> {
+    /// The size.
+    pub size: S,
+    /// What it took.
+    pub time: Nanos,
+}
+
+/// Whether pieces have to meet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Joints {
+    /// Pieces meet where they cross between two samples, and else jump between them.
+    #[default]
+    Free,
+    /// Pieces meet, at the same sizes; all are fitted together.
+    Continuous,
+}
+
+/// How to fit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fitting {
+    /// The largest share by which the fit may miss a sample before it is refused.
+    pub tolerance: f64,
+    /// The share by which samples scatter at least. What repeated samples scatter by is used if it is more. Of two sizes the larger
+    /// may be faster by so much, in both of their times.
+    pub noise: f64,
+    /// Whether pieces have to meet.
+    pub joints: Joints,
+}
+
+impl Default for Fitting {
+    /// A tenth, which is what 9 of 10 predictions are to stay within; a hundredth, as it is not worth a piece.
+    fn default() -> Self {
+        Self { tolerance: 0.1, noise: 0.01, joints: Joints::Free }
+    }
+}
+
+/// A sample beside its fit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Residual<S> {
+    /// The size.
+    pub size: S,
+    /// What it took: the median if it was measured repeatedly.
+    pub measured: Nanos,
+    /// What the fit says.
+    pub fitted: Nanos,
+}
+
+impl<S> Residual<S> {
+    /// By which share of the measured time the fit is above it.
+    pub fn relative(&self) -> f64 {
+        self.fitted.0 / self.measured.0 - 1.0
+    }
+}
+
+/// A cost function, and how well it fits its samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit<S> {
+    /// The fitted function. Beyond the largest sample it goes on straight.
+    pub cost: Cost<S>,
+    /// Every size that was measured, in order. There are at least three.
+    pub residuals: Vec<Residual<S>>,
+    /// The share by which samples scatter, as the fit assumed.
+    pub noise: f64,
+}
+
+impl<S: Size> Fit<S> {
+    /// The residual that is largest by its share.
+    pub fn worst(&self) -> Residual<S> {
+        worst(&self.residuals)
+    }
+
+    /// The root of the mean square of the relative residuals.
+    pub fn typical(&self) -> f64 {
+        let squares: f64 = self.residuals.iter().map(|residual| residual.relative().powi(2)).sum();
+        (squares / self.residuals.len() as f64).sqrt()
+    }
+
+    /// The smallest and the largest size measured: what the cost says about others is a guess.
+    pub fn measured(&self) -> (S, S) {
+        (self.residuals[0].size, self.residuals[self.residuals.len() - 1].size)
+    }
+}
+
+fn worst<S: Size>(residuals: &[Residual<S>]) -> Residual<S> {
+    let worst = residuals.iter().max_by(|a, b| a.relative().abs().total_cmp(&b.relative().abs()));
+    *worst.expect("a fit has at least three sizes")
+}
+
+/// Why samples give no cost function.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unfit<S> {
+    /// Fewer sizes than can contradict a line.
+    TooFew {
+        /// Different sizes given.
+        sizes: usize,
+    },
+    /// A time that is negative, zero or no number.
+    Impossible {
+        /// The size.
+        size: S,
+        /// The time given.
+        time: Nanos,
+    },
+    /// More takes less, in every sample of two sizes, and by more than noise.
+    Falls {
+        /// The smaller size.
+        smaller: S,
+        /// The least it took.
+        took: Nanos,
+        /// The larger size.
+        larger: S,
+        /// The most it took.
+        takes: Nanos,
+    },
+    /// The best fit misses a sample by more than the tolerance.
+    Misses {
+        /// Where, and by how much: the worst of all.
+        residual: Residual<S>,
+        /// What is tolerated.
+        tolerance: f64,
+    },
+    /// Pieces that meet would fall or be negative.
+    Joints {
+        /// The first size of the piece that would.
+        from: S,
+    },
+    /// The tolerance or the noise is not above 0.
+    Fitting(Fitting),
+}
+
+impl<S: Size> fmt::Display for Unfit<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = S::UNIT;
+        match self {
+            Unfit::TooFew { sizes } => {
+                write!(
+                    f,
+                    "{sizes} different sizes are too few for a fit\nhint: measure three at least; two fit any line"
+                )
+            }
+            Unfit::Impossible { size, time } => {
+                write!(f, "the time of {size} {unit} is {} ns, which is impossible", time.0)
+            }
+            Unfit::Falls { smaller, took, larger, takes } => {
+                write!(
+                    f,
+                    "{larger} {unit} take {takes}, less than the {took} of {smaller}\nhint: measure again, repeatedly"
+                )
+            }
+            Unfit::Misses { residual, tolerance } => {
+                let Residual { size, measured, fitted } = residual;
+                let (by, most) = (100.0 * residual.relative().abs(), 100.0 * tolerance);
+                write!(
+                    f,
+                    "the fit gives {fitted} for {size} {unit}, which took {measured}: it misses by {by:.1} %, more than {most:.1} %"
+                )?;
+                write!(f, "\nhint: measure more sizes around it")
+            }
+            Unfit::Joints { from } => {
+                write!(f, "pieces that meet would fall from {from} {unit} on\nhint: allow jumps, or measure more sizes")
+            }
+            Unfit::Fitting(Fitting { tolerance, noise, .. }) => {
+                write!(f, "a tolerance of {tolerance} and a noise of {noise}\nhint: both are shares above 0")
+            }
+        }
+    }
+}
+
+impl<S: Size> std::error::Error for Unfit<S> {}
+
+/// The cost function behind samples, in any order. Sizes that are measured repeatedly count once, with their median.
+///
+/// It takes time in proportion to the square of the number of different sizes; 1000 take 0.2 s.
+///
+/// # Errors
+/// There are fewer than three sizes, a time is impossible, times fall by more than noise and repeated samples explain, or the best fit misses
+/// a sample by more than the tolerance. See [`Unfit`].
+pub fn fit<S: Size>(samples: &[Sample<S>], fitting: &Fitting) -> Result<Fit<S>, Unfit<S>> {
+    let share = |share: f64| share.is_finite() && share > 0.0;
+    if !(share(fitting.tolerance) && share(fitting.noise)) {
+        return Err(Unfit::Fitting(*fitting));
+    }
+    let (points, scatter) = points(samples, fitting.noise)?;
+    let noise = scatter.max(fitting.noise);
+    let runs = runs(&points, noise);
+    let pieces = match fitting.joints {
+        Joints::Free => joined(&runs, &points),
+        Joints::Continuous => continuous(&joined(&runs, &points), &runs, &points)?,
+    };
+    let cost = straightened(pieces, &points);
+    let residuals =
+        points.iter().map(|&Sample { size, time }| Residual { size, measured: time, fitted: cost.at(size) });
+    let residuals: Vec<_> = residuals.collect();
+    let residual = worst(&residuals);
+    if residual.relative().abs() > fitting.tolerance {
+        return Err(Unfit::Misses { residual, tolerance: fitting.tolerance });
+    }
+    Ok(Fit { cost, residuals, noise })
+}
+
+/// One sample a size, in order, and by which share repeated ones scatter.
+fn points<S: Size>(samples: &[Sample<S>], noise: f64) -> Result<(Vec<Sample<S>>, f64), Unfit<S>> {
+    if let Some(&Sample { size, time }) =
+        samples.iter().find(|sample| !(sample.time.0.is_finite() && sample.time.0 > 0.0))
+    {
+        return Err(Unfit::Impossible { size, time });
+    }
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(|a, b| a.size.cmp(&b.size).then(a.time.0.total_cmp(&b.time.0)));
+    let (mut points, mut squares, mut freedom) = (Vec::new(), 0.0, 0);
+    // The size before whose least time is the largest.
+    let mut highest: Option<Sample<S>> = None;
+    for same in sorted.chunk_by(|a, b| a.size == b.size) {
+        let (least, most) = (same[0], same[same.len() - 1]);
+        let below = |highest: &Sample<S>| most.time.0 * (1.0 + noise) < highest.time.0 * (1.0 - noise);
+        if let Some(Sample { size: smaller, time: took }) = highest.filter(below) {
+            return Err(Unfit::Falls { smaller, took, larger: most.size, takes: most.time });
+        }
+        highest = highest.filter(|highest| highest.time >= least.time).or(Some(least));
+        let median = (same[(same.len() - 1) / 2].time.0 + same[same.len() / 2].time.0) / 2.0;
+        squares += same.iter().map(|sample| (sample.time.0 / median - 1.0).powi(2)).sum::<f64>();
+        freedom += same.len() - 1;
+        points.push(Sample { size: least.size, time: Nanos(median) });
+    }
+    if points.len() < 3 {
+        return Err(Unfit::TooFew { sizes: points.len() });
+    }
+    Ok((points, if freedom > 0 { (squares / freedom as f64).sqrt() } else { 0.0 }))
+}
+
+/// The form of a piece: which coefficients are not 0, as a mask of constant, slope and curve (at size 0 if there is no constant).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Form {
+    constant: bool,
+    degree: usize,
+}
+
+impl Form {
+    fn parameters(self) -> usize {
+        usize::from(self.constant) + self.degree
+    }
+}
+
+/// A piece over the samples from `begin` to `end`, not yet extended to its neighbours.
+#[derive(Clone, Copy, Debug)]
+struct Run<S> {
+    begin: usize,
+    end: usize,
+    form: Form,
+    /// Holds from the first sample of the run, or from 0.
+    piece: Piece<S>,
+}
+
+/// The best division of the points into runs.
+fn runs<S: Size>(points: &[Sample<S>], noise: f64) -> Vec<Run<S>> {
+    let n = points.len();
+    let price = (n as f64).ln();
+    let mut best: Vec<(f64, Option<Run<S>>)> = vec![(f64::INFINITY, None); n + 1];
+    best[0].0 = 0.0;
+    for begin in 0..n {
+        // Where a piece begins is a parameter too.
+        let before = best[begin].0 + if begin > 0 { price } else { 0.0 };
+        if before.is_infinite() {
+            continue;
+        }
+        // Times without a constant only make sense from 0 on.
+        for constant in [true, false].into_iter().take(if begin == 0 { 2 } else { 1 }) {
+            extend(points, begin, constant, |run, squares| {
+                let score = before + squares / (noise * noise) + price * run.form.parameters() as f64;
+                if score < best[run.end].0 {
+                    best[run.end] = (score, Some(run));
+                }
+            });
+        }
+    }
+    let mut runs = Vec::new();
+    let mut end = n;
+    // A constant fits any samples after a fashion, so there is a division.
+    while let Some(run) = best[end].1 {
+        runs.push(run);
+        end = run.begin;
+    }
+    runs.reverse();
+    runs
+}
+
+/// All admissible pieces over runs that begin at a point, and the squares they leave.
+fn extend<S: Size>(points: &[Sample<S>], begin: usize, constant: bool, mut found: impl FnMut(Run<S>, f64)) {
+    let count = |place: usize| points[place].size.count() as f64;
+    let scale = count(points.len() - 1);
+    let zero = S::from_count(0);
+    let from = if constant { points[begin].size } else { zero };
+    let origin = from.count() as f64;
+    let skipped = usize::from(!constant);
+    let mut triangle = Triangle::new(3 - skipped);
+    for end in begin + 1..=points.len() {
+        let (x, time) = ((count(end - 1) - origin) / scale, points[end - 1].time.0);
+        let mut equation = [1.0 / time, x / time, x * x / time, 1.0];
+        triangle.push(&mut equation[skipped..]);
+        for degree in 0..3 {
+            let form = Form { constant, degree };
+            let parameters = form.parameters();
+            if parameters == 0 || end - begin <= parameters {
+                continue;
+            }
+            let Some(solution) = triangle.solve(parameters) else { continue };
+            let mut coefficients = [0.0; 3];
+            coefficients[skipped..][..parameters].copy_from_slice(&solution);
+            let [at, slope, curve] = coefficients;
+            let piece = Piece { from, at: Nanos(at), slope: slope / scale, curve: curve / scale / scale };
+            // It may be extended up to the next sample, the first one down to 0.
+            let reach = if begin == 0 { piece.moved(zero) } else { piece };
+            if reach.rises(Some(points[end.min(points.len() - 1)].size)) {
+                found(Run { begin, end, form, piece }, triangle.left(parameters));
+            }
+        }
+    }
+}
+
+/// The pieces of the runs, extended until they meet, or else halfway, or not where the right one would fall or be negative there.
+fn joined<S: Size>(runs: &[Run<S>], points: &[Sample<S>]) -> Vec<Piece<S>> {
+    let first = runs[0].piece.moved(S::from_count(0));
+    let later = runs.windows(2).map(|pair| {
+        let [left, right] = [pair[0].piece, pair[1].piece];
+        let (low, high) = (points[pair[0].end - 1].size, points[pair[1].begin].size);
+        let halfway = S::from_count(low.count() + (high.count() - low.count()).div_ceil(2));
+        let mut begins =
+            [crossing(&left, &right, low, high), Some(halfway)].into_iter().flatten().map(|from| right.moved(from));
+        begins.find(|piece| piece.rises(Some(high))).unwrap_or(right)
+    });
+    std::iter::once(first).chain(later).collect()
+}
+
+/// The first size above `low` and up to `high` at which the two have changed places.
+fn crossing<S: Size>(left: &Piece<S>, right: &Piece<S>, low: S, high: S) -> Option<S> {
+    let above = |count: u64| left.at(S::from_count(count)) > right.at(S::from_count(count));
+    let (mut low, mut high) = (low.count(), high.count());
+    let side = above(low);
+    if side == above(high) {
+        return None;
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if above(middle) == side { low = middle } else { high = middle }
+    }
+    Some(S::from_count(high))
+}
+
+/// The same forms, fitted together so that each begins where the one before ends.
+fn continuous<S: Size>(pieces: &[Piece<S>], runs: &[Run<S>], points: &[Sample<S>]) -> Result<Vec<Piece<S>>, Unfit<S>> {
+    let scale = points[points.len() - 1].size.count() as f64;
+    let constant = runs[0].form.constant;
+    let unknowns = usize::from(constant) + runs.iter().map(|run| run.form.degree).sum::<usize>();
+    let mut triangle = Triangle::new(unknowns);
+    let end_of = |place: usize| pieces.get(place + 1).map(|next| next.from.count() as f64);
+    for point in points {
+        let (x, time) = (point.size.count() as f64, point.time.0);
+        let mut equation = Vec::with_capacity(unknowns + 1);
+        equation.extend(constant.then_some(1.0 / time));
+        for (place, (piece, run)) in pieces.iter().zip(runs).enumerate() {
+            // How far the size is into this piece; all the way if it is beyond.
+            let into = (x.min(end_of(place).unwrap_or(x)) - piece.from.count() as f64).max(0.0) / scale;
+            equation.extend((1..=run.form.degree).map(|power| into.powi(power as i32) / time));
+        }
+        equation.push(1.0);
+        triangle.push(&mut equation);
+    }
+    let from = pieces[0].from;
+    let mut solution = triangle.solve(unknowns).ok_or(Unfit::Joints { from })?.into_iter();
+    let mut at = if constant { solution.next().unwrap_or(0.0) } else { 0.0 };
+    let mut joined = Vec::with_capacity(pieces.len());
+    for (place, (piece, run)) in pieces.iter().zip(runs).enumerate() {
+        let mut next = |power: usize| if run.form.degree >= power { solution.next().unwrap_or(0.0) } else { 0.0 };
+        let (slope, curve) = (next(1) / scale, next(2) / scale / scale);
+        let piece = Piece { from: piece.from, at: Nanos(at), slope, curve };
+        let until = pieces.get(place + 1).map_or(points[points.len() - 1].size, |next| next.from);
+        if !piece.rises(Some(until)) {
+            return Err(Unfit::Joints { from: piece.from });
+        }
+        at = piece.at(until);
+        joined.push(piece);
+    }
+    Ok(joined)
+}
+
+/// Beyond the last sample a parabola goes on as its tangent: what it would do there is not known.
+fn straightened<S: Size>(mut pieces: Vec<Piece<S>>, points: &[Sample<S>]) -> Cost<S> {
+    for piece in &mut pieces {
+        // No more than rounding errors: all of them rise within their sizes.
+        (piece.at, piece.slope) = (Nanos(piece.at.0.max(0.0)), piece.slope.max(0.0));
+    }
+    let last = pieces[pieces.len() - 1];
+    if last.curve != 0.0 {
+        let mut end = Piece { curve: 0.0, ..last.moved(points[points.len() - 1].size) };
+        end.slope = end.slope.max(0.0);
+        if end.from == last.from {
+            pieces.pop();
+        }
+        pieces.push(end);
+    }
+    Cost { pieces }
+}

@@ -1,0 +1,202 @@
+//! The cuts others use: equal tiles, two sizes, and the rule that picks two sizes from a short tile.
+
+use super::exact::Grid;
+use super::pipeline::Slow;
+use super::{Lane, Problem, Tiles, Unplannable};
+use crate::{Nanos, Rows};
+
+/// Units of `tiles` tiles that differ by one unit at most, the longer ones first.
+fn equal(units: usize, tiles: usize) -> Vec<usize> {
+    (0..tiles).map(|tile| units / tiles + usize::from(tile < units % tiles)).collect()
+}
+
+/// The cut among these that ends first, of those the one with the fewest tiles.
+fn best(cuts: impl Iterator<Item = Vec<usize>>, grid: &Grid, slow: Slow) -> (Vec<usize>, f64) {
+    let ends = cuts.map(|cut| (grid.end_of(&cut, slow), cut));
+    let best = ends.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.len().cmp(&b.1.len())));
+    best.map_or((Vec::new(), 0.0), |(end, cut)| (cut, end))
+}
+
+/// The best cut into equal tiles, no cut included.
+pub(super) fn best_uniform(grid: &Grid, slow: Slow, most: usize) -> (Vec<usize>, f64) {
+    best((1..=grid.units.min(most)).map(|tiles| equal(grid.units, tiles)), grid, slow)
+}
+
+/// The best cut into equal long tiles and one short tile at an end, equal tiles and no cut included.
+pub(super) fn best_two_sizes(grid: &Grid, slow: Slow, most: usize) -> (Vec<usize>, f64) {
+    let units = grid.units;
+    let long = (1..=units).flat_map(|long| (1..=units / long).map(move |count| (long, count)));
+    let cuts = long.flat_map(|(long, count)| {
+        let (longs, short) = (std::iter::repeat_n(long, count), Some(units - long * count).filter(|&short| short > 0));
+        [short.into_iter().chain(longs.clone()).collect::<Vec<_>>(), longs.chain(short).collect()]
+    });
+    best(cuts.filter(|cut| cut.len() <= most), grid, slow)
+}
+
+impl Problem<'_> {
+    /// Equal tiles, as far as the alignment allows; fewer of them if there are fewer places to cut.
+    ///
+    /// # Errors
+    /// As for [`plan`](Self::plan); `tiles` is 0.
+    pub fn uniform(&self, tiles: usize) -> Result<Tiles, Unplannable> {
+        if tiles == 0 {
+            return Err(Unplannable::NoTiles);
+        }
+        self.check()?;
+        let (units, align) = (self.rows.0.div_ceil(self.align.0), self.align.0);
+        let tiles = (tiles as u64).min(units);
+        let begin = |tile: u64| ((units / tiles * tile + tile.min(units % tiles)) * align).min(self.rows.0);
+        Tiles::new((0..tiles).map(|tile| Rows(begin(tile + 1) - begin(tile))).collect::<Vec<_>>())
+    }
+
+    /// The best cut into equal long tiles and one short tile at the head or at the tail.
+    ///
+    /// # Errors
+    /// As for [`plan`](Self::plan).
+    pub fn two_sizes(&self) -> Result<Tiles, Unplannable> {
+        let grid = Grid::new(self)?;
+        Ok(grid.tiles(&best_two_sizes(&grid, self.slow(), self.most_tiles).0))
+    }
+}
+
+/// The other axes of the product behind the rows: m x k times k x n.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matmul {
+    /// The axis that is summed over.
+    pub k: u64,
+    /// The columns of the result.
+    pub n: u64,
+}
+
+impl Matmul {
+    /// Rows below which a tile is too short for the product, by three rules of thumb: enough multiplications, enough memory moved,
+    /// enough rows. All three are to hold. (The guide prints the minimum; its example, and the code it describes, take the maximum.)
+    pub fn thresholds(self) -> [Rows; 3] {
+        let (k, n) = (self.k.max(1) as f64, self.n.max(1) as f64);
+        let multiplications = (4.0 * 1024.0 * 1024.0 * 1024.0 / (k * n)).ceil();
+        let memory = (6.0 * 1024.0 * 1024.0 / (k * n / 1024.0 + n)).ceil();
+        [Rows(multiplications as u64), Rows(memory as u64), Rows(3 * 128)]
+    }
+}
+
+/// What the rule of the guide does, with every number on its way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShortLong {
+    /// The lane that takes longer for the whole operation.
+    pub limit: Lane,
+    /// Rows of the three thresholds.
+    pub thresholds: [Rows; 3],
+    /// How it went on, if the operation is long enough to be cut.
+    pub steps: Option<Steps>,
+    /// The tiles.
+    pub tiles: Tiles,
+}
+
+/// From the first short tile to the tiles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Steps {
+    /// The short tile at first: the largest threshold.
+    pub short: Rows,
+    /// What the short tile takes in the lane that limits.
+    pub time: Nanos,
+    /// The same, expanded by the factor.
+    pub expanded: Nanos,
+    /// Rows that take as long in the other lane.
+    pub balanced: Rows,
+    /// The same, aligned: the long tile at first.
+    pub long: Rows,
+    /// How many long tiles there would be.
+    pub ratio: f64,
+    /// How many there are.
+    pub count: u64,
+    /// Rows if they shared all but the short tile.
+    pub even: Rows,
+    /// The same, aligned: the long tile.
+    pub long_tile: Rows,
+    /// What is left: the short tile.
+    pub short_tile: Rows,
+}
+
+/// The rule of the guide: a short tile from thresholds, a long one that balances it in the other lane, as many of those as fit.
+///
+/// The short tile is the head if the second lane limits (it begins early and is never interrupted), the tail if the first one does
+/// (little is left when it is through). The guide has computation first; the rule is turned around for communication first. Its factor
+/// for contention is 1.15. It never says "do not tile" unless the operation is shorter than the tiles, and where tiles are expensive
+/// its plans take several times as long as no cut. The costs must not fall with more rows, nor the alignment be 0.
+///
+/// ```
+/// use windrow_plan::cost::{Cost, Piece};
+/// use windrow_plan::tile::{Matmul, Problem, short_long_rule};
+/// use windrow_plan::{Bytes, Nanos, Rows};
+///
+/// const MIB: f64 = 1024.0 * 1024.0;
+/// let us = |pieces: [f64; 3]| [1e3 * pieces[0], 1e3 * pieces[1] / MIB, 1e3 * pieces[2] / MIB / MIB];
+/// let communicate = Cost::new(vec![
+///     Piece::polynomial(Bytes(0), us([14.769, 27.0622573, -0.9698202])),
+///     Piece::polynomial(Bytes(8 << 20), us([61.508333, 13.58491263, 0.0])),
+/// ])?;
+/// let communicate = communicate.in_rows(Bytes(8192 * 2));
+/// let communicate = |rows| communicate.at(rows);
+/// let compute = |rows: Rows| Nanos(196.08 * rows.0 as f64);
+/// let problem = Problem { align: Rows(128), ..Problem::new(Rows(4096), &compute, &communicate) };
+/// let rule = short_long_rule(&problem, Matmul { k: 3072, n: 8192 }, 1.15)?;
+/// assert_eq!(rule.tiles.to_string(), "{512, 896 x 4}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As for [`Problem::plan`].
+pub fn short_long_rule(problem: &Problem<'_>, matmul: Matmul, factor: f64) -> Result<ShortLong, Unplannable> {
+    problem.check()?;
+    let (rows, align) = (problem.rows.0, problem.align.0);
+    let [first, second] = problem.order.lanes();
+    let [whole_first, whole_second] = [problem.cost(first, problem.rows)?, problem.cost(second, problem.rows)?];
+    let (limit, other) = if whole_second > whole_first { (second, first) } else { (first, second) };
+    let thresholds = matmul.thresholds();
+    let [a, b, c] = thresholds.map(|rows| rows.0);
+    let short = a.max(b).max(c);
+    let uncut = ShortLong { limit, thresholds, steps: None, tiles: Tiles::one(problem.rows) };
+    if short >= rows {
+        return Ok(uncut);
+    }
+    let time = problem.cost(limit, Rows(short))?;
+    let expanded = Nanos(time.0 * factor);
+    let balanced = rows_within(problem, other, expanded)?;
+    let long = (balanced / align * align).max(align);
+    let count = (rows - short) / long;
+    if count == 0 {
+        return Ok(uncut);
+    }
+    let even = (rows - short) / count;
+    let long_tile = even / align * align;
+    if long_tile == 0 {
+        return Ok(uncut);
+    }
+    let short_tile = rows - long_tile * count;
+    let steps = Steps {
+        short: Rows(short),
+        time,
+        expanded,
+        balanced: Rows(balanced),
+        long: Rows(long),
+        ratio: (rows - short) as f64 / long as f64,
+        count,
+        even: Rows(even),
+        long_tile: Rows(long_tile),
+        short_tile: Rows(short_tile),
+    };
+    let longs = std::iter::repeat_n(Rows(long_tile), count as usize);
+    let short = std::iter::once(Rows(short_tile));
+    let tiles = if limit == second { short.chain(longs).collect() } else { longs.chain(short).collect::<Vec<_>>() };
+    Ok(ShortLong { steps: Some(steps), tiles: Tiles::new(tiles)?, ..uncut })
+}
+
+/// The most rows of the problem that take no longer than this in a lane.
+fn rows_within(problem: &Problem<'_>, lane: Lane, time: Nanos) -> Result<u64, Unplannable> {
+    let (mut within, mut beyond) = (0, problem.rows.0 + 1);
+    while beyond - within > 1 {
+        let middle = within + (beyond - within) / 2;
+        if problem.cost(lane, Rows(middle))? <= time { within = middle } else { beyond = middle }
+    }
+    Ok(within)
+}

@@ -1,0 +1,288 @@
+//! A plan: the tiles, and what can be said about them.
+
+use std::fmt;
+
+use super::exact::{self, Grid};
+use super::families::{best_two_sizes, best_uniform};
+use super::{Contention, Lane, Losses, Order, Problem, Tiles, Unplannable, short_long_rule};
+use crate::{Alternative, Alternatives, Decision, Nanos, Rows};
+
+/// Whether to cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// More than one tile.
+    Tile,
+    /// One tile, or no rows.
+    DoNotTile,
+}
+
+impl fmt::Display for Verdict {
+    /// `tile` or `do-not-tile`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Tile => "tile",
+            Verdict::DoNotTile => "do-not-tile",
+        })
+    }
+}
+
+/// What no cut between the planner's units can beat.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// All computation or all communication, whichever is more: the other one hidden, nothing slowed down. Of each the least over all
+    /// cuts, which is that of the whole operation unless small tiles are faster.
+    pub plain: Nanos,
+    /// The same with contention: both flow without a break, and slow each other down as long as both do.
+    pub contended: Nanos,
+}
+
+/// A cut, and what it would take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// What kind of cut.
+    pub name: &'static str,
+    /// Its tiles.
+    pub tiles: Tiles,
+    /// Predicted time.
+    pub predicted: Nanos,
+}
+
+/// What the planner looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Tiles appended to a state.
+    pub steps: u64,
+    /// States of the longest front.
+    pub widest: usize,
+}
+
+/// A cut of an operation as a value: what to do, what it is predicted to take, and how far that is from the best.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What was asked.
+    pub inputs: Inputs,
+    /// What to do.
+    pub tiles: Tiles,
+    /// Predicted time.
+    pub predicted: Nanos,
+    /// Time in one tile: nothing overlaps.
+    pub serial: Nanos,
+    /// What no cut can beat.
+    pub bounds: Bounds,
+    /// By what share of the best cut's time the prediction may exceed it at most. 0 if the cut is the best.
+    pub gap: f64,
+    /// Tiles were considered to begin at multiples of this many rows: of the alignment, or of a multiple of it if there were more places
+    /// than the effort allows. (The gap counts from the best of these cuts.)
+    pub grain: Rows,
+    /// Other cuts, and what they would take: `serial`, `uniform` (the best number), `two sizes`, and `short-long rule` if the
+    /// product is known.
+    pub alternatives: Vec<Candidate>,
+    /// Where the time goes.
+    pub losses: Losses,
+    /// The reason, in a few words.
+    pub why: &'static str,
+    /// What was looked at.
+    pub work: Work,
+}
+
+/// What a plan was made from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Inputs {
+    /// Rows of the operation.
+    pub rows: Rows,
+    /// Which lane is first.
+    pub order: Order,
+    /// Computation in one piece.
+    pub compute: Nanos,
+    /// Communication in one piece.
+    pub communicate: Nanos,
+    /// How the lanes slow each other down.
+    pub contention: Contention,
+    /// Alignment asked for.
+    pub align: Rows,
+    /// Tiles there may be.
+    pub most_tiles: usize,
+}
+
+impl fmt::Display for Inputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inputs { rows, order, compute, communicate, contention, align, most_tiles } = self;
+        match order {
+            Order::ComputeFirst => {
+                write!(f, "{rows} rows, computation of {compute}, then communication of {communicate}")?
+            }
+            Order::CommunicateFirst => {
+                write!(f, "{rows} rows, communication of {communicate}, then computation of {compute}")?
+            }
+        }
+        if *contention != Contention::NONE {
+            write!(f, ", {contention} as long while both run")?;
+        }
+        if *align > Rows(1) {
+            write!(f, ", aligned to {align}")?;
+        }
+        if *most_tiles < usize::MAX {
+            write!(f, ", at most {most_tiles} tiles")?;
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// Whether to cut.
+    pub fn verdict(&self) -> Verdict {
+        if self.tiles.len() > 1 { Verdict::Tile } else { Verdict::DoNotTile }
+    }
+
+    /// Share of the serial time that is predicted to be saved.
+    pub fn benefit(&self) -> f64 {
+        if self.serial.0 > 0.0 { (self.serial.0 - self.predicted.0) / self.serial.0 } else { 0.0 }
+    }
+
+    /// As a decision. It has room for four alternatives: this cut, no cut, the best uniform one, and the rule or else two sizes.
+    ///
+    /// ```
+    /// use windrow_plan::tile::Problem;
+    /// use windrow_plan::{Nanos, Rows};
+    ///
+    /// let each = |rows: Rows| Nanos::micros(100.0 + 0.1 * rows.0 as f64);
+    /// let plan = Problem { align: Rows(64), ..Problem::new(Rows(512), &each, &each) }.plan()?;
+    /// let said = plan.decision().to_string();
+    /// assert!(said.starts_with("do not tile: more tiles cost more than they hide"), "{said}");
+    /// # Ok::<(), windrow_plan::tile::Unplannable>(())
+    /// ```
+    pub fn decision(&self) -> Decision<Inputs, Tiling> {
+        let named = |name| self.alternatives.iter().find(|cut| cut.name == name);
+        let others = [named("serial"), named("uniform"), named("short-long rule").or_else(|| named("two sizes"))];
+        let others = others.into_iter().flatten().map(|cut| Alternative { name: cut.name, predicted: cut.predicted });
+        let this = Alternative { name: "planned", predicted: self.predicted };
+        let alternatives: Vec<_> = std::iter::once(this).chain(others).collect();
+        Decision {
+            inputs: self.inputs,
+            choice: Tiling(self.tiles.clone()),
+            alternatives: Alternatives::new(&alternatives),
+            why: self.why,
+        }
+    }
+}
+
+/// The tiles of a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tiling(pub Tiles);
+
+impl fmt::Display for Tiling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.len() > 1 { write!(f, "tile {}", self.0) } else { f.write_str("do not tile") }
+    }
+}
+
+impl fmt::Display for Plan {
+    /// A few lines: the decision, where the time goes, and how far it is from the best.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { predicted, serial, bounds, gap, losses, alternatives, .. } = self;
+        writeln!(f, "{}: {}", Tiling(self.tiles.clone()), self.why)?;
+        writeln!(f, "  from: {}", self.inputs)?;
+        writeln!(f, "  {predicted} predicted, {serial} in one tile: {:.1} % saved", 100.0 * self.benefit())?;
+        writeln!(f, "  = {losses}")?;
+        write!(f, "  no cut takes less than {}", bounds.plain)?;
+        if bounds.contended > bounds.plain {
+            write!(f, ", nor, with contention, than {}", bounds.contended)?;
+        }
+        match *gap {
+            0.0 => writeln!(f, "; no cut at multiples of {} rows is better than this one", self.grain)?,
+            gap => {
+                writeln!(f, "; cuts at multiples of {} rows are better by {:.3} % at most", self.grain, 100.0 * gap)?
+            }
+        }
+        for Candidate { name, tiles, predicted } in alternatives {
+            writeln!(f, "  {name}: {predicted} {tiles}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Problem<'_> {
+    /// The best cut, whether to cut at all included.
+    ///
+    /// # Errors
+    /// An alignment, limit or slowdown is impossible, or a cost function gives a time that is.
+    pub fn plan(&self) -> Result<Plan, Unplannable> {
+        let grid = Grid::new(self)?;
+        let slow = self.slow();
+        let named = |name, (units, end): (Vec<usize>, f64)| Candidate {
+            name,
+            tiles: grid.tiles(&units),
+            predicted: Nanos(end),
+        };
+        let serial = Candidate { name: "serial", tiles: Tiles::one(self.rows), predicted: self.serial()? };
+        let mut alternatives = vec![
+            serial.clone(),
+            named("uniform", best_uniform(&grid, slow, self.most_tiles)),
+            named("two sizes", best_two_sizes(&grid, slow, self.most_tiles)),
+        ];
+        if let Some(matmul) = self.matmul {
+            let tiles = short_long_rule(self, matmul, GUIDE_FACTOR)?.tiles;
+            alternatives.push(Candidate { name: "short-long rule", predicted: self.predict(&tiles)?, tiles });
+        }
+        let allowed = alternatives.iter().filter(|cut| cut.tiles.len() <= self.most_tiles && self.aligned(&cut.tiles));
+        // The first of equals: no cut before any.
+        let known = allowed.min_by(|a, b| a.predicted.0.total_cmp(&b.predicted.0)).unwrap_or(&serial);
+        let found = exact::search(&grid, self, known.predicted.0);
+        let (tiles, predicted) = match found.units {
+            Some(units) => (grid.tiles(&units), Nanos(grid.end_of(&units, slow))),
+            None => (known.tiles.clone(), known.predicted),
+        };
+        let (plain, contended) = exact::bounds(&grid, slow);
+        let timeline = self.timeline(&tiles)?;
+        let losses = timeline.losses();
+        let inputs = Inputs {
+            rows: self.rows,
+            order: self.order,
+            compute: self.cost_of_all(Lane::Compute)?,
+            communicate: self.cost_of_all(Lane::Communicate)?,
+            contention: self.contention,
+            align: self.align,
+            most_tiles: self.most_tiles,
+        };
+        Ok(Plan {
+            why: self.why(&tiles, losses.lane, grid.units),
+            gap: if found.least > 0.0 { (predicted.0 / found.least - 1.0).max(0.0) } else { 0.0 },
+            bounds: Bounds { plain: Nanos(plain), contended: Nanos(contended) },
+            serial: serial.predicted,
+            grain: grid.grain,
+            work: found.work,
+            inputs,
+            tiles,
+            predicted,
+            alternatives,
+            losses,
+        })
+    }
+
+    fn cost_of_all(&self, lane: Lane) -> Result<Nanos, Unplannable> {
+        if self.rows == Rows(0) { Ok(Nanos(0.0)) } else { self.cost(lane, self.rows) }
+    }
+
+    fn aligned(&self, tiles: &Tiles) -> bool {
+        tiles.iter().rev().skip(1).all(|tile| tile.0.is_multiple_of(self.align.0))
+    }
+
+    fn why(&self, tiles: &Tiles, limit: Lane, units: usize) -> &'static str {
+        if tiles.len() > 1 {
+            return match limit {
+                Lane::Compute => "computation limits, the tiles hide communication behind it",
+                Lane::Communicate => "communication limits, the tiles hide computation behind it",
+            };
+        }
+        match () {
+            () if self.rows == Rows(0) => "there are no rows",
+            () if self.most_tiles == 1 => "one tile is all that is allowed",
+            () if units == 1 => "there are too few rows for two aligned tiles",
+            () if self.contention.defeats_overlap() => "the lanes slow each other down by more than overlapping saves",
+            () => "more tiles cost more than they hide",
+        }
+    }
+}
+
+/// The guide's factor for contention.
+const GUIDE_FACTOR: f64 = 1.15;
