@@ -405,8 +405,8 @@ fn a_part_may_be_held_while_a_task_waits_for_something_else() {
         let (x, outs) = on.run(async |spawner| {
             team(&spawner, 4, vec![0_u32; 40], async |mut member: AsyncMember<Vec<u32>>| {
                 for _ in 0..50 {
-                    let split = |x: &mut Vec<u32>, deal: &mut _| parts(x, deal);
-                    let ((), mine) = member.round::<(), &mut [u32]>(split).await?;
+                    let split = member.round::<(), &mut [u32]>(|x, deal| deal.parts(split::even(&mut x[..], deal.width())));
+                    let ((), mine) = split.await?;
                     for element in mine {
                         smol::future::yield_now().await;
                         *element += 1;
@@ -419,10 +419,6 @@ fn a_part_may_be_held_while_a_task_waits_for_something_else() {
         assert!(outs.iter().all(|out| *out == Done(Ok(()))), "{on:?}: {outs:?}");
         assert_eq!(x, [50; 40]);
     }
-}
-
-fn parts<'x>(x: &'x mut [u32], deal: &mut windrow::team::Deal<'x, windrow::team::Mut<[u32]>>) {
-    deal.parts(split::even(x, deal.width()));
 }
 
 /// They can be spawned anywhere.

@@ -7,12 +7,16 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use windrow::team::{AsyncTeam, Ended, Family, Lend};
 
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
+/// A future that is dropped after one look.
+fn once<F: Future>(future: F) -> Poll<F::Output> {
+    poll(pin!(future))
+}
+
 /// Data that counts what happens to it.
-#[derive(Default)]
 struct Data {
     text: String,
     gone: Arc<AtomicUsize>,
@@ -51,8 +55,8 @@ impl Wake for TakeIt {
 /// A member that leaves while it waits may have been dealt a part. Nobody takes it, and it is gone before the data is.
 #[test]
 fn a_part_that_nobody_took_is_dropped_before_the_data_comes_back() {
-    let data = Data { text: "the data".to_string(), ..Data::default() };
-    let (gone, parts) = (data.gone.clone(), data.parts.clone());
+    let (gone, parts) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let data = Data { text: "the data".to_string(), gone: gone.clone(), parts: parts.clone() };
     let (team, mut members) = AsyncTeam::new(data, 2);
     let (mut stays, mut leaves) = (members.remove(0), members.remove(0));
 
@@ -64,16 +68,16 @@ fn a_part_that_nobody_took_is_dropped_before_the_data_comes_back() {
     {
         let mut waits = pin!(leaves.round::<(), Look<'_>>(|_, _| unreachable!("it is not the last to arrive")));
         assert!(poll(waits.as_mut()).is_pending());
-        let round = pin!(stays.round::<(), Look<'_>>(|data, deal| {
+        let round = stays.round::<(), Look<'_>>(|data, deal| {
             let data = &*data;
             deal.parts([Look(data), Look(data)]);
-        }));
-        let Poll::Ready(Ok(((), mine))) = poll(round) else { panic!("it is the last to arrive") };
+        });
+        let Poll::Ready(Ok(((), mine))) = once(round) else { panic!("it is the last to arrive") };
         assert_eq!(mine.0.text, "the data");
     }
     assert_eq!(parts.load(Relaxed), 1);
     drop(leaves);
-    assert!(matches!(poll(pin!(stays.barrier())), Poll::Ready(Err(Ended::Left))));
+    assert!(matches!(once(stays.barrier()), Poll::Ready(Err(Ended::Left))));
     assert_eq!(gone.load(Relaxed), 0);
     drop(stays);
     assert_eq!((parts.load(Relaxed), gone.load(Relaxed)), (2, 1));
@@ -89,16 +93,16 @@ fn who_forgets_a_future_has_left() {
     assert!(poll(forgotten.as_mut()).is_pending());
     // The member is free again, but its place at the barrier is taken.
     std::mem::forget(forgotten);
-    assert!(matches!(poll(pin!(member.barrier())), Poll::Ready(Err(Ended::Left))));
+    assert!(matches!(once(member.barrier()), Poll::Ready(Err(Ended::Left))));
     let mut other = members.pop().unwrap();
-    let round = pin!(other.round::<usize, &mut [i32]>(|data, deal| {
+    let round = other.round::<usize, &mut [i32]>(|data, deal| {
         let (a, b) = data.split_at_mut(2);
         deal.parts([a, b]);
         2
-    }));
-    assert!(matches!(poll(round), Poll::Ready(Ok((2, _)))));
+    });
+    assert!(matches!(once(round), Poll::Ready(Ok((2, _)))));
     drop(member);
-    assert!(matches!(poll(pin!(other.barrier())), Poll::Ready(Err(Ended::Left))));
+    assert!(matches!(once(other.barrier()), Poll::Ready(Err(Ended::Left))));
     assert!(poll(finish.as_mut()).is_pending());
     drop(other);
     assert_eq!(poll(finish), Poll::Ready(vec![0; 4]));

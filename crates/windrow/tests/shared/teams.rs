@@ -118,7 +118,8 @@ pub(crate) enum Fault {
 impl Plan {
     /// A team with at most `depth` teams inside of each other, and some 100 us of work without them.
     pub(crate) fn random(rng: &mut Rng, depth: u32) -> Plan {
-        let n = rng.below(if rng.below(8) == 0 { 3000 } else { 60 }) as usize;
+        let many = rng.below(8) == 0;
+        let n = rng.below(if many { 3000 } else { 60 }) as usize;
         let turns = rng.below(7);
         Plan {
             seed: rng.next(),
@@ -223,19 +224,18 @@ impl Plan {
 
     fn here(&self, run: Run<'_>) -> Result<u64, Gone> {
         let mut numbers: Vec<u64> = (0..self.n).map(|at| self.value(at)).collect();
-        let form =
-            |numbers, width: Width| team::<[u64]>(numbers).width(width).try_run(|member| self.member(member, run));
+        let numbers = &mut numbers[..];
         let results = match self.width {
-            Ask::All => form(&mut numbers, Width::all()),
-            Ask::AtMost(most) => form(&mut numbers, Width::at_most(most)),
-            Ask::Exactly(wanted) => match form(&mut numbers, Width::exactly(wanted)) {
+            Ask::All => self.form(numbers, run, Width::all()),
+            Ask::AtMost(most) => self.form(numbers, run, Width::at_most(most)),
+            Ask::Exactly(wanted) => match self.form(numbers, run, Width::exactly(wanted)) {
                 Ok(results) => {
                     assert_eq!(results.len(), wanted.max(1));
                     Ok(results)
                 }
                 Err(Refused { wanted: said, found, threads }) => {
                     assert!(said == wanted && found < wanted && found <= threads, "{found} of {said} of {threads}");
-                    form(&mut numbers, Width::all())
+                    self.form(numbers, run, Width::all())
                 }
             },
         };
@@ -250,7 +250,11 @@ impl Plan {
             assert!(results.contains(&Err(Gone::Early)), "nobody has left, and yet {results:?}");
             return Err(Gone::Early);
         }
-        Ok(digest(numbers))
+        Ok(digest(numbers.iter().copied()))
+    }
+
+    fn form(&self, numbers: &mut [u64], run: Run<'_>, width: Width) -> Result<Vec<Result<(), Gone>>, Refused> {
+        team(numbers).width(width).try_run(|member| self.member(member, run))
     }
 
     fn member(&self, member: &mut Member<'_, '_, [u64]>, run: Run<'_>) -> Result<(), Gone> {
