@@ -317,16 +317,18 @@ fn a_member_that_is_cancelled_ends_the_team() {
             for cancelled in 1..3.min(width) {
                 on.run(async |spawner| {
                     let (team, mut members) = AsyncTeam::new(numbers(50), width);
-                    let (go, held) = channel::bounded::<()>(1);
+                    let ((begun, has_begun), (go, held)) = (channel::bounded::<()>(1), channel::bounded::<()>(1));
                     // The first holds all others up.
                     let mut first = members.remove(0);
                     let first = spawner.spawn(async move {
                         round(&mut first, 0).await?;
+                        begun.send(()).await.unwrap();
                         held.recv().await.unwrap();
                         rounds(first, 50).await
                     });
                     let mut others: Vec<_> =
                         members.into_iter().map(|member| spawner.spawn(rounds(member, 50))).collect();
+                    has_begun.recv().await.unwrap();
                     assert!(matches!(others.remove(cancelled - 1).cancel().await, Cancelled));
                     go.send(()).await.unwrap();
                     for task in others.into_iter().chain([first]) {
@@ -405,7 +407,8 @@ fn a_part_may_be_held_while_a_task_waits_for_something_else() {
         let (x, outs) = on.run(async |spawner| {
             team(&spawner, 4, vec![0_u32; 40], async |mut member: AsyncMember<Vec<u32>>| {
                 for _ in 0..50 {
-                    let split = member.round::<(), &mut [u32]>(|x, deal| deal.parts(split::even(&mut x[..], deal.width())));
+                    let split =
+                        member.round::<(), &mut [u32]>(|x, deal| deal.parts(split::even(&mut x[..], deal.width())));
                     let ((), mine) = split.await?;
                     for element in mine {
                         smol::future::yield_now().await;

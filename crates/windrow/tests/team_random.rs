@@ -12,7 +12,7 @@ use std::thread;
 use shapes::{Account, Rng, World};
 use teams::{Fault, Plan};
 
-const TURNS: u64 = if cfg!(miri) { 3 } else { 400 };
+const TURNS: u64 = if cfg!(miri) { 3 } else { 2000 };
 
 /// Random teams of several threads on shared pools. The seed of one that fails is what it says.
 fn random_teams(fault: impl Fn(&mut Rng, &Plan) -> Fault + Sync) -> u64 {

@@ -127,10 +127,10 @@ impl<T: Send> Drop for TaskSeat<T> {
         self.place.leave(&self.shared.core);
         // Release: pairs with the Acquire in `Finish::poll`; and with the Acquire here of the last, which passes it on.
         // Acquire: pairs with the Release here of those before.
-        if self.shared.present.fetch_sub(1, Ordering::AcqRel) == 1
-            && let Some(waker) = lock(&self.shared.owner).take()
-        {
-            waker.wake();
+        if self.shared.present.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Not under the lock: it may look for the data at once.
+            let owner = lock(&self.shared.owner).take();
+            owner.into_iter().for_each(Waker::wake);
         }
     }
 }
