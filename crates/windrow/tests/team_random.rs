@@ -7,10 +7,11 @@ mod shapes;
 #[path = "shared/teams.rs"]
 mod teams;
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use shapes::{Account, Rng, World};
-use teams::{Fault, Plan};
+use teams::{Fault, Plan, WIDTHS};
 
 const TURNS: u64 = if cfg!(miri) { 3 } else { 2000 };
 
@@ -35,10 +36,12 @@ fn random_teams(fault: impl Fn(&mut Rng, &Plan) -> Fault + Sync) -> u64 {
         assert!(teams > TURNS, "some lie inside of others");
         faults
     };
-    thread::scope(|scope| {
+    let faults = thread::scope(|scope| {
         let callers: Vec<_> = (0..4).map(|thread| scope.spawn(move || caller(thread))).collect();
         callers.into_iter().map(|caller| caller.join().unwrap()).sum()
-    })
+    });
+    assert!(cfg!(miri) || WIDTHS[2..].iter().all(|teams| teams.load(Relaxed) > 0), "{WIDTHS:?}");
+    faults
 }
 
 struct Seed(u64);

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use shapes::{Account, NO_FUSE, Rng, Shape, World};
-use teams::{Fault, Plan};
+use teams::{Fault, Plan, WIDTHS};
 
 /// Threads that call; more would only wait for each other.
 const MOST_THREADS: usize = 64;
@@ -89,6 +89,8 @@ fn main() {
             ),
         }
     }
+
+    println!("teams by their width, from 1 to 4: {:?}", &WIDTHS[1..]);
 
     #[cfg(target_os = "linux")]
     forks(world, &options);

@@ -3,7 +3,7 @@
 //! A [`Plan`] is data, made from a seed: how wide a team, on which pool, around how many numbers, and the turns that all members take. What
 //! it comes to does not depend on the width. Members may be callers of parallel calls ([`Shape`]) and of teams again.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use windrow::team::{Deal, Ended, Lend, Member, Own, Refused, Width, split, team};
 
@@ -81,6 +81,9 @@ pub(crate) struct Exit {
     after: AtomicUsize,
     taken: AtomicBool,
 }
+
+/// Teams so far, by their width.
+pub(crate) static WIDTHS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 /// Why a member did not take all turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -241,6 +244,7 @@ impl Plan {
         };
         let results = results.unwrap_or_else(|refused| panic!("{refused}"));
         assert!((1..=windrow::current_num_threads()).contains(&results.len()));
+        WIDTHS[results.len().min(4)].fetch_add(1, Relaxed);
         if let Ask::AtMost(most) = self.width {
             assert!(results.len() <= most.max(1));
         }
