@@ -194,7 +194,8 @@ struct TheDataIsOutOfReachWhileTheTeamHasIt;
 /// Members of different teams are not exchanged.
 /// ```compile_fail
 /// windrow::team(&mut [0; 9]).run(|outer| {
-///     windrow::team(&mut [0; 9]).run(|inner| std::mem::swap(outer, inner));
+///     let outer = std::sync::Mutex::new(outer);
+///     windrow::team(&mut [0; 9]).run(|inner| std::mem::swap(*outer.lock().unwrap(), inner));
 /// });
 /// ```
 struct MembersOfDifferentTeamsAreNotExchanged;
