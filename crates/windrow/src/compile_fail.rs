@@ -192,7 +192,7 @@ struct WhatIsSharedIsNotDealtToBeWritten;
 struct TheDataIsOutOfReachWhileTheTeamHasIt;
 
 /// Members of different teams are not exchanged.
-/// ```compile_fail
+/// ```compile_fail,E0521
 /// windrow::team(&mut [0; 9]).run(|outer| {
 ///     let outer = std::sync::Mutex::new(outer);
 ///     windrow::team(&mut [0; 9]).run(|inner| std::mem::swap(*outer.lock().unwrap(), inner));
