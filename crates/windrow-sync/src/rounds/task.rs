@@ -140,12 +140,11 @@ impl<T: Send> Drop for TaskSeat<T> {
 
 impl<T: Send> Drop for Present<T> {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `Finish::poll`; and with the Acquire here of the last, which passes it on.
-        // Acquire: pairs with the Release here of those before.
-        if self.present.fetch_sub(1, Ordering::AcqRel) == 1
-            && let Some(waker) = lock(&self.owner).take()
-        {
-            waker.wake();
+        // Release: pairs with the Acquire in `Finish::poll`, for all of them: subtractions from one word form a chain.
+        if self.present.fetch_sub(1, Ordering::Release) == 1 {
+            // Not under the lock: the owner may look for the data at once.
+            let owner = lock(&self.owner).take();
+            owner.into_iter().for_each(Waker::wake);
         }
     }
 }
