@@ -19,7 +19,8 @@ fn said(program: &str, arguments: &[&str]) -> String {
 }
 
 /// Peers that are crates.
-const PEERS: [&str; 8] = ["rayon", "rayon-core", "chili", "paralight", "orx-parallel", "spindle", "hurdles", "tokio"];
+const PEERS: [&str; 9] =
+    ["rayon", "rayon-core", "chili", "paralight", "orx-parallel", "spindle", "hurdles", "tokio", "faer"];
 
 /// The versions of the peers that are crates, as locked.
 pub fn versions() -> Vec<String> {

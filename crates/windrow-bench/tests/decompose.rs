@@ -103,8 +103,10 @@ fn lu_exchanges_rows_and_goes_on_behind_a_column_of_zeros() {
 fn a_wrong_factor_has_a_large_residual() {
     let (n, a, b) = (20, matrix(20, 1), positive_definite(20, 1));
     let (mut lu, mut cholesky) = (Blocked::<Lu>::new(n), Blocked::<Cholesky>::new(n));
-    (lu.load(&a), cholesky.load(&b));
-    (lu.sequential(), cholesky.sequential());
+    lu.load(&a);
+    cholesky.load(&b);
+    lu.sequential();
+    cholesky.sequential();
     let (mut wrong, rows) = (lu.matrix().to_vec(), order(lu.pivots()));
     wrong[25] += 1e-9;
     assert!(lu_residual(&a, &wrong, &rows) > ROUNDING);

@@ -8,11 +8,11 @@ pub(super) fn even(count: usize, members: usize) -> impl Iterator<Item = usize> 
 }
 
 /// The lengths' parts of `rest`, whose things have `size` values, and the number of the first thing of each.
-fn cut<'a>(
-    mut rest: &'a mut [f64],
+fn cut(
+    mut rest: &mut [f64],
     size: usize,
     lengths: impl Iterator<Item = usize>,
-) -> impl Iterator<Item = (usize, &'a mut [f64])> {
+) -> impl Iterator<Item = (usize, &mut [f64])> {
     let mut first = 0;
     lengths.map(move |length| {
         let all = std::mem::take(&mut rest);

@@ -11,6 +11,10 @@ pub struct PartOf<P>(std::marker::PhantomData<fn(P)>);
 
 impl<P: Panel> Family for PartOf<P> {
     type Of<'x> = Part<'x, P>;
+
+    fn shorten<'short, 'long: 'short>(of: Part<'long, P>) -> Part<'short, P> {
+        of
+    }
 }
 
 impl<P: Panel> Lend for Part<'_, P> {

@@ -3,7 +3,7 @@
 //!
 //! A part is a run of a [`BytesMut`], which can be cut in two and joined with what lies behind it, without a copy. The parts of
 //! the members follow each other; as the rounds go on all boundaries move to the right, and a member gives what lies left of
-//! its new boundary to the one before it. Boundaries move in steps of [`STEP`] numbers, so that this happens in few rounds. Member 0 has
+//! its new boundary to the one before it. Boundaries move in steps of `STEP` numbers, so that this happens in few rounds. Member 0 has
 //! the head of every round.
 
 use std::sync::Mutex;
