@@ -8,16 +8,25 @@ use windrow::team::{Member, Width, split as into};
 
 use super::rounds::{on_every_thread, team_of};
 use super::{Arm, Here, Loaded, Programs, Setting, windrow_pool};
-use crate::rounds::barriers::{Lines, Spin};
+use crate::rounds::barriers::{Lines, Packed, Spin};
 use crate::rounds::presence::Presence;
 use crate::rounds::split::Split;
 use crate::work::Item;
 
 /// The ways of windrow: a team of fixed width with its barrier, or with rounds that split numbers; and one that takes who is free.
 pub const WINDROW: [&str; 3] = ["windrow-barrier", "windrow-round", "windrow-moldable"];
-/// Other barriers. `lines` is the least that memory allows.
-pub const PEERS: [&str; 8] =
-    ["lines", "spin", "hurdles", "std-barrier", "split", "omp-cross", "omp-passive-cross", "omp-bound-cross"];
+/// Other barriers. `lines` is what an exchange of cache lines takes, without any count.
+pub const PEERS: [&str; 9] = [
+    "lines",
+    "spin",
+    "spin-packed",
+    "hurdles",
+    "std-barrier",
+    "split",
+    "omp-cross",
+    "omp-passive-cross",
+    "omp-bound-cross",
+];
 
 /// The cell of so many crossings.
 pub fn cell(crossings: u64, shown: bool) -> Rc<Loaded> {
@@ -47,6 +56,10 @@ pub fn arm(name: &str, setting: Setting, programs: &mut Programs) -> Result<Box<
         }),
         "spin" => call(|threads, item| {
             let barrier = &Spin::new(threads);
+            cross(threads, item, move |_| barrier.wait());
+        }),
+        "spin-packed" => call(|threads, item| {
+            let barrier = &Packed::new(threads);
             cross(threads, item, move |_| barrier.wait());
         }),
         "hurdles" => call(|threads, item| {

@@ -9,7 +9,7 @@ use windrow::team::{AsyncTeam, Ended, split as into};
 
 use super::rust_peers::{in_spindle, inside_rayon, outside_rayon, start_rayon};
 use super::{Arm, Ask, CONTROL, Enter, Loaded, Programs, Reply, SERIAL, Setting, outside, timed_on, windrow_pool};
-use crate::rounds::barriers::Spin;
+use crate::rounds::barriers::{Packed, Spin};
 use crate::rounds::parts::{Cuts, Part, Shared, deal, deal_again, gather};
 use crate::rounds::split::Split;
 use crate::rounds::{Field, add, numbers, sequential};
@@ -18,7 +18,7 @@ use crate::work::Item;
 /// The ways of windrow.
 pub const WINDROW: [&str; 3] = ["windrow-rounds", "windrow-round", "windrow-async"];
 /// Other ways to run rounds.
-pub const PEERS: [&str; 17] = [
+pub const PEERS: [&str; 18] = [
     "rayon",
     "rayon-chunks",
     "rayon-chunks-inside",
@@ -27,6 +27,7 @@ pub const PEERS: [&str; 17] = [
     "std-barrier",
     "hurdles",
     "spin",
+    "spin-packed",
     "split",
     "split-tokio",
     "omp-rounds-serial",
@@ -189,6 +190,10 @@ fn peer(name: &str, threads: usize) -> Option<(Rounds, Enter)> {
         }),
         "spin" => arm_of(team_of(threads), move |x, rounds| {
             let barrier = &Spin::new(threads);
+            team(x, rounds, threads, move || barrier.wait());
+        }),
+        "spin-packed" => arm_of(team_of(threads), move |x, rounds| {
+            let barrier = &Packed::new(threads);
             team(x, rounds, threads, move || barrier.wait());
         }),
         "split" => arm_of(team_of(threads), move |x, rounds| split(x, rounds, threads)),

@@ -149,7 +149,7 @@ fn bars(rows: &[Row], regime: Regime) -> Vec<String> {
     let (most, of): (f64, &[&str]) = match regime {
         Regime::Oversubscribed => (1.25, &["hurdles"]),
         Regime::Busy => (1.5, &["hurdles"]),
-        _ => (1.25, &["hurdles", "spin", "omp-cross", "omp-passive-cross", "omp-bound-cross"]),
+        _ => (1.25, &["hurdles", "spin", "spin-packed", "omp-cross", "omp-passive-cross", "omp-bound-cross"]),
     };
     let mut bars = Vec::new();
     for shown in [false, true] {

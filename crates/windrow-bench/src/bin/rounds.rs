@@ -48,8 +48,10 @@ fn size(text: &str) -> Result<usize, String> {
 
 /// An arm that takes longer than this, by serial's time, is left out.
 const TOO_SLOW: f64 = 100.0;
-/// Before that is believed.
+/// Before that is believed, it is looked at so often,
 const LOOKS: usize = 4;
+/// for so many rounds.
+const LOOK: usize = 100;
 
 fn main() -> ExitCode {
     if Neighbour::is_this_process() {
@@ -101,7 +103,7 @@ fn one_share_nanos(n: usize, rounds: usize, width: usize) -> f64 {
 
 /// The arms that a first look does not find too slow, and what it has to say of the others.
 fn quick_enough(arms: Vec<Box<dyn Arm>>, stage: &Stage, notes: &mut Vec<String>) -> Vec<Box<dyn Arm>> {
-    let cell = cell(stage, 0, 10_000, 500);
+    let cell = cell(stage, 0, 10_000, LOOK);
     let mut serial = f64::NAN;
     let mut keep = |arm: &mut Box<dyn Arm>| {
         arm.load(&cell);
@@ -118,7 +120,7 @@ fn quick_enough(arms: Vec<Box<dyn Arm>>, stage: &Stage, notes: &mut Vec<String>)
         }
         let ratio = nanos / serial;
         if ratio > TOO_SLOW {
-            notes.push(format!("without {}: x{ratio:.0} of serial in the first 500 rounds of 10,000", arm.name()));
+            notes.push(format!("without {}: x{ratio:.0} of serial in the first {LOOK} rounds of 10,000", arm.name()));
         }
         ratio.is_nan() || ratio <= TOO_SLOW
     };
