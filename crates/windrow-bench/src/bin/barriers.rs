@@ -33,6 +33,8 @@ struct Options {
 
 /// A turn's crossings take about this long, in nanoseconds, or are [`LEAST`].
 const TURN: f64 = 10e6;
+/// Beside a busy process a turn takes several of its time slices, which are 4 ms.
+const BUSY_TURN: f64 = 100e6;
 /// So few crossings are a turn where each takes a millisecond and more.
 const LEAST: u64 = 16;
 /// After a turn threads come to rest.
@@ -59,8 +61,8 @@ impl Row {
 
     /// Finds how many crossings a turn has. Threads may find themselves on one CPU, or beside a neighbour, for some time: the
     /// middle of five turns counts.
-    fn calibrate(&mut self) {
-        while median(&[(); 5].map(|()| self.turn(self.crossings).0)) < TURN / 4.0 {
+    fn calibrate(&mut self, turn: f64) {
+        while median(&[(); 5].map(|()| self.turn(self.crossings).0)) < turn / 4.0 {
             self.crossings *= 4;
         }
     }
@@ -103,7 +105,7 @@ fn run(options: &Options) -> Result<(), String> {
         options.regime,
         options.repetitions
     );
-    rows.iter_mut().for_each(Row::calibrate);
+    rows.iter_mut().for_each(|row| row.calibrate(if neighbour.is_some() { BUSY_TURN } else { TURN }));
     for repetition in 0..options.repetitions.into() {
         for at in in_turn(rows.len(), repetition) {
             let row = &mut rows[at];
