@@ -33,8 +33,6 @@ struct Options {
 
 /// A turn's crossings take about this long, in nanoseconds, or are [`LEAST`].
 const TURN: f64 = 10e6;
-/// Beside a busy process a turn takes several of its time slices, which are 4 ms.
-const BUSY_TURN: f64 = 100e6;
 /// So few crossings are a turn where each takes a millisecond and more.
 const LEAST: u64 = 16;
 /// After a turn threads come to rest.
@@ -59,10 +57,10 @@ impl Row {
         (reply.nanos[0], reply.cpu)
     }
 
-    /// Finds how many crossings a turn has. Threads may find themselves on one CPU, or beside a neighbour, for some time: the
-    /// middle of five turns counts.
-    fn calibrate(&mut self, turn: f64) {
-        while median(&[(); 5].map(|()| self.turn(self.crossings).0)) < turn / 4.0 {
+    /// Finds how many crossings a turn has: as many as fit if nothing comes between. Beside a busy process most turns are longer then,
+    /// by some of its time slices, so that what such a slice costs is divided by many crossings for all barriers.
+    fn calibrate(&mut self) {
+        while quantile(&[(); 5].map(|()| self.turn(self.crossings).0), 0.0) < TURN / 4.0 {
             self.crossings *= 4;
         }
     }
@@ -105,7 +103,7 @@ fn run(options: &Options) -> Result<(), String> {
         options.regime,
         options.repetitions
     );
-    rows.iter_mut().for_each(|row| row.calibrate(if neighbour.is_some() { BUSY_TURN } else { TURN }));
+    rows.iter_mut().for_each(Row::calibrate);
     for repetition in 0..options.repetitions.into() {
         for at in in_turn(rows.len(), repetition) {
             let row = &mut rows[at];
