@@ -209,9 +209,14 @@ where
 {
     let Team { data, width, looking } = team;
     let least = if let Width(Kind::Exactly(wanted)) = width { wanted } else { 1 };
-    let Formation { members, patience } = ask(crew, width)?;
+    let Formation { mut members, patience } = ask(crew, width)?;
     let site = attend::<T, F, R> as fn(&F, Seat<'_, Led<'_, T>>, Spin) -> R as *const () as usize;
-    let led = &mut Led { beat: Beat::new(crew, site), data };
+    let sole = members == 1;
+    let alone = !sole && least == 1 && crew.teams.recall(site).stands_alone(members, crew.nanos(tick()));
+    if alone {
+        members = 1;
+    }
+    let led = &mut Led { beat: Beat::new(crew, site, alone, sole), data };
     if members == 1 {
         let mut rounds = Rounds::sole(led);
         return Ok(vec![attend(member, rounds.only(), Spin::NONE)]);
@@ -392,7 +397,10 @@ impl<T: ?Sized + Send> Member<'_, '_, T> {
         for<'x> Lent<'x, S>: Copy,
     {
         Ok(match self.seat.arrive(self.spin)? {
-            Turn::Lead(lead) => lead.round::<S, P>(|led, deal| split(led.data, deal)),
+            Turn::Lead(lead) => lead.round::<S, P>(|led, deal| {
+                led.beat.mix();
+                split(led.data, deal)
+            }),
             Turn::Follow(follow) => follow.open::<S, P>(),
         })
     }
@@ -415,7 +423,10 @@ impl<T: ?Sized + Send> Member<'_, '_, T> {
     {
         self.seat.bring(bring);
         Ok(match self.seat.arrive(self.spin)? {
-            Turn::Lead(lead) => lead.round_with::<S, P, C>(|led, given, deal| split(led.data, given, deal)),
+            Turn::Lead(lead) => lead.round_with::<S, P, C>(|led, given, deal| {
+                led.beat.mix();
+                split(led.data, given, deal)
+            }),
             Turn::Follow(follow) => follow.open_with::<S, P, C>(),
         })
     }
