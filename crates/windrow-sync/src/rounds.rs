@@ -160,6 +160,8 @@ fn ended(word: u32) -> Option<Ended> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Near {
     shares: bool,
+    /// One of the others has a lower number: this one had better go elsewhere.
+    gives_way: bool,
     /// It has said where it is.
     told: bool,
     /// It has just woken somebody.
@@ -350,8 +352,9 @@ impl Core {
         self.boxes[seat].cpu.set(cpu);
         near.told = true;
         let group = seat / GROUP * GROUP;
-        near.shares =
-            (group..self.boxes.len().min(group + GROUP)).any(|at| at != seat && self.boxes[at].cpu.get() == cpu);
+        let is_here = |at: usize| self.boxes[at].cpu.get() == cpu;
+        near.gives_way = (group..seat).any(is_here);
+        near.shares = near.gives_way || (seat + 1..self.boxes.len().min(group + GROUP)).any(is_here);
     }
 
     #[cold]

@@ -210,7 +210,7 @@ where
     let Team { data, width, looking } = team;
     let least = if let Width(Kind::Exactly(wanted)) = width { wanted } else { 1 };
     let Formation { mut members, patience } = ask(crew, width)?;
-    let site = attend::<T, F, R> as fn(&F, Seat<'_, Led<'_, T>>, Spin) -> R as *const () as usize;
+    let site = attend::<T, F, R> as fn(&F, &Crew, Seat<'_, Led<'_, T>>, Spin) -> R as *const () as usize;
     let sole = members == 1;
     let alone = !sole && least == 1 && crew.teams.recall(site).stands_alone(members, crew.nanos(tick()));
     if alone {
@@ -219,7 +219,7 @@ where
     let led = &mut Led { beat: Beat::new(crew, site, alone, sole), data };
     if members == 1 {
         let mut rounds = Rounds::sole(led);
-        return Ok(vec![attend(member, rounds.only(), Spin::NONE)]);
+        return Ok(vec![attend(member, crew, rounds.only(), Spin::NONE)]);
     }
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
@@ -227,7 +227,8 @@ where
         let width = seat.width(crew.settle);
         if width >= least {
             let at = seat.index();
-            let result = attend(member, seat, looking.map_or_else(|| usual(crew, width), |limits| spin(crew, limits)));
+            let result =
+                attend(member, crew, seat, looking.map_or_else(|| usual(crew, width), |limits| spin(crew, limits)));
             *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
         width
@@ -261,12 +262,12 @@ where
 
 /// One member's part in a team. A function of its own because its address is what tells call sites apart.
 #[inline(never)]
-fn attend<T, F, R>(member: &F, seat: Seat<'_, Led<'_, T>>, spin: Spin) -> R
+fn attend<T, F, R>(member: &F, crew: &Crew, seat: Seat<'_, Led<'_, T>>, spin: Spin) -> R
 where
     T: ?Sized + Send,
     F: Fn(&mut Member<'_, '_, T>) -> R,
 {
-    member(&mut Member { seat, spin })
+    member(&mut Member { seat, spin, crew, moved: 0 })
 }
 
 /// Fixes the width also if the caller panics: others may wait for it.
@@ -324,6 +325,8 @@ fn usual(crew: &Crew, width: usize) -> Spin {
 /// Several crossings of members with a CPU each. To yield sooner is to lose a time slice where somebody else wants this CPU: beside a
 /// busy process, two members that looked for 0.1 us took 0.5 to 2 ms for a crossing, those that looked for 1 us 0.1 to 0.2 us.
 const LOOKING: Nanos = Nanos(1000.0);
+/// Some time slices. To move takes four system calls and some cache misses, 10 us or so.
+const STAYING: Nanos = Nanos(10e6);
 /// After so long it is cheaper for everybody to sleep: to be woken costs 2 to 30 us.
 const YIELDING: Nanos = Nanos(100_000.0);
 
@@ -342,6 +345,9 @@ struct Led<'d, T: ?Sized> {
 pub struct Member<'r, 'd, T: ?Sized + Send> {
     seat: Seat<'r, Led<'d, T>>,
     spin: Spin,
+    crew: &'r Crew,
+    /// When it last went to another CPU.
+    moved: u64,
 }
 
 impl<T: ?Sized + Send> std::fmt::Debug for Member<'_, '_, T> {
@@ -350,7 +356,25 @@ impl<T: ?Sized + Send> std::fmt::Debug for Member<'_, '_, T> {
     }
 }
 
-impl<T: ?Sized + Send> Member<'_, '_, T> {
+impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
+    #[inline]
+    fn arrive(&mut self) -> Result<Turn<'_, Led<'d, T>>, Ended> {
+        if self.seat.gives_way() {
+            self.give_way();
+        }
+        self.seat.arrive(self.spin)
+    }
+
+    /// A worker that finds itself on another member's CPU goes elsewhere. The scheduler may think better of it, so not too often.
+    #[cold]
+    fn give_way(&mut self) {
+        let now = tick();
+        if self.crew.nanos(now.saturating_sub(self.moved)).0 > STAYING.0 {
+            self.moved = now;
+            self.crew.places.give_way();
+        }
+    }
+
     /// This member's number, `0..width`. The caller of [`Team::run`] is member 0.
     pub fn index(&self) -> usize {
         self.seat.index()
@@ -396,7 +420,7 @@ impl<T: ?Sized + Send> Member<'_, '_, T> {
     where
         for<'x> Lent<'x, S>: Copy,
     {
-        Ok(match self.seat.arrive(self.spin)? {
+        Ok(match self.arrive()? {
             Turn::Lead(lead) => lead.round::<S, P>(|led, deal| {
                 led.beat.mix();
                 split(led.data, deal)
@@ -422,7 +446,7 @@ impl<T: ?Sized + Send> Member<'_, '_, T> {
         for<'x> Lent<'x, S>: Copy,
     {
         self.seat.bring(bring);
-        Ok(match self.seat.arrive(self.spin)? {
+        Ok(match self.arrive()? {
             Turn::Lead(lead) => lead.round_with::<S, P, C>(|led, given, deal| {
                 led.beat.mix();
                 split(led.data, given, deal)
@@ -452,7 +476,7 @@ impl<T: ?Sized + Send> Member<'_, '_, T> {
         for<'x> Lent<'x, S>: Copy,
     {
         loop {
-            let mut lead = match self.seat.arrive(self.spin)? {
+            let mut lead = match self.arrive()? {
                 Turn::Follow(follow) => {
                     let round = follow.note();
                     if round == OVER {

@@ -173,6 +173,13 @@ impl<T: Send> Seat<'_, T> {
         self.place.width
     }
 
+    /// Whether this member has waited on the CPU of one with a lower number, and so had better go elsewhere. (As far as is known: only who
+    /// waits for longer than `spin.busy` looks around.) Asking forgets it.
+    #[inline]
+    pub fn gives_way(&mut self) -> bool {
+        std::mem::take(&mut self.place.near.gives_way)
+    }
+
     /// Puts a value where the leader of the next round sees it.
     #[inline]
     pub fn bring<C: Send + 'static>(&mut self, value: C) {
