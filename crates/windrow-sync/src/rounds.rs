@@ -19,7 +19,7 @@
 //!    those who do not (they stay where they are: they have arrived for the next round already), marks the mailboxes of those who do
 //!    as `coming`, and then adds one to the round in each of them. If it finds `sleeps` there it wakes the owner. A leader may run any number of rounds alone in between: no
 //!    other thread is concerned.
-//! 4. *Wait.* A member looks for a while (not if it has met another one that waits on the same CPU), then sets `sleeps` in its mailbox, looks again, and sleeps while the word is that; awake it
+//! 4. *Wait.* A member looks for a while, and yields if another one of the team is on the same CPU, as far as it knows; then it sets `sleeps` in its mailbox, looks again, and sleeps while the word is that; awake it
 //!    takes `sleeps` back. (A task puts its waker beside the word before it sets `sleeps`.)
 //! 5. *Leave.* Who goes without the others (returns, panics) sets `left` or `panicked` in all other mailboxes, and wakes sleepers. Who finds
 //!    that, and no round that has come or is `coming`, gets an error; and so at its next arrival.
@@ -66,7 +66,7 @@ mod seat;
 mod task;
 
 pub use family::{Family, GridOf, GridRefOf, Lend, Lent, Mut, Own, Ref};
-pub use seat::{Deal, Follow, Given, Lead, Rounds, Seat, Turn};
+pub use seat::{Deal, Follow, Given, Lead, Rounds, Seat, Sent, Turn};
 pub use task::{Finish, TaskRounds, TaskSeat, Waited};
 
 use letter::{Brought, Letter};
@@ -112,8 +112,10 @@ struct Mailbox {
     letter: UnsafeCell<Letter>,
     brought: UnsafeCell<Brought>,
     waker: Mutex<Option<Waker>>,
-    /// The CPU on which its owner waited when it had to wait long, plus one.
-    cpu: Hint,
+    /// The CPU on which its owner was when it last looked, plus one.
+    place: Hint,
+    /// The CPU, plus one, on which another member has found itself beside the owner, who had better go elsewhere.
+    give_way: Hint,
 }
 
 impl Mailbox {
@@ -124,7 +126,8 @@ impl Mailbox {
             letter: UnsafeCell::new(Letter::new()),
             brought: UnsafeCell::new(Brought::new()),
             waker: Mutex::new(None),
-            cpu: Hint::new(0),
+            place: Hint::new(0),
+            give_way: Hint::new(0),
         }
     }
 
@@ -160,8 +163,6 @@ fn ended(word: u32) -> Option<Ended> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Near {
     shares: bool,
-    /// One of the others has a lower number: this one had better go elsewhere.
-    gives_way: bool,
     /// It has said where it is.
     told: bool,
     /// It has just woken somebody.
@@ -330,31 +331,31 @@ impl Core {
             _ => spin.busy,
         };
         let at_once = Spin { busy, yielding: 0 };
-        if at_once.until(&mut look) {
-            if near.told && !near.shares {
-                near.told = false;
-                self.boxes[seat].cpu.set(0);
-            }
-        } else {
-            if spin.busy > 0 {
-                self.look_around(seat, near);
-            }
-            Spin { busy: 0, ..spin }.until(look);
+        if !at_once.until(&mut look) {
+            // To yield helps only who waits for this CPU; if that is none of the team it may cost a time slice.
+            let yields = spin.busy == 0 || self.look_around(seat, near);
+            let (busy, yielding) = if yields { (0, spin.yielding) } else { (spin.yielding, 0) };
+            Spin { busy, yielding }.until(look);
         }
         news.unwrap_or_else(|| self.sleep(seat, before))
     }
 
-    /// Finds out whether another member waits on this CPU.
+    /// Says where this member is, and finds out whether another one is there too, as far as can be known.
     #[cold]
-    fn look_around(&self, seat: usize, near: &mut Near) {
-        let Some(cpu) = machine::cpu() else { return };
+    fn look_around(&self, seat: usize, near: &mut Near) -> bool {
+        let Some(cpu) = machine::cpu() else { return true };
         let cpu = u64::from(cpu) + 1;
-        self.boxes[seat].cpu.set(cpu);
+        self.boxes[seat].place.set(cpu);
         near.told = true;
         let group = seat / GROUP * GROUP;
-        let is_here = |at: usize| self.boxes[at].cpu.get() == cpu;
-        near.gives_way = (group..seat).any(is_here);
-        near.shares = near.gives_way || (seat + 1..self.boxes.len().min(group + GROUP)).any(is_here);
+        near.shares = false;
+        for other in (group..self.boxes.len().min(group + GROUP)).filter(|other| *other != seat) {
+            if self.boxes[other].place.get() == cpu {
+                near.shares = true;
+                self.boxes[seat.max(other)].give_way.set(cpu);
+            }
+        }
+        near.shares
     }
 
     #[cold]

@@ -209,10 +209,14 @@ where
 {
     let Team { data, width, looking } = team;
     let least = if let Width(Kind::Exactly(wanted)) = width { wanted } else { 1 };
-    let Formation { mut members, patience } = ask(crew, width)?;
     let site = attend::<T, F, R> as fn(&F, &Crew, Seat<'_, Led<'_, T>>, Spin) -> R as *const () as usize;
+    let (memory, lately) = match width.0 {
+        Kind::AtMost(0 | 1) | Kind::Exactly(_) => Default::default(),
+        Kind::AtMost(_) => crew.teams.recall(site),
+    };
+    let Formation { mut members, patience } = ask(crew, width, lately)?;
     let sole = members == 1;
-    let alone = !sole && least == 1 && crew.teams.recall(site).stands_alone(members, crew.nanos(tick()));
+    let alone = !sole && least == 1 && memory.stands_alone(members, crew.nanos(tick()));
     if alone {
         members = 1;
     }
@@ -239,10 +243,10 @@ where
             come(seat);
         }
     };
+    let begun = tick();
     let found = crew.gate.region(&join, crew.settle, |door| {
         let seat = rounds.sit();
         let forming = FormOnDrop(&rounds);
-        let begun = tick();
         crew.opens(begun, members > crew.state().idle + 1);
         if door.open(members) {
             let until = Spin { busy: crew.ticks(AT_ONCE), yielding: crew.ticks(patience) };
@@ -252,7 +256,11 @@ where
         drop(forming);
         seat.map_or(0, come)
     });
-    crew.ended(tick());
+    let ended = tick();
+    crew.ended(ended);
+    if least == 1 {
+        crew.teams.took(site, crew.nanos(ended.saturating_sub(begun)));
+    }
     if found < least {
         return Err(Refused { wanted: least, found, threads: crew.members });
     }
@@ -280,7 +288,7 @@ impl<T: ?Sized + Send> Drop for FormOnDrop<'_, '_, T> {
 }
 
 /// How many members to ask for.
-fn ask(crew: &Crew, width: Width) -> Result<Formation, Refused> {
+fn ask(crew: &Crew, width: Width, lately: Nanos) -> Result<Formation, Refused> {
     let most = crew.state().most;
     let State { busy, idle, asleep, absent } = crew.gate.state();
     let (idle, asleep, absent) = if busy { (0, 0, 0) } else { (idle, asleep, absent) };
@@ -296,7 +304,7 @@ fn ask(crew: &Crew, width: Width) -> Result<Formation, Refused> {
         Kind::AtMost(wanted) => {
             let costs = crew.costs(tick());
             let (enter_idle, enter_asleep) = (costs.enter_idle, costs.enter_asleep);
-            Ok(formation(Free { wanted, cpus: most, idle, asleep, enter_idle, enter_asleep }).choice)
+            Ok(formation(Free { wanted, cpus: most, idle, asleep, enter_idle, enter_asleep, lately }).choice)
         }
     }
 }

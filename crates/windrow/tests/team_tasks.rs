@@ -16,6 +16,13 @@ fn once<F: Future>(future: F) -> Poll<F::Output> {
     poll(pin!(future))
 }
 
+/// Who has woken somebody lets them run first.
+fn twice<F: Future>(future: F) -> Poll<F::Output> {
+    let mut future = pin!(future);
+    assert!(poll(future.as_mut()).is_pending());
+    poll(future)
+}
+
 /// Data that counts what happens to it.
 struct Data {
     text: String,
@@ -76,7 +83,7 @@ fn a_part_that_nobody_took_is_dropped_before_the_data_comes_back() {
             let data = &*data;
             deal.parts([Look(data), Look(data)]);
         });
-        let Poll::Ready(Ok(((), mine))) = once(round) else { panic!("it is the last to arrive") };
+        let Poll::Ready(Ok(((), mine))) = twice(round) else { panic!("it is the last to arrive") };
         assert_eq!(mine.0.text, "the data");
     }
     assert_eq!(parts.load(Relaxed), 1);
@@ -104,10 +111,39 @@ fn who_forgets_a_future_has_left() {
         deal.parts([a, b]);
         2
     });
-    assert!(matches!(once(round), Poll::Ready(Ok((2, _)))));
+    assert!(matches!(twice(round), Poll::Ready(Ok((2, _)))));
     drop(member);
     assert!(matches!(once(other.barrier()), Poll::Ready(Err(Ended::Left))));
     assert!(poll(finish.as_mut()).is_pending());
     drop(other);
     assert_eq!(poll(finish), Poll::Ready(vec![0; 4]));
+}
+
+/// A leader that lets others run first may be dropped meanwhile: then it has left, and its part is gone before the data is.
+#[test]
+fn a_leader_that_is_dropped_after_its_round_has_left() {
+    let (gone, parts) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let data = Data { text: "the data".to_string(), gone: gone.clone(), parts: parts.clone() };
+    let (team, mut members) = AsyncTeam::new(data, 2);
+    let mut finish = Box::pin(team.finish());
+    let (mut first, mut leads) = (members.remove(0), members.remove(0));
+    {
+        let mut waits = pin!(first.round::<(), Look<'_>>(|_, _| unreachable!("it is not the last to arrive")));
+        assert!(poll(waits.as_mut()).is_pending());
+        {
+            let mut round = pin!(leads.round::<(), Look<'_>>(|data, deal| {
+                let data = &*data;
+                deal.parts([Look(data), Look(data)]);
+            }));
+            assert!(poll(round.as_mut()).is_pending());
+        }
+        assert_eq!(parts.load(Relaxed), 1, "the leader's part");
+        assert!(matches!(once(leads.barrier()), Poll::Ready(Err(Ended::Left))));
+        // The round has taken place.
+        assert!(matches!(poll(waits), Poll::Ready(Ok(_))));
+    }
+    assert!(matches!(once(first.barrier()), Poll::Ready(Err(Ended::Left))));
+    drop((first, leads));
+    assert!(poll(finish.as_mut()).is_ready());
+    assert_eq!((parts.load(Relaxed), gone.load(Relaxed)), (2, 1));
 }

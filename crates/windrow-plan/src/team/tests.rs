@@ -525,7 +525,8 @@ proptest! {
 
     #[test]
     fn a_team_is_formed_from_who_is_free(wanted in 0..100usize, cpus in 1..100usize, idle in 0..100usize, asleep in 0..100usize) {
-        let free = Free { wanted, cpus, idle, asleep, enter_idle: Nanos(600.0), enter_asleep: Nanos(15_000.0) };
+        let (enter_idle, enter_asleep, lately) = (Nanos(600.0), Nanos(15_000.0), Nanos(0.0));
+        let free = Free { wanted, cpus, idle, asleep, enter_idle, enter_asleep, lately };
         let Formation { members, patience } = formation(free).choice;
         prop_assert!(members >= 1 && members <= wanted.max(1) && members <= cpus && members <= 1 + idle + asleep);
         prop_assert_eq!(patience.0 > 0.0, members > 1);
@@ -543,6 +544,7 @@ fn a_team_waits_as_long_as_coming_takes() {
         asleep,
         enter_idle: Nanos(600.0),
         enter_asleep: Nanos(15_000.0),
+        lately: Nanos(100_000.0),
     };
     let formed = |free| formation(free).to_string();
     assert_eq!(
@@ -550,6 +552,8 @@ fn a_team_waits_as_long_as_coming_takes() {
         "2 members, waiting 2.4 us for them: as many as wanted (2 wanted, 1 workers idle and 2 asleep, 4 CPUs)"
     );
     assert_eq!(formation(free(3, 1, 2)).choice, Formation { members: 3, patience: Nanos(60_000.0) });
+    let long = Free { lately: Nanos(20e6), ..free(2, 1, 2) };
+    assert_eq!(formation(long).choice, Formation { members: 2, patience: Nanos(200_000.0) });
     assert_eq!(formation(free(8, 9, 0)).why, "there are no more CPUs");
     assert_eq!(formation(free(4, 1, 1)).why, "no more are free");
     assert_eq!(formation(free(4, 0, 0)).why, "nobody is free");

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use super::family::{Family, Lend, Lent, Own};
 use super::{Core, Ended, Near, for_all, seat_of};
-use crate::Spin;
+use crate::{Spin, machine};
 
 /// A barrier for the seats of one team, with access to a `T`. See the [module page](super).
 pub struct Rounds<'d, T: Send> {
@@ -173,11 +173,21 @@ impl<T: Send> Seat<'_, T> {
         self.place.width
     }
 
-    /// Whether this member has waited on the CPU of one with a lower number, and so had better go elsewhere. (As far as is known: only who
+    /// Whether this member shares its CPU with one that has a lower number, and so had better go elsewhere. (As far as is known: only who
     /// waits for longer than `spin.busy` looks around.) Asking forgets it.
     #[inline]
     pub fn gives_way(&mut self) -> bool {
-        std::mem::take(&mut self.place.near.gives_way)
+        self.core.boxes[self.place.at].give_way.get() != 0 && self.still_gives_way()
+    }
+
+    #[cold]
+    fn still_gives_way(&mut self) -> bool {
+        let mailbox = &self.core.boxes[self.place.at];
+        let told = mailbox.give_way.get();
+        mailbox.give_way.set(0);
+        let now = machine::cpu().map_or(0, |cpu| u64::from(cpu) + 1);
+        mailbox.place.set(now);
+        now == told
     }
 
     /// Puts a value where the leader of the next round sees it.
@@ -198,6 +208,9 @@ impl<T: Send> Seat<'_, T> {
             return Ok(Turn::Lead(Lead::new(self.core, self.data, &mut self.place)));
         }
         let at = self.place.at;
+        if !self.place.near.told && spin.busy > 0 {
+            self.core.look_around(at, &mut self.place.near);
+        }
         let before = match self.core.begin(at) {
             Ok(before) => before,
             Err(why) => return self.place.end(why),
@@ -301,6 +314,25 @@ impl<'m, T: Send> Lead<'m, T> {
         self.deliver(members);
         // SAFETY: sealed under this tag just now, with the same types; `'m` ends before this seat's next arrival.
         unsafe { self.done().open::<S, P>(tag) }
+    }
+
+    /// As [`round`](Lead::round), but the leader does not look at its own letter yet.
+    ///
+    /// # Panics
+    /// As `round`.
+    #[inline]
+    pub fn send<S: Lend, P: Lend>(
+        mut self,
+        split: impl for<'x> FnOnce(&'x mut T, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
+    ) -> Sent<'m, T, S, P>
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        let (tag, width) = (TypeId::of::<(S::Family, P::Family)>(), self.width());
+        self.write::<S, P>(width, 0, tag, |data, _, deal| split(data, deal));
+        self.deliver(width);
+        let woke = std::mem::take(&mut self.place.near.woke);
+        Sent { lead: Some(self), tag, woke, _types: PhantomData }
     }
 
     /// As [`round`](Lead::round); `split` sees what each member has brought.
@@ -408,6 +440,48 @@ impl<'m, T: Send> Lead<'m, T> {
         let mut lead = ManuallyDrop::new(self);
         lead.place.ended = None;
         Led { core: lead.core, at: lead.place.at, _seat: PhantomData }
+    }
+}
+
+/// A round that has been sent out, and what it brought its leader. Who drops it leaves the team.
+pub struct Sent<'m, T: Send, S: Lend, P: Lend> {
+    /// None when the letter has been opened.
+    lead: Option<Lead<'m, T>>,
+    tag: TypeId,
+    woke: bool,
+    _types: PhantomData<fn() -> (S, P)>,
+}
+
+impl<T: Send, S: Lend, P: Lend> std::fmt::Debug for Sent<'_, T, S, P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sent").field("lead", &self.lead).field("woke", &self.woke).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send, S: Lend, P: Lend> Drop for Sent<'_, T, S, P> {
+    fn drop(&mut self) {
+        if let Some(lead) = &self.lead {
+            // SAFETY: its own letter; nobody else uses it until this seat has arrived again.
+            unsafe { lead.core.clear(lead.place.at) };
+        }
+    }
+}
+
+impl<'m, T: Send, S: Lend, P: Lend> Sent<'m, T, S, P>
+where
+    for<'x> Lent<'x, S>: Copy,
+{
+    /// Whether somebody had to be woken.
+    pub fn woke(&self) -> bool {
+        self.woke
+    }
+
+    /// What is shared, and this member's part.
+    #[inline]
+    pub fn open(mut self) -> (Lent<'m, S>, Lent<'m, P>) {
+        let Some(lead) = self.lead.take() else { unreachable!("taken here only") };
+        // SAFETY: sealed under this tag by `send`, with the same types, and `self` is gone; `'m` ends before this seat's next arrival.
+        unsafe { lead.done().open::<S, P>(self.tag) }
     }
 }
 

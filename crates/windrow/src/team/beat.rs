@@ -1,7 +1,7 @@
 //! Which round comes next, and how many members it gets.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use windrow_plan::Nanos;
 use windrow_plan::team::{Memory, Rhythm, Segment};
@@ -14,30 +14,52 @@ const PLACES: usize = 64;
 
 /// What is remembered of the teams of each call site.
 #[derive(Debug)]
-pub(crate) struct Sites([Mutex<(usize, Memory)>; PLACES]);
+pub(crate) struct Sites([Mutex<Place>; PLACES]);
+
+#[derive(Debug, Default)]
+struct Place {
+    site: usize,
+    rounds: Memory,
+    /// What the last team took from its forming to its end.
+    took: Nanos,
+}
 
 impl Default for Sites {
     fn default() -> Self {
-        Sites(std::array::from_fn(|_| Mutex::new((0, Memory::new()))))
+        Sites(std::array::from_fn(|_| Mutex::default()))
     }
 }
 
 impl Sites {
     /// (A place that is in use, or was when the process was forked, knows nothing: nobody waits for a memory.)
-    pub(super) fn recall(&self, site: usize) -> Memory {
+    pub(super) fn recall(&self, site: usize) -> (Memory, Nanos) {
         match self.place(site).try_lock() {
-            Ok(place) if place.0 == site => place.1,
-            _ => Memory::new(),
+            Ok(place) if place.site == site => (place.rounds, place.took),
+            _ => (Memory::new(), Nanos(0.0)),
         }
     }
 
-    fn keep(&self, site: usize, memory: Memory) {
-        if let Ok(mut place) = self.place(site).try_lock() {
-            *place = (site, memory);
+    fn keep(&self, site: usize, rounds: Memory) {
+        if let Some(mut place) = self.take(site) {
+            place.rounds = rounds;
         }
     }
 
-    fn place(&self, site: usize) -> &Mutex<(usize, Memory)> {
+    pub(super) fn took(&self, site: usize, took: Nanos) {
+        if let Some(mut place) = self.take(site) {
+            place.took = took;
+        }
+    }
+
+    fn take(&self, site: usize) -> Option<MutexGuard<'_, Place>> {
+        let mut place = self.place(site).try_lock().ok()?;
+        if place.site != site {
+            *place = Place { site, ..Place::default() };
+        }
+        Some(place)
+    }
+
+    fn place(&self, site: usize) -> &Mutex<Place> {
         // Functions lie 16 bytes apart.
         &self.0[(site >> 4) % PLACES]
     }
@@ -111,7 +133,7 @@ impl<'c> Beat<'c> {
                 self.since = now;
                 // A claim is an exchange and a look at the clock, which take about the same.
                 let clock = Nanos(self.crew.fixed_costs().claim.0 / 2.0);
-                let rhythm = Rhythm::new(width, clock, self.crew.teams.recall(self.site), self.crew.nanos(now));
+                let rhythm = Rhythm::new(width, clock, self.crew.teams.recall(self.site).0, self.crew.nanos(now));
                 none.insert((rhythm, rhythm.segment()))
             }
         };
@@ -130,7 +152,7 @@ impl<'c> Beat<'c> {
             self.crew.teams.keep(self.site, rhythm.end(self.begun, elapsed));
         } else if self.alone {
             let elapsed = self.crew.nanos(tick().saturating_sub(self.since));
-            self.crew.teams.keep(self.site, self.crew.teams.recall(self.site).after_alone(self.begun, elapsed));
+            self.crew.teams.keep(self.site, self.crew.teams.recall(self.site).0.after_alone(self.begun, elapsed));
         }
         (self.next, self.look, self.begun) = (None, 0, 0);
     }
@@ -139,7 +161,7 @@ impl<'c> Beat<'c> {
 impl Drop for Beat<'_> {
     fn drop(&mut self) {
         if self.mixed && !self.sole {
-            self.crew.teams.keep(self.site, self.crew.teams.recall(self.site).mixed());
+            self.crew.teams.keep(self.site, self.crew.teams.recall(self.site).0.mixed());
         }
     }
 }

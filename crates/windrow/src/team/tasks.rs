@@ -1,6 +1,12 @@
 //! Teams whose members are tasks.
 
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
 use windrow_sync::Spin;
+use windrow_sync::hint::Hint;
+use windrow_sync::machine::tick;
 use windrow_sync::rounds::{Deal, Ended, Given, Lend, Lent, Own, TaskRounds, TaskSeat, Turn, Waited};
 
 /// A team whose members are tasks of any executor, also more of them than it has threads: a member that waits gives its thread back.
@@ -51,7 +57,8 @@ impl<T: Send> AsyncTeam<T> {
     /// If `width` is 0 or more than 4096.
     pub fn new(data: T, width: usize) -> (AsyncTeam<T>, Vec<AsyncMember<T>>) {
         let (rounds, seats) = TaskRounds::new(data, width);
-        let members = seats.into_iter().map(|seat| AsyncMember { seat, patience: Patience::NEW }).collect();
+        let patience = Patience::new();
+        let members = seats.into_iter().map(|seat| AsyncMember { seat, patience: patience.clone() }).collect();
         (AsyncTeam { rounds }, members)
     }
 
@@ -93,10 +100,19 @@ impl<T: Send> AsyncMember<T> {
     where
         for<'x> Lent<'x, S>: Copy,
     {
-        let (turn, waited) = self.seat.arrive(self.patience.spin()).await?;
-        self.patience.learn(waited);
+        let spin = self.patience.spin();
+        let (turn, waited) = self.seat.arrive(spin).await?;
+        self.patience.learn(spin, waited);
         Ok(match turn {
-            Turn::Lead(lead) => lead.round::<S, P>(split),
+            Turn::Lead(lead) => {
+                let sent = lead.send::<S, P>(split);
+                if sent.woke() {
+                    // Executors queue a woken task behind the one that wakes it, often where nobody else can take it from. Another thread
+                    // may take this one instead.
+                    yield_now().await;
+                }
+                sent.open()
+            }
             Turn::Follow(follow) => follow.open::<S, P>(),
         })
     }
@@ -117,8 +133,9 @@ impl<T: Send> AsyncMember<T> {
         for<'x> Lent<'x, S>: Copy,
     {
         self.seat.bring(bring);
-        let (turn, waited) = self.seat.arrive(self.patience.spin()).await?;
-        self.patience.learn(waited);
+        let spin = self.patience.spin();
+        let (turn, waited) = self.seat.arrive(spin).await?;
+        self.patience.learn(spin, waited);
         Ok(match turn {
             Turn::Lead(lead) => lead.round_with::<S, P, C>(split),
             Turn::Follow(follow) => follow.open_with::<S, P, C>(),
@@ -151,33 +168,48 @@ impl<T: Send> AsyncMember<T> {
     }
 }
 
-/// How long a task looks before it gives its thread back. Looking pays only while the others are running: a task on an executor of one
-/// thread looks in vain, and soon hardly at all.
-#[derive(Clone, Copy, Debug)]
+/// Lets others run on this thread.
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// How long the tasks of a team look before they give their threads back. It pays while the others are running: who is woken comes
+/// late, and to the thread of who woke it. On an executor with fewer threads it is in vain: then nobody tries it again soon.
+#[derive(Clone, Debug)]
 struct Patience {
-    /// Ticks.
-    busy: u64,
-    /// Waits in a row that looking has not shortened.
-    vain: u32,
+    /// Until when looking is thought to be in vain, in ticks.
+    vain: Arc<Hint>,
 }
 
 impl Patience {
-    /// About 5 us at the clock rates there are: what a task needs at least to be woken.
-    const MOST: u64 = 15_000;
-    const LEAST: u64 = 64;
-    /// After so many waits in vain it is tried again: the others may be running now. That is 0.1 us a wait where they never are.
-    const AGAIN: u32 = 64;
-    const NEW: Patience = Patience { busy: Self::MOST, vain: 0 };
+    /// About 100 us at the clock rates there are: long enough for another thread of an executor to wake up and take a task.
+    const LONG: u64 = 300_000;
+    /// About 20 ns.
+    const SHORT: u64 = 64;
+    /// At most 2 % of the time is lost by looking in vain.
+    const REST: u64 = 50 * Self::LONG;
 
-    fn spin(self) -> Spin {
-        Spin { busy: self.busy, yielding: 0 }
+    fn new() -> Self {
+        Patience { vain: Arc::new(Hint::new(0)) }
     }
 
-    fn learn(&mut self, waited: Waited) {
-        *self = match waited {
-            Waited::Looking => Self::NEW,
-            Waited::Woken if self.vain + 1 == Self::AGAIN => Self::NEW,
-            Waited::Woken => Patience { busy: (self.busy / 2).max(Self::LEAST), vain: self.vain + 1 },
-        };
+    fn spin(&self) -> Spin {
+        let until = self.vain.get();
+        let busy = if until != 0 && tick() < until { Self::SHORT } else { Self::LONG };
+        Spin { busy, yielding: 0 }
+    }
+
+    fn learn(&self, looked: Spin, waited: Waited) {
+        if waited == Waited::Woken && looked.busy == Self::LONG {
+            self.vain.set(tick() + Self::REST);
+        }
     }
 }
