@@ -1,0 +1,101 @@
+//! Where ranks meet: everybody comes with a call, everybody leaves with the same verdict.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::Error;
+use crate::error::Call;
+
+#[derive(Debug)]
+pub(super) struct Meeting {
+    state: Mutex<State>,
+    held: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// What each rank has come with.
+    posts: Vec<Option<Post>>,
+    /// Meetings that have been held.
+    meetings: u64,
+    /// What came of the latest: when the last rank came, or why the call fails. It stays until all ranks have come again.
+    verdict: Result<Instant, Error>,
+    /// The first rank that left.
+    gone: Option<Error>,
+}
+
+/// A call and how far it has come, or why it fails.
+#[derive(Debug)]
+struct Post {
+    step: u8,
+    call: Result<Call, Error>,
+}
+
+impl Meeting {
+    pub(super) fn new(size: usize) -> Self {
+        let posts = (0..size).map(|_| None).collect();
+        let state = State { posts, meetings: 0, verdict: Ok(Instant::now()), gone: None };
+        Self { state: Mutex::new(state), held: Condvar::new() }
+    }
+
+    /// Waits for all ranks. What they came with decides.
+    pub(super) fn come(&self, rank: usize, step: u8, call: Result<Call, Error>) -> Result<Instant, Error> {
+        let mut state = self.lock();
+        if let Some(gone) = &state.gone {
+            return Err(gone.clone());
+        }
+        state.posts[rank] = Some(Post { step, call });
+        if state.posts.iter().all(Option::is_some) {
+            let posts: Vec<Post> = state.posts.iter_mut().filter_map(Option::take).collect();
+            state.verdict = judge(&posts).map(|()| Instant::now());
+            state.meetings += 1;
+            self.held.notify_all();
+            return state.verdict.clone();
+        }
+        let meeting = state.meetings;
+        loop {
+            state = self.held.wait(state).unwrap_or_else(PoisonError::into_inner);
+            // In this order: who leaves after a meeting was held does not undo it.
+            if state.meetings != meeting {
+                return state.verdict.clone();
+            }
+            if let Some(gone) = &state.gone {
+                return Err(gone.clone());
+            }
+        }
+    }
+
+    /// Nobody waits for this rank any more.
+    pub(super) fn leave(&self, rank: usize, panicked: bool) {
+        self.lock().gone.get_or_insert(Error::Left { rank, panicked });
+        self.held.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is complete in itself.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn judge(posts: &[Post]) -> Result<(), Error> {
+    let size = posts.len();
+    let mut calls = Vec::with_capacity(size);
+    for post in posts {
+        calls.push((post.step, *post.call.as_ref().map_err(Clone::clone)?));
+    }
+    let (step, call) = calls[0];
+    if let Some(other) = calls.iter().position(|other| *other != (step, call)) {
+        return Err(Error::Mismatch { calls: [(0, call), (other, calls[other].1)] });
+    }
+    let Call { gives, gets, root, .. } = call;
+    let fits = match call.name {
+        "reduce_scatter" => gets.checked_mul(size) == Some(gives),
+        "all_gather" => gives.checked_mul(size) == Some(gets),
+        _ => true,
+    };
+    match root {
+        Some(root) if root >= size => Err(Error::Root { root, size }),
+        _ if fits => Ok(()),
+        _ => Err(Error::Lengths { rank: 0, call, size }),
+    }
+}
