@@ -1,5 +1,7 @@
 //! Products and collectives at the same time.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -8,9 +10,9 @@ use windrow::plan::Nanos;
 use windrow::plan::tile::{self, Lane};
 
 use crate::agree::{self, Header};
-use crate::lanes::{Helper, Lanes, Trace, Watch};
+use crate::lanes::{Carry, Fault, Helper, Lanes, Trace, Watch};
 use crate::product::{self, Parcel, Product, Scratch};
-use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Tiles};
+use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tiles};
 
 /// A rank with two lanes: the caller's thread computes, a thread of its own communicates. It lives from call to call, and so does the memory of
 /// tiles: about as much as the largest operation communicates.
@@ -21,18 +23,22 @@ pub struct Fused<C> {
     communicator: Arc<Mutex<C>>,
     rank: usize,
     size: usize,
-    helper: Helper,
-    spare: Vec<Parcel>,
-    scratch: Scratch,
+    pub(crate) helper: Helper,
+    pub(crate) spare: Vec<Parcel>,
+    pub(crate) scratch: Scratch,
     watch: Option<Watch>,
+    profiles: Vec<Known>,
 }
+
+/// A profile, and the plans made from it so far.
+type Known = (Profile, BTreeMap<u64, tile::Plan>);
 
 /// What a fused operation did.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The tiles: rows of the whole product.
     pub tiles: tile::Tiles,
-    /// The plan, where one was made: on rank 0, of [`Tiles::Auto`].
+    /// The plan, where one was made: on rank 0, of [`Tiles::Auto`]. Its tiles are others if they were [refined](Fused::refine).
     pub plan: Option<tile::Plan>,
     /// What the tiles were predicted to take, with [`Tiles::Auto`].
     pub predicted: Option<Nanos>,
@@ -57,6 +63,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             spare: Vec::new(),
             scratch: Scratch::default(),
             watch: None,
+            profiles: Vec::new(),
         })
     }
 
@@ -131,7 +138,30 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         self.run(Operation::AllGatherMatmul, a, b, c, tiles)
     }
 
-    fn run<T: Float>(
+    /// From now on, [`Tiles::Auto`] cuts operations of this kind by this profile, in place of an earlier one. Only that of rank 0
+    /// matters: it decides for all. An operation of another `n` or `k`, or another element, has another profile.
+    pub fn use_profile(&mut self, profile: Profile) {
+        self.profiles.retain(|(known, _)| known.shape() != profile.shape());
+        self.profiles.push((profile, BTreeMap::new()));
+    }
+
+    /// The profiles in use, with the errors of their predictions.
+    pub fn profiles(&self) -> impl Iterator<Item = &Profile> {
+        self.profiles.iter().map(|known| &known.0)
+    }
+
+    pub(crate) fn profile_mut(
+        &mut self,
+        operation: Operation,
+        element: &str,
+        n: usize,
+        k: usize,
+    ) -> Option<&mut Known> {
+        let size = self.size;
+        self.profiles.iter_mut().find(|known| known.0.is_of(operation, element, size, n, k))
+    }
+
+    pub(crate) fn run<T: Float>(
         &mut self,
         operation: Operation,
         a: MatRef<'_, T>,
@@ -140,44 +170,94 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         tiles: &Tiles,
     ) -> Result<Outcome, Error> {
         let began = Instant::now();
-        let Self { communicator, helper, spare, scratch, size, .. } = self;
-        let mut product = Product { operation, ranks: *size, a, b, c, scratch, tiles: Vec::new() };
-        let unit = operation.unit(*size);
-        let locked = || communicator.lock().unwrap_or_else(PoisonError::into_inner);
-        let ready = product.check().and_then(|rows| Ok((rows, tiles.cut(rows, unit)?)));
-        let (rows, cut) = match ready {
-            Ok(ready) => ready,
-            Err(error) => {
-                locked().refuse(&error.to_string());
-                return Err(error);
-            }
-        };
-        let header = Header { operation, element: T::NAME, m: rows, n: b.cols, k: a.cols };
-        agree::on_call(&mut *locked(), &header, tiles, &cut)?;
-        product.tiles = Tiles::ranges(&cut, unit);
-        T::prepare(b, product.scratch);
-        let send = {
-            let communicator = Arc::clone(communicator);
-            move |parcel: &mut Parcel| {
-                let mut communicator = communicator.lock().unwrap_or_else(PoisonError::into_inner);
-                product::communicate::<T>(operation, &mut *communicator, parcel)?;
-                Ok(communicator.pace())
-            }
-        };
-        let lanes = Lanes { helper, order: operation.order(), watch: self.watch.clone(), send: Arc::new(send), spare };
-        let (trace, ran) = lanes.run(product.tiles.len(), &mut product);
-        match ran {
-            Ok(()) => locked().barrier()?,
-            Err(fault) => {
-                if !fault.agreed {
-                    locked().refuse(&fault.error.to_string());
-                }
-                return Err(fault.error);
+        let (size, unit) = (self.size, operation.unit(self.size));
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut product = Product { operation, ranks: size, a, b, c, scratch: &mut scratch, tiles: Vec::new() };
+        let ready = product.check().and_then(|m| {
+            let header = Header { operation, element: T::NAME, m, n: b.cols, k: a.cols };
+            let decided = match tiles {
+                Tiles::Auto if self.rank == 0 => Some(self.decide(&header)?),
+                _ => None,
+            };
+            let cut = match &decided {
+                Some(decided) => Tiles::Plan(decided.tiles.clone()).cut(m, unit)?,
+                None => tiles.cut(m, unit)?,
+            };
+            Ok((header, decided, cut))
+        });
+        let (header, decided, mut cut) = self.or_refuse(ready)?;
+        let mut predicted = None;
+        {
+            let mut communicator = self.communicator();
+            agree::on_call(&mut *communicator, &header, tiles, &cut)?;
+            if *tiles == Tiles::Auto {
+                let mine = decided.as_ref().map(|decided| (&decided.tiles, decided.predicted));
+                let (tiles, time) = agree::on_tiles(&mut *communicator, mine)?;
+                (cut, predicted) = (tiles, Some(time));
             }
         }
+        product.tiles = Tiles::ranges(&cut, unit);
+        T::prepare(b, product.scratch);
+        let (send, watch) = (self.carry::<T>(operation), self.watch.clone());
+        let lanes = Lanes { helper: &self.helper, order: operation.order(), watch, send, spare: &mut self.spare };
+        let (trace, ran) = lanes.run(product.tiles.len(), &mut product);
+        self.scratch = scratch;
+        match ran {
+            Ok(()) => self.communicator().barrier()?,
+            Err(fault) => return Err(self.tell(fault)),
+        }
         let elapsed = Nanos(began.elapsed().as_nanos() as f64);
-        Ok(Outcome { tiles: cut, plan: None, predicted: None, trace, elapsed })
+        let plan = decided.map(|decided| decided.plan);
+        let outcome = Outcome { tiles: cut, plan, predicted, trace, elapsed };
+        if let Some((profile, _)) = self.profile_mut(operation, T::NAME, header.n, header.k) {
+            profile.observe(&outcome);
+        }
+        Ok(outcome)
     }
+
+    /// What rank 0 does with [`Tiles::Auto`].
+    fn decide(&mut self, header: &Header) -> Result<Decided, Error> {
+        let Header { operation, element, m, n, k } = *header;
+        let Some((profile, plans)) = self.profile_mut(operation, element, n, k) else {
+            return Err(Error::NoProfile { operation, element, n, k });
+        };
+        let plan = match plans.entry(m as u64) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(profile.plan(m as u64)?),
+        };
+        let (tiles, predicted) = profile.choose(m as u64, plan)?;
+        Ok(Decided { tiles, predicted, plan: plan.clone() })
+    }
+
+    /// What the communication lane does.
+    pub(crate) fn carry<T: Float>(&self, operation: Operation) -> Carry<Parcel> {
+        let communicator = Arc::clone(&self.communicator);
+        Arc::new(move |parcel| {
+            let mut communicator = communicator.lock().unwrap_or_else(PoisonError::into_inner);
+            product::communicate::<T>(operation, &mut *communicator, parcel)?;
+            Ok(communicator.pace())
+        })
+    }
+
+    /// What went wrong on this rank alone goes wrong on all.
+    pub(crate) fn or_refuse<R>(&mut self, ready: Result<R, Error>) -> Result<R, Error> {
+        ready.map_err(|error| self.tell(Fault { error, agreed: false }))
+    }
+
+    /// The other ranks know why this one stopped.
+    pub(crate) fn tell(&mut self, Fault { error, agreed }: Fault) -> Error {
+        if !agreed {
+            self.communicator().refuse(&error.to_string());
+        }
+        error
+    }
+}
+
+/// A cut, and why.
+struct Decided {
+    tiles: tile::Tiles,
+    predicted: Nanos,
+    plan: tile::Plan,
 }
 
 impl<C> fmt::Debug for Fused<C> {

@@ -50,6 +50,7 @@
 
 mod agree;
 mod buffer;
+mod calibrate;
 mod communicator;
 mod element;
 mod error;
@@ -57,9 +58,11 @@ mod fused;
 mod in_process;
 mod lanes;
 mod product;
+mod profile;
 mod tiles;
 mod view;
 
+pub use calibrate::{Calibration, Tried};
 pub use communicator::{Communicator, Pace};
 pub use element::Element;
 pub use error::{Call, Error};
@@ -67,5 +70,6 @@ pub use fused::{Fused, Outcome};
 pub use in_process::{Group, Link, Paced, Rank};
 pub use lanes::Trace;
 pub use product::Float;
+pub use profile::{Measured, Profile, Shape, Stage};
 pub use tiles::{Operation, Tiles};
 pub use view::{MatMut, MatRef};

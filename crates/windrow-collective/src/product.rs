@@ -11,7 +11,7 @@ use crate::lanes::Stages;
 use crate::{Communicator, Element, Error, MatMut, MatRef, Operation};
 
 /// A number that matrices are made of: `f32`, `f64`, and [`half::bf16`], which is multiplied and added up in `f32`.
-pub trait Float: Element + Multiply {}
+pub trait Float: Element + Multiply + From<u8> {}
 
 impl Float for f32 {}
 impl Float for f64 {}
@@ -99,6 +99,14 @@ fn widen(narrow: MatRef<'_, bf16>, wide: &mut Buffer) {
 pub(crate) struct Parcel {
     give: Buffer,
     get: Buffer,
+}
+
+impl Parcel {
+    /// Room for what is given and what is got.
+    pub(crate) fn resize<T: Element>(&mut self, give: usize, get: usize) {
+        self.give.resize::<T>(give);
+        self.get.resize::<T>(get);
+    }
 }
 
 /// What the communication lane does with a tile.
@@ -228,7 +236,7 @@ mod tests {
     use super::*;
 
     fn stays_inside<T: Float + From<i8> + std::ops::Div<Output = T>>(check: impl Fn(T) -> f64) {
-        let canary = T::from(-77);
+        let canary = T::from(-77_i8);
         for rows in 1..20 {
             for cols in [1, 2, 3, 7, 8, 15, 16, 17, 33] {
                 for depth in [1, 2, 5, 16, 31] {
@@ -239,7 +247,7 @@ mod tests {
                     let (a, b, margin) = (matrix(rows, depth), matrix(depth, cols), 64);
                     let mut out = vec![canary; margin + rows * cols + margin];
                     // What was there before does not matter.
-                    out[margin..margin + rows * cols].fill(T::from(1) / T::from(0));
+                    out[margin..margin + rows * cols].fill(T::from(0_i8) / T::from(0_i8));
                     let inner = MatMut { data: &mut out[margin..margin + rows * cols], rows, cols, stride: cols };
                     let (a, b) = (MatRef::new(&a[..], rows, depth), MatRef::new(&b[..], depth, cols));
                     let mut scratch = Scratch::default();

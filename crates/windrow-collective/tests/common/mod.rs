@@ -18,12 +18,12 @@ pub(crate) fn on_all<R: Send>(ranks: Vec<Rank>, run: impl Fn(Fused<Rank>) -> R +
 
 /// A float that small whole numbers turn into.
 pub(crate) trait Number: Float {
-    fn from(number: f64) -> Self;
+    fn round(number: f64) -> Self;
     fn to(self) -> f64;
 }
 
 impl Number for f32 {
-    fn from(number: f64) -> Self {
+    fn round(number: f64) -> Self {
         number as f32
     }
     fn to(self) -> f64 {
@@ -32,7 +32,7 @@ impl Number for f32 {
 }
 
 impl Number for f64 {
-    fn from(number: f64) -> Self {
+    fn round(number: f64) -> Self {
         number
     }
     fn to(self) -> f64 {
@@ -41,7 +41,7 @@ impl Number for f64 {
 }
 
 impl Number for bf16 {
-    fn from(number: f64) -> Self {
+    fn round(number: f64) -> Self {
         bf16::from_f64(number)
     }
     fn to(self) -> f64 {
@@ -96,17 +96,17 @@ impl Case {
         let matrix = |rows: usize, cols: usize, element: &dyn Fn(usize, usize) -> f64| -> Vec<T> {
             let stride = cols + gap;
             // What lies between rows must not get into the result.
-            let mut data = vec![T::from(f64::NAN); rows * stride];
+            let mut data = vec![T::round(f64::NAN); rows * stride];
             for i in 0..rows {
                 for j in 0..cols {
-                    data[i * stride + j] = T::from(element(i, j));
+                    data[i * stride + j] = T::round(element(i, j));
                 }
             }
             data
         };
         let a = matrix(a_rows, k, &|i, j| self.a(rank, i, j, exact));
         let b = matrix(k, n, &|i, j| self.b(rank, i, j, exact));
-        let untouched = T::from(-77.0);
+        let untouched = T::round(-77.0);
         let mut c = vec![untouched; c_rows * (n + gap)];
         let operands = (
             MatRef { data: &a, rows: a_rows, cols: k, stride: k + gap },
@@ -123,7 +123,7 @@ impl Case {
     /// What a rank is to get, in wide numbers: the sums of products, and those of their magnitudes.
     pub(crate) fn expected<T: Number>(&self, rank: usize, exact: bool) -> Vec<[f64; 2]> {
         let Self { n, k, ranks, each, operation, .. } = *self;
-        let round = |x: f64| T::from(x).to();
+        let round = |x: f64| T::round(x).to();
         let dot = |from: usize, of: usize, i: usize, j: usize| {
             (0..k).fold([0.0, 0.0], |[sum, size], l| {
                 let product = round(self.a(from, i, l, exact)) * round(self.b(of, l, j, exact));
