@@ -71,7 +71,7 @@ pub(crate) fn on_call(
             return Err(Error::Disagree {
                 operation: header.operation,
                 what: FIELDS[field],
-                values: [(0, shown(first, field)), (rank + 1, shown(other, field))],
+                values: Box::new([(0, shown(first, field)), (rank + 1, shown(other, field))]),
             });
         }
     }

@@ -43,7 +43,7 @@ pub enum Error {
     #[error("rank {} called {}, rank {} called {}", .calls[0].0, .calls[0].1, .calls[1].0, .calls[1].1)]
     Mismatch {
         /// The first rank, and one that differs from it.
-        calls: [(usize, Call); 2],
+        calls: Box<[(usize, Call); 2]>,
     },
     /// Lengths that cannot belong together: of a scatter or a gather.
     #[error("rank {rank} called {call} in a group of {size}\nhint: one side has {size} times as many as the other")]
@@ -95,7 +95,7 @@ pub enum Error {
         /// Which argument.
         what: &'static str,
         /// The first rank, and one that differs from it, with their arguments.
-        values: [(usize, String); 2],
+        values: Box<[(usize, String); 2]>,
     },
     /// An operand is no matrix, or does not fit the others.
     #[error("operand {operand}: {why}")]

@@ -2,7 +2,7 @@
 
 use half::bf16;
 use proptest::prelude::*;
-use windrow_collective::{Communicator, Error, Fused, Group, MatMut, MatRef, Operation, Tiles};
+use windrow_collective::{Communicator, Error, Fused, Group, MatMut, MatRef, Operation, Rank, Tiles};
 
 mod common;
 
@@ -157,7 +157,8 @@ fn ranks_that_disagree_are_named() {
     let errors = misfit(fits, Operation::MatmulAllReduce, &Tiles::None);
     assert_eq!(errors, ["matmul-all-reduce: n is 2 on rank 0, 1 on rank 1"; 3]);
 
-    let disagree = |call: fn(&mut Fused<_>, MatRef<'_, f32>, MatMut<'_, f32>) -> Result<(), Error>| {
+    type Call = fn(&mut Fused<Rank>, MatRef<'_, f32>, MatMut<'_, f32>) -> Result<(), Error>;
+    let disagree = |call: Call| {
         on_all(Group::new(2).ranks(), |mut fused| {
             let (one, mut c) = ([1.0_f32; 4], [0.0_f32; 4]);
             let error = call(&mut fused, MatRef::new(&one, 2, 2), MatMut::new(&mut c, 2, 2)).unwrap_err();

@@ -85,7 +85,7 @@ fn judge(posts: &[Post]) -> Result<(), Error> {
     }
     let (step, call) = calls[0];
     if let Some(other) = calls.iter().position(|other| *other != (step, call)) {
-        return Err(Error::Mismatch { calls: [(0, call), (other, calls[other].1)] });
+        return Err(Error::Mismatch { calls: Box::new([(0, call), (other, calls[other].1)]) });
     }
     let Call { gives, gets, root, .. } = call;
     let fits = match call.name {
