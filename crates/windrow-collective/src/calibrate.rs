@@ -149,7 +149,8 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let (ranks, unit) = (self.size(), operation.unit(self.size()));
         let sizes: Vec<Rows> = how.rows.iter().map(|&rows| Rows(rows as u64)).collect();
         let sizes = tile::Tiles::new(sizes).map_err(Error::from);
-        let (total, most) = (how.rows.iter().sum(), how.rows.iter().copied().max().unwrap_or(0));
+        let (total, most) =
+            (how.rows.iter().copied().fold(0, usize::saturating_add), how.rows.iter().copied().max().unwrap_or(0));
         let cut = sizes.and_then(|sizes| Tiles::Plan(sizes).cut(total, unit));
         let cut = self.or_refuse(cut)?;
         let header = Header { operation, element: T::NAME, m: total, n, k };

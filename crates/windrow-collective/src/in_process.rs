@@ -91,7 +91,7 @@ impl Group {
             #[cfg(test)]
             spoil: std::sync::Mutex::default(),
         });
-        let rank = |rank| Rank { shared: Arc::clone(&shared), rank, calls: 0, last: None, paced: Paced::default() };
+        let rank = |rank| Rank { shared: Arc::clone(&shared), rank, last: None, paced: Paced::default() };
         (0..self.size).map(rank).collect()
     }
 }
@@ -101,7 +101,6 @@ impl Group {
 pub struct Rank {
     shared: Arc<Shared>,
     rank: usize,
-    calls: usize,
     last: Option<Pace>,
     paced: Paced,
 }
@@ -140,8 +139,7 @@ impl Rank {
     /// The first step.
     fn give<T: Element>(&mut self, call: Call, data: &[T], parts: usize) -> Result<Turn, Error> {
         let shared = &self.shared;
-        let (turn, checked) = (self.calls % 2, shared.link.is_some());
-        self.calls += 1;
+        let (turn, checked) = (shared.meeting.turn(), shared.link.is_some());
         {
             let mut slot = shared.given[turn][self.rank].write().unwrap_or_else(PoisonError::into_inner);
             slot.fill(data, parts, checked);
@@ -295,7 +293,6 @@ impl Communicator for Rank {
     }
 
     fn refuse(&mut self, why: &str) -> Error {
-        self.calls += 1;
         let refused = Error::Refused { rank: self.rank, why: why.to_owned() };
         match self.shared.meeting.come(self.rank, 0, Err(refused.clone())) {
             Ok(_) => refused,

@@ -47,7 +47,9 @@ impl<'a, T> MatRef<'a, T> {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &'a [T]> {
         let Self { data, rows, cols, stride } = *self;
-        (0..rows).map(move |row| if cols == 0 { &[][..] } else { &data[row * stride..][..cols] })
+        // However many rows there are, nothing is in them.
+        let rows = if cols == 0 { 0 } else { rows };
+        (0..rows).map(move |row| &data[row * stride..][..cols])
     }
 }
 

@@ -93,6 +93,16 @@ proptest! {
 }
 
 #[test]
+fn rows_of_nothing_take_no_time() {
+    on_all(Group::new(1).ranks(), |mut fused| {
+        let rows = usize::MAX / 2;
+        let a = MatRef::<bf16> { data: &[], rows, cols: 0, stride: 7 };
+        let c = MatMut { data: &mut [], rows, cols: 0, stride: 0 };
+        fused.matmul_all_reduce(a, MatRef::new(&[], 0, 0), c, &Tiles::Uniform(3)).unwrap();
+    });
+}
+
+#[test]
 fn ranks_may_hold_different_depths() {
     let results = on_all(Group::new(2).ranks(), |mut fused| {
         let k = 1 + 2 * fused.rank();

@@ -18,6 +18,8 @@ struct State {
     posts: Vec<Option<Post>>,
     /// Meetings that have been held.
     meetings: u64,
+    /// Those of them that somebody came to with a new call.
+    calls: u64,
     /// What came of the latest: when the last rank came, or why the call fails. It stays until all ranks have come again.
     verdict: Result<Instant, Error>,
     /// The first rank that left.
@@ -34,7 +36,7 @@ struct Post {
 impl Meeting {
     pub(super) fn new(size: usize) -> Self {
         let posts = (0..size).map(|_| None).collect();
-        let state = State { posts, meetings: 0, verdict: Ok(Instant::now()), gone: None };
+        let state = State { posts, meetings: 0, calls: 0, verdict: Ok(Instant::now()), gone: None };
         Self { state: Mutex::new(state), held: Condvar::new() }
     }
 
@@ -49,6 +51,7 @@ impl Meeting {
             let posts: Vec<Post> = state.posts.iter_mut().filter_map(Option::take).collect();
             state.verdict = judge(&posts).map(|()| Instant::now());
             state.meetings += 1;
+            state.calls += u64::from(posts.iter().any(|post| post.step == 0));
             self.held.notify_all();
             return state.verdict.clone();
         }
@@ -63,6 +66,12 @@ impl Meeting {
                 return Err(gone.clone());
             }
         }
+    }
+
+    /// Which of the two sets of slots the next call uses. All ranks that have left a meeting agree about it, whatever became of the call
+    /// before: it changes only in a meeting, and none is held without them.
+    pub(super) fn turn(&self) -> usize {
+        (self.lock().calls % 2) as usize
     }
 
     /// Nobody waits for this rank any more.

@@ -232,3 +232,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_rank_that_lost_its_way_inside_a_call_refuses_and_all_go_on() {
+    let results = on_all(Group::new(3).ranks(), |mut rank| {
+        let lost = if rank.rank() == 1 {
+            // As if a panic had been caught between the first meeting and the second.
+            let call = Call { name: "all_reduce", element: "f64", gives: 4, gets: 4, root: None };
+            rank.give(call, &[1.0; 4], 3).map(drop).unwrap();
+            rank.refuse("lost")
+        } else {
+            rank.all_reduce(&mut [1.0; 4]).unwrap_err()
+        };
+        // The slots are in step: any call would tell.
+        let mut sums = Vec::new();
+        for add in 0..3 {
+            let mut data = [(rank.rank() + add) as f64; 4];
+            rank.all_reduce(&mut data).unwrap();
+            sums.push(data[3]);
+        }
+        (lost, sums)
+    });
+    let refused = Error::Refused { rank: 1, why: "lost".to_owned() };
+    assert_eq!(results, vec![(refused, vec![3.0, 6.0, 9.0]); 3]);
+}
