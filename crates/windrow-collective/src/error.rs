@@ -1,37 +1,9 @@
 //! What can go wrong, and on which rank.
 
-use std::fmt;
-
 use windrow::plan::tile::{Lane, Unplannable};
 
+use crate::call::Call;
 use crate::tiles::Operation;
-
-/// What a rank called: all ranks of a group call the same, in the same order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Call {
-    /// Which collective.
-    pub name: &'static str,
-    /// Of what.
-    pub element: &'static str,
-    /// Elements this rank gives.
-    pub gives: usize,
-    /// Elements this rank gets.
-    pub gets: usize,
-    /// From which rank, for a broadcast.
-    pub root: Option<usize>,
-}
-
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Call { name, element, gives, gets, root } = self;
-        match (gives, gets) {
-            (0, 0) if element.is_empty() => write!(f, "{name}")?,
-            (gives, gets) if gives == gets => write!(f, "{name} of {gives} {element}")?,
-            (gives, gets) => write!(f, "{name} of {gives} {element} to {gets}")?,
-        }
-        root.map_or(Ok(()), |root| write!(f, " from rank {root}"))
-    }
-}
 
 /// Why a collective or a fused operation has no result.
 ///
@@ -148,6 +120,12 @@ pub enum Error {
     /// The planner refused its inputs.
     #[error(transparent)]
     Unplannable(#[from] Unplannable),
+    /// MPI is not as it has to be.
+    #[error("mpi {why}")]
+    Mpi {
+        /// What it is like.
+        why: String,
+    },
     /// The thread that communicates could not be started, or is gone.
     #[error("the thread that communicates {why}")]
     Thread {

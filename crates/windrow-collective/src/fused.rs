@@ -20,10 +20,11 @@ use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tile
 /// All ranks make the same calls in the same order. An operation takes, beside its tiles, one all-gather of 56 bytes that compares
 /// the arguments, two broadcasts of the tiles with [`Tiles::Auto`], and a barrier at the end: no rank returns `Ok` if another fails.
 pub struct Fused<C> {
+    /// Dropped first, as the rank is to leave on the thread of the caller.
+    pub(crate) helper: Helper,
     communicator: Arc<Mutex<C>>,
     rank: usize,
     size: usize,
-    pub(crate) helper: Helper,
     pub(crate) spare: Vec<Parcel>,
     pub(crate) scratch: Scratch,
     watch: Option<Watch>,

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 use self::link::Pacer;
 use self::meeting::Meeting;
-use self::slot::{Slot, part};
-use crate::error::Call;
+use self::slot::Slot;
+use crate::call::{Call, part};
 use crate::{Communicator, Element, Error, Pace};
 
 mod link;

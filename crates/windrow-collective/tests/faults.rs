@@ -78,7 +78,7 @@ fn a_fault_stops_all_ranks_and_no_more() {
                         None => Ok(()),
                     }
                 });
-                let (_, outcome) = case.run::<f32>(&mut fused, &Tiles::Uniform(tiles), true);
+                let (_, outcome) = case.run::<f32, _>(&mut fused, &Tiles::Uniform(tiles), true);
                 match outcome.expect_err("a fault was injected") {
                     Error::Stopped { lane, tile, panicked, why } => {
                         let named = |f: &Fault| (f.rank, f.lane, f.tile, f.panics) == (rank, lane, tile, panicked);
@@ -93,7 +93,7 @@ fn a_fault_stops_all_ranks_and_no_more() {
                 // The next operation is none the worse for it.
                 if round % 8 == 0 {
                     fused.unwatch();
-                    let (result, outcome) = case.run::<f32>(&mut fused, &Tiles::Uniform(tiles), true);
+                    let (result, outcome) = case.run::<f32, _>(&mut fused, &Tiles::Uniform(tiles), true);
                     outcome.unwrap();
                     case.compare(rank, &result, true);
                 }
@@ -111,7 +111,7 @@ fn a_rank_that_leaves_stops_the_others() {
             if fused.rank() == 1 {
                 return None;
             }
-            Some(case.run::<f64>(&mut fused, &Tiles::Uniform(2), true).1.unwrap_err())
+            Some(case.run::<f64, _>(&mut fused, &Tiles::Uniform(2), true).1.unwrap_err())
         });
         let left = Error::Left { rank: 1, panicked: false };
         assert_eq!(errors, [Some(left.clone()), None, Some(left)]);
@@ -123,7 +123,7 @@ fn other_calls_in_the_place_of_an_operation_fail_on_all_ranks() {
     for operation in OPERATIONS {
         let case = Case { operation, ranks: 2, each: 4, n: 3, k: 2, gap: 0 };
         let errors = on_all(Group::new(2).ranks(), |mut fused| match fused.rank() {
-            0 => case.run::<f64>(&mut fused, &Tiles::Uniform(2), true).1.unwrap_err(),
+            0 => case.run::<f64, _>(&mut fused, &Tiles::Uniform(2), true).1.unwrap_err(),
             _ => fused.communicator().all_reduce(&mut [1.0_f32]).unwrap_err(),
         });
         assert!(matches!(errors[0], Error::Mismatch { .. }), "{}", errors[0]);

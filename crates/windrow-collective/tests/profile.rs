@@ -41,7 +41,7 @@ fn rank_0_decides_whatever_others_think() {
                 // No idea.
                 _ => {}
             }
-            let (result, outcome) = case.run::<f64>(&mut fused, &Tiles::Auto, true);
+            let (result, outcome) = case.run::<f64, _>(&mut fused, &Tiles::Auto, true);
             case.compare(fused.rank(), &result, true);
             let outcome = outcome.unwrap();
             assert_eq!(outcome.plan.is_some(), fused.rank() == 0);
@@ -63,7 +63,7 @@ fn it_may_decide_not_to_tile() {
     let case = case(Operation::MatmulAllReduce);
     on_all(Group::new(3).ranks(), |mut fused| {
         fused.use_profile(profile(&case, "f32", [900.0, 5.0], [900.0, 5.0]));
-        let outcome = case.run::<f32>(&mut fused, &Tiles::Auto, true).1.unwrap();
+        let outcome = case.run::<f32, _>(&mut fused, &Tiles::Auto, true).1.unwrap();
         assert_eq!(outcome.tiles, tile::Tiles::one(Rows(48)));
         assert!(outcome.plan.is_none_or(|plan| plan.verdict() == Verdict::DoNotTile));
     });
@@ -75,7 +75,7 @@ fn without_a_profile_nobody_goes_on() {
     let errors = on_all(Group::new(3).ranks(), |mut fused| {
         // Of another element, and on a rank that is not asked.
         fused.use_profile(profile(&case, if fused.rank() == 0 { "f32" } else { "f64" }, [1.0, 5.0], [1.0, 5.0]));
-        let error = case.run::<f64>(&mut fused, &Tiles::Auto, true).1.unwrap_err();
+        let error = case.run::<f64, _>(&mut fused, &Tiles::Auto, true).1.unwrap_err();
         fused.communicator().barrier().unwrap();
         error
     });
@@ -97,7 +97,7 @@ fn calibration_gives_all_ranks_one_profile() {
             // It is good for something.
             fused.use_profile(profile.clone());
             let case = Case { operation, ranks: 2, each: 30, n: 5, k: 6, gap: 0 };
-            let (result, outcome) = case.run::<f32>(&mut fused, &Tiles::Auto, true);
+            let (result, outcome) = case.run::<f32, _>(&mut fused, &Tiles::Auto, true);
             case.compare(fused.rank(), &result, true);
             assert!(outcome.unwrap().predicted.unwrap() > Nanos(0.0));
             assert_eq!(fused.profiles().next().unwrap().errors().len(), 1);
@@ -144,7 +144,7 @@ fn the_best_of_three_is_kept() {
             fused.use_profile(profile(&case, "f32", [1.0, 5.0], [2.0, 7.0]));
         }
         let tried = fused.refine::<f32>(case.operation, of, 3).unwrap();
-        let (result, outcome) = case.run::<f32>(&mut fused, &Tiles::Auto, true);
+        let (result, outcome) = case.run::<f32, _>(&mut fused, &Tiles::Auto, true);
         case.compare(fused.rank(), &result, true);
         assert_eq!(outcome.unwrap().tiles, tried[0].tiles);
         if fused.rank() == 0 {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::sleep_until;
 use crate::Pace;
-use crate::error::Call;
+use crate::call::Call;
 
 /// How fast ranks communicate. An operation takes the time of a ring in which every rank sends to its neighbour at once, and no link is shared:
 ///

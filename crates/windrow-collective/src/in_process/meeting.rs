@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::Error;
-use crate::error::Call;
+use crate::call::{Call, Post, judge};
 
 #[derive(Debug)]
 pub(super) struct Meeting {
@@ -24,13 +24,6 @@ struct State {
     verdict: Result<Instant, Error>,
     /// The first rank that left.
     gone: Option<Error>,
-}
-
-/// A call and how far it has come, or why it fails.
-#[derive(Debug)]
-struct Post {
-    step: u8,
-    call: Result<Call, Error>,
 }
 
 impl Meeting {
@@ -83,28 +76,5 @@ impl Meeting {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change is complete in itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn judge(posts: &[Post]) -> Result<(), Error> {
-    let size = posts.len();
-    let mut calls = Vec::with_capacity(size);
-    for post in posts {
-        calls.push((post.step, *post.call.as_ref().map_err(Clone::clone)?));
-    }
-    let (step, call) = calls[0];
-    if let Some(other) = calls.iter().position(|other| *other != (step, call)) {
-        return Err(Error::Mismatch { calls: Box::new([(0, call), (other, calls[other].1)]) });
-    }
-    let Call { gives, gets, root, .. } = call;
-    let fits = match call.name {
-        "reduce_scatter" => gets.checked_mul(size) == Some(gives),
-        "all_gather" => gives.checked_mul(size) == Some(gets),
-        _ => true,
-    };
-    match root {
-        Some(root) if root >= size => Err(Error::Root { root, size }),
-        _ if fits => Ok(()),
-        _ => Err(Error::Lengths { rank: 0, call, size }),
     }
 }

@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Element;
 use crate::buffer::Buffer;
+use crate::call::part;
 
 /// Bytes of a piece. Those of a few ranks and their sum fit a second-level cache together.
 const PIECE: usize = 128 << 10;
@@ -17,13 +18,6 @@ pub(super) struct Slot {
     elements: Buffer,
     /// Of the pieces, by where they begin; none where nobody asked for them.
     checks: Vec<(usize, u64)>,
-}
-
-/// One of the parts of so many elements. Some are longer by one.
-pub(super) fn part(len: usize, parts: usize, part: usize) -> Range<usize> {
-    let (each, rest) = (len / parts, len % parts);
-    let start = |part: usize| part * each + part.min(rest);
-    start(part)..start(part + 1)
 }
 
 /// The pieces of some elements.

@@ -4,7 +4,7 @@
 use std::thread;
 
 use half::bf16;
-use windrow_collective::{Error, Float, Fused, Group, MatMut, MatRef, Operation, Outcome, Rank, Tiles};
+use windrow_collective::{Communicator, Error, Float, Fused, Group, MatMut, MatRef, Operation, Outcome, Rank, Tiles};
 
 /// Runs every rank on a thread of its own.
 pub(crate) fn on_all<R: Send>(ranks: Vec<Rank>, run: impl Fn(Fused<Rank>) -> R + Sync) -> Vec<R> {
@@ -85,9 +85,9 @@ impl Case {
     }
 
     /// Runs it on a rank. The result of this rank, row by row.
-    pub(crate) fn run<T: Number>(
+    pub(crate) fn run<T: Number, C: Communicator + Send + 'static>(
         &self,
-        fused: &mut Fused<Rank>,
+        fused: &mut Fused<C>,
         tiles: &Tiles,
         exact: bool,
     ) -> (Vec<T>, Result<Outcome, Error>) {
@@ -144,7 +144,7 @@ impl Case {
     /// Runs it on all ranks of a new group, and compares with the exact result.
     pub(crate) fn check<T: Number>(&self, tiles: &Tiles, exact: bool) {
         on_all(Group::new(self.ranks).ranks(), |mut fused| {
-            let (result, outcome) = self.run::<T>(&mut fused, tiles, exact);
+            let (result, outcome) = self.run::<T, _>(&mut fused, tiles, exact);
             let outcome = outcome.unwrap_or_else(|error| panic!("{self:?}: {error}"));
             self.compare(fused.rank(), &result, exact);
             assert_eq!(outcome.tiles.total().0, self.m() as u64);
@@ -173,8 +173,8 @@ impl Case {
     }
 }
 
-pub(crate) fn call<T: Float>(
-    fused: &mut Fused<Rank>,
+pub(crate) fn call<T: Float, C: Communicator + Send + 'static>(
+    fused: &mut Fused<C>,
     operation: Operation,
     (a, b, c): (MatRef<'_, T>, MatRef<'_, T>, MatMut<'_, T>),
     tiles: &Tiles,
