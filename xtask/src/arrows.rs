@@ -5,11 +5,12 @@ use serde_json::Value;
 use crate::workspace::{self, Failure, Workspace, list, text};
 
 /// A member and the members it may depend on directly, in tests and build scripts too.
-const ALLOWED: [(&str, &[&str]); 8] = [
+const ALLOWED: [(&str, &[&str]); 9] = [
     ("windrow-plan", &[]),
     ("windrow-sync", &[]),
     ("windrow", &["windrow-plan", "windrow-sync"]),
     ("windrow-collections", &["windrow", "windrow-sync"]),
+    ("windrow-collective", &["windrow"]),
     ("windrow-tokenizers", &["windrow"]),
     ("windrow-cli", &["windrow", "windrow-tokenizers"]),
     (

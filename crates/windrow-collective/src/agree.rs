@@ -1,0 +1,95 @@
+//! What ranks have to agree about before they compute.
+
+use windrow::plan::tile;
+use windrow::plan::{Nanos, Rows};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{Communicator, Error, Operation, Tiles};
+
+/// What an operation was called with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) operation: Operation,
+    pub(crate) element: &'static str,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+}
+
+const OPERATIONS: [Operation; 3] =
+    [Operation::MatmulAllReduce, Operation::MatmulReduceScatter, Operation::AllGatherMatmul];
+const FIELDS: [&str; 7] = ["the operation", "the element", "m", "n", "k", "how to tile", "the plan"];
+
+impl Header {
+    /// As all ranks have to give it; what each may have for itself is 0.
+    fn words(&self, tiles: &Tiles, cut: &tile::Tiles) -> [u64; 7] {
+        let Self { operation, element, m, n, k } = *self;
+        let shared = |size: usize, shared| if shared { size as u64 } else { 0 };
+        // A product that is summed may have more terms on some ranks, one that is gathered more columns.
+        let gathers = operation == Operation::AllGatherMatmul;
+        let mut name = [0; 8];
+        name[..element.len()].copy_from_slice(element.as_bytes());
+        let (how, plan) = match tiles {
+            Tiles::Auto => (0, 0),
+            Tiles::None => (1, 0),
+            Tiles::Uniform(tiles) => (2, *tiles as u64),
+            Tiles::Plan(_) => {
+                let rows: Vec<u8> = cut.iter().flat_map(|rows| rows.0.to_le_bytes()).collect();
+                (3, xxh3_64(&rows))
+            }
+        };
+        let operation = OPERATIONS.iter().position(|known| *known == operation).unwrap_or_default() as u64;
+        [operation, u64::from_le_bytes(name), m as u64, shared(n, !gathers), shared(k, gathers), how, plan]
+    }
+}
+
+/// A word of a header as it was meant.
+fn shown(words: &[u64], field: usize) -> String {
+    let word = words[field];
+    match (FIELDS[field], words[5]) {
+        ("the operation", _) => OPERATIONS[word as usize % OPERATIONS.len()].to_string(),
+        ("the element", _) => String::from_utf8_lossy(&word.to_le_bytes()).trim_end_matches('\0').to_owned(),
+        ("how to tile", _) => ["auto", "not at all", "uniform", "by a plan"][word as usize % 4].to_owned(),
+        ("the plan", 3) => format!("the one with checksum {word:016x}"),
+        _ => word.to_string(),
+    }
+}
+
+/// All ranks call the same, or all get the same error.
+pub(crate) fn on_call(
+    communicator: &mut impl Communicator,
+    header: &Header,
+    tiles: &Tiles,
+    cut: &tile::Tiles,
+) -> Result<(), Error> {
+    let mine = header.words(tiles, cut);
+    let mut all = vec![0; mine.len() * communicator.size()];
+    communicator.all_gather(&mine, &mut all)?;
+    let (first, rest) = all.split_at(mine.len());
+    for (rank, other) in rest.chunks(mine.len()).enumerate() {
+        if let Some(field) = (0..mine.len()).find(|&field| first[field] != other[field]) {
+            return Err(Error::Disagree {
+                operation: header.operation,
+                what: FIELDS[field],
+                values: Box::new([(0, shown(first, field)), (rank + 1, shown(other, field))]),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The tiles of rank 0, and the time it predicts, to all ranks.
+pub(crate) fn on_tiles(
+    communicator: &mut impl Communicator,
+    decided: Option<(&tile::Tiles, Nanos)>,
+) -> Result<(tile::Tiles, Nanos), Error> {
+    let (tiles, predicted) =
+        decided.map_or((tile::Tiles::default(), Nanos(0.0)), |(tiles, time)| (tiles.clone(), time));
+    let mut head = [tiles.len() as u64, predicted.0.to_bits()];
+    communicator.broadcast(0, &mut head)?;
+    let mut rows: Vec<u64> = tiles.iter().map(|rows| rows.0).collect();
+    rows.resize(head[0] as usize, 0);
+    communicator.broadcast(0, &mut rows)?;
+    let tiles = tile::Tiles::new(rows.into_iter().map(Rows).collect::<Vec<_>>())?;
+    Ok((tiles, Nanos(f64::from_bits(head[1]))))
+}

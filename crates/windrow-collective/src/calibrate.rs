@@ -1,0 +1,417 @@
+//! Measuring what tiles take, and which plan is the fastest.
+//!
+//! Tiles are measured *back to back*, as they run in an operation: an isolated one finds an idle link and warm caches. All passes go
+//! through the lanes, so handing over and copying out are part of what a tile takes. Three passes for every size: computation with
+//! nothing to communicate; communication with nothing to compute; and both at once, without waiting for each other. In the last pass
+//! a lane's factor is the time both lanes were busy over what the tiles of that time take alone. All ranks get the times of the slowest.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use windrow::plan::cost::Fitting;
+use windrow::plan::tile::{self, Contention, Lane, Order, Span};
+use windrow::plan::{Nanos, Rows};
+
+use crate::agree::{self, Header};
+use crate::fused::Fused;
+use crate::lanes::{Carry, Lanes, Stages, Trace};
+use crate::product::{Parcel, Product};
+use crate::profile::{Measured, Shape, Stage};
+use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tiles};
+
+/// How to calibrate. The same on all ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibration {
+    /// Rows of the tiles that are measured, of all ranks together; three sizes at least. Where rows are dealt out, multiples of the number of
+    /// ranks.
+    pub rows: Vec<usize>,
+    /// Tiles that run back to back, at least.
+    pub tiles: usize,
+    /// Passes over all sizes. The fit takes the median.
+    pub repeats: usize,
+    /// What is fitted to the times.
+    pub fitting: Fitting,
+    /// Alignment of the plans made from it, in rows.
+    pub align: u64,
+}
+
+impl Default for Calibration {
+    /// 256, 512, 768, 1024 and 2048 rows, three times, four tiles in a row; aligned to 128 rows.
+    fn default() -> Self {
+        Self { rows: vec![256, 512, 768, 1024, 2048], tiles: 4, repeats: 3, fitting: Fitting::default(), align: 128 }
+    }
+}
+
+/// Both lanes are to be busy at once for so long, or the time one of them takes to wake up (50 us) would be seen.
+const TOGETHER: f64 = 2e6;
+
+/// Operands to measure with.
+struct Operands<T> {
+    a: Vec<T>,
+    b: Vec<T>,
+    c: Vec<T>,
+    rows: [usize; 2],
+    n: usize,
+    k: usize,
+}
+
+impl<T: Float> Operands<T> {
+    /// Of a product of so many rows.
+    fn new(operation: Operation, ranks: usize, m: usize, n: usize, k: usize) -> Self {
+        let rows = match operation {
+            Operation::MatmulAllReduce => [m, m],
+            Operation::MatmulReduceScatter => [m, m / ranks],
+            Operation::AllGatherMatmul => [m / ranks, m],
+        };
+        // Zeros and ones: sums stay numbers that no kernel is slow with.
+        let fill = |len: usize| (0..len).map(|at| T::from(u8::from(at % 3 == 0))).collect::<Vec<_>>();
+        Self { a: fill(rows[0] * k), b: fill(k * n), c: fill(rows[1] * n), rows, n, k }
+    }
+
+    fn views(&mut self) -> (MatRef<'_, T>, MatRef<'_, T>, MatMut<'_, T>) {
+        let Self { rows, n, k, .. } = *self;
+        (MatRef::new(&self.a, rows[0], k), MatRef::new(&self.b, k, n), MatMut::new(&mut self.c, rows[1], n))
+    }
+}
+
+/// Tiles whose computation is left out.
+struct Idle {
+    /// Elements that are given and got.
+    give: usize,
+    get: usize,
+}
+
+impl Idle {
+    fn size<T: Float>(&self, parcel: &mut Parcel) {
+        parcel.resize::<T>(self.give, self.get);
+    }
+}
+
+/// Communicates only.
+struct Alone<T> {
+    idle: Idle,
+    of: std::marker::PhantomData<T>,
+}
+
+impl<T: Float> Stages<Parcel> for Alone<T> {
+    fn fill(&mut self, _: usize, parcel: &mut Parcel) {
+        self.idle.size::<T>(parcel);
+    }
+
+    fn drain(&mut self, _: usize, _: &mut Parcel) {}
+}
+
+/// Communicates, and beside it computes tiles of its own. The lanes begin within a microsecond of `began`.
+struct Beside<'a, 'b, T> {
+    idle: Idle,
+    product: &'a mut Product<'b, T>,
+    began: Instant,
+    computed: Vec<Span>,
+}
+
+impl<T: Float> Stages<Parcel> for Beside<'_, '_, T> {
+    fn fill(&mut self, _: usize, parcel: &mut Parcel) {
+        self.idle.size::<T>(parcel);
+    }
+
+    fn drain(&mut self, tile: usize, _: &mut Parcel) {
+        if tile > 0 {
+            return;
+        }
+        let mut own = Parcel::default();
+        self.idle.size::<T>(&mut own);
+        let now = || Nanos(self.began.elapsed().as_nanos() as f64);
+        for tile in 0..self.product.tiles.len() {
+            let start = now();
+            self.product.fill(tile, &mut own);
+            self.product.drain(tile, &mut own);
+            self.computed.push(Span { start, end: now() });
+        }
+    }
+}
+
+impl<C: Communicator + Send + 'static> Fused<C> {
+    /// Measures what tiles of an operation take in each lane, alone and together. A call of all ranks, with the same arguments; they
+    /// get the same profile. [`use_profile`](Self::use_profile) then makes [`Tiles::Auto`] follow it.
+    ///
+    /// It takes about as long as `2 * repeats * (repeats + tiles)` tiles of each size. The machine should have nothing else to do.
+    ///
+    /// # Errors
+    /// A size cannot be dealt out to the ranks, the times give no cost function (there are fewer than three sizes, or they scatter too much), ranks
+    /// disagree about the arguments, or a rank is gone.
+    pub fn calibrate<T: Float>(
+        &mut self,
+        operation: Operation,
+        n: usize,
+        k: usize,
+        how: &Calibration,
+    ) -> Result<Profile, Error> {
+        let (ranks, unit) = (self.size(), operation.unit(self.size()));
+        let sizes: Vec<Rows> = how.rows.iter().map(|&rows| Rows(rows as u64)).collect();
+        let sizes = tile::Tiles::new(sizes).map_err(Error::from);
+        let (total, most) =
+            (how.rows.iter().copied().fold(0, usize::saturating_add), how.rows.iter().copied().max().unwrap_or(0));
+        let cut = sizes.and_then(|sizes| Tiles::Plan(sizes).cut(total, unit));
+        let cut = self.or_refuse(cut)?;
+        let header = Header { operation, element: T::NAME, m: total, n, k };
+        agree::on_call(&mut *self.communicator(), &header, &Tiles::Plan(cut.clone()), &cut)?;
+
+        // Twice the largest tile, so that tiles of all sizes find their operands where an operation would.
+        let mut operands = Operands::<T>::new(operation, ranks, 2 * most, n, k);
+        let mut samples = Vec::new();
+        for _ in 0..how.repeats.max(1) {
+            for &rows in &how.rows {
+                let count = how.tiles.max(2 * most / rows);
+                let each = self.alone(operation, &mut operands, rows, count)?;
+                for (stage, nanos) in [Stage::Compute, Stage::Communicate].into_iter().zip(each) {
+                    samples.push(Measured { stage, m: rows as u64, microseconds: nanos / 1e3 });
+                }
+            }
+        }
+        let mut factors = Vec::new();
+        for &rows in &how.rows {
+            let of = |stage| samples.iter().filter(move |s| s.stage == stage && s.m == rows as u64);
+            let usual = |stage| median(of(stage).map(|sample| sample.microseconds * 1e3).collect());
+            let each = [usual(Stage::Compute), usual(Stage::Communicate)];
+            factors.push(self.together(operation, &mut operands, rows, how.tiles, each)?);
+        }
+        let factor = |lane: usize| median(factors.iter().map(|factors| factors[lane]).collect()).max(1.0);
+        let contention = Contention { compute: factor(0), communicate: factor(1) };
+        let shape = Shape { operation, element: T::NAME.to_owned(), ranks, n, k };
+        Ok(Profile::fitted(shape, samples, contention, &how.fitting)?.align(how.align))
+    }
+
+    /// What a tile of so many rows takes in each lane.
+    fn alone<T: Float>(
+        &mut self,
+        operation: Operation,
+        operands: &mut Operands<T>,
+        rows: usize,
+        count: usize,
+    ) -> Result<[f64; 2], Error> {
+        let idle = idle(operation, self.size(), operands, rows);
+        self.communicator().barrier()?;
+        let nothing: Carry<Parcel> = Arc::new(|_| Ok(None));
+        let trace = self.pass(operation, operands, rows, count, nothing, None)?;
+        let compute = trace.end.0 / count as f64;
+        self.communicator().barrier()?;
+        let mut stages = Alone::<T> { idle, of: std::marker::PhantomData };
+        let carry = self.carry::<T>(operation);
+        let trace = self.lanes(Order::CommunicateFirst, carry, count, &mut stages)?;
+        let communicate = busy(&trace.communicate) / count as f64;
+        let mut each = [compute, communicate];
+        self.slowest(&mut each)?;
+        Ok(each)
+    }
+
+    /// By what factor each lane takes longer than alone while both run.
+    fn together<T: Float>(
+        &mut self,
+        operation: Operation,
+        operands: &mut Operands<T>,
+        rows: usize,
+        tiles: usize,
+        each: [f64; 2],
+    ) -> Result<[f64; 2], Error> {
+        // All ranks have the same times, so they communicate as often. Half as long again, for computation that is slowed down.
+        let [compute, communicate] = each.map(|nanos| nanos.max(1.0));
+        let computed = (tiles as f64).max((3.0 * communicate).max(TOGETHER) / compute).ceil();
+        let sent = (1.5 * computed * compute / communicate).ceil() + 2.0;
+        self.communicator().barrier()?;
+        let carry = self.carry::<T>(operation);
+        let (computed, sent) = (computed as usize, sent as usize);
+        let trace = self.pass(operation, operands, rows, computed, carry, Some(sent))?;
+        let window = {
+            let (compute, communicate) = (&trace.compute, &trace.communicate);
+            let start = |spans: &[Span]| spans.first().map_or(0.0, |span| span.start.0);
+            let end = |spans: &[Span]| spans.last().map_or(0.0, |span| span.end.0);
+            start(compute).max(start(communicate))..end(compute).min(end(communicate))
+        };
+        let mut factors = [0.0; 2];
+        for (factor, (lane, alone)) in
+            factors.iter_mut().zip([(Lane::Compute, compute), (Lane::Communicate, communicate)])
+        {
+            let inside = trace.spans(lane).iter().map(|span| {
+                let inside = span.end.0.min(window.end) - span.start.0.max(window.start);
+                inside.max(0.0) / span.length().0.max(1.0)
+            });
+            let work = alone * inside.sum::<f64>();
+            *factor = if work > 0.0 { (window.end - window.start) / work } else { 0.0 };
+        }
+        self.slowest(&mut factors)?;
+        Ok(factors)
+    }
+
+    /// Tiles of one size through the lanes; beside so many that are only communicated, if there are any.
+    fn pass<T: Float>(
+        &mut self,
+        operation: Operation,
+        operands: &mut Operands<T>,
+        rows: usize,
+        count: usize,
+        carry: Carry<Parcel>,
+        beside: Option<usize>,
+    ) -> Result<Trace, Error> {
+        let (ranks, unit) = (self.size(), operation.unit(self.size()));
+        let idle = idle(operation, ranks, operands, rows);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let (a, b, c) = operands.views();
+        let each = match operation {
+            Operation::MatmulReduceScatter => c.rows,
+            _ => a.rows,
+        };
+        // One after the other, and from the top again.
+        let (part, places) = (rows / unit, (each / (rows / unit).max(1)).max(1));
+        let tiles = (0..count).map(|tile| tile % places * part..(tile % places + 1) * part).collect();
+        let mut product = Product { operation, ranks, a, b, c, scratch: &mut scratch, tiles };
+        T::prepare(b, product.scratch);
+        let ran = match beside {
+            None => self.lanes(operation.order(), carry, count, &mut product),
+            Some(sent) => {
+                let mut stages = Beside { idle, product: &mut product, began: Instant::now(), computed: Vec::new() };
+                let ran = self.lanes(Order::CommunicateFirst, carry, sent, &mut stages);
+                ran.map(|trace| Trace { compute: stages.computed, ..trace })
+            }
+        };
+        self.scratch = scratch;
+        ran
+    }
+
+    fn lanes(
+        &mut self,
+        order: Order,
+        send: Carry<Parcel>,
+        tiles: usize,
+        stages: &mut dyn Stages<Parcel>,
+    ) -> Result<Trace, Error> {
+        let lanes = Lanes { helper: &self.helper, order, watch: None, send, spare: &mut self.spare };
+        let (trace, ran) = lanes.run(tiles, stages);
+        match ran {
+            Ok(()) => Ok(trace),
+            Err(fault) => Err(self.tell(fault)),
+        }
+    }
+
+    /// The largest of all ranks.
+    fn slowest(&mut self, values: &mut [f64]) -> Result<(), Error> {
+        let mut all = vec![0.0; values.len() * self.size()];
+        self.communicator().all_gather(values, &mut all)?;
+        for of in all.chunks(values.len()) {
+            for (value, of) in values.iter_mut().zip(of) {
+                *value = value.max(*of);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the three plans that are predicted to be the fastest for so many rows, in turns, and keeps the one that is: for this `m`,
+    /// [`Tiles::Auto`] then takes it. A call of all ranks, with the same arguments. The profile is that of rank 0. What each took is
+    /// the median over `repeats`, of the slowest rank.
+    ///
+    /// # Errors
+    /// Rank 0 has no profile of the operation, or as for [`matmul_all_reduce`](Self::matmul_all_reduce).
+    pub fn refine<T: Float>(
+        &mut self,
+        operation: Operation,
+        [m, n, k]: [usize; 3],
+        repeats: usize,
+    ) -> Result<Vec<Tried>, Error> {
+        let unit = operation.unit(self.size());
+        let whole = match m.is_multiple_of(unit) {
+            true => Ok(()),
+            false => Err(Error::Tiles { why: format!("{m} rows cannot be dealt out to {unit} ranks") }),
+        };
+        let candidates = match self.rank() {
+            0 => whole.and_then(|()| self.candidates(operation, T::NAME, [m, n, k])),
+            _ => whole.map(|()| Vec::new()),
+        };
+        let mine = self.or_refuse(candidates)?;
+        let mut tried = Vec::new();
+        {
+            let mut communicator = self.communicator();
+            let mut count = [mine.len() as u64];
+            communicator.broadcast(0, &mut count)?;
+            for place in 0..count[0] as usize {
+                let mine = mine.get(place).map(|(tiles, predicted)| (tiles, *predicted));
+                let (tiles, predicted) = agree::on_tiles(&mut *communicator, mine)?;
+                tried.push(Tried { tiles, predicted, took: Nanos(0.0) });
+            }
+        }
+        let mut operands = Operands::<T>::new(operation, self.size(), m, n, k);
+        let mut times = vec![Vec::new(); tried.len()];
+        for _ in 0..repeats.max(1) {
+            for (Tried { tiles, .. }, times) in tried.iter().zip(&mut times) {
+                let (a, b, c) = operands.views();
+                let outcome = self.run(operation, a, b, c, &Tiles::Plan(tiles.clone()))?;
+                times.push(outcome.elapsed.0);
+            }
+        }
+        let mut took: Vec<f64> = times.into_iter().map(median).collect();
+        if !took.is_empty() {
+            self.slowest(&mut took)?;
+        }
+        for (tried, took) in tried.iter_mut().zip(took) {
+            tried.took = Nanos(took);
+        }
+        tried.sort_by(|a, b| a.took.0.total_cmp(&b.took.0));
+        if let (Some(best), Some((profile, _))) = (tried.first(), self.profile_mut(operation, T::NAME, n, k)) {
+            profile.refine(m as u64, &best.tiles);
+        }
+        Ok(tried)
+    }
+
+    fn candidates(
+        &mut self,
+        operation: Operation,
+        element: &'static str,
+        [m, n, k]: [usize; 3],
+    ) -> Result<Vec<(tile::Tiles, Nanos)>, Error> {
+        let Some((profile, _)) = self.profile_mut(operation, element, n, k) else {
+            return Err(Error::NoProfile { operation, element, n, k });
+        };
+        let plan = profile.plan(m as u64)?;
+        let mut candidates = vec![(plan.tiles, plan.predicted)];
+        let others = plan.alternatives.into_iter().map(|other| (other.tiles, other.predicted));
+        for other in others {
+            if candidates.iter().all(|known| known.0 != other.0) {
+                candidates.push(other);
+            }
+        }
+        candidates.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        candidates.truncate(3);
+        Ok(candidates)
+    }
+}
+
+/// A plan that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tried {
+    /// Its tiles.
+    pub tiles: tile::Tiles,
+    /// What they were predicted to take.
+    pub predicted: Nanos,
+    /// What the whole call took.
+    pub took: Nanos,
+}
+
+fn idle<T>(operation: Operation, ranks: usize, operands: &Operands<T>, rows: usize) -> Idle {
+    let (all, each) = (rows, rows / operation.unit(ranks));
+    match operation {
+        Operation::MatmulAllReduce => Idle { give: all * operands.n, get: 0 },
+        Operation::MatmulReduceScatter => Idle { give: all * operands.n, get: each * operands.n },
+        Operation::AllGatherMatmul => Idle { give: each * operands.k, get: all * operands.k },
+    }
+}
+
+/// From the first beginning to the last end.
+fn busy(spans: &[Span]) -> f64 {
+    match (spans.first(), spans.last()) {
+        (Some(first), Some(last)) => last.end.0 - first.start.0,
+        _ => 0.0,
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}

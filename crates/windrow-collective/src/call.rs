@@ -1,0 +1,71 @@
+//! Calls of collectives, and whether those of all ranks belong together.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::Error;
+
+/// What a rank called: all ranks of a group call the same, in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// Which collective.
+    pub name: &'static str,
+    /// Of what.
+    pub element: &'static str,
+    /// Elements this rank gives.
+    pub gives: usize,
+    /// Elements this rank gets.
+    pub gets: usize,
+    /// From which rank, for a broadcast.
+    pub root: Option<usize>,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call { name, element, gives, gets, root } = self;
+        match (gives, gets) {
+            (0, 0) if element.is_empty() => write!(f, "{name}")?,
+            (gives, gets) if gives == gets => write!(f, "{name} of {gives} {element}")?,
+            (gives, gets) => write!(f, "{name} of {gives} {element} to {gets}")?,
+        }
+        root.map_or(Ok(()), |root| write!(f, " from rank {root}"))
+    }
+}
+
+/// A call and how far it has come, or why it fails.
+#[derive(Debug)]
+pub(crate) struct Post {
+    pub(crate) step: u8,
+    pub(crate) call: Result<Call, Error>,
+}
+
+/// All ranks called the same, and it can be done. The first rank that gave up, or is gone, decides otherwise.
+pub(crate) fn judge(posts: &[Post]) -> Result<(), Error> {
+    let size = posts.len();
+    let mut calls = Vec::with_capacity(size);
+    for post in posts {
+        calls.push((post.step, *post.call.as_ref().map_err(Clone::clone)?));
+    }
+    let (step, call) = calls[0];
+    if let Some(other) = calls.iter().position(|other| *other != (step, call)) {
+        return Err(Error::Mismatch { calls: Box::new([(0, call), (other, calls[other].1)]) });
+    }
+    let Call { gives, gets, root, .. } = call;
+    let fits = match call.name {
+        "reduce_scatter" => gets.checked_mul(size) == Some(gives),
+        "all_gather" => gives.checked_mul(size) == Some(gets),
+        _ => true,
+    };
+    match root {
+        Some(root) if root >= size => Err(Error::Root { root, size }),
+        _ if fits => Ok(()),
+        _ => Err(Error::Lengths { rank: 0, call, size }),
+    }
+}
+
+/// One of the parts of so many elements. Some are longer by one.
+pub(crate) fn part(len: usize, parts: usize, part: usize) -> Range<usize> {
+    let (each, rest) = (len / parts, len % parts);
+    let start = |part: usize| part * each + part.min(rest);
+    start(part)..start(part + 1)
+}

@@ -1,0 +1,106 @@
+//! What collectives carry, and how it is added up.
+
+use std::fmt;
+
+use half::bf16;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A number that collectives carry and add up: `f32`, `f64`, [`half::bf16`], and `u64` for counts.
+pub trait Element: sealed::Sealed + bytemuck::Pod + Default + PartialEq + fmt::Debug + Send + Sync + 'static {
+    /// Its name in messages.
+    const NAME: &'static str;
+
+    /// The sums, place by place, of what each rank gave, in the order of the ranks: `((x0 + x1) + x2) + ...`.
+    ///
+    /// `bf16` is added up in `f32` and rounded once; `u64` wraps around.
+    ///
+    /// # Panics
+    /// The parts are not all as long as the sums, or there are none.
+    fn sum(parts: &[&[Self]], sums: &mut [Self]);
+}
+
+macro_rules! elements {
+    ($($element:ident: |$sum:ident, $part:ident| $add:expr;)*) => {$(
+        impl sealed::Sealed for $element {}
+
+        impl Element for $element {
+            const NAME: &'static str = stringify!($element);
+
+            fn sum(parts: &[&[Self]], sums: &mut [Self]) {
+                sums.copy_from_slice(parts[0]);
+                for part in &parts[1..] {
+                    assert_eq!(part.len(), sums.len());
+                    for ($sum, &$part) in sums.iter_mut().zip(*part) {
+                        *$sum = $add;
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+elements! {
+    f32: |sum, part| *sum + part;
+    f64: |sum, part| *sum + part;
+    u64: |sum, part| sum.wrapping_add(part);
+}
+
+impl sealed::Sealed for bf16 {}
+
+impl Element for bf16 {
+    const NAME: &'static str = "bf16";
+
+    fn sum(parts: &[&[Self]], sums: &mut [Self]) {
+        // Wide sums of a strip at a time; it stays in the first cache.
+        const STRIP: usize = 512;
+        let mut wide = [0.0_f32; STRIP];
+        for (strip, sums) in sums.chunks_mut(STRIP).enumerate() {
+            let (from, wide) = (strip * STRIP, &mut wide[..sums.len()]);
+            for (rank, part) in parts.iter().enumerate() {
+                for (wide, part) in wide.iter_mut().zip(&part[from..from + sums.len()]) {
+                    let part = part.to_f32();
+                    *wide = if rank == 0 { part } else { *wide + part };
+                }
+            }
+            for (sum, &wide) in sums.iter_mut().zip(&*wide) {
+                *sum = bf16::from_f32(wide);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_go_by_rank() {
+        // In another order the 1 would be lost, or not.
+        let parts = [&[1e20_f64][..], &[-1e20], &[1.0]];
+        let mut sums = [0.0];
+        f64::sum(&parts, &mut sums);
+        assert_eq!(sums, [1.0]);
+        f64::sum(&[parts[2], parts[0], parts[1]], &mut sums);
+        assert_eq!(sums, [0.0]);
+    }
+
+    #[test]
+    fn halves_are_rounded_once() {
+        // 1 + 2^-8 is a tie in bf16: rounded after each step, the sum would stay 1.
+        let parts: Vec<Vec<bf16>> = [1.0, 1.0 / 256.0, 1.0 / 256.0].map(|x| vec![bf16::from_f32(x); 1300]).into();
+        let parts: Vec<&[bf16]> = parts.iter().map(Vec::as_slice).collect();
+        let mut sums = vec![bf16::ZERO; 1300];
+        bf16::sum(&parts, &mut sums);
+        assert_eq!(sums, vec![bf16::from_f32(1.0 + 1.0 / 128.0); 1300]);
+    }
+
+    #[test]
+    fn negative_zero_survives_alone() {
+        let mut sums = [bf16::ZERO];
+        bf16::sum(&[&[bf16::NEG_ZERO]], &mut sums);
+        assert!(sums[0].is_sign_negative());
+    }
+}

@@ -1,0 +1,269 @@
+//! Products and collectives at the same time.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use windrow::plan::Nanos;
+use windrow::plan::tile::{self, Lane};
+
+use crate::agree::{self, Header};
+use crate::lanes::{Carry, Fault, Helper, Lanes, Trace, Watch};
+use crate::product::{self, Parcel, Product, Scratch};
+use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tiles};
+
+/// A rank with two lanes: the caller's thread computes, a thread of its own communicates. It lives from call to call, and so does the memory of
+/// tiles: about as much as the largest operation communicates.
+///
+/// All ranks make the same calls in the same order. An operation takes, beside its tiles, one all-gather of 56 bytes that compares
+/// the arguments, two broadcasts of the tiles with [`Tiles::Auto`], and a barrier at the end: no rank returns `Ok` if another fails.
+pub struct Fused<C> {
+    /// Dropped first, as the rank is to leave on the thread of the caller.
+    pub(crate) helper: Helper,
+    communicator: Arc<Mutex<C>>,
+    rank: usize,
+    size: usize,
+    pub(crate) spare: Vec<Parcel>,
+    pub(crate) scratch: Scratch,
+    watch: Option<Watch>,
+    profiles: Vec<Known>,
+}
+
+/// A profile, and the plans made from it so far.
+type Known = (Profile, BTreeMap<u64, tile::Plan>);
+
+/// What a fused operation did.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The tiles: rows of the whole product.
+    pub tiles: tile::Tiles,
+    /// The plan, where one was made: on rank 0, of [`Tiles::Auto`]. Its tiles are others if they were [refined](Fused::refine).
+    pub plan: Option<tile::Plan>,
+    /// What the tiles were predicted to take, with [`Tiles::Auto`].
+    pub predicted: Option<Nanos>,
+    /// When each tile was where.
+    pub trace: Trace,
+    /// What the call took, with what ranks had to agree about before and after.
+    pub elapsed: Nanos,
+}
+
+impl<C: Communicator + Send + 'static> Fused<C> {
+    /// Starts the thread that communicates for this rank.
+    ///
+    /// # Errors
+    /// The operating system has no thread to give.
+    pub fn new(communicator: C) -> Result<Self, Error> {
+        let (rank, size) = (communicator.rank(), communicator.size());
+        Ok(Self {
+            communicator: Arc::new(Mutex::new(communicator)),
+            rank,
+            size,
+            helper: Helper::start(format!("windrow-rank-{rank}"))?,
+            spare: Vec::new(),
+            scratch: Scratch::default(),
+            watch: None,
+            profiles: Vec::new(),
+        })
+    }
+
+    /// This rank, from 0.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Ranks of the group.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The rank itself, for collectives between fused operations.
+    pub fn communicator(&mut self) -> MutexGuard<'_, C> {
+        self.communicator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Before each tile is computed or communicated, `watch` is called in its lane, with its place. If it returns an error, the operation stops
+    /// on all ranks: that is how one is cancelled.
+    pub fn watch(&mut self, watch: impl Fn(Lane, usize) -> Result<(), String> + Send + Sync + 'static) {
+        self.watch = Some(Arc::new(watch));
+    }
+
+    /// Nobody watches any more.
+    pub fn unwatch(&mut self) {
+        self.watch = None;
+    }
+
+    /// `c = sum over ranks of a * b`, on all ranks: `a` is m x k, `b` is k x n, `c` is m x n. Ranks may have different `k`.
+    ///
+    /// # Errors
+    /// An operand does not fit, ranks disagree about the arguments, tiles do not fit or cannot be chosen, or a lane of any rank failed. What `c`
+    /// holds is not the result then.
+    pub fn matmul_all_reduce<T: Float>(
+        &mut self,
+        a: MatRef<'_, T>,
+        b: MatRef<'_, T>,
+        c: MatMut<'_, T>,
+        tiles: &Tiles,
+    ) -> Result<Outcome, Error> {
+        self.run(Operation::MatmulAllReduce, a, b, c, tiles)
+    }
+
+    /// `c = this rank's rows of the sum over ranks of a * b`: `a` is m x k, `b` is k x n, `c` is m / ranks x n, and rank 0 gets the
+    /// first rows. Ranks may have different `k`.
+    ///
+    /// # Errors
+    /// As for [`matmul_all_reduce`](Self::matmul_all_reduce); m is no multiple of the number of ranks.
+    pub fn matmul_reduce_scatter<T: Float>(
+        &mut self,
+        a: MatRef<'_, T>,
+        b: MatRef<'_, T>,
+        c: MatMut<'_, T>,
+        tiles: &Tiles,
+    ) -> Result<Outcome, Error> {
+        self.run(Operation::MatmulReduceScatter, a, b, c, tiles)
+    }
+
+    /// `c = (rows of all ranks) * b`: `a` is m / ranks x k, `b` is k x n, `c` is m x n, and the rows of rank 0 are the first. Ranks may have
+    /// different `n`.
+    ///
+    /// # Errors
+    /// As for [`matmul_all_reduce`](Self::matmul_all_reduce).
+    pub fn all_gather_matmul<T: Float>(
+        &mut self,
+        a: MatRef<'_, T>,
+        b: MatRef<'_, T>,
+        c: MatMut<'_, T>,
+        tiles: &Tiles,
+    ) -> Result<Outcome, Error> {
+        self.run(Operation::AllGatherMatmul, a, b, c, tiles)
+    }
+
+    /// From now on, [`Tiles::Auto`] cuts operations of this kind by this profile, in place of an earlier one. Only that of rank 0
+    /// matters: it decides for all. An operation of another `n` or `k`, or another element, has another profile.
+    pub fn use_profile(&mut self, profile: Profile) {
+        self.profiles.retain(|(known, _)| known.shape() != profile.shape());
+        self.profiles.push((profile, BTreeMap::new()));
+    }
+
+    /// The profiles in use, with the errors of their predictions.
+    pub fn profiles(&self) -> impl Iterator<Item = &Profile> {
+        self.profiles.iter().map(|known| &known.0)
+    }
+
+    pub(crate) fn profile_mut(
+        &mut self,
+        operation: Operation,
+        element: &str,
+        n: usize,
+        k: usize,
+    ) -> Option<&mut Known> {
+        let size = self.size;
+        self.profiles.iter_mut().find(|known| known.0.is_of(operation, element, size, n, k))
+    }
+
+    pub(crate) fn run<T: Float>(
+        &mut self,
+        operation: Operation,
+        a: MatRef<'_, T>,
+        b: MatRef<'_, T>,
+        c: MatMut<'_, T>,
+        tiles: &Tiles,
+    ) -> Result<Outcome, Error> {
+        let began = Instant::now();
+        let (size, unit) = (self.size, operation.unit(self.size));
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut product = Product { operation, ranks: size, a, b, c, scratch: &mut scratch, tiles: Vec::new() };
+        let ready = product.check().and_then(|m| {
+            let header = Header { operation, element: T::NAME, m, n: b.cols, k: a.cols };
+            let decided = match tiles {
+                Tiles::Auto if self.rank == 0 => Some(self.decide(&header)?),
+                _ => None,
+            };
+            let cut = match &decided {
+                Some(decided) => Tiles::Plan(decided.tiles.clone()).cut(m, unit)?,
+                None => tiles.cut(m, unit)?,
+            };
+            Ok((header, decided, cut))
+        });
+        let (header, decided, mut cut) = self.or_refuse(ready)?;
+        let mut predicted = None;
+        {
+            let mut communicator = self.communicator();
+            agree::on_call(&mut *communicator, &header, tiles, &cut)?;
+            if *tiles == Tiles::Auto {
+                let mine = decided.as_ref().map(|decided| (&decided.tiles, decided.predicted));
+                let (tiles, time) = agree::on_tiles(&mut *communicator, mine)?;
+                (cut, predicted) = (tiles, Some(time));
+            }
+        }
+        product.tiles = Tiles::ranges(&cut, unit);
+        T::prepare(b, product.scratch);
+        let (send, watch) = (self.carry::<T>(operation), self.watch.clone());
+        let lanes = Lanes { helper: &self.helper, order: operation.order(), watch, send, spare: &mut self.spare };
+        let (trace, ran) = lanes.run(product.tiles.len(), &mut product);
+        self.scratch = scratch;
+        match ran {
+            Ok(()) => self.communicator().barrier()?,
+            Err(fault) => return Err(self.tell(fault)),
+        }
+        let elapsed = Nanos(began.elapsed().as_nanos() as f64);
+        let plan = decided.map(|decided| decided.plan);
+        let outcome = Outcome { tiles: cut, plan, predicted, trace, elapsed };
+        if let Some((profile, _)) = self.profile_mut(operation, T::NAME, header.n, header.k) {
+            profile.observe(&outcome);
+        }
+        Ok(outcome)
+    }
+
+    /// What rank 0 does with [`Tiles::Auto`].
+    fn decide(&mut self, header: &Header) -> Result<Decided, Error> {
+        let Header { operation, element, m, n, k } = *header;
+        let Some((profile, plans)) = self.profile_mut(operation, element, n, k) else {
+            return Err(Error::NoProfile { operation, element, n, k });
+        };
+        let plan = match plans.entry(m as u64) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(profile.plan(m as u64)?),
+        };
+        let (tiles, predicted) = profile.choose(m as u64, plan)?;
+        Ok(Decided { tiles, predicted, plan: plan.clone() })
+    }
+
+    /// What the communication lane does.
+    pub(crate) fn carry<T: Float>(&self, operation: Operation) -> Carry<Parcel> {
+        let communicator = Arc::clone(&self.communicator);
+        Arc::new(move |parcel| {
+            let mut communicator = communicator.lock().unwrap_or_else(PoisonError::into_inner);
+            product::communicate::<T>(operation, &mut *communicator, parcel)?;
+            Ok(communicator.pace())
+        })
+    }
+
+    /// What went wrong on this rank alone goes wrong on all.
+    pub(crate) fn or_refuse<R>(&mut self, ready: Result<R, Error>) -> Result<R, Error> {
+        ready.map_err(|error| self.tell(Fault { error, agreed: false }))
+    }
+
+    /// The other ranks know why this one stopped.
+    pub(crate) fn tell(&mut self, Fault { error, agreed }: Fault) -> Error {
+        if !agreed {
+            self.communicator().refuse(&error.to_string());
+        }
+        error
+    }
+}
+
+/// A cut, and why.
+struct Decided {
+    tiles: tile::Tiles,
+    predicted: Nanos,
+    plan: tile::Plan,
+}
+
+impl<C> fmt::Debug for Fused<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rank, size, .. } = self;
+        f.debug_struct("Fused").field("rank", rank).field("size", size).finish_non_exhaustive()
+    }
+}

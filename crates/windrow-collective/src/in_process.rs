@@ -1,0 +1,320 @@
+//! Ranks in one process: a thread each, and memory between them.
+//!
+//! # Protocol
+//!
+//! A collective has up to three steps, each ended by a *meeting* of all ranks.
+//!
+//! 1. *Give*: a rank copies what it gives into its slot, and comes to the meeting with its [`Call`]. The last to come compares the
+//!    calls; all leave with one verdict.
+//! 2. *Sum* (all-reduce only): a rank adds up its part of all slots, in the order of the ranks, into its result slot.
+//! 3. *Take*: a rank copies out of the slots, or sums its part of them, into the caller's memory. Over a link there is a meeting after
+//!    it, so that a damaged piece is an error on every rank.
+//!
+//! Slots exist twice and are used in turns. So a rank may write the slot of call `k` as soon as it has left the first meeting of call
+//! `k - 1`: everybody who came to that one had finished reading call `k - 2`, which used the same slots.
+//!
+//! A rank that is dropped marks the meeting for good, and wakes who waits there: nobody waits for a rank that is gone. A verdict that was
+//! given before stays valid, so a rank may leave while others are still on their way out of the last meeting.
+
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::link::Pacer;
+use self::meeting::Meeting;
+use self::slot::Slot;
+use crate::call::{Call, part};
+use crate::{Communicator, Element, Error, Pace};
+
+mod link;
+mod meeting;
+mod slot;
+#[cfg(test)]
+mod tests;
+
+pub use link::Link;
+
+/// Makes the ranks of one process.
+///
+/// ```
+/// use std::thread;
+/// use windrow_collective::{Communicator, Group};
+///
+/// let sums = thread::scope(|scope| {
+///     let ranks = Group::new(3).ranks();
+///     let running: Vec<_> = ranks
+///         .into_iter()
+///         .map(|mut rank| {
+///             scope.spawn(move || {
+///                 let mut data = [rank.rank() as f64, 1.0];
+///                 rank.all_reduce(&mut data).map(|()| data)
+///             })
+///         })
+///         .collect();
+///     running.into_iter().map(|thread| thread.join().unwrap()).collect::<Result<Vec<_>, _>>()
+/// })?;
+/// assert_eq!(sums, [[3.0, 3.0]; 3]);
+/// # Ok::<(), windrow_collective::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Group {
+    size: usize,
+    link: Option<Link>,
+}
+
+impl Group {
+    /// A group of so many ranks, which communicate as fast as memory lets them.
+    ///
+    /// # Panics
+    /// There are none.
+    pub fn new(size: usize) -> Self {
+        assert!(size > 0, "a group without ranks");
+        Self { size, link: None }
+    }
+
+    /// The ranks communicate over a link of this speed.
+    pub fn link(mut self, link: Link) -> Self {
+        self.link = Some(link);
+        self
+    }
+
+    /// The ranks, in order. Give each to a thread of its own: a collective returns only when all ranks have called it.
+    pub fn ranks(self) -> Vec<Rank> {
+        let slots = || (0..self.size).map(|_| RwLock::default()).collect();
+        let shared = Arc::new(Shared {
+            size: self.size,
+            link: self.link,
+            meeting: Meeting::new(self.size),
+            given: [slots(), slots()],
+            summed: [slots(), slots()],
+            #[cfg(test)]
+            spoil: std::sync::Mutex::default(),
+        });
+        let rank = |rank| Rank { shared: Arc::clone(&shared), rank, last: None, paced: Paced::default() };
+        (0..self.size).map(rank).collect()
+    }
+}
+
+/// One rank of a [`Group`]. When it is dropped, calls of the other ranks fail.
+#[derive(Debug)]
+pub struct Rank {
+    shared: Arc<Shared>,
+    rank: usize,
+    last: Option<Pace>,
+    paced: Paced,
+}
+
+/// All paced operations of a rank so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Paced {
+    /// How many.
+    pub operations: u64,
+    /// The time asked for, added up.
+    pub asked: Duration,
+    /// The time taken, added up.
+    pub taken: Duration,
+}
+
+#[derive(Debug)]
+struct Shared {
+    size: usize,
+    link: Option<Link>,
+    meeting: Meeting,
+    /// What each rank gives: by turn and rank.
+    given: [Vec<RwLock<Slot>>; 2],
+    /// What each rank has summed up: by turn and rank.
+    summed: [Vec<RwLock<Slot>>; 2],
+    /// A rank whose next piece is damaged on its way.
+    #[cfg(test)]
+    spoil: std::sync::Mutex<Option<usize>>,
+}
+
+impl Rank {
+    /// All paced operations so far. A failed one does not count.
+    pub fn paced(&self) -> Paced {
+        self.paced
+    }
+
+    /// The first step.
+    fn give<T: Element>(&mut self, call: Call, data: &[T], parts: usize) -> Result<Turn, Error> {
+        let shared = &self.shared;
+        let (turn, checked) = (shared.meeting.turn(), shared.link.is_some());
+        {
+            let mut slot = shared.given[turn][self.rank].write().unwrap_or_else(PoisonError::into_inner);
+            slot.fill(data, parts, checked);
+            #[cfg(test)]
+            if shared.spoil.lock().unwrap().take_if(|rank| *rank == self.rank).is_some() {
+                slot.spoil::<T>();
+            }
+        }
+        let began = shared.meeting.come(self.rank, 0, Ok(call))?;
+        let asked = shared.link.map(|link| link.time(&call, size_of::<T>(), shared.size));
+        Ok(Turn { turn, call, pacer: asked.map(|asked| Pacer { began, asked }) })
+    }
+
+    /// The sum of a part of all slots. Reading is paced over a stretch of the operation.
+    fn sum<T: Element>(&self, turn: &Turn, of: usize, sums: &mut [T], stretch: Range<f64>) -> Result<(), Error> {
+        let given: Vec<_> = self.shared.given[turn.turn]
+            .iter()
+            .map(|slot| slot.read().unwrap_or_else(PoisonError::into_inner))
+            .collect();
+        let whole = part(turn.call.gives, self.shared.size, of);
+        for piece in slot::pieces::<T>(whole.clone()) {
+            turn.pace(&stretch, &whole, &piece);
+            let parts = given.iter().enumerate();
+            let parts: Vec<&[T]> = parts
+                .map(|(from, slot)| slot.piece(piece.clone()).ok_or(Error::Damaged { from, to: self.rank }))
+                .collect::<Result<_, _>>()?;
+            T::sum(&parts, &mut sums[piece.start - whole.start..piece.end - whole.start]);
+        }
+        Ok(())
+    }
+
+    /// Copies what a rank has left for all into memory, `whole` of all that is copied.
+    fn copy<T: Element>(
+        &self,
+        turn: &Turn,
+        from: usize,
+        slot: &RwLock<Slot>,
+        data: &mut [T],
+        (stretch, whole): (&Range<f64>, &Range<usize>),
+    ) -> Result<(), Error> {
+        let slot = slot.read().unwrap_or_else(PoisonError::into_inner);
+        for piece in slot::pieces::<T>(0..data.len()) {
+            turn.pace(stretch, whole, &piece);
+            let sent = slot.piece(piece.clone()).ok_or(Error::Damaged { from, to: self.rank })?;
+            data[piece].copy_from_slice(sent);
+        }
+        Ok(())
+    }
+
+    /// The last step, after everything is in place, or is known not to be.
+    fn close(&mut self, turn: Turn, step: u8, taken: Result<(), Error>) -> Result<(), Error> {
+        let Some(pacer) = turn.pacer else { return taken };
+        self.shared.meeting.come(self.rank, step, taken.map(|()| turn.call))?;
+        let pace = pacer.finish();
+        self.last = Some(pace);
+        self.paced.operations += 1;
+        self.paced.asked += pace.asked;
+        self.paced.taken += pace.taken;
+        Ok(())
+    }
+}
+
+/// A call that is under way.
+struct Turn {
+    turn: usize,
+    call: Call,
+    pacer: Option<Pacer>,
+}
+
+impl Turn {
+    /// Waits until a piece can be on its way.
+    fn pace(&self, stretch: &Range<f64>, whole: &Range<usize>, piece: &Range<usize>) {
+        if let Some(pacer) = &self.pacer {
+            let share = (piece.start - whole.start) as f64 / whole.len().max(1) as f64;
+            pacer.reach(stretch.start + share * (stretch.end - stretch.start));
+        }
+    }
+}
+
+impl Communicator for Rank {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.shared.size
+    }
+
+    fn all_reduce<T: Element>(&mut self, data: &mut [T]) -> Result<(), Error> {
+        let (size, len) = (self.size(), data.len());
+        let call = Call { name: "all_reduce", element: T::NAME, gives: len, gets: len, root: None };
+        let turn = self.give(call, data, size)?;
+        let summed = {
+            let slots = &self.shared.summed[turn.turn];
+            let mut slot = slots[self.rank].write().unwrap_or_else(PoisonError::into_inner);
+            let sums = slot.resize::<T>(part(len, size, self.rank).len());
+            let summed = self.sum(&turn, self.rank, sums, 0.0..0.5);
+            slot.check::<T>(1, self.shared.link.is_some());
+            summed
+        };
+        self.shared.meeting.come(self.rank, 1, summed.map(|()| call))?;
+        let taken = (0..size).try_for_each(|from| {
+            let part = part(len, size, from);
+            let share = |place: usize| 0.5 + 0.5 * place as f64 / len.max(1) as f64;
+            let stretch = share(part.start)..share(part.end);
+            let slot = &self.shared.summed[turn.turn][from];
+            self.copy(&turn, from, slot, &mut data[part.clone()], (&stretch, &(0..part.len())))
+        });
+        self.close(turn, 2, taken)
+    }
+
+    fn reduce_scatter<T: Element>(&mut self, input: &[T], output: &mut [T]) -> Result<(), Error> {
+        let (gives, gets) = (input.len(), output.len());
+        let call = Call { name: "reduce_scatter", element: T::NAME, gives, gets, root: None };
+        let turn = self.give(call, input, self.size())?;
+        let taken = self.sum(&turn, self.rank, output, 0.0..1.0);
+        self.close(turn, 1, taken)
+    }
+
+    fn all_gather<T: Element>(&mut self, input: &[T], output: &mut [T]) -> Result<(), Error> {
+        let (gives, gets, size) = (input.len(), output.len(), self.size());
+        let call = Call { name: "all_gather", element: T::NAME, gives, gets, root: None };
+        let turn = self.give(call, input, 1)?;
+        let taken = (0..size).try_for_each(|from| {
+            let stretch = from as f64 / size as f64..(from + 1) as f64 / size as f64;
+            let slot = &self.shared.given[turn.turn][from];
+            let output = &mut output[part(gets, size, from)];
+            self.copy(&turn, from, slot, output, (&stretch, &(0..gives)))
+        });
+        self.close(turn, 1, taken)
+    }
+
+    fn broadcast<T: Element>(&mut self, root: usize, data: &mut [T]) -> Result<(), Error> {
+        let len = data.len();
+        let call = Call { name: "broadcast", element: T::NAME, gives: len, gets: len, root: Some(root) };
+        let given = if self.rank == root { &*data } else { &[] };
+        let turn = self.give(call, given, 1)?;
+        let taken = match root == self.rank {
+            true => Ok(()),
+            false => {
+                let slot = &self.shared.given[turn.turn][root];
+                self.copy(&turn, root, slot, data, (&(0.0..1.0), &(0..len)))
+            }
+        };
+        self.close(turn, 1, taken)
+    }
+
+    fn barrier(&mut self) -> Result<(), Error> {
+        let turn = self.give::<u64>(Call { name: "barrier", element: "", gives: 0, gets: 0, root: None }, &[], 1)?;
+        self.close(turn, 1, Ok(()))
+    }
+
+    fn refuse(&mut self, why: &str) -> Error {
+        let refused = Error::Refused { rank: self.rank, why: why.to_owned() };
+        match self.shared.meeting.come(self.rank, 0, Err(refused.clone())) {
+            Ok(_) => refused,
+            Err(error) => error,
+        }
+    }
+
+    fn pace(&self) -> Option<Pace> {
+        self.last
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        self.shared.meeting.leave(self.rank, thread::panicking());
+    }
+}
+
+/// Now, or when that is.
+fn sleep_until(deadline: Instant, early: Duration) {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left > early {
+        thread::sleep(left - early);
+    }
+}

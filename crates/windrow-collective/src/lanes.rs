@@ -1,0 +1,265 @@
+//! Two lanes: the caller computes, a thread of its own communicates.
+//!
+//! # Protocol
+//!
+//! The caller fills a parcel for each tile, in order, and hands it over; the thread communicates parcels in that order and hands them
+//! back; the caller drains them. Parcels own their memory, so nothing is shared. As many are under way as there are tiles: the
+//! planner's lanes never wait for space either. If tiles are computed first, the caller drains what has come back between two of them; if they are
+//! communicated first, it hands over all of them before it computes, or the thread would wait.
+//!
+//! A fault of either lane sets `stop`. The thread then hands back parcels as they are; the caller computes no more, and leaves when all
+//! parcels are back, so neither lane is left behind. Faults are *agreed* if a collective returned them, as then every rank has the same
+//! one, and *own* otherwise: then the other ranks have yet to be told.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use windrow::plan::Nanos;
+use windrow::plan::tile::{Lane, Order, Span};
+
+use crate::{Error, Pace};
+
+/// Called before each tile in its lane; what it says stops the operation on all ranks.
+pub(crate) type Watch = Arc<dyn Fn(Lane, usize) -> Result<(), String> + Send + Sync>;
+
+/// The thread of the communication lane. It lives until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Helper {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+impl Helper {
+    pub(crate) fn start(name: String) -> Result<Self, Error> {
+        let (jobs, taken) = mpsc::channel::<Job>();
+        let thread = thread::Builder::new().name(name).spawn(move || taken.into_iter().for_each(|job| job()));
+        match thread {
+            Ok(thread) => Ok(Self { jobs: Some(jobs), thread: Some(thread) }),
+            Err(error) => Err(Error::Thread { why: format!("could not be started: {error}") }),
+        }
+    }
+
+    pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        let sent = self.jobs.as_ref().map(|jobs| jobs.send(Box::new(job)));
+        if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(gone()) }
+    }
+}
+
+fn gone() -> Error {
+    Error::Thread { why: "is gone".to_owned() }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // Its jobs catch their panics.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// When each tile was in each lane, in nanoseconds since the first one began.
+///
+/// It is cut short if the operation failed. Handing over and copying results out is not part of the spans.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// The computation of each tile.
+    pub compute: Vec<Span>,
+    /// The communication of each tile.
+    pub communicate: Vec<Span>,
+    /// What each communication was to take and took, if the backend paces.
+    pub paces: Vec<Option<Pace>>,
+    /// When the last result was in place.
+    pub end: Nanos,
+}
+
+impl Trace {
+    /// The spans of a lane.
+    pub fn spans(&self, lane: Lane) -> &[Span] {
+        match lane {
+            Lane::Compute => &self.compute,
+            Lane::Communicate => &self.communicate,
+        }
+    }
+}
+
+/// What the caller does with parcels.
+pub(crate) trait Stages<P> {
+    /// Before a tile is communicated: its computation, if that comes first.
+    fn fill(&mut self, tile: usize, parcel: &mut P);
+
+    /// After it was communicated: its computation, if that comes last.
+    fn drain(&mut self, tile: usize, parcel: &mut P);
+}
+
+/// Why an operation stopped.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) error: Error,
+    /// All ranks know.
+    pub(crate) agreed: bool,
+}
+
+/// A parcel that the thread is done with.
+struct Back<P> {
+    tile: usize,
+    parcel: P,
+    /// Nothing if it was not communicated.
+    sent: Option<(Span, Option<Pace>)>,
+    fault: Option<Fault>,
+}
+
+/// What the communication lane does with parcels.
+pub(crate) type Carry<P> = Arc<dyn Fn(&mut P) -> Result<Option<Pace>, Error> + Send + Sync>;
+
+/// Two lanes, ready to run.
+pub(crate) struct Lanes<'a, P> {
+    pub(crate) helper: &'a Helper,
+    pub(crate) order: Order,
+    pub(crate) watch: Option<Watch>,
+    pub(crate) send: Carry<P>,
+    /// Parcels to use again.
+    pub(crate) spare: &'a mut Vec<P>,
+}
+
+impl<P: Default + Send + 'static> Lanes<'_, P> {
+    /// All tiles through both lanes.
+    pub(crate) fn run(self, tiles: usize, stages: &mut dyn Stages<P>) -> (Trace, Result<(), Fault>) {
+        let (hand_back, backs) = mpsc::channel();
+        let (began, stop) = (Instant::now(), Arc::new(Mutex::new(false)));
+        let mut run = Run { lanes: self, stages, began, stop, trace: Trace::default(), fault: None };
+        let mut away = 0;
+        for tile in 0..tiles {
+            if run.lanes.order == Order::ComputeFirst {
+                while let Ok(back) = backs.try_recv() {
+                    away -= 1;
+                    run.take(back);
+                }
+            }
+            let Some(parcel) = run.fill(tile) else { break };
+            match run.hand_over(tile, parcel, &hand_back) {
+                Ok(()) => away += 1,
+                Err(error) => run.stop(error, false),
+            }
+        }
+        drop(hand_back);
+        for _ in 0..away {
+            match backs.recv() {
+                Ok(back) => run.take(back),
+                Err(_) => run.stop(gone(), false),
+            }
+        }
+        run.trace.end = Nanos(began.elapsed().as_nanos() as f64);
+        (run.trace, run.fault.map_or(Ok(()), Err))
+    }
+}
+
+struct Run<'a, 's, P> {
+    lanes: Lanes<'a, P>,
+    stages: &'s mut dyn Stages<P>,
+    began: Instant,
+    stop: Arc<Mutex<bool>>,
+    trace: Trace,
+    fault: Option<Fault>,
+}
+
+impl<P: Default + Send + 'static> Run<'_, '_, P> {
+    /// Keeps the first fault.
+    fn stop(&mut self, error: Error, agreed: bool) {
+        *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.fault.get_or_insert(Fault { error, agreed }).agreed |= agreed;
+    }
+
+    fn fill(&mut self, tile: usize) -> Option<P> {
+        if self.fault.is_some() {
+            return None;
+        }
+        let mut parcel = self.lanes.spare.pop().unwrap_or_default();
+        let computes = self.lanes.order == Order::ComputeFirst;
+        self.caller(tile, computes, |stages| stages.fill(tile, &mut parcel));
+        if self.fault.is_some() {
+            self.lanes.spare.push(parcel);
+            return None;
+        }
+        Some(parcel)
+    }
+
+    fn hand_over(&self, tile: usize, mut parcel: P, hand_back: &Sender<Back<P>>) -> Result<(), Error> {
+        let (watch, send) = (self.lanes.watch.clone(), Arc::clone(&self.lanes.send));
+        let (began, stop, hand_back) = (self.began, Arc::clone(&self.stop), hand_back.clone());
+        self.lanes.helper.submit(move || {
+            let stopped = || stop.lock().unwrap_or_else(PoisonError::into_inner);
+            let (mut sent, mut fault) = (None, None);
+            if !*stopped() {
+                let start = since(began);
+                let result = in_lane(Lane::Communicate, tile, watch.as_ref(), || send(&mut parcel));
+                let span = Span { start, end: since(began) };
+                match result {
+                    Ok(Ok(pace)) => sent = Some((span, pace)),
+                    Ok(Err(error)) => fault = Some(Fault { error, agreed: true }),
+                    Err(error) => fault = Some(Fault { error, agreed: false }),
+                }
+                *stopped() |= fault.is_some();
+            }
+            // The caller waits for all parcels.
+            let _ = hand_back.send(Back { tile, parcel, sent, fault });
+        })
+    }
+
+    fn take(&mut self, Back { tile, mut parcel, sent, fault }: Back<P>) {
+        if let Some(Fault { error, agreed }) = fault {
+            self.stop(error, agreed);
+        }
+        if let Some((span, pace)) = sent {
+            self.trace.communicate.push(span);
+            self.trace.paces.push(pace);
+            if self.fault.is_none() {
+                let computes = self.lanes.order == Order::CommunicateFirst;
+                self.caller(tile, computes, |stages| stages.drain(tile, &mut parcel));
+            }
+        }
+        self.lanes.spare.push(parcel);
+    }
+
+    /// A stage of the caller, with what is around it if it is the computation.
+    fn caller(&mut self, tile: usize, computes: bool, stage: impl FnOnce(&mut dyn Stages<P>)) {
+        let watch = self.lanes.watch.as_ref().filter(|_| computes);
+        let start = since(self.began);
+        let done = in_lane(Lane::Compute, tile, watch, || stage(&mut *self.stages));
+        match done {
+            Ok(()) if computes => self.trace.compute.push(Span { start, end: since(self.began) }),
+            Ok(()) => {}
+            Err(error) => self.stop(error, false),
+        }
+    }
+}
+
+fn since(began: Instant) -> Nanos {
+    Nanos(began.elapsed().as_nanos() as f64)
+}
+
+/// Asks the watch, and catches what panics.
+fn in_lane<R>(lane: Lane, tile: usize, watch: Option<&Watch>, stage: impl FnOnce() -> R) -> Result<R, Error> {
+    // A parcel or a result that a panic has left half done is not looked at any more.
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        watch.map_or(Ok(()), |watch| watch(lane, tile))?;
+        Ok(stage())
+    }));
+    match ran {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(why)) => Err(Error::Stopped { lane, tile, panicked: false, why }),
+        Err(panic) => Err(Error::Stopped { lane, tile, panicked: true, why: message(&*panic) }),
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
+}

@@ -1,0 +1,276 @@
+//! The computation and the transport of one tile.
+
+use std::ops::Range;
+
+use half::bf16;
+use ndarray::linalg::general_mat_mul;
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+
+use crate::buffer::Buffer;
+use crate::lanes::Stages;
+use crate::{Communicator, Element, Error, MatMut, MatRef, Operation};
+
+/// A number that matrices are made of: `f32`, `f64`, and [`half::bf16`], which is multiplied and added up in `f32`.
+pub trait Float: Element + Multiply + From<u8> {}
+
+impl Float for f32 {}
+impl Float for f64 {}
+impl Float for bf16 {}
+
+/// Not to be called from outside.
+pub trait Multiply: Sized {
+    /// Must have been called with the right operand before it is multiplied with.
+    fn prepare(b: MatRef<'_, Self>, scratch: &mut Scratch);
+
+    /// `out = a * b`, of operands that fit.
+    fn multiply(out: MatMut<'_, Self>, a: MatRef<'_, Self>, b: MatRef<'_, Self>, scratch: &mut Scratch);
+}
+
+/// Operands in wider numbers.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    a: Buffer,
+    b: Buffer,
+    out: Buffer,
+}
+
+macro_rules! multiply {
+    ($($float:ident)*) => {$(
+        impl Multiply for $float {
+            fn prepare(_: MatRef<'_, Self>, _: &mut Scratch) {}
+
+            fn multiply(mut out: MatMut<'_, Self>, a: MatRef<'_, Self>, b: MatRef<'_, Self>, _: &mut Scratch) {
+                if out.rows == 0 || out.cols == 0 {
+                    return;
+                }
+                if a.cols == 0 {
+                    (0..out.rows).for_each(|row| out.row(row).fill(0.0));
+                    return;
+                }
+                let fits = "operands are checked";
+                // Where the next row would begin is not checked if there is none.
+                let shape = |rows: usize, cols: usize, stride: usize| {
+                    (rows, cols).strides((if rows > 1 { stride } else { cols }, 1))
+                };
+                let (a, b) = (
+                    ArrayView2::from_shape(shape(a.rows, a.cols, a.stride), a.data).expect(fits),
+                    ArrayView2::from_shape(shape(b.rows, b.cols, b.stride), b.data).expect(fits),
+                );
+                let shape = shape(out.rows, out.cols, out.stride);
+                let mut out = ArrayViewMut2::from_shape(shape, out.data).expect(fits);
+                general_mat_mul(1.0, &a, &b, 0.0, &mut out);
+            }
+        }
+    )*};
+}
+
+multiply!(f32 f64);
+
+impl Multiply for bf16 {
+    fn prepare(b: MatRef<'_, Self>, scratch: &mut Scratch) {
+        widen(b, &mut scratch.b);
+    }
+
+    fn multiply(mut out: MatMut<'_, Self>, a: MatRef<'_, Self>, b: MatRef<'_, Self>, scratch: &mut Scratch) {
+        widen(a, &mut scratch.a);
+        let (rows, cols) = (out.rows, out.cols);
+        let wide = MatMut::new(scratch.out.resize::<f32>(rows * cols), rows, cols);
+        let (a, b) = (MatRef::new(scratch.a.get(), a.rows, a.cols), MatRef::new(scratch.b.get(), b.rows, b.cols));
+        f32::multiply(wide, a, b, &mut Scratch::default());
+        for (row, wide) in MatRef::new(scratch.out.get::<f32>(), rows, cols).iter().enumerate() {
+            for (out, &wide) in out.row(row).iter_mut().zip(wide) {
+                *out = bf16::from_f32(wide);
+            }
+        }
+    }
+}
+
+fn widen(narrow: MatRef<'_, bf16>, wide: &mut Buffer) {
+    let mut wide = MatMut::new(wide.resize::<f32>(narrow.rows * narrow.cols), narrow.rows, narrow.cols);
+    for (row, narrow) in narrow.iter().enumerate() {
+        for (wide, narrow) in wide.row(row).iter_mut().zip(narrow) {
+            *wide = narrow.to_f32();
+        }
+    }
+}
+
+/// A tile on its way between the lanes.
+#[derive(Debug, Default)]
+pub(crate) struct Parcel {
+    give: Buffer,
+    get: Buffer,
+}
+
+impl Parcel {
+    /// Room for what is given and what is got.
+    pub(crate) fn resize<T: Element>(&mut self, give: usize, get: usize) {
+        self.give.resize::<T>(give);
+        self.get.resize::<T>(get);
+    }
+}
+
+/// What the communication lane does with a tile.
+pub(crate) fn communicate<T: Element>(
+    operation: Operation,
+    communicator: &mut impl Communicator,
+    parcel: &mut Parcel,
+) -> Result<(), Error> {
+    let Parcel { give, get } = parcel;
+    match operation {
+        Operation::MatmulAllReduce => communicator.all_reduce::<T>(give.get_mut()),
+        Operation::MatmulReduceScatter => communicator.reduce_scatter::<T>(give.get(), get.get_mut()),
+        Operation::AllGatherMatmul => communicator.all_gather::<T>(give.get(), get.get_mut()),
+    }
+}
+
+/// An operation with its operands, checked and cut.
+pub(crate) struct Product<'a, T> {
+    pub(crate) operation: Operation,
+    pub(crate) ranks: usize,
+    pub(crate) a: MatRef<'a, T>,
+    pub(crate) b: MatRef<'a, T>,
+    pub(crate) c: MatMut<'a, T>,
+    pub(crate) scratch: &'a mut Scratch,
+    /// In units: rows, or rows of each rank.
+    pub(crate) tiles: Vec<Range<usize>>,
+}
+
+impl<T: Float> Product<'_, T> {
+    /// Rows of the whole product.
+    ///
+    /// # Errors
+    /// An operand is no matrix, or does not fit.
+    pub(crate) fn check(&self) -> Result<usize, Error> {
+        let Self { operation, ranks, a, b, c, .. } = self;
+        a.check("a")?;
+        b.check("b")?;
+        c.check("c")?;
+        if b.rows != a.cols {
+            let why = format!("{} rows, but a has {} columns", b.rows, a.cols);
+            return Err(Error::Shape { operand: "b", why });
+        }
+        let (rows, of) = match operation {
+            Operation::MatmulAllReduce => (Some(a.rows), a.rows),
+            Operation::MatmulReduceScatter if !a.rows.is_multiple_of(*ranks) => {
+                let why = format!("{} rows cannot be dealt out to {ranks} ranks", a.rows);
+                return Err(Error::Shape { operand: "a", why });
+            }
+            Operation::MatmulReduceScatter => (Some(a.rows / ranks), a.rows),
+            Operation::AllGatherMatmul => (a.rows.checked_mul(*ranks), a.rows.saturating_mul(*ranks)),
+        };
+        if rows != Some(c.rows) || c.cols != b.cols {
+            let rows = rows.map_or_else(|| "more rows than can be counted".to_owned(), |rows| format!("{rows} rows"));
+            let why = format!("{} rows of {}, but the result has {rows} of {}", c.rows, c.cols, b.cols);
+            return Err(Error::Shape { operand: "c", why });
+        }
+        Ok(of)
+    }
+
+    /// Rows that a rank of a dealt-out axis has.
+    fn each(&self) -> usize {
+        match self.operation {
+            Operation::MatmulAllReduce => self.a.rows,
+            Operation::MatmulReduceScatter => self.c.rows,
+            Operation::AllGatherMatmul => self.a.rows,
+        }
+    }
+}
+
+/// The same rows of every rank's share.
+fn shares(ranks: usize, each: usize, tile: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+    let Range { start, end } = *tile;
+    (0..ranks).map(move |rank| rank * each + start..rank * each + end)
+}
+
+impl<T: Float> Stages<Parcel> for Product<'_, T> {
+    fn fill(&mut self, tile: usize, parcel: &mut Parcel) {
+        let (tile, each, ranks, cols) = (self.tiles[tile].clone(), self.each(), self.ranks, self.b.cols);
+        let rows = tile.len();
+        match self.operation {
+            Operation::MatmulAllReduce => {
+                let out = MatMut::new(parcel.give.resize(rows * cols), rows, cols);
+                T::multiply(out, self.a.part(tile), self.b, self.scratch);
+            }
+            Operation::MatmulReduceScatter => {
+                let mut out = MatMut::new(parcel.give.resize(ranks * rows * cols), ranks * rows, cols);
+                for (rank, share) in shares(ranks, each, &tile).enumerate() {
+                    T::multiply(out.part(rank * rows..(rank + 1) * rows), self.a.part(share), self.b, self.scratch);
+                }
+                parcel.get.resize::<T>(rows * cols);
+            }
+            Operation::AllGatherMatmul => {
+                let depth = self.a.cols;
+                let mut out = MatMut::new(parcel.give.resize(rows * depth), rows, depth);
+                for (row, a) in self.a.part(tile).iter().enumerate() {
+                    out.row(row).copy_from_slice(a);
+                }
+                parcel.get.resize::<T>(ranks * rows * depth);
+            }
+        }
+    }
+
+    fn drain(&mut self, tile: usize, parcel: &mut Parcel) {
+        let (tile, each, ranks, cols) = (self.tiles[tile].clone(), self.each(), self.ranks, self.b.cols);
+        let rows = tile.len();
+        let result = match self.operation {
+            Operation::MatmulAllReduce => &parcel.give,
+            Operation::MatmulReduceScatter => &parcel.get,
+            Operation::AllGatherMatmul => {
+                let depth = self.a.cols;
+                let gathered = MatRef::new(parcel.get.get(), ranks * rows, depth);
+                for (rank, share) in shares(ranks, each, &tile).enumerate() {
+                    let a = gathered.part(rank * rows..(rank + 1) * rows);
+                    T::multiply(self.c.part(share), a, self.b, self.scratch);
+                }
+                return;
+            }
+        };
+        for (row, result) in tile.zip(MatRef::new(result.get(), rows, cols).iter()) {
+            self.c.row(row).copy_from_slice(result);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stays_inside<T: Float + From<i8> + std::ops::Div<Output = T>>(check: impl Fn(T) -> f64) {
+        let canary = T::from(-77_i8);
+        for rows in 1..20 {
+            for cols in [1, 2, 3, 7, 8, 15, 16, 17, 33] {
+                for depth in [1, 2, 5, 16, 31] {
+                    let element = |i: usize, j: usize| ((i * 7 + j * 3) % 5) as i8 - 2;
+                    let matrix = |rows: usize, cols: usize| {
+                        (0..rows * cols).map(|at| T::from(element(at / cols, at % cols))).collect::<Vec<_>>()
+                    };
+                    let (a, b, margin) = (matrix(rows, depth), matrix(depth, cols), 64);
+                    let mut out = vec![canary; margin + rows * cols + margin];
+                    // What was there before does not matter.
+                    out[margin..margin + rows * cols].fill(T::from(0_i8) / T::from(0_i8));
+                    let inner = MatMut { data: &mut out[margin..margin + rows * cols], rows, cols, stride: cols };
+                    let (a, b) = (MatRef::new(&a[..], rows, depth), MatRef::new(&b[..], depth, cols));
+                    let mut scratch = Scratch::default();
+                    T::prepare(b, &mut scratch);
+                    T::multiply(inner, a, b, &mut scratch);
+                    let (before, rest) = out.split_at(margin);
+                    let (inner, after) = rest.split_at(rows * cols);
+                    assert!(before.iter().chain(after).all(|&at| at == canary), "{rows} x {depth} x {cols}");
+                    for (at, &got) in inner.iter().enumerate() {
+                        let sum: f64 = (0..depth)
+                            .map(|l| f64::from(element(at / cols, l)) * f64::from(element(l, at % cols)))
+                            .sum();
+                        assert_eq!(check(got), sum, "{rows} x {depth} x {cols}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_are_written_where_they_belong() {
+        stays_inside::<f64>(|x| x);
+        stays_inside::<f32>(f64::from);
+        stays_inside::<bf16>(bf16::to_f64);
+    }
+}

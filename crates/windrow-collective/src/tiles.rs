@@ -1,0 +1,138 @@
+//! Operations, and how they are cut.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use windrow::plan::Rows;
+use windrow::plan::tile::{self, Order};
+
+use crate::Error;
+
+/// A matrix product and a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// The product, summed over all ranks, to all ranks.
+    MatmulAllReduce,
+    /// The product, summed over all ranks, to each rank its rows.
+    MatmulReduceScatter,
+    /// The rows of all ranks, times a matrix.
+    AllGatherMatmul,
+}
+
+impl Operation {
+    /// Whether a tile is first computed or communicated.
+    pub fn order(self) -> Order {
+        match self {
+            Self::MatmulAllReduce | Self::MatmulReduceScatter => Order::ComputeFirst,
+            Self::AllGatherMatmul => Order::CommunicateFirst,
+        }
+    }
+
+    /// Tiles have a multiple of this many rows: where the rows are dealt out to ranks, a tile has as many of each.
+    pub fn unit(self, ranks: usize) -> usize {
+        match self {
+            Self::MatmulAllReduce => 1,
+            Self::MatmulReduceScatter | Self::AllGatherMatmul => ranks,
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    /// As `windrow plan` names it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MatmulAllReduce => "matmul-all-reduce",
+            Self::MatmulReduceScatter => "matmul-reduce-scatter",
+            Self::AllGatherMatmul => "all-gather-matmul",
+        })
+    }
+}
+
+/// How an operation is to be cut. All ranks say the same; with [`Auto`](Self::Auto) rank 0 decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tiles {
+    /// As is best by the profile that rank 0 has of this operation: see [`Fused::use_profile`](crate::Fused::use_profile).
+    Auto,
+    /// These: rows of the whole product, of all ranks together.
+    Plan(tile::Tiles),
+    /// So many of about equal size; fewer if there are fewer rows.
+    Uniform(usize),
+    /// Not at all: the product and the collective, one after the other.
+    None,
+}
+
+impl From<&tile::Plan> for Tiles {
+    fn from(plan: &tile::Plan) -> Self {
+        Tiles::Plan(plan.tiles.clone())
+    }
+}
+
+impl Tiles {
+    /// The tiles of so many rows, in multiples of `unit`.
+    pub(crate) fn cut(&self, rows: usize, unit: usize) -> Result<tile::Tiles, Error> {
+        let refused = |why| Err(Error::Tiles { why });
+        let units = rows / unit;
+        match self {
+            Tiles::Auto | Tiles::None => Ok(tile::Tiles::one(Rows(rows as u64))),
+            Tiles::Uniform(0) => refused("0 uniform tiles\nhint: 1 is not to tile".to_owned()),
+            Tiles::Uniform(tiles) => {
+                let tiles = (*tiles).min(units);
+                let each = |tile| Rows((units / tiles * unit + if tile < units % tiles { unit } else { 0 }) as u64);
+                Ok(tile::Tiles::new((0..tiles).map(each).collect::<Vec<_>>())?)
+            }
+            Tiles::Plan(tiles) => {
+                if let Some(tile) = tiles.iter().find(|tile| !tile.0.is_multiple_of(unit as u64)) {
+                    return refused(format!("a tile of {tile} rows cannot be dealt out to {unit} ranks"));
+                }
+                match tiles.iter().try_fold(0_u64, |sum, tile| sum.checked_add(tile.0)) {
+                    Some(sum) if sum == rows as u64 => Ok(tiles.clone()),
+                    Some(sum) => refused(format!("the tiles have {sum} rows, the operation has {rows}")),
+                    None => refused("the tiles have more rows than can be counted".to_owned()),
+                }
+            }
+        }
+    }
+
+    /// The tiles as ranges of units.
+    pub(crate) fn ranges(tiles: &tile::Tiles, unit: usize) -> Vec<Range<usize>> {
+        let mut start = 0;
+        let range = |rows: Rows| {
+            let end = start + rows.0 as usize / unit;
+            std::mem::replace(&mut start, end)..end
+        };
+        tiles.iter().map(range).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(tiles: &Tiles, rows: usize, unit: usize) -> Result<String, String> {
+        tiles.cut(rows, unit).map(|tiles| tiles.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn cuts() {
+        assert_eq!(cut(&Tiles::Uniform(4), 10, 1).unwrap(), "{3 x 2, 2 x 2}");
+        assert_eq!(cut(&Tiles::Uniform(4), 10, 2).unwrap(), "{4, 2 x 3}");
+        assert_eq!(cut(&Tiles::Uniform(4), 3, 1).unwrap(), "{1 x 3}");
+        assert_eq!(cut(&Tiles::Uniform(4), 0, 3).unwrap(), "{}");
+        assert_eq!(cut(&Tiles::None, 10, 2).unwrap(), "{10}");
+        assert!(cut(&Tiles::Uniform(0), 10, 2).unwrap_err().contains("0 uniform tiles"));
+        let plan =
+            |rows: &[u64]| Tiles::Plan(tile::Tiles::new(rows.iter().copied().map(Rows).collect::<Vec<_>>()).unwrap());
+        assert_eq!(cut(&plan(&[4, 6]), 10, 2).unwrap(), "{4, 6}");
+        assert_eq!(cut(&plan(&[4, 6]), 12, 2).unwrap_err(), "the tiles have 10 rows, the operation has 12");
+        assert_eq!(cut(&plan(&[5, 5]), 10, 2).unwrap_err(), "a tile of 5 rows cannot be dealt out to 2 ranks");
+        assert!(cut(&plan(&[u64::MAX, 1]), 10, 1).unwrap_err().contains("more rows than can be counted"));
+    }
+
+    #[test]
+    fn ranges_follow_each_other() {
+        let tiles = Tiles::Uniform(3).cut(14, 2).unwrap();
+        assert_eq!(Tiles::ranges(&tiles, 2), [0..3, 3..5, 5..7]);
+    }
+}

@@ -1,0 +1,132 @@
+//! Errors, panics and ranks that leave, in any lane at any tile: nobody hangs, nothing that failed looks whole.
+
+use std::sync::Arc;
+
+use windrow::plan::tile::Lane;
+use windrow_collective::{Communicator, Error, Group, Tiles};
+
+mod common;
+
+use common::{Case, OPERATIONS, on_all};
+
+/// Faults to try; `WINDROW_FAULTS` for more or fewer.
+fn rounds() -> usize {
+    std::env::var("WINDROW_FAULTS").ok().map_or(10_002, |rounds| rounds.parse().expect("WINDROW_FAULTS is a number"))
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    rank: usize,
+    lane: Lane,
+    tile: usize,
+    panics: bool,
+}
+
+/// A few numbers that have nothing to do with each other.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % sides
+    }
+
+    fn fault(&mut self, ranks: usize, tiles: usize) -> Fault {
+        Fault {
+            rank: self.roll(ranks),
+            lane: [Lane::Compute, Lane::Communicate][self.roll(2)],
+            tile: self.roll(tiles),
+            panics: self.roll(2) == 0,
+        }
+    }
+}
+
+#[test]
+fn a_fault_stops_all_ranks_and_no_more() {
+    // A panic is expected here; its message only hides others.
+    let quiet = |name: Option<&str>| name.is_some_and(|name| name.starts_with("windrow-rank-"));
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let thread = std::thread::current();
+        let injected = info.payload().downcast_ref::<String>().is_some_and(|text| text.starts_with("injected"));
+        if !(injected && (quiet(thread.name()) || thread.name().is_none())) {
+            hook(info);
+        }
+    }));
+    let (operations, token) = (OPERATIONS.len(), Arc::new(()));
+    for ranks in 1..=3 {
+        let each = 6;
+        let case = |operation| Case { operation: OPERATIONS[operation], ranks, each, n: 3, k: 2, gap: 0 };
+        let token = &token;
+        on_all(Group::new(ranks).ranks(), |mut fused| {
+            // The same on all ranks.
+            let mut dice = Dice(ranks as u64);
+            for round in 0..rounds() / 3 {
+                let (case, tiles) = (case(dice.roll(operations)), 1 + dice.roll(each));
+                let mut faults = vec![dice.fault(ranks, tiles)];
+                // Now and then two at once.
+                if dice.roll(4) == 0 {
+                    faults.push(dice.fault(ranks, tiles));
+                }
+                let (mine, alive) = (faults.clone(), Arc::clone(token));
+                let rank = fused.rank();
+                fused.watch(move |lane, tile| {
+                    let _alive = &alive;
+                    match mine.iter().find(|f| (f.rank, f.lane, f.tile) == (rank, lane, tile)) {
+                        Some(fault) if fault.panics => panic!("injected into {lane} of {tile}"),
+                        Some(_) => Err(format!("cancelled at {tile}")),
+                        None => Ok(()),
+                    }
+                });
+                let (_, outcome) = case.run::<f32, _>(&mut fused, &Tiles::Uniform(tiles), true);
+                match outcome.expect_err("a fault was injected") {
+                    Error::Stopped { lane, tile, panicked, why } => {
+                        let named = |f: &Fault| (f.rank, f.lane, f.tile, f.panics) == (rank, lane, tile, panicked);
+                        assert!(faults.iter().any(named), "{faults:?}: {lane} of {tile}: {why}");
+                        assert!(why.starts_with(if panicked { "injected" } else { "cancelled" }), "{why}");
+                    }
+                    Error::Refused { rank: other, why } => {
+                        assert!(other != rank && faults.iter().any(|f| f.rank == other), "{faults:?}: {other}: {why}");
+                    }
+                    error => panic!("{error}"),
+                }
+                // The next operation is none the worse for it.
+                if round % 8 == 0 {
+                    fused.unwatch();
+                    let (result, outcome) = case.run::<f32, _>(&mut fused, &Tiles::Uniform(tiles), true);
+                    outcome.unwrap();
+                    case.compare(rank, &result, true);
+                }
+            }
+        });
+    }
+    assert_eq!(Arc::strong_count(&token), 1, "something that was watched with is still there");
+}
+
+#[test]
+fn a_rank_that_leaves_stops_the_others() {
+    for operation in OPERATIONS {
+        let case = Case { operation, ranks: 3, each: 4, n: 3, k: 2, gap: 0 };
+        let errors = on_all(Group::new(3).ranks(), |mut fused| {
+            if fused.rank() == 1 {
+                return None;
+            }
+            Some(case.run::<f64, _>(&mut fused, &Tiles::Uniform(2), true).1.unwrap_err())
+        });
+        let left = Error::Left { rank: 1, panicked: false };
+        assert_eq!(errors, [Some(left.clone()), None, Some(left)]);
+    }
+}
+
+#[test]
+fn other_calls_in_the_place_of_an_operation_fail_on_all_ranks() {
+    for operation in OPERATIONS {
+        let case = Case { operation, ranks: 2, each: 4, n: 3, k: 2, gap: 0 };
+        let errors = on_all(Group::new(2).ranks(), |mut fused| match fused.rank() {
+            0 => case.run::<f64, _>(&mut fused, &Tiles::Uniform(2), true).1.unwrap_err(),
+            _ => fused.communicator().all_reduce(&mut [1.0_f32]).unwrap_err(),
+        });
+        assert!(matches!(errors[0], Error::Mismatch { .. }), "{}", errors[0]);
+        assert_eq!(errors[0], errors[1]);
+    }
+}
