@@ -51,6 +51,7 @@
 
 mod formation;
 mod memory;
+mod whole;
 
 use std::fmt;
 
@@ -58,6 +59,7 @@ use memory::{Account, Alone, Calls, Known, LEVELS, Tried, top, width};
 
 pub use self::formation::{Formation, Free, formation};
 pub use self::memory::Memory;
+pub use self::whole::{Way, Whole};
 use crate::{Alternative, Alternatives, Decision, Nanos};
 
 /// What to run next: `rounds` rounds at `width`; or fewer, if the deadline passes.

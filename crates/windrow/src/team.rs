@@ -63,7 +63,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_plan::team::{Formation, Free, formation};
+use windrow_plan::team::{Formation, Free, Way, formation};
 use windrow_sync::Spin;
 use windrow_sync::gate::State;
 use windrow_sync::machine::tick;
@@ -210,20 +210,27 @@ where
     let Team { data, width, looking } = team;
     let least = if let Width(Kind::Exactly(wanted)) = width { wanted } else { 1 };
     let site = attend::<T, F, R> as fn(&F, &Crew, Seat<'_, Led<'_, T>>, Spin) -> R as *const () as usize;
-    let (memory, lately) = match width.0 {
+    let (memory, lately, calls) = match width.0 {
         Kind::AtMost(0 | 1) | Kind::Exactly(_) => Default::default(),
         Kind::AtMost(_) => crew.teams.recall(site),
     };
     let Formation { mut members, patience } = ask(crew, width, lately)?;
     let sole = members == 1;
-    let alone = !sole && least == 1 && memory.stands_alone(members, crew.nanos(tick()));
+    let begun = if sole { 0 } else { tick() };
+    let alone =
+        !sole && least == 1 && (calls.choose() == Way::Alone || memory.stands_alone(members, crew.nanos(begun)));
     if alone {
         members = 1;
     }
+    let took = |way, ended: u64| crew.teams.took(site, way, crew.nanos(ended.saturating_sub(begun)));
     let led = &mut Led { beat: Beat::new(crew, site, alone, sole), data };
     if members == 1 {
         let mut rounds = Rounds::sole(led);
-        return Ok(vec![attend(member, crew, rounds.only(), Spin::NONE)]);
+        let result = attend(member, crew, rounds.only(), Spin::NONE);
+        if alone {
+            took(Way::Alone, tick());
+        }
+        return Ok(vec![result]);
     }
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
@@ -243,7 +250,6 @@ where
             come(seat);
         }
     };
-    let begun = tick();
     let found = crew.gate.region(&join, crew.settle, |door| {
         let seat = rounds.sit();
         let forming = FormOnDrop(&rounds);
@@ -259,7 +265,7 @@ where
     let ended = tick();
     crew.ended(ended);
     if least == 1 {
-        crew.teams.took(site, crew.nanos(ended.saturating_sub(begun)));
+        took(Way::Together, ended);
     }
     if found < least {
         return Err(Refused { wanted: least, found, threads: crew.members });

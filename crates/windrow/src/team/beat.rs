@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 use windrow_plan::Nanos;
-use windrow_plan::team::{Memory, Rhythm, Segment};
+use windrow_plan::team::{Memory, Rhythm, Segment, Way, Whole};
 use windrow_sync::machine::tick;
 
 use crate::crew::Crew;
@@ -22,6 +22,7 @@ struct Place {
     rounds: Memory,
     /// What the last team took from its forming to its end.
     took: Nanos,
+    calls: Whole,
 }
 
 impl Default for Sites {
@@ -32,10 +33,10 @@ impl Default for Sites {
 
 impl Sites {
     /// (A place that is in use, or was when the process was forked, knows nothing: nobody waits for a memory.)
-    pub(super) fn recall(&self, site: usize) -> (Memory, Nanos) {
+    pub(super) fn recall(&self, site: usize) -> (Memory, Nanos, Whole) {
         match self.place(site).try_lock() {
-            Ok(place) if place.site == site => (place.rounds, place.took),
-            _ => (Memory::new(), Nanos(0.0)),
+            Ok(place) if place.site == site => (place.rounds, place.took, place.calls),
+            _ => (Memory::new(), Nanos(0.0), Whole::new()),
         }
     }
 
@@ -45,9 +46,10 @@ impl Sites {
         }
     }
 
-    pub(super) fn took(&self, site: usize, took: Nanos) {
+    pub(super) fn took(&self, site: usize, way: Way, took: Nanos) {
         if let Some(mut place) = self.take(site) {
             place.took = took;
+            place.calls = place.calls.after(way, took);
         }
     }
 
