@@ -210,28 +210,29 @@ where
     let Team { data, width, looking } = team;
     let least = if let Width(Kind::Exactly(wanted)) = width { wanted } else { 1 };
     let site = attend::<T, F, R> as fn(&F, &Crew, Seat<'_, Led<'_, T>>, Spin) -> R as *const () as usize;
-    let (memory, lately, calls) = match width.0 {
-        Kind::AtMost(0 | 1) | Kind::Exactly(_) => Default::default(),
-        Kind::AtMost(_) => crew.teams.recall(site),
-    };
-    let Formation { mut members, patience } = ask(crew, width, lately)?;
-    let sole = members == 1;
-    let begun = if sole { 0 } else { tick() };
-    let alone =
-        !sole && least == 1 && (calls.choose() == Way::Alone || memory.stands_alone(members, crew.nanos(begun)));
-    if alone {
-        members = 1;
-    }
+    let may_be_alone = matches!(width.0, Kind::AtMost(2..));
+    let begun = tick();
     let took = |way, ended: u64| crew.teams.took(site, way, crew.nanos(ended.saturating_sub(begun)));
-    let led = &mut Led { beat: Beat::new(crew, site, alone, sole), data };
-    if members == 1 {
-        let mut rounds = Rounds::sole(led);
-        let result = attend(member, crew, rounds.only(), Spin::NONE);
-        if alone {
-            took(Way::Alone, tick());
-        }
+    let mut by_caller = |beat| {
+        let led = &mut Led { beat, data };
+        attend(member, crew, Rounds::sole(led).only(), Spin::NONE)
+    };
+    if may_be_alone && crew.teams.way(site) == Way::Alone {
+        let result = by_caller(Beat::new(crew, site, false, true));
+        took(Way::Alone, tick());
         return Ok(vec![result]);
     }
+    let (memory, lately) = if may_be_alone { crew.teams.recall(site) } else { Default::default() };
+    let Formation { members, patience } = ask(crew, width, lately)?;
+    if members == 1 {
+        return Ok(vec![by_caller(Beat::new(crew, site, false, true))]);
+    }
+    if may_be_alone && memory.stands_alone(members, crew.nanos(begun)) {
+        let result = by_caller(Beat::new(crew, site, true, false));
+        took(Way::Alone, tick());
+        return Ok(vec![result]);
+    }
+    let led = &mut Led { beat: Beat::new(crew, site, false, false), data };
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
     let come = |mut seat: Seat<'_, Led<'_, T>>| {

@@ -33,10 +33,18 @@ impl Default for Sites {
 
 impl Sites {
     /// (A place that is in use, or was when the process was forked, knows nothing: nobody waits for a memory.)
-    pub(super) fn recall(&self, site: usize) -> (Memory, Nanos, Whole) {
+    pub(super) fn recall(&self, site: usize) -> (Memory, Nanos) {
         match self.place(site).try_lock() {
-            Ok(place) if place.site == site => (place.rounds, place.took, place.calls),
-            _ => (Memory::new(), Nanos(0.0), Whole::new()),
+            Ok(place) if place.site == site => (place.rounds, place.took),
+            _ => (Memory::new(), Nanos(0.0)),
+        }
+    }
+
+    /// How to run the next team of this site.
+    pub(super) fn way(&self, site: usize) -> Way {
+        match self.place(site).try_lock() {
+            Ok(place) if place.site == site => place.calls.choose(),
+            _ => Way::Together,
         }
     }
 
