@@ -78,8 +78,9 @@
 //! * Tiles before a failed one go through, which takes as long as it takes: that is the price of a definite outcome.
 //!
 //! # Fork
-//! There is no state between runs, so a child of `fork` starts its own. Forking in a lane leaves the child with a run whose helper
-//! threads it does not have: it must not return from that lane.
+//! There is no state between runs, so a child of `fork` starts its own. It needs helper threads, though, and the standard library takes
+//! a lock when a thread starts: a child that was forked while another thread of its parent was starting one may find that locked
+//! for ever. Forking in a lane leaves the child with a run whose helper threads it does not have: it must not return from there.
 //!
 //! Sources of the ideas: the bounded buffers between steps are those of every pipeline since Unix; filters that are serial in order, of
 //! oneTBB's `parallel_pipeline`; tiles of a product that are sent while the next is computed, of the fused operators of MC2,

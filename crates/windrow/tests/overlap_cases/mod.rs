@@ -5,7 +5,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use windrow::Stop;
@@ -88,6 +88,7 @@ pub(crate) const UNDER_WAY: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Thrown(usize, usize);
 
+/// What an injected error is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Refused(usize, usize);
 
@@ -111,9 +112,21 @@ fn through(value: u64, lane: usize) -> u64 {
 }
 
 impl Case {
-    /// `most_faults` of them at most; the same for every seed.
-    pub(crate) fn random(seed: u64, most_faults: usize) -> Case {
+    /// With no fault, one, or two. A seed gives the same run each time.
+    pub(crate) fn random(seed: u64) -> Case {
         let mut dice = Dice(seed);
+        let faults = dice.below(3);
+        Self::of(dice, faults)
+    }
+
+    /// With a fault, now and then two.
+    pub(crate) fn faulty(seed: u64) -> Case {
+        let mut dice = Dice(!seed);
+        let faults = if dice.below(4) == 0 { 2 } else { 1 };
+        Self::of(dice, faults)
+    }
+
+    fn of(mut dice: Dice, faults: usize) -> Case {
         let lanes: Vec<Lane> = (0..1 + dice.below(4))
             .map(|_| Lane {
                 kind: [Kind::Compute, Kind::Blocking, Kind::Completion][dice.below(3)],
@@ -125,13 +138,13 @@ impl Case {
                 },
             })
             .collect();
-        let tiles = [0, 1, 2, 3 + dice.below(20)][dice.below(4)];
+        let tiles = [usize::from(faults > 0), 1, 2, 3 + dice.below(20), 3 + dice.below(20)][dice.below(5)];
         let fault = |dice: &mut Dice| Fault {
-            tile: dice.below(tiles.max(1)),
+            tile: dice.below(tiles),
             lane: dice.below(lanes.len()),
             how: [How::Error, How::Panic, How::Lose, How::Stop][dice.below(4)],
         };
-        let faults = (0..dice.below(most_faults + 1)).map(|_| fault(&mut dice)).collect();
+        let faults = (0..faults).map(|_| fault(&mut dice)).collect();
         Case { tiles, fed: dice.below(3) == 0, faults, lanes }
     }
 
@@ -177,7 +190,7 @@ impl Case {
         let most = most.load(Relaxed) as usize;
         assert!(most <= self.most_in_flight(), "{most} tiles at once in {self:?}");
         let stops = self.faults.iter().any(|fault| fault.how == How::Stop);
-        if stops && self.tiles > 0 {
+        if stops {
             // When that is noticed is open, and so is which fault comes first; but all are in order.
             assert!(end != End::All && expected.starts_with(&seen), "{end:?}, {seen:?} in {self:?}");
             assert!(self.faults.len() > 1 || end == End::Stopped, "{end:?} in {self:?}");
@@ -299,9 +312,11 @@ fn run_inside(inside: Inside) {
             assert_eq!(sum, 328_350);
         }
         Inside::Overlap => {
-            let tiles =
-                overlap::source(0..3u32).blocking("inner", |i| Ok::<_, ()>(i + 1)).compute("outer", |i| Ok(i * 2));
-            assert_eq!(tiles.collect().expect("nothing fails"), [2, 4, 6]);
+            let tiles = overlap::source(0..3u32).blocking("inner", |i| Ok::<_, ()>(i + 1));
+            match tiles.compute("outer", |i| Ok(i * 2)).collect() {
+                Ok(results) => assert_eq!(results, [2, 4, 6]),
+                Err(failure) => assert!(Stop::current().is_stopped(), "{failure:?}"),
+            }
         }
     }
 }
