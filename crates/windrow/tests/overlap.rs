@@ -25,9 +25,8 @@ fn spin_until(done: impl Fn() -> bool) {
 
 #[test]
 fn random_runs_with_faults_end_as_serial_ones() {
-    for seed in 0..if SMALL { 20 } else { 2000 } {
-        Case::random(seed).check();
-        Case::faulty(seed).check();
+    for seed in 0..if SMALL { 20 } else { 4000 } {
+        Case::random(seed, seed as usize % 3).check();
     }
 }
 

@@ -112,21 +112,9 @@ fn through(value: u64, lane: usize) -> u64 {
 }
 
 impl Case {
-    /// With no fault, one, or two. A seed gives the same run each time.
-    pub(crate) fn random(seed: u64) -> Case {
+    /// With so many faults. A seed gives the same run each time.
+    pub(crate) fn random(seed: u64, faults: usize) -> Case {
         let mut dice = Dice(seed);
-        let faults = dice.below(3);
-        Self::of(dice, faults)
-    }
-
-    /// With a fault, now and then two.
-    pub(crate) fn faulty(seed: u64) -> Case {
-        let mut dice = Dice(!seed);
-        let faults = if dice.below(4) == 0 { 2 } else { 1 };
-        Self::of(dice, faults)
-    }
-
-    fn of(mut dice: Dice, faults: usize) -> Case {
         let lanes: Vec<Lane> = (0..1 + dice.below(4))
             .map(|_| Lane {
                 kind: [Kind::Compute, Kind::Blocking, Kind::Completion][dice.below(3)],
@@ -266,7 +254,10 @@ impl Case {
             0 => overlap.compute("record", record),
             _ => overlap.blocking("record", record),
         };
-        let result = catch_unwind(AssertUnwindSafe(|| overlap.stop_when(&stop).run()));
+        // With a token there are looks in between, which would hide a wake-up that is missing.
+        let stops = self.faults.iter().any(|fault| fault.how == How::Stop);
+        let overlap = if stops { overlap.stop_when(&stop) } else { overlap };
+        let result = catch_unwind(AssertUnwindSafe(|| overlap.run()));
         let end = match result {
             Ok(Ok(tiles)) => {
                 assert_eq!(tiles, self.tiles);
