@@ -32,6 +32,9 @@ struct Options {
     /// CPU time of the encode stage of a tile, of all threads together, in microseconds.
     #[arg(long, default_value_t = 4000)]
     tile_us: u64,
+    /// Tiles that a queue holds, of both kinds of run.
+    #[arg(long, default_value_t = 2)]
+    ahead: usize,
     /// Repetitions.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
@@ -171,7 +174,8 @@ fn seconds(f: impl FnOnce()) -> f64 {
     begin.elapsed().as_secs_f64()
 }
 
-fn repetition<S: Stages + Sync>(stages: &S, tiles: usize, pace: Duration, repetition: usize) -> (Times, Trace) {
+fn repetition<S: Stages + Sync>(stages: &S, options: &Options, pace: Duration, repetition: usize) -> (Times, Trace) {
+    let &Options { tiles, ahead, .. } = options;
     let (mut times, mut trace) = (Times::default(), Trace::new());
     let paced = || Paced { tile: pace, free: None };
     for arm in in_turn(3, repetition) {
@@ -193,7 +197,9 @@ fn repetition<S: Stages + Sync>(stages: &S, tiles: usize, pace: Duration, repeti
                 times.overlapped = seconds(|| {
                     overlap::source(0..tiles)
                         .blocking("read", |tile| Ok::<_, ()>(stages.read(tile)))
+                        .ahead(ahead)
                         .compute("encode", |read| Ok(stages.encode(&read)))
+                        .ahead(ahead)
                         .blocking("write", |sum| {
                             black_box(sum);
                             disk.write();
@@ -204,17 +210,18 @@ fn repetition<S: Stages + Sync>(stages: &S, tiles: usize, pace: Duration, repeti
                         .expect("no lane fails");
                 });
             }
-            _ => times.by_hand = seconds(|| by_hand(stages, tiles, paced())),
+            _ => times.by_hand = seconds(|| by_hand(stages, options, paced())),
         }
     }
     (times, trace)
 }
 
 /// Threads and bounded channels, as one would write it without overlap.
-fn by_hand<S: Stages + Sync>(stages: &S, tiles: usize, mut disk: Paced) {
+fn by_hand<S: Stages + Sync>(stages: &S, options: &Options, mut disk: Paced) {
+    let &Options { tiles, ahead, .. } = options;
     thread::scope(|scope| {
-        let (to_encode, read) = sync_channel(2);
-        let (to_write, encoded) = sync_channel(2);
+        let (to_encode, read) = sync_channel(ahead);
+        let (to_write, encoded) = sync_channel(ahead);
         scope.spawn(move || (0..tiles).all(|tile| to_encode.send(stages.read(tile)).is_ok()));
         scope.spawn(move || {
             for sum in encoded {
@@ -253,7 +260,7 @@ fn cell<S: Stages + Sync>(name: &str, stages: &S, options: &Options, lines: &mut
         let mut others = Vec::new();
         let mut last = Trace::new();
         for at in 0..usize::from(options.repetitions) {
-            let (times, trace) = repetition(stages, options.tiles, pace, at);
+            let (times, trace) = repetition(stages, options, pace, at);
             let bound = times.bound(threads());
             shares.push(bound / times.overlapped);
             others.push(times.overlapped / times.by_hand);
