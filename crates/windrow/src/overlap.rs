@@ -30,6 +30,27 @@
 //! # Ok::<(), overlap::Failure<&str>>(())
 //! ```
 //!
+//! A [plan](crate::plan::tile)'s tiles, or any other cut, are chunks of different lengths:
+//!
+//! ```
+//! use windrow::overlap;
+//! use windrow::plan::Rows;
+//! use windrow::plan::tile::Tiles;
+//!
+//! let columns = 4;
+//! let tiles = Tiles::new([Rows(2), Rows(6), Rows(8)])?;
+//! let mut product = vec![0.0_f32; 16 * columns];
+//! let mut rest = &mut product[..];
+//! let chunks = tiles.iter().map(|rows| rest.split_off_mut(..rows.0 as usize * columns).expect("the rows of the tiles"));
+//! let lanes = overlap::source(chunks).compute("multiply", |tile: &mut [f32]| {
+//!     tile.fill(1.0);
+//!     Ok::<_, String>(tile)
+//! });
+//! assert_eq!(lanes.blocking("all-reduce", |_| Ok(())).run().unwrap(), 3);
+//! assert_eq!(product, [1.0; 64]);
+//! # Ok::<(), windrow::plan::tile::Unplannable>(())
+//! ```
+//!
 //! # Lanes
 //! * [`compute`](Overlap::compute) runs on the calling thread, and may use windrow inside: all CPUs work on one tile. Several compute
 //!   lanes take turns, the last one that can do something first.
