@@ -1,20 +1,21 @@
 //! The driver: corpora in, token files out.
 //!
 //! ```text
-//! windrow-read          the calling thread             windrow-write
-//! read, decompress, ──▶ text of records, ids,    ──▶  append to the output,
-//! cut into batches      chunk by chunk                 account
-//!       ▲                                                │
-//!       └────────── memory, used batches ────────────────┘
+//! windrow-read          the calling thread           windrow-write               windrow-sync
+//! read, decompress, ──▶ text of records, ids,   ──▶  append to the output,  ──▶  write dirty pages
+//! cut into batches      chunk by chunk               account                     back, now and then
+//!       ▲                                               │
+//!       └────────── memory, used batches ───────────────┘
 //! ```
 //!
-//! Three stages overlap. Between them are short queues, and above them one budget of memory ([`Job::memory`]): a slow
-//! writer slows the reader. Everything that decides the result, the account of documents and which failure is the first,
-//! happens in the last stage, in the order of the documents. So neither the number of threads nor the size of chunks or
+//! The stages are lanes of [`windrow::overlap`], batches their tiles. Between them are short queues, and above them one budget of
+//! memory ([`Job::memory`]): a slow writer slows the reader. What decides the result, the account of documents and which
+//! failure is the first, goes by the order of the documents. So neither the number of threads nor the size of chunks or
 //! batches changes a byte.
 //!
-//! When one stage fails or panics, the others stop at their next chunk, batch or read. A reader that waits for an input that
-//! says nothing (a pipe, say) is not waited for: its thread ends by itself when the input says something or ends.
+//! When one stage fails or panics, what came before goes on to the end, and the others stop at their next chunk, batch or read.
+//! A reader that waits for an input that says nothing (a pipe, say) is not waited for: its thread ends by itself when the
+//! input says something or ends.
 //!
 //! ```
 //! use windrow_tokenizers::encode::{Job, encode};
@@ -170,6 +171,9 @@ pub enum EncodeError {
         /// The message of the panic.
         message: String,
     },
+    /// Told to stop: the call was [offloaded](windrow::offload()), and nobody waits for its result any more.
+    #[error("stopped before all documents were encoded")]
+    Stopped,
 }
 
 /// A run that ended early, and how far it got. Nothing of it is published.

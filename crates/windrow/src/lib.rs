@@ -37,6 +37,7 @@ mod explain;
 pub mod iter;
 mod join;
 mod offload;
+pub mod overlap;
 mod places;
 mod pool;
 mod recipe;

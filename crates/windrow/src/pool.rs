@@ -162,6 +162,11 @@ pub(crate) fn with_current<R>(f: impl FnOnce(&Crew) -> R) -> R {
     }
 }
 
+/// The crew of the innermost `install` of this thread, or of the pool it works for, to keep.
+pub(crate) fn installed_crew() -> Option<Arc<Crew>> {
+    CURRENT.try_with(|current| current.borrow().as_ref().map(|here| here.crew.clone())).ok().flatten()
+}
+
 /// The crew that parallel calls of this thread use, to keep.
 pub(crate) fn current_crew() -> Arc<Crew> {
     match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {

@@ -107,10 +107,6 @@ impl Budget {
         self.released.notify_all();
     }
 
-    pub(super) fn is_closed(&self) -> bool {
-        self.state().closed
-    }
-
     /// The most that was taken at any time.
     pub(super) fn peak(&self) -> usize {
         self.state().peak

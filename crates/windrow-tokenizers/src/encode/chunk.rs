@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use windrow::Stop;
 use windrow::prelude::*;
 
 use super::{Observer, Step};
@@ -58,8 +59,6 @@ pub(super) struct Workshop<'e> {
     /// Whether the first bad document ends the run, so that nothing after it is needed.
     pub(super) stop_at_bad: bool,
     pub(super) chunk_bytes: usize,
-    /// Whether the run has failed elsewhere, so that no chunk is needed any more.
-    pub(super) stopped: &'e (dyn Fn() -> bool + Sync),
     /// As many as there are workers at most.
     pub(super) benches: Mutex<Vec<Bench<'e>>>,
 }
@@ -72,10 +71,12 @@ pub(super) struct Bench<'e> {
 }
 
 impl Workshop<'_> {
-    /// Encodes a batch. With `stop_at_bad` the chunks end with the one that holds the first bad document.
-    pub(super) fn encode(&self, batch: &Batch) -> Vec<Chunk> {
+    /// Encodes a batch. With `stop_at_bad` the chunks end with the one that holds the first bad document. `stop` is stopped when the
+    /// run has failed elsewhere, so that no chunk is needed any more.
+    pub(super) fn encode(&self, batch: &Batch, stop: &Stop) -> Vec<Chunk> {
         let cuts = divide(&batch.records, self.chunk_bytes);
-        let encoded = cuts.par_iter().weigh(|cut| cut.weight).map(|cut| self.encode_chunk(batch, cut.records.clone()));
+        let encoded =
+            cuts.par_iter().weigh(|cut| cut.weight).map(|cut| self.encode_chunk(batch, cut.records.clone(), stop));
         let mut chunks: Vec<Chunk> = encoded.collect();
         if self.stop_at_bad
             && let Some(last) = chunks.iter().position(|chunk| !chunk.bad.is_empty())
@@ -86,8 +87,8 @@ impl Workshop<'_> {
         chunks
     }
 
-    fn encode_chunk(&self, batch: &Batch, records: Range<usize>) -> Chunk {
-        if (self.stopped)() {
+    fn encode_chunk(&self, batch: &Batch, records: Range<usize>, stop: &Stop) -> Chunk {
+        if stop.is_stopped() {
             return Chunk::default();
         }
         let kept = self.benches.lock().unwrap_or_else(PoisonError::into_inner).pop();

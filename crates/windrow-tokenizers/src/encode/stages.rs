@@ -1,40 +1,49 @@
-//! The three stages and the queues between them.
+//! The stages, as lanes of [`windrow::overlap`].
 //!
-//! A queue's end tells the stage before it that nobody listens any more, and the one after it that nothing comes any more.
-//! So each stage that stops, in whatever way, stops its neighbours when they turn to it. When the writer fails, two may be
-//! waiting elsewhere: the reader for memory, and the encode stage for a reader whose input says nothing. So the writer's last
-//! act is to close the [`Budget`] and to knock at the encode stage's queue; and as that queue then has two senders, the
-//! reader's last act is to knock too.
+//! Documents are in order in all lanes, a batch is a tile, and the first tile that fails decides: what comes before it is written, what
+//! comes after it is dropped. So all failures travel with their batch, those of the reader too.
+//!
+//! The reader feeds the lanes from a thread that is not one of them, because nobody can end a read of an input that says nothing, and a
+//! run that has failed does not wait for it. It may also wait for memory: closing the [`Budget`] refuses that.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use windrow::Pool;
+use windrow::overlap::{self, Failure, Feeder};
+use windrow::{Pool, Stop};
 
 use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record};
 use super::{EncodeError, Job, Observer};
 use crate::document::text_of;
 use crate::engine::{Engine, caught};
-use crate::input::{Batch, FileReport, InputError, Reader};
+use crate::input::{Batch, FileReport, Reader};
 use crate::manifest::{Documents, OnError, SkippedDocument};
-use crate::output::{Output, OutputError, OutputErrorKind};
+use crate::output::{Output, OutputError, OutputErrorKind, WriteBack};
 
 /// Batches in a queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
 const QUEUE: usize = 2;
+
+/// Parts of the output that wait to be written back while another one is, before the writer is held up.
+const DUE: usize = 2;
 
 /// For how long a failed run waits for a reader that is in the middle of a read.
 const READER_GRACE: Duration = Duration::from_millis(100);
 
 /// Takes runs of consecutive documents: an [`Output`], or a stand-in for it in tests.
-pub(super) trait Sink: Send + 'static {
+pub(super) trait Sink: Send {
     /// As [`Output::append`].
     fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError>;
 
     /// As [`Output::documents`].
     fn documents(&self) -> u64;
+
+    /// As [`Output::write_back`].
+    fn write_back(&mut self) -> Option<WriteBack> {
+        None
+    }
 }
 
 impl Sink for Output {
@@ -44,6 +53,10 @@ impl Sink for Output {
 
     fn documents(&self) -> u64 {
         Output::documents(self)
+    }
+
+    fn write_back(&mut self) -> Option<WriteBack> {
+        Output::write_back(self)
     }
 }
 
@@ -69,10 +82,6 @@ enum Item<T> {
     Batch(T),
     /// Everything was read.
     End(Vec<FileReport>),
-    /// Reading ended early. What was read before goes ahead of it, so that the first failure in document order decides.
-    Failed(InputError),
-    /// Nothing: the sender has ended.
-    Knock,
 }
 
 struct Read {
@@ -86,63 +95,24 @@ struct Encoded {
     chunks: Vec<Chunk>,
 }
 
-/// How a stage ended: `None` is "cut short by another".
-type End = Option<Result<Vec<FileReport>, EncodeError>>;
-
-/// Wakes the other stages at the end of the last one, also when that end is a panic.
-struct Farewell {
-    budget: Arc<Budget>,
-    encode_stage: SyncSender<Item<Read>>,
-}
-
-impl Drop for Farewell {
-    fn drop(&mut self) {
-        self.budget.close();
-        // If the queue is full, the encode stage does not wait for it.
-        let _ = self.encode_stage.try_send(Item::Knock);
-    }
-}
-
-/// Says at the end of the first stage, also when that is a panic, that nothing comes any more.
-struct LastWord(SyncSender<Item<Read>>);
-
-impl Drop for LastWord {
-    fn drop(&mut self) {
-        // The encode stage may have ended before.
-        let _ = self.0.send(Item::Knock);
-    }
-}
+/// What the reader feeds. Reading may end early: what was read before goes ahead of that.
+type Fed = Result<Item<Read>, EncodeError>;
 
 /// Runs the stages until the last document is in `sink`, or one fails.
 pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dyn Observer) -> Run<S> {
     let budget = Arc::new(Budget::new(job.memory));
-    let names: Arc<[String]> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
+    let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let batch_bytes = job.batch_bytes();
-    let field: Arc<str> = job.reading.field.into();
-    let on_error = job.reading.on_error;
+    let reader = Reader::new(job.inputs, batch_bytes);
+    let (field, on_error) = (job.reading.field, job.reading.on_error);
     let pool = Pool::new(job.threads);
     let (used, recycled) = mpsc::channel();
+    let (feeder, batches) = overlap::fed();
 
-    let (to_encode, read) = mpsc::sync_channel(QUEUE);
-    let (to_write, encoded) = mpsc::sync_channel(QUEUE);
-    let mut writer =
-        Writer { sink, account: Account::default(), names: Arc::clone(&names), field: Arc::clone(&field), on_error };
-    let farewell = Farewell { budget: Arc::clone(&budget), encode_stage: to_encode.clone() };
-    let writing = start("windrow-write", move || {
-        let end = writer.run(&encoded, &used, &farewell.budget);
-        (writer.sink, writer.account, end)
-    });
-    let writing = match writing {
-        Ok(writing) => writing,
-        Err(error) => return Run { account: Account::default(), sink: None, peak: 0, end: Err(error) },
+    let reading = match Reading::start(reader, feeder, recycled, Arc::clone(&budget)) {
+        Ok(reading) => reading,
+        Err(error) => return Run { account: Account::default(), sink: Some(sink), peak: 0, end: Err(error) },
     };
-
-    let reading = start("windrow-read", {
-        let budget = Arc::clone(&budget);
-        let reader = Reader::new(job.inputs, batch_bytes);
-        let to_encode = LastWord(to_encode);
-        move || read_all(reader, &to_encode.0, &recycled, &budget)
-    });
     let workshop = Workshop {
         engine,
         observer,
@@ -150,130 +120,124 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
         field: &field,
         stop_at_bad: on_error == OnError::Fail,
         chunk_bytes: job.chunk_bytes,
-        stopped: &|| budget.is_closed(),
         benches: Default::default(),
     };
-    let encoding = match &reading {
-        Ok(_) => caught(|| pool.install(|| encode_all(&workshop, &read, to_write, &budget))),
-        Err(_) => {
-            drop(to_write);
-            Ok(())
+    // After the batch with the first bad document, if that ends the run, none is needed.
+    let mut through = false;
+    let encode = |item: Fed| match item? {
+        Item::Batch(Read { batch, mut held }) => {
+            let chunks =
+                if through { Vec::new() } else { panics_in("encoding", || workshop.encode(&batch, &Stop::current()))? };
+            budget.encoded(&mut held, chunks.iter().map(Chunk::memory).sum());
+            through |= workshop.stop_at_bad && chunks.last().is_some_and(|chunk| !chunk.bad.is_empty());
+            Ok(Item::Batch(Encoded { batch, held, chunks }))
+        }
+        Item::End(reports) => Ok(Item::End(reports)),
+    };
+    let mut writer = Writer { sink, account: Account::default(), names: &names, field: &field, on_error };
+    let (mut whole, mut reports) = (true, None);
+    let write = |item| match item {
+        Item::Batch(Encoded { batch, held, chunks }) => {
+            // A writer that panics is not used again.
+            whole = false;
+            let written = panics_in("writing", || {
+                chunks.into_iter().try_for_each(|chunk| writer.write(chunk, &batch)).map(|()| writer.sink.write_back())
+            })?;
+            whole = true;
+            budget.release(held);
+            // The reader may have read everything already.
+            let _ = used.send(batch);
+            written
+        }
+        Item::End(all) => {
+            reports = Some(all);
+            Ok(None)
         }
     };
-    let (sink, account, written) = match join(writing) {
-        Ok((sink, account, end)) => (Some(sink), account, end),
-        Err(message) => (None, Account::default(), Some(Err(EncodeError::Panicked { stage: "writing", message }))),
-    };
-    let reading = reading.and_then(|reading| finish_reading(reading, &read));
+    // Dirty pages go to the disk while the next batches are encoded, and a disk that is slower than that holds up the writer. Otherwise
+    // all of it would be left for the sync at the end, beside which nothing runs.
+    let write_back = |due: Option<WriteBack>| Ok(due.map_or(Ok(()), WriteBack::run)?);
+    let end = pool.install(|| {
+        let encoded = batches.ahead(QUEUE).compute("encode", encode).ahead(QUEUE);
+        let written = encoded.blocking("write", write).ahead(usize::MAX).weigh(DUE, |due| usize::from(due.is_some()));
+        written.blocking("sync", write_back).run()
+    });
+    // The reader may wait for memory.
+    budget.close();
+    reading.finish();
 
-    // The writer knows the first failure in document order, unless it was cut short by one that has no such place.
-    let end = match (written, encoding, reading) {
-        (Some(end), ..) => end,
-        (None, Err(message), _) => Err(EncodeError::Panicked { stage: "encoding", message }),
-        (None, Ok(()), Err(error)) => Err(error),
-        (None, Ok(()), Ok(())) => unreachable!("a stage was cut short, and no other has failed"),
+    let end = match end {
+        Ok(_) => Ok(reports.expect("the last item that the reader feeds, unless it fails")),
+        Err(Failure::Error { error, .. }) => Err(error),
+        Err(Failure::Thread(error)) => Err(EncodeError::Thread(error)),
+        Err(Failure::Stopped { .. }) => Err(EncodeError::Stopped),
+        Err(failure) => unreachable!("{failure}: the reader catches its panics"),
     };
+    let Writer { sink, account, .. } = writer;
+    let (sink, account) = if whole { (Some(sink), account) } else { (None, Account::default()) };
     Run { account, sink, peak: budget.peak(), end }
 }
 
-/// A thread whose panic is its result's message.
-fn start<T: Send + 'static>(
-    name: &str,
-    body: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<Result<T, String>>, EncodeError> {
-    thread::Builder::new().name(name.to_owned()).spawn(move || caught(body)).map_err(EncodeError::Thread)
+fn panics_in<T>(stage: &'static str, body: impl FnOnce() -> T) -> Result<T, EncodeError> {
+    caught(body).map_err(|message| EncodeError::Panicked { stage, message })
 }
 
-fn join<T>(thread: JoinHandle<Result<T, String>>) -> Result<T, String> {
-    thread.join().unwrap_or_else(|_| Err("a panic while another was handled".to_owned()))
+/// The first stage, on a thread of its own.
+struct Reading {
+    thread: JoinHandle<()>,
+    /// Says nothing. Its end is that of the thread, but for a few instructions.
+    ended: Receiver<()>,
 }
 
-/// The first stage.
-fn read_all(mut reader: Reader, batches: &SyncSender<Item<Read>>, recycled: &Receiver<Batch>, budget: &Budget) {
-    loop {
-        let used = recycled.try_recv().unwrap_or_default();
-        let item = match reader.next_batch(used, &mut |more| budget.reserve(more)) {
-            Ok(Some(batch)) => Item::Batch(Read { batch, held: budget.hand_on() }),
-            Ok(None) => Item::End(reader.reports().to_vec()),
-            Err(error) => Item::Failed(error),
-        };
-        let last = !matches!(item, Item::Batch(_));
-        if batches.send(item).is_err() || last {
-            return;
-        }
-    }
-}
-
-/// Waits for the reader's thread to end. After a failure the closed budget has told it to; it is left alone if it does not.
-fn finish_reading(reading: JoinHandle<Result<(), String>>, read: &Receiver<Item<Read>>) -> Result<(), EncodeError> {
-    let deadline = Instant::now() + READER_GRACE;
-    loop {
-        // What it still sends is not wanted. The queue's end is the thread's, but for a few instructions.
-        match read.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(_) => {}
-            Err(RecvTimeoutError::Timeout) => return Ok(()),
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    join(reading).map_err(|message| EncodeError::Panicked { stage: "reading", message })
-}
-
-/// The second stage.
-fn encode_all(
-    workshop: &Workshop<'_>,
-    batches: &Receiver<Item<Read>>,
-    to_write: SyncSender<Item<Encoded>>,
-    budget: &Budget,
-) {
-    while let Ok(item) = batches.recv() {
-        let (item, last) = match item {
-            Item::Batch(Read { batch, mut held }) => {
-                let chunks = workshop.encode(&batch);
-                budget.encoded(&mut held, chunks.iter().map(Chunk::memory).sum());
-                let last = workshop.stop_at_bad && chunks.last().is_some_and(|chunk| !chunk.bad.is_empty());
-                (Item::Batch(Encoded { batch, held, chunks }), last)
+impl Reading {
+    fn start(
+        reader: Reader,
+        feeder: Feeder<Fed>,
+        recycled: Receiver<Batch>,
+        budget: Arc<Budget>,
+    ) -> Result<Self, EncodeError> {
+        let (alive, ended) = mpsc::channel();
+        let body = move || {
+            // Dropped last: what it read from goes before the word that it has ended.
+            let _alive = alive;
+            let (mut reader, mut feeder) = (reader, feeder);
+            loop {
+                let used = recycled.try_recv().unwrap_or_default();
+                let item = match panics_in("reading", || reader.next_batch(used, &mut |more| budget.reserve(more))) {
+                    Ok(Ok(Some(batch))) => Ok(Item::Batch(Read { batch, held: budget.hand_on() })),
+                    Ok(Ok(None)) => Ok(Item::End(reader.reports().to_vec())),
+                    Ok(Err(error)) => Err(error.into()),
+                    Err(error) => Err(error),
+                };
+                let last = !matches!(item, Ok(Item::Batch(_)));
+                if feeder.push(item).is_err() || last {
+                    return;
+                }
             }
-            Item::End(reports) => (Item::End(reports), true),
-            Item::Failed(error) => (Item::Failed(error), true),
-            Item::Knock => return,
         };
-        if to_write.send(item).is_err() || last {
-            return;
+        let thread = thread::Builder::new().name("windrow-read".to_owned()).spawn(body).map_err(EncodeError::Thread)?;
+        Ok(Self { thread, ended })
+    }
+
+    /// Waits for the thread to end. After a failure the closed budget has told it to; it is left alone if it does not.
+    fn finish(self) {
+        if self.ended.recv_timeout(READER_GRACE) == Err(RecvTimeoutError::Disconnected) {
+            // Its panics are caught.
+            let _ = self.thread.join();
         }
     }
 }
 
 /// The third stage.
-struct Writer<S> {
+struct Writer<'e, S> {
     sink: S,
     account: Account,
-    names: Arc<[String]>,
-    field: Arc<str>,
+    names: &'e [String],
+    field: &'e str,
     on_error: OnError,
 }
 
-impl<S: Sink> Writer<S> {
-    fn run(&mut self, items: &Receiver<Item<Encoded>>, used: &Sender<Batch>, budget: &Budget) -> End {
-        while let Ok(item) = items.recv() {
-            match item {
-                Item::Batch(Encoded { batch, held, chunks }) => {
-                    for chunk in chunks {
-                        if let Err(error) = self.write(chunk, &batch) {
-                            return Some(Err(error));
-                        }
-                    }
-                    budget.release(held);
-                    // The reader may have read everything already.
-                    let _ = used.send(batch);
-                }
-                Item::End(reports) => return Some(Ok(reports)),
-                Item::Failed(error) => return Some(Err(error.into())),
-                Item::Knock => {}
-            }
-        }
-        None
-    }
-
+impl<S: Sink> Writer<'_, S> {
     fn write(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         self.append(&mut chunk, batch)?;
         match (self.on_error, chunk.bad.first()) {
@@ -322,7 +286,7 @@ impl<S: Sink> Writer<S> {
         };
         for &index in &good[number..last] {
             let record = &batch.records[index];
-            let text = text_of(record.format, batch.bytes_of(record), &self.field, &mut String::new()).map(str::len);
+            let text = text_of(record.format, batch.bytes_of(record), self.field, &mut String::new()).map(str::len);
             chunk.text_bytes -= text.expect("it had a text before") as u64;
         }
         let begin = number.checked_sub(1).map_or(0, |before| chunk.ends[before]);

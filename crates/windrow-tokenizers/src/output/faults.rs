@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use super::storage::{Disk, Storage};
 use super::{Format, Output, OutputError, OutputErrorKind, OutputOptions, Published, Staging};
-use crate::manifest::{Documents, Manifest, ManifestBody, SkippedDocument};
+use crate::encode::{EncodeError, Failed, Job, Summary, encode_with};
+use crate::engine::{Encoder, Engine, EngineError};
+use crate::input::{Compression, InputFile};
+use crate::manifest::{Documents, Manifest, ManifestBody, SkippedDocument, TokenizerIdentity};
 
 /// What happens at the call number `at`, counted from 1.
 #[derive(Clone, Debug)]
@@ -307,6 +310,92 @@ impl Storage for Drip {
             _ => Disk.write(file, &bytes[..1]),
         }
     }
+}
+
+/// A disk whose write-backs wait until four more writes have come, or fail.
+#[derive(Debug, Default)]
+struct Behind {
+    writes: Mutex<usize>,
+    more: Condvar,
+    write_backs: Mutex<usize>,
+    fails: bool,
+}
+
+impl Storage for Arc<Behind> {
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
+        *self.writes.lock().unwrap() += 1;
+        self.more.notify_all();
+        Disk.write(file, bytes)
+    }
+
+    fn write_back(&self, _: &File) -> io::Result<()> {
+        if self.fails {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        *self.write_backs.lock().unwrap() += 1;
+        let writes = self.writes.lock().unwrap();
+        let enough = *writes + 4;
+        // Without an overlap they never come.
+        drop(self.more.wait_while(writes, |writes| *writes < enough).unwrap());
+        Ok(())
+    }
+
+    fn sync(&self, _: &File) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One id a byte.
+struct Letters;
+
+impl Engine for Letters {
+    fn name(&self) -> &str {
+        "letters 1.0"
+    }
+
+    fn encoder(&self) -> Box<dyn Encoder + '_> {
+        Box::new(Self)
+    }
+
+    fn token_to_id(&self, _: &str) -> Option<u32> {
+        None
+    }
+}
+
+impl Encoder for Letters {
+    fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
+        ids.extend(text.bytes().map(u32::from));
+        Ok(())
+    }
+}
+
+/// Encodes as many bytes to twice as many.
+fn encode_letters(options: &OutputOptions, disk: &Arc<Behind>, bytes: usize) -> Result<Summary, Box<Failed>> {
+    let text = "x".repeat(999) + "\n";
+    let input = io::Cursor::new(text.repeat(bytes / 1000).into_bytes());
+    let input = InputFile::from_reader("letters", input, crate::input::Format::Lines, Some(Compression::None));
+    let output = Output::create_in(options, &Staging::on(Box::new(Arc::clone(disk)))).unwrap();
+    encode_with(Job::new(vec![input]), &Letters, TokenizerIdentity::default(), output, &())
+}
+
+#[test]
+fn encoding_goes_on_while_the_disk_is_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Arc::default();
+    // The first write-back is due after 32 MiB, and four more writes of one come after it.
+    let summary = encode_letters(&options(directory.path(), Format::Nanogpt, false), &disk, 24_000_000).unwrap();
+    assert_eq!(summary.published.unwrap().files[0].bytes, 2 * 24_000_000);
+    assert_eq!(*disk.write_backs.lock().unwrap(), 1);
+}
+
+#[test]
+fn a_write_back_that_fails_ends_the_run_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Behind { fails: true, ..Behind::default() });
+    let failed = encode_letters(&options(directory.path(), Format::Npy, false), &disk, 24_000_000).unwrap_err();
+    assert!(failed.to_string().starts_with("cannot write back "), "{failed}");
+    assert!(matches!(&failed.error, EncodeError::Output(error) if error.exit_code() == 74));
+    assert_eq!(contents(directory.path()), BTreeMap::new());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::digest::LateHeadDigest;
 use super::error::{OutputError, OutputErrorKind};
@@ -11,12 +12,17 @@ use super::staging::Staging;
 /// Bytes per write call. Large enough for any disk, small enough that hashing finds them in the cache.
 const BLOCK: usize = 1 << 20;
 
+/// Bytes of a file that are written back at a time: a few tenths of a second of most disks.
+const WRITE_BACK: u64 = 32 << 20;
+
 #[derive(Debug)]
 pub(crate) struct StagedFile {
-    file: File,
+    file: Arc<File>,
     target: PathBuf,
     buffer: Vec<u8>,
     bytes: u64,
+    /// Of which were handed out to be written back.
+    handed_out: u64,
     digest: LateHeadDigest,
     staging: Staging,
 }
@@ -32,10 +38,11 @@ pub(crate) struct Complete {
 impl StagedFile {
     pub(crate) fn new(file: File, target: &Path, staging: &Staging) -> Self {
         Self {
-            file,
+            file: Arc::new(file),
             target: target.to_owned(),
             buffer: Vec::with_capacity(BLOCK + BLOCK / 2),
             bytes: 0,
+            handed_out: 0,
             digest: LateHeadDigest::default(),
             staging: staging.clone(),
         }
@@ -62,8 +69,16 @@ impl StagedFile {
     pub(crate) fn replace_head(&mut self, head: &[u8]) -> Result<(), OutputError> {
         self.flush()?;
         self.digest.replace_head(head);
-        let replaced = self.file.seek(SeekFrom::Start(0)).and_then(|_| write_all(&self.staging, &self.file, head));
+        let replaced = (&*self.file).seek(SeekFrom::Start(0)).and_then(|_| write_all(&self.staging, &self.file, head));
         replaced.map_err(|error| self.failed("cannot write the header of", error))
+    }
+
+    /// The file, if enough of it was written since the last time.
+    pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
+        (self.bytes - self.handed_out >= WRITE_BACK).then(|| {
+            self.handed_out = self.bytes;
+            WriteBack { file: self.file.clone(), target: self.target.clone(), staging: self.staging.clone() }
+        })
     }
 
     /// Writes the rest and waits until the disk has it.
@@ -80,7 +95,28 @@ impl StagedFile {
 
     /// Gives up the whole output after a failed call on this file.
     pub(crate) fn failed(&self, doing: &str, error: io::Error) -> OutputError {
-        self.staging.fail(OutputError::io(OutputErrorKind::Io, doing, &self.target, error))
+        failed(&self.staging, doing, &self.target, error)
+    }
+}
+
+fn failed(staging: &Staging, doing: &str, target: &Path, error: io::Error) -> OutputError {
+    staging.fail(OutputError::io(OutputErrorKind::Io, doing, target, error))
+}
+
+/// A file of which a part is due to be written to the disk, so that less is left for the sync at the end.
+#[derive(Debug)]
+pub(crate) struct WriteBack {
+    file: Arc<File>,
+    target: PathBuf,
+    staging: Staging,
+}
+
+impl WriteBack {
+    /// Waits until the disk has it. The system tells of a write that failed only once, perhaps here, so an error is one of the output.
+    pub(crate) fn run(self) -> Result<(), OutputError> {
+        self.staging.check()?;
+        let written = self.staging.storage().write_back(&self.file);
+        written.map_err(|error| failed(&self.staging, "cannot write back", &self.target, error))
     }
 }
 

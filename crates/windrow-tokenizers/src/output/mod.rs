@@ -40,6 +40,7 @@ pub use format::{Dtype, Format};
 pub use staging::Staging;
 
 use crate::manifest::{Manifest, ManifestBody, Options, OutputFile, SCHEMA};
+pub(crate) use file::WriteBack;
 use file::{StagedFile, StorageWriter};
 use run::Run;
 use staging::{Targets, same_file};
@@ -234,6 +235,11 @@ impl Output {
         self.documents += ends.len() as u64;
         self.tokens += ids.len() as u64 + if run.eos.is_some() { ends.len() as u64 } else { 0 };
         Ok(())
+    }
+
+    /// What is due to be written back, by another thread, while this output goes on: see [`WriteBack`].
+    pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
+        self.writer.as_mut().and_then(Writer::write_back)
     }
 
     fn refuse_unfit(&self, run: Run<'_>) -> Result<(), OutputError> {

@@ -17,6 +17,11 @@ pub(crate) trait Storage: Debug + Send + Sync {
         file.write(bytes)
     }
 
+    /// Writes what is dirty of a file to the disk, while others go on writing to it.
+    fn write_back(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+
     /// Makes content and length of a file durable.
     fn sync(&self, file: &File) -> io::Result<()> {
         file.sync_all()

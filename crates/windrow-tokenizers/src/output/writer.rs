@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use super::error::OutputError;
-use super::file::{Complete, StagedFile};
+use super::file::{Complete, StagedFile, WriteBack};
 use super::format::{Dtype, Format};
 use super::run::{Run, put_json};
 use super::staging::staged_name;
@@ -38,6 +38,16 @@ impl Writer {
             Self::Nanogpt { bin, dtype } => run.put_ids(*dtype, bin),
             Self::Megatron(megatron) => megatron.append(run),
             Self::Jsonl { lines } => run.documents().try_for_each(|ids| put_json(ids, run.eos, lines)),
+        }
+    }
+
+    /// What of the largest file is due to be written back. The others are small beside it.
+    pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
+        match self {
+            Self::Npy(npy) => npy.ids.write_back(),
+            Self::Nanogpt { bin, .. } => bin.write_back(),
+            Self::Megatron(megatron) => megatron.bin.write_back(),
+            Self::Jsonl { lines } => lines.write_back(),
         }
     }
 

@@ -1,0 +1,342 @@
+//! When each tile was in each lane, and what that says.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Write};
+use std::time::Instant;
+
+use windrow_plan::Nanos;
+use windrow_plan::tile::Span;
+
+/// What a lane is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Runs on the calling thread.
+    Compute,
+    /// Runs on a helper thread of its own.
+    Blocking,
+    /// Is started on a helper thread, and completed by whoever has its [`Token`](super::Token).
+    Completion,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Compute => "compute",
+            Kind::Blocking => "blocking",
+            Kind::Completion => "completion",
+        })
+    }
+}
+
+/// A run in times: see [`Overlap::trace`](super::Overlap::trace).
+///
+/// All times are since the run began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// The lanes in order.
+    pub lanes: Vec<LaneTrace>,
+    /// When the run ended, helper threads included.
+    pub wall: Nanos,
+}
+
+/// What one lane did.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LaneTrace {
+    /// The name that the lane was given.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Tiles that passed it, in order: tile `i` is at `i`. One that failed in it is the last. Those that a completion lane had started
+    /// when the run ended are missing.
+    pub tiles: Vec<TileTrace>,
+}
+
+/// One tile in one lane.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TileTrace {
+    /// When it was in the lane. In the first lane, getting it from the source is included.
+    pub span: Span,
+    /// How long the lane waited before it because the queue before was empty.
+    pub empty: Nanos,
+    /// How long the lane waited before it because the queue after was full, or as much was under way as may be.
+    pub full: Nanos,
+}
+
+impl LaneTrace {
+    /// Time with a tile in the lane: where tiles overlap, in a completion lane, it counts once.
+    pub fn busy(&self) -> Nanos {
+        let (mut busy, mut until) = (0.0, f64::NEG_INFINITY);
+        for TileTrace { span, .. } in &self.tiles {
+            busy += (span.end.0 - span.start.0.max(until)).max(0.0);
+            until = until.max(span.end.0);
+        }
+        Nanos(busy)
+    }
+
+    fn waited(&self, which: fn(&TileTrace) -> Nanos) -> Nanos {
+        Nanos(self.tiles.iter().map(|tile| which(tile).0).sum())
+    }
+}
+
+impl Trace {
+    /// Nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What limits the run, and how far it was from that limit.
+    pub fn explain(&self) -> Limits {
+        let busy = |lane: &LaneTrace| lane.busy().0;
+        // The calling thread runs all compute lanes, one tile at a time.
+        let computes = self.lanes.iter().filter(|lane| lane.kind == Kind::Compute).count();
+        let computing: f64 = self.lanes.iter().filter(|lane| lane.kind == Kind::Compute).map(busy).sum();
+        let alone = self.lanes.iter().enumerate().filter(|(_, lane)| lane.kind != Kind::Compute);
+        let slowest = alone.max_by(|one, other| busy(one.1).total_cmp(&busy(other.1)));
+        let (bound, at) = match slowest {
+            Some((at, lane)) if busy(lane) > computing => (busy(lane), Some(at)),
+            _ => {
+                let largest = self.lanes.iter().enumerate().filter(|(_, lane)| lane.kind == Kind::Compute);
+                let at = largest.max_by(|one, other| busy(one.1).total_cmp(&busy(other.1))).map(|(at, _)| at);
+                (computing, at)
+            }
+        };
+        let shared = computes > 1 && at.is_some_and(|at| self.lanes[at].kind == Kind::Compute);
+        let lane = at.map(|at| &self.lanes[at]);
+        let sum = |which| lane.map_or(Nanos(0.0), |lane| lane.waited(which));
+        let first = lane.and_then(|lane| lane.tiles.first());
+        let last = lane.and_then(|lane| lane.tiles.last());
+        // The wait before the first tile is the fill, and counted as that.
+        let fill = first.map_or(0.0, |tile| tile.span.start.0);
+        let empty = sum(|tile| tile.empty).0 - first.map_or(0.0, |tile| tile.empty.0);
+        let full = sum(|tile| tile.full).0 - first.map_or(0.0, |tile| tile.full.0);
+        let drain = last.map_or(0.0, |tile| (self.wall.0 - tile.span.end.0).max(0.0));
+        Limits {
+            tiles: self.lanes.last().map_or(0, |lane| lane.tiles.len()),
+            wall: self.wall,
+            bound: Nanos(bound),
+            serial: Nanos(self.lanes.iter().map(busy).sum()),
+            lane: at,
+            name: lane.map_or_else(String::new, |lane| lane.name.clone()),
+            shared,
+            fill: Nanos(fill),
+            drain: Nanos(drain),
+            empty: Nanos(empty),
+            full: Nanos(full),
+        }
+    }
+
+    /// As a timeline for trace viewers (Chrome's `about:tracing`, Perfetto): an object with `traceEvents`, microseconds.
+    ///
+    /// ```
+    /// use windrow::overlap;
+    ///
+    /// let mut trace = overlap::Trace::new();
+    /// overlap::source(0..3).compute("halve", |i| Ok::<_, ()>(i / 2)).trace(&mut trace).collect().unwrap();
+    /// assert!(trace.json().starts_with(r#"{"displayTimeUnit":"ns","traceEvents":["#));
+    /// assert!(trace.json().contains(r#""name":"tile 2","cat":"halve","#));
+    /// ```
+    pub fn json(&self) -> String {
+        let mut events = Vec::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let name = escaped(&lane.name);
+            let id = number + 1;
+            events.push(format!(r#"{{"ph":"M","pid":1,"tid":{id},"name":"thread_name","args":{{"name":"{name}"}}}}"#));
+            for (tile, TileTrace { span, empty, full }) in lane.tiles.iter().enumerate() {
+                let head = format!(r#""pid":1,"tid":{id},"name":"tile {tile}","cat":"{name}""#);
+                let waits = format!(r#"{{"empty_us":{:.3},"full_us":{:.3}}}"#, empty.as_micros(), full.as_micros());
+                let (start, end) = (span.start.as_micros(), span.end.as_micros());
+                if lane.kind == Kind::Completion {
+                    // These overlap, which events of a thread must not.
+                    let id = format!("{number}.{tile}");
+                    events.push(format!(r#"{{"ph":"b","id":"{id}","ts":{start:.3},{head},"args":{waits}}}"#));
+                    events.push(format!(r#"{{"ph":"e","id":"{id}","ts":{end:.3},{head}}}"#));
+                } else {
+                    let length = span.length().as_micros();
+                    events.push(format!(r#"{{"ph":"X","ts":{start:.3},"dur":{length:.3},{head},"args":{waits}}}"#));
+                }
+            }
+        }
+        format!(r#"{{"displayTimeUnit":"ns","traceEvents":[{}]}}"#, events.join(","))
+    }
+}
+
+fn escaped(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// What limits a run: see [`Trace::explain`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Tiles that passed the last lane.
+    pub tiles: usize,
+    /// How long the run took.
+    pub wall: Nanos,
+    /// What no overlap of these lanes could beat with tiles that take as long as they did: the time of the lane that limits, or of
+    /// all compute lanes together, as they share the calling thread.
+    pub bound: Nanos,
+    /// The time of all lanes together: what it would take without overlap.
+    pub serial: Nanos,
+    /// The lane that limits; of several compute lanes the longest. `None` without lanes.
+    pub lane: Option<usize>,
+    /// Its name.
+    pub name: String,
+    /// What limits are several compute lanes together.
+    pub shared: bool,
+    /// Until the lane that limits had its first tile.
+    pub fill: Nanos,
+    /// After its last tile.
+    pub drain: Nanos,
+    /// In between: how long it waited for the lane before it.
+    pub empty: Nanos,
+    /// In between: how long it waited for room in the queue after it.
+    pub full: Nanos,
+}
+
+impl Limits {
+    /// The bound as a share of the time taken: 1 is perfect. 1 for a run that took no time.
+    pub fn efficiency(&self) -> f64 {
+        if self.wall.0 > 0.0 { self.bound.0 / self.wall.0 } else { 1.0 }
+    }
+}
+
+impl fmt::Display for Limits {
+    /// One line: `64 tiles in 12.5 ms, 0.93 of what "write" allows (11.6 ms; not overlapped 21.0 ms): 0.5 ms until its first tile, ...`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.lane.is_none() {
+            return write!(f, "no lanes, nothing to overlap");
+        }
+        let Limits { tiles, wall, bound, serial, name, fill, drain, empty, full, .. } = self;
+        let others = if self.shared { " and the other compute lanes" } else { "" };
+        write!(f, "{tiles} tiles in {wall}, {:.2} of what {name:?}{others} allows", self.efficiency())?;
+        write!(f, " ({bound}; not overlapped {serial}): {fill} until its first tile, {drain} after its last, ")?;
+        write!(f, "{empty} waiting for tiles, {full} waiting for room")
+    }
+}
+
+/// What one lane writes down, if anything.
+#[derive(Default)]
+pub(super) struct Log {
+    trace: Option<LaneTrace>,
+    /// Why the lane waits, and since when. True: for room.
+    waits: Option<(bool, Instant)>,
+    empty: Nanos,
+    full: Nanos,
+    /// Of tiles that have begun, how long the lane waited before each.
+    begun: VecDeque<(Nanos, Nanos)>,
+}
+
+impl Log {
+    pub(super) fn new(name: String, kind: Kind) -> Self {
+        Self { trace: Some(LaneTrace { name, kind, tiles: Vec::new() }), ..Self::default() }
+    }
+
+    #[inline]
+    pub(super) fn now(&self, zero: Option<Instant>) -> Option<Instant> {
+        zero.map(|_| Instant::now())
+    }
+
+    #[inline]
+    pub(super) fn idle(&mut self, zero: Option<Instant>, full: bool) {
+        if zero.is_some() && self.waits.is_none_or(|(reason, _)| reason != full) {
+            let now = Instant::now();
+            self.settle(now);
+            self.waits = Some((full, now));
+        }
+    }
+
+    fn settle(&mut self, now: Instant) {
+        if let Some((full, since)) = self.waits.take() {
+            let reason = if full { &mut self.full } else { &mut self.empty };
+            reason.0 += now.saturating_duration_since(since).as_nanos() as f64;
+        }
+    }
+
+    /// A tile begins.
+    #[inline]
+    pub(super) fn begins(&mut self, begun: Option<Instant>) {
+        if let Some(now) = begun {
+            self.settle(now);
+            self.begun.push_back((std::mem::take(&mut self.empty), std::mem::take(&mut self.full)));
+        }
+    }
+
+    /// The oldest tile that has begun ends: now, or when it did.
+    #[inline]
+    pub(super) fn ends(&mut self, zero: Option<Instant>, begun: Option<Instant>, ended: Option<Instant>) {
+        let (Some(zero), Some(begun), Some(trace)) = (zero, begun, self.trace.as_mut()) else { return };
+        let (empty, full) = self.begun.pop_front().unwrap_or_default();
+        let since = |at: Instant| Nanos(at.saturating_duration_since(zero).as_nanos() as f64);
+        let span = Span { start: since(begun), end: since(ended.unwrap_or_else(Instant::now)) };
+        trace.tiles.push(TileTrace { span, empty, full });
+    }
+
+    pub(super) fn take(&mut self) -> Option<LaneTrace> {
+        self.trace.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(name: &str, kind: Kind, spans: &[(f64, f64)]) -> LaneTrace {
+        let tile = |&(start, end): &(f64, f64)| TileTrace {
+            span: Span { start: Nanos(start), end: Nanos(end) },
+            empty: Nanos(1.0),
+            full: Nanos(0.0),
+        };
+        LaneTrace { name: name.into(), kind, tiles: spans.iter().map(tile).collect() }
+    }
+
+    #[test]
+    fn time_that_overlaps_in_a_lane_counts_once() {
+        let spans = [(0.0, 10.0), (5.0, 8.0), (7.0, 12.0), (20.0, 21.0)];
+        assert_eq!(lane("a", Kind::Completion, &spans).busy(), Nanos(13.0));
+    }
+
+    #[test]
+    fn the_slowest_executor_limits() {
+        let lanes = |write| {
+            vec![
+                lane("a", Kind::Compute, &[(0.0, 10.0), (20.0, 30.0)]),
+                lane("b", Kind::Compute, &[(10.0, 18.0), (30.0, 38.0)]),
+                lane("write", Kind::Blocking, &[(19.0, 19.0 + write), (40.0, 40.0 + write)]),
+            ]
+        };
+        let limits = Trace { lanes: lanes(15.0), wall: Nanos(60.0) }.explain();
+        assert_eq!((limits.bound, limits.lane, limits.shared), (Nanos(36.0), Some(0), true), "they share a thread");
+        assert_eq!((limits.fill, limits.drain, limits.empty), (Nanos(0.0), Nanos(30.0), Nanos(1.0)));
+        assert_eq!(limits.efficiency(), 0.6);
+        let limits = Trace { lanes: lanes(19.0), wall: Nanos(60.0) }.explain();
+        assert_eq!((limits.bound, limits.lane, limits.shared), (Nanos(38.0), Some(2), false));
+        assert_eq!((limits.serial, limits.fill, limits.drain), (Nanos(74.0), Nanos(19.0), Nanos(1.0)));
+        let said = limits.to_string();
+        assert!(
+            said.starts_with("2 tiles in 60 ns, 0.63 of what \"write\" allows (38 ns; not overlapped 74 ns)"),
+            "{said}"
+        );
+        assert_eq!(Trace::new().explain().to_string(), "no lanes, nothing to overlap");
+    }
+
+    #[test]
+    fn names_are_escaped_and_overlapping_tiles_are_events_of_their_own() {
+        let trace = Trace { lanes: vec![lane("a \"b\"\\\n", Kind::Completion, &[(0.0, 2000.0)])], wall: Nanos(1.0) };
+        let json = trace.json();
+        assert!(json.contains(r#""cat":"a \"b\"\\\u000a""#), "{json}");
+        assert!(json.contains(r#"{"ph":"e","id":"0.0","ts":2.000,"#), "{json}");
+    }
+}

@@ -1,0 +1,313 @@
+//! Random overlapped runs with injected faults, and what a serial run of the same tiles would have come to.
+//!
+//! Used by `tests/overlap.rs` and by the bin `stress` of windrow-bench.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use windrow::Stop;
+use windrow::overlap::{self, Failure, Kind, Overlap, Token};
+use windrow::prelude::*;
+
+/// SplitMix64.
+#[derive(Debug)]
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+}
+
+/// A counted tile.
+#[derive(Debug)]
+pub(crate) struct Tile<'a> {
+    live: &'a AtomicIsize,
+    number: usize,
+    value: u64,
+}
+
+impl Drop for Tile<'_> {
+    fn drop(&mut self) {
+        assert!(self.live.fetch_sub(1, Relaxed) > 0, "dropped twice");
+    }
+}
+
+/// What lanes do beside their arithmetic.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Inside {
+    Nothing,
+    Region,
+    Overlap,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane {
+    pub(crate) kind: Kind,
+    pub(crate) ahead: usize,
+    pub(crate) inside: Inside,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum How {
+    Error,
+    Panic,
+    /// A token is dropped; in other lanes an error.
+    Lose,
+    Stop,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) tile: usize,
+    pub(crate) lane: usize,
+    pub(crate) how: How,
+}
+
+/// One run. The last lane records what passes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) tiles: usize,
+    pub(crate) lanes: Vec<Lane>,
+    /// Given by a thread that does not end with the run.
+    pub(crate) fed: bool,
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Operations of completion lanes under way, in cases.
+pub(crate) const UNDER_WAY: usize = 3;
+
+/// What an injected panic carries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Thrown(usize, usize);
+
+/// What an injected error is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Refused(usize, usize);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lane {} refuses tile {}", self.1, self.0)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    All,
+    Error(usize, usize),
+    Panic(usize, usize),
+    Lost(usize, usize),
+    Stopped,
+}
+
+fn through(value: u64, lane: usize) -> u64 {
+    (value ^ lane as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
+}
+
+impl Case {
+    /// With so many faults. A seed gives the same run each time.
+    pub(crate) fn random(seed: u64, faults: usize) -> Case {
+        let mut dice = Dice(seed);
+        let lanes: Vec<Lane> = (0..1 + dice.below(4))
+            .map(|_| Lane {
+                kind: [Kind::Compute, Kind::Blocking, Kind::Completion][dice.below(3)],
+                ahead: 1 + dice.below(3),
+                inside: match dice.below(12) {
+                    0 => Inside::Region,
+                    1 => Inside::Overlap,
+                    _ => Inside::Nothing,
+                },
+            })
+            .collect();
+        let tiles = [usize::from(faults > 0), 1, 2, 3 + dice.below(20), 3 + dice.below(20)][dice.below(5)];
+        let fault = |dice: &mut Dice| Fault {
+            tile: dice.below(tiles),
+            lane: dice.below(lanes.len()),
+            how: [How::Error, How::Panic, How::Lose, How::Stop][dice.below(4)],
+        };
+        let faults = (0..faults).map(|_| fault(&mut dice)).collect();
+        Case { tiles, fed: dice.below(3) == 0, faults, lanes }
+    }
+
+    fn fault(&self, tile: usize, lane: usize) -> Option<How> {
+        self.faults.iter().find(|fault| (fault.tile, fault.lane) == (tile, lane)).map(|fault| fault.how)
+    }
+
+    /// One tile after the other, through all lanes.
+    fn serial(&self) -> (Vec<u64>, End) {
+        let mut values = Vec::new();
+        for tile in 0..self.tiles {
+            for (lane, Lane { kind, .. }) in self.lanes.iter().enumerate() {
+                match self.fault(tile, lane) {
+                    None => {}
+                    Some(How::Lose) if *kind == Kind::Completion => return (values, End::Lost(tile, lane)),
+                    Some(How::Error | How::Lose) => return (values, End::Error(tile, lane)),
+                    Some(How::Panic) => return (values, End::Panic(tile, lane)),
+                    Some(How::Stop) => return (values, End::Stopped),
+                }
+            }
+            values.push((0..self.lanes.len()).fold(tile as u64, through));
+        }
+        (values, End::All)
+    }
+
+    /// The most tiles that may be anywhere at once.
+    fn most_in_flight(&self) -> usize {
+        // The fed queue; the queue after each lane (the recording one is last); what completion lanes hold; the last lane's own.
+        let own = |lane: &Lane| lane.ahead + if lane.kind == Kind::Completion { UNDER_WAY } else { 0 };
+        // One more is in the feeder's hands.
+        let fed = if self.fed { self.lanes[0].ahead + 1 } else { 0 };
+        fed + self.lanes.iter().map(own).sum::<usize>() + 1
+    }
+
+    /// Runs it, and holds everything against the serial run.
+    pub(crate) fn check(&self) {
+        let live = AtomicIsize::new(0);
+        let most = AtomicIsize::new(0);
+        let (expected, expected_end) = self.serial();
+        let (seen, end) = thread::scope(|scope| self.run(scope, &live, &most));
+        // All threads have ended: nothing is alive.
+        assert_eq!(live.load(Relaxed), 0, "leaked in {self:?}");
+        let most = most.load(Relaxed) as usize;
+        assert!(most <= self.most_in_flight(), "{most} tiles at once in {self:?}");
+        let stops = self.faults.iter().any(|fault| fault.how == How::Stop);
+        if stops {
+            // When that is noticed is open, and so is which fault comes first; but all are in order.
+            assert!(end != End::All && expected.starts_with(&seen), "{end:?}, {seen:?} in {self:?}");
+            assert!(self.faults.len() > 1 || end == End::Stopped, "{end:?} in {self:?}");
+        } else {
+            assert_eq!((&seen, end), (&expected, expected_end), "in {self:?}");
+        }
+    }
+
+    fn run<'scope, 'env>(
+        &'env self,
+        scope: &'scope thread::Scope<'scope, 'env>,
+        live: &'env AtomicIsize,
+        most: &'env AtomicIsize,
+    ) -> (Vec<u64>, End) {
+        let make = move |number| {
+            most.fetch_max(live.fetch_add(1, Relaxed) + 1, Relaxed);
+            Tile { live, number, value: number as u64 }
+        };
+        let (stop, ended) = (Stop::new(), AtomicUsize::new(0));
+        let (later, operations) = channel();
+        scope.spawn(move || complete(&operations));
+
+        let mut overlap: Overlap<'_, Tile<'env>, Refused> = if self.fed {
+            let (mut feeder, tiles) = overlap::fed();
+            scope.spawn(move || (0..self.tiles).all(|number| feeder.push(make(number)).is_ok()));
+            tiles.ahead(self.lanes[0].ahead)
+        } else {
+            overlap::source((0..self.tiles).map(make))
+        };
+        for (at, &Lane { kind, ahead, inside }) in self.lanes.iter().enumerate() {
+            let name = format!("lane {at}");
+            let (stop, later) = (stop.clone(), later.clone());
+            let work = move |mut tile: Tile<'env>| {
+                run_inside(inside);
+                tile.value = through(tile.value, at);
+                match self.fault(tile.number, at) {
+                    None => Ok(tile),
+                    Some(How::Panic) => resume_unwind(Box::new(Thrown(tile.number, at))),
+                    Some(How::Error | How::Lose) => Err(Refused(tile.number, at)),
+                    Some(How::Stop) => {
+                        stop.stop();
+                        Ok(tile)
+                    }
+                }
+            };
+            overlap = match kind {
+                Kind::Compute => overlap.compute(&name, work),
+                Kind::Blocking => overlap.blocking(&name, work),
+                Kind::Completion => overlap.completion(&name, UNDER_WAY, move |tile, token| {
+                    if self.fault(tile.number, at) == Some(How::Lose) {
+                        drop(token);
+                        return Ok(());
+                    }
+                    match tile.number % 3 {
+                        // At once, elsewhere, and an error before there is an operation.
+                        0 => token.complete(work(tile)),
+                        1 => later.send((token, work(tile))).expect("it listens as long as there are senders"),
+                        _ => token.complete(Ok(work(tile)?)),
+                    }
+                    Ok(())
+                }),
+            };
+            overlap = if at % 2 == 0 { overlap.ahead(ahead) } else { overlap.ahead(9).weigh(ahead, |_| 1) };
+        }
+        drop(later);
+        let mut seen = Vec::new();
+        let record = |tile: Tile<'_>| {
+            seen.push(tile.value);
+            ended.fetch_add(1, Relaxed);
+            Ok(())
+        };
+        let overlap = match self.lanes.len() % 2 {
+            0 => overlap.compute("record", record),
+            _ => overlap.blocking("record", record),
+        };
+        // With a token there are looks in between, which would hide a wake-up that is missing.
+        let stops = self.faults.iter().any(|fault| fault.how == How::Stop);
+        let overlap = if stops { overlap.stop_when(&stop) } else { overlap };
+        let result = catch_unwind(AssertUnwindSafe(|| overlap.run()));
+        let end = match result {
+            Ok(Ok(tiles)) => {
+                assert_eq!(tiles, self.tiles);
+                End::All
+            }
+            Ok(Err(Failure::Error { tile, lane, error })) => {
+                assert_eq!(error, Refused(tile, lane));
+                End::Error(tile, lane)
+            }
+            Ok(Err(Failure::Lost { tile, lane })) => End::Lost(tile, lane),
+            Ok(Err(Failure::Stopped { tiles })) => {
+                assert_eq!(tiles, ended.load(Relaxed));
+                End::Stopped
+            }
+            Ok(Err(other)) => panic!("{other} in {self:?}"),
+            Err(payload) => {
+                let &Thrown(tile, lane) = payload.downcast_ref().expect("an injected panic");
+                End::Panic(tile, lane)
+            }
+        };
+        (seen, end)
+    }
+}
+
+/// What completion lanes hand over.
+type Operation<'a> = (Token<Tile<'a>, Refused>, Result<Tile<'a>, Refused>);
+
+/// Completes operations, the younger of two first.
+fn complete(operations: &Receiver<Operation<'_>>) {
+    while let Ok((token, result)) = operations.recv() {
+        if let Ok((younger, its)) = operations.try_recv() {
+            younger.complete(its);
+        }
+        token.complete(result);
+    }
+}
+
+fn run_inside(inside: Inside) {
+    match inside {
+        Inside::Nothing => {}
+        Inside::Region => {
+            let sum: usize = (0..100usize).into_par_iter().chunk(1).map(|i| i * i).sum();
+            assert_eq!(sum, 328_350);
+        }
+        Inside::Overlap => {
+            let tiles = overlap::source(0..3u32).blocking("inner", |i| Ok::<_, ()>(i + 1));
+            match tiles.compute("outer", |i| Ok(i * 2)).collect() {
+                Ok(results) => assert_eq!(results, [2, 4, 6]),
+                Err(failure) => assert!(Stop::current().is_stopped(), "{failure:?}"),
+            }
+        }
+    }
+}
