@@ -7,7 +7,7 @@ mod chosen {
     pub(crate) use std::sync::Condvar;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use std::sync::{Mutex, MutexGuard};
-    pub(crate) use std::thread::yield_now;
+    pub(crate) use std::thread::{Thread, current, park, yield_now};
 
     /// A place in which each thread keeps one allocation for its next region.
     pub(crate) mod spare {
@@ -56,7 +56,7 @@ mod chosen {
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
-    pub(crate) use loom::thread::yield_now;
+    pub(crate) use loom::thread::{Thread, current, park, yield_now};
 
     /// Nothing is kept: loom's values must not outlive a run of the model.
     pub(crate) mod spare {
