@@ -51,10 +51,10 @@ mod home;
 mod node;
 mod task;
 
-pub use held::{Cut, Held, Limit};
+pub use held::{Cut, Held, Limit, Weigh};
 pub use home::Home;
 pub use node::{Entry, Fate};
-pub use task::{Launch, Task};
+pub use task::{Answer, Launch, Task};
 
 use held::Inside;
 use node::{DONE, LEAD, Node, Work};
@@ -155,7 +155,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     }
 
     /// The data, shared with other readers, if nobody holds the lock, nothing is queued and the word has room for one more reader (it
-    /// counts 31).
+    /// counts 31). Also after [`close`](Submit::close).
     #[inline]
     pub fn try_read(&self) -> Option<Reading<'_, T, A, B>>
     where
@@ -165,7 +165,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         let mut word = self.word.0.load(Ordering::Relaxed);
         loop {
             let tags = word.addr();
-            if tags & !READERS != 0 || tags & READERS == READERS {
+            if tags & !(READERS | CLOSED) != 0 || tags & READERS == READERS {
                 return None;
             }
             // Acquire: pairs with the Release in `Held::let_go`; what holders did to the data is seen.
@@ -177,7 +177,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     }
 
     /// Hands in `entries`, which hold operations, and blocks until they are answered. Whenever the lock falls to this caller `lead` is
-    /// called with it; it should cut and answer at least until [`Held::is_mine_answered`].
+    /// called with it; it should cut and answer at least until [`Held::is_mine_answered`]. `mark` is a number that it finds with them.
     ///
     /// Says how it went: the fate that the batch was given, if any. Entries without a reply were taken and not answered.
     ///
@@ -189,13 +189,14 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     pub fn call(
         &self,
         entries: &mut [Entry<A, B>],
+        mark: u64,
         look: Spin,
         mut lead: impl FnMut(&mut Held<'_, T, A, B>),
     ) -> Result<Fate, Closed> {
         if entries.is_empty() {
             return Ok(Fate::default());
         }
-        self.block_on(&Node::of_thread(Work::Entries(entries)), 0, look, &mut lead)
+        self.block_on(&Node::of_thread(Work::Entries(entries), mark), 0, look, &mut lead)
     }
 
     /// Runs `job` on the data as soon as what was handed in before is answered, on whichever thread holds the lock then.
@@ -211,7 +212,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         look: Spin,
         mut lead: impl FnMut(&mut Held<'_, T, A, B>),
     ) -> Result<Fate, Closed> {
-        self.block_on(&Node::of_thread(Work::job(job)), 0, look, &mut lead)
+        self.block_on(&Node::of_thread(Work::job(job), 0), 0, look, &mut lead)
     }
 
     /// Takes nothing in from now on, and returns when all that was handed in before is answered.
@@ -223,7 +224,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     /// If `lead` does.
     pub fn close(&self, look: Spin, mut lead: impl FnMut(&mut Held<'_, T, A, B>)) -> Result<(), Closed> {
         let mut nothing = |_: &mut T| ();
-        self.block_on(&Node::of_thread(Work::job(&mut nothing)), CLOSED, look, &mut lead).map(|_| ())
+        self.block_on(&Node::of_thread(Work::job(&mut nothing), 0), CLOSED, look, &mut lead).map(|_| ())
     }
 
     /// Whether it was closed.

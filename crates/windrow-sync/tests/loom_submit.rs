@@ -73,14 +73,14 @@ fn batch(held: &mut Held<'_, Sum, usize, usize>, most: usize) -> bool {
 /// Blocks until `add` is added; what was there before.
 fn call(list: &List, add: usize, most: usize) -> Result<usize, Closed> {
     let mut entry = [Entry::Op(add)];
-    let fate = list.call(&mut entry, Spin::NONE, lead(most))?;
+    let fate = list.call(&mut entry, 0, Spin::NONE, lead(most))?;
     assert_eq!(fate, RAN);
     let [entry] = entry;
     Ok(entry.into_reply().expect("answered"))
 }
 
 async fn task(list: &List, add: usize, launch: Launch) -> usize {
-    let mut task = Task::new(list, add);
+    let mut task = Task::new(list, add, 0);
     let (entry, fate) = poll_fn(|context| task.poll(context, launch, lead(1))).await.expect("open");
     assert_eq!(fate, RAN);
     entry.into_reply().expect("answered")

@@ -113,12 +113,15 @@ struct Part<T, A, B> {
     waiter: Option<Waiter>,
 }
 
+/// What an operation weighs.
+pub type Weigh<'l, A> = &'l dyn Fn(&A) -> usize;
+
 /// How large a batch may be. At least one operation is cut, whatever it weighs.
 pub struct Limit<'l, A> {
     /// Operations.
     pub ops: usize,
     /// The sum of their weights, and what one weighs.
-    pub weight: Option<(usize, &'l dyn Fn(&A) -> usize)>,
+    pub weight: Option<(usize, Weigh<'l, A>)>,
 }
 
 impl<A> fmt::Debug for Limit<'_, A> {
@@ -197,6 +200,17 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
                 at = inside.after(at);
             }
             sum
+        })
+    }
+
+    /// The mark of the oldest that is queued.
+    pub fn oldest(&mut self) -> Option<u64> {
+        self.pull();
+        self.inside(|inside| {
+            // SAFETY: in the queue: alive.
+            let first = unsafe { inside.first.as_ref() }?;
+            // SAFETY: in the queue: its body is the holder's.
+            Some(first.body.with(|body| unsafe { (*body).mark }))
         })
     }
 
@@ -329,10 +343,13 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
         self.turn_thread(at, DONE);
     }
 
-    fn forget_mine(&mut self, at: Address<T, A, B>) {
-        if self.mine.is_some_and(|mine| mine.as_ptr() == at) {
+    /// Whether it was the node of the caller that leads, who need not be told.
+    fn forget_mine(&mut self, at: Address<T, A, B>) -> bool {
+        let is_mine = self.mine.is_some_and(|mine| mine.as_ptr() == at);
+        if is_mine {
             self.mine = None;
         }
+        is_mine
     }
 
     /// The thread's node gets its last state of this turn, and the thread is to be told if it sleeps. The node may be gone then.
@@ -352,7 +369,7 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
 
     /// Says `DONE` to a future, or frees its slot if it is gone. `waiter` was taken when it was cut.
     fn answer_task(&mut self, at: Address<T, A, B>, mut waiter: Option<Waiter>) {
-        self.forget_mine(at);
+        let is_mine = self.forget_mine(at);
         // SAFETY: a slot, which lives as long as the list.
         let node = unsafe { &*at };
         let mut state = TAKEN;
@@ -361,7 +378,7 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
             // Release: pairs with the Acquire in `Task::poll`; the reply is there. Acquire: pairs with the Release in `Task::register` and in
             // `Task::drop`; a new waker is there, or the future has no more use for the slot.
             match node.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) if next == DONE => return self.tell_later(waiter),
+                Ok(_) if next == DONE => return self.tell_later(waiter.filter(|_| !is_mine)),
                 Ok(_) => {
                     // SAFETY: `WATCHED` was taken away.
                     waiter = node.late.with_mut(|waiter| unsafe { &mut *waiter }.take());
@@ -584,6 +601,18 @@ impl<T: Send, A: Send, B: Send> Cut<'_, '_, T, A, B> {
             _ => &mut inside.gathered[..],
         };
         (&mut inside.data, entries)
+    }
+
+    /// The marks of those who have handed in, and how many of the batch's operations are theirs.
+    pub fn marks(&self) -> impl Iterator<Item = (u64, usize)> {
+        // SAFETY: the lock is held.
+        let parts = self.held.submit.inside.0.with(|inside| unsafe { &(*inside).parts });
+        parts.iter().map(|part| {
+            // SAFETY: not answered: alive.
+            let node = unsafe { &*part.node };
+            // SAFETY: the body of a node that is not answered is the holder's.
+            (node.body.with(|body| unsafe { (*body).mark }), part.len)
+        })
     }
 
     /// What all who have an operation in the batch are to be told.

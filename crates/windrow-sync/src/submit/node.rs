@@ -156,6 +156,7 @@ pub(super) struct Body<T, A, B> {
     /// How many of the entries have been cut.
     pub(super) cut: usize,
     pub(super) fate: Fate,
+    pub(super) mark: u64,
 }
 
 /// See the [module page](self).
@@ -170,7 +171,7 @@ pub(super) struct Node<T, A, B> {
 }
 
 impl<T, A, B> Node<T, A, B> {
-    fn new(work: Work<T, A, B>, is_task: bool) -> Self {
+    fn new(work: Work<T, A, B>, mark: u64, is_task: bool) -> Self {
         const { assert!(align_of::<Self>() == ALIGN) };
         Node {
             state: AtomicU32::new(QUEUED),
@@ -178,16 +179,16 @@ impl<T, A, B> Node<T, A, B> {
             link: UnsafeCell::new(std::ptr::null_mut()),
             waiter: UnsafeCell::new(None),
             late: UnsafeCell::new(None),
-            body: UnsafeCell::new(Body { work, own: Entry::Empty, cut: 0, fate: Fate(0) }),
+            body: UnsafeCell::new(Body { work, own: Entry::Empty, cut: 0, fate: Fate(0), mark }),
         }
     }
 
-    pub(super) fn of_thread(work: Work<T, A, B>) -> Self {
-        Self::new(work, false)
+    pub(super) fn of_thread(work: Work<T, A, B>, mark: u64) -> Self {
+        Self::new(work, mark, false)
     }
 
     pub(super) fn of_task() -> Self {
-        Self::new(Work::Own, true)
+        Self::new(Work::Own, 0, true)
     }
 
     /// A thread's: looks, then sleeps, until it is `DONE` or `LEAD`; which of them.

@@ -18,6 +18,9 @@ pub enum Launch {
     Deferred,
 }
 
+/// What polling a [`Task`] gives: its entry and the fate of its batch; the operation, if the list was closed.
+pub type Answer<A, B> = Poll<Result<(Entry<A, B>, Fate), A>>;
+
 /// An operation handed in by a task. See the [module page](super).
 pub struct Task<'s, T: Send, A: Send, B: Send> {
     submit: &'s Submit<T, A, B>,
@@ -25,7 +28,7 @@ pub struct Task<'s, T: Send, A: Send, B: Send> {
 }
 
 enum Stage<T, A, B> {
-    New(A),
+    New(A, u64),
     Queued(NonNull<Node<T, A, B>>),
     Over,
 }
@@ -41,15 +44,15 @@ impl<T: Send, A: Send, B: Send> fmt::Debug for Task<'_, T, A, B> {
 }
 
 impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
-    /// One that will hand in `op` when it is polled.
-    pub fn new(submit: &'s Submit<T, A, B>, op: A) -> Self {
-        Task { submit, stage: Stage::New(op) }
+    /// One that will hand in `op` when it is polled, with a mark as in [`Submit::call`].
+    pub fn new(submit: &'s Submit<T, A, B>, op: A, mark: u64) -> Self {
+        Task { submit, stage: Stage::New(op, mark) }
     }
 
     /// The operation, if it has not been handed in yet.
     pub fn op(&self) -> Option<&A> {
         match &self.stage {
-            Stage::New(op) => Some(op),
+            Stage::New(op, _) => Some(op),
             _ => None,
         }
     }
@@ -64,10 +67,10 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
         context: &mut Context<'_>,
         launch: Launch,
         lead: impl FnMut(&mut Held<'_, T, A, B>),
-    ) -> Poll<Result<(Entry<A, B>, Fate), A>> {
+    ) -> Answer<A, B> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => panic!("polled after it was ready"),
-            Stage::New(op) => self.hand_in(op, context, launch, lead),
+            Stage::New(op, mark) => self.hand_in((op, mark), context, launch, lead),
             Stage::Queued(slot) => {
                 self.stage = Stage::Queued(slot);
                 self.wait(slot, context, lead)
@@ -77,11 +80,11 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
 
     fn hand_in(
         &mut self,
-        op: A,
+        (op, mark): (A, u64),
         context: &mut Context<'_>,
         launch: Launch,
         mut lead: impl FnMut(&mut Held<'_, T, A, B>),
-    ) -> Poll<Result<(Entry<A, B>, Fate), A>> {
+    ) -> Answer<A, B> {
         let submit = self.submit;
         let waker = context.waker().clone();
         let slot = submit.slot();
@@ -92,7 +95,7 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
         node.body.with_mut(|body| {
             // SAFETY: as above.
             let body = unsafe { &mut *body };
-            (body.own, body.cut, body.fate) = (Entry::Op(op), 0, Fate::default());
+            (body.own, body.cut, body.fate, body.mark) = (Entry::Op(op), 0, Fate::default(), mark);
         });
         // Relaxed: the push publishes it.
         node.state.store(QUEUED | WATCHED, Ordering::Relaxed);
@@ -141,7 +144,7 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
         slot: NonNull<Node<T, A, B>>,
         context: &mut Context<'_>,
         mut lead: impl FnMut(&mut Held<'_, T, A, B>),
-    ) -> Poll<Result<(Entry<A, B>, Fate), A>> {
+    ) -> Answer<A, B> {
         // SAFETY: slots live as long as the list.
         let node = unsafe { slot.as_ref() };
         loop {

@@ -1,0 +1,233 @@
+//! Implicit batching: what tasks can rely on.
+
+mod batches;
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc;
+use std::thread;
+
+use batches::{Counter, PANICS, Polled, block_on, run_all};
+use windrow::batch::{Batch, BatchOps, Batched, CallAsync, CallError, Full, Why};
+
+type Call<'c> = Polled<CallAsync<'c, Counter>>;
+
+fn calls<'c>(counter: &'c Batched<Counter>, ops: &[u64]) -> Vec<Call<'c>> {
+    ops.iter().map(|&op| Polled::new(counter.call_async(op))).collect()
+}
+
+fn reply(call: &mut Call<'_>) -> Result<u64, Why> {
+    call.output.take().expect("ready").map_err(|error: CallError<u64>| error.why())
+}
+
+#[test]
+fn tasks_that_are_ready_make_one_batch() {
+    let counter = Batched::new(Counter::default());
+    let mut tasks = calls(&counter, &[1; 5]);
+    run_all(&mut tasks);
+    assert!(tasks.iter_mut().map(|task| reply(task).unwrap()).eq(0..5));
+    drop(tasks);
+    assert_eq!(counter.into_inner().unwrap().batches, [5]);
+}
+
+#[test]
+fn who_runs_does_one_batch_more_and_hands_on() {
+    let counter = Batched::builder().limit(2).build(Counter::default());
+    let mut tasks = calls(&counter, &[1; 10]);
+    assert!(!tasks.iter_mut().any(Polled::poll));
+    assert!(tasks[0].is_woken() && !tasks[1..].iter().any(Polled::is_woken), "one wakes itself, to run");
+    assert!(tasks[0].poll());
+    // Its own batch and one more are answered; the oldest that is left is invited.
+    let woken: Vec<_> = tasks.iter().map(Polled::is_woken).collect();
+    assert_eq!(woken, [false, true, true, true, true, false, false, false, false, false]);
+    assert!(tasks[4].is_woken());
+    drop(woken);
+    run_rest(&mut tasks);
+    assert!(tasks.iter_mut().map(|task| reply(task).unwrap()).eq(0..10));
+    drop(tasks);
+    assert_eq!(counter.into_inner().unwrap().batches, [2; 5]);
+}
+
+/// Polls those that are woken until all are ready.
+fn run_rest(tasks: &mut [Call<'_>]) {
+    while tasks.iter().any(|task| task.output.is_none()) {
+        let woken = tasks.iter_mut().filter(|task| task.output.is_none() && task.is_woken());
+        assert_ne!(woken.map(|task| task.poll()).count(), 0, "nobody is woken and not all are ready");
+    }
+}
+
+#[test]
+fn a_future_that_is_dropped_while_it_is_queued_is_never_run() {
+    let counter = Batched::new(Counter::default());
+    let mut tasks = calls(&counter, &[1, 10, 100, 1_000]);
+    assert!(!tasks.iter_mut().any(Polled::poll));
+    drop(tasks.remove(2));
+    // The one that is to run the batch.
+    drop(tasks.remove(0));
+    run_rest(&mut tasks);
+    assert_eq!((reply(&mut tasks[0]), reply(&mut tasks[1])), (Ok(0), Ok(10)));
+    drop(tasks);
+    // One that is alone, and takes its duty with it.
+    let mut alone = calls(&counter, &[1]);
+    assert!(!alone[0].poll());
+    drop(alone);
+    assert_eq!(block_on(counter.call_async(1)).unwrap(), 1_010);
+    assert_eq!(counter.into_inner().unwrap().value, 1_011);
+}
+
+#[test]
+fn a_future_that_was_never_polled_does_nothing() {
+    let counter = Batched::new(Counter::default());
+    drop(counter.call_async(1));
+    assert_eq!(counter.into_inner().unwrap().value, 0);
+}
+
+#[test]
+fn a_thread_takes_the_duty_of_tasks_over() {
+    let counter = Batched::new(Counter::default());
+    let mut tasks = calls(&counter, &[1, 1]);
+    assert!(!tasks.iter_mut().any(Polled::poll));
+    assert_eq!(counter.call(1).unwrap(), 2);
+    run_rest(&mut tasks);
+    assert_eq!((reply(&mut tasks[0]), reply(&mut tasks[1])), (Ok(0), Ok(1)));
+}
+
+#[test]
+fn closing_answers_tasks_and_rejects_new_ones() {
+    let counter = Batched::new(Counter::default());
+    let mut tasks = calls(&counter, &[1, 1]);
+    assert!(!tasks.iter_mut().any(Polled::poll));
+    counter.close().unwrap();
+    run_rest(&mut tasks);
+    assert_eq!((reply(&mut tasks[0]), reply(&mut tasks[1])), (Ok(0), Ok(1)));
+    let error = block_on(counter.call_async(7)).unwrap_err();
+    assert_eq!((error.why(), error.into_op()), (Why::Closed, Some(7)));
+}
+
+#[test]
+fn a_panic_answers_all_tasks_at_once() {
+    let counter = Batched::new(Counter::default());
+    let mut tasks = calls(&counter, &[1, PANICS, 1]);
+    run_all(&mut tasks);
+    let replies: Vec<_> = tasks.iter_mut().map(reply).collect();
+    assert_eq!(replies, [Ok(0), Err(Why::Panicked), Err(Why::Panicked)]);
+    assert_eq!(block_on(counter.call_async(1)).unwrap_err().why(), Why::Poisoned);
+}
+
+#[test]
+fn a_full_queue() {
+    let counter = Batched::builder().queue(2, Full::Reject).build(Counter::default());
+    let mut tasks = calls(&counter, &[1, 1, 5]);
+    run_all(&mut tasks);
+    let error = tasks.pop().unwrap().output.unwrap().unwrap_err();
+    assert_eq!((error.why(), error.into_op()), (Why::Full, Some(5)));
+    drop(tasks);
+
+    let counter = Batched::builder().queue(2, Full::Wait).build(Counter::default());
+    let mut tasks = calls(&counter, &[1; 9]);
+    run_all(&mut tasks);
+    let mut replies: Vec<_> = tasks.iter_mut().map(|task| reply(task).unwrap()).collect();
+    replies.sort_unstable();
+    assert!(replies.into_iter().eq(0..9));
+    drop(tasks);
+    // Room comes back from futures that are dropped.
+    let mut tasks = calls(&counter, &[1; 3]);
+    assert!(!tasks.iter_mut().any(Polled::poll));
+    tasks.truncate(1);
+    tasks.extend(calls(&counter, &[1]));
+    tasks[1].poll();
+    run_rest(&mut tasks);
+    drop(tasks);
+
+    let counter = Batched::builder().queue(1, Full::RunInline).build(Counter::default());
+    let mut tasks = calls(&counter, &[1; 4]);
+    run_all(&mut tasks);
+    assert!(tasks.iter_mut().map(|task| reply(task).unwrap()).eq(0..4));
+}
+
+#[test]
+fn runners_of_their_own_serve_tasks() {
+    let thread = Batched::builder().build_on_thread(Counter::default).unwrap();
+    let spawned = Batched::builder().build_spawned(Counter::default(), |run| drop(thread::spawn(run)));
+    for counter in [thread, spawned] {
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| (0..300).for_each(|_| assert!(block_on(counter.call_async(1)).unwrap() < u64::MAX)));
+            }
+        });
+        assert_eq!(counter.exclusive(|counter| counter.value).unwrap(), 900);
+    }
+}
+
+/// Waits in `run` for a message.
+struct Slow(mpsc::Receiver<()>);
+
+impl BatchOps for Slow {
+    type Op = ();
+    type Reply = ();
+
+    fn run(&mut self, batch: &mut Batch<'_, (), ()>) {
+        self.0.recv().unwrap();
+        batch.iter_mut().for_each(|entry| entry.reply(()));
+    }
+}
+
+#[test]
+fn a_future_that_is_dropped_while_its_batch_runs() {
+    let (go, gone) = mpsc::channel();
+    let slow = Batched::builder().build_on_thread(move || Slow(gone)).unwrap();
+    for _ in 0..20 {
+        let mut dropped = Polled::new(slow.call_async(()));
+        dropped.poll();
+        drop(dropped);
+        let mut polled = Polled::new(slow.call_async(()));
+        polled.poll();
+        // One message each at most is taken; the rest stays for the next round.
+        go.send(()).unwrap();
+        go.send(()).unwrap();
+        while !polled.is_woken() {
+            thread::yield_now();
+        }
+        assert!(polled.poll());
+    }
+}
+
+/// Random drops, panics, threads, tasks, chunks: every operation that was answered was run once.
+#[test]
+fn stress_with_dropped_futures_and_panics() {
+    let counter = Batched::builder().limit(5).recover(|_: &mut Counter| ()).build(Counter::default());
+    let (answered, unknown) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let rounds = if cfg!(miri) { 20 } else { 20_000 };
+    thread::scope(|scope| {
+        for seed in 0..4_u64 {
+            let (counter, answered, unknown) = (&counter, &answered, &unknown);
+            scope.spawn(move || {
+                let mut state = seed + 1;
+                let mut random = move |n: u64| {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    state % n
+                };
+                for _ in 0..rounds {
+                    let op = if random(50) == 0 { PANICS } else { 1 };
+                    match random(4) {
+                        0 => drop(answered.fetch_add(usize::from(counter.call(op).is_ok()), SeqCst)),
+                        1 => {
+                            let mut tasks = calls(counter, &[1, op, 1]);
+                            for task in &mut tasks {
+                                task.poll();
+                            }
+                            let ready = tasks.iter().filter(|task| matches!(task.output, Some(Ok(_)))).count();
+                            answered.fetch_add(ready, SeqCst);
+                            // Those that are dropped may have been run.
+                            unknown.fetch_add(tasks.iter().filter(|task| task.output.is_none()).count(), SeqCst);
+                        }
+                        _ => drop(answered.fetch_add(usize::from(block_on(counter.call_async(op)).is_ok()), SeqCst)),
+                    }
+                }
+            });
+        }
+    });
+    let (value, answered) = (counter.into_inner().unwrap().value, answered.load(SeqCst) as u64);
+    assert!(value >= answered && value <= answered + unknown.load(SeqCst) as u64, "{answered} {value}");
+}
