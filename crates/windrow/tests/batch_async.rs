@@ -2,12 +2,61 @@
 
 mod batches;
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use batches::{Counter, PANICS, Polled, block_on, run_all};
+use batches::{Counter, PANICS, block_on};
 use windrow::batch::{Batch, BatchOps, Batched, CallAsync, CallError, Full, Why};
+
+/// A waker that knows whether it was used.
+#[derive(Default)]
+struct Flag {
+    raised: AtomicBool,
+}
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.raised.store(true, SeqCst);
+    }
+}
+
+/// A future and whether it has been woken.
+struct Polled<F: Future> {
+    future: Pin<Box<F>>,
+    flag: Arc<Flag>,
+    output: Option<F::Output>,
+}
+
+impl<F: Future> Polled<F> {
+    fn new(future: F) -> Self {
+        Polled { future: Box::pin(future), flag: Arc::default(), output: None }
+    }
+
+    /// Polls it once; whether it is ready.
+    fn poll(&mut self) -> bool {
+        self.flag.raised.store(false, SeqCst);
+        let waker = Waker::from(self.flag.clone());
+        if let Poll::Ready(output) = self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            self.output = Some(output);
+        }
+        self.output.is_some()
+    }
+
+    fn is_woken(&self) -> bool {
+        self.flag.raised.load(SeqCst)
+    }
+}
+
+/// Polls all, then those that are woken, until all are ready.
+fn run_all(tasks: &mut [Call<'_>]) {
+    for task in tasks.iter_mut() {
+        task.poll();
+    }
+    run_rest(tasks);
+}
 
 type Call<'c> = Polled<CallAsync<'c, Counter>>;
 

@@ -438,20 +438,31 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
         self.answer_thread(wanted);
     }
 
-    /// Lets go of the lock, or hands it to the oldest who waits.
+    /// Lets go of the lock if nothing is queued; otherwise it is still held. The short way out for who has found it free.
+    ///
+    /// # Errors
+    /// The lock: something is queued.
     #[inline]
-    fn let_go(&mut self) {
-        let word = &self.submit.word.0;
-        if self.inside(|inside| inside.first.is_null()) {
-            let held = ptr::without_provenance_mut(HELD);
-            // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder sees the data.
-            if word.compare_exchange(held, ptr::null_mut(), Ordering::Release, Ordering::Relaxed).is_ok() {
-                return;
-            }
+    pub fn try_end(mut self) -> Result<(), Self> {
+        if self.told.capacity() == 0 && self.mine.is_none() && self.let_go() {
+            std::mem::forget(self);
+            return Ok(());
         }
-        self.hand_on();
+        Err(self)
     }
 
+    /// Lets go of the lock if nothing is queued.
+    #[inline]
+    fn let_go(&mut self) -> bool {
+        let held = ptr::without_provenance_mut(HELD);
+        // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder sees the data.
+        // Relaxed: a failure says that there is more to do.
+        self.inside(|inside| inside.first.is_null())
+            && self.submit.word.0.compare_exchange(held, ptr::null_mut(), Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Hands the lock to the oldest who waits, or lets go.
+    #[cold]
     fn hand_on(&mut self) {
         let mut invited: Option<Waiter> = None;
         loop {
@@ -509,7 +520,9 @@ impl<T: Send, A: Send, B: Send> Drop for Held<'_, T, A, B> {
                 self.withdraw(mine);
             }
         }
-        self.let_go();
+        if !self.let_go() {
+            self.hand_on();
+        }
         if self.told.capacity() > 0 {
             self.tell();
             let room = std::mem::take(&mut self.told);

@@ -183,7 +183,11 @@ impl<S: BatchOps> Builder<S> {
         let signal = {
             let runner = runner.clone();
             // Before the thread is known it has not looked yet.
-            Box::new(move || drop(runner.get().map(std::thread::Thread::unpark)))
+            Box::new(move || {
+                if let Some(runner) = runner.get() {
+                    runner.unpark();
+                }
+            })
         };
         let shared = Arc::new(self.shared(None, Some(signal)));
         let mine = shared.clone();

@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::Fit;
 use windrow_sync::hint::Hint;
 use windrow_sync::machine;
 use windrow_sync::submit::{Closed, Entry, Fate, Held, Home, Limit, Submit};
@@ -73,24 +72,27 @@ impl<S: BatchOps> State<S> {
     }
 
     /// Runs one operation.
+    #[inline]
     pub(super) fn one(&mut self, op: S::Op, options: &Options<S>) -> Result<S::Reply, CallError<S::Op>> {
-        let turn = self.counts.alone;
         let Some(structure) = self.structure() else { return Err(CallError::new(Why::Poisoned, Some(op))) };
-        let start = turn.is_multiple_of(SAMPLE).then(machine::tick);
-        match catch_unwind(AssertUnwindSafe(|| structure.run_one(op))) {
-            Ok(reply) => {
-                self.counts.alone = turn + 1;
-                if let Some(start) = start {
-                    self.counts.fit.observe(1, options.since(start));
-                }
-                Ok(reply)
-            }
-            Err(payload) => {
-                discard(payload);
-                self.recover(options);
-                Err(CallError::new(Why::Panicked, None))
-            }
+        let result = catch_unwind(AssertUnwindSafe(|| structure.run_one(op)));
+        self.counts.alone += 1;
+        result.map_err(|payload| {
+            discard(payload);
+            self.recover(options);
+            CallError::new(Why::Panicked, None)
+        })
+    }
+
+    /// Runs one operation and measures it.
+    #[cold]
+    fn one_timed(&mut self, op: S::Op, options: &Options<S>) -> Result<S::Reply, CallError<S::Op>> {
+        let start = machine::tick();
+        let result = self.one(op, options);
+        if result.is_ok() {
+            self.counts.fit.observe(1, options.since(start));
         }
+        result
     }
 
     fn run(&mut self, entries: &mut [Entry<S::Op, S::Reply>], options: &Options<S>) -> Fate {
@@ -170,18 +172,21 @@ impl<S: BatchOps> Shared<S> {
     pub(super) fn alone(&self, mut held: Leading<'_, S>, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         let inside = self.enter();
         let state = held.data();
-        let result = state.one(op, &self.options);
-        if state.counts.alone.is_multiple_of(SAMPLE) {
-            if state.counts.alone.is_multiple_of(RETRY) {
-                state.counts.fit = Fit::default();
+        let turn = state.counts.alone;
+        let result = if turn.is_multiple_of(SAMPLE) {
+            let result = state.one_timed(op, &self.options);
+            if turn.is_multiple_of(RETRY) {
+                state.counts.try_again();
             }
             self.learn(state);
-        }
-        if held.is_more() {
+            result
+        } else {
+            state.one(op, &self.options)
+        };
+        drop(inside);
+        if let Err(mut held) = held.try_end() {
             self.lead(&mut held, false);
         }
-        drop(inside);
-        drop(held);
         result
     }
 
@@ -327,7 +332,7 @@ impl<S: BatchOps> Shared<S> {
                 struct Read;
                 impl Drop for Read {
                     fn drop(&mut self) {
-                        READING.with_borrow_mut(|reading| drop(reading.pop()));
+                        let _own = READING.with_borrow_mut(Vec::pop);
                     }
                 }
                 READING.with_borrow_mut(|reading| reading.push(self.address()));

@@ -24,6 +24,8 @@ pub(super) struct Counts {
     pub(super) fit: Fit,
     /// What the runner does for an operation beside running it, lately.
     handoff: Nanos,
+    /// So many batches are run to see what they are like, whatever is known.
+    tries: u32,
 }
 
 /// What a caller does itself for an operation that it hands over: about 100 ns for a task with a slot, a push and one more poll, on the
@@ -31,6 +33,8 @@ pub(super) struct Counts {
 const CALLERS_PART: Nanos = Nanos(100.0);
 /// An exchange to take a lock and one to release it, there.
 const LOCK: Nanos = Nanos(15.0);
+/// Batches that are tried when it is tried again whether they pay.
+const TRIES: u32 = 4;
 /// The runner's part before it is measured, there.
 const RUNNERS_PART: Nanos = Nanos(100.0);
 
@@ -48,6 +52,7 @@ impl Counts {
             longest_wait: Nanos(0.0),
             fit: Fit::default(),
             handoff: RUNNERS_PART,
+            tries: 4 * TRIES,
         }
     }
 
@@ -57,6 +62,7 @@ impl Counts {
             None => self.larger[size.ilog2() as usize] += 1,
         }
         self.batches += 1;
+        self.tries = self.tries.saturating_sub(1);
         self.ops += size as u64;
         self.largest = self.largest.max(size);
     }
@@ -82,12 +88,14 @@ impl Counts {
         self.fit.law().map(|law| Law { handoff, lock: LOCK, ..law })
     }
 
-    /// Whether it pays that callers wait for each other. As long as nothing is known it is tried.
+    /// Forgets for some batches that they do not pay.
+    pub(super) fn try_again(&mut self) {
+        self.tries = self.tries.max(TRIES);
+    }
+
+    /// Whether it pays that callers wait for each other.
     pub(super) fn pays(&self) -> bool {
-        match self.law() {
-            Some(law) => law.pays(self.largest),
-            None => self.fit.seen() < 64,
-        }
+        self.tries > 0 || self.law().is_some_and(|law| law.pays(self.largest))
     }
 
     pub(super) fn snapshot(&self, limit: usize) -> Stats {
