@@ -5,13 +5,17 @@ use serde_json::Value;
 use crate::workspace::{self, Failure, Workspace, list, text};
 
 /// A member and the members it may depend on directly, in tests and build scripts too.
-const ALLOWED: [(&str, &[&str]); 7] = [
+const ALLOWED: [(&str, &[&str]); 8] = [
     ("windrow-plan", &[]),
     ("windrow-sync", &[]),
     ("windrow", &["windrow-plan", "windrow-sync"]),
+    ("windrow-collections", &["windrow", "windrow-sync"]),
     ("windrow-tokenizers", &["windrow"]),
     ("windrow-cli", &["windrow", "windrow-tokenizers"]),
-    ("windrow-bench", &["windrow", "windrow-plan", "windrow-sync", "windrow-tokenizers", "windrow-cli"]),
+    (
+        "windrow-bench",
+        &["windrow", "windrow-plan", "windrow-sync", "windrow-collections", "windrow-tokenizers", "windrow-cli"],
+    ),
     ("xtask", &[]),
 ];
 

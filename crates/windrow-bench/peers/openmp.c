@@ -26,13 +26,103 @@ static void both_meet(const item *items, uint64_t *out, size_t n) {
     out[0] = met;
 }
 
+/* Rounds: x[i + 1..] += x[i], as in src/rounds.rs. The cell's one item says how many numbers and how many rounds. */
+static double *x;
+static size_t x_size;
+
+static void rounds_prepare(const item *items, uint64_t *out, size_t n) {
+    (void)out, (void)n;
+    if (x_size != items->seed) {
+        x = (double *)realloc(x, (x_size = items->seed) * sizeof *x);
+        if (!x) exit(2);
+    }
+    double sum = 0;
+    for (uint64_t i = 0; i < x_size; i++) {
+        double head = ((double)(work((item){i + 1, 2}) >> 43) - (1 << 20)) / (1 << 20);
+        x[i] = head - sum;
+        sum += head;
+    }
+}
+static void rounds_finish(const item *items, uint64_t *out, size_t n) {
+    (void)items, (void)n;
+    out[0] = 0;
+    for (size_t i = 0; i < x_size; i++) {
+        uint64_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        out[0] = out[0] * 31 + bits;
+    }
+}
+/* gcc 12 at -O2 vectorizes no loop of unknown length unless it is told to, and unrolls none; rustc does both. */
+static __attribute__((noinline, optimize("O3", "unroll-loops"))) void add(double head, double *part, size_t n) {
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) part[i] += head;
+}
+static void rounds_serial(const item *items, uint64_t *out, size_t n) {
+    (void)out, (void)n;
+    for (size_t i = 0; i < items->turns; i++) add(x[i], x + i + 1, x_size - i - 1);
+}
+/* This thread's part of round i. */
+static void add_part(size_t i) {
+    size_t me = (size_t)omp_get_thread_num(), width = (size_t)omp_get_num_threads();
+    size_t tail = x_size - i - 1, start = tail * me / width, end = tail * (me + 1) / width;
+    add(x[i], x + i + 1 + start, end - start);
+}
+static void rounds_team(const item *items, uint64_t *out, size_t n) {
+    (void)out, (void)n;
+#pragma omp parallel
+    for (size_t i = 0; i < items->turns; i++) {
+        add_part(i);
+#pragma omp barrier
+    }
+}
+static void rounds_region(const item *items, uint64_t *out, size_t n) {
+    (void)out, (void)n;
+    for (size_t i = 0; i < items->turns; i++) {
+#pragma omp parallel
+        add_part(i);
+    }
+}
+
+/* Crossings of a barrier, so many as the item has turns; with a seed, everybody says in each round that it is there, and looks at what all others
+ * said: src/rounds/presence.rs. */
+static void cross(const item *items, uint64_t *out, size_t n) {
+    (void)n;
+    static struct {
+        uint64_t said __attribute__((aligned(128)));
+    } present[2][64];
+    static uint32_t last = 0;
+    static __thread uint32_t thread = 0;
+    int all = 1;
+#pragma omp parallel reduction(&& : all)
+    {
+        int me = omp_get_thread_num(), width = omp_get_num_threads();
+        all = width == omp_get_max_threads() && width <= 64;
+        if (!thread) thread = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+        for (uint64_t round = 0; round < items->turns; round++) {
+            if (items->seed) __atomic_store_n(&present[round % 2][me].said, round << 32 | thread, __ATOMIC_RELAXED);
+#pragma omp barrier
+            if (!items->seed) continue;
+            for (int i = 0; i < width; i++) {
+                uint64_t said = __atomic_load_n(&present[round % 2][i].said, __ATOMIC_RELAXED);
+                all = all && said >> 32 == round && (uint32_t)said;
+                for (int j = 0; j < i; j++)
+                    all = all && (uint32_t)said != (uint32_t)__atomic_load_n(&present[round % 2][j].said, __ATOMIC_RELAXED);
+            }
+        }
+    }
+    out[0] = (uint64_t)all;
+}
+
 static void enter(void) { body(); }
 
 int main(int count, char **arguments) {
     static const arm arms[] = {
         {"omp-serial", serial},         {"omp-static", static_}, {"omp-dynamic", dynamic},
         {"omp-dynamic-16", dynamic_16}, {"omp-guided", guided},
-        {"omp-empty", empty},           {"omp-meet", both_meet},
+        {"omp-empty", empty},           {"omp-meet", both_meet}, {"omp-cross", cross},
+        {"omp-rounds-serial", rounds_serial, rounds_prepare, rounds_finish},
+        {"omp-team", rounds_team, rounds_prepare, rounds_finish},
+        {"omp-region", rounds_region, rounds_prepare, rounds_finish},
     };
     if (count != 2) return 2;
     omp_set_num_threads(atoi(arguments[1]));

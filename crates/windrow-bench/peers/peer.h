@@ -28,9 +28,10 @@ static inline uint64_t work(item it) {
 /* One call: the items of the cell into the output. */
 typedef void (*call)(const item *items, uint64_t *out, size_t n);
 
+/* An arm may have something to do before each call, which is not timed if each is, and something after the last. */
 typedef struct {
     const char *name;
-    call run;
+    call run, prepare, finish;
 } arm;
 
 static void serial(const item *items, uint64_t *out, size_t n) {
@@ -101,17 +102,25 @@ static struct {
     item *items;
     uint64_t *out, *times;
     size_t n;
-    call run;
+    call run, prepare, finish;
     unsigned long warm_up, calls, gap, rest, idle, cpu, rest_cpu, idle_cpu;
     int each;
 } ask;
 
+static void prepare(void) {
+    if (ask.prepare) ask.prepare(ask.items, ask.out, ask.n);
+}
+
 static void body(void) {
     find_threads();
-    for (unsigned long i = 0; i < ask.warm_up; i++) ask.run(ask.items, ask.out, ask.n);
+    for (unsigned long i = 0; i < ask.warm_up; i++) {
+        prepare();
+        ask.run(ask.items, ask.out, ask.n);
+    }
     uint64_t before = cpu();
     if (!ask.each) ask.times[0] = now(CLOCK_MONOTONIC);
     for (unsigned long i = 0; i < ask.calls; i++) {
+        prepare();
         if (ask.each) {
             if (ask.gap) wait_for(ask.gap);
             ask.times[i] = now(CLOCK_MONOTONIC);
@@ -148,10 +157,13 @@ static int serve(const char *version, const arm *arms, size_t count) {
             while (at < count && strcmp(arms[at].name, name)) at++;
             if (at == count) return 2;
             ask.run = arms[at].run;
+            ask.prepare = arms[at].prepare;
+            ask.finish = arms[at].finish;
             unsigned long times = ask.each ? ask.calls : 1;
             ask.times = (uint64_t *)realloc(ask.times, times * sizeof(uint64_t));
             memset(ask.out, 0, ask.n * sizeof(uint64_t));
             enter();
+            if (ask.finish) ask.finish(ask.items, ask.out, ask.n);
             come_to_rest();
             uint64_t checksum = 0;
             for (size_t i = 0; i < ask.n; i++) checksum = checksum * 31 + ask.out[i];

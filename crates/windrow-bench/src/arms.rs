@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use crate::cpu::CpuClock;
 use crate::work::{Item, serial, work};
 
+pub mod crossings;
 pub mod joins;
 mod process;
 pub mod reduces;
 pub mod regions;
+pub mod rounds;
 mod rust_peers;
 mod windrow_sites;
 
@@ -98,21 +100,33 @@ impl fmt::Debug for dyn Arm + '_ {
 
 /// Times `call` as asked, and its CPU seconds.
 fn timed(ask: Ask, mut call: impl FnMut()) -> Reply {
+    timed_on(ask, &mut (), |()| (), |()| call())
+}
+
+/// Times `call` as asked. `prepare` comes before each call and is not timed where each call is.
+fn timed_on<S>(ask: Ask, state: &mut S, prepare: impl Fn(&mut S), mut call: impl FnMut(&mut S)) -> Reply {
     // Before the warm-up: it takes longer than idle workers stay awake.
     let clock = CpuClock::new();
-    (0..ask.warm_up).for_each(|_| call());
+    for _ in 0..ask.warm_up {
+        prepare(state);
+        call(state);
+    }
     let mut nanos = Vec::with_capacity(if ask.each { ask.calls } else { 1 });
     let before = clock.now();
     if ask.each {
         for _ in 0..ask.calls {
+            prepare(state);
             wait_for(ask.gap);
             let start = Instant::now();
-            call();
+            call(state);
             nanos.push(start.elapsed().as_nanos() as f64);
         }
     } else {
         let start = Instant::now();
-        (0..ask.calls).for_each(|_| call());
+        for _ in 0..ask.calls {
+            prepare(state);
+            call(state);
+        }
         nanos.push(start.elapsed().as_nanos() as f64);
     }
     let mut last = before;

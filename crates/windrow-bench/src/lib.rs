@@ -8,12 +8,14 @@
 pub mod arms;
 pub mod cells;
 pub mod cpu;
+pub mod decompose;
 pub mod measure;
 pub mod meeting;
 pub mod neighbour;
 pub mod random;
 pub mod record;
 pub mod report;
+pub mod rounds;
 pub mod stats;
 pub mod verdict;
 pub mod work;

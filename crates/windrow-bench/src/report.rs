@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::arms::{CONTROL, Programs, WINDROW};
+use crate::arms::{CONTROL, Programs};
 use crate::record;
 use crate::stats::geometric_mean;
 use crate::verdict::{Line, Regime, Samples, Verdict, judge};
@@ -65,8 +65,18 @@ impl Cell {
         )
     }
 
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Each arm's median ratio to serial.
+    pub fn ratios(&self) -> impl Iterator<Item = f64> {
+        self.lines.iter().map(|line| line.ratio)
+    }
+
     /// The best that any peer, or serial, reached.
-    fn best_other(&self, arms: &[String]) -> f64 {
+    pub fn best_other(&self, arms: &[String]) -> f64 {
         let others = arms.iter().zip(&self.lines).filter(|(arm, _)| !is_control(arm) && !is_windrow(arm));
         others.map(|(_, line)| line.ratio).fold(f64::INFINITY, f64::min)
     }
@@ -78,7 +88,7 @@ fn is_control(arm: &str) -> bool {
 }
 
 fn is_windrow(arm: &str) -> bool {
-    WINDROW.contains(&arm)
+    arm.starts_with("windrow")
 }
 
 const COLUMNS: &str = "cell,arm,median_ns,ratio,low95,high95,ratio_p10,ratio_p90,p90_by_serial,cpu_by_serial,rest_cpu_ns,\

@@ -7,7 +7,7 @@ use windrow_tokenizers::input;
 use windrow_tokenizers::manifest::OnError;
 use windrow_tokenizers::output::{Dtype, Format};
 
-use crate::size;
+use crate::{plan, size};
 
 const HELP: &str = "\
 {about}
@@ -27,7 +27,7 @@ const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 73 the output cannot be created, 74 reading or writing failed, \
 130 Ctrl-C, 143 SIGTERM.";
 
-/// Encodes corpora of text into token files.
+/// Encodes corpora of text into token files, and plans overlapped operations.
 #[derive(Debug, Parser)]
 #[command(name = "windrow", version, help_template = HELP, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -40,6 +40,9 @@ pub(crate) enum Command {
     /// Encode text into token files: OUT.ids.npy and its like, beside OUT.manifest.json.
     #[command(help_template = HELP, after_help = AFTER_HELP)]
     Encode(Box<Encode>),
+    /// Plan where to cut a matrix product that is fused with a collective, or say that it is not worth it.
+    #[command(help_template = plan::HELP, after_help = plan::AFTER_HELP)]
+    Plan(Box<plan::Options>),
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! The command `windrow`: corpora of text in, token files out.
+//! The command `windrow`: corpora of text in, token files out; and plans of overlapped operations.
 //!
 //! Data goes to stdout, every message to stderr. Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 73 the output cannot
 //! be created, 74 reading or writing failed, 130 Ctrl-C, 143 SIGTERM.
@@ -8,6 +8,7 @@ mod args;
 mod encode;
 mod eos;
 mod exit;
+mod plan;
 mod progress;
 mod report;
 mod signals;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = panic::catch_unwind(|| match arguments.command {
         Command::Encode(options) => encode::run(*options),
+        Command::Plan(options) => plan::run(*options),
     });
     match outcome {
         Ok(code) => code.into(),

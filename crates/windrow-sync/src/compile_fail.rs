@@ -163,3 +163,66 @@ struct TheDoorStaysOnItsThread;
 /// gate.region(&|_| count.set(1), Spin::NONE, |door| door.open(2));
 /// ```
 struct WhatMembersRunIsSync;
+
+/// A part cannot outlive its round.
+/// ```compile_fail,E0499
+/// use windrow_sync::{Spin, rounds::{Rounds, Turn}};
+/// let mut data = [1];
+/// let mut rounds = Rounds::sole(&mut data);
+/// let mut seat = rounds.only();
+/// let Ok(Turn::Lead(lead)) = seat.arrive(Spin::NONE) else { return };
+/// let ((), part) = lead.round::<(), &mut [i32]>(|data, deal| deal.part(&mut data[..]));
+/// drop(seat.arrive(Spin::NONE));
+/// part[0] = 2;
+/// ```
+struct APartCannotOutliveItsRound;
+
+/// A leader cannot lend what is on its stack.
+/// ```compile_fail,E0597
+/// use windrow_sync::{Spin, rounds::{Rounds, Turn}};
+/// let mut rounds = Rounds::sole(Box::leak(Box::new(())));
+/// let mut seat = rounds.only();
+/// let Ok(Turn::Lead(lead)) = seat.arrive(Spin::NONE) else { return };
+/// let mine = 1;
+/// let (shared, ()) = lead.round::<&i32, ()>(|_, deal| {
+///     deal.none();
+///     &mine
+/// });
+/// ```
+struct ALeaderCannotLendWhatIsOnItsStack;
+
+/// All members agree on the lifetimes in the data.
+/// ```compile_fail
+/// use windrow_sync::rounds::Seat;
+/// fn shortened<'r, 's>(seat: Seat<'r, &'static str>) -> Seat<'r, &'s str> {
+///     seat
+/// }
+/// ```
+struct AllMembersAgreeOnTheLifetimesInTheData;
+
+/// A member cannot put anything of its own into what it shares with slower ones.
+/// ```compile_fail
+/// use std::sync::{Arc, Mutex};
+/// use windrow_sync::rounds::Family;
+/// struct Board;
+/// impl Family for Board {
+///     type Of<'x> = Arc<Mutex<Option<&'x str>>>;
+///     fn shorten<'short, 'long: 'short>(of: Self::Of<'long>) -> Self::Of<'short> {
+///         of
+///     }
+/// }
+/// ```
+struct AMemberCannotPutAnythingOfItsOwnIntoWhatItShares;
+
+/// What members bring is for the leader alone.
+/// ```compile_fail,E0277
+/// use windrow_sync::rounds::{Family, Given};
+/// struct All;
+/// impl Family for All {
+///     type Of<'x> = Given<'x, u64>;
+///     fn shorten<'short, 'long: 'short>(of: Self::Of<'long>) -> Self::Of<'short> {
+///         of
+///     }
+/// }
+/// ```
+struct WhatMembersBringIsForTheLeaderAlone;

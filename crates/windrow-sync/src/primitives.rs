@@ -6,8 +6,11 @@ mod chosen {
     #[cfg(any(feature = "portable", miri, not(target_os = "linux")))]
     pub(crate) use std::sync::Condvar;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use std::sync::{Mutex, MutexGuard};
+    pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
     pub(crate) use std::thread::{Thread, current, park, yield_now};
+
+    /// Seats of a team that arrive at one word. More of them would spend longer on its line than on one more step.
+    pub(crate) const GROUP: usize = 16;
 
     /// A place in which each thread keeps one allocation for its next region.
     pub(crate) mod spare {
@@ -55,8 +58,11 @@ mod chosen {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::{Thread, current, park, yield_now};
+
+    /// So few that a team in a model has several groups.
+    pub(crate) const GROUP: usize = 2;
 
     /// Nothing is kept: loom's values must not outlive a run of the model.
     pub(crate) mod spare {

@@ -28,7 +28,11 @@
 //! * *Exclusive.* The leader is the last to arrive. A seat arrives by `&mut self`, and what it was lent borrows the seat, so all that
 //!   was lent is dead by then. Members who do not take part in a round have arrived and wait.
 //! * *Nothing else slips in.* The leader's closure is `for<'x> FnOnce(&'x mut T, ..) -> Of<'x>`, and families are `'static`: a value of
-//!   `Of<'x>` for *every* `'x` can come from the data or from statics, never from the leader's own stack.
+//!   `Of<'x>` for *every* `'x` can come from the data or from statics, never from the leader's own stack. Nor can a member put anything
+//!   of its own into what it shares with slower ones ([`Family`]: what is lent can be shortened). Seats are invariant in `T`, so all
+//!   members agree on its lifetimes.
+//! * *Nothing is left behind.* A part that nobody took may look at the data when it is dropped. So its owner drops it before it arrives
+//!   again, a leader whose `split` panics drops what it has dealt, and what is left when no seat is goes before the data does.
 //! * *Same types.* Members may stand at different calls. A letter bears the `TypeId` of its families; who expects others breaks
 //!   the team instead of reading it.
 //! * *Ordering.* Arrivals release what members did and the leader's, the last, acquires all of it: additions to one word form a chain, and
@@ -50,7 +54,7 @@
 
 use std::task::Waker;
 
-use crate::primitives::{AtomicU32, Mutex, Ordering, UnsafeCell, lock};
+use crate::primitives::{AtomicU32, GROUP, Mutex, Ordering, UnsafeCell, lock};
 use crate::word::Word;
 use crate::{Pad, Spin};
 
@@ -87,9 +91,6 @@ impl std::error::Error for Ended {}
 
 /// Most seats of a team.
 pub const MOST_SEATS: usize = 1 << 12;
-
-/// Seats that arrive at one word. More of them would spend longer on its line than on one more step.
-const GROUP: usize = 16;
 
 const SLEEPS: u32 = 1;
 const LEFT: u32 = 1 << 1;
@@ -242,8 +243,6 @@ impl Core {
         if self.groups[group].0.fetch_add(1, Ordering::AcqRel) as usize + 1 < group_size(group, width) {
             return false;
         }
-        // Relaxed: the group's next arrivals come after this round's letters.
-        self.groups[group].0.store(0, Ordering::Relaxed);
         // Release: pairs with the Acquire here of the last group, whose last member sees what all did.
         // Acquire: pairs with the Release here of the groups before.
         self.arrived.0.fetch_add(1, Ordering::AcqRel) as usize + 1 == width.div_ceil(GROUP)
@@ -357,21 +356,48 @@ impl Core {
             Ended::Left => LEFT,
             Ended::Panicked => PANICKED,
         };
-        for (_, mailbox) in self.boxes.iter().enumerate().filter(|(seat, _)| *seat != from) {
+        for_all((0..self.boxes.len()).filter(|seat| *seat != from), |seat| {
+            let mailbox = &self.boxes[seat];
             // Release: pairs with the Acquire in `news`; who sees this sees that the round before it is coming.
             mailbox.wake(mailbox.word.value().fetch_or(flag, Ordering::Release));
-        }
+        });
     }
 
-    /// Drops what nobody has taken; after this nothing here borrows the data.
-    fn clear(&mut self) {
-        for mailbox in &self.boxes {
-            mailbox.letter.with_mut(|letter| {
-                // SAFETY: `&mut self`: no seat is left.
-                unsafe { (*letter).clear() }
-            });
+    /// Drops what `seat` has been lent and not taken.
+    ///
+    /// # Safety
+    /// The caller may use this letter: it is its owner, or leads, or there are no seats any more.
+    unsafe fn clear(&self, seat: usize) {
+        self.boxes[seat].letter.with_mut(|letter| {
+            // SAFETY: promised by the caller.
+            unsafe { &mut *letter }.clear();
+        });
+    }
+
+    /// The same for all seats: after this nothing here borrows the data.
+    ///
+    /// # Safety
+    /// No seat is left.
+    unsafe fn clear_all(&self) {
+        for seat in 0..self.boxes.len() {
+            // SAFETY: promised by the caller.
+            unsafe { self.clear(seat) };
         }
     }
+}
+
+/// Runs `tell` for each of the seats, also if the waker of a task panics at one of them: nobody else may wait for ever.
+#[inline]
+fn for_all(seats: impl Iterator<Item = usize>, tell: impl FnMut(usize)) {
+    struct Rest<I: Iterator<Item = usize>, F: FnMut(usize)>(I, F);
+    impl<I: Iterator<Item = usize>, F: FnMut(usize)> Drop for Rest<I, F> {
+        fn drop(&mut self) {
+            self.0.by_ref().for_each(&mut self.1);
+        }
+    }
+    let mut rest = Rest(seats, tell);
+    rest.0.by_ref().for_each(&mut rest.1);
+    std::mem::forget(rest);
 }
 
 fn group_size(group: usize, width: usize) -> usize {

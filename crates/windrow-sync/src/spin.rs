@@ -36,19 +36,23 @@ impl Spin {
         }
         let start = machine::tick();
         loop {
-            // A clock read costs as much as a `pause`; sixteen looks an hour-glass turn keep it out of the way.
-            for _ in 0..16 {
-                spin_loop();
-                if done() {
-                    return true;
-                }
-            }
             let spent = machine::tick().saturating_sub(start);
             if spent >= self.busy.saturating_add(self.yielding) {
                 return false;
             }
             if spent >= self.busy {
                 yield_now();
+                if done() {
+                    return true;
+                }
+                continue;
+            }
+            // A clock read costs as much as a `pause`; eight looks for each keep it out of the way.
+            for _ in 0..8 {
+                spin_loop();
+                if done() {
+                    return true;
+                }
             }
         }
     }

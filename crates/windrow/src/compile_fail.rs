@@ -69,3 +69,239 @@ struct ItemsDoNotOutliveWhatTheyBorrow;
 /// pool.install(|| drop(pool));
 /// ```
 struct APoolIsNotDroppedInsideItself;
+
+/// A part ends with its round.
+/// ```compile_fail,E0499
+/// use windrow::team::split;
+/// windrow::team(&mut [0; 9][..]).run(|member| {
+///     let (_, first) = member.round::<(), &mut [i32]>(|x, deal| deal.parts(split::even(x, deal.width()))).unwrap();
+///     let (_, second) = member.round::<(), &mut [i32]>(|x, deal| deal.parts(split::even(x, deal.width()))).unwrap();
+///     first[0] = second[0];
+/// });
+/// ```
+struct APartEndsWithItsRound;
+
+/// What is shared ends with its round.
+/// ```compile_fail,E0499
+/// windrow::team(&mut [0; 9]).run(|member| {
+///     let (first, _) = member.round::<&i32, ()>(|x, deal| { deal.none(); &x[0] }).unwrap();
+///     member.barrier().unwrap();
+///     println!("{first}");
+/// });
+/// ```
+struct WhatIsSharedEndsWithItsRound;
+
+/// A part is not kept from turn to turn.
+/// ```compile_fail,E0499
+/// use windrow::team::split;
+/// windrow::team(&mut [0; 9][..]).run(|member| {
+///     let mut kept = Vec::new();
+///     for _ in 0..3 {
+///         let (_, mine) = member.round::<(), &mut [i32]>(|x, deal| deal.parts(split::even(x, deal.width()))).unwrap();
+///         kept.push(mine);
+///     }
+/// });
+/// ```
+struct APartIsNotKeptFromTurnToTurn;
+
+/// A part does not leave its member.
+/// ```compile_fail
+/// use windrow::team::split;
+/// windrow::team(&mut [0; 9][..]).run(|member| {
+///     member.round::<(), &mut [i32]>(|x, deal| deal.parts(split::even(x, deal.width()))).unwrap().1
+/// });
+/// ```
+struct APartDoesNotLeaveItsMember;
+
+/// A part of a structured round ends with its work.
+/// ```compile_fail,E0521
+/// use windrow::team::split;
+/// windrow::team(&mut [0; 9][..]).run(|member| {
+///     let mut kept = None;
+///     member.rounds::<(), &mut [i32]>(
+///         0..3,
+///         |x, _, deal| deal.parts(split::even(x, deal.width())),
+///         |_, (), mine| kept = Some(mine),
+///     )
+/// });
+/// ```
+struct APartOfAStructuredRoundEndsWithItsWork;
+
+/// The leader's locals are not shared.
+/// ```compile_fail,E0597
+/// windrow::team(&mut [0; 9]).run(|member| {
+///     let local = member.index();
+///     member.round::<&usize, ()>(|_, deal| { deal.none(); &local }).unwrap();
+/// });
+/// ```
+struct TheLeadersLocalsAreNotShared;
+
+/// The leader's locals are not dealt.
+/// ```compile_fail,E0597
+/// windrow::team(&mut [0; 9]).run(|member| {
+///     let local = member.index();
+///     member.round::<(), &usize>(|_, deal| (0..deal.width()).for_each(|_| deal.part(&local))).unwrap();
+/// });
+/// ```
+struct TheLeadersLocalsAreNotDealt;
+
+/// What the leader makes in the split is not shared.
+/// ```compile_fail,E0515
+/// windrow::team(&mut [0; 9]).run(|member| {
+///     member.round::<&str, ()>(|_, deal| { deal.none(); &String::from("gone")[..] }).unwrap();
+/// });
+/// ```
+struct WhatTheLeaderMakesInTheSplitIsNotShared;
+
+/// The data stays in the split.
+/// ```compile_fail,E0521
+/// windrow::team(&mut [0; 9]).run(|member| {
+///     let mut kept = None;
+///     member.round::<(), ()>(|x, deal| { deal.none(); kept = Some(x); }).unwrap();
+/// });
+/// ```
+struct TheDataStaysInTheSplit;
+
+/// The same part is not dealt twice.
+/// ```compile_fail,E0499
+/// windrow::team(&mut [0; 9][..]).run(|member| {
+///     member.round::<(), &mut [i32]>(|x, deal| {
+///         deal.part(&mut x[..5]);
+///         deal.part(&mut x[4..]);
+///     }).unwrap();
+/// });
+/// ```
+struct TheSamePartIsNotDealtTwice;
+
+/// What is shared is not dealt to be written.
+/// ```compile_fail,E0502
+/// windrow::team(&mut [0; 9][..]).run(|member| {
+///     member.round::<&i32, &mut [i32]>(|x, deal| {
+///         deal.part(&mut x[..]);
+///         &x[0]
+///     }).unwrap();
+/// });
+/// ```
+struct WhatIsSharedIsNotDealtToBeWritten;
+
+/// The data is out of reach while the team has it.
+/// ```compile_fail,E0502
+/// let mut data = [0; 9];
+/// windrow::team(&mut data).run(|_| data[0]);
+/// ```
+struct TheDataIsOutOfReachWhileTheTeamHasIt;
+
+/// Members of different teams are not exchanged.
+/// ```compile_fail,E0521
+/// windrow::team(&mut [0; 9]).run(|outer| {
+///     let outer = std::sync::Mutex::new(outer);
+///     windrow::team(&mut [0; 9]).run(|inner| std::mem::swap(*outer.lock().unwrap(), inner));
+/// });
+/// ```
+struct MembersOfDifferentTeamsAreNotExchanged;
+
+/// A member does not leave its team.
+/// ```compile_fail
+/// windrow::team(&mut [0; 9]).run(|member| member);
+/// ```
+struct AMemberDoesNotLeaveItsTeam;
+
+/// A team's data must be Send.
+/// ```compile_fail,E0277
+/// windrow::team(&mut [std::rc::Rc::new(1)]).run(|_| ());
+/// ```
+struct ATeamsDataMustBeSend;
+
+/// Members' results must be Send.
+/// ```compile_fail,E0277
+/// windrow::team(&mut [0; 9]).run(|_| std::rc::Rc::new(1));
+/// ```
+struct MembersResultsMustBeSend;
+
+/// What members run is Sync.
+/// ```compile_fail,E0277
+/// let count = std::cell::Cell::new(0);
+/// windrow::team(&mut [0; 9]).run(|_| count.set(1));
+/// ```
+struct WhatMembersRunIsSync;
+
+/// Parts must be Send.
+/// ```compile_fail,E0277
+/// use windrow::team::Own;
+/// windrow::team(&mut [0; 9]).run(|member| {
+///     member.round::<(), Own<std::rc::Rc<i32>>>(|_, deal| {
+///         (0..deal.width()).for_each(|at| deal.part(std::rc::Rc::new(at as i32)));
+///     }).unwrap();
+/// });
+/// ```
+struct PartsMustBeSend;
+
+/// Shared references are to what is Sync.
+/// ```compile_fail,E0277
+/// windrow::team(&mut [std::cell::Cell::new(0)]).run(|member| {
+///     member.round::<&std::cell::Cell<i32>, ()>(|x, deal| { deal.none(); &x[0] }).unwrap();
+/// });
+/// ```
+struct SharedReferencesAreToWhatIsSync;
+
+/// What is shared is copied.
+/// ```compile_fail,E0277
+/// windrow::team(&mut [0; 9]).run(|member| {
+///     member.round::<&mut i32, ()>(|x, deal| { deal.none(); &mut x[0] }).unwrap();
+/// });
+/// ```
+struct WhatIsSharedIsCopied;
+
+/// What is brought borrows nothing.
+/// ```compile_fail,E0597
+/// windrow::team(&mut [0; 9]).run(|member| {
+///     let local = member.index();
+///     member.round_with::<(), (), &usize>(&local, |_, _, deal| deal.none()).unwrap();
+/// });
+/// ```
+struct WhatIsBroughtBorrowsNothing;
+
+/// What is brought is Send.
+/// ```compile_fail,E0277
+/// windrow::team(&mut [0; 9]).run(|member| {
+///     member.reduce(std::rc::Rc::new(1), |a, _| a).unwrap();
+/// });
+/// ```
+struct WhatIsBroughtIsSend;
+
+/// The data of a team of tasks is Send.
+/// ```compile_fail,E0277
+/// windrow::AsyncTeam::new(std::rc::Rc::new(1), 2);
+/// ```
+struct TheDataOfATeamOfTasksIsSend;
+
+/// A part of a task ends with its round.
+/// ```compile_fail,E0499
+/// async fn turns(mut member: windrow::team::AsyncMember<Vec<i32>>) -> Result<(), windrow::team::Ended> {
+///     let (_, first) = member.round::<(), &mut [i32]>(|x, deal| deal.part(x)).await?;
+///     member.barrier().await?;
+///     first[0] = 1;
+///     Ok(())
+/// }
+/// ```
+struct APartOfATaskEndsWithItsRound;
+
+/// A part of a task does not outlive its member.
+/// ```compile_fail,E0505
+/// async fn turns(mut member: windrow::team::AsyncMember<Vec<i32>>) -> Result<(), windrow::team::Ended> {
+///     let (_, first) = member.round::<(), &mut [i32]>(|x, deal| deal.part(x)).await?;
+///     drop(member);
+///     first[0] = 1;
+///     Ok(())
+/// }
+/// ```
+struct APartOfATaskDoesNotOutliveItsMember;
+
+/// A local of a task is not shared.
+/// ```compile_fail,E0597
+/// async fn turns(mut member: windrow::team::AsyncMember<Vec<i32>>) {
+///     let local = 1;
+///     let _ = member.round::<&i32, ()>(|_, deal| { deal.none(); &local }).await;
+/// }
+/// ```
+struct ALocalOfATaskIsNotShared;

@@ -222,7 +222,7 @@ where
         let width = seat.width(crew.settle);
         if width >= least {
             let at = seat.index();
-            let result = attend(member, seat, looking.map_or_else(|| usual(crew, width), |limits| spin(crew, limits)));
+            let result = attend(member, seat, looking.map_or_else(|| usual(crew), |limits| spin(crew, limits)));
             *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
         width
@@ -309,16 +309,14 @@ const SOON: Nanos = Nanos(1e6);
 const AT_ONCE: Nanos = Nanos(5e3);
 
 /// How long a waiting member looks before it gives its CPU to others, and then before it sleeps.
-fn usual(crew: &Crew, width: usize) -> Spin {
-    let busy = if width > crew.state().most { CROWDED } else { FREE };
-    Spin { busy: crew.ticks(busy), yielding: crew.ticks(YIELDING) }
+fn usual(crew: &Crew) -> Spin {
+    Spin { busy: crew.ticks(LOOKING), yielding: crew.ticks(YIELDING) }
 }
 
-/// Members with a CPU each are at most a few microseconds apart, or one has lost its CPU; to yield costs 0.2 us then, which is
-/// little beside that.
-const FREE: Nanos = Nanos(2_000.0);
-/// With more members than CPUs the one that is waited for probably has none.
-const CROWDED: Nanos = Nanos(100.0);
+/// One crossing by two members with a CPU each. Who looks longer at full speed keeps the line it looks at from who is to write it, and
+/// the CPU from who is waited for if there are not enough of them: with 2 us here two members beside a busy process took four
+/// times as long, and four members on two CPUs twice as long. To yield in vain costs 0.2 us.
+const LOOKING: Nanos = Nanos(100.0);
 /// After so long it is cheaper for everybody to sleep: to be woken costs 2 to 30 us.
 const YIELDING: Nanos = Nanos(100_000.0);
 

@@ -8,25 +8,37 @@ use std::rc::Rc;
 
 use super::{Arm, Ask, Loaded, Reply};
 
-/// The language and library of a peer.
+/// The language, library and setting of a peer.
 struct Kind {
     /// What the names of its arms begin with.
     prefix: &'static str,
+    /// What they begin with in the program, which knows nothing of its setting.
+    spoken: &'static str,
+    /// The setting, in the environment of the process.
+    environment: &'static [(&'static str, &'static str)],
     compiler: &'static str,
     flags: &'static [&'static str],
     source: (&'static str, &'static str),
 }
 
 const HEADER: (&str, &str) = ("peer.h", include_str!("../../peers/peer.h"));
-const KINDS: [Kind; 2] = [
-    Kind {
-        prefix: "omp-",
-        compiler: "gcc",
-        flags: &["-fopenmp"],
-        source: ("openmp.c", include_str!("../../peers/openmp.c")),
-    },
+const OPENMP: Kind = Kind {
+    prefix: "omp-",
+    spoken: "omp-",
+    environment: &[],
+    compiler: "gcc",
+    flags: &["-fopenmp"],
+    source: ("openmp.c", include_str!("../../peers/openmp.c")),
+};
+/// A name is of the first kind that fits.
+const KINDS: [Kind; 4] = [
+    Kind { prefix: "omp-passive-", environment: &[("OMP_WAIT_POLICY", "passive")], ..OPENMP },
+    Kind { prefix: "omp-bound-", environment: &[("OMP_PROC_BIND", "true")], ..OPENMP },
+    OPENMP,
     Kind {
         prefix: "tbb-",
+        spoken: "tbb-",
+        environment: &[],
         compiler: "g++",
         flags: &["-ltbb"],
         source: ("tbb.cpp", include_str!("../../peers/tbb.cpp")),
@@ -68,7 +80,8 @@ impl Programs {
                 program
             }
         };
-        Ok(Box::new(There { name: name.to_owned(), program: program?, cell: None }))
+        let asked = name.replacen(kind.prefix, kind.spoken, 1);
+        Ok(Box::new(There { name: name.to_owned(), asked, program: program?, cell: None }))
     }
 
     /// What the peers say they are, or why they are not there.
@@ -98,6 +111,7 @@ impl Program {
         let program = compile(kind, folder.path())?;
         let mut child = Command::new(program)
             .arg(threads.to_string())
+            .envs(kind.environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -108,6 +122,9 @@ impl Program {
         let (answers, version) = (BufReader::new(answers), String::new());
         let mut program = Self { child, requests, answers, version, cell: None };
         program.version = program.ask("version\n", &[]);
+        for (name, value) in kind.environment {
+            program.version.push_str(&format!(", {name}={value}"));
+        }
         Ok(program)
     }
 
@@ -157,6 +174,8 @@ fn compile(kind: &Kind, folder: &Path) -> Result<std::path::PathBuf, String> {
 /// An arm in a process of its own.
 struct There {
     name: String,
+    /// As the program calls it.
+    asked: String,
     program: Rc<RefCell<Program>>,
     cell: Option<Rc<Loaded>>,
 }
@@ -176,7 +195,7 @@ impl Arm for There {
         program.load(cell);
         let Ask { warm_up, calls, each, gap, rest, idle } = ask;
         let (each, gap, rest, idle) = (u8::from(each), gap.as_nanos(), rest.as_nanos(), idle.as_nanos());
-        let answer = program.ask(&format!("run {} {warm_up} {calls} {each} {gap} {rest} {idle}\n", self.name), &[]);
+        let answer = program.ask(&format!("run {} {warm_up} {calls} {each} {gap} {rest} {idle}\n", self.asked), &[]);
         let mut numbers = answer.split(' ').map(|number| number.parse::<u64>().expect("answers are numbers"));
         let mut next = || numbers.next().expect("an answer has four numbers or more");
         let (cpu, cpu_at_rest, cpu_idle, checksum) = (next() as f64, next() as f64, next() as f64, next());
@@ -192,7 +211,7 @@ mod tests {
     #[test]
     fn a_peer_that_cannot_be_built_says_why() {
         let folder = tempfile::tempdir().unwrap();
-        let absent = Kind { prefix: "x-", compiler: "no-such-compiler", flags: &[], source: ("x.c", "") };
+        let absent = Kind { prefix: "x-", compiler: "no-such-compiler", flags: &[], source: ("x.c", ""), ..OPENMP };
         assert!(compile(&absent, folder.path()).unwrap_err().starts_with("x.c needs no-such-compiler"));
         let broken = Kind { compiler: "gcc", source: ("x.c", "int main( {"), ..absent };
         let error = compile(&broken, folder.path()).unwrap_err();

@@ -61,7 +61,7 @@ pub(super) fn arm(name: &str, Setting { threads, .. }: Setting) -> Option<Box<dy
     })
 }
 
-fn start_rayon(threads: usize) {
+pub(super) fn start_rayon(threads: usize) {
     static STARTED: OnceLock<()> = OnceLock::new();
     STARTED.get_or_init(|| {
         rayon::ThreadPoolBuilder::new()

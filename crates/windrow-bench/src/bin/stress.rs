@@ -1,8 +1,9 @@
 //! Random parallel calls for as long as one likes: `cargo run --release -p windrow-bench --bin stress -- --regions 100000 --seed 1`.
 //!
-//! Three parts, a line each: call trees against their serial result, from several threads on shared pools; the same with
-//! injected panics, until so many have happened; forked children, of a used pool and while other threads are inside. The call
-//! trees are those of windrow's tests (`tests/shared/shapes.rs`); the seed decides all of them, but not how threads interleave.
+//! Five parts, a line each: call trees against their serial result, from several threads on shared pools; the same with
+//! injected panics, until so many have happened; teams that are nested, concurrent and wider than their pools, with call trees in
+//! them; the same with panics and early returns; forked children, of a used pool and while other threads are inside. Call trees and
+//! teams are those of windrow's tests (`tests/shared`); the seed decides all of them, but not how threads interleave.
 //!
 //! A watchdog looks for progress. Without any it says what every thread does, and ends the process.
 #![forbid(unsafe_code)]
@@ -12,6 +13,8 @@
 mod forked;
 #[path = "../../../windrow/tests/shared/shapes.rs"]
 mod shapes;
+#[path = "../../../windrow/tests/shared/teams.rs"]
+mod teams;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use shapes::{Account, NO_FUSE, Rng, Shape, World};
+use teams::{Fault, Plan, WIDTHS};
 
 /// Threads that call; more would only wait for each other.
 const MOST_THREADS: usize = 64;
@@ -33,13 +37,16 @@ struct Options {
     /// Injected panics.
     #[arg(long, default_value_t = 100_000)]
     panics: u64,
+    /// Teams against their serial result, and then as many with panics and early returns.
+    #[arg(long, default_value_t = 100_000)]
+    teams: u64,
     /// Forked children, of each kind.
     #[arg(long, default_value_t = 1000)]
     forks: u64,
     /// Threads that call.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=MOST_THREADS as i64))]
     threads: u8,
-    /// Decides all call trees.
+    /// Decides all call trees and teams.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Seconds without progress after which the watchdog ends the process.
@@ -47,7 +54,7 @@ struct Options {
     stall: u64,
 }
 
-/// The call tree that each calling thread is in, by its seed.
+/// The call tree or team that each calling thread is in, by its seed.
 static TREES: [AtomicU64; MOST_THREADS] = [const { AtomicU64::new(0) }; MOST_THREADS];
 /// Children that have been waited for.
 static CHILDREN: AtomicU64 = AtomicU64::new(0);
@@ -67,6 +74,23 @@ fn main() {
     callers(world, &options, &tally, true);
     let (seconds, panics) = (start.elapsed().as_secs_f64(), tally.panics.load(Relaxed));
     println!("panics: {panics} in {tally}, nothing leaked, nothing dropped twice, pools alive, {seconds:.1} s");
+
+    for with_faults in [false, true] {
+        let (start, tally) = (Instant::now(), Teams::default());
+        teams(world, &options, &tally, with_faults);
+        let (outer, all) = (tally.outer.load(Relaxed), tally.all.load(Relaxed));
+        let (panics, returns) = (tally.panics.load(Relaxed), tally.returns.load(Relaxed));
+        let seconds = start.elapsed().as_secs_f64();
+        match with_faults {
+            false => println!("teams: {all}, {outer} of them outermost, equal to the serial result, {seconds:.1} s"),
+            true => println!(
+                "teams: {panics} panics and {returns} early returns in {all} teams, {outer} of them outermost, all members \
+                 released, nothing leaked, nothing dropped twice, {seconds:.1} s"
+            ),
+        }
+    }
+
+    println!("teams by their width, from 1 to 4: {:?}", &WIDTHS[1..]);
 
     #[cfg(target_os = "linux")]
     forks(world, &options);
@@ -88,13 +112,13 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Says which call tree failed, and ends the process: the other threads need not go on.
+/// Says which call tree or team failed, and ends the process: the other threads need not go on.
 struct Failing(u64);
 
 impl Drop for Failing {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("the call tree of seed {:#x} failed", self.0);
+            eprintln!("what has seed {:#x} failed", self.0);
             std::process::exit(101);
         }
     }
@@ -125,6 +149,43 @@ fn callers(world: &'static World, options: &Options, tally: &Tally, with_panics:
             }
             tally.trees.fetch_add(1, Relaxed);
             tally.calls.fetch_add(shape.calls(), Relaxed);
+        }
+    };
+    thread::scope(|scope| (0..usize::from(options.threads)).for_each(|thread| _ = scope.spawn(move || caller(thread))));
+}
+
+#[derive(Default)]
+struct Teams {
+    outer: AtomicU64,
+    /// With those inside of others.
+    all: AtomicU64,
+    panics: AtomicU64,
+    returns: AtomicU64,
+}
+
+/// Runs random teams on all threads, until there were so many; with faults, each that had one again without.
+fn teams(world: &'static World, options: &Options, tally: &Teams, with_faults: bool) {
+    let next = AtomicU64::new(0);
+    let caller = &|thread: usize| {
+        let account = Account::new(world);
+        while tally.all.load(Relaxed) < options.teams {
+            let seed = options.seed << 40 | u64::from(with_faults) << 39 | 1 << 38 | next.fetch_add(1, Relaxed);
+            TREES[thread].store(seed, Relaxed);
+            let _failing = Failing(seed);
+            let mut rng = Rng(seed);
+            let plan = Plan::random(&mut rng, 3);
+            let (fault, count) = match rng.below(2) {
+                _ if !with_faults => (Fault::None, &tally.outer),
+                0 => (Fault::Panic(rng.below(plan.points() as u64 + 1) as usize), &tally.panics),
+                _ => (Fault::Return(rng.below(plan.returns() + 1) as usize), &tally.returns),
+            };
+            if plan.check(account, fault) {
+                count.fetch_add(1, Relaxed);
+                // The pools are alive and their threads free: the same team, whole.
+                plan.check(account, Fault::None);
+            }
+            tally.outer.fetch_add(1, Relaxed);
+            tally.all.fetch_add(plan.teams(), Relaxed);
         }
     };
     thread::scope(|scope| (0..usize::from(options.threads)).for_each(|thread| _ = scope.spawn(move || caller(thread))));
@@ -188,7 +249,7 @@ fn watch(world: &'static World, stall: Duration) {
 fn dump(world: &World) {
     eprintln!("no call has ended for a while, after {} of them", world.calls.load(Relaxed));
     for (thread, tree) in TREES.iter().enumerate().filter(|(_, tree)| tree.load(Relaxed) != 0) {
-        eprintln!("caller {thread}: in the call tree of seed {:#x}", tree.load(Relaxed));
+        eprintln!("caller {thread}: in what has seed {:#x}", tree.load(Relaxed));
     }
     for pool in &world.pools {
         // The state of its gate comes first.

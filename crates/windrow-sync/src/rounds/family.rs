@@ -7,14 +7,23 @@ use crate::grid::{Grid, GridRef};
 /// A type with one lifetime left open.
 ///
 /// It is `'static` itself, so it has an exact [`TypeId`](std::any::TypeId): two members that name the same family receive the same type.
+///
+/// # Why it can be shortened
+/// What a leader makes for *one* lifetime is used by every member for its own: until it arrives, which is sooner for some than for others.
+/// A type that can also be written to, such as `Arc<Mutex<Option<&'x str>>>`, would let a member that uses its value for a short
+/// time put something there that a slower one still reads after it is gone. `shorten` compiles for types that cannot do that (in
+/// Rust's terms, those that are covariant), and it is called with all that is handed out.
 pub trait Family: 'static {
     /// The type with the lifetime filled in.
     type Of<'x>: Send;
+
+    /// The same value, used for a shorter time. The body is `of`.
+    fn shorten<'short, 'long: 'short>(of: Self::Of<'long>) -> Self::Of<'short>;
 }
 
 /// How a family is written at a call: `&f64` stands for "`&'x f64` for every `'x`". (The lifetime that is written does not matter.)
 ///
-/// A view type of one's own takes two lines:
+/// A view type of one's own takes three lines:
 /// ```
 /// use windrow_sync::rounds::{Family, Lend};
 ///
@@ -25,6 +34,7 @@ pub trait Family: 'static {
 /// struct ColumnsOf;
 /// impl Family for ColumnsOf {
 ///     type Of<'x> = Columns<'x>;
+///     fn shorten<'short, 'long: 'short>(of: Columns<'long>) -> Columns<'short> { of }
 /// }
 /// impl Lend for Columns<'_> {
 ///     type Family = ColumnsOf;
@@ -50,15 +60,31 @@ pub struct Own<T>(PhantomData<T>);
 
 impl<T: ?Sized + Sync + 'static> Family for Ref<T> {
     type Of<'x> = &'x T;
+    #[inline]
+    fn shorten<'short, 'long: 'short>(of: &'long T) -> &'short T {
+        of
+    }
 }
 impl<T: ?Sized + Send + 'static> Family for Mut<T> {
     type Of<'x> = &'x mut T;
+    #[inline]
+    fn shorten<'short, 'long: 'short>(of: &'long mut T) -> &'short mut T {
+        of
+    }
 }
 impl<T: Send + 'static> Family for Own<T> {
     type Of<'x> = T;
+    #[inline]
+    fn shorten<'short, 'long: 'short>(of: T) -> T {
+        of
+    }
 }
 impl<F: Family> Family for Option<F> {
     type Of<'x> = Option<F::Of<'x>>;
+    #[inline]
+    fn shorten<'short, 'long: 'short>(of: Self::Of<'long>) -> Self::Of<'short> {
+        of.map(F::shorten)
+    }
 }
 
 impl<T: ?Sized + Sync + 'static> Lend for &T {
@@ -83,9 +109,17 @@ pub struct GridRefOf<T>(PhantomData<T>);
 
 impl<T: Send + 'static> Family for GridOf<T> {
     type Of<'x> = Grid<'x, T>;
+
+    fn shorten<'short, 'long: 'short>(of: Grid<'long, T>) -> Grid<'short, T> {
+        of
+    }
 }
 impl<T: Sync + 'static> Family for GridRefOf<T> {
     type Of<'x> = GridRef<'x, T>;
+
+    fn shorten<'short, 'long: 'short>(of: GridRef<'long, T>) -> GridRef<'short, T> {
+        of
+    }
 }
 impl<T: Send + 'static> Lend for Grid<'_, T> {
     type Family = GridOf<T>;
@@ -107,6 +141,11 @@ macro_rules! tuple {
     ($($name:ident)*) => {
         impl<$($name: Family),*> Family for ($($name,)*) {
             type Of<'x> = ($($name::Of<'x>,)*);
+            #[inline]
+            #[expect(non_snake_case, reason = "the types' names serve for the values, too")]
+            fn shorten<'short, 'long: 'short>(($($name,)*): Self::Of<'long>) -> Self::Of<'short> {
+                ($($name::shorten($name),)*)
+            }
         }
         impl<$($name: Lend),*> Lend for ($($name,)*) {
             type Family = ($($name::Family,)*);

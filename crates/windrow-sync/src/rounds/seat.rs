@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use super::family::{Family, Lend, Lent, Own};
-use super::{Core, Ended, seat_of};
+use super::{Core, Ended, for_all, seat_of};
 use crate::Spin;
 
 /// A barrier for the seats of one team, with access to a `T`. See the [module page](super).
@@ -36,13 +36,13 @@ impl<'d, T: Send> Rounds<'d, T> {
     /// The seat of the only member.
     pub fn only(&mut self) -> Seat<'_, T> {
         assert!(self.core.boxes.len() == 1, "a team of one");
-        Seat { core: &self.core, data: self.data, place: Place { at: 0, width: 1, ended: None } }
+        Seat { core: &self.core, data: self.data, place: Place::new(0, 1), _data: PhantomData }
     }
 
     /// The next seat, while the team forms and there are some.
     pub fn sit(&self) -> Option<Seat<'_, T>> {
         let at = self.core.sit()?;
-        Some(Seat { core: &self.core, data: self.data, place: Place { at, width: 0, ended: None } })
+        Some(Seat { core: &self.core, data: self.data, place: Place::new(at, 0), _data: PhantomData })
     }
 
     /// Ends the forming: the team's width is the number of seats taken so far.
@@ -59,7 +59,8 @@ impl<'d, T: Send> Rounds<'d, T> {
 // Spelled out so that the compiler wants `'d` alive here: parts that nobody took may look at the data when they are dropped.
 impl<T: Send> Drop for Rounds<'_, T> {
     fn drop(&mut self) {
-        self.core.clear();
+        // SAFETY: `&mut self`, which seats borrow.
+        unsafe { self.core.clear_all() };
     }
 }
 
@@ -77,6 +78,8 @@ pub(super) struct Place {
     pub(super) width: usize,
     /// It must not arrive again.
     pub(super) ended: Option<Ended>,
+    /// It has got a letter and not opened it.
+    unread: bool,
 }
 
 /// One member's place in a team. Who drops it leaves the team: no round will take place any more, and who waits gets [`Ended`].
@@ -84,6 +87,8 @@ pub struct Seat<'r, T: Send> {
     core: &'r Core,
     data: NonNull<T>,
     place: Place,
+    /// Invariant in `T`: what one member takes for shorter-lived than it is another would find in the data.
+    _data: PhantomData<&'r mut T>,
 }
 
 // SAFETY: `data` is used only while this seat leads; `T: Send`.
@@ -102,6 +107,39 @@ impl<T: Send> Drop for Seat<'_, T> {
 }
 
 impl Place {
+    pub(super) fn new(at: usize, width: usize) -> Self {
+        Place { at, width, ended: None, unread: false }
+    }
+
+    /// Puts a value where the leader of the next round sees it; if there is none, drops it.
+    #[inline]
+    pub(super) fn bring<C: Send + 'static>(&mut self, core: &Core, value: C) {
+        if self.ended.is_some() {
+            return;
+        }
+        core.boxes[self.at].brought.with_mut(|brought| {
+            // SAFETY: but for a leader while all members wait, only its owner uses it. That is who has this, and it does not wait:
+            // who has arrived and given up waiting has `ended`.
+            unsafe { &mut *brought }.put(value);
+        });
+    }
+
+    /// What comes before an arrival: nothing that was lent may be left.
+    ///
+    /// # Errors
+    /// If it must not arrive.
+    #[inline]
+    pub(super) fn ready(&mut self, core: &Core) -> Result<(), Ended> {
+        if let Some(why) = self.ended {
+            return Err(why);
+        }
+        if std::mem::take(&mut self.unread) {
+            // SAFETY: outside of a leader's time a letter is its owner's, and that is who has this (see `bring`).
+            unsafe { core.clear(self.at) };
+        }
+        Ok(())
+    }
+
     pub(super) fn leave(&self, core: &Core) {
         // (It may be dropped before the team has formed.)
         if self.width != 1 {
@@ -137,10 +175,7 @@ impl<T: Send> Seat<'_, T> {
     /// Puts a value where the leader of the next round sees it.
     #[inline]
     pub fn bring<C: Send + 'static>(&mut self, value: C) {
-        self.core.boxes[self.place.at].brought.with_mut(|brought| {
-            // SAFETY: but for a leader while all members wait, only its owner uses it, and that is this thread.
-            unsafe { &mut *brought }.put(value);
-        });
+        self.place.bring(self.core, value);
     }
 
     /// Arrives, and waits for all others, looking for as long as `spin` allows before it sleeps.
@@ -150,9 +185,7 @@ impl<T: Send> Seat<'_, T> {
     #[inline]
     pub fn arrive(&mut self, spin: Spin) -> Result<Turn<'_, T>, Ended> {
         let width = self.width(spin);
-        if let Some(why) = self.place.ended {
-            return Err(why);
-        }
+        self.place.ready(self.core)?;
         if width == 1 {
             return Ok(Turn::Lead(Lead::new(self.core, self.data, &mut self.place)));
         }
@@ -207,6 +240,8 @@ impl<T: Send> Drop for Lead<'_, T> {
 impl<'m, T: Send> Lead<'m, T> {
     #[inline]
     pub(super) fn new(core: &'m Core, data: NonNull<T>, place: &'m mut Place) -> Self {
+        // If it is forgotten, it must not arrive again.
+        place.ended = Some(Ended::Left);
         Lead { core, data, place, _data: PhantomData }
     }
 
@@ -332,6 +367,7 @@ impl<'m, T: Send> Lead<'m, T> {
         let shared = split(self.data(), core, &mut deal);
         let dealt = deal.next;
         assert!(dealt == members, "{dealt} parts for {members} members: `split` deals exactly one to each");
+        std::mem::forget(deal);
         for at in 0..members {
             core.boxes[seat_of(at, leader, members)].letter.with_mut(|letter| {
                 // SAFETY: the leader is alone with all letters.
@@ -355,13 +391,14 @@ impl<'m, T: Send> Lead<'m, T> {
         if members > 2 {
             others().for_each(|seat| self.core.announce(seat));
         }
-        others().for_each(|seat| self.core.deliver(seat));
+        for_all(others(), |seat| self.core.deliver(seat));
     }
 
     /// Gives the lead up after a round.
     #[inline]
     fn done(self) -> Led<'m> {
-        let lead = ManuallyDrop::new(self);
+        let mut lead = ManuallyDrop::new(self);
+        lead.place.ended = None;
         Led { core: lead.core, at: lead.place.at, _seat: PhantomData }
     }
 }
@@ -402,9 +439,15 @@ where
         unsafe { letter.open::<Lent<'l, P>, Lent<'l, S>>(tag) }
     });
     match opened {
-        Some(lent) => lent,
+        Some(lent) => shortened::<S, P>(lent),
         None => unreachable!("a leader's letter to itself bears its own tag"),
     }
+}
+
+/// See [`Family`]. (The longer lifetime has no name here; `shorten` does the same for all.)
+#[inline]
+fn shortened<'l, S: Lend, P: Lend>((shared, part): (Lent<'l, S>, Lent<'l, P>)) -> (Lent<'l, S>, Lent<'l, P>) {
+    (<S::Family as Family>::shorten(shared), <P::Family as Family>::shorten(part))
 }
 
 /// Where a leader puts the parts: exactly one for each member of the round, in their order.
@@ -420,6 +463,16 @@ pub struct Deal<'x, P: Family> {
 impl<P: Family> std::fmt::Debug for Deal<'_, P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Deal").field("width", &self.members).field("dealt", &self.next).finish_non_exhaustive()
+    }
+}
+
+/// The round does not come about: the parts go before the leader can use the data again.
+impl<P: Family> Drop for Deal<'_, P> {
+    fn drop(&mut self) {
+        for at in 0..self.next {
+            // SAFETY: as in `put_part`.
+            unsafe { self.core.clear(seat_of(at, self.leader, self.members)) };
+        }
     }
 }
 
@@ -473,7 +526,8 @@ pub struct Given<'x, C> {
     core: &'x Core,
     next: usize,
     width: usize,
-    _given: PhantomData<C>,
+    /// Not `Send`, so that it cannot be lent: it is of use to the leader only.
+    _given: PhantomData<*mut C>,
 }
 
 impl<C> std::fmt::Debug for Given<'_, C> {
@@ -522,6 +576,7 @@ impl std::fmt::Debug for Follow<'_> {
 impl<'m> Follow<'m> {
     #[inline]
     pub(super) fn new(core: &'m Core, place: &'m mut Place) -> Self {
+        place.unread = true;
         Follow { core, place }
     }
 
@@ -576,6 +631,7 @@ impl<'m> Follow<'m> {
             self.place.ended = Some(Ended::Panicked);
             panic!("{}", DIFFERENT)
         };
-        lent
+        self.place.unread = false;
+        shortened::<S, P>(lent)
     }
 }

@@ -3,14 +3,14 @@
 use std::cell::UnsafeCell;
 use std::future::{Future, poll_fn};
 use std::mem::MaybeUninit;
+use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::seat::{Follow, Lead, Place, Turn};
 use super::{Core, Ended};
 use crate::Spin;
-use crate::primitives::{AtomicUsize, Mutex, Ordering, lock};
+use crate::primitives::{Arc, AtomicUsize, Mutex, Ordering, lock};
 
 /// What the seats of a team of tasks share. It owns the data: a future can be forgotten, so nothing it uses may be borrowed.
 struct Owned<T: Send> {
@@ -32,7 +32,8 @@ unsafe impl<T: Send> Send for Owned<T> {}
 impl<T: Send> Drop for Owned<T> {
     fn drop(&mut self) {
         // Parts that nobody took may look at the data.
-        self.core.clear();
+        // SAFETY: `&mut self`, which seats keep alive.
+        unsafe { self.core.clear_all() };
         if !*self.taken.get_mut() {
             // SAFETY: it is there until it is taken, and nobody else is left.
             unsafe { self.data.get_mut().assume_init_drop() }
@@ -64,7 +65,7 @@ impl<T: Send> TaskRounds<T> {
             present: AtomicUsize::new(width),
             owner: Mutex::new(None),
         });
-        let seat = |at| TaskSeat { shared: shared.clone(), place: Place { at, width, ended: None } };
+        let seat = |at| TaskSeat { place: Place::new(at, width), shared: Present(shared.clone()) };
         let seats = (0..width).map(seat).collect();
         (TaskRounds { shared }, seats)
     }
@@ -92,11 +93,13 @@ impl<T: Send> Future for Finish<T> {
     fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let Some(shared) = self.shared.take() else { panic!("polled after it was ready") };
         *lock(&shared.owner) = Some(context.waker().clone());
-        // Acquire: pairs with the Release in `TaskSeat::drop`; all members are through with the data.
+        // Acquire: pairs with the Release in `Present::drop`; all members are through with the data.
         if shared.present.load(Ordering::Acquire) > 0 {
             self.shared = Some(shared);
             return Poll::Pending;
         }
+        // SAFETY: no seat is left (those that are being dropped use letters no more).
+        unsafe { shared.core.clear_all() };
         // SAFETY: no seat is left to use the data, and only this future takes it, once: it has given `shared` up.
         unsafe { *shared.taken.get() = true };
         // SAFETY: as above; `taken` keeps the drop away from it.
@@ -108,8 +111,19 @@ impl<T: Send> Future for Finish<T> {
 
 /// One member's place in a team of tasks. Who drops it leaves the team.
 pub struct TaskSeat<T: Send> {
-    shared: Arc<Owned<T>>,
     place: Place,
+    shared: Present<T>,
+}
+
+/// Counts as present until it is dropped.
+struct Present<T: Send>(Arc<Owned<T>>);
+
+impl<T: Send> Deref for Present<T> {
+    type Target = Owned<T>;
+
+    fn deref(&self) -> &Owned<T> {
+        &self.0
+    }
 }
 
 impl<T: Send> std::fmt::Debug for TaskSeat<T> {
@@ -121,12 +135,16 @@ impl<T: Send> std::fmt::Debug for TaskSeat<T> {
 impl<T: Send> Drop for TaskSeat<T> {
     fn drop(&mut self) {
         self.place.leave(&self.shared.core);
-        // Release: pairs with the Acquire in `Finish::poll`; and with the Acquire here of the last, which passes it on.
-        // Acquire: pairs with the Release here of those before.
-        if self.shared.present.fetch_sub(1, Ordering::AcqRel) == 1
-            && let Some(waker) = lock(&self.shared.owner).take()
-        {
-            waker.wake();
+    }
+}
+
+impl<T: Send> Drop for Present<T> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `Finish::poll`, for all of them: subtractions from one word form a chain.
+        if self.present.fetch_sub(1, Ordering::Release) == 1 {
+            // Not under the lock: the owner may look for the data at once.
+            let owner = lock(&self.owner).take();
+            owner.into_iter().for_each(Waker::wake);
         }
     }
 }
@@ -153,10 +171,7 @@ impl<T: Send> TaskSeat<T> {
 
     /// Puts a value where the leader of the next round sees it.
     pub fn bring<C: Send + 'static>(&mut self, value: C) {
-        self.shared.core.boxes[self.place.at].brought.with_mut(|brought| {
-            // SAFETY: but for a leader while all members wait, only its owner uses it, and that is this task.
-            unsafe { &mut *brought }.put(value);
-        });
+        self.place.bring(&self.shared.core, value);
     }
 
     /// Arrives, and waits for all others: on its thread for as long as `spin` allows, and then as a future that is to be woken.
@@ -166,12 +181,10 @@ impl<T: Send> TaskSeat<T> {
     /// # Errors
     /// If a member has left or panicked.
     pub async fn arrive(&mut self, spin: Spin) -> Result<(Turn<'_, T>, Waited), Ended> {
-        let TaskSeat { shared, place } = self;
+        let TaskSeat { place, shared } = self;
         // (As a part of a task this is `Send`, a raw pointer would not be.)
         let core = &shared.core;
-        if let Some(why) = place.ended {
-            return Err(why);
-        }
+        place.ready(core)?;
         let mut waited = Waited::Looking;
         if place.width > 1 {
             let before = match core.begin(place.at) {
@@ -181,20 +194,21 @@ impl<T: Send> TaskSeat<T> {
             if !core.arrive(place.at, place.width) {
                 // Until the round it must not arrive again, whatever becomes of this future.
                 place.ended = Some(Ended::Left);
-                let guard = LeaveOnDrop { core, place };
+                let at = place.at;
+                let mut guard = LeaveOnDrop { core, place: Some(place) };
                 let mut news = None;
                 spin.until(|| {
-                    news = core.news(guard.place.at, before);
+                    news = core.news(at, before);
                     news.is_some()
                 });
                 let news = match news {
                     Some(news) => news,
                     None => {
                         waited = Waited::Woken;
-                        poll_fn(|context| core.poll(guard.place.at, before, context)).await
+                        poll_fn(|context| core.poll(at, before, context)).await
                     }
                 };
-                let place = guard.disarm();
+                let Some(place) = guard.place.take() else { unreachable!("taken here only") };
                 return match news {
                     Ok(()) => {
                         place.ended = None;
@@ -204,33 +218,23 @@ impl<T: Send> TaskSeat<T> {
                 };
             }
         }
-        Ok((Turn::Lead(Lead::new(core, data(shared), place)), waited))
+        let data = NonNull::from(&shared.data).cast();
+        Ok((Turn::Lead(Lead::new(core, data, place)), waited))
     }
-}
-
-fn data<T: Send>(shared: &Owned<T>) -> NonNull<T> {
-    // SAFETY: the address of a field.
-    unsafe { NonNull::new_unchecked(shared.data.get().cast()) }
 }
 
 /// A future that is dropped while it waits has arrived for a round that it will know nothing of.
 struct LeaveOnDrop<'m> {
     core: &'m Core,
-    place: &'m mut Place,
-}
-
-impl<'m> LeaveOnDrop<'m> {
-    fn disarm(self) -> &'m mut Place {
-        let this = std::mem::ManuallyDrop::new(self);
-        let place: *mut Place = &raw const *this.place as *mut Place;
-        // SAFETY: `this` is never used again nor dropped, so its mutable borrow is ours.
-        unsafe { &mut *place }
-    }
+    /// None when the wait is over.
+    place: Option<&'m mut Place>,
 }
 
 impl Drop for LeaveOnDrop<'_> {
     fn drop(&mut self) {
-        self.place.leave(self.core);
+        if let Some(place) = &self.place {
+            place.leave(self.core);
+        }
     }
 }
 

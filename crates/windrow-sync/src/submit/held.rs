@@ -187,8 +187,8 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
         self.inside(|inside| !inside.first.is_null())
     }
 
-    /// How many operations are queued. It walks through the queue.
-    pub fn queued(&mut self) -> usize {
+    /// How many operations are queued; `None` if a job is among them, which waits for all that came before it. It walks through the queue.
+    pub fn queued(&mut self) -> Option<usize> {
         self.pull();
         self.inside(|inside| {
             let (mut at, mut sum) = (inside.first, 0);
@@ -196,10 +196,10 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
                 // SAFETY: in the queue: alive.
                 let node = unsafe { &*at };
                 // SAFETY: in the queue: its body is the holder's.
-                sum += node.body.with_mut(|body| unsafe { entries(body) }.map_or(0, |(_, left)| left));
+                sum += node.body.with_mut(|body| unsafe { entries(body) })?.1;
                 at = inside.after(at);
             }
-            sum
+            Some(sum)
         })
     }
 

@@ -133,9 +133,10 @@ impl<S: BatchOps> Builder<S> {
         self
     }
 
-    /// Lets the runner wait until `ops` operations are there, at most `longest` from the moment at which the oldest was handed in. Off by
-    /// default, since it costs every caller time that only a known pattern of arrivals gives back. Tasks that run batches do not
-    /// wait: they have no timer.
+    /// Lets the runner wait until `ops` operations are there, at most `longest` from the moment at which the oldest was handed in, and no
+    /// longer than until [`close`](Batched::close) or [`exclusive`](Batched::exclusive) is called. Off by default, since it costs every
+    /// caller time that only a known pattern of arrivals gives back. Threads that run batches wait so, tasks do not: they have no timer. The
+    /// runner looks for arrivals every 100 us.
     pub fn linger(mut self, ops: usize, longest: Duration) -> Self {
         self.options.linger = Some((ops, longest));
         self

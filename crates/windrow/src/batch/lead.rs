@@ -249,17 +249,18 @@ impl<S: BatchOps> Shared<S> {
         self.learn(state);
     }
 
-    /// Waits for more, until the oldest has waited for `longest`.
+    /// Waits for more, until the oldest has waited for `longest`, or the structure is wanted for a job, or to be closed.
     fn linger(&self, held: &mut Leading<'_, S>, least: usize, longest: Duration) {
         let Some(arrived) = held.oldest() else { return };
         let longest = Nanos(longest.as_nanos() as f64);
-        while held.queued() < least {
+        while held.queued().is_some_and(|queued| queued < least) {
             let left = longest.0 - self.options.since(arrived).0;
             if left <= 0.0 {
                 return;
             }
-            // Nobody tells a runner that lingers of arrivals: it looks again and again, the more often the shorter the rest.
-            std::thread::sleep(Duration::from_nanos((left / 4.0).max(10_000.0).min(left) as u64));
+            // Nobody tells a runner that lingers of arrivals, for then every one of them would pay: it looks again and again. A look
+            // takes it a few microseconds, so this is some per cent of a CPU.
+            std::thread::sleep(Duration::from_nanos(left.min(100_000.0) as u64));
         }
     }
 

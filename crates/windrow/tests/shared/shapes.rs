@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use windrow::prelude::*;
+use windrow::team::split;
 use windrow::{Pool, Stop};
 
 /// splitmix64.
@@ -28,7 +29,7 @@ impl Rng {
     }
 }
 
-fn mix(x: u64) -> u64 {
+pub(crate) fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
@@ -69,9 +70,10 @@ enum Consumer {
     Offload,
     OffloadDropped,
     NewPool,
+    Team,
 }
 
-const CONSUMERS: [Consumer; 17] = [
+const CONSUMERS: [Consumer; 18] = [
     Consumer::ForEach,
     Consumer::Collect,
     Consumer::FilterCollect,
@@ -89,6 +91,7 @@ const CONSUMERS: [Consumer; 17] = [
     Consumer::Offload,
     Consumer::OffloadDropped,
     Consumer::NewPool,
+    Consumer::Team,
 ];
 
 /// Pools, and what is counted in them. Leaked: closures that are offloaded may be the last to use it.
@@ -106,7 +109,7 @@ impl World {
 
 /// What one call tree may do, and what of it is alive.
 pub(crate) struct Account {
-    world: &'static World,
+    pub(crate) world: &'static World,
     /// This many items more, and one panics.
     fuse: AtomicUsize,
     blown: AtomicBool,
@@ -136,26 +139,35 @@ impl Account {
     /// Runs `shape` with an injected panic after `fuse` items ([`NO_FUSE`]: none), and checks everything: the result or the
     /// panic, that nothing leaked (and by itself: that nothing was dropped twice). Whether it panicked.
     pub(crate) fn check(&'static self, shape: &Shape, fuse: usize) -> bool {
+        let result = self.guard(fuse, shape.leaves_closures_behind(), || shape.parallel(self));
+        if let Some(found) = result {
+            assert_eq!(found, shape.serial());
+        }
+        result.is_none()
+    }
+
+    /// Runs `f` with an injected panic after `fuse` items, and checks that it was heard of and that nothing leaked. None if it
+    /// panicked.
+    pub(crate) fn guard<R>(&self, fuse: usize, leaves_closures_behind: bool, f: impl FnOnce() -> R) -> Option<R> {
         self.blown.store(false, Relaxed);
         self.fuse.store(fuse, Relaxed);
-        let result = catch_unwind(AssertUnwindSafe(|| shape.parallel(self)));
+        let result = catch_unwind(AssertUnwindSafe(f));
         let blown = self.blown.load(Relaxed);
-        match result {
-            Ok(found) => {
-                assert!(!blown, "a panic was lost");
-                assert_eq!(found, shape.serial());
-            }
-            Err(payload) if payload.is::<Blown>() => assert!(blown),
+        let result = match result {
+            Ok(_) if blown => panic!("a panic was lost"),
+            Ok(found) => Some(found),
+            Err(payload) if payload.is::<Blown>() && blown => None,
             Err(other) => resume_unwind(other),
-        }
-        while shape.leaves_closures_behind() && self.live.load(Relaxed) > 0 {
+        };
+        while leaves_closures_behind && self.live.load(Relaxed) > 0 {
             std::thread::yield_now();
         }
         assert_eq!(self.live.load(Relaxed), 0, "something leaked");
-        blown
+        result
     }
 
-    fn burn(&self) {
+    /// One item more, which may be the one that panics.
+    pub(crate) fn burn(&self) {
         if self.fuse.load(Relaxed) != NO_FUSE && self.fuse.fetch_sub(1, Relaxed) == 0 {
             // Others go on counting down from the top: far away.
             self.blown.store(true, Relaxed);
@@ -165,14 +177,14 @@ impl Account {
 }
 
 /// A value that is alive until dropped, once.
-struct Counted {
+pub(crate) struct Counted {
     account: &'static Account,
     mark: usize,
-    value: u64,
+    pub(crate) value: u64,
 }
 
 impl Counted {
-    fn new(account: &'static Account, value: u64) -> Self {
+    pub(crate) fn new(account: &'static Account, value: u64) -> Self {
         account.live.fetch_add(1, Relaxed);
         let mark = account.next.fetch_add(1, Relaxed) % account.marks.len();
         account.marks[mark].fetch_add(1, Relaxed);
@@ -192,14 +204,14 @@ impl Drop for Counted {
 }
 
 /// An affine map: composing is associative and not commutative.
-type Affine = (u64, u64);
+pub(crate) type Affine = (u64, u64);
 
-fn compose(a: Affine, b: Affine) -> Affine {
+pub(crate) fn compose(a: Affine, b: Affine) -> Affine {
     (a.0.wrapping_mul(b.0), a.1.wrapping_mul(b.0).wrapping_add(b.1))
 }
 
 /// A number for a sequence: order matters.
-fn digest(values: impl IntoIterator<Item = u64>) -> u64 {
+pub(crate) fn digest(values: impl IntoIterator<Item = u64>) -> u64 {
     values.into_iter().fold(1, |sum, value| mix(sum.wrapping_mul(31).wrapping_add(value)))
 }
 
@@ -245,7 +257,7 @@ impl Shape {
     }
 
     /// A closure that was dropped may run for a while.
-    fn leaves_closures_behind(&self) -> bool {
+    pub(crate) fn leaves_closures_behind(&self) -> bool {
         matches!(self.consumer, Consumer::OffloadDropped)
             || self.inside.iter().any(|(_, shape)| shape.leaves_closures_behind())
     }
@@ -267,7 +279,7 @@ impl Shape {
                 values().fold(0, u64::wrapping_add)
             }
             Consumer::Offload => values().fold(7, u64::wrapping_add),
-            Consumer::Collect | Consumer::Mutate | Consumer::Fold => digest(values()),
+            Consumer::Collect | Consumer::Mutate | Consumer::Fold | Consumer::Team => digest(values()),
             Consumer::FilterCollect => digest(values().filter(|value| value % 3 != 0)),
             Consumer::Reduce => {
                 let all = values().map(|value| (value | 1, value)).fold((1, 0), compose);
@@ -414,6 +426,24 @@ impl Shape {
             Consumer::NewPool => {
                 let pool = Pool::new(1 + (self.seed % 3) as usize);
                 pool.install(|| plain().map(|item| item.value).reduce(|| 0, sum))
+            }
+            Consumer::Team => {
+                let mut all: Vec<Option<Counted>> = (0..self.n).map(|_| Some(Counted::new(account, 0))).collect();
+                let results = windrow::team(&mut all[..]).width(self.chunk.unwrap_or(usize::MAX)).run(|member| {
+                    let (_, (from, mine)) = member.round::<(), (usize, &mut [Option<Counted>])>(|all, deal| {
+                        let mut from = 0;
+                        for part in split::even(all, deal.width()) {
+                            let len = part.len();
+                            deal.part((from, part));
+                            from += len;
+                        }
+                    })?;
+                    mine.iter_mut().zip(from..).for_each(|(slot, at)| *slot = Some(self.item(at, account)));
+                    member.barrier()
+                });
+                // (A panic of a member comes out of `run`.)
+                assert!(results.iter().all(Result::is_ok));
+                digest(all.iter().flatten().map(|item| item.value))
             }
         }
     }

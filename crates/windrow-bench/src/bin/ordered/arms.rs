@@ -1,0 +1,324 @@
+//! Who is measured.
+
+use std::collections::BTreeSet;
+use std::hash::Hash;
+
+use congee::Congee;
+use crossbeam_skiplist::SkipMap;
+use parking_lot::Mutex;
+use windrow_collections::{OrderedSet, SetOp, SkipList};
+
+use crate::work::Kind;
+
+/// One way to do the operations.
+pub(crate) trait Arm<K> {
+    fn name(&self) -> String;
+
+    /// Threads that do the operations; with more than one the results depend on who is first, and only how many there are is compared.
+    fn threads(&self) -> usize {
+        1
+    }
+
+    /// Makes it what it was before the first repetition.
+    fn reset(&mut self);
+
+    /// Does them; it may leave fewer operations behind.
+    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]);
+
+    /// Learns what it did, outside of the time.
+    fn done(&mut self, _ops: &[SetOp<K>], _results: &[bool]) {}
+
+    /// How many keys there are.
+    fn len(&self) -> usize;
+}
+
+/// A structure that is cloned for each repetition, and how to use it.
+pub(crate) struct Cloned<S, F> {
+    pub(crate) name: String,
+    pub(crate) before: S,
+    pub(crate) now: Option<S>,
+    pub(crate) run: F,
+    pub(crate) len: fn(&S) -> usize,
+}
+
+impl<K, S: Clone, F: FnMut(&mut S, &mut Vec<SetOp<K>>, &mut [bool])> Arm<K> for Cloned<S, F> {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn reset(&mut self) {
+        self.now = None;
+        self.now = Some(self.before.clone());
+    }
+
+    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) {
+        (self.run)(self.now.as_mut().expect("reset comes first"), ops, results);
+    }
+
+    fn len(&self) -> usize {
+        self.now.as_ref().map_or(0, self.len)
+    }
+}
+
+/// A structure that several threads use, each for its share of the operations, and that is brought back by removing what is new.
+pub(crate) struct Shared<K, S, F, R> {
+    pub(crate) name: String,
+    pub(crate) threads: usize,
+    pub(crate) structure: S,
+    /// Operations, in the order of their submission.
+    pub(crate) run: F,
+    pub(crate) remove: R,
+    pub(crate) len: fn(&S) -> usize,
+    pub(crate) new: Vec<K>,
+}
+
+impl<K, S, F, R> Arm<K> for Shared<K, S, F, R>
+where
+    K: Clone + Send + Sync,
+    S: Sync,
+    F: Fn(&S, &[SetOp<K>], &mut [bool]) + Sync,
+    R: Fn(&S, &K),
+{
+    fn name(&self) -> String {
+        format!("{} x{}", self.name, self.threads)
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn reset(&mut self) {
+        for key in self.new.drain(..) {
+            (self.remove)(&self.structure, &key);
+        }
+    }
+
+    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) {
+        let share = ops.len().div_ceil(self.threads);
+        let (structure, run) = (&self.structure, &self.run);
+        if self.threads == 1 {
+            run(structure, ops, results);
+        } else {
+            std::thread::scope(|scope| {
+                for (ops, results) in ops.chunks(share).zip(results.chunks_mut(share)) {
+                    scope.spawn(move || run(structure, ops, results));
+                }
+            });
+        }
+    }
+
+    fn done(&mut self, ops: &[SetOp<K>], results: &[bool]) {
+        let new = ops.iter().zip(results).filter_map(|(op, new)| match op {
+            SetOp::Insert(key) if *new => Some(key.clone()),
+            _ => None,
+        });
+        self.new.extend(new);
+    }
+
+    fn len(&self) -> usize {
+        (self.len)(&self.structure)
+    }
+}
+
+fn key<K>(op: &SetOp<K>) -> &K {
+    let (SetOp::Contains(key) | SetOp::Insert(key) | SetOp::Remove(key)) = op;
+    key
+}
+
+fn each<K>(ops: &[SetOp<K>], results: &mut [bool], mut one: impl FnMut(&SetOp<K>) -> bool) {
+    for (op, result) in ops.iter().zip(results) {
+        *result = one(op);
+    }
+}
+
+fn cloned<K: 'static, S: Clone + 'static>(
+    name: &str,
+    before: &S,
+    len: fn(&S) -> usize,
+    run: impl FnMut(&mut S, &mut Vec<SetOp<K>>, &mut [bool]) + 'static,
+) -> Box<dyn Arm<K>> {
+    Box::new(Cloned { name: name.to_owned(), before: before.clone(), now: None, run, len })
+}
+
+/// `BTreeSet`, in the order of submission and sorted: the baseline is the first.
+pub(crate) fn btree<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
+    let before: BTreeSet<K> = keys.iter().cloned().collect();
+    let sorted = |set: &mut BTreeSet<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+        let mut ops: Vec<_> = ops.drain(..).enumerate().collect();
+        // Stable: operations on a key stay in order.
+        ops.sort_by(|(_, a), (_, b)| key(a).cmp(key(b)));
+        for (at, op) in ops {
+            results[at] = on_btree(set, op);
+        }
+    };
+    vec![
+        cloned(
+            "btree",
+            &before,
+            BTreeSet::len,
+            |set: &mut BTreeSet<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+                for (op, result) in ops.drain(..).zip(results) {
+                    *result = on_btree(set, op);
+                }
+            },
+        ),
+        cloned("btree sorted", &before, BTreeSet::len, sorted),
+        Box::new(Shared {
+            name: "mutex btree".to_owned(),
+            threads: 2,
+            structure: Mutex::new(before),
+            run: |set: &Mutex<BTreeSet<K>>, ops: &[SetOp<K>], results: &mut [bool]| {
+                each(ops, results, |op| on_btree(&mut set.lock(), op.clone()));
+            },
+            remove: |set: &Mutex<BTreeSet<K>>, key: &K| {
+                set.lock().remove(key);
+            },
+            len: |set: &Mutex<BTreeSet<K>>| set.lock().len(),
+            new: Vec::new(),
+        }),
+    ]
+}
+
+pub(crate) fn on_btree<K: Ord>(set: &mut BTreeSet<K>, op: SetOp<K>) -> bool {
+    match op {
+        SetOp::Contains(key) => set.contains(&key),
+        SetOp::Insert(key) => set.insert(key),
+        SetOp::Remove(key) => set.remove(&key),
+    }
+}
+
+/// The ordered set: one by one, by batches, all at once, and by batches under a lock.
+pub(crate) fn set<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
+    let before: OrderedSet<K> = keys.iter().cloned().collect();
+    let batches = |size: usize| {
+        move |set: &mut OrderedSet<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+            let size = if size == 0 { ops.len() } else { size };
+            for (ops, results) in ops.chunks(size).zip(results.chunks_mut(size)) {
+                set.apply(ops, results);
+            }
+        }
+    };
+    let one_by_one = |set: &mut OrderedSet<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+        for (op, result) in ops.drain(..).zip(results) {
+            *result = match op {
+                SetOp::Contains(key) => set.contains(&key),
+                SetOp::Insert(key) => set.insert(key),
+                SetOp::Remove(key) => set.remove(&key),
+            };
+        }
+    };
+    let mut arms = vec![cloned("set", &before, OrderedSet::len, one_by_one)];
+    for (name, size) in [("set/16", 16), ("set/127", 127), ("set/4096", 4096), ("set/all", 0)] {
+        arms.push(cloned(name, &before, OrderedSet::len, batches(size)));
+    }
+    arms.push(Box::new(Shared {
+        name: "mutex set/127".to_owned(),
+        threads: 2,
+        structure: Mutex::new(before),
+        run: |set: &Mutex<OrderedSet<K>>, ops: &[SetOp<K>], results: &mut [bool]| {
+            for (ops, results) in ops.chunks(127).zip(results.chunks_mut(127)) {
+                set.lock().apply(ops, results);
+            }
+        },
+        remove: |set: &Mutex<OrderedSet<K>>, key: &K| {
+            set.lock().remove(key);
+        },
+        len: |set: &Mutex<OrderedSet<K>>| set.lock().len(),
+        new: Vec::new(),
+    }));
+    arms
+}
+
+/// The skip list: one by one, by batches, all at once.
+pub(crate) fn list<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
+    let before: SkipList<K> = keys.iter().cloned().collect();
+    let one_by_one = |list: &mut SkipList<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+        for (op, result) in ops.drain(..).zip(results) {
+            *result = match op {
+                SetOp::Contains(key) => list.contains(&key),
+                SetOp::Insert(key) => list.insert(key),
+                SetOp::Remove(key) => list.remove(&key),
+            };
+        }
+    };
+    let mut arms = vec![cloned("list", &before, SkipList::len, one_by_one)];
+    for (name, size) in [("list/127", 127), ("list/all", usize::MAX)] {
+        arms.push(cloned(
+            name,
+            &before,
+            SkipList::len,
+            move |list: &mut SkipList<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
+                let size = size.min(ops.len());
+                for (ops, results) in ops.chunks(size).zip(results.chunks_mut(size)) {
+                    list.apply(ops, results);
+                }
+            },
+        ));
+    }
+    arms
+}
+
+/// Lock-free and concurrent peers, on one thread and on two.
+pub(crate) fn peers<K: Kind + Hash>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
+    let mut arms: Vec<Box<dyn Arm<K>>> = Vec::new();
+    for threads in [1, 2] {
+        let map = SkipMap::new();
+        for key in keys {
+            map.insert(key.clone(), ());
+        }
+        arms.push(Box::new(Shared {
+            name: "skipmap".to_owned(),
+            threads,
+            structure: map,
+            run: |map: &SkipMap<K, ()>, ops: &[SetOp<K>], results: &mut [bool]| {
+                each(ops, results, |op| match op {
+                    SetOp::Contains(key) => map.contains_key(key),
+                    // Whether the closure has run says whether the key is new.
+                    SetOp::Insert(key) => {
+                        let mut new = false;
+                        map.get_or_insert_with(key.clone(), || new = true);
+                        new
+                    }
+                    SetOp::Remove(key) => map.remove(key).is_some(),
+                });
+            },
+            remove: |map: &SkipMap<K, ()>, key: &K| {
+                map.remove(key);
+            },
+            len: SkipMap::len,
+            new: Vec::new(),
+        }));
+    }
+    let Some(integers) = keys.iter().map(Kind::integer).collect::<Option<Vec<usize>>>() else { return arms };
+    for threads in [1, 2] {
+        let tree = Congee::<usize, usize>::default();
+        for key in &integers {
+            assert!(tree.insert(*key, *key, &tree.pin()).is_ok(), "congee is out of memory");
+        }
+        arms.push(Box::new(Shared {
+            name: "congee".to_owned(),
+            threads,
+            structure: tree,
+            run: |tree: &Congee<usize, usize>, ops: &[SetOp<K>], results: &mut [bool]| {
+                // As its documentation asks: one guard for many operations, renewed now and then.
+                for (ops, results) in ops.chunks(127).zip(results.chunks_mut(127)) {
+                    let guard = tree.pin();
+                    each(ops, results, |op| match op {
+                        SetOp::Contains(key) => key.integer().and_then(|key| tree.get(&key, &guard)).is_some(),
+                        SetOp::Insert(key) => {
+                            let key = key.integer().expect("an integer");
+                            tree.insert(key, key, &guard).expect("memory").is_none()
+                        }
+                        SetOp::Remove(key) => key.integer().and_then(|key| tree.remove(&key, &guard)).is_some(),
+                    });
+                }
+            },
+            remove: |tree: &Congee<usize, usize>, key: &K| {
+                tree.remove(&key.integer().expect("an integer"), &tree.pin());
+            },
+            len: |tree: &Congee<usize, usize>| tree.keys().len(),
+            new: Vec::new(),
+        }));
+    }
+    arms
+}

@@ -1,0 +1,181 @@
+//! Ordered collections, by the batch and one by one: `cargo run --release -p windrow-bench --bin ordered -- --help`
+//!
+//! A cell is a kind of keys, an order, a mix and a size. In each repetition every arm gets the same operations, on a structure that has
+//! the same keys again (clones where a structure can be cloned, else what was new is removed), in an order that is reversed every
+//! other time. Results are compared with those of a `BTreeSet`; of arms with several threads, how many keys there are then. A ratio is a
+//! median of the ratios of single repetitions.
+#![forbid(unsafe_code)]
+
+mod arms;
+mod work;
+
+use std::collections::BTreeSet;
+use std::path::Path as File;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use windrow_bench::random::Random;
+use windrow_bench::record;
+use windrow_bench::stats::{median, quantile};
+use windrow_collections::SetOp;
+
+use arms::Arm;
+use work::{Kind, Mix, Order, Path, Size};
+
+/// Ordered collections, by the batch and one by one.
+#[derive(Parser)]
+struct Options {
+    /// Kinds of keys.
+    #[arg(long, value_delimiter = ',', default_value = "u64", value_parser = ["u64", "string", "pair", "path"])]
+    keys: Vec<String>,
+    #[arg(long, value_delimiter = ',', default_value = "random")]
+    orders: Vec<Order>,
+    #[arg(long, value_delimiter = ',', default_value = "insert")]
+    mixes: Vec<Mix>,
+    /// Keys before, and operations that are timed.
+    #[arg(long, value_delimiter = ',', default_value = "1M+100k")]
+    sizes: Vec<Size>,
+    /// Arms beside the baseline, by the beginning of a name: set, list, skipmap, congee, mutex.
+    #[arg(long, value_delimiter = ',')]
+    arms: Vec<String>,
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    repetitions: u16,
+    /// Write a record below bench/record.
+    #[arg(long)]
+    record: bool,
+}
+
+/// Pairs of arms whose ratio somebody wants to know.
+const RATIOS: [(&str, &str); 11] = [
+    ("set/16", "set"),
+    ("set/127", "set"),
+    ("set/16", "btree"),
+    ("set/127", "btree"),
+    ("set/all", "btree sorted"),
+    ("mutex set/127 x2", "btree"),
+    ("mutex set/127 x2", "mutex btree x2"),
+    ("mutex set/127 x2", "skipmap x2"),
+    ("mutex set/127 x2", "congee x2"),
+    ("list/127", "list"),
+    ("list/127", "skipmap x2"),
+];
+
+/// The times of an arm in a cell.
+struct Row {
+    name: String,
+    times: Vec<Duration>,
+}
+
+impl Row {
+    fn nanos(&self) -> impl Iterator<Item = f64> {
+        self.times.iter().map(|time| time.as_nanos().max(1) as f64)
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    println!("{}, {} repetitions", record::machine(), options.repetitions);
+    let mut lines = Vec::new();
+    for keys in &options.keys {
+        for order in &options.orders {
+            for mix in &options.mixes {
+                for size in &options.sizes {
+                    let cell = match keys.as_str() {
+                        "u64" => cell::<u64>,
+                        "string" => cell::<String>,
+                        "pair" => cell::<(u32, u32)>,
+                        _ => cell::<Path>,
+                    };
+                    lines.extend(cell(options, *order, *mix, *size)?);
+                }
+            }
+        }
+    }
+    if options.record {
+        let root = File::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record");
+        let columns = "cell,arm,repetition,nanoseconds";
+        let written =
+            record::write_lines(&root, "ordered", &record::command("ordered"), &record::versions(), columns, &lines);
+        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
+    }
+    Ok(())
+}
+
+/// Measures a cell, prints it, and returns its lines of the record.
+fn cell<K: Kind>(options: &Options, order: Order, mix: Mix, size: Size) -> Result<Vec<String>, String> {
+    let cell = format!("{}/{order:?}/{mix:?}/{}+{}", K::NAME, size.before, size.ops).to_lowercase();
+    let mut random = Random::new(7);
+    let before = work::before(size, &mut random);
+    let keys: Vec<K> = before.iter().map(|number| K::of(*number)).collect();
+    let oracle: BTreeSet<K> = keys.iter().cloned().collect();
+    let makers = [arms::btree::<K>, arms::set, arms::list, arms::peers];
+    let mut arms: Vec<Box<dyn Arm<K>>> = makers.iter().flat_map(|make| make(&keys)).collect();
+    let wanted = |name: &str| options.arms.is_empty() || options.arms.iter().any(|arm| name.starts_with(arm.as_str()));
+    let mut first = true;
+    arms.retain(|arm| std::mem::replace(&mut first, false) || wanted(&arm.name()));
+    let mut rows: Vec<Row> = arms.iter().map(|arm| Row { name: arm.name(), times: Vec::new() }).collect();
+    for repetition in 0..usize::from(options.repetitions) {
+        let ops = work::ops::<K>(order, mix, size.ops, &before, &mut random);
+        let mut set = oracle.clone();
+        let expected: Vec<bool> = ops.iter().map(|op| arms::on_btree(&mut set, op.clone())).collect();
+        let count = set.len();
+        drop(set);
+        for turn in 0..arms.len() {
+            let turn = if repetition % 2 == 0 { turn } else { arms.len() - 1 - turn };
+            let arm = &mut arms[turn];
+            let time = once(arm.as_mut(), &ops, &expected, count).map_err(|what| format!("{cell}: {what}"))?;
+            rows[turn].times.push(time);
+        }
+    }
+    print(&cell, size, &rows);
+    let line = |row: &Row, (at, time): (usize, &Duration)| format!("{cell},{},{at},{}", row.name, time.as_nanos());
+    Ok(rows.iter().flat_map(|row| row.times.iter().enumerate().map(|time| line(row, time))).collect())
+}
+
+/// One turn of an arm.
+fn once<K: Kind>(arm: &mut dyn Arm<K>, ops: &[SetOp<K>], expected: &[bool], count: usize) -> Result<Duration, String> {
+    arm.reset();
+    let (mut mine, mut results) = (ops.to_vec(), vec![false; ops.len()]);
+    let start = Instant::now();
+    arm.run(&mut mine, &mut results);
+    let time = start.elapsed();
+    arm.done(ops, &results);
+    if arm.threads() == 1 && results != expected {
+        return Err(format!("{} gives other results than BTreeSet", arm.name()));
+    }
+    let new =
+        |results: &[bool]| ops.iter().zip(results).filter(|(op, new)| matches!(op, SetOp::Insert(_)) && **new).count();
+    if arm.len() != count || new(&results) != new(expected) {
+        return Err(format!("{} has {} keys where BTreeSet has {count}", arm.name(), arm.len()));
+    }
+    Ok(time)
+}
+
+fn print(cell: &str, size: Size, rows: &[Row]) {
+    println!("{cell}: ops/ms, and times as fast as btree (10th and 90th percentile)");
+    let ratio = |of: &Row, to: &Row| -> Vec<f64> { of.nanos().zip(to.nanos()).map(|(of, to)| to / of).collect() };
+    for row in rows {
+        let speed = size.ops as f64 / median(&row.nanos().collect::<Vec<_>>()) * 1e6;
+        let ratios = ratio(row, &rows[0]);
+        let (low, high) = (quantile(&ratios, 0.1), quantile(&ratios, 0.9));
+        println!("  {:<18} {speed:>9.0}  x{:.2} ({low:.2}..{high:.2})", row.name, median(&ratios));
+    }
+    for (of, to) in RATIOS {
+        let find = |name: &str| rows.iter().find(|row| row.name == name);
+        if let (Some(of), Some(to)) = (find(of), find(to)) {
+            let ratios = ratio(of, to);
+            let (low, high) = (quantile(&ratios, 0.1), quantile(&ratios, 0.9));
+            println!("  {} by {}: x{:.2} ({low:.2}..{high:.2})", of.name, to.name, median(&ratios));
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What the command line of `windrow plan` may say.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use windrow::plan::tile::{Contention, Order};
+
+use super::Refused;
+
+pub(crate) const HELP: &str = "\
+{about}
+
+Examples:
+  windrow plan matmul-all-reduce --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv
+  windrow plan all-gather-matmul --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv --contention 1.3,1.05 --json
+  windrow plan matmul-reduce-scatter --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv --replay mine.json --svg t.svg
+
+samples.csv:
+  stage,m,microseconds
+  compute,256,50.2
+  communicate,256,110.8
+  ... three sizes of each stage at least; sizes may be repeated
+
+{usage-heading} {usage}
+
+{all-args}{after-help}
+";
+
+pub(crate) const AFTER_HELP: &str = "\
+Exit codes: 0 done (also if the answer is not to tile), 1 failed, 2 usage, 65 bad input, 73 an output cannot be created, \
+74 reading or writing failed.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The operation: an m x k matrix times a k x n matrix, and a collective after or before. Underscores do as well.
+    #[arg(value_name = "OP", value_enum)]
+    pub(crate) operation: Operation,
+
+    /// Rows of the product, of all ranks together: what is cut into tiles.
+    #[arg(long, value_name = "ROWS", value_parser = at_least_1, allow_negative_numbers = true)]
+    pub(crate) m: u64,
+
+    /// Columns of the product.
+    #[arg(long, value_name = "COLUMNS", value_parser = at_least_1, allow_negative_numbers = true)]
+    pub(crate) n: u64,
+
+    /// The axis that is summed over.
+    #[arg(long, value_name = "DEPTH", value_parser = at_least_1, allow_negative_numbers = true)]
+    pub(crate) k: u64,
+
+    /// Ranks of the collective, 2 at least. The samples are to be measured with as many.
+    #[arg(long, value_name = "RANKS", value_parser = ranks, allow_negative_numbers = true)]
+    pub(crate) ranks: u64,
+
+    /// What tiles of some sizes take: CSV with the header stage,m,microseconds.
+    #[arg(long, value_name = "samples.csv")]
+    pub(crate) cost: Option<PathBuf>,
+
+    /// How many times as long computation and communication take while both run; 1,1 if not given.
+    #[arg(long, value_name = "C,M", value_parser = contention, allow_hyphen_values = true)]
+    pub(crate) contention: Option<Contention>,
+
+    /// Tiles begin at multiples of this many rows.
+    #[arg(long, value_name = "ROWS", default_value = "128", value_parser = at_least_1, allow_negative_numbers = true)]
+    pub(crate) align: u64,
+
+    /// Tiles there may be; any number if not given.
+    #[arg(long, value_name = "N", value_parser = tiles, allow_negative_numbers = true)]
+    pub(crate) max_tiles: Option<usize>,
+
+    /// Predict this plan too, and compare it: {"tiles": [512, 896, ...]}, as --json prints it or written by hand. Can be repeated.
+    #[arg(long, value_name = "plan.json")]
+    pub(crate) replay: Vec<PathBuf>,
+
+    /// Print the plan as one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Draw when which tile is in which lane.
+    #[arg(long, value_name = "timeline.svg")]
+    pub(crate) svg: Option<PathBuf>,
+
+    /// Write the same as trace events, for Perfetto or chrome://tracing.
+    #[arg(long, value_name = "t.json")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Replace existing files.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+}
+
+/// Tiles that the short-long rule may have. It is the one alternative that does not coarsen its tiles when there are many rows; a list of so
+/// many is some MiB.
+pub(super) const RULE_TILES: u64 = 1 << 20;
+
+impl Options {
+    /// Whether the tiles of the short-long rule can be listed: none of them is shorter than the alignment.
+    pub(super) fn lists_rule(&self) -> bool {
+        self.m / self.align < RULE_TILES
+    }
+
+    /// What no flag says alone.
+    pub(super) fn check(&self) -> Result<(), Refused> {
+        let Self { m, n, k, .. } = *self;
+        for (name, rows, columns) in [("m x k", m, k), ("k x n", k, n), ("m x n", m, n)] {
+            // The smallest elements have two bytes.
+            let bytes = rows.checked_mul(columns).and_then(|elements| elements.checked_mul(2));
+            if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
+                return Err(Refused::usage(format_args!(
+                    "a matrix of {name} = {rows} x {columns} is larger than any memory\nhint: check --m, --n and --k"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Operation {
+    /// The product, summed over all ranks, to all ranks.
+    #[value(alias = "matmul_all_reduce")]
+    MatmulAllReduce,
+    /// The product, summed over all ranks, to each rank its rows.
+    #[value(alias = "matmul_reduce_scatter")]
+    MatmulReduceScatter,
+    /// The rows of all ranks, times a matrix.
+    #[value(alias = "all_gather_matmul")]
+    AllGatherMatmul,
+}
+
+impl Operation {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::MatmulAllReduce => "matmul-all-reduce",
+            Self::MatmulReduceScatter => "matmul-reduce-scatter",
+            Self::AllGatherMatmul => "all-gather-matmul",
+        }
+    }
+
+    pub(super) fn order(self) -> Order {
+        match self {
+            Self::MatmulAllReduce | Self::MatmulReduceScatter => Order::ComputeFirst,
+            Self::AllGatherMatmul => Order::CommunicateFirst,
+        }
+    }
+}
+
+fn at_least_1(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(number @ 1..) => Ok(number),
+        _ => Err("give a whole number, 1 at least".to_owned()),
+    }
+}
+
+fn ranks(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(1) => {
+            Err("one rank has nobody to communicate with, so there is nothing to plan; give 2 at least".to_owned())
+        }
+        Ok(ranks @ 2..) => Ok(ranks),
+        _ => Err("give a whole number of ranks, 2 at least".to_owned()),
+    }
+}
+
+fn tiles(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(tiles @ 1..) => Ok(tiles),
+        _ => Err("give a whole number, 1 at least, which is not to tile".to_owned()),
+    }
+}
+
+fn contention(text: &str) -> Result<Contention, String> {
+    let factor = |text: &str| text.trim().parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 1.0);
+    let factors =
+        text.split_once(',').and_then(|(compute, communicate)| Some((factor(compute)?, factor(communicate)?)));
+    match factors {
+        Some((compute, communicate)) => Ok(Contention { compute, communicate }),
+        None => Err("give the factor of computation and that of communication, such as 1.3,1.05; both are 1 at least"
+            .to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_have_two_spellings_and_one_name() {
+        for operation in Operation::value_variants() {
+            let name = operation.name();
+            for spelling in [name.to_owned(), name.replace('-', "_")] {
+                assert_eq!(Operation::from_str(&spelling, false), Ok(*operation));
+            }
+            assert_eq!(operation.to_possible_value().unwrap().get_name(), name);
+        }
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!((at_least_1("1"), at_least_1("4096")), (Ok(1), Ok(4096)));
+        for text in ["", "0", "-1", "1.5", "1e3", "x", "99999999999999999999"] {
+            assert!(at_least_1(text).is_err() && ranks(text).is_err() && tiles(text).is_err(), "{text}");
+        }
+        assert_eq!((ranks("2"), ranks("1").is_err(), tiles("1")), (Ok(2), true, Ok(1)));
+    }
+
+    #[test]
+    fn factors() {
+        assert_eq!(contention("1,1"), Ok(Contention::NONE));
+        assert_eq!(contention("1.3, 1.05"), Ok(Contention { compute: 1.3, communicate: 1.05 }));
+        for text in ["", "1", "1,", ",1", "1,2,3", "0.9,1", "1,0.9", "-1,1", "nan,1", "1,inf", "a,b"] {
+            assert!(contention(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The files that a plan is written to: all or none is there under its name, and nothing is replaced unasked.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use super::Refused;
+use super::args::Options;
+use crate::exit::Code;
+
+/// Where the drawing and the trace go. Checked before anything is read.
+pub(super) struct Outputs<'a> {
+    svg: Option<&'a Path>,
+    trace: Option<&'a Path>,
+}
+
+impl<'a> Outputs<'a> {
+    pub(super) fn check(options: &'a Options) -> Result<Self, Refused> {
+        let outputs = Self { svg: options.svg.as_deref(), trace: options.trace.as_deref() };
+        let inputs: Vec<&Path> = options.cost.iter().chain(&options.replay).map(PathBuf::as_path).collect();
+        for path in outputs.svg.iter().chain(&outputs.trace) {
+            check_directory(path)?;
+            check_entry(path, options.overwrite)?;
+            if inputs.iter().any(|input| same(input, path)) {
+                return Err(refused(path, "is an input of this run", "choose another path"));
+            }
+        }
+        match (outputs.svg, outputs.trace) {
+            (Some(svg), Some(trace))
+                if svg.file_name() == trace.file_name() && same(directory(svg), directory(trace)) =>
+            {
+                Err(Refused::usage("--svg and --trace name the same file\nhint: choose another path for one of them"))
+            }
+            _ => Ok(outputs),
+        }
+    }
+
+    /// Writes those that were asked for, under other names until all are complete.
+    pub(super) fn write(&self, svg: impl FnOnce() -> String, trace: impl FnOnce() -> String) -> Result<(), Refused> {
+        let svg = self.svg.map(|path| Staged::new(path, &svg())).transpose()?;
+        let trace = self.trace.map(|path| Staged::new(path, &trace())).transpose()?;
+        svg.into_iter().chain(trace).try_for_each(Staged::publish)
+    }
+}
+
+/// A complete file beside its target; gone if it is not published.
+struct Staged<'a> {
+    part: PathBuf,
+    target: &'a Path,
+}
+
+impl<'a> Staged<'a> {
+    fn new(target: &'a Path, content: &str) -> Result<Self, Refused> {
+        let mut name = target.file_name().map(ToOwned::to_owned).unwrap_or_default();
+        // The process keeps two runs for one target apart.
+        name.push(format!(".{}.windrow-part", process::id()));
+        let part = target.with_file_name(name);
+        let created =
+            |error: io::Error| Refused(format!("cannot create {}: {error}", target.display()), Code::CannotCreate);
+        let mut file = File::create_new(&part).map_err(created)?;
+        let staged = Self { part, target };
+        let written = file.write_all(content.as_bytes()).and_then(|()| file.sync_all());
+        written.map_err(|error| Refused(format!("cannot write {}: {error}", target.display()), Code::Io))?;
+        Ok(staged)
+    }
+
+    fn publish(self) -> Result<(), Refused> {
+        fs::rename(&self.part, self.target)
+            .map_err(|error| Refused(format!("cannot write {}: {error}", self.target.display()), Code::Io))
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        // After a rename there is nothing of that name.
+        let _ = fs::remove_file(&self.part);
+    }
+}
+
+fn refused(path: &Path, what: &str, hint: &str) -> Refused {
+    Refused(format!("{} {what}\nhint: {hint}", path.display()), Code::CannotCreate)
+}
+
+/// What has the name of a target. The entry itself counts, not what it links to: a rename replaces the entry.
+fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refused> {
+    if path.file_name().is_none() {
+        return Err(Refused::usage(format_args!("{:?} names no file\nhint: choose another path", path.display())));
+    }
+    if fs::symlink_metadata(path).is_err() {
+        return Ok(());
+    }
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(refused(path, "is a directory", "choose another path")),
+        // A rename would put a file in the place of a pipe or a device.
+        Ok(found) if !found.is_file() => Err(refused(path, "is not a file", "choose another path")),
+        _ if !overwrite => {
+            Err(refused(path, "already exists", "pass --overwrite to replace it, or choose another path"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says why nothing can be created at a path, in better words than those of the operating system.
+fn check_directory(path: &Path) -> Result<(), Refused> {
+    let directory = directory(path);
+    let why = |why: &str, hint: &str| {
+        let message = format!("cannot create {}: {} {why}\nhint: {hint}", path.display(), directory.display());
+        Err(Refused(message, Code::CannotCreate))
+    };
+    match fs::metadata(directory) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => why("is not a directory", "choose another path"),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            why("does not exist", &format!("create it first: mkdir -p {}", directory.display()))
+        }
+        Err(error) => why(&format!("cannot be looked into: {error}"), "choose another path"),
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
+}
+
+/// Both name the same existing thing.
+fn same(one: &Path, other: &Path) -> bool {
+    match (fs::canonicalize(one), fs::canonicalize(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}

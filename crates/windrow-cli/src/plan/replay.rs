@@ -1,0 +1,87 @@
+//! Plans that were saved or written by hand, predicted under the costs at hand.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use windrow::plan::tile::{Losses, Problem, Tiles};
+use windrow::plan::{Nanos, Rows};
+
+use super::Refused;
+use super::args::Options;
+use super::samples::{self, Fits};
+
+/// What of a plan is read. By hand, the tiles are enough.
+#[derive(Debug, Deserialize)]
+struct Saved {
+    tiles: Vec<u64>,
+    op: Option<String>,
+    m: Option<u64>,
+    n: Option<u64>,
+    k: Option<u64>,
+    ranks: Option<u64>,
+    predicted_us: Option<f64>,
+}
+
+/// A plan that came from outside.
+#[derive(Debug)]
+pub(super) struct Replay {
+    pub(super) file: String,
+    pub(super) tiles: Tiles,
+    /// Under the costs at hand.
+    pub(super) predicted: Nanos,
+    /// What it said itself, in microseconds.
+    pub(super) stated_us: Option<f64>,
+    pub(super) losses: Losses,
+    saved: Saved,
+}
+
+impl Replay {
+    pub(super) fn read(path: &Path, problem: &Problem<'_>) -> Result<Self, Refused> {
+        let file = path.display().to_string();
+        let refused = |message: String| Refused::bad_input(format_args!("{file}: {message}"));
+        let saved: Saved = serde_json::from_str(&samples::text(path)?).map_err(|error| {
+            refused(format!("{error}\nhint: a plan is a JSON object with \"tiles\": [512, 896, ...]"))
+        })?;
+        let total = saved.tiles.iter().try_fold(0_u64, |total, &rows| total.checked_add(rows));
+        if total != Some(problem.rows.0) {
+            let total = total.map_or("more rows than can be counted".to_owned(), |total| format!("{total} rows"));
+            return Err(refused(format!(
+                "its tiles have {total}, the operation has {}\nhint: check --m",
+                problem.rows
+            )));
+        }
+        let tiles = Tiles::new(saved.tiles.iter().copied().map(Rows).collect::<Vec<_>>());
+        let tiles = tiles.map_err(|error| refused(error.to_string()))?;
+        let predicted = problem.predict(&tiles).map_err(|error| refused(error.to_string()))?;
+        let losses = problem.timeline(&tiles).map_err(|error| refused(error.to_string()))?.losses();
+        Ok(Self { stated_us: saved.predicted_us, file, tiles, predicted, losses, saved })
+    }
+
+    /// What makes the comparison less than one of like with like.
+    pub(super) fn notes(&self, options: &Options, fits: &Fits) -> Vec<String> {
+        let Saved { op, m, n, k, ranks, .. } = &self.saved;
+        let asked = options.operation.name();
+        let other = op.as_deref().filter(|op| op.replace('_', "-") != asked).map(str::to_owned);
+        let numbers =
+            [("m", *m, options.m), ("n", *n, options.n), ("k", *k, options.k), ("ranks", *ranks, options.ranks)];
+        let numbers = numbers.into_iter().filter_map(|(name, saved, asked)| {
+            saved.filter(|&saved| saved != asked).map(|saved| format!("{name} = {saved}"))
+        });
+        let others: Vec<String> = other.into_iter().chain(numbers).collect();
+        let file = &self.file;
+        let mut notes = Vec::new();
+        if !others.is_empty() {
+            notes.push(format!("{file} was made for {}", others.join(", ")));
+        }
+        if fits.extrapolates(&self.tiles) {
+            notes.push(format!("{file} has tiles of sizes beyond the samples, so its time is extrapolated"));
+        }
+        if options.max_tiles.is_some_and(|most| self.tiles.len() > most) {
+            notes.push(format!("{file} has {} tiles, more than --max-tiles", self.tiles.len()));
+        }
+        if self.tiles.iter().rev().skip(1).any(|tile| !tile.0.is_multiple_of(options.align)) {
+            notes.push(format!("{file} has tiles that are not aligned to {} rows", options.align));
+        }
+        notes
+    }
+}

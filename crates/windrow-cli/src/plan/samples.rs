@@ -1,0 +1,169 @@
+//! What tiles were measured to take: read from CSV, and fitted.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use windrow::plan::cost::{Fit, Fitting, Sample, Unfit, fit};
+use windrow::plan::tile::{Lane, Plan, Tiles};
+use windrow::plan::{Nanos, Rows};
+
+use super::Refused;
+use crate::exit::Code;
+
+/// The columns of a file of samples.
+pub(super) const HEADER: [&str; 3] = ["stage", "m", "microseconds"];
+
+/// What tiles of some sizes take in each lane.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) compute: Vec<Sample<Rows>>,
+    pub(super) communicate: Vec<Sample<Rows>>,
+    /// Where that is from, for messages.
+    pub(super) origin: String,
+}
+
+/// The cost functions behind samples.
+pub(super) struct Fits {
+    pub(super) compute: Fit<Rows>,
+    pub(super) communicate: Fit<Rows>,
+}
+
+impl Measured {
+    /// The stage that a lane is called in samples.
+    fn stage(lane: Lane) -> &'static str {
+        match lane {
+            Lane::Compute => "compute",
+            Lane::Communicate => "communicate",
+        }
+    }
+
+    pub(super) fn fit(&self) -> Result<Fits, Refused> {
+        let lane = |lane, samples: &[Sample<Rows>]| {
+            fit(samples, &Fitting::default()).map_err(|unfit| {
+                let (origin, stage) = (&self.origin, Self::stage(lane));
+                Refused::bad_input(match unfit {
+                    Unfit::TooFew { sizes: 0 } => format!(
+                        "{origin} has no samples of the stage {stage}\nhint: measure both stages, three sizes of each at least"
+                    ),
+                    unfit => format!("{origin}, stage {stage}: {unfit}"),
+                })
+            })
+        };
+        Ok(Fits {
+            compute: lane(Lane::Compute, &self.compute)?,
+            communicate: lane(Lane::Communicate, &self.communicate)?,
+        })
+    }
+}
+
+impl Fits {
+    pub(super) fn lanes(&self) -> [(Lane, &Fit<Rows>); 2] {
+        [(Lane::Compute, &self.compute), (Lane::Communicate, &self.communicate)]
+    }
+
+    /// What a plan takes from the costs of sizes that are smaller or larger than any that was measured.
+    pub(super) fn beyond(&self, plan: &Plan) -> Vec<String> {
+        let whole = Tiles::one(plan.inputs.rows);
+        let note = |(lane, fit): (Lane, &Fit<Rows>)| {
+            let of_plan = outside(fit, &plan.tiles).map(|rows| format!("the planned tiles of {rows} rows"));
+            let of_whole =
+                outside(fit, &whole).filter(|_| plan.tiles != whole).map(|rows| format!("all {rows} rows in one"));
+            let guessed: Vec<String> = of_plan.into_iter().chain(of_whole).collect();
+            let (least, most) = fit.measured();
+            (!guessed.is_empty()).then(|| {
+                format!(
+                    "{lane} was measured from {least} to {most} rows; for {} it is extrapolated",
+                    guessed.join(" and ")
+                )
+            })
+        };
+        self.lanes().into_iter().filter_map(note).collect()
+    }
+
+    /// Whether some of these tiles are smaller or larger than any that was measured.
+    pub(super) fn extrapolates(&self, tiles: &Tiles) -> bool {
+        self.lanes().into_iter().any(|(_, fit)| outside(fit, tiles).is_some())
+    }
+}
+
+/// The sizes of these tiles that are smaller or larger than any that was measured, if there are such.
+fn outside(fit: &Fit<Rows>, tiles: &Tiles) -> Option<String> {
+    let (least, most) = fit.measured();
+    let sizes: BTreeSet<Rows> = tiles.iter().filter(|tile| !(least..=most).contains(tile)).collect();
+    let sizes: Vec<String> = sizes.iter().map(Rows::to_string).collect();
+    (!sizes.is_empty()).then(|| sizes.join(", "))
+}
+
+/// The text of a file.
+pub(super) fn text(path: &Path) -> Result<String, Refused> {
+    let shown = path.display();
+    let bytes = fs::read(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Refused::usage(format_args!("{shown} does not exist\nhint: check the path")),
+        _ => Refused(format!("cannot read {shown}: {error}"), Code::Io),
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
+        Refused::bad_input(format_args!("{shown}:{line}: not UTF-8\nhint: save it as UTF-8"))
+    })
+}
+
+/// The samples of a CSV file. Blank lines do not count; fields may stand in quotes.
+pub(super) fn read(path: &Path) -> Result<Measured, Refused> {
+    parse(&text(path)?, path.display().to_string())
+}
+
+fn parse(text: &str, origin: String) -> Result<Measured, Refused> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut measured = Measured { compute: Vec::new(), communicate: Vec::new(), origin };
+    let lines = text.lines().enumerate().map(|(place, line)| (place + 1, line));
+    let mut lines = lines.filter(|(_, line)| !line.trim().is_empty()).map(|(number, line)| (number, fields(line)));
+    let refused =
+        |line: usize, message: String| Refused::bad_input(format_args!("{}:{line}: {message}", measured.origin));
+    let header = HEADER.join(",");
+    match lines.next() {
+        None => return Err(refused(1, format!("the file is empty\nhint: its first line is {header}"))),
+        Some((_, fields)) if fields == HEADER => {}
+        Some((line, fields)) => {
+            return Err(refused(
+                line,
+                format!("the header is {:?}\nhint: the first line is {header}", fields.join(",")),
+            ));
+        }
+    }
+    let (mut compute, mut communicate) = (Vec::new(), Vec::new());
+    for (line, fields) in lines {
+        let [stage, rows, micros] = fields[..] else {
+            return Err(refused(line, format!("{} fields instead of 3\nhint: every line is {header}", fields.len())));
+        };
+        let samples = match stage {
+            "compute" => &mut compute,
+            "communicate" => &mut communicate,
+            _ => {
+                return Err(refused(
+                    line,
+                    format!("the stage {stage:?} is not known\nhint: it is compute or communicate"),
+                ));
+            }
+        };
+        let size = match rows.parse() {
+            Ok(rows @ 1..) => Rows(rows),
+            _ => return Err(refused(line, format!("m is {rows:?}\nhint: it is a whole number of rows, 1 at least"))),
+        };
+        let time = match micros.parse().map(Nanos::micros) {
+            Ok(time) if time.0.is_finite() && time.0 > 0.0 => time,
+            _ => return Err(refused(line, format!("microseconds are {micros:?}\nhint: a time is a number above 0"))),
+        };
+        samples.push(Sample { size, time });
+    }
+    (measured.compute, measured.communicate) = (compute, communicate);
+    Ok(measured)
+}
+
+/// The fields of a line, without spaces and quotes around them.
+fn fields(line: &str) -> Vec<&str> {
+    let bare = |field: &str| field.strip_prefix('"')?.strip_suffix('"').map(str::len);
+    line.split(',').map(str::trim).map(|field| bare(field).map_or(field, |length| &field[1..=length])).collect()
+}

@@ -1,0 +1,242 @@
+//! A plan for people and for programs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use windrow::plan::cost::Fit;
+use windrow::plan::tile::{Candidate, Losses, Plan, Tiles, Tiling};
+use windrow::plan::{Nanos, Rows};
+
+use super::replay::Replay;
+use super::{Options, Planned};
+
+/// The version of the object that `--json` prints. It grows when a field changes its meaning or goes away.
+const SCHEMA: u32 = 1;
+
+/// A plan as JSON. Times are in microseconds, shares of 1.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    op: &'a str,
+    m: u64,
+    n: u64,
+    k: u64,
+    ranks: u64,
+    align: u64,
+    /// Null if there is no limit.
+    max_tiles: Option<usize>,
+    contention: Pair<f64>,
+    /// What the parts were measured with.
+    cost: &'a str,
+    verdict: String,
+    tiles: Vec<u64>,
+    predicted_us: f64,
+    serial_us: f64,
+    benefit: f64,
+    bound_us: f64,
+    bound_with_contention_us: f64,
+    gap: f64,
+    /// Cuts were considered at multiples of so many rows; the gap is to the best of these.
+    grain: u64,
+    why: String,
+    losses: Loss,
+    alternatives: BTreeMap<String, f64>,
+    alternative_tiles: BTreeMap<String, Vec<u64>>,
+    fits: Pair<Fitted>,
+    replays: Vec<Replayed<'a>>,
+    notes: &'a [String],
+}
+
+/// Of both lanes.
+#[derive(Serialize)]
+struct Pair<T> {
+    compute: T,
+    communicate: T,
+}
+
+/// Where the time goes, seen from the lane with the most work. The four add up to the predicted time.
+#[derive(Serialize)]
+struct Loss {
+    lane: String,
+    whole_us: f64,
+    expansion_us: f64,
+    contention_us: f64,
+    waiting_us: f64,
+}
+
+/// How good a fit is.
+#[derive(Serialize)]
+struct Fitted {
+    /// Of the whole operation, in one piece.
+    whole_us: f64,
+    sizes: usize,
+    smallest: u64,
+    largest: u64,
+    /// By which share the fit misses a sample at most.
+    worst: f64,
+}
+
+#[derive(Serialize)]
+struct Replayed<'a> {
+    file: &'a str,
+    tiles: Vec<u64>,
+    predicted_us: f64,
+    /// What the file said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stated_us: Option<f64>,
+    /// By what share it takes longer than the plan.
+    above_plan: f64,
+    benefit: f64,
+    losses: Loss,
+}
+
+/// The plan as one line of JSON.
+pub(super) fn json(planned: &Planned<'_>) -> String {
+    let Planned { options, measured, fits, plan, replays, notes } = planned;
+    let fitted = |fit: &Fit<Rows>, whole: Nanos| {
+        let (smallest, largest) = fit.measured();
+        let worst = fit.worst().relative().abs();
+        Fitted {
+            whole_us: whole.as_micros(),
+            sizes: fit.residuals.len(),
+            smallest: smallest.0,
+            largest: largest.0,
+            worst,
+        }
+    };
+    let report = Report {
+        schema: SCHEMA,
+        op: options.operation.name(),
+        m: options.m,
+        n: options.n,
+        k: options.k,
+        ranks: options.ranks,
+        align: options.align,
+        max_tiles: options.max_tiles,
+        contention: Pair { compute: plan.inputs.contention.compute, communicate: plan.inputs.contention.communicate },
+        cost: &measured.origin,
+        verdict: plan.verdict().to_string(),
+        tiles: rows(&plan.tiles),
+        predicted_us: plan.predicted.as_micros(),
+        serial_us: plan.serial.as_micros(),
+        benefit: plan.benefit(),
+        bound_us: plan.bounds.plain.as_micros(),
+        bound_with_contention_us: plan.bounds.contended.as_micros(),
+        gap: plan.gap,
+        grain: plan.grain.0,
+        why: format!("{}; {}", plan.why, sum(plan.predicted, &plan.losses)),
+        losses: Loss::of(&plan.losses),
+        alternatives: plan.alternatives.iter().map(|cut| (key(cut), cut.predicted.as_micros())).collect(),
+        alternative_tiles: plan.alternatives.iter().map(|cut| (key(cut), rows(&cut.tiles))).collect(),
+        fits: Pair {
+            compute: fitted(&fits.compute, plan.inputs.compute),
+            communicate: fitted(&fits.communicate, plan.inputs.communicate),
+        },
+        replays: replays.iter().map(|replay| Replayed::of(replay, plan)).collect(),
+        notes,
+    };
+    serde_json::to_string(&report).expect("numbers and strings")
+}
+
+impl<'a> Replayed<'a> {
+    fn of(replay: &'a Replay, plan: &Plan) -> Self {
+        Self {
+            file: &replay.file,
+            tiles: rows(&replay.tiles),
+            predicted_us: replay.predicted.as_micros(),
+            stated_us: replay.stated_us,
+            above_plan: above(replay.predicted, plan.predicted),
+            benefit: -above(replay.predicted, plan.serial),
+            losses: Loss::of(&replay.losses),
+        }
+    }
+}
+
+impl Loss {
+    fn of(losses: &Losses) -> Self {
+        Self {
+            lane: losses.lane.to_string(),
+            whole_us: losses.whole.as_micros(),
+            expansion_us: losses.expansion.as_micros(),
+            contention_us: losses.contention.as_micros(),
+            waiting_us: losses.waiting.as_micros(),
+        }
+    }
+}
+
+/// The name of an alternative as a key.
+fn key(cut: &Candidate) -> String {
+    cut.name.replace([' ', '-'], "_")
+}
+
+fn rows(tiles: &Tiles) -> Vec<u64> {
+    tiles.iter().map(|tile| tile.0).collect()
+}
+
+/// By what share one takes longer than the other.
+fn above(one: Nanos, other: Nanos) -> f64 {
+    one.0 / other.0 - 1.0
+}
+
+/// Where the time goes.
+fn sum(predicted: Nanos, losses: &Losses) -> String {
+    let Losses { lane, whole, expansion, contention, waiting } = losses;
+    // What cancels out may leave a rounding error below 0.
+    let us = |time: &Nanos| format!("{:.1} us", time.as_micros()).replace("-0.0 us", "0.0 us");
+    format!(
+        "{} = {} of {lane} in one piece + {} for tiles + {} of contention + {} waiting",
+        us(&predicted),
+        us(whole),
+        us(expansion),
+        us(contention),
+        us(waiting)
+    )
+}
+
+/// The plan as some lines of text.
+pub(super) fn text(planned: &Planned<'_>) -> String {
+    let Planned { options, measured, fits, plan, replays, notes } = planned;
+    let Options { m, n, k, ranks, align, .. } = options;
+    let mut lines = vec![
+        format!("{}: {}", Tiling(plan.tiles.clone()), plan.why),
+        format!(
+            "  {} of {m} x {k} times {k} x {n} on {ranks} ranks, tiles aligned to {align}",
+            options.operation.name()
+        ),
+        String::new(),
+    ];
+
+    let mut table = vec![("planned", plan.predicted, plan.tiles.to_string())];
+    table.extend(plan.alternatives.iter().map(|cut| (cut.name, cut.predicted, cut.tiles.to_string())));
+    table.extend(replays.iter().map(|replay| (replay.file.as_str(), replay.predicted, replay.tiles.to_string())));
+    table.push(("bound", plan.bounds.plain, "all computation or all communication, nothing else".to_owned()));
+    if plan.bounds.contended > plan.bounds.plain {
+        table.push(("with contention", plan.bounds.contended, "both, without a break".to_owned()));
+    }
+    let width = table.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
+    lines.extend(table.into_iter().map(|(name, time, what)| {
+        let than_plan = 100.0 * above(time, plan.predicted);
+        format!("  {name:width$}  {:>10.1} us  {than_plan:>+7.1} %  {what}", time.as_micros())
+    }));
+
+    lines.push(String::new());
+    lines.push(format!("  why: {}", sum(plan.predicted, &plan.losses)));
+    lines.push(format!("  saved: {:.1} % of serial", 100.0 * plan.benefit()));
+    lines.push(match plan.gap {
+        0.0 => format!("  gap: 0; no cut at multiples of {} rows is better", plan.grain),
+        gap => format!("  gap: a cut at multiples of {} rows is better by {:.3} % at most", plan.grain, 100.0 * gap),
+    });
+    lines.extend(replays.iter().map(|replay| format!("  {}: {}", replay.file, sum(replay.predicted, &replay.losses))));
+    let stated = |replay: &Replay| {
+        let (file, stated) = (&replay.file, replay.stated_us?);
+        Some(format!("  {file}: said {stated:.1} us, now {:.1} us", replay.predicted.as_micros()))
+    };
+    lines.extend(replays.iter().filter_map(stated));
+    lines.extend(fits.lanes().map(|(lane, fit)| {
+        let ((least, most), worst) = (fit.measured(), 100.0 * fit.worst().relative().abs());
+        let (sizes, origin) = (fit.residuals.len(), &measured.origin);
+        format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, fitted within {worst:.1} %")
+    }));
+    lines.extend(notes.iter().map(|note| format!("  note: {note}")));
+    lines.join("\n")
+}

@@ -1,0 +1,200 @@
+//! Plans that cannot be made.
+
+use crate::common::{Case, Place};
+use crate::plan::{guide, samples};
+
+const REST: &str = "--n 512 --k 64 --ranks 4 --cost samples.csv";
+
+#[track_caller]
+fn check(files: &[(&str, &[u8])], line: &str, code: i32, says: &[&str]) {
+    let mut files: Vec<(&str, Vec<u8>)> = files.iter().map(|(name, bytes)| (*name, bytes.to_vec())).collect();
+    if !files.iter().any(|(name, _)| *name == "samples.csv") {
+        files.push(("samples.csv", guide().into_bytes()));
+    }
+    Case { files, line, code, says }.check();
+}
+
+#[test]
+fn arguments() {
+    let good = format!("plan matmul-all-reduce --m 1024 {REST}");
+    for (line, says) in [
+        (
+            good.replace("matmul-all-reduce", "matmul"),
+            &["'matmul'", "matmul-all-reduce, matmul-reduce-scatter, all-gather-matmul"][..],
+        ),
+        (good.replace("--m 1024", "--m 0"), &["'0' for '--m", "give a whole number, 1 at least"]),
+        (good.replace("--m 1024", "--m -5"), &["'-5' for '--m", "1 at least"]),
+        (good.replace("--m 1024", "--m 1.5"), &["'1.5' for '--m", "whole number"]),
+        (good.replace("--m 1024", "--m 1e3"), &["'1e3' for '--m"]),
+        (good.replace("--m 1024", ""), &["required", "--m <ROWS>"]),
+        (good.replace("--n 512", "--n 0"), &["'0' for '--n"]),
+        (good.replace("--k 64", "--k 0"), &["'0' for '--k"]),
+        (good.replace("--n 512", ""), &["required", "--n <COLUMNS>"]),
+        (good.replace("--k 64", ""), &["required", "--k <DEPTH>"]),
+        (
+            good.replace("--m 1024", "--m 18446744073709551615"),
+            &["a matrix of m x k = 18446744073709551615 x 64 is larger than any memory", "hint: "],
+        ),
+        (good.replace("--m 1024", "--m 9223372036854775807").replace("64", "1"), &["larger than any memory"]),
+        (good.replace("--m 1024", "--m 99999999999999999999"), &["for '--m"]),
+        (good.replace("--ranks 4", "--ranks 0"), &["'0' for '--ranks", "2 at least"]),
+        (good.replace("--ranks 4", "--ranks 1"), &["one rank has nobody to communicate with", "2 at least"]),
+        (good.replace("--ranks 4", "--ranks -2"), &["'-2' for '--ranks"]),
+        (good.replace("--ranks 4", "--ranks two"), &["'two' for '--ranks"]),
+        (good.replace("--ranks 4", ""), &["required", "--ranks <RANKS>"]),
+        (format!("{good} --align 0"), &["'0' for '--align"]),
+        (format!("{good} --max-tiles 0"), &["'0' for '--max-tiles", "1 at least, which is not to tile"]),
+        (format!("{good} --contention 1.2"), &["'1.2' for '--contention", "such as 1.3,1.05"]),
+        (format!("{good} --contention 0.5,1"), &["both are 1 at least"]),
+        (format!("{good} --contention 1,nan"), &["both are 1 at least"]),
+        (format!("{good} --contention -1,1"), &["both are 1 at least"]),
+        (
+            good.replace("--cost samples.csv", ""),
+            &[
+                "what the computation and the communication take is not known",
+                "hint: ",
+                "--cost samples.csv",
+                "stage,m,microseconds",
+            ],
+        ),
+    ] {
+        check(&[], &line, 2, says);
+    }
+}
+
+#[test]
+fn files_of_samples() {
+    let line = &format!("plan matmul-all-reduce --m 1024 {REST} --json");
+    let header = "stage,m,microseconds\n";
+    let rest = "communicate,256,60\ncommunicate,512,90\ncommunicate,1024,150\n";
+    let compute = |lines: &str| format!("{header}{rest}{lines}");
+    for (content, says) in [
+        ("", &["samples.csv:1: the file is empty", "hint: its first line is stage,m,microseconds"][..]),
+        ("\n \n", &["samples.csv:1: the file is empty"]),
+        ("compute,256,50\n", &["samples.csv:1: the header is \"compute,256,50\"", "hint: "]),
+        ("m,stage,microseconds\n", &["samples.csv:1: the header is"]),
+        (header, &["samples.csv has no samples of the stage compute", "hint: measure both stages"]),
+        (&format!("{header}compute,1,1\ncompute,2,2\ncompute,3,3\n"), &["no samples of the stage communicate"]),
+        (
+            &compute("compute,256,50\ncompute,512,100\n"),
+            &["samples.csv, stage compute: 2 different sizes are too few", "hint: measure three"],
+        ),
+        (&compute("compute,256,50\ncompute,256,51\ncompute,256,52\n"), &["1 different sizes are too few"]),
+        (
+            &compute("gather,256,50\n"),
+            &["samples.csv:5: the stage \"gather\" is not known", "hint: it is compute or communicate"],
+        ),
+        (&compute("\nCompute,256,50\n"), &["samples.csv:6: the stage \"Compute\" is not known"]),
+        (&compute("compute,256\n"), &["samples.csv:5: 2 fields instead of 3"]),
+        (&compute("compute,256,50,7\n"), &["samples.csv:5: 4 fields instead of 3"]),
+        (&compute("compute,0,50\n"), &["samples.csv:5: m is \"0\"", "1 at least"]),
+        (&compute("compute,-256,50\n"), &["samples.csv:5: m is \"-256\""]),
+        (&compute("compute,2.5,50\n"), &["samples.csv:5: m is \"2.5\""]),
+        (
+            &compute("compute,256,-50\n"),
+            &["samples.csv:5: microseconds are \"-50\"", "hint: a time is a number above 0"],
+        ),
+        (&compute("compute,256,0\n"), &["samples.csv:5: microseconds are \"0\""]),
+        (&compute("compute,256,nan\n"), &["samples.csv:5: microseconds are \"nan\""]),
+        (&compute("compute,256,inf\n"), &["samples.csv:5: microseconds are \"inf\""]),
+        (&compute("compute,256,1e308\n"), &["samples.csv:5: microseconds are \"1e308\""]),
+        (&compute("compute,256,fast\n"), &["samples.csv:5: microseconds are \"fast\""]),
+        (
+            &compute("compute,256,50\ncompute,512,40\ncompute,1024,90\n"),
+            &["samples.csv, stage compute: 512 rows take 40.0 us, less than the 50.0 us of 256", "hint: "],
+        ),
+    ] {
+        check(&[("samples.csv", content.as_bytes())], line, 65, says);
+    }
+    // Three sizes leave room for a line and no more.
+    let bent = samples(&[1, 2, 3], |m| if m < 3.0 { m } else { 100.0 }, |m| m);
+    check(
+        &[("samples.csv", bent.as_bytes())],
+        line,
+        65,
+        &["samples.csv, stage compute: the fit gives", "misses by", "hint: "],
+    );
+    check(&[("samples.csv", b"stage,m,microseconds\ncompute,1,\xff\n")], line, 65, &["samples.csv:2: not UTF-8"]);
+    check(&[], &line.replace("samples.csv", "no.csv"), 2, &["no.csv does not exist", "hint: "]);
+    check(&[("folder/x", b"")], &line.replace("samples.csv", "folder"), 74, &["cannot read folder: "]);
+}
+
+#[test]
+fn plans_to_replay() {
+    let line = &format!("plan matmul-all-reduce --m 1024 {REST} --replay plan.json");
+    for (content, says) in [
+        ("", &["plan.json: EOF while parsing", "hint: a plan is a JSON object with \"tiles\": [512, 896, ...]"][..]),
+        ("[512, 512]", &["plan.json: ", "hint: a plan is a JSON object"]),
+        ("{}", &["plan.json: missing field `tiles`"]),
+        (r#"{"tiles": 1024}"#, &["plan.json: invalid type", "line 1"]),
+        (r#"{"tiles": [512, -512, 1024]}"#, &["plan.json: invalid value: integer `-512`"]),
+        (r#"{"tiles": [512, 511.5]}"#, &["plan.json: invalid type"]),
+        (r#"{"tiles": []}"#, &["plan.json: its tiles have 0 rows, the operation has 1024", "hint: check --m"]),
+        (r#"{"tiles": [512, 256]}"#, &["plan.json: its tiles have 768 rows"]),
+        (r#"{"tiles": [18446744073709551615, 1025]}"#, &["plan.json: its tiles have more rows than can be counted"]),
+        (r#"{"tiles": [512, 0, 512]}"#, &["plan.json: tile 1 has no rows"]),
+    ] {
+        check(&[("plan.json", content.as_bytes())], line, 65, says);
+    }
+    check(&[], line, 2, &["plan.json does not exist"]);
+}
+
+#[test]
+fn places_where_nothing_can_be_created() {
+    let plan = format!("plan matmul-all-reduce --m 1024 {REST}");
+    for (flags, code, says) in [
+        (
+            "--svg no/such.svg",
+            73,
+            &["cannot create no/such.svg: no does not exist", "hint: create it first: mkdir -p no"][..],
+        ),
+        ("--trace samples.csv/t.json", 73, &["samples.csv is not a directory"]),
+        ("--svg folder", 73, &["folder is a directory"]),
+        ("--svg folder --overwrite", 73, &["folder is a directory"]),
+        ("--svg ..", 2, &["\"..\" names no file"]),
+        ("--trace taken.json", 73, &["taken.json already exists", "hint: pass --overwrite"]),
+        ("--svg new.svg --trace taken.json", 73, &["taken.json already exists"]),
+        ("--svg samples.csv --overwrite", 73, &["samples.csv is an input of this run"]),
+        ("--replay taken.json --trace ./taken.json --overwrite", 73, &["./taken.json is an input of this run"]),
+        ("--svg out --trace ./out", 2, &["--svg and --trace name the same file", "hint: "]),
+    ] {
+        let files: &[(&str, &[u8])] = &[("taken.json", br#"{"tiles": [1024]}"#), ("folder/x", b"")];
+        check(files, &format!("{plan} {flags}"), code, says);
+    }
+    if cfg!(target_os = "linux") {
+        check(&[], &format!("{plan} --svg /dev/null --overwrite"), 73, &["/dev/null is not a file"]);
+        check(&[], &format!("{plan} --svg /proc/x.svg"), 73, &["cannot create /proc/x.svg"]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_disk_that_is_full() {
+    use std::process::Command;
+
+    use crate::common::Ran;
+
+    let place = Place::new();
+    place.file("samples.csv", guide());
+    let before = place.contents();
+    let line = format!("plan matmul-all-reduce --m 4096 {REST} --align 1 --svg out.svg");
+    // Without its signal, the limit on the size of files is an error of the write call.
+    let limited = format!("trap '' XFSZ; ulimit -f 1; exec {} {line}", env!("CARGO_BIN_EXE_windrow"));
+    let ran = Ran::of(Command::new("sh").args(["-c", &limited]).current_dir(place.path("")).output().unwrap());
+    ran.fails(&line, 74, &["cannot write out.svg: File too large"]);
+    assert_eq!(place.contents(), before);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stdout_that_is_full() {
+    use std::process::Command;
+
+    let place = Place::new();
+    place.file("samples.csv", guide());
+    let line =
+        format!("exec {} plan matmul-all-reduce --m 4096 {REST} --json >/dev/full", env!("CARGO_BIN_EXE_windrow"));
+    let full = Command::new("sh").args(["-c", &line]).current_dir(place.path("")).output().unwrap();
+    assert_eq!(full.status.code(), Some(74));
+    assert!(String::from_utf8_lossy(&full.stderr).contains("error: cannot write to stdout: "), "{full:?}");
+}

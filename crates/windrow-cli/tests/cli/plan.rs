@@ -1,0 +1,372 @@
+//! `windrow plan`: what it prints and writes.
+
+use serde_json::{Value, json};
+
+use crate::common::Place;
+
+/// The example of the MC2 guide.
+const GUIDE: &str = "plan matmul-all-reduce --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv";
+
+/// Samples of two functions of the rows, in microseconds.
+pub(crate) fn samples(sizes: &[u64], compute: impl Fn(f64) -> f64, communicate: impl Fn(f64) -> f64) -> String {
+    let mut csv = "stage,m,microseconds\n".to_owned();
+    for &rows in sizes {
+        csv += &format!("compute,{rows},{}\ncommunicate,{rows},{}\n", compute(rows as f64), communicate(rows as f64));
+    }
+    csv
+}
+
+/// The guide's cost functions, at enough sizes to find the pieces again. A row of the product has 16 KiB.
+pub(crate) fn guide() -> String {
+    let sizes = [64, 128, 192, 256, 320, 384, 448, 512, 768, 1024, 1536, 2048, 3072, 4096];
+    let communicate = |rows: f64| {
+        let x = rows * 2.0 * 8192.0 / 1024.0 / 1024.0;
+        if x < 8.0 { -0.9698202 * x * x + 27.0622573 * x + 14.769 } else { 13.58491263 * x + 61.508333 }
+    };
+    samples(&sizes, |rows| 0.19608 * rows, communicate)
+}
+
+fn with_guide() -> Place {
+    let place = Place::new();
+    place.file("samples.csv", guide());
+    place
+}
+
+#[track_caller]
+fn near(value: &Value, expected: f64, within: f64) {
+    let value = value.as_f64().unwrap_or_else(|| panic!("{value} is no number"));
+    assert!((value - expected).abs() <= within, "{value} instead of {expected}");
+}
+
+fn rows(tiles: &Value) -> Vec<u64> {
+    serde_json::from_value(tiles.clone()).unwrap()
+}
+
+#[test]
+fn the_example_of_the_guide() {
+    let plan = with_guide().line(&format!("{GUIDE} --json")).ok().summary();
+    assert_eq!(plan["tiles"], json!([128, 512, 768, 1152, 1536]));
+    assert_eq!((&plan["verdict"], &plan["gap"], &plan["grain"]), (&json!("tile"), &json!(0.0), &json!(128)));
+    near(&plan["predicted_us"], 1213.8, 0.5);
+    near(&plan["bound_us"], 930.9, 0.5);
+    near(&plan["serial_us"], 1734.1, 0.5);
+    near(&plan["benefit"], (1734.1 - 1213.8) / 1734.1, 0.001);
+    near(&plan["alternatives"]["serial"], 1734.1, 0.5);
+    near(&plan["alternatives"]["uniform"], 1316.3, 0.5);
+    near(&plan["alternatives"]["two_sizes"], 1266.1, 0.5);
+    near(&plan["alternatives"]["short_long_rule"], 1282.9, 0.5);
+    assert_eq!(plan["alternative_tiles"]["short_long_rule"], json!([512, 896, 896, 896, 896]));
+    assert_eq!(plan["alternative_tiles"]["uniform"], json!([1024, 1024, 1024, 1024]));
+    near(&plan["fits"]["compute"]["whole_us"], 803.1, 0.5);
+    near(&plan["fits"]["communicate"]["whole_us"], 930.9, 0.5);
+    let why = plan["why"].as_str().unwrap();
+    assert!(why.starts_with("communication limits, the tiles hide computation behind it; 121"), "{why}");
+    let losses = ["whole_us", "expansion_us", "contention_us", "waiting_us"].map(|key| &plan["losses"][key]);
+    near(&plan["predicted_us"], losses.iter().map(|loss| loss.as_f64().unwrap()).sum(), 1e-6);
+}
+
+#[test]
+fn every_key_is_there() {
+    let place = with_guide();
+    place.file("mine.json", r#"{"tiles": [2048, 2048]}"#);
+    let plan = place.line(&format!("{GUIDE} --replay mine.json --json")).ok().summary();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        keys(&plan),
+        "align alternative_tiles alternatives benefit bound_us bound_with_contention_us contention cost fits gap grain k \
+         losses m max_tiles n notes op predicted_us ranks replays schema serial_us tiles verdict why"
+    );
+    assert_eq!(keys(&plan["alternatives"]), "serial short_long_rule two_sizes uniform");
+    assert_eq!(keys(&plan["alternative_tiles"]), keys(&plan["alternatives"]));
+    assert_eq!(keys(&plan["fits"]["compute"]), "largest sizes smallest whole_us worst");
+    assert_eq!(keys(&plan["losses"]), "contention_us expansion_us lane waiting_us whole_us");
+    assert_eq!(keys(&plan["replays"][0]), "above_plan benefit file losses predicted_us tiles");
+    for (key, value) in [
+        ("schema", json!(1)),
+        ("op", json!("matmul-all-reduce")),
+        ("m", json!(4096)),
+        ("n", json!(8192)),
+        ("k", json!(3072)),
+        ("ranks", json!(8)),
+        ("align", json!(128)),
+        ("max_tiles", json!(null)),
+        ("contention", json!({"compute": 1.0, "communicate": 1.0})),
+        ("cost", json!("samples.csv")),
+    ] {
+        assert_eq!(plan[key], value, "{key}");
+    }
+}
+
+#[test]
+fn people_get_the_same_in_words() {
+    let said = with_guide().line(GUIDE).ok();
+    assert_eq!(said.stderr, "");
+    for part in [
+        "tile {128, 512, 768, 1152, 1536}: communication limits, the tiles hide computation behind it\n",
+        "matmul-all-reduce of 4096 x 3072 times 3072 x 8192 on 8 ranks, tiles aligned to 128\n",
+        "{1024 x 4}\n",
+        "{512, 896 x 4}\n",
+        "bound ",
+        "why: 121",
+        "saved: 30.0 % of serial\n",
+        "gap: 0; no cut at multiples of 128 rows is better\n",
+        "computation: 14 sizes from 64 to 4096 rows in samples.csv, fitted within 0.",
+        "note: contention is not known and taken for none; --contention C,M tells it\n",
+    ] {
+        assert!(said.stdout.contains(part), "lacks {part:?}\n{}", said.stdout);
+    }
+    assert!(!said.stdout.contains("extrapolated"), "{}", said.stdout);
+}
+
+#[test]
+fn operations_in_both_spellings() {
+    let place = with_guide();
+    let plan = |operation: &str| {
+        let line = GUIDE.replace("matmul-all-reduce", operation);
+        place.line(&format!("{line} --json")).ok().summary()
+    };
+    for operation in ["matmul-all-reduce", "matmul-reduce-scatter", "all-gather-matmul"] {
+        let this = plan(operation);
+        assert_eq!(this["op"], operation);
+        assert_eq!(this, plan(&operation.replace('-', "_")));
+    }
+    // Communication comes first, so the ramp falls.
+    let gathered = rows(&plan("all-gather-matmul")["tiles"]);
+    assert_eq!(gathered, [1536, 1152, 768, 512, 128]);
+}
+
+/// Over shapes, alignments, limits and contention: tiles sum to m, verdict and limits hold, no plan is above its alternatives.
+#[test]
+fn tiles_sum_to_m_and_one_tile_is_not_to_tile() {
+    let place = Place::new();
+    place.file("samples.csv", guide());
+    place.file("costly.csv", samples(&[256, 512, 1024], |m| 500.0 + 0.2 * m, |m| 900.0 + 0.3 * m));
+    let (mut tiled, mut whole) = (0, 0);
+    for m in [1, 127, 128, 129, 1000, 4096, 50_000] {
+        for (cost, flags) in [
+            ("samples.csv", "--align 1"),
+            ("samples.csv", "--align 128 --contention 1.15,1.15"),
+            ("samples.csv", "--align 96 --max-tiles 3"),
+            ("samples.csv", "--max-tiles 1"),
+            ("samples.csv", "--contention 2.5,2.5"),
+            ("costly.csv", ""),
+        ] {
+            let line = format!("plan matmul_all_reduce --m {m} --n 512 --k 64 --ranks 4 --cost {cost} --json {flags}");
+            let plan = place.line(&line).ok().summary();
+            let tiles = rows(&plan["tiles"]);
+            assert_eq!(tiles.iter().sum::<u64>(), m, "{line}");
+            assert_eq!(plan["verdict"] == "do-not-tile", tiles.len() == 1, "{line}");
+            assert!(plan["verdict"] == "do-not-tile" || plan["verdict"] == "tile", "{line}");
+            assert!(tiles.len() <= plan["max_tiles"].as_u64().unwrap_or(u64::MAX) as usize, "{line}");
+            let number = |key: &str| plan[key].as_f64().unwrap();
+            assert!(number("predicted_us") <= number("serial_us") && number("benefit") >= 0.0, "{line}");
+            assert!(number("predicted_us") >= number("bound_with_contention_us") * (1.0 - 1e-9), "{line}");
+            assert!(number("bound_with_contention_us") >= number("bound_us") * (1.0 - 1e-9), "{line}");
+            near(&plan["benefit"], (number("serial_us") - number("predicted_us")) / number("serial_us"), 1e-12);
+            let align = plan["align"].as_u64().unwrap();
+            assert!(tiles.iter().rev().skip(1).all(|tile| tile.is_multiple_of(align)), "{line}");
+            if tiles.len() > 1 { tiled += 1 } else { whole += 1 }
+        }
+    }
+    assert!(tiled >= 10 && whole >= 10, "{tiled} tiled, {whole} whole");
+}
+
+#[test]
+fn why_not_to_tile() {
+    let place = with_guide();
+    for (flags, says) in [
+        ("--max-tiles 1", "one tile is all that is allowed"),
+        ("--align 8192", "there are too few rows for two aligned tiles"),
+        ("--contention 3,3", "the lanes slow each other down by more than overlapping saves"),
+    ] {
+        let said = place.line(&format!("{GUIDE} {flags}")).ok().stdout;
+        assert!(said.starts_with(&format!("do not tile: {says}\n")), "{said}");
+    }
+    let place = Place::new();
+    place.file("samples.csv", samples(&[256, 512, 1024], |m| 500.0 + 0.1 * m, |m| 900.0 + 0.1 * m));
+    let said = place.line(GUIDE).ok().stdout;
+    assert!(said.starts_with("do not tile: more tiles cost more than they hide\n"), "{said}");
+    assert!(said.contains("saved: 0.0 % of serial"), "{said}");
+}
+
+#[test]
+fn sizes_beyond_the_samples_are_mentioned() {
+    let place = Place::new();
+    place.file("samples.csv", samples(&[256, 512, 768, 1024, 2048], |m| 0.2 * m, |m| 10.0 + 0.2 * m));
+    let plan = place.line(&format!("{GUIDE} --json")).ok().summary();
+    assert!(rows(&plan["tiles"]).contains(&128), "{plan}");
+    for (place, lane) in ["computation", "communication"].into_iter().enumerate() {
+        let says = format!(
+            "{lane} was measured from 256 to 2048 rows; for the planned tiles of 128 rows and all 4096 rows in one it is \
+             extrapolated"
+        );
+        assert_eq!(plan["notes"][place], says);
+    }
+}
+
+#[test]
+fn contention_is_taken_into_account() {
+    let place = with_guide();
+    let plan = place.line(&format!("{GUIDE} --contention 1.15,1.15 --json")).ok().summary();
+    assert_eq!(plan["contention"], json!({"compute": 1.15, "communicate": 1.15}));
+    near(&plan["alternatives"]["short_long_rule"], 1387.5, 1.0);
+    near(&plan["bound_with_contention_us"], 803.14 * 1.15 + (930.94 - 803.14), 0.5);
+    near(&plan["bound_us"], 930.9, 0.5);
+    assert_eq!(plan["notes"], json!([]));
+    let said = place.line(&format!("{GUIDE} --contention 1.15,1.15")).ok().stdout;
+    assert!(said.contains("with contention") && said.contains(" us of contention"), "{said}");
+}
+
+#[test]
+fn many_places_to_cut_are_taken_in_multiples() {
+    let place = with_guide();
+    let plan = place.line(&format!("{GUIDE} --align 1 --json")).ok().summary();
+    assert_eq!(plan["grain"], 32);
+    assert!(plan["notes"].to_string().contains("only multiples of 32 rows were considered"), "{}", plan["notes"]);
+
+    // As many rows as can be: nothing grows with them.
+    let line =
+        "plan matmul-all-reduce --m 4000000000000000000 --n 1 --k 1 --ranks 2 --cost samples.csv --align 1 --json";
+    let plan = place.line(line).ok().summary();
+    assert_eq!(rows(&plan["tiles"]).iter().sum::<u64>(), 4_000_000_000_000_000_000);
+    assert!(plan["notes"].to_string().contains("the short-long rule may have more than 1048576 tiles here"), "{plan}");
+    assert_eq!(plan["alternatives"].get("short_long_rule"), None);
+}
+
+#[test]
+fn spreadsheets_write_csv_too() {
+    let place = Place::new();
+    let csv = guide()
+        .replace("compute", " \"compute\" ")
+        .replace('\n', "\r\n")
+        .replace("communicate,512", "\r\ncommunicate , 512");
+    place.file("samples.csv", format!("\u{feff}{csv}"));
+    let plan = place.line(&format!("{GUIDE} --json")).ok().summary();
+    assert_eq!(plan, with_guide().line(&format!("{GUIDE} --json")).ok().summary());
+}
+
+#[test]
+fn plans_are_replayed_and_compared() {
+    let place = with_guide();
+    place.file("rule.json", r#"{"tiles": [512, 896, 896, 896, 896]}"#);
+    place.file("ragged.json", r#"{"tiles": [4000, 96], "written by": "hand"}"#);
+    let saved = place.line(&format!("{GUIDE} --json")).ok().stdout;
+    place.file("saved.json", &saved);
+    let line = format!("{GUIDE} --replay rule.json --replay ragged.json --replay saved.json");
+    let plan = place.line(&format!("{line} --json")).ok().summary();
+    let [rule, ragged, same] = [0, 1, 2].map(|replay| &plan["replays"][replay]);
+    near(&rule["predicted_us"], 1282.9, 0.5);
+    assert_eq!(rule["predicted_us"], plan["alternatives"]["short_long_rule"]);
+    near(&rule["above_plan"], 1282.9 / 1213.8 - 1.0, 0.001);
+    assert_eq!((&rule["file"], rows(&rule["tiles"]).len()), (&json!("rule.json"), 5));
+    assert_eq!(rule.get("stated_us"), None);
+    assert!(ragged["above_plan"].as_f64().unwrap() > 0.3);
+    assert_eq!((&same["predicted_us"], &same["stated_us"]), (&plan["predicted_us"], &plan["predicted_us"]));
+    near(&same["above_plan"], 0.0, 1e-12);
+    assert_eq!(same["tiles"], plan["tiles"]);
+    assert!(plan["notes"].to_string().contains("ragged.json has tiles that are not aligned to 128 rows"));
+
+    let said = place.line(&line).ok().stdout;
+    for part in ["rule.json            1282.", "+5.7 %  {512, 896 x 4}\n", "saved.json: said 121", "rule.json: 128"] {
+        assert!(said.contains(part), "lacks {part:?}\n{said}");
+    }
+
+    // Under another cost, and for another operation than it was made for.
+    place.file("slower.csv", samples(&[128, 1024, 4096], |m| 0.4 * m, |m| 10.0 + 0.5 * m));
+    let line = line.replace("samples.csv", "slower.csv").replace("--ranks 8", "--ranks 16");
+    let plan = place.line(&format!("{line} --json --max-tiles 4")).ok().summary();
+    let same = &plan["replays"][2];
+    assert!(same["predicted_us"].as_f64().unwrap() > 1.5 * same["stated_us"].as_f64().unwrap());
+    let notes = plan["notes"].to_string();
+    assert!(notes.contains("saved.json was made for ranks = 8\""), "{notes}");
+    assert!(notes.contains("rule.json has 5 tiles, more than --max-tiles"), "{notes}");
+}
+
+#[test]
+fn a_drawing_and_a_trace() {
+    let place = with_guide();
+    place.file("a<b>&.json", r#"{"tiles": [2048, 2048]}"#);
+    let line = format!("{GUIDE} --svg out.svg --trace t.json --replay a<b>&.json");
+    let before = place.names().len();
+    place.line(&line).ok();
+    assert_eq!(place.names().len(), before + 2, "{:?}", place.names());
+
+    let svg = String::from_utf8(place.read("out.svg")).unwrap();
+    assert!(
+        svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=") && svg.ends_with("</svg>\n"),
+        "{svg}"
+    );
+    // A background, and two lanes of five and of two tiles.
+    assert_eq!(svg.matches("<rect ").count(), 1 + 2 * (5 + 2));
+    assert_eq!(svg.matches(">computation</text>").count(), 2);
+    assert_eq!(svg.matches(">communication</text>").count(), 2);
+    assert!(svg.contains("<title>communication of tile 4: 1536 rows, "), "{svg}");
+    assert!(svg.contains(">1536</text>") && svg.contains("planned: 5 tiles, 1213."), "{svg}");
+    assert!(svg.contains("a&lt;b&gt;&amp;.json: 2 tiles"), "{svg}");
+    assert!(!svg.contains("script") && !svg.contains("href") && !svg.contains("NaN"), "{svg}");
+    for tag in ["svg", "text", "title"] {
+        assert_eq!(svg.matches(&format!("<{tag}")).count(), svg.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+
+    let plan = place.line(&format!("{GUIDE} --json")).ok().summary();
+    let trace = place.json("t.json");
+    let events = trace["traceEvents"].as_array().unwrap();
+    let spans = |process: u64, category: &str| -> Vec<(f64, f64, u64)> {
+        let of = |event: &&Value| event["ph"] == "X" && event["pid"] == process && event["cat"] == category;
+        let span = |event: &Value| {
+            let (begin, length) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
+            (begin, begin + length, event["args"]["rows"].as_u64().unwrap())
+        };
+        events.iter().filter(of).map(span).collect()
+    };
+    let (compute, communicate) = (spans(0, "computation"), spans(0, "communication"));
+    assert_eq!((compute.len(), communicate.len(), spans(1, "communication").len()), (5, 5, 2));
+    assert_eq!(communicate.iter().map(|span| span.2).collect::<Vec<_>>(), rows(&plan["tiles"]));
+    for ((tile, next), before) in communicate.iter().zip(&communicate[1..]).zip(&compute) {
+        assert!(
+            before.1 <= tile.0 + 1e-6 && tile.1 <= next.0 + 1e-6,
+            "no tile is communicated before it is computed, nor two at once"
+        );
+    }
+    near(&plan["predicted_us"], communicate[4].1, 1e-6);
+    let names: Vec<&Value> =
+        events.iter().filter(|event| event["ph"] == "M").map(|event| &event["args"]["name"]).collect();
+    for name in ["planned", "a<b>&.json", "computation", "communication"] {
+        assert!(names.contains(&&json!(name)), "{names:?}");
+    }
+}
+
+#[test]
+fn files_are_replaced_when_that_is_asked_for() {
+    let place = with_guide();
+    place.file("out.svg", "precious").file("t.json", "precious");
+    let line = format!("{GUIDE} --svg out.svg --trace t.json");
+    place.line(&line).fails(&line, 73, &["out.svg already exists", "hint: pass --overwrite"]);
+    assert_eq!(place.read("out.svg"), b"precious");
+    let names = place.names();
+    place.line(&format!("{line} --overwrite")).ok();
+    assert!(place.read("out.svg").starts_with(b"<svg "));
+    assert!(place.json("t.json")["traceEvents"].is_array());
+    assert_eq!(place.names(), names);
+}
+
+#[test]
+fn two_equal_runs_say_and_write_the_same() {
+    let place = with_guide();
+    let line = format!("{GUIDE} --json --svg out.svg --trace t.json --overwrite");
+    let first = place.line(&line).ok().stdout;
+    let contents = place.contents();
+    assert_eq!(place.line(&line).ok().stdout, first);
+    assert_eq!(place.contents(), contents);
+}
+
+#[test]
+fn help_has_examples() {
+    let help = Place::new().line("plan --help").ok().stdout;
+    assert!(help.find("Examples:").unwrap() < help.find("Usage:").unwrap(), "{help}");
+    for part in
+        ["matmul-all-reduce", "matmul-reduce-scatter", "all-gather-matmul", "stage,m,microseconds", "--contention"]
+    {
+        assert!(help.contains(part), "{help}");
+    }
+}

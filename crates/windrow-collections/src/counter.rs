@@ -1,0 +1,136 @@
+//! A counter that takes its additions by the batch.
+
+use windrow::prelude::*;
+
+/// From so many additions on a batch is summed in parallel: below, the serial loop is as fast as handing out parts of it.
+const LARGE: usize = 1 << 16;
+
+/// A number; an addition gets what it was before. Additions wrap, as those of atomics do.
+///
+/// Batches of a counter are what makes no sense alone: an addition costs less than handing it over. An
+/// [`AtomicI64`](std::sync::atomic::AtomicI64) is faster whenever callers come one by one, however many they are. This is the smallest structure with
+/// results that depend on the order, so it is what batching is measured with; and from loops, whose chunks are batches already,
+/// it is faster than an atomic.
+///
+/// Three ways lead to it, from the least to the most done for the caller:
+///
+/// * [`add_all`](Self::add_all): the additions were collected into an array before, and the results go to another. Large arrays are
+///   summed in parallel, as prefix sums.
+/// * [`add_in_place`](Self::add_in_place), [`add_each`](Self::add_each): the additions are consumed where they are.
+/// * [`add`](Self::add): one alone, for whoever finds nobody else.
+///
+/// ```
+/// use windrow_collections::Counter;
+///
+/// let mut counter = Counter::new(10);
+/// let mut before = [0; 3];
+/// counter.add_all(&[1, 2, 3], &mut before);
+/// assert_eq!(before, [10, 11, 13]);
+/// assert_eq!(counter.get(), 16);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counter {
+    value: i64,
+}
+
+impl Counter {
+    /// A counter that begins at `value`.
+    pub const fn new(value: i64) -> Self {
+        Counter { value }
+    }
+
+    /// What it is now.
+    pub const fn get(&self) -> i64 {
+        self.value
+    }
+
+    /// Adds, and returns what it was before.
+    #[inline]
+    pub const fn add(&mut self, by: i64) -> i64 {
+        let before = self.value;
+        self.value = before.wrapping_add(by);
+        before
+    }
+
+    /// Adds one number after the other, and notes what it was before each.
+    ///
+    /// # Panics
+    /// Unless there is room for exactly one result an addition.
+    pub fn add_all(&mut self, by: &[i64], before: &mut [i64]) {
+        assert_eq!(by.len(), before.len(), "one result an addition");
+        before.copy_from_slice(by);
+        self.add_in_place(before);
+    }
+
+    /// Adds one number after the other, and puts what it was before each in its place.
+    pub fn add_in_place(&mut self, by: &mut [i64]) {
+        let Some(last) = by.last().copied() else { return };
+        if by.len() < LARGE {
+            self.add_each(by);
+        } else {
+            by.par_exclusive_scan(|a, b| a.wrapping_add(*b), self.value);
+            self.value = by[by.len() - 1].wrapping_add(last);
+        }
+    }
+
+    /// Adds one number after the other, wherever they are, and puts what it was before each in its place.
+    ///
+    /// ```
+    /// let mut requests = [("a", 5), ("b", 1)];
+    /// let mut counter = windrow_collections::Counter::default();
+    /// counter.add_each(requests.iter_mut().map(|(_, by)| by));
+    /// assert_eq!(requests, [("a", 0), ("b", 5)]);
+    /// ```
+    #[inline]
+    pub fn add_each<'a>(&mut self, by: impl IntoIterator<Item = &'a mut i64>) {
+        for by in by {
+            *by = self.add(*by);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that overflow as well.
+    fn numbers(count: usize) -> Vec<i64> {
+        (0..count as u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) as i64).collect()
+    }
+
+    #[test]
+    fn every_form_gives_the_same_results() {
+        for count in [0, 1, 2, 1000, LARGE - 1, LARGE, LARGE + 1, 200_000] {
+            let by = numbers(count);
+            let mut one_by_one = Counter::new(-7);
+            let expected: Vec<i64> = by.iter().map(|by| one_by_one.add(*by)).collect();
+            let (mut drained, mut in_place, mut each) = (Counter::new(-7), Counter::new(-7), Counter::new(-7));
+            let mut before = vec![0; count];
+            drained.add_all(&by, &mut before);
+            assert!(before == expected, "{count}");
+            let mut places = by.clone();
+            in_place.add_in_place(&mut places);
+            assert!(places == expected, "{count}");
+            let mut places = by.clone();
+            each.add_each(&mut places);
+            assert!(places == expected, "{count}");
+            assert_eq!([drained, in_place, each], [one_by_one; 3]);
+        }
+    }
+
+    #[test]
+    fn increments_get_every_number_once() {
+        let mut counter = Counter::default();
+        let mut before = vec![1; 100_000];
+        for batch in before.chunks_mut(4096) {
+            counter.add_in_place(batch);
+        }
+        assert!(before.iter().copied().eq(0..100_000));
+    }
+
+    #[test]
+    #[should_panic(expected = "one result an addition")]
+    fn results_must_fit() {
+        Counter::default().add_all(&[1, 2], &mut [0]);
+    }
+}

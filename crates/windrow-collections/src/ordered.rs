@@ -1,0 +1,17 @@
+//! The ordered map and set.
+
+mod batch;
+mod deal;
+mod iter;
+mod leaf;
+mod map;
+mod ops;
+mod separators;
+mod set;
+mod shard;
+
+pub use iter::Iter;
+pub use map::OrderedMap;
+pub(crate) use ops::{All, Mixed};
+pub use ops::{MapOp, Ops, SetOp, Verb};
+pub use set::{Keys, OrderedSet};

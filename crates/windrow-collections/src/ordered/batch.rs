@@ -1,0 +1,189 @@
+//! Batches: groups of operations whose cache misses overlap.
+//!
+//! A search of a large map waits for memory: its leaf is in no near cache. A *group* of operations first finds its leaves in the index, which
+//! is in a near cache, and asks for all of them; then it works on one after the other, in the order of submission, while the rest is under
+//! way. (Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through prefetching", 2004, call it group prefetching.)
+//!
+//! A place found first may be wrong when its turn comes, as an operation before it has split or joined leaves: the version of its shard tells,
+//! and the search is done again, in lines that are near by now.
+
+use super::deal::Part;
+use super::map::OrderedMap;
+use super::ops::{MapOp, Ops, Owned};
+use super::shard::Shard;
+use crate::keys::{Key, Number};
+
+/// Operations whose misses overlap. On 100,000 random inserts into 1,000,000 keys: 16: 53 ns, 32: 50 ns, 64: 55 ns an operation.
+pub(super) const GROUP: usize = 32;
+
+/// Fewer operations are done one by one: a group costs 10 ns to begin.
+const SMALL: usize = 4;
+
+/// Batches from this size on, with so many operations a leaf, are [dealt](super::deal) to the shards.
+const LARGE: usize = 4096;
+const LEAVES_AN_OP: usize = 4;
+
+/// Room that batches use again.
+pub(super) struct Scratch<K: Key, V> {
+    ops: Vec<Option<MapOp<K, V>>>,
+    pub(super) parts: Vec<Part<K, V>>,
+}
+
+/// Where an operation goes.
+#[derive(Clone, Copy)]
+struct Route<W> {
+    word: W,
+    shard: usize,
+    /// First the block of its index, then the leaf.
+    place: u32,
+    version: u32,
+}
+
+impl<K: Key, V> Scratch<K, V> {
+    pub(super) fn new() -> Self {
+        Scratch { ops: Vec::new(), parts: Vec::new() }
+    }
+}
+
+impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
+    /// Applies a batch, as if one operation after the other; `results` is cleared and gets each one's result in the same order: the value
+    /// that the key had before. Allocates nothing once its room has grown to the size of the batches.
+    ///
+    /// # Panics
+    /// If a comparison or a clone panics: operations that were done stay done, the others are dropped.
+    ///
+    /// ```
+    /// use windrow_collections::{MapOp, OrderedMap};
+    ///
+    /// let mut map = OrderedMap::new();
+    /// let mut results = Vec::new();
+    /// map.apply([MapOp::Insert(1, 'a'), MapOp::Get(1), MapOp::Insert(1, 'b'), MapOp::Remove(2)], &mut results);
+    /// assert_eq!(results, [None, Some('a'), Some('a'), None]);
+    /// ```
+    pub fn apply(&mut self, ops: impl IntoIterator<Item = MapOp<K, V>>, results: &mut Vec<Option<V>>) {
+        let mut room = std::mem::take(&mut self.scratch.ops);
+        room.extend(ops.into_iter().map(Some));
+        results.clear();
+        results.resize_with(room.len(), || None);
+        self.run(&mut Owned { ops: &mut room, results });
+        room.clear();
+        self.scratch.ops = room;
+    }
+
+    /// Applies a batch from whatever has collected it, as if one operation after the other.
+    ///
+    /// # Panics
+    /// As [`apply`](Self::apply).
+    pub fn run(&mut self, ops: &mut impl Ops<K, V>) {
+        let count = ops.count();
+        let leaves = || self.shards.iter().map(Shard::slots).sum::<usize>();
+        if count >= LARGE && count * LEAVES_AN_OP >= leaves() {
+            self.deal(ops);
+        } else if count < SMALL {
+            self.few(ops);
+        } else {
+            for start in (0..count).step_by(GROUP) {
+                self.group(ops, start, count.min(start + GROUP));
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn few(&mut self, ops: &mut impl Ops<K, V>) {
+        for at in 0..ops.count() {
+            let route = self.route(ops.key(at));
+            self.step(ops, at, route);
+        }
+    }
+
+    /// Operations `start..end`, at most `GROUP`.
+    fn group(&mut self, ops: &mut impl Ops<K, V>, start: usize, end: usize) {
+        let mut routes = [Route { word: K::Word::MAX, shard: 0, place: 0, version: 0 }; GROUP];
+        let routes = &mut routes[..end - start];
+        self.routes(routes, |at| ops.key(start + at));
+        let moves = self.moves;
+        for (at, route) in (start..end).zip(routes) {
+            if self.moves != moves || self.shards[route.shard].version() != route.version {
+                *route = self.route(ops.key(at));
+            }
+            self.step(ops, at, *route);
+        }
+    }
+
+    /// Does operation `at`.
+    // A call would cost 4 ns of 50.
+    #[inline(always)]
+    fn step(&mut self, ops: &mut impl Ops<K, V>, at: usize, route: Route<K::Word>) {
+        let ends = self.ends(route.shard);
+        let shard = &mut self.shards[route.shard];
+        let (before, mut gone) = (shard.len(), None);
+        let old = shard.step(ops, at, ends, route.word, route.place, &mut gone);
+        let now = shard.len();
+        if now != before {
+            self.len = self.len - before + now;
+            self.look_after(route.shard);
+        }
+        ops.answer(at, old);
+    }
+}
+
+impl<K: Key, V> OrderedMap<K, V> {
+    /// Looks for each key; `values` is cleared and gets what was found, in the same order.
+    ///
+    /// ```
+    /// let map: windrow_collections::OrderedMap<i32, char> = [(1, 'a'), (2, 'b')].into_iter().collect();
+    /// let mut values = Vec::new();
+    /// map.get_all(&[2, 3], &mut values);
+    /// assert_eq!(values, [Some(&'b'), None]);
+    /// ```
+    pub fn get_all<'a>(&'a self, keys: &[K], values: &mut Vec<Option<&'a V>>) {
+        values.clear();
+        self.look(keys, |_, entry| values.push(entry.map(|(_, value)| value)));
+    }
+
+    /// Looks for each key, in groups, and gives what it found.
+    pub(super) fn look<'a>(&'a self, keys: &[K], mut found: impl FnMut(usize, Option<(&'a K, &'a V)>)) {
+        for start in (0..keys.len()).step_by(GROUP) {
+            let keys = &keys[start..keys.len().min(start + GROUP)];
+            let mut routes = [Route { word: K::Word::MAX, shard: 0, place: 0, version: 0 }; GROUP];
+            let routes = &mut routes[..keys.len()];
+            self.routes(routes, |at| &keys[at]);
+            for (at, (route, key)) in routes.iter().zip(keys).enumerate() {
+                let leaf = self.shards[route.shard].leaf(route.place);
+                found(start + at, leaf.find(route.word, key).ok().map(|index| leaf.get(index)));
+            }
+        }
+    }
+
+    /// Finds the leaves of a group and asks for their lines. Each pass is a loop of independent searches that take no branch, so the
+    /// processor works on several at once.
+    #[inline(always)]
+    fn routes<'a>(&self, routes: &mut [Route<K::Word>], key: impl Fn(usize) -> &'a K)
+    where
+        K: 'a,
+    {
+        for (at, route) in routes.iter_mut().enumerate() {
+            let key = key(at);
+            route.word = key.prefix();
+            route.shard = self.top.slot(route.word, key);
+        }
+        for route in &mut *routes {
+            route.place = self.shards[route.shard].block(route.word);
+        }
+        for (at, route) in routes.iter_mut().enumerate() {
+            let shard = &self.shards[route.shard];
+            route.place = shard.place_of(shard.slot_in(route.place, route.word, key(at)));
+            route.version = shard.version();
+            shard.leaf(route.place).prefetch();
+        }
+    }
+
+    /// Finds the leaf of a key.
+    #[inline]
+    fn route(&self, key: &K) -> Route<K::Word> {
+        let word = key.prefix();
+        let shard = self.top.slot(word, key);
+        let within = &self.shards[shard];
+        Route { word, shard, place: within.place(word, key), version: within.version() }
+    }
+}

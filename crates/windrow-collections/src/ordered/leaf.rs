@@ -1,0 +1,83 @@
+//! A leaf: up to `CAPACITY` sorted keys and their values.
+
+use std::borrow::Borrow;
+
+use arrayvec::ArrayVec;
+
+use crate::keys::column::Sealed;
+use crate::keys::{CAPACITY, Key, Prefix};
+
+/// The values know how many there are: for a set, whose values take no room, that is all the header there is.
+#[repr(align(64))]
+#[derive(Clone)]
+pub(super) struct Leaf<K: Key, V> {
+    keys: K::Column,
+    values: ArrayVec<V, CAPACITY>,
+}
+
+impl<K: Key, V> Leaf<K, V> {
+    pub(super) fn new() -> Self {
+        Leaf { keys: K::Column::empty(), values: ArrayVec::new() }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.values.is_full()
+    }
+
+    #[inline]
+    pub(super) fn find<Q>(&self, word: K::Word, key: &Q) -> Result<usize, usize>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.keys.find(self.len(), word, key)
+    }
+
+    #[inline]
+    pub(super) fn key(&self, at: usize) -> &K {
+        self.keys.key(at)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, at: usize) -> (&K, &V) {
+        (self.keys.key(at), &self.values[at])
+    }
+
+    #[inline]
+    pub(super) fn value(&mut self, at: usize) -> &mut V {
+        &mut self.values[at]
+    }
+
+    /// The keys are sorted, and there is room.
+    #[inline]
+    pub(super) fn insert(&mut self, at: usize, word: K::Word, key: K, value: V) {
+        self.keys.insert(self.len(), at, word, key);
+        self.values.insert(at, value);
+    }
+
+    pub(super) fn remove(&mut self, at: usize) -> (K, V) {
+        let key = self.keys.remove(self.len(), at);
+        (key, self.values.remove(at))
+    }
+
+    pub(super) fn split_off(&mut self, at: usize) -> Self {
+        let keys = self.keys.split_off(self.len(), at);
+        Leaf { keys, values: self.values.drain(at..).collect() }
+    }
+
+    pub(super) fn append(&mut self, other: Self) {
+        self.keys.append(self.len(), other.keys, other.values.len());
+        self.values.extend(other.values);
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        self.keys.prefetch();
+    }
+}

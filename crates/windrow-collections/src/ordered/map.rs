@@ -1,0 +1,261 @@
+//! The map: shards in order, and the operations one by one.
+
+use std::borrow::Borrow;
+use std::mem;
+
+use super::batch::Scratch;
+use super::separators::Separators;
+use super::shard::{Ends, FEW_LEAVES, MOST_LEAVES, Shard};
+use crate::keys::{Key, Prefix};
+
+/// A sorted map whose operations are cheaper by the batch.
+///
+/// Its keys are in leaves of up to 62, in order; leaves are in shards of about a thousand. One by one it does what [`BTreeMap`] does, faster
+/// for keys whose [`Prefix`] says much. What it is made for is [`apply`](Self::apply): see the [crate](crate) for when that
+/// pays.
+///
+/// # Panics
+/// If `Ord` or `Clone` of a key panics, the panic reaches the caller and the map is as it was before the operation, one of a batch
+/// included: keys are compared and cloned before anything changes.
+///
+/// ```
+/// use windrow_collections::OrderedMap;
+///
+/// let mut map = OrderedMap::new();
+/// assert_eq!(map.insert(3_u64, "three"), None);
+/// assert_eq!(map.insert(3, "drei"), Some("three"));
+/// assert_eq!(map.get(&3), Some(&"drei"));
+/// assert_eq!(map.remove(&3), Some("drei"));
+/// ```
+///
+/// [`BTreeMap`]: std::collections::BTreeMap
+pub struct OrderedMap<K: Key, V> {
+    pub(super) top: Separators<K>,
+    /// At least one. None is empty if there are more.
+    pub(super) shards: Vec<Shard<K, V>>,
+    pub(super) len: usize,
+    /// Counts what changes which shard is where.
+    pub(super) moves: u32,
+    pub(super) scratch: Scratch<K, V>,
+}
+
+impl<K: Key, V> OrderedMap<K, V> {
+    /// A map without keys.
+    pub fn new() -> Self {
+        OrderedMap { top: Separators::new(), shards: vec![Shard::new()], len: 0, moves: 0, scratch: Scratch::new() }
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Removes all keys, and gives their memory back.
+    pub fn clear(&mut self) {
+        // Dropping keys may panic: the map is new by then.
+        drop(mem::take(self));
+    }
+
+    /// The value of `key`.
+    pub fn get<Q>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.get_key_value(key).map(|(_, value)| value)
+    }
+
+    /// The key that equals `key`, and its value.
+    pub fn get_key_value<Q>(&self, key: &Q) -> Option<(&K, &V)>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        let word = key.prefix();
+        let shard = &self.shards[self.top.slot(word, key)];
+        let leaf = shard.leaf(shard.place(word, key));
+        leaf.find(word, key).ok().map(|at| leaf.get(at))
+    }
+
+    /// The value of `key`, to change.
+    pub fn get_mut<Q>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        let word = key.prefix();
+        let shard = &mut self.shards[self.top.slot(word, key)];
+        let place = shard.place(word, key);
+        let leaf = shard.leaf_mut(place);
+        leaf.find(word, key).ok().map(|at| leaf.value(at))
+    }
+
+    /// Whether `key` is there.
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.get(key).is_some()
+    }
+
+    /// Gives `key` a value, and returns the one it had. The key that is there already stays.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let word = key.prefix();
+        let at = self.top.slot(word, &key);
+        let ends = self.ends(at);
+        let shard = &mut self.shards[at];
+        let place = shard.place(word, &key);
+        let leaf = shard.leaf_mut(place);
+        match leaf.find(word, &key) {
+            Ok(found) => Some(mem::replace(leaf.value(found), value)),
+            Err(belongs) => {
+                shard.insert_at(place, belongs, ends, word, key, value);
+                self.len += 1;
+                self.look_after(at);
+                None
+            }
+        }
+    }
+
+    /// Removes `key`, and returns its value.
+    pub fn remove<Q>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.remove_entry(key).map(|(_, value)| value)
+    }
+
+    /// Removes `key`, and returns it with its value.
+    pub fn remove_entry<Q>(&mut self, key: &Q) -> Option<(K, V)>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        let word = key.prefix();
+        let at = self.top.slot(word, key);
+        let shard = &mut self.shards[at];
+        let place = shard.place(word, key);
+        let found = shard.leaf(place).find(word, key).ok()?;
+        let (key, value, _gone) = shard.remove_at(place, found);
+        self.len -= 1;
+        self.look_after(at);
+        Some((key, value))
+    }
+
+    /// The smallest key and its value.
+    pub fn first_key_value(&self) -> Option<(&K, &V)> {
+        let leaf = self.shards[0].leaf_of(0);
+        (leaf.len() > 0).then(|| leaf.get(0))
+    }
+
+    /// The largest key and its value.
+    pub fn last_key_value(&self) -> Option<(&K, &V)> {
+        let shard = &self.shards[self.shards.len() - 1];
+        let leaf = shard.leaf_of(shard.slots() - 1);
+        leaf.len().checked_sub(1).map(|last| leaf.get(last))
+    }
+
+    /// Which ends of the map a shard is at.
+    #[inline]
+    pub(super) fn ends(&self, shard: usize) -> Ends {
+        Ends { first: shard == 0, last: shard + 1 == self.shards.len() }
+    }
+
+    /// Brings a shard into order if it needs that, after every change of its keys.
+    #[inline]
+    pub(super) fn look_after(&mut self, at: usize) {
+        if self.shards[at].is_untidy() {
+            self.tidy(at);
+        }
+    }
+
+    /// Divides a shard that has become too large, removes an empty one, and lets a small one join its neighbour. No code of a user
+    /// runs but for drops of borders.
+    #[cold]
+    fn tidy(&mut self, at: usize) {
+        self.moves = self.moves.wrapping_add(1);
+        let slots = self.shards[at].slots();
+        if slots > MOST_LEAVES {
+            // A shard that a batch has made many times larger is divided into parts with room to grow.
+            let parts = slots.div_ceil(MOST_LEAVES * 3 / 4).max(2);
+            for part in (1..parts).rev() {
+                let ((word, border), tail) = self.shards[at].split_off(slots * part / parts);
+                self.top.insert(at, word, border);
+                self.shards.insert(at + 1, tail);
+            }
+            self.shards[at].pack();
+            return;
+        }
+        let mut gone = None;
+        if self.shards.len() > 1 && self.shards[at].len() == 0 {
+            gone = Some((self.top.remove(at.saturating_sub(1)), self.shards.remove(at)));
+        } else if self.shards[at].is_sparse() {
+            let fits = |left: usize| {
+                let slots = |at: usize| self.shards[at].slots();
+                let empty = |at: usize| self.shards[at].len() == 0;
+                left + 1 < self.shards.len()
+                    && slots(left) + slots(left + 1) <= FEW_LEAVES
+                    // After a large batch a neighbour may be; it is looked after on its own.
+                    && !empty(left)
+                    && !empty(left + 1)
+            };
+            let left = if at > 0 && fits(at - 1) { at - 1 } else { at };
+            if fits(left) {
+                let right = self.shards.remove(left + 1);
+                let between = self.top.remove(left);
+                self.shards[left].append(between, right);
+            }
+            self.shards[left].pack();
+        }
+        drop(gone);
+    }
+
+    /// Checks every invariant of the structure: for tests, it reads all keys.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        let claim = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
+        claim(self.top.is_filled(), "borders are not filled up")?;
+        claim(self.top.count() + 1 == self.shards.len(), "borders and shards do not match")?;
+        claim(self.shards.iter().map(Shard::len).sum::<usize>() == self.len, "wrong length")?;
+        let mut last: Option<&K> = None;
+        for (at, shard) in self.shards.iter().enumerate() {
+            claim(shard.len() > 0 || self.shards.len() == 1, "an empty shard")?;
+            claim(shard.slots() <= MOST_LEAVES, "a shard with too many leaves")?;
+            shard.check().map_err(|what| format!("shard {at}: {what}"))?;
+            for (slot, index) in shard.positions() {
+                let key = shard.leaf_of(slot).key(index);
+                claim(last.is_none_or(|last| last < key), "keys out of order")?;
+                claim(self.top.slot(key.prefix(), key) == at, "a key is not where a search looks")?;
+                last = Some(key);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key, V> Default for OrderedMap<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Key, V: Clone> Clone for OrderedMap<K, V> {
+    fn clone(&self) -> Self {
+        OrderedMap {
+            top: self.top.clone(),
+            shards: self.shards.clone(),
+            len: self.len,
+            moves: 0,
+            scratch: Scratch::new(),
+        }
+    }
+}

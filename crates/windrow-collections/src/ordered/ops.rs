@@ -1,0 +1,207 @@
+//! What a batch is made of.
+
+use crate::keys::Key;
+
+/// What an operation does with its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Looks for it.
+    Get,
+    /// Puts it in.
+    Insert,
+    /// Takes it out.
+    Remove,
+}
+
+/// Operations in the order of their submission, and where their results go.
+///
+/// This is the door between an [`OrderedMap`](crate::OrderedMap) and whatever collects operations; `apply`, `insert_all` and their kin
+/// go through it. Every operation gets one answer: the value that its key had before it. Only a panic ends a batch earlier.
+pub trait Ops<K, V> {
+    /// How many there are. It does not change while they run.
+    fn count(&self) -> usize;
+
+    /// What operation `at` does.
+    fn verb(&self, at: usize) -> Verb;
+
+    /// Its key.
+    fn key(&self, at: usize) -> &K;
+
+    /// Gives up the key and the value of an insert. Asked at most once, and the key not again.
+    fn take(&mut self, at: usize) -> (K, V);
+
+    /// Gives up the key of another operation. Asked at most once, and the key not again.
+    fn take_key(&mut self, at: usize) -> K;
+
+    /// Gives up the value of an insert whose key is there already.
+    fn take_value(&mut self, at: usize) -> V;
+
+    /// Answers operation `at` with the value that its key had.
+    fn answer(&mut self, at: usize, old: Option<V>);
+}
+
+/// An operation of a batch on a map. Its result is the value that the key had before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapOp<K, V> {
+    /// Looks for a key; the result is a clone of its value.
+    Get(K),
+    /// As [`OrderedMap::insert`](crate::OrderedMap::insert).
+    Insert(K, V),
+    /// As [`OrderedMap::remove`](crate::OrderedMap::remove).
+    Remove(K),
+}
+
+/// An operation of a batch on a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOp<K> {
+    /// As [`OrderedSet::contains`](crate::OrderedSet::contains).
+    Contains(K),
+    /// As [`OrderedSet::insert`](crate::OrderedSet::insert).
+    Insert(K),
+    /// As [`OrderedSet::remove`](crate::OrderedSet::remove).
+    Remove(K),
+}
+
+/// Operations of a map that were given away.
+pub(super) struct Owned<'a, K, V> {
+    /// Some, until it is taken.
+    pub(super) ops: &'a mut [Option<MapOp<K, V>>],
+    pub(super) results: &'a mut [Option<V>],
+}
+
+/// Why an operation is there when it is asked for.
+const ONCE: &str = "an operation is taken once";
+
+impl<K, V> Ops<K, V> for Owned<'_, K, V> {
+    fn count(&self) -> usize {
+        self.ops.len()
+    }
+
+    #[inline]
+    fn verb(&self, at: usize) -> Verb {
+        match &self.ops[at] {
+            Some(MapOp::Insert(..)) => Verb::Insert,
+            Some(MapOp::Remove(_)) => Verb::Remove,
+            Some(MapOp::Get(_)) | None => Verb::Get,
+        }
+    }
+
+    #[inline]
+    fn key(&self, at: usize) -> &K {
+        match self.ops[at].as_ref().expect(ONCE) {
+            MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key) => key,
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, at: usize) -> (K, V) {
+        match self.ops[at].take() {
+            Some(MapOp::Insert(key, value)) => (key, value),
+            _ => unreachable!("{ONCE}, and is an insert"),
+        }
+    }
+
+    #[inline]
+    fn take_key(&mut self, at: usize) -> K {
+        match self.ops[at].take() {
+            Some(MapOp::Get(key) | MapOp::Remove(key)) => key,
+            _ => unreachable!("{ONCE}, and is no insert"),
+        }
+    }
+
+    #[inline]
+    fn take_value(&mut self, at: usize) -> V {
+        self.take(at).1
+    }
+
+    #[inline]
+    fn answer(&mut self, at: usize, old: Option<V>) {
+        self.results[at] = old;
+    }
+}
+
+/// Operations of a set that stay where they are.
+pub(crate) struct Mixed<'a, K> {
+    pub(crate) ops: &'a [SetOp<K>],
+    pub(crate) results: &'a mut [bool],
+}
+
+impl<K: Key> Ops<K, ()> for Mixed<'_, K> {
+    fn count(&self) -> usize {
+        self.ops.len()
+    }
+
+    #[inline]
+    fn verb(&self, at: usize) -> Verb {
+        match self.ops[at] {
+            SetOp::Contains(_) => Verb::Get,
+            SetOp::Insert(_) => Verb::Insert,
+            SetOp::Remove(_) => Verb::Remove,
+        }
+    }
+
+    #[inline]
+    fn key(&self, at: usize) -> &K {
+        let (SetOp::Contains(key) | SetOp::Insert(key) | SetOp::Remove(key)) = &self.ops[at];
+        key
+    }
+
+    #[inline]
+    fn take(&mut self, at: usize) -> (K, ()) {
+        (self.take_key(at), ())
+    }
+
+    #[inline]
+    fn take_key(&mut self, at: usize) -> K {
+        self.key(at).clone()
+    }
+
+    #[inline]
+    fn take_value(&mut self, _: usize) {}
+
+    #[inline]
+    fn answer(&mut self, at: usize, old: Option<()>) {
+        // Whether it was new, where the others say whether it was there.
+        self.results[at] = old.is_some() != matches!(self.ops[at], SetOp::Insert(_));
+    }
+}
+
+/// Inserts, or removals, of keys that stay where they are.
+pub(crate) struct All<'a, K, const INSERT: bool> {
+    pub(crate) keys: &'a [K],
+    pub(crate) results: &'a mut [bool],
+}
+
+impl<K: Key, const INSERT: bool> Ops<K, ()> for All<'_, K, INSERT> {
+    fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    #[inline]
+    fn verb(&self, _: usize) -> Verb {
+        if INSERT { Verb::Insert } else { Verb::Remove }
+    }
+
+    #[inline]
+    fn key(&self, at: usize) -> &K {
+        &self.keys[at]
+    }
+
+    #[inline]
+    fn take(&mut self, at: usize) -> (K, ()) {
+        (self.take_key(at), ())
+    }
+
+    #[inline]
+    fn take_key(&mut self, at: usize) -> K {
+        self.keys[at].clone()
+    }
+
+    #[inline]
+    fn take_value(&mut self, _: usize) {}
+
+    #[inline]
+    fn answer(&mut self, at: usize, old: Option<()>) {
+        self.results[at] = old.is_some() != INSERT;
+    }
+}

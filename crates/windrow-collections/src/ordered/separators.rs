@@ -1,0 +1,170 @@
+//! The sorted borders between neighbours: leaves of a shard, shards of a map.
+
+use std::borrow::Borrow;
+
+use crate::keys::column::Sealed;
+use crate::keys::{Key, Number, Prefix, first_not};
+
+/// Words that are searched as one, by steps whose number is known to the compiler: four cache lines of `u64`.
+const BLOCK: usize = 32;
+
+/// `count` borders divide the keys into `count + 1` slots; a border is the smallest key that belongs to the slot behind it.
+#[derive(Clone)]
+pub(super) struct Separators<K: Key> {
+    /// Their words in blocks, at least one, filled up with the largest word.
+    blocks: Vec<[K::Word; BLOCK]>,
+    /// The last word of each block, in blocks too, filled up as they are. For a shard there is one, which stays in the nearest cache: a
+    /// search goes through one block of `blocks` then, where halving the whole array would touch seven lines.
+    lasts: Vec<[K::Word; BLOCK]>,
+    /// The borders themselves; none where words tell keys apart.
+    keys: Vec<K>,
+    count: usize,
+}
+
+impl<K: Key> Separators<K> {
+    pub(super) fn new() -> Self {
+        let empty = || vec![[K::Word::MAX; BLOCK]];
+        Separators { blocks: empty(), lasts: empty(), keys: Vec::new(), count: 0 }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The slot of a key.
+    #[inline]
+    pub(super) fn slot<Q>(&self, word: K::Word, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.slot_in(self.block(word), word, key)
+    }
+
+    /// The block to look for a word in.
+    #[inline]
+    pub(super) fn block(&self, word: K::Word) -> usize {
+        let below = |border: &K::Word| is_below::<K>(*border, word);
+        let among = match &self.lasts[..] {
+            [_] => 0,
+            many => many.partition_point(|lasts| below(&lasts[BLOCK - 1])).min(many.len() - 1),
+        };
+        let block = among * BLOCK + first_not(&self.lasts[among], below);
+        // The largest word may be below, as what fills up is.
+        block.min(self.blocks.len() - 1)
+    }
+
+    /// The slot of a key, of which the block is known.
+    #[inline]
+    pub(super) fn slot_in<Q>(&self, block: usize, word: K::Word, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        let first = block * BLOCK + first_not(&self.blocks[block], |other| is_below::<K>(*other, word));
+        let first = first.min(self.count);
+        if K::Column::EXACT {
+            return first;
+        }
+        let equal = self.words()[first..self.count].iter().take_while(|other| **other == word).count();
+        first + self.keys[first..first + equal].partition_point(|other| other.borrow() <= key)
+    }
+
+    fn words(&self) -> &[K::Word] {
+        self.blocks.as_flattened()
+    }
+
+    /// Makes `words` the borders' words from `from` on.
+    fn set_words(&mut self, from: usize, words: &[K::Word]) {
+        self.count = from + words.len();
+        self.blocks.resize(self.count.div_ceil(BLOCK).max(1), [K::Word::MAX; BLOCK]);
+        let all = self.blocks.as_flattened_mut();
+        all[from..self.count].copy_from_slice(words);
+        all[self.count..].fill(K::Word::MAX);
+        self.set_lasts(from);
+    }
+
+    /// Notes what has changed from border `from` on.
+    fn set_lasts(&mut self, from: usize) {
+        self.lasts.resize(self.blocks.len().div_ceil(BLOCK), [K::Word::MAX; BLOCK]);
+        let lasts = self.lasts.as_flattened_mut();
+        let from = from / BLOCK;
+        for (last, block) in lasts[from..].iter_mut().zip(&self.blocks[from..]) {
+            *last = block[BLOCK - 1];
+        }
+        lasts[self.blocks.len()..].fill(K::Word::MAX);
+    }
+
+    /// Puts a border at the end of `slot`.
+    pub(super) fn insert(&mut self, slot: usize, word: K::Word, key: Border<K>) {
+        if self.count == self.words().len() {
+            self.blocks.push([K::Word::MAX; BLOCK]);
+        }
+        let words = self.blocks.as_flattened_mut();
+        words.copy_within(slot..self.count, slot + 1);
+        words[slot] = word;
+        self.count += 1;
+        self.set_lasts(slot);
+        if let Border(Some(key)) = key {
+            self.keys.insert(slot, key);
+        }
+    }
+
+    /// Takes the border at the end of `slot` away.
+    pub(super) fn remove(&mut self, slot: usize) -> (K::Word, Border<K>) {
+        let words = self.blocks.as_flattened_mut();
+        let word = words[slot];
+        words.copy_within(slot + 1..self.count, slot);
+        self.count -= 1;
+        words[self.count] = K::Word::MAX;
+        self.set_lasts(slot);
+        (word, Border((!K::Column::EXACT).then(|| self.keys.remove(slot))))
+    }
+
+    /// Takes the borders from `at` on, except the first of them, which is returned beside.
+    pub(super) fn split_off(&mut self, at: usize) -> ((K::Word, Border<K>), Self) {
+        let mut tail = Separators::new();
+        tail.set_words(0, &self.words()[at + 1..self.count]);
+        if !K::Column::EXACT {
+            tail.keys = self.keys.split_off(at + 1);
+        }
+        let between = (self.words()[at], Border(self.keys.pop()));
+        self.set_words(at, &[]);
+        (between, tail)
+    }
+
+    /// Puts the borders of `other` behind the own ones and `between`.
+    pub(super) fn append(&mut self, between: (K::Word, Border<K>), other: Self) {
+        self.set_words(self.count, &[between.0]);
+        self.set_words(self.count, &other.words()[..other.count]);
+        self.keys.extend(between.1.0);
+        self.keys.extend(other.keys);
+    }
+
+    /// Whether what fills up, and what is noted of blocks, is in order.
+    pub(super) fn is_filled(&self) -> bool {
+        self.words()[self.count..].iter().all(|word| *word == K::Word::MAX)
+            && self.keys.len() == if K::Column::EXACT { 0 } else { self.count }
+            && self.lasts.len() == self.blocks.len().div_ceil(BLOCK)
+            && self.lasts.as_flattened().iter().zip(&self.blocks).all(|(last, block)| *last == block[BLOCK - 1])
+            && self.lasts.as_flattened()[self.blocks.len()..].iter().all(|last| *last == K::Word::MAX)
+    }
+}
+
+/// Whether a border with the word `border` is certainly not above a key with `word`.
+#[inline]
+fn is_below<K: Key>(border: K::Word, word: K::Word) -> bool {
+    if K::Column::EXACT { border <= word } else { border < word }
+}
+
+/// A key that is kept as a border: nothing where words tell keys apart.
+#[derive(Clone)]
+pub(super) struct Border<K>(Option<K>);
+
+impl<K: Key> Border<K> {
+    /// Clones `key` if it is needed.
+    #[inline]
+    pub(super) fn of(key: &K) -> Self {
+        Border((!K::Column::EXACT).then(|| key.clone()))
+    }
+}

@@ -1,0 +1,239 @@
+//! The set: a map without values.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::iter::FusedIterator;
+use std::ops::RangeBounds;
+
+use windrow::prelude::*;
+
+use super::iter::Iter;
+use super::map::OrderedMap;
+use super::ops::{All, Mixed, SetOp};
+use crate::keys::{Key, Prefix};
+
+/// A sorted set whose operations are cheaper by the batch.
+///
+/// An [`OrderedMap`] without values: what is said there holds here.
+///
+/// ```
+/// use windrow_collections::OrderedSet;
+///
+/// let mut set = OrderedSet::new();
+/// let mut new = [false; 4];
+/// set.insert_all(&[5_u64, 7, 5, 1], &mut new);
+/// assert_eq!(new, [true, true, false, true]);
+/// assert!(set.contains(&7) && set.len() == 3);
+/// ```
+#[derive(Clone, Default)]
+pub struct OrderedSet<K: Key> {
+    map: OrderedMap<K, ()>,
+}
+
+impl<K: Key> OrderedSet<K> {
+    /// A set without keys.
+    pub fn new() -> Self {
+        OrderedSet { map: OrderedMap::new() }
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// Removes all keys, and gives their memory back.
+    pub fn clear(&mut self) {
+        self.map.clear();
+    }
+
+    /// Whether `key` is there.
+    pub fn contains<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.map.contains_key(key)
+    }
+
+    /// The key that equals `key`.
+    pub fn get<Q>(&self, key: &Q) -> Option<&K>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.map.get_key_value(key).map(|(key, ())| key)
+    }
+
+    /// Adds `key`, and says whether it is new. One that is there already stays.
+    pub fn insert(&mut self, key: K) -> bool {
+        self.map.insert(key, ()).is_none()
+    }
+
+    /// Removes `key`, and says whether it was there.
+    pub fn remove<Q>(&mut self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.map.remove(key).is_some()
+    }
+
+    /// The smallest key.
+    pub fn first(&self) -> Option<&K> {
+        self.map.first_key_value().map(|(key, ())| key)
+    }
+
+    /// The largest key.
+    pub fn last(&self) -> Option<&K> {
+        self.map.last_key_value().map(|(key, ())| key)
+    }
+
+    /// All keys, ascending.
+    pub fn iter(&self) -> Keys<'_, K> {
+        Keys(self.map.iter())
+    }
+
+    /// The keys of a range, ascending.
+    ///
+    /// # Panics
+    /// As [`OrderedMap::range`].
+    ///
+    /// ```
+    /// use windrow_collections::OrderedSet;
+    ///
+    /// let set: OrderedSet<String> = ["fig", "apple", "plum"].map(String::from).into_iter().collect();
+    /// assert!(set.range("b".to_owned()..).eq(["fig", "plum"]));
+    /// ```
+    pub fn range<Q>(&self, range: impl RangeBounds<Q>) -> Keys<'_, K>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        Keys(self.map.range(range))
+    }
+
+    /// Checks every invariant of the structure: for tests, it reads all keys.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        self.map.check()
+    }
+}
+
+impl<K: Key<Column: Send> + Send + Sync> OrderedSet<K> {
+    /// Applies a batch, as if one operation after the other. A result says of an insert whether the key is new, of others whether it was there.
+    ///
+    /// # Panics
+    /// Unless there is room for exactly one result an operation. As [`OrderedMap::apply`] besides.
+    pub fn apply(&mut self, ops: &[SetOp<K>], results: &mut [bool]) {
+        assert_eq!(ops.len(), results.len(), "one result an operation");
+        self.map.run(&mut Mixed { ops, results });
+    }
+
+    /// Inserts keys, as if one after the other, and says of each whether it is new.
+    ///
+    /// # Panics
+    /// As [`apply`](Self::apply).
+    pub fn insert_all(&mut self, keys: &[K], new: &mut [bool]) {
+        assert_eq!(keys.len(), new.len(), "one result a key");
+        self.map.run(&mut All::<_, true> { keys, results: new });
+    }
+
+    /// Removes keys, as if one after the other, and says of each whether it was there.
+    ///
+    /// # Panics
+    /// As [`apply`](Self::apply).
+    pub fn remove_all(&mut self, keys: &[K], found: &mut [bool]) {
+        assert_eq!(keys.len(), found.len(), "one result a key");
+        self.map.run(&mut All::<_, false> { keys, results: found });
+    }
+}
+
+/// Keys that are looked for by one member of a region at least: 100 us of work.
+const LOOKED_FOR: usize = 4096;
+
+impl<K: Key<Column: Sync> + Send + Sync> OrderedSet<K> {
+    /// Says of each key whether it is there; many keys are divided among threads.
+    ///
+    /// # Panics
+    /// As [`apply`](Self::apply).
+    pub fn contains_all(&self, keys: &[K], found: &mut [bool]) {
+        assert_eq!(keys.len(), found.len(), "one result a key");
+        let parts = keys.par_chunks(LOOKED_FOR).zip(found.par_chunks_mut(LOOKED_FOR));
+        parts.for_each(|(keys, found)| self.map.look(keys, |at, entry| found[at] = entry.is_some()));
+    }
+}
+
+/// Keys of an [`OrderedSet`], ascending; of all of it or of a range.
+#[derive(Clone)]
+pub struct Keys<'a, K: Key>(Iter<'a, K, ()>);
+
+impl<'a, K: Key> Iterator for Keys<'a, K> {
+    type Item = &'a K;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a K> {
+        self.0.next().map(|(key, ())| key)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl<K: Key> DoubleEndedIterator for Keys<'_, K> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(|(key, ())| key)
+    }
+}
+
+impl<K: Key> FusedIterator for Keys<'_, K> {}
+
+impl<K: Key + fmt::Debug> fmt::Debug for Keys<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.clone()).finish()
+    }
+}
+
+impl<'a, K: Key> IntoIterator for &'a OrderedSet<K> {
+    type Item = &'a K;
+    type IntoIter = Keys<'a, K>;
+
+    fn into_iter(self) -> Keys<'a, K> {
+        self.iter()
+    }
+}
+
+impl<K: Key> Extend<K> for OrderedSet<K> {
+    fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
+        self.map.extend(keys.into_iter().map(|key| (key, ())));
+    }
+}
+
+impl<K: Key> FromIterator<K> for OrderedSet<K> {
+    fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
+        let mut set = Self::new();
+        set.extend(keys);
+        set
+    }
+}
+
+impl<K: Key + fmt::Debug> fmt::Debug for OrderedSet<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self).finish()
+    }
+}
+
+impl<K: Key> PartialEq for OrderedSet<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.map == other.map
+    }
+}
+
+impl<K: Key> Eq for OrderedSet<K> {}

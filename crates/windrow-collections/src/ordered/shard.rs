@@ -1,0 +1,341 @@
+//! A shard: the leaves of a range of keys, and one sorted index of them.
+//!
+//! Two levels are enough because a shard is small: the borders of its leaves are one array that stays in a near cache. Leaves do not move
+//! while others split, so a place found before is a place still, and whether it is the right one a version tells.
+
+use std::borrow::Borrow;
+use std::mem;
+
+use super::leaf::Leaf;
+use super::ops::{Ops, Verb};
+use super::separators::{Border, Separators};
+use crate::keys::{CAPACITY, Key, Prefix};
+
+/// More leaves than this are divided among two shards. Moving the borders behind a new one costs about 3 ns an insert at this size,
+/// dividing the shard the same.
+pub(super) const MOST_LEAVES: usize = 1024;
+
+/// Two neighbours that have no more leaves than this together become one shard.
+pub(super) const FEW_LEAVES: usize = MOST_LEAVES / 2;
+
+/// A leaf with fewer keys looks for a neighbour to join.
+const FEW_KEYS: usize = CAPACITY / 4;
+
+pub(super) struct Shard<K: Key, V> {
+    borders: Separators<K>,
+    /// By slot: where its leaf is in `leaves`.
+    places: Vec<u32>,
+    leaves: Vec<Leaf<K, V>>,
+    /// Leaves that are not in use, and empty.
+    free: Vec<u32>,
+    len: usize,
+    /// Counts the changes of what belongs where.
+    version: u32,
+    /// Counts those of them that put a leaf's keys into another.
+    joins: u32,
+}
+
+/// Which end of the map a shard is at: there, keys that come in order fill leaves to the last place.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) first: bool,
+    pub(super) last: bool,
+}
+
+/// A key that was removed, and a border with it: to drop when everything is in order again, as dropping may panic.
+pub(super) type Gone<K> = Option<(K, Option<Border<K>>)>;
+
+impl<K: Key, V> Shard<K, V> {
+    /// One empty leaf.
+    pub(super) fn new() -> Self {
+        Shard {
+            borders: Separators::new(),
+            places: vec![0],
+            leaves: vec![Leaf::new()],
+            free: Vec::new(),
+            len: 0,
+            version: 0,
+            joins: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.places.len()
+    }
+
+    #[inline]
+    pub(super) fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Whether the map has to look after it: too many leaves, no keys, or much more room than it needs.
+    #[inline]
+    pub(super) fn is_untidy(&self) -> bool {
+        self.slots() > MOST_LEAVES || self.len == 0 || self.is_sparse()
+    }
+
+    pub(super) fn is_sparse(&self) -> bool {
+        self.free.len() > 3 * self.slots() + 64
+    }
+
+    #[inline]
+    pub(super) fn joins(&self) -> u32 {
+        self.joins
+    }
+
+    #[inline]
+    pub(super) fn slot<Q>(&self, word: K::Word, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.borders.slot(word, key)
+    }
+
+    /// Where the leaf is that `key` belongs to.
+    #[inline]
+    pub(super) fn place<Q>(&self, word: K::Word, key: &Q) -> u32
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.places[self.slot(word, key)]
+    }
+
+    #[inline]
+    pub(super) fn block(&self, word: K::Word) -> u32 {
+        self.borders.block(word) as u32
+    }
+
+    #[inline]
+    pub(super) fn slot_in(&self, block: u32, word: K::Word, key: &K) -> usize {
+        self.borders.slot_in(block as usize, word, key)
+    }
+
+    #[inline]
+    pub(super) fn place_of(&self, slot: usize) -> u32 {
+        self.places[slot]
+    }
+
+    #[inline]
+    pub(super) fn leaf(&self, place: u32) -> &Leaf<K, V> {
+        &self.leaves[place as usize]
+    }
+
+    #[inline]
+    pub(super) fn leaf_mut(&mut self, place: u32) -> &mut Leaf<K, V> {
+        &mut self.leaves[place as usize]
+    }
+
+    #[inline]
+    pub(super) fn leaf_of(&self, slot: usize) -> &Leaf<K, V> {
+        self.leaf(self.places[slot])
+    }
+
+    /// The leaves of the slots `slots`, in order.
+    pub(super) fn leaf_in(&mut self, slot: usize) -> &mut Leaf<K, V> {
+        self.leaf_mut(self.places[slot])
+    }
+
+    /// Puts a key that is not there into the leaf at `place`, before the key at `at`.
+    #[inline(always)]
+    pub(super) fn insert_at(&mut self, place: u32, at: usize, ends: Ends, word: K::Word, key: K, value: V) {
+        let (place, at) =
+            if self.leaf(place).is_full() { self.split(place, at, ends, word, &key) } else { (place, at) };
+        self.leaf_mut(place).insert(at, word, key, value);
+        self.len += 1;
+    }
+
+    /// Splits a full leaf and says where the key belongs then.
+    #[cold]
+    fn split(&mut self, place: u32, at: usize, ends: Ends, word: K::Word, key: &K) -> (u32, usize) {
+        let slot = self.slot(word, key);
+        debug_assert_eq!(self.places[slot], place);
+        let leaf = self.leaf(place);
+        // Keys in ascending or descending order leave full leaves behind.
+        let middle = if at == leaf.len() && ends.last && slot + 1 == self.slots() {
+            leaf.len()
+        } else if at == 0 && ends.first && slot == 0 {
+            0
+        } else {
+            leaf.len() / 2
+        };
+        let first = if middle == leaf.len() { key } else { leaf.key(middle) };
+        // Cloning may panic; nothing has changed yet.
+        let (first_word, border) = (first.prefix(), Border::of(first));
+        let tail = self.leaf_mut(place).split_off(middle);
+        let behind = self.keep(tail);
+        self.borders.insert(slot, first_word, border);
+        self.places.insert(slot + 1, behind);
+        self.version = self.version.wrapping_add(1);
+        if at > middle || middle == CAPACITY { (behind, at - middle) } else { (place, at) }
+    }
+
+    /// Room for a leaf.
+    fn keep(&mut self, leaf: Leaf<K, V>) -> u32 {
+        if let Some(place) = self.free.pop() {
+            *self.leaf_mut(place) = leaf;
+            return place;
+        }
+        self.leaves.push(leaf);
+        (self.leaves.len() - 1) as u32
+    }
+
+    /// Takes the key at `at` out of the leaf at `place`. A border that is not needed any more is returned too: dropping it may
+    /// panic, so that is left to the end.
+    #[inline]
+    pub(super) fn remove_at(&mut self, place: u32, at: usize) -> (K, V, Option<Border<K>>) {
+        let few = self.leaf(place).len() <= FEW_KEYS;
+        // A leaf that may join another is found by a key that is still there.
+        let slot = few.then(|| self.slot_of(place, at));
+        let (key, value) = self.leaf_mut(place).remove(at);
+        self.len -= 1;
+        (key, value, slot.and_then(|slot| self.join(slot)))
+    }
+
+    #[cold]
+    fn slot_of(&self, place: u32, at: usize) -> usize {
+        let key = self.leaf(place).key(at);
+        self.slot(key.prefix(), key)
+    }
+
+    /// Lets the leaf of a slot join a neighbour if both fit into three quarters of one, or if it is empty.
+    fn join(&mut self, slot: usize) -> Option<Border<K>> {
+        let fits = |left: usize| {
+            left + 1 < self.slots() && {
+                let (left, right) = (self.leaf_of(left).len(), self.leaf_of(left + 1).len());
+                left + right <= CAPACITY - FEW_KEYS || left == 0 || right == 0
+            }
+        };
+        let left = if fits(slot) {
+            slot
+        } else if slot > 0 && fits(slot - 1) {
+            slot - 1
+        } else {
+            return None;
+        };
+        let right = self.places.remove(left + 1);
+        let (_, gone) = self.borders.remove(left);
+        let leaf = mem::replace(self.leaf_mut(right), Leaf::new());
+        self.leaf_in(left).append(leaf);
+        self.free.push(right);
+        self.version = self.version.wrapping_add(1);
+        self.joins = self.joins.wrapping_add(1);
+        Some(gone)
+    }
+
+    /// Takes the slots from `at` on, which is not 0, with the border between. Leaves behind what [`pack`](Self::pack) removes.
+    pub(super) fn split_off(&mut self, at: usize) -> ((K::Word, Border<K>), Self) {
+        let (between, borders) = self.borders.split_off(at - 1);
+        let places = self.places.split_off(at);
+        let mut leaves = room(places.len());
+        leaves.extend(places.iter().map(|place| mem::replace(self.leaf_mut(*place), Leaf::new())));
+        self.free.extend(&places);
+        let len = leaves.iter().map(Leaf::len).sum();
+        self.len -= len;
+        self.version = self.version.wrapping_add(1);
+        let places = (0..leaves.len() as u32).collect();
+        (between, Shard { borders, places, leaves, free: Vec::new(), len, version: 0, joins: 0 })
+    }
+
+    /// Puts the leaves into the order of their keys, and gives back what is free.
+    pub(super) fn pack(&mut self) {
+        let mut leaves = room(self.slots());
+        leaves.extend(self.places.iter().map(|place| mem::replace(&mut self.leaves[*place as usize], Leaf::new())));
+        self.leaves = leaves;
+        self.places.clear();
+        self.places.extend(0..self.leaves.len() as u32);
+        self.free = Vec::new();
+        self.version = self.version.wrapping_add(1);
+    }
+
+    /// Takes the leaves of the next shard over.
+    pub(super) fn append(&mut self, between: (K::Word, Border<K>), mut other: Self) {
+        for place in mem::take(&mut other.places) {
+            let leaf = mem::replace(other.leaf_mut(place), Leaf::new());
+            let place = self.keep(leaf);
+            self.places.push(place);
+        }
+        self.borders.append(between, mem::replace(&mut other.borders, Separators::new()));
+        self.len += other.len;
+        self.version = self.version.wrapping_add(1);
+    }
+
+    /// Every slot and index in its leaf that holds a key, in order.
+    pub(super) fn positions(&self) -> impl Iterator<Item = (usize, usize)> {
+        (0..self.slots()).flat_map(|slot| (0..self.leaf_of(slot).len()).map(move |at| (slot, at)))
+    }
+
+    /// Does operation `at`, whose key belongs to the leaf at `place`, and returns the value that the key had.
+    // A call would cost 4 ns of 50.
+    #[inline(always)]
+    pub(super) fn step(
+        &mut self,
+        ops: &mut impl Ops<K, V>,
+        at: usize,
+        ends: Ends,
+        word: K::Word,
+        place: u32,
+        gone: &mut Gone<K>,
+    ) -> Option<V>
+    where
+        V: Clone,
+    {
+        let found = self.leaf(place).find(word, ops.key(at));
+        match (ops.verb(at), found) {
+            (Verb::Get, Ok(index)) => Some(self.leaf(place).get(index).1.clone()),
+            (Verb::Insert, Ok(index)) => Some(mem::replace(self.leaf_mut(place).value(index), ops.take_value(at))),
+            (Verb::Insert, Err(index)) => {
+                let (key, value) = ops.take(at);
+                self.insert_at(place, index, ends, word, key, value);
+                None
+            }
+            (Verb::Remove, Ok(index)) => {
+                let (key, value, border) = self.remove_at(place, index);
+                *gone = Some((key, border));
+                Some(value)
+            }
+            (Verb::Get | Verb::Remove, Err(_)) => None,
+        }
+    }
+
+    /// Whether everything is as it should be; else what is not.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let claim = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
+        claim(self.borders.is_filled(), "borders are not filled up")?;
+        claim(self.borders.count() + 1 == self.slots(), "borders and slots do not match")?;
+        claim(self.slots() + self.free.len() == self.leaves.len(), "a leaf is lost")?;
+        let mut seen = vec![false; self.leaves.len()];
+        for place in self.places.iter().chain(&self.free) {
+            claim(!mem::replace(&mut seen[*place as usize], true), "a leaf is used twice")?;
+        }
+        claim(self.free.iter().all(|place| self.leaf(*place).len() == 0), "a free leaf has keys")?;
+        claim(self.slots() == 1 || (0..self.slots()).all(|slot| self.leaf_of(slot).len() > 0), "an empty leaf")?;
+        claim(self.positions().count() == self.len, "wrong length")?;
+        for (slot, at) in self.positions() {
+            let key = self.leaf_of(slot).key(at);
+            claim(self.slot(key.prefix(), key) == slot, "a key is not where a search looks")?;
+            claim(self.leaf_of(slot).find(key.prefix(), key) == Ok(at), "a leaf does not find its key")?;
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key, V: Clone> Clone for Shard<K, V> {
+    fn clone(&self) -> Self {
+        let mut leaves = room(self.slots());
+        leaves.extend((0..self.slots()).map(|slot| self.leaf_of(slot).clone()));
+        let places = (0..leaves.len() as u32).collect();
+        Shard { borders: self.borders.clone(), places, leaves, free: Vec::new(), len: self.len, version: 0, joins: 0 }
+    }
+}
+
+/// Room for leaves: for all that a shard can have if it is no small one. Growing would copy them, and memory that is not touched costs
+/// nothing.
+fn room<K: Key, V>(leaves: usize) -> Vec<Leaf<K, V>> {
+    Vec::with_capacity(if leaves < MOST_LEAVES / 4 { leaves } else { leaves.max(MOST_LEAVES + 1) })
+}

@@ -1,0 +1,247 @@
+//! Keys whose comparisons, clones and drops panic at any point: nothing is lost, nothing is there twice, and the shape stays valid.
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use windrow_collections::{Key, MapOp, OrderedMap, Prefix, Prefixed};
+
+thread_local! {
+    /// Comparisons and clones until the next one panics; `None`: none does.
+    static FUSE: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+fn burn() {
+    FUSE.with(|fuse| match fuse.get() {
+        Some(0) => {
+            fuse.set(None);
+            panic!("fuse");
+        }
+        left => fuse.set(left.map(|left| left - 1)),
+    });
+}
+
+/// A key that counts how many of its kind are alive, of which four have the same prefix.
+#[derive(Debug)]
+struct Fused(u32, Arc<()>);
+
+impl Clone for Fused {
+    fn clone(&self) -> Self {
+        burn();
+        Fused(self.0, self.1.clone())
+    }
+}
+impl PartialEq for Fused {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Fused {}
+impl PartialOrd for Fused {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Fused {
+    fn cmp(&self, other: &Self) -> Ordering {
+        burn();
+        self.0.cmp(&other.0)
+    }
+}
+impl Prefix for Fused {
+    type Word = u64;
+    fn prefix(&self) -> u64 {
+        u64::from(self.0 / 4)
+    }
+}
+impl Key for Fused {
+    type Column = Prefixed<Self>;
+}
+
+fn contents(map: &OrderedMap<Fused, u32>) -> Vec<(u32, u32)> {
+    map.iter().map(|(key, value)| (key.0, *value)).collect()
+}
+
+fn numbers(mut seed: u64) -> impl FnMut() -> u32 {
+    move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as u32
+    }
+}
+
+#[test]
+fn single_operations() {
+    let (alive, mut next) = (Arc::new(()), numbers(1));
+    let mut panics = 0;
+    let mut map = OrderedMap::new();
+    let mut oracle = BTreeMap::new();
+    for round in 0..20_000_u32 {
+        let key = next() % 600;
+        // Grows in the first half, shrinks in the second.
+        let insert = (next() % 10 < 7) == (round < 10_000);
+        FUSE.set(Some(next() % 12));
+        let asked = Fused(key, alive.clone());
+        let result =
+            catch_unwind(AssertUnwindSafe(|| if insert { map.insert(asked, round) } else { map.remove(&asked) }));
+        FUSE.set(None);
+        match result {
+            Ok(old) => {
+                let expected = if insert { oracle.insert(key, round) } else { oracle.remove(&key) };
+                assert_eq!(old, expected);
+            }
+            Err(_) => panics += 1,
+        }
+        if round % 16 == 0 {
+            assert_eq!(map.check(), Ok(()));
+        }
+        assert_eq!(map.len(), oracle.len());
+    }
+    assert!(panics > 500, "{panics}");
+    assert_eq!(contents(&map), oracle.into_iter().collect::<Vec<_>>());
+    drop(map);
+    assert_eq!(Arc::strong_count(&alive), 1);
+}
+
+/// Of the operations of a batch that a panic ends, those before it are done, and no others.
+#[test]
+fn groups() {
+    let (alive, mut next) = (Arc::new(()), numbers(2));
+    let mut panics = 0;
+    let mut map = OrderedMap::new();
+    let mut oracle = BTreeMap::new();
+    let mut results = Vec::new();
+    for round in 0..4_000_u32 {
+        let ops: Vec<(u32, bool)> = (0..40).map(|_| (next() % 3000, (next() % 10 < 7) == (round < 2_000))).collect();
+        let batch: Vec<_> = ops
+            .iter()
+            .map(|(key, insert)| {
+                let key = Fused(*key, alive.clone());
+                if *insert { MapOp::Insert(key, round) } else { MapOp::Remove(key) }
+            })
+            .collect();
+        FUSE.set((round % 4 > 0).then(|| next() % 350));
+        let result = catch_unwind(AssertUnwindSafe(|| map.apply(batch, &mut results)));
+        FUSE.set(None);
+        panics += u32::from(result.is_err());
+        let mut done = ops.iter();
+        // However many were done, the map is what it was after one of them.
+        let now = contents(&map);
+        assert_eq!(map.check(), Ok(()));
+        loop {
+            if now.len() == oracle.len() && now.iter().copied().eq(oracle.iter().map(|(key, value)| (*key, *value))) {
+                break;
+            }
+            let (key, insert) = done.next().expect("the map is in a state of the oracle");
+            if *insert {
+                oracle.insert(*key, round)
+            } else {
+                oracle.remove(key)
+            };
+        }
+        if result.is_ok() {
+            for (key, insert) in done {
+                if *insert {
+                    oracle.insert(*key, round)
+                } else {
+                    oracle.remove(key)
+                };
+            }
+            assert_eq!(now, oracle.iter().map(|(key, value)| (*key, *value)).collect::<Vec<_>>());
+        }
+    }
+    assert!(panics > 500, "{panics}");
+    drop((map, results));
+    assert_eq!(Arc::strong_count(&alive), 1);
+}
+
+/// A large batch goes through its keys in no order that can be foretold: each key is as before or as after, and the shape is valid.
+#[test]
+fn large_batches() {
+    const KEYS: u32 = 60_000;
+    let (alive, mut next) = (Arc::new(()), numbers(3));
+    let mut map: OrderedMap<Fused, u32> = (0..KEYS).map(|key| (Fused(key * 2, alive.clone()), 0)).collect();
+    let mut results = Vec::new();
+    let mut panics = 0;
+    for round in 1..=24 {
+        let before: BTreeMap<_, _> = contents(&map).into_iter().collect();
+        let mut after = before.clone();
+        let mut batch = Vec::new();
+        for _ in 0..8_000 {
+            let key = next() % (KEYS * 2);
+            // One operation a key, so that there are two states of it only.
+            if after.get(&key) != before.get(&key) {
+                continue;
+            }
+            let fused = Fused(key, alive.clone());
+            if next() % 3 == 0 && before.contains_key(&key) {
+                after.remove(&key);
+                batch.push(MapOp::Remove(fused));
+            } else {
+                after.insert(key, round);
+                batch.push(MapOp::Insert(fused, round));
+            }
+        }
+        // The fuse belongs to this thread: shards that others do may all be done.
+        FUSE.set((round % 6 > 0).then(|| next() % 60_000));
+        let result = catch_unwind(AssertUnwindSafe(|| map.apply(batch, &mut results)));
+        FUSE.set(None);
+        panics += u32::from(result.is_err());
+        assert_eq!(map.check(), Ok(()));
+        let now: BTreeMap<_, _> = contents(&map).into_iter().collect();
+        if result.is_ok() {
+            assert!(now == after);
+        }
+        for key in 0..KEYS * 2 {
+            let value = now.get(&key);
+            assert!(value == before.get(&key) || value == after.get(&key), "{key}");
+        }
+    }
+    assert!(panics > 3, "{panics}");
+    drop((map, results));
+    assert_eq!(Arc::strong_count(&alive), 1);
+}
+
+thread_local! {
+    static DROPS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A key whose drop panics when it is asked to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Dropped(u32);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        if DROPS.replace(false) {
+            panic!("drop");
+        }
+    }
+}
+impl Prefix for Dropped {
+    type Word = u64;
+    fn prefix(&self) -> u64 {
+        self.0.into()
+    }
+}
+impl Key for Dropped {
+    type Column = Prefixed<Self>;
+}
+
+#[test]
+fn drops() {
+    let mut map: OrderedMap<Dropped, ()> = (0..2_000).map(|key| (Dropped(key), ())).collect();
+    let mut panics = 0;
+    for key in 0..1_900 {
+        let asked = Dropped(key);
+        DROPS.set(key % 3 == 0);
+        panics += u32::from(catch_unwind(AssertUnwindSafe(|| map.remove(&asked))).is_err());
+        DROPS.set(false);
+        assert_eq!(map.len() as u32, 1_999 - key);
+        assert_eq!(map.check(), Ok(()));
+    }
+    assert!(panics > 500, "{panics}");
+    DROPS.set(true);
+    assert!(catch_unwind(AssertUnwindSafe(|| map.clear())).is_err());
+    assert!(map.is_empty() && map.check().is_ok());
+}

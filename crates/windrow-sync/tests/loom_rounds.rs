@@ -1,0 +1,267 @@
+//! Models of rounds on threads. What leaders hand over and members do with it is in cells that loom watches, so an order that is missing
+//! is a race it reports; a member that nobody wakes is a deadlock.
+//!
+//! Under loom a group has two seats, so three members are two groups.
+#![cfg(loom)]
+
+use loom::cell::UnsafeCell;
+use windrow_sync::Spin;
+use windrow_sync::rounds::{Ended, Rounds, Seat, Turn};
+
+/// A plain cell that loom watches: any two accesses without an order between them fail the model.
+#[derive(Debug)]
+struct Watched(UnsafeCell<usize>);
+
+// SAFETY: loom checks that accesses are ordered.
+unsafe impl Sync for Watched {}
+// SAFETY: a number.
+unsafe impl Send for Watched {}
+
+impl Watched {
+    fn new(value: usize) -> Self {
+        Watched(UnsafeCell::new(value))
+    }
+    fn get(&self) -> usize {
+        // SAFETY: loom reports a conflicting access instead of performing it.
+        self.0.with(|p| unsafe { *p })
+    }
+    fn set(&self, value: usize) {
+        // SAFETY: as above.
+        self.0.with_mut(|p| unsafe { *p = value });
+    }
+}
+
+/// What a team shares, a part for each member, and whatever goes from leader to leader.
+#[derive(Debug)]
+struct Data {
+    shared: Watched,
+    parts: [Watched; 3],
+    next: usize,
+}
+
+type TestSeat = Seat<'static, Data>;
+
+fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(f);
+}
+
+/// Runs `member` on a thread for each seat, on this one for the first; its results.
+fn run<R: Send + 'static>(width: usize, member: impl Fn(TestSeat) -> R + Copy + Send + 'static) -> Vec<R> {
+    run_formed(width, width, member).0
+}
+
+/// The same for a team that forms while up to `most` threads want to sit down; the data also.
+fn run_formed<R: Send + 'static>(
+    seated: usize,
+    most: usize,
+    member: impl Fn(TestSeat) -> R + Copy + Send + 'static,
+) -> (Vec<R>, Data) {
+    let data = Data { shared: Watched::new(0), parts: std::array::from_fn(|_| Watched::new(0)), next: 0 };
+    // (Loom's threads want `'static`.)
+    let data = Box::into_raw(Box::new(data));
+    // SAFETY: just made, and used by the rounds alone until they are gone.
+    let rounds = Box::into_raw(Box::new(Rounds::new(unsafe { &mut *data }, most)));
+    // SAFETY: just made, and dropped when all threads have ended.
+    let team: &'static Rounds<'static, Data> = unsafe { &*rounds };
+    let seats: Vec<_> = (0..seated).map(|_| team.sit().unwrap()).collect();
+    let late = (seated..most).map(|_| loom::thread::spawn(move || team.sit().map(member))).collect::<Vec<_>>();
+    team.form();
+    let mut seats = seats.into_iter();
+    let mine = seats.next().unwrap();
+    let others: Vec<_> = seats.map(|seat| loom::thread::spawn(move || member(seat))).collect();
+    let mut results = vec![member(mine)];
+    results.extend(others.into_iter().map(|thread| thread.join().unwrap()));
+    results.extend(late.into_iter().filter_map(|thread| thread.join().unwrap()));
+    // SAFETY: nobody uses it any more.
+    drop(unsafe { Box::from_raw(rounds) });
+    // SAFETY: the rounds are gone.
+    (results, *unsafe { Box::from_raw(data) })
+}
+
+/// One round in which every member adds what is shared to its part, and the leader finds all that was done in the round before.
+fn add(seat: &mut TestSeat, round: usize) -> Result<(), Ended> {
+    let (shared, part) = match seat.arrive(Spin::NONE)? {
+        Turn::Lead(lead) => {
+            let width = lead.width();
+            lead.round::<&Watched, &mut Watched>(|data, deal| {
+                let before: usize = (1..round).sum();
+                data.parts[..width].iter().for_each(|part| assert_eq!(part.get(), before));
+                data.shared.set(round);
+                deal.parts(data.parts.iter_mut().take(width));
+                &data.shared
+            })
+        }
+        Turn::Follow(follow) => follow.open::<&Watched, &mut Watched>(),
+    };
+    assert_eq!(shared.get(), round);
+    part.set(part.get() + shared.get());
+    Ok(())
+}
+
+fn rounds(mut seat: TestSeat, rounds: usize) -> Result<(), Ended> {
+    (1..=rounds).try_for_each(|round| add(&mut seat, round))
+}
+
+#[test]
+fn two_members_hand_data_over() {
+    model(3, || assert_eq!(run(2, |seat| rounds(seat, 2)), [Ok(()); 2], "each round counts for all, the last also"));
+}
+
+/// In two groups: the first passes on what both its members did.
+#[test]
+fn three_members_hand_data_over() {
+    model(2, || assert_eq!(run(3, |seat| rounds(seat, 2)), [Ok(()); 3]));
+}
+
+/// Members leave after their round, while others have not got theirs: it counts for them too.
+#[test]
+fn the_last_round_counts_for_all() {
+    model(2, || assert_eq!(run(3, |seat| rounds(seat, 1)), [Ok(()); 3]));
+}
+
+/// What members bring is the leader's in the round, and its owner's after it.
+#[test]
+fn what_is_brought_goes_to_the_leader() {
+    model(3, || {
+        run(2, |mut seat| {
+            for round in 1..=2 {
+                seat.bring(Watched::new(round));
+                match seat.arrive(Spin::NONE).unwrap() {
+                    Turn::Lead(lead) => lead.round_with::<(), (), Watched>(|_, given, deal| {
+                        given.for_each(|brought| brought.set(brought.get() + 1));
+                        deal.none();
+                    }),
+                    Turn::Follow(follow) => follow.open_with::<(), (), Watched>(),
+                };
+            }
+        });
+    });
+}
+
+/// The next of the rounds that a leader chooses: so many members, or 0 when all are over. As in `rounds` of a team.
+fn narrow(mut seat: TestSeat, members: &'static [usize]) -> Result<usize, Ended> {
+    const OVER: u64 = u64::MAX;
+    let mut took_part = 0;
+    loop {
+        let part = match seat.arrive(Spin::NONE)? {
+            Turn::Lead(mut lead) => {
+                let round = lead.data().next;
+                let Some(&members) = members.get(round) else {
+                    lead.tell(OVER);
+                    return Ok(took_part);
+                };
+                lead.data().next += 1;
+                lead.round_of::<(), &mut Watched>(members, round as u64, |data, deal| {
+                    let sum: usize = data.parts.iter().map(Watched::get).sum();
+                    assert_eq!(sum, MEMBERS_BEFORE[data.next - 1]);
+                    deal.parts(data.parts.iter_mut().take(members));
+                })
+            }
+            Turn::Follow(follow) if follow.note() == OVER => return Ok(took_part),
+            Turn::Follow(follow) => follow.open::<(), &mut Watched>(),
+        };
+        part.1.set(part.1.get() + 1);
+        took_part += 1;
+    }
+}
+
+/// Parts that were dealt before round `i` of two members, then three, then one.
+const MEMBERS_BEFORE: [usize; 4] = [0, 2, 5, 6];
+
+/// A narrow round, then a wide one, then one for the leader alone: who takes no part stays where it is and is led again.
+#[test]
+fn narrow_rounds_and_wide_ones_follow_each_other() {
+    model(2, || {
+        let results = run(3, |seat| narrow(seat, &[2, 3, 1]));
+        assert_eq!(results.into_iter().map(Result::unwrap).sum::<usize>(), 6);
+    });
+}
+
+/// The same for two members.
+#[test]
+fn a_leader_alone_leads_on() {
+    model(3, || {
+        run(2, |mut seat| {
+            for round in 0..2 {
+                match seat.arrive(Spin::NONE).unwrap() {
+                    Turn::Lead(mut lead) => {
+                        let ((), part) = lead.alone::<(), &mut Watched>(|data, deal| deal.part(&mut data.parts[0]));
+                        part.set(part.get() + 1);
+                        assert_eq!(part.get(), round + 1);
+                        lead.tell(round as u64);
+                    }
+                    Turn::Follow(follow) => assert_eq!(follow.note(), round as u64),
+                }
+            }
+        });
+    });
+}
+
+/// Who sits down in time is in the team, and all agree on its width; who does not stays out.
+#[test]
+fn the_team_forms_while_threads_sit_down() {
+    model(3, || {
+        let (results, data) = run_formed(1, 2, |mut seat| {
+            let width = seat.width(Spin::NONE);
+            add(&mut seat, 1).unwrap();
+            width
+        });
+        let width = results.len();
+        assert!(results.into_iter().all(|of| of == width));
+        assert_eq!(data.parts.iter().map(Watched::get).sum::<usize>(), width);
+    });
+}
+
+/// A member that sat down sleeps until the team has formed.
+#[test]
+fn forming_wakes_who_sits() {
+    model(3, || {
+        let data = Box::into_raw(Box::new(0));
+        // SAFETY: just made, and used by the rounds alone until they are gone.
+        let rounds = Box::into_raw(Box::new(Rounds::new(unsafe { &mut *data }, 3)));
+        // SAFETY: just made, and dropped when all threads have ended.
+        let team: &'static Rounds<'static, i32> = unsafe { &*rounds };
+        let mut seats: Vec<_> = (0..2).map(|_| team.sit().unwrap()).collect();
+        let mut other = seats.pop().unwrap();
+        let waits = loom::thread::spawn(move || other.width(Spin::NONE));
+        let late = team.sit();
+        assert_eq!(team.form(), 3);
+        assert_eq!(waits.join().unwrap(), 3);
+        drop((seats, late));
+        // SAFETY: nobody uses it any more.
+        drop(unsafe { Box::from_raw(rounds) });
+        // SAFETY: the rounds are gone.
+        drop(unsafe { Box::from_raw(data) });
+    });
+}
+
+/// A member leaves before its second round, wherever the others are: they are released, and the first round counts for them.
+#[test]
+fn who_leaves_releases_the_others() {
+    model(2, || {
+        let results = run(3, |mut seat| {
+            let at = seat.index();
+            add(&mut seat, 1).unwrap();
+            if at == 1 { Err(Ended::Left) } else { add(&mut seat, 2) }
+        });
+        assert_eq!(results, [Err(Ended::Left); 3]);
+    });
+}
+
+/// A leader that gives up releases the others. (So does one that panics; but loom's locks do not bear to be used while a thread unwinds.)
+#[test]
+fn a_leader_that_gives_up_releases_the_others() {
+    model(3, || {
+        let results = run(3, |mut seat| {
+            match seat.arrive(Spin::NONE) {
+                Ok(Turn::Lead(mut lead)) => lead.data().shared.set(1),
+                Ok(Turn::Follow(_)) => unreachable!("no round took place"),
+                Err(why) => return why,
+            }
+            seat.arrive(Spin::NONE).unwrap_err()
+        });
+        assert_eq!(results, [Ended::Left; 3]);
+    });
+}

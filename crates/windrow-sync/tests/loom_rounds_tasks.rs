@@ -1,0 +1,187 @@
+//! Models of rounds whose members are tasks: a waker that is kept is woken, a task that gives up waiting harms nobody, and the data comes
+//! back when all have gone.
+#![cfg(loom)]
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use loom::cell::UnsafeCell;
+use loom::sync::Notify;
+use windrow_sync::Spin;
+use windrow_sync::rounds::{Ended, TaskRounds, TaskSeat, Turn};
+
+/// A plain cell that loom watches: any two accesses without an order between them fail the model.
+#[derive(Debug)]
+struct Watched(UnsafeCell<usize>);
+
+// SAFETY: loom checks that accesses are ordered.
+unsafe impl Sync for Watched {}
+// SAFETY: a number.
+unsafe impl Send for Watched {}
+
+impl Watched {
+    fn new(value: usize) -> Self {
+        Watched(UnsafeCell::new(value))
+    }
+    fn get(&self) -> usize {
+        // SAFETY: loom reports a conflicting access instead of performing it.
+        self.0.with(|p| unsafe { *p })
+    }
+    fn set(&self, value: usize) {
+        // SAFETY: as above.
+        self.0.with_mut(|p| unsafe { *p = value });
+    }
+}
+
+type Data = Vec<Watched>;
+
+fn data(width: usize) -> Data {
+    (0..width).map(|_| Watched::new(0)).collect()
+}
+
+fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(f);
+}
+
+/// Runs a future on this thread, which sleeps until it is woken.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Awake(Notify);
+    impl Wake for Awake {
+        fn wake(self: Arc<Self>) {
+            self.0.notify();
+        }
+    }
+    let awake = Arc::new(Awake(Notify::new()));
+    let waker = Waker::from(awake.clone());
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        awake.0.wait();
+    }
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+async fn add(seat: &mut TaskSeat<Data>) -> Result<(), Ended> {
+    let ((), part) = match seat.arrive(Spin::NONE).await?.0 {
+        Turn::Lead(lead) => lead.round::<(), &mut Watched>(|data, deal| deal.parts(data)),
+        Turn::Follow(follow) => follow.open::<(), &mut Watched>(),
+    };
+    part.set(part.get() + 1);
+    Ok(())
+}
+
+/// Runs `rounds` on a thread for each but the first of `width` members, which this one runs; then the data comes back.
+fn run(width: usize, rounds: usize) {
+    let (team, seats) = TaskRounds::new(data(width), width);
+    let member = move |mut seat: TaskSeat<Data>| {
+        block_on(async move {
+            for _ in 0..rounds {
+                assert_eq!(add(&mut seat).await, Ok(()));
+            }
+        })
+    };
+    let mut seats = seats.into_iter();
+    let mine = seats.next().unwrap();
+    seats.for_each(|seat| drop(loom::thread::spawn(move || member(seat))));
+    member(mine);
+    let data = block_on(team.finish());
+    assert!(data.iter().all(|part| part.get() == rounds));
+}
+
+#[test]
+fn wakers_are_woken_round_after_round() {
+    model(2, || run(2, 2));
+}
+
+/// Who leaves after the last round wakes tasks too, before their round has come: they wait on.
+#[test]
+fn the_last_round_counts_for_all() {
+    model(1, || run(3, 1));
+}
+
+/// The data comes to who waits for it after the last access of whoever goes last.
+#[test]
+fn the_data_comes_back_when_all_have_gone() {
+    model(2, || {
+        let (team, seats) = TaskRounds::new(data(2), 2);
+        for mut seat in seats {
+            loom::thread::spawn(move || {
+                // (This round need not come about: it is the drop that is looked at.)
+                if let Poll::Ready(Ok((Turn::Lead(mut lead), _))) = poll_once(pin!(seat.arrive(Spin::NONE))) {
+                    lead.data().iter().for_each(|part| part.set(1));
+                }
+            });
+        }
+        block_on(team.finish()).iter().for_each(|part| part.set(part.get() + 1));
+    });
+}
+
+/// A task gives up while it waits, at any point of the round it has arrived for: the other gets that round or an error, and what the
+/// first brings from then on concerns nobody.
+#[test]
+fn a_task_that_gives_up_releases_the_others() {
+    model(2, || {
+        let (team, mut seats) = TaskRounds::new(data(2), 2);
+        let mut other = seats.pop().unwrap();
+        let mut seat = seats.pop().unwrap();
+        loom::thread::spawn(move || {
+            block_on(async move {
+                other.bring(Watched::new(1));
+                match other.arrive(Spin::NONE).await {
+                    Ok((Turn::Lead(lead), _)) => {
+                        let ((), part) = lead.round_with::<(), &mut Watched, Watched>(|data, given, deal| {
+                            given.for_each(|brought| assert_eq!(brought.get(), 1));
+                            deal.parts(data);
+                        });
+                        part.set(1);
+                    }
+                    // The other has led, and gives up in its second round.
+                    Ok((Turn::Follow(follow), _)) => follow.open_with::<(), &mut Watched, Watched>().1.set(1),
+                    Err(why) => assert_eq!(why, Ended::Left),
+                }
+                assert_eq!(other.arrive(Spin::NONE).await.err(), Some(Ended::Left));
+            })
+        });
+        seat.bring(Watched::new(1));
+        let led = match poll_once(pin!(seat.arrive(Spin::NONE))) {
+            Poll::Ready(Ok((Turn::Lead(lead), _))) => {
+                lead.round_with::<(), &mut Watched, Watched>(|data, _, deal| deal.parts(data)).1.set(1);
+                true
+            }
+            Poll::Ready(Ok((Turn::Follow(_), _))) => true,
+            Poll::Ready(Err(_)) => unreachable!("nobody else leaves"),
+            Poll::Pending => false,
+        };
+        if !led {
+            seat.bring(Watched::new(2));
+        }
+        drop(seat);
+        block_on(team.finish()).iter().for_each(|part| assert!(part.get() <= 1));
+    });
+}
+
+/// A leave and a round come at the same time, and both want to wake the third task: the waker goes to one of them.
+#[test]
+fn a_round_and_a_leave_wake_the_same_task() {
+    model(1, || {
+        let (team, mut seats) = TaskRounds::new(data(3), 3);
+        let mut waits = seats.pop().unwrap();
+        let mut gives_up = seats.pop().unwrap();
+        let mut leads = seats.pop().unwrap();
+        loom::thread::spawn(move || block_on(async move { add(&mut waits).await.is_ok() }));
+        loom::thread::spawn(move || poll_once(pin!(add(&mut gives_up))).is_ready());
+        let led = block_on(async { add(&mut leads).await });
+        assert!(matches!(led, Ok(()) | Err(Ended::Left)));
+        drop(leads);
+        block_on(team.finish());
+    });
+}
