@@ -164,6 +164,8 @@ impl fmt::Display for Verdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fit {
     seen: u64,
+    /// So many in a row were far from what was foreseen.
+    strayed: u32,
     /// Sums of weight, weight b, weight b^2, weight t, weight b t.
     sums: [f64; 5],
 }
@@ -173,6 +175,8 @@ const KEEP: f64 = 1.0 - 1.0 / 512.0;
 /// From then on a batch that took far more, or far less, than foreseen counts as one that took so many times: it was interrupted.
 const TRUSTED: u64 = 16;
 const FARTHEST: f64 = 3.0;
+/// So many of them in a row are no interruptions: batches have changed, and what was known is forgotten.
+const CHANGED: u32 = 8;
 /// Sizes must differ by so much (deviation over mean) to tell F from m.
 const SPREAD: f64 = 0.05;
 
@@ -185,7 +189,13 @@ impl Fit {
             && let Some(law) = self.law()
         {
             let foreseen = law.batch(b as usize).0.max(1.0);
-            t = t.clamp(foreseen / FARTHEST, foreseen * FARTHEST);
+            let believed = t.clamp(foreseen / FARTHEST, foreseen * FARTHEST);
+            self.strayed = if believed == t { 0 } else { self.strayed + 1 };
+            if self.strayed == CHANGED {
+                *self = Fit::default();
+            } else {
+                t = believed;
+            }
         }
         let weight = 1.0 / (t * t);
         for (sum, term) in self.sums.iter_mut().zip([1.0, b, b * b, t, b * t]) {

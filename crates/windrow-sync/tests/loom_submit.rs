@@ -43,13 +43,19 @@ fn list() -> Arc<List> {
 
 const RAN: Fate = Fate(7);
 
+/// All interleavings.
 fn model(f: impl Fn() + Sync + Send + 'static) {
-    model_of(2, f);
+    check(None, f);
 }
 
+/// Those with so many preemptions: where there are too many others.
 fn model_of(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+    check(Some(preemptions), f);
+}
+
+fn check(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    builder.preemption_bound = preemptions;
     builder.check(f);
 }
 
@@ -160,7 +166,7 @@ fn callers_get_what_was_there_before() {
 
 #[test]
 fn three_callers_and_a_limit_of_one() {
-    model_of(1, || {
+    model_of(3, || {
         let list = list();
         let others = [1, 1].map(|add| {
             let list = list.clone();
@@ -214,7 +220,7 @@ fn a_job_runs_alone() {
 
 #[test]
 fn readers_share_and_keep_callers_out() {
-    model(|| {
+    model_of(3, || {
         let list = list();
         let others = [1, 0].map(|add| {
             let list = list.clone();
@@ -271,7 +277,7 @@ fn tasks_invite_each_other() {
 #[test]
 fn a_task_and_a_thread() {
     for launch in [Launch::Now, Launch::Deferred] {
-        model(move || {
+        model_of(4, move || {
             let list = list();
             let other = {
                 let list = list.clone();
@@ -356,7 +362,7 @@ fn the_latest_waker_is_woken() {
 #[test]
 fn a_dropped_task_runs_once_or_never_and_its_slot_comes_back() {
     for launch in [Launch::Now, Launch::Deferred] {
-        model(move || {
+        model_of(3, move || {
             let list = list();
             let other = {
                 let list = list.clone();
@@ -396,7 +402,7 @@ fn a_dropped_lead_hands_on_its_duty() {
 
 #[test]
 fn a_runner_elsewhere_is_signalled() {
-    model_of(1, || {
+    model_of(3, || {
         let told = Arc::new(Told::default());
         let signal = {
             let told = told.clone();
