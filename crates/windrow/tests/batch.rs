@@ -4,7 +4,7 @@ mod batches;
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -191,21 +191,21 @@ fn closing_answers_what_is_there_and_rejects_what_comes() {
             scope.spawn(|| {
                 loop {
                     match counter.call(1) {
-                        Ok(_) => answered.fetch_add(1, SeqCst),
+                        Ok(_) => answered.fetch_add(1, Relaxed),
                         Err(error) => return assert_eq!((error.why(), error.into_op()), (Why::Closed, Some(1))),
                     };
                 }
             });
         }
-        while answered.load(SeqCst) < 100 {
+        while answered.load(Relaxed) < 100 {
             thread::yield_now();
         }
         counter.close().unwrap();
         assert_eq!(counter.close(), Err(Why::Closed));
     });
-    assert_eq!(counter.read(|counter| counter.value).unwrap(), answered.load(SeqCst) as u64, "it can still be read");
-    assert_eq!(counter.stats().unwrap().ops(), answered.load(SeqCst) as u64);
-    assert_eq!(counter.into_inner().unwrap().value, answered.load(SeqCst) as u64);
+    assert_eq!(counter.read(|counter| counter.value).unwrap(), answered.load(Relaxed) as u64, "it can still be read");
+    assert_eq!(counter.stats().unwrap().ops(), answered.load(Relaxed) as u64);
+    assert_eq!(counter.into_inner().unwrap().value, answered.load(Relaxed) as u64);
 }
 
 #[test]
@@ -451,14 +451,14 @@ struct Token<'c>(&'c AtomicUsize, bool);
 
 impl<'c> Token<'c> {
     fn new(alive: &'c AtomicUsize, panics: bool) -> Self {
-        alive.fetch_add(1, SeqCst);
+        alive.fetch_add(1, Relaxed);
         Token(alive, panics)
     }
 }
 
 impl Drop for Token<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, SeqCst);
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
@@ -497,7 +497,7 @@ fn nothing_leaks_and_nothing_is_dropped_twice() {
     });
     passes.close().unwrap();
     drop(passes.call(Token::new(&alive, false)));
-    assert_eq!(alive.load(SeqCst), 0);
+    assert_eq!(alive.load(Relaxed), 0);
 }
 
 #[test]

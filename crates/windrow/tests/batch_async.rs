@@ -3,7 +3,7 @@
 mod batches;
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
@@ -19,7 +19,7 @@ struct Flag {
 
 impl Wake for Flag {
     fn wake(self: Arc<Self>) {
-        self.raised.store(true, SeqCst);
+        self.raised.store(true, Relaxed);
     }
 }
 
@@ -37,7 +37,7 @@ impl<F: Future> Polled<F> {
 
     /// Polls it once; whether it is ready.
     fn poll(&mut self) -> bool {
-        self.flag.raised.store(false, SeqCst);
+        self.flag.raised.store(false, Relaxed);
         let waker = Waker::from(self.flag.clone());
         if let Poll::Ready(output) = self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
             self.output = Some(output);
@@ -46,7 +46,7 @@ impl<F: Future> Polled<F> {
     }
 
     fn is_woken(&self) -> bool {
-        self.flag.raised.load(SeqCst)
+        self.flag.raised.load(Relaxed)
     }
 }
 
@@ -260,23 +260,23 @@ fn stress_with_dropped_futures_and_panics() {
                 for _ in 0..rounds {
                     let op = if random(50) == 0 { PANICS } else { 1 };
                     match random(4) {
-                        0 => drop(answered.fetch_add(usize::from(counter.call(op).is_ok()), SeqCst)),
+                        0 => drop(answered.fetch_add(usize::from(counter.call(op).is_ok()), Relaxed)),
                         1 => {
                             let mut tasks = calls(counter, &[1, op, 1]);
                             for task in &mut tasks {
                                 task.poll();
                             }
                             let ready = tasks.iter().filter(|task| matches!(task.output, Some(Ok(_)))).count();
-                            answered.fetch_add(ready, SeqCst);
+                            answered.fetch_add(ready, Relaxed);
                             // Those that are dropped may have been run.
-                            unknown.fetch_add(tasks.iter().filter(|task| task.output.is_none()).count(), SeqCst);
+                            unknown.fetch_add(tasks.iter().filter(|task| task.output.is_none()).count(), Relaxed);
                         }
-                        _ => drop(answered.fetch_add(usize::from(block_on(counter.call_async(op)).is_ok()), SeqCst)),
+                        _ => drop(answered.fetch_add(usize::from(block_on(counter.call_async(op)).is_ok()), Relaxed)),
                     }
                 }
             });
         }
     });
-    let (value, answered) = (counter.into_inner().unwrap().value, answered.load(SeqCst) as u64);
-    assert!(value >= answered && value <= answered + unknown.load(SeqCst) as u64, "{answered} {value}");
+    let (value, answered) = (counter.into_inner().unwrap().value, answered.load(Relaxed) as u64);
+    assert!(value >= answered && value <= answered + unknown.load(Relaxed) as u64, "{answered} {value}");
 }
