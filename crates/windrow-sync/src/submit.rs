@@ -233,10 +233,10 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         self.word.0.load(Ordering::Relaxed).addr() & CLOSED != 0
     }
 
-    /// Whether it was closed and all that was handed in is answered.
+    /// Whether it was closed and all that was handed in is answered. There may be readers.
     pub fn is_over(&self) -> bool {
         // Relaxed: nothing is pushed after `CLOSED`, and who lets go to this value has answered all.
-        self.word.0.load(Ordering::Relaxed).addr() == CLOSED
+        self.word.0.load(Ordering::Relaxed).addr() & !READERS == CLOSED
     }
 
     /// For the runner: takes the lock and leads. False if somebody else has it; the runner will be signalled again then.
@@ -263,16 +263,15 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     ) -> Result<Fate, Closed> {
         let at = ptr::from_ref(node).cast_mut();
         let how = if self.signal.is_some() { Push::Call } else { Push::Take };
-        let mut leads = match self.push(at, how, closing) {
-            Pushed::Closed => return Err(Closed),
-            Pushed::Lead => true,
-            Pushed::Called => {
-                self.signal();
-                false
-            }
-            Pushed::Queued => false,
-        };
+        let pushed = self.push(at, how, closing);
+        if matches!(pushed, Pushed::Closed) {
+            return Err(Closed);
+        }
         let answered = Answered { submit: self, node };
+        let mut leads = matches!(pushed, Pushed::Lead);
+        if matches!(pushed, Pushed::Called) {
+            self.signal();
+        }
         loop {
             if leads {
                 // Dropped, also while unwinding: the node is taken out of the queue if it is not answered.

@@ -62,6 +62,7 @@ fn check(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) {
 /// Runs batches of at most `most` until the caller's own operation is answered.
 fn lead(most: usize) -> impl FnMut(&mut Held<'_, Sum, usize, usize>) {
     move |held| {
+        let _any = held.data().get();
         while !held.is_mine_answered() {
             batch(held, most);
         }

@@ -17,7 +17,7 @@ pub(super) struct Inside<T, A, B> {
     /// The queue, oldest first, linked.
     first: Address<T, A, B>,
     last: Address<T, A, B>,
-    /// The batch that runs.
+    /// The batch that runs. It is empty beside a cut; should one be leaked, who has the lock answers it.
     parts: Vec<Part<T, A, B>>,
     /// Entries of a batch that come from several nodes.
     gathered: Vec<Entry<A, B>>,
@@ -242,6 +242,7 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
     /// The next batch: operations from the front of the queue, in the order in which they were handed in, those of futures that were dropped
     /// left out. Jobs at the front are run first. `None` if nothing is queued, or the next is a job.
     pub fn cut(&mut self, limit: &Limit<'_, A>) -> Option<Cut<'_, 's, T, A, B>> {
+        self.answer(Fate::default());
         self.tell();
         self.pull();
         // From the first part on: should `weigh` panic, its drop answers who was cut already.
@@ -335,6 +336,41 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
         // SAFETY: its caller waits for the answer, and nobody else has it.
         let job = unsafe { &mut *job };
         job(ran.0.data());
+    }
+
+    /// Answers all who are in the batch.
+    fn answer(&mut self, fate: Fate) {
+        if self.inside(|inside| inside.parts.is_empty()) {
+            return;
+        }
+        let take =
+            |inside: &mut Inside<T, A, B>| (std::mem::take(&mut inside.parts), std::mem::take(&mut inside.gathered));
+        let (mut parts, mut gathered) = self.inside(take);
+        let mut all = gathered.drain(..);
+        for part in parts.drain(..) {
+            // SAFETY: not answered: alive.
+            let node = unsafe { &*part.node };
+            // SAFETY: the body of a node that is not answered is the holder's.
+            node.body.with_mut(|body| {
+                // (All this inside, for a model to see that it is the holder's.)
+                if all.len() > 0 {
+                    // SAFETY: as in `parts`.
+                    let entries = unsafe { std::slice::from_raw_parts_mut(part.entries, part.len) };
+                    entries.iter_mut().zip(&mut all).for_each(|(entry, done)| *entry = done);
+                }
+                if fate != Fate::default() {
+                    // SAFETY: as above.
+                    unsafe { (*body).fate = fate };
+                }
+            });
+            match (part.is_last, node.is_task) {
+                (false, _) => {}
+                (true, true) => self.answer_task(part.node, part.waiter),
+                (true, false) => self.answer_thread(part.node),
+            }
+        }
+        drop(all);
+        self.inside(|inside| (inside.parts, inside.gathered) = (parts, gathered));
     }
 
     /// Says `DONE` to a thread.
@@ -457,13 +493,13 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
         let held = ptr::without_provenance_mut(HELD);
         // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder sees the data.
         // Relaxed: a failure says that there is more to do.
-        self.inside(|inside| inside.first.is_null())
+        self.inside(|inside| inside.first.is_null() && inside.parts.is_empty())
             && self.submit.word.0.compare_exchange(held, ptr::null_mut(), Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Hands the lock to the oldest who waits, or lets go.
+    /// Hands the lock to the oldest who waits, or lets go; whether the runner is to be signalled.
     #[cold]
-    fn hand_on(&mut self) {
+    fn hand_on(&mut self) -> bool {
         let mut invited: Option<Waiter> = None;
         loop {
             self.pull();
@@ -478,7 +514,8 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
                 // SAFETY: in the queue: alive.
                 let node = unsafe { &*at };
                 if !node.is_task {
-                    return self.turn_thread(at, LEAD);
+                    self.turn_thread(at, LEAD);
+                    return false;
                 }
                 match invite(node, &mut invited) {
                     Ok(()) => {}
@@ -499,10 +536,7 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
                 match self.submit.exchange(seen, free, Ordering::Release) {
                     Ok(()) => {
                         self.tell_later(invited);
-                        if is_called {
-                            self.submit.signal();
-                        }
-                        return;
+                        return is_called;
                     }
                     Err(now) => seen = now,
                 }
@@ -515,19 +549,26 @@ impl<T: Send, A: Send, B: Send> Drop for Held<'_, T, A, B> {
     #[inline]
     fn drop(&mut self) {
         if let Some(mine) = self.mine {
+            self.answer(Fate::default());
             // SAFETY: the caller's own.
-            if !unsafe { mine.as_ref() }.is_task {
+            if self.mine.is_some() && !unsafe { mine.as_ref() }.is_task {
                 self.withdraw(mine);
             }
         }
+        let mut is_called = false;
         if !self.let_go() {
-            self.hand_on();
+            self.answer(Fate::default());
+            is_called = self.hand_on();
         }
         if self.told.capacity() > 0 {
             self.tell();
             let room = std::mem::take(&mut self.told);
             // While the thread ends there is no next lead.
             let _ = ROOM.try_with(|kept| kept.set(room));
+        }
+        if is_called {
+            // The last, since it is another's code that may panic.
+            self.submit.signal();
         }
     }
 }
@@ -636,33 +677,6 @@ impl<T: Send, A: Send, B: Send> Cut<'_, '_, T, A, B> {
 
 impl<T: Send, A: Send, B: Send> Drop for Cut<'_, '_, T, A, B> {
     fn drop(&mut self) {
-        let take =
-            |inside: &mut Inside<T, A, B>| (std::mem::take(&mut inside.parts), std::mem::take(&mut inside.gathered));
-        let (mut parts, mut gathered) = self.held.inside(take);
-        let mut all = gathered.drain(..);
-        for part in parts.drain(..) {
-            // SAFETY: not answered: alive.
-            let node = unsafe { &*part.node };
-            // SAFETY: the body of a node that is not answered is the holder's.
-            node.body.with_mut(|body| {
-                // (All this inside, for a model to see that it is the holder's.)
-                if all.len() > 0 {
-                    // SAFETY: as in `parts`.
-                    let entries = unsafe { std::slice::from_raw_parts_mut(part.entries, part.len) };
-                    entries.iter_mut().zip(&mut all).for_each(|(entry, done)| *entry = done);
-                }
-                if self.fate != Fate::default() {
-                    // SAFETY: as above.
-                    unsafe { (*body).fate = self.fate };
-                }
-            });
-            match (part.is_last, node.is_task) {
-                (false, _) => {}
-                (true, true) => self.held.answer_task(part.node, part.waiter),
-                (true, false) => self.held.answer_thread(part.node),
-            }
-        }
-        drop(all);
-        self.held.inside(|inside| (inside.parts, inside.gathered) = (parts, gathered));
+        self.held.answer(self.fate);
     }
 }
