@@ -360,6 +360,42 @@ fn the_latest_waker_is_woken() {
     });
 }
 
+/// While the holder cuts and answers it, or hands the lock on to it, a future is polled with ever new wakers, and perhaps dropped.
+#[test]
+fn a_task_is_polled_and_dropped_whenever_it_likes() {
+    for (is_cut, polls, is_dropped) in
+        [(true, 1, true), (true, 2, false), (true, 2, true), (false, 1, true), (false, 2, false), (false, 2, true)]
+    {
+        model(move || {
+            let list = list();
+            let mut held = list.try_lock().unwrap();
+            let mut mine = Box::pin({
+                let list = list.clone();
+                async move { task(&list, 1, Launch::Now).await }
+            });
+            assert!(poll_once(mine.as_mut()).is_pending());
+            let other = thread::spawn(move || {
+                for _ in 0..polls {
+                    let waker = Waker::from(std::sync::Arc::new(Counted(AtomicUsize::new(0))));
+                    if mine.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+                        return None;
+                    }
+                }
+                (!is_dropped).then_some(mine)
+            });
+            if is_cut {
+                batch(&mut held, 1);
+            }
+            drop(held);
+            if let Some(mine) = other.join().unwrap() {
+                block_on(mine);
+            }
+            let sum = total(list);
+            assert!(sum == 1 || sum == 0 && is_dropped, "{sum}");
+        });
+    }
+}
+
 #[test]
 fn a_dropped_task_runs_once_or_never_and_its_slot_comes_back() {
     for launch in [Launch::Now, Launch::Deferred] {

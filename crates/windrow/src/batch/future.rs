@@ -9,7 +9,7 @@ use windrow_sync::submit::{Launch, Task};
 
 use super::build::Full;
 use super::lead::{Shared, State};
-use super::room::Taken;
+use super::room::{Taken, Waiting};
 use super::{BatchOps, Batched, CallError, Why, finish};
 
 impl<S: BatchOps> Batched<S> {
@@ -48,7 +48,7 @@ impl<S: BatchOps> Batched<S> {
     /// As [`call`](Batched::call).
     pub fn call_async(&self, mut op: S::Op) -> CallAsync<'_, S> {
         S::prepare(&mut op);
-        CallAsync { batched: self, stage: Stage::New(op), room: None }
+        CallAsync { batched: self, stage: Stage::New(op), room: None, waiting: None }
     }
 }
 
@@ -58,6 +58,8 @@ pub struct CallAsync<'b, S: BatchOps> {
     stage: Stage<'b, S>,
     /// Its place in a bounded queue.
     room: Option<Taken<'b>>,
+    /// Its place in line for that.
+    waiting: Option<Waiting<'b>>,
 }
 
 enum Stage<'b, S: BatchOps> {
@@ -81,15 +83,11 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Full>> {
         let shared: &'b Shared<S> = &self.batched.shared;
         let Some(room) = &shared.room else { return Poll::Ready(Ok(())) };
-        self.room = room.try_take(1);
-        match shared.options.full {
-            _ if self.room.is_some() => Poll::Ready(Ok(())),
-            Full::Wait => room.poll(1, context).map(|taken| {
-                self.room = Some(taken);
-                Ok(())
-            }),
-            other => Poll::Ready(Err(other)),
-        }
+        self.room = match shared.options.full {
+            Full::Wait => Some(std::task::ready!(room.poll(&mut self.waiting, 1, context))),
+            _ => room.try_take(1),
+        };
+        Poll::Ready(if self.room.is_some() { Ok(()) } else { Err(shared.options.full) })
     }
 }
 

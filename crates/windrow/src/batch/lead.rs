@@ -7,7 +7,7 @@ use std::time::Duration;
 use windrow_plan::Nanos;
 use windrow_sync::hint::Hint;
 use windrow_sync::machine;
-use windrow_sync::submit::{Closed, Entry, Fate, Held, Home, Limit, Submit};
+use windrow_sync::submit::{Closed, Entry, Fate, Held, Home, Limit, Reading, Submit};
 
 use super::build::{Full, Options};
 use super::room::{Room, Taken};
@@ -317,6 +317,20 @@ impl<S: BatchOps> Shared<S> {
         }
     }
 
+    /// The state, shared with other readers, if it can be had now. What is closed is let go of soon, and cannot be waited for in line.
+    fn look(&self) -> Option<Reading<'_, State<S>, S::Op, S::Reply>>
+    where
+        State<S>: Sync,
+    {
+        loop {
+            let state = self.submit.try_read();
+            if state.is_some() || !self.submit.is_closed() || self.is_inside() {
+                return state;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     pub(super) fn read<R: Send>(&self, f: impl FnOnce(&S) -> R + Send) -> Result<R, Why>
     where
         S: Sync,
@@ -324,7 +338,7 @@ impl<S: BatchOps> Shared<S> {
         if self.is_inside() {
             return Err(Why::Nested);
         }
-        if let Some(state) = self.submit.try_read() {
+        if let Some(state) = self.look() {
             if state.is_poisoned {
                 return Err(Why::Poisoned);
             }
@@ -346,7 +360,7 @@ impl<S: BatchOps> Shared<S> {
 
     pub(super) fn stats(&self) -> Result<Stats, Why> {
         let limit = self.options.limit;
-        if let Some(state) = self.submit.try_read() {
+        if let Some(state) = self.look() {
             return Ok(state.counts.snapshot(limit));
         }
         let mut stats = None;
