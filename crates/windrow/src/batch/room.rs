@@ -262,7 +262,8 @@ mod tests {
         assert!(poll(&room, &mut second, 2).is_none());
         drop(whole);
         assert!(poll(&room, &mut second, 2).is_some() && poll(&room, &mut first, 1).is_some());
-        assert_eq!((room.lock().free, room.lock().line.len()), (4, 0));
+        let state = room.lock();
+        assert_eq!((state.free, state.line.len()), (4, 0));
     }
 
     #[test]
