@@ -1,9 +1,11 @@
 //! Implicit batching: what tasks can rely on.
 
 mod batches;
+#[path = "batches/chaos.rs"]
+mod chaos;
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
@@ -240,43 +242,13 @@ fn a_future_that_is_dropped_while_its_batch_runs() {
     }
 }
 
-/// Random drops, panics, threads, tasks, chunks: every operation that was answered was run once.
+/// Random drops, panics, threads, tasks, chunks, bounds, runners. (A million of them: `stress --batch` of windrow-bench.)
 #[test]
 fn stress_with_dropped_futures_and_panics() {
-    let counter = Batched::builder().limit(5).recover(|_: &mut Counter| ()).build(Counter::default());
-    let (answered, unknown) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let rounds = if cfg!(miri) { 20 } else { 20_000 };
-    thread::scope(|scope| {
-        for seed in 0..4_u64 {
-            let (counter, answered, unknown) = (&counter, &answered, &unknown);
-            scope.spawn(move || {
-                let mut state = seed + 1;
-                let mut random = move |n: u64| {
-                    state ^= state << 13;
-                    state ^= state >> 7;
-                    state ^= state << 17;
-                    state % n
-                };
-                for _ in 0..rounds {
-                    let op = if random(50) == 0 { PANICS } else { 1 };
-                    match random(4) {
-                        0 => drop(answered.fetch_add(usize::from(counter.call(op).is_ok()), Relaxed)),
-                        1 => {
-                            let mut tasks = calls(counter, &[1, op, 1]);
-                            for task in &mut tasks {
-                                task.poll();
-                            }
-                            let ready = tasks.iter().filter(|task| matches!(task.output, Some(Ok(_)))).count();
-                            answered.fetch_add(ready, Relaxed);
-                            // Those that are dropped may have been run.
-                            unknown.fetch_add(tasks.iter().filter(|task| task.output.is_none()).count(), Relaxed);
-                        }
-                        _ => drop(answered.fetch_add(usize::from(block_on(counter.call_async(op)).is_ok()), Relaxed)),
-                    }
-                }
-            });
-        }
-    });
-    let (value, answered) = (counter.into_inner().unwrap().value, answered.load(Relaxed) as u64);
-    assert!(value >= answered && value <= answered + unknown.load(Relaxed) as u64, "{answered} {value}");
+    let tally = chaos::Tally::new();
+    chaos::chaos(if cfg!(miri) { 500 } else { 100_000 }, 4, 1, &tally);
+    let chaos::Tally { ops, panics, dropped, refused } = tally;
+    for count in [ops, panics, dropped, refused] {
+        assert!(count.into_inner() > 0);
+    }
 }

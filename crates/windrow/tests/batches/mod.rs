@@ -1,4 +1,4 @@
-//! A structure and an executor for tests of implicit batching.
+//! Structures and an executor for tests of implicit batching.
 
 use std::future::Future;
 use std::sync::Arc;
