@@ -46,6 +46,21 @@
 //!   unless there is a [`recover`](Builder::recover) function.
 //! * A future that is dropped while its operation is queued: it is never run. Later: it runs, and the reply is dropped.
 //!
+//! # How callers wait, and who runs
+//! | caller | where its operation lies | how it waits |
+//! |---|---|---|
+//! | [`call`](Batched::call) | on its stack | tries the lock for a moment if operations are cheap; hands in, looks for 2 us, then sleeps |
+//! | [`call_async`](Batched::call_async) | in a slot that is used again | its waker is woken; the first of the queue is asked to run |
+//! | [`call_chunk`](Batched::call_chunk) | in the chunk | as `call`, once for all of them |
+//!
+//! Callers run batches themselves ([`build`](Builder::build)), or a thread does that is the structure's own
+//! ([`build_on_thread`](Builder::build_on_thread): operations that block, structures that are not `Send`), or whoever a function is
+//! given that starts work elsewhere ([`build_spawned`](Builder::build_spawned)).
+//!
+//! `run` may use windrow. Callers that wait for their batch do not help with it, even if they are workers of the pool: give a
+//! structure whose batches are worth several threads a [`Pool`](crate::Pool) of its own, and `install` that in `run`; who waits sleeps
+//! and leaves its CPU to it.
+//!
 //! # When not to use it
 //! If all an operation costs is less than handing it to another thread, a mutex or an atomic wins: a counter is best served by
 //! `fetch_add`, and a small map under 2 to 8 blocking threads by a mutex. [`Stats::verdict`] says so from measurements, and the

@@ -57,6 +57,83 @@ fn runners_of_their_own() {
     assert!(thread.into_inner().is_none(), "it was dropped where it was made");
 }
 
+/// Replies, and then does what the reply promises.
+#[derive(Default)]
+struct Promises {
+    promised: usize,
+    kept: Arc<AtomicUsize>,
+}
+
+impl BatchOps for Promises {
+    type Op = ();
+    type Reply = usize;
+
+    fn run(&mut self, batch: &mut Batch<'_, (), usize>) {
+        for entry in batch.iter_mut() {
+            self.promised += 1;
+            entry.reply(self.promised);
+        }
+        thread::yield_now();
+        self.kept.store(self.promised, Relaxed);
+    }
+}
+
+#[test]
+fn a_reply_comes_after_the_effect() {
+    let kept = Arc::new(AtomicUsize::new(0));
+    let promises = || Promises { promised: 0, kept: kept.clone() };
+    let made = promises();
+    for promises in [Batched::new(promises()), Batched::builder().build_on_thread(|| made).unwrap()] {
+        kept.store(0, Relaxed);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..300 {
+                        let promised = promises.call(()).unwrap();
+                        assert!(kept.load(Relaxed) >= promised);
+                        let promised = batches::block_on(promises.call_async(())).unwrap();
+                        assert!(kept.load(Relaxed) >= promised);
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Prepares: a number becomes a pair with the thread that has done so.
+struct Prepared;
+
+impl BatchOps for Prepared {
+    type Op = (u64, Option<thread::ThreadId>);
+    type Reply = (u64, Option<thread::ThreadId>, bool);
+
+    fn run(&mut self, batch: &mut Batch<'_, Self::Op, Self::Reply>) {
+        batch.iter_mut().for_each(|entry| entry.answer(|(n, by)| (n, by, false)));
+    }
+
+    fn run_one(&mut self, (n, by): Self::Op) -> Self::Reply {
+        (n, by, true)
+    }
+
+    fn prepare(op: &mut Self::Op) {
+        *op = (op.0 + 1, Some(thread::current().id()));
+    }
+}
+
+#[test]
+fn operations_are_prepared_by_their_callers_and_may_have_a_way_of_their_own() {
+    let me = Some(thread::current().id());
+    let here = Batched::new(Prepared);
+    assert_eq!(here.call((1, None)).unwrap(), (2, me, true), "alone");
+    let elsewhere = Batched::builder().build_on_thread(|| Prepared).unwrap();
+    assert_eq!(elsewhere.call((1, None)).unwrap(), (2, me, false));
+    assert_eq!(batches::block_on(elsewhere.call_async((1, None))).unwrap(), (2, me, false));
+    let mut chunk = Chunk::new();
+    chunk.extend([(1, None), (2, None)]);
+    here.call_chunk(&mut chunk).unwrap();
+    assert!(chunk.replies().map(Result::unwrap).eq([(2, me, false), (3, me, false)]));
+}
+
 /// A structure that cannot leave its thread.
 struct Bound {
     seen: Rc<Cell<u64>>,
@@ -415,6 +492,26 @@ fn a_batch_may_be_run_in_parallel_and_called_from_parallel_loops() {
         })
         .sum();
     assert_eq!(sum, (0..10_000_u64).map(|n| n * n).sum());
+}
+
+/// Runs its batches on a pool of its own.
+struct Pooled(windrow::Pool);
+
+impl BatchOps for Pooled {
+    type Op = u64;
+    type Reply = u64;
+
+    fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+        self.0.install(|| batch.par_iter_mut().for_each(|entry| entry.answer(|n| n + 1)));
+    }
+}
+
+#[test]
+fn a_batch_may_be_run_on_a_pool_of_its_own() {
+    let pooled = Batched::new(Pooled(windrow::Pool::new(2)));
+    let mut replies: Vec<u64> = (0..2_000_u64).into_par_iter().map(|n| pooled.call(n).unwrap()).collect();
+    replies.sort_unstable();
+    assert!(replies.into_iter().eq(1..2_001));
 }
 
 #[test]

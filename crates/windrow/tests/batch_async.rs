@@ -112,17 +112,33 @@ fn a_future_that_is_dropped_while_it_is_queued_is_never_run() {
     let mut tasks = calls(&counter, &[1, 10, 100, 1_000]);
     assert!(!tasks.iter_mut().any(Polled::poll));
     drop(tasks.remove(2));
-    // The one that is to run the batch.
+    drop(tasks.remove(2));
+    tasks.extend(calls(&counter, &[1_000]));
+    tasks[2].poll();
+    run_rest(&mut tasks);
+    assert_eq!([0, 1, 2].map(|at| reply(&mut tasks[at])), [Ok(0), Ok(1), Ok(11)]);
+    drop(tasks);
+    assert_eq!(counter.into_inner().unwrap().value, 1_011);
+}
+
+#[test]
+fn a_dropped_leader_hands_on_its_duty() {
+    let counter = Batched::new(Counter::default());
+    let mut tasks = calls(&counter, &[1, 10, 100]);
+    assert!(!tasks.iter_mut().any(Polled::poll));
+    // It was to run the batch, and the next takes over; that one is dropped too.
+    assert!(tasks[0].is_woken() && !tasks[1].is_woken());
+    drop(tasks.remove(0));
+    assert!(tasks[0].is_woken() && !tasks[1].is_woken());
     drop(tasks.remove(0));
     run_rest(&mut tasks);
-    assert_eq!((reply(&mut tasks[0]), reply(&mut tasks[1])), (Ok(0), Ok(10)));
+    assert_eq!(reply(&mut tasks[0]), Ok(0));
     drop(tasks);
-    // One that is alone, and takes its duty with it.
+    // One that is alone takes its duty with it.
     let mut alone = calls(&counter, &[1]);
     assert!(!alone[0].poll());
     drop(alone);
-    assert_eq!(block_on(counter.call_async(1)).unwrap(), 1_010);
-    assert_eq!(counter.into_inner().unwrap().value, 1_011);
+    assert_eq!(block_on(counter.call_async(1)).unwrap(), 100);
 }
 
 #[test]
@@ -240,6 +256,37 @@ fn a_future_that_is_dropped_while_its_batch_runs() {
         }
         assert!(polled.poll());
     }
+}
+
+/// Says that it runs, waits for a message, and keeps the sizes of its batches.
+struct Watched(mpsc::Sender<usize>, mpsc::Receiver<()>);
+
+impl BatchOps for Watched {
+    type Op = ();
+    type Reply = ();
+
+    fn run(&mut self, batch: &mut Batch<'_, (), ()>) {
+        self.0.send(batch.len()).unwrap();
+        self.1.recv().unwrap();
+        batch.iter_mut().for_each(|entry| entry.reply(()));
+    }
+}
+
+#[test]
+fn no_operation_waits_for_more_than_the_running_batch() {
+    let ((runs, ran), (go, gone)) = (mpsc::channel(), mpsc::channel());
+    let watched = Batched::builder().build_on_thread(move || Watched(runs, gone)).unwrap();
+    let mut first = Polled::new(watched.call_async(()));
+    first.poll();
+    assert_eq!(ran.recv(), Ok(1));
+    // While it runs others come: all of them are the next batch.
+    let mut others: Vec<_> = (0..7).map(|_| Polled::new(watched.call_async(()))).collect();
+    assert!(!others.iter_mut().any(Polled::poll));
+    go.send(()).unwrap();
+    assert_eq!(ran.recv(), Ok(7));
+    go.send(()).unwrap();
+    watched.close().unwrap();
+    assert!(first.poll() && others.iter_mut().all(Polled::poll));
 }
 
 /// Random drops, panics, threads, tasks, chunks, bounds, runners. (A million of them: `stress --batch` of windrow-bench.)
