@@ -32,6 +32,10 @@
 //! - **Short calls** leave no time to compare anything inside. When they cost the same in a row, they are compared as a whole: one call at
 //!   home, or one at another width.
 //!
+//! - **Standing alone**: when calls in a row cost the same, were one member's, and no try is due before the next one ends, the others need not
+//!   come at all ([`Memory::stands_alone`]). On a machine with a neighbour they are late not only in rounds but also to leave: a call of
+//!   5 ms took 9 ms.
+//!
 //! **Recovery**: when the neighbour has gone, a wider width is tried after at most `price / 2 %` of time in rounds (200 ms for 4 ms), or
 //! 100 ms if that is longer; or after `price / 0.1 %` of time in all (4 s). All this is carried from call to call by [`Memory`].
 //!
@@ -50,7 +54,7 @@ mod memory;
 
 use std::fmt;
 
-use memory::{Account, Calls, Known, LEVELS, Tried, top, width};
+use memory::{Account, Alone, Calls, Known, LEVELS, Tried, top, width};
 
 pub use self::formation::{Formation, Free, formation};
 pub use self::memory::Memory;
@@ -190,6 +194,10 @@ pub struct Rhythm {
     origin: f64,
     start: Known,
     calls: Calls,
+    alone: Alone,
+    /// All rounds of this call, and the time run when it began.
+    rounds: f64,
+    began: f64,
     /// This call's rounds and their time, while all were run at home.
     call: Option<(f64, f64)>,
 }
@@ -198,7 +206,7 @@ impl Rhythm {
     /// A call of a team of `full` members (at least 1) begins `now`. `clock` is what a look at the clock takes.
     pub fn new(full: usize, clock: Nanos, memory: Memory, now: Nanos) -> Self {
         let full = full.max(1);
-        let Memory { mut known, calls, ran, mut tried, .. } = memory.of(full);
+        let Memory { mut known, calls, alone, ran, mut tried, .. } = memory.of(full);
         if (now.0 - tried[WIDER].when) * SHARE_OF_ALL >= tried[WIDER].cost {
             tried[WIDER].cost = 0.0;
         }
@@ -223,6 +231,9 @@ impl Rhythm {
             origin: now.0 - ran,
             start: known,
             calls,
+            alone,
+            rounds: 0.0,
+            began: ran,
             call: Some((0.0, 0.0)),
         };
         if whole {
@@ -252,6 +263,7 @@ impl Rhythm {
         // No round takes less than this, and what is added up stays finite.
         let spent = elapsed.0.max(0.01 * rounds).min(1e15);
         self.ran += spent;
+        self.rounds += rounds;
         self.call = match self.phase {
             Phase::Glance | Phase::Home => self.call.map(|(all, time)| (all + rounds, time + spent)),
             _ => None,
@@ -288,13 +300,17 @@ impl Rhythm {
             Phase::Enter { to, .. } | Phase::Measure { to } => self.pay(self.direction(to)),
             Phase::Back { from } => self.pay(from),
         }
-        let Rhythm { full, start, ran, tried, mut calls, .. } = self;
+        let Rhythm { full, start, ran, tried, mut calls, mut alone, .. } = self;
+        if self.rounds > 0.0 {
+            let alone_throughout = start.home == 0 && self.known.home == 0;
+            alone = if alone_throughout { alone.then(self.rounds, ran - self.began) } else { Alone::default() };
+        }
         if let Some((rounds, spent)) = self.call.filter(|call| call.0 > 0.0) {
             let per_round = spent / rounds;
             let alike = spent < SHORT * self.segment_time() && agree(per_round, calls.per_round);
             calls = Calls { per_round, alike: if alike { (calls.alike + 1).min(ALIKE) } else { 0 } };
         }
-        Memory { full, known: start, calls, ran, tried }
+        Memory { full, known: start, calls, alone, ran, tried }
     }
 
     /// The [`segment`](Self::segment) as a decision. Its alternatives are one member, home and its neighbours, as far as they were measured, and

@@ -19,7 +19,7 @@
 //!    those who do not (they stay where they are: they have arrived for the next round already), marks the mailboxes of those who do
 //!    as `coming`, and then adds one to the round in each of them. If it finds `sleeps` there it wakes the owner. A leader may run any number of rounds alone in between: no
 //!    other thread is concerned.
-//! 4. *Wait.* A member looks for a while, then sets `sleeps` in its mailbox, looks again, and sleeps while the word is that; awake it
+//! 4. *Wait.* A member looks for a while (not if it has met another one that waits on the same CPU), then sets `sleeps` in its mailbox, looks again, and sleeps while the word is that; awake it
 //!    takes `sleeps` back. (A task puts its waker beside the word before it sets `sleeps`.)
 //! 5. *Leave.* Who goes without the others (returns, panics) sets `left` or `panicked` in all other mailboxes, and wakes sleepers. Who finds
 //!    that, and no round that has come or is `coming`, gets an error; and so at its next arrival.
@@ -54,6 +54,8 @@
 
 use std::task::Waker;
 
+use crate::hint::Hint;
+use crate::machine;
 use crate::primitives::{AtomicU32, GROUP, Mutex, Ordering, UnsafeCell, lock};
 use crate::word::Word;
 use crate::{Pad, Spin};
@@ -110,6 +112,8 @@ struct Mailbox {
     letter: UnsafeCell<Letter>,
     brought: UnsafeCell<Brought>,
     waker: Mutex<Option<Waker>>,
+    /// The CPU on which its owner waited when it had to wait long, plus one.
+    cpu: Hint,
 }
 
 impl Mailbox {
@@ -120,15 +124,18 @@ impl Mailbox {
             letter: UnsafeCell::new(Letter::new()),
             brought: UnsafeCell::new(Brought::new()),
             waker: Mutex::new(None),
+            cpu: Hint::new(0),
         }
     }
 
-    /// Wakes whoever sleeps at this mailbox; `before` is what the waker found in the word.
+    /// Wakes whoever sleeps at this mailbox; `before` is what the waker found in the word. Whether there is somebody.
     #[inline]
-    fn wake(&self, before: u32) {
-        if before & SLEEPS != 0 {
+    fn wake(&self, before: u32) -> bool {
+        let sleeps = before & SLEEPS != 0;
+        if sleeps {
             self.wake_owner();
         }
+        sleeps
     }
 
     #[cold]
@@ -147,6 +154,18 @@ fn ended(word: u32) -> Option<Ended> {
         _ if word & LEFT != 0 => Some(Ended::Left),
         _ => None,
     }
+}
+
+/// Whether a member has to share its CPU with others of its team. To look at full speed is to keep them from coming then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Near {
+    shares: bool,
+    /// One of the others has a lower number: this one had better go elsewhere.
+    gives_way: bool,
+    /// It has said where it is.
+    told: bool,
+    /// It has just woken somebody.
+    woke: bool,
 }
 
 /// The words of a team: everything but the data. See the [module page](self).
@@ -298,13 +317,44 @@ impl Core {
 
     /// Waits on this thread for news.
     #[inline]
-    fn wait(&self, seat: usize, before: u32, spin: Spin) -> Result<(), Ended> {
+    fn wait(&self, seat: usize, before: u32, spin: Spin, near: &mut Near) -> Result<(), Ended> {
         let mut news = None;
-        spin.until(|| {
+        let mut look = || {
             news = self.news(seat, before);
             news.is_some()
-        });
+        };
+        let busy = match std::mem::take(&mut near.woke) {
+            // Who has been woken is on its way; to yield meanwhile may cost a time slice.
+            true if spin.busy > 0 => spin.busy.saturating_add(spin.yielding),
+            _ if near.shares => 0,
+            _ => spin.busy,
+        };
+        let at_once = Spin { busy, yielding: 0 };
+        if at_once.until(&mut look) {
+            if near.told && !near.shares {
+                near.told = false;
+                self.boxes[seat].cpu.set(0);
+            }
+        } else {
+            if spin.busy > 0 {
+                self.look_around(seat, near);
+            }
+            Spin { busy: 0, ..spin }.until(look);
+        }
         news.unwrap_or_else(|| self.sleep(seat, before))
+    }
+
+    /// Finds out whether another member waits on this CPU.
+    #[cold]
+    fn look_around(&self, seat: usize, near: &mut Near) {
+        let Some(cpu) = machine::cpu() else { return };
+        let cpu = u64::from(cpu) + 1;
+        self.boxes[seat].cpu.set(cpu);
+        near.told = true;
+        let group = seat / GROUP * GROUP;
+        let is_here = |at: usize| self.boxes[at].cpu.get() == cpu;
+        near.gives_way = (group..seat).any(is_here);
+        near.shares = near.gives_way || (seat + 1..self.boxes.len().min(group + GROUP)).any(is_here);
     }
 
     #[cold]
@@ -338,12 +388,12 @@ impl Core {
         self.boxes[seat].coming.store(1, Ordering::Relaxed);
     }
 
-    /// Tells `seat` that its letter is there.
+    /// Tells `seat` that its letter is there; whether it had to be woken.
     #[inline]
-    fn deliver(&self, seat: usize) {
+    fn deliver(&self, seat: usize) -> bool {
         let mailbox = &self.boxes[seat];
         // Release: pairs with the Acquire in `news`; publishes the letter and what it lends.
-        mailbox.wake(mailbox.word.value().fetch_add(ONE_ROUND, Ordering::Release));
+        mailbox.wake(mailbox.word.value().fetch_add(ONE_ROUND, Ordering::Release))
     }
 
     /// Tells all others that no round will take place any more.

@@ -28,7 +28,7 @@ impl BatchOps for Encode {
 
     fn run(&mut self, batch: &mut Batch<'_, String, Self::Reply>) {
         let engine = self.0.engine();
-        batch.par_iter_mut().weigh(|entry| entry.op().len()).for_each_init(
+        batch.par_iter_mut().for_each_init(
             || engine.encoder(),
             |encoder, entry| {
                 entry.answer(|text| {

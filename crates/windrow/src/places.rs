@@ -115,14 +115,24 @@ impl Places {
         }
     }
 
+    /// This thread, a worker, goes elsewhere than `here`, if it may.
     #[cold]
     fn leave(&self, here: u64) {
         let me = Thread::this();
         let home = me.allowed();
-        if let Some(new) = elsewhere(&home, here) {
+        let others: Vec<u32> = home.iter().copied().filter(|&cpu| u64::from(cpu) + 1 != here).collect();
+        if !others.is_empty() {
             PACKED.set(1);
-            me.confine(&[new]);
+            me.confine(&others);
             me.confine(&home);
+        }
+    }
+
+    /// This thread, a worker, goes to another CPU than the one it is on, if it may.
+    pub(crate) fn give_way(&self) {
+        let here = here();
+        if here != 0 {
+            self.leave(here);
         }
     }
 

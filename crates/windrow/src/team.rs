@@ -209,12 +209,17 @@ where
 {
     let Team { data, width, looking } = team;
     let least = if let Width(Kind::Exactly(wanted)) = width { wanted } else { 1 };
-    let Formation { members, patience } = ask(crew, width)?;
-    let site = attend::<T, F, R> as fn(&F, Seat<'_, Led<'_, T>>, Spin) -> R as *const () as usize;
-    let led = &mut Led { beat: Beat::new(crew, site), data };
+    let Formation { mut members, patience } = ask(crew, width)?;
+    let site = attend::<T, F, R> as fn(&F, &Crew, Seat<'_, Led<'_, T>>, Spin) -> R as *const () as usize;
+    let sole = members == 1;
+    let alone = !sole && least == 1 && crew.teams.recall(site).stands_alone(members, crew.nanos(tick()));
+    if alone {
+        members = 1;
+    }
+    let led = &mut Led { beat: Beat::new(crew, site, alone, sole), data };
     if members == 1 {
         let mut rounds = Rounds::sole(led);
-        return Ok(vec![attend(member, rounds.only(), Spin::NONE)]);
+        return Ok(vec![attend(member, crew, rounds.only(), Spin::NONE)]);
     }
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
@@ -222,7 +227,8 @@ where
         let width = seat.width(crew.settle);
         if width >= least {
             let at = seat.index();
-            let result = attend(member, seat, looking.map_or_else(|| usual(crew), |limits| spin(crew, limits)));
+            let result =
+                attend(member, crew, seat, looking.map_or_else(|| usual(crew, width), |limits| spin(crew, limits)));
             *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
         width
@@ -256,12 +262,12 @@ where
 
 /// One member's part in a team. A function of its own because its address is what tells call sites apart.
 #[inline(never)]
-fn attend<T, F, R>(member: &F, seat: Seat<'_, Led<'_, T>>, spin: Spin) -> R
+fn attend<T, F, R>(member: &F, crew: &Crew, seat: Seat<'_, Led<'_, T>>, spin: Spin) -> R
 where
     T: ?Sized + Send,
     F: Fn(&mut Member<'_, '_, T>) -> R,
 {
-    member(&mut Member { seat, spin })
+    member(&mut Member { seat, spin, crew, moved: 0 })
 }
 
 /// Fixes the width also if the caller panics: others may wait for it.
@@ -309,14 +315,18 @@ const SOON: Nanos = Nanos(1e6);
 const AT_ONCE: Nanos = Nanos(5e3);
 
 /// How long a waiting member looks before it gives its CPU to others, and then before it sleeps.
-fn usual(crew: &Crew) -> Spin {
-    Spin { busy: crew.ticks(LOOKING), yielding: crew.ticks(YIELDING) }
+fn usual(crew: &Crew, width: usize) -> Spin {
+    // With more members than CPUs, who is waited for may need this one: four members on two CPUs took 1.0 us for a crossing, 1.5 us if
+    // they looked for 0.1 us first, and 2 us if for longer.
+    let busy = if width > crew.state().most { Nanos(0.0) } else { LOOKING };
+    Spin { busy: crew.ticks(busy), yielding: crew.ticks(YIELDING) }
 }
 
-/// One crossing by two members with a CPU each. Who looks longer at full speed keeps the line it looks at from who is to write it, and
-/// the CPU from who is waited for if there are not enough of them: with 2 us here two members beside a busy process took four
-/// times as long, and four members on two CPUs twice as long. To yield in vain costs 0.2 us.
-const LOOKING: Nanos = Nanos(100.0);
+/// Several crossings of members with a CPU each. To yield sooner is to lose a time slice where somebody else wants this CPU: beside a
+/// busy process, two members that looked for 0.1 us took 0.5 to 2 ms for a crossing, those that looked for 1 us 0.1 to 0.2 us.
+const LOOKING: Nanos = Nanos(1000.0);
+/// Some time slices. To move takes four system calls and some cache misses, 10 us or so.
+const STAYING: Nanos = Nanos(10e6);
 /// After so long it is cheaper for everybody to sleep: to be woken costs 2 to 30 us.
 const YIELDING: Nanos = Nanos(100_000.0);
 
@@ -335,6 +345,9 @@ struct Led<'d, T: ?Sized> {
 pub struct Member<'r, 'd, T: ?Sized + Send> {
     seat: Seat<'r, Led<'d, T>>,
     spin: Spin,
+    crew: &'r Crew,
+    /// When it last went to another CPU.
+    moved: u64,
 }
 
 impl<T: ?Sized + Send> std::fmt::Debug for Member<'_, '_, T> {
@@ -343,7 +356,25 @@ impl<T: ?Sized + Send> std::fmt::Debug for Member<'_, '_, T> {
     }
 }
 
-impl<T: ?Sized + Send> Member<'_, '_, T> {
+impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
+    #[inline]
+    fn arrive(&mut self) -> Result<Turn<'_, Led<'d, T>>, Ended> {
+        if self.seat.gives_way() {
+            self.give_way();
+        }
+        self.seat.arrive(self.spin)
+    }
+
+    /// A worker that finds itself on another member's CPU goes elsewhere. The scheduler may think better of it, so not too often.
+    #[cold]
+    fn give_way(&mut self) {
+        let now = tick();
+        if self.crew.nanos(now.saturating_sub(self.moved)).0 > STAYING.0 {
+            self.moved = now;
+            self.crew.places.give_way();
+        }
+    }
+
     /// This member's number, `0..width`. The caller of [`Team::run`] is member 0.
     pub fn index(&self) -> usize {
         self.seat.index()
@@ -389,8 +420,11 @@ impl<T: ?Sized + Send> Member<'_, '_, T> {
     where
         for<'x> Lent<'x, S>: Copy,
     {
-        Ok(match self.seat.arrive(self.spin)? {
-            Turn::Lead(lead) => lead.round::<S, P>(|led, deal| split(led.data, deal)),
+        Ok(match self.arrive()? {
+            Turn::Lead(lead) => lead.round::<S, P>(|led, deal| {
+                led.beat.mix();
+                split(led.data, deal)
+            }),
             Turn::Follow(follow) => follow.open::<S, P>(),
         })
     }
@@ -412,8 +446,11 @@ impl<T: ?Sized + Send> Member<'_, '_, T> {
         for<'x> Lent<'x, S>: Copy,
     {
         self.seat.bring(bring);
-        Ok(match self.seat.arrive(self.spin)? {
-            Turn::Lead(lead) => lead.round_with::<S, P, C>(|led, given, deal| split(led.data, given, deal)),
+        Ok(match self.arrive()? {
+            Turn::Lead(lead) => lead.round_with::<S, P, C>(|led, given, deal| {
+                led.beat.mix();
+                split(led.data, given, deal)
+            }),
             Turn::Follow(follow) => follow.open_with::<S, P, C>(),
         })
     }
@@ -439,7 +476,7 @@ impl<T: ?Sized + Send> Member<'_, '_, T> {
         for<'x> Lent<'x, S>: Copy,
     {
         loop {
-            let mut lead = match self.seat.arrive(self.spin)? {
+            let mut lead = match self.arrive()? {
                 Turn::Follow(follow) => {
                     let round = follow.note();
                     if round == OVER {

@@ -33,6 +33,10 @@ struct Look<'x>(&'x Data);
 struct LookOf;
 impl Family for LookOf {
     type Of<'x> = Look<'x>;
+
+    fn shorten<'short, 'long: 'short>(of: Look<'long>) -> Look<'short> {
+        of
+    }
 }
 impl Lend for Look<'_> {
     type Family = LookOf;

@@ -57,10 +57,10 @@ impl Row {
         (reply.nanos[0], reply.cpu)
     }
 
-    /// Finds how many crossings a turn has. Threads may find themselves on one CPU, or beside a neighbour, for some time: the
-    /// middle of five turns counts.
+    /// Finds how many crossings a turn has: as many as fit if nothing comes between. Beside a busy process most turns are longer then,
+    /// by some of its time slices, so that what such a slice costs is divided by many crossings for all barriers.
     fn calibrate(&mut self) {
-        while median(&[(); 5].map(|()| self.turn(self.crossings).0)) < TURN / 4.0 {
+        while quantile(&[(); 5].map(|()| self.turn(self.crossings).0), 0.0) < TURN / 4.0 {
             self.crossings *= 4;
         }
     }

@@ -1,6 +1,6 @@
 //! What a team knows of its widths, and what is kept of that between calls.
 
-use super::{SHARE, WIDER};
+use super::{ALIKE, CALM, SHARE, SHARE_OF_ALL, SOON, WIDER, agree};
 use crate::Nanos;
 
 /// Widths that are told apart; the last one is the full width, however wide.
@@ -41,6 +41,25 @@ pub(super) struct Calls {
     pub(super) per_round: f64,
     /// How many agreed with the one before.
     pub(super) alike: u8,
+}
+
+/// Calls in a row that began and ended with one member at home.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Alone {
+    /// What a round of the last one took, and all of them.
+    per_round: f64,
+    time: f64,
+    /// How many agreed with the one before.
+    alike: u8,
+}
+
+impl Alone {
+    /// After one more, of so many rounds.
+    pub(super) fn then(self, rounds: f64, time: f64) -> Self {
+        let per_round = time / rounds;
+        let alike = if agree(per_round, self.per_round) { (self.alike + 1).min(ALIKE) } else { 0 };
+        Alone { per_round, time, alike }
+    }
 }
 
 /// What is known of the widths: home, its cost, the others' relative to it.
@@ -94,6 +113,7 @@ pub struct Memory {
     /// As it was when the last call began: a call whose rounds shrink ends with other widths than it begins with.
     pub(super) known: Known,
     pub(super) calls: Calls,
+    pub(super) alone: Alone,
     pub(super) ran: f64,
     pub(super) tried: [Tried; 2],
 }
@@ -102,7 +122,8 @@ impl Memory {
     /// Nothing is known.
     pub const fn new() -> Self {
         let calls = Calls { per_round: 0.0, alike: 0 };
-        Memory { full: 1, known: Known::NOTHING, calls, ran: 0.0, tried: [Tried::NEVER; 2] }
+        let alone = Alone { per_round: 0.0, time: 0.0, alike: 0 };
+        Memory { full: 1, known: Known::NOTHING, calls, alone, ran: 0.0, tried: [Tried::NEVER; 2] }
     }
 
     /// The width a call begins with.
@@ -127,6 +148,34 @@ impl Memory {
     pub fn quiet(&self) -> Nanos {
         let Tried { cost, at, .. } = self.tried[WIDER];
         Nanos((at + cost / SHARE[WIDER] - self.ran).max(0.0))
+    }
+
+    /// Whether one member will run all of the next call, which begins `now`, if it is like the last ones: then a team of `full` need not come
+    /// together, and who has come cannot be late to leave. A call that is not like them is no slower for it than serial code.
+    pub fn stands_alone(&self, full: usize, now: Nanos) -> bool {
+        let Memory { known, alone, ran, tried: [Tried { cost, at, when }, _], .. } = self.of(full);
+        let soonest = cost / SHARE[WIDER];
+        let due = at + soonest.max((soonest / CALM).min(SOON));
+        known.home == 0
+            && known.ratio(top(full)).is_some()
+            && alone.alike >= ALIKE
+            && ran + alone.time < due
+            && (now.0 - when) * SHARE_OF_ALL < cost
+    }
+
+    /// After a call that [stood alone](Memory::stands_alone): so many rounds, in this time.
+    #[must_use]
+    pub fn after_alone(self, rounds: usize, elapsed: Nanos) -> Self {
+        if rounds == 0 {
+            return self;
+        }
+        Memory { alone: self.alone.then(rounds as f64, elapsed.0), ran: self.ran + elapsed.0, ..self }
+    }
+
+    /// Nothing is known of calls as a whole: something else than rounds was run in one.
+    #[must_use]
+    pub fn mixed(self) -> Self {
+        Memory { alone: Alone::default(), ..self }
     }
 
     /// The same for a team of another width: what was measured at widths that are none of its candidates is not known.

@@ -273,6 +273,36 @@ fn who_is_driven_out_late_in_a_call_begins_the_next_one_alone() {
 }
 
 #[test]
+fn calls_that_are_one_members_need_nobody_else() {
+    let mut machine = machine(3, |width| if width > 1 { 1e6 } else { 0.0 });
+    let mut memory = Memory::new();
+    let (mut alone, mut together) = (0, 0);
+    for _ in 0..200 {
+        if memory.stands_alone(2, Nanos(machine.now)) {
+            alone += 1;
+            let time: f64 = (0..10_000).map(|_| machine.round(500.0, 1)).sum();
+            memory = memory.after_alone(10_000, Nanos(time));
+        } else {
+            together += 1;
+            machine.call(2, &mut memory, 10_000, |_| 500.0);
+        }
+    }
+    // A try costs 1 ms or 2, so one is due after 50 to 100 ms: every 20th call.
+    assert!(alone > 170 && together > 8, "{alone} calls alone, {together} together");
+
+    while !memory.stands_alone(2, Nanos(machine.now)) {
+        machine.call(2, &mut memory, 10_000, |_| 500.0);
+    }
+    let now = Nanos(machine.now);
+    assert!(!memory.mixed().stands_alone(2, now), "others are needed for something else");
+    assert!(!memory.stands_alone(3, now), "nothing is known of three");
+    assert!(memory.after_alone(0, Nanos(5.0)).stands_alone(2, now));
+    assert!(!memory.after_alone(10_000, Nanos(30e6)).stands_alone(2, now), "rounds have become dearer");
+    let late = Nanos(now.0 + 10e9);
+    assert!(!memory.stands_alone(2, late), "weather of ten seconds ago is none to rely on");
+}
+
+#[test]
 fn stalls_that_cost_less_than_the_width_saves_are_borne() {
     for seed in 1..=10 {
         let mut calls = calls(seed, 2, 1000);

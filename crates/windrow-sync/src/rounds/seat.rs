@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use super::family::{Family, Lend, Lent, Own};
-use super::{Core, Ended, for_all, seat_of};
+use super::{Core, Ended, Near, for_all, seat_of};
 use crate::Spin;
 
 /// A barrier for the seats of one team, with access to a `T`. See the [module page](super).
@@ -80,6 +80,7 @@ pub(super) struct Place {
     pub(super) ended: Option<Ended>,
     /// It has got a letter and not opened it.
     unread: bool,
+    near: Near,
 }
 
 /// One member's place in a team. Who drops it leaves the team: no round will take place any more, and who waits gets [`Ended`].
@@ -108,7 +109,7 @@ impl<T: Send> Drop for Seat<'_, T> {
 
 impl Place {
     pub(super) fn new(at: usize, width: usize) -> Self {
-        Place { at, width, ended: None, unread: false }
+        Place { at, width, ended: None, unread: false, near: Near::default() }
     }
 
     /// Puts a value where the leader of the next round sees it; if there is none, drops it.
@@ -172,6 +173,13 @@ impl<T: Send> Seat<'_, T> {
         self.place.width
     }
 
+    /// Whether this member has waited on the CPU of one with a lower number, and so had better go elsewhere. (As far as is known: only who
+    /// waits for longer than `spin.busy` looks around.) Asking forgets it.
+    #[inline]
+    pub fn gives_way(&mut self) -> bool {
+        std::mem::take(&mut self.place.near.gives_way)
+    }
+
     /// Puts a value where the leader of the next round sees it.
     #[inline]
     pub fn bring<C: Send + 'static>(&mut self, value: C) {
@@ -197,7 +205,7 @@ impl<T: Send> Seat<'_, T> {
         if self.core.arrive(at, width) {
             return Ok(Turn::Lead(Lead::new(self.core, self.data, &mut self.place)));
         }
-        match self.core.wait(at, before, spin) {
+        match self.core.wait(at, before, spin, &mut self.place.near) {
             Ok(()) => Ok(Turn::Follow(Follow::new(self.core, &mut self.place))),
             Err(why) => self.place.end(why),
         }
@@ -337,7 +345,7 @@ impl<'m, T: Send> Lead<'m, T> {
 
     /// A round that brings the others nothing but a note.
     #[inline]
-    pub fn tell(self, note: u64) {
+    pub fn tell(mut self, note: u64) {
         let width = self.width();
         for seat in (0..width).filter(|seat| *seat != self.place.at) {
             self.core.boxes[seat].letter.with_mut(|letter| {
@@ -381,7 +389,7 @@ impl<'m, T: Send> Lead<'m, T> {
 
     /// Hands the letters out.
     #[inline]
-    fn deliver(&self, members: usize) {
+    fn deliver(&mut self, members: usize) {
         let (leader, width) = (self.place.at, self.width());
         if width == 1 {
             return;
@@ -391,7 +399,7 @@ impl<'m, T: Send> Lead<'m, T> {
         if members > 2 {
             others().for_each(|seat| self.core.announce(seat));
         }
-        for_all(others(), |seat| self.core.deliver(seat));
+        for_all(others(), |seat| self.place.near.woke |= self.core.deliver(seat));
     }
 
     /// Gives the lead up after a round.

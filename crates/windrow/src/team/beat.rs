@@ -24,7 +24,7 @@ impl Default for Sites {
 
 impl Sites {
     /// (A place that is in use, or was when the process was forked, knows nothing: nobody waits for a memory.)
-    fn recall(&self, site: usize) -> Memory {
+    pub(super) fn recall(&self, site: usize) -> Memory {
         match self.place(site).try_lock() {
             Ok(place) if place.0 == site => place.1,
             _ => Memory::new(),
@@ -54,14 +54,28 @@ pub(super) struct Beat<'c> {
     /// Rounds of the segment that have been begun.
     begun: usize,
     since: u64,
+    /// The others have not been asked to come.
+    alone: bool,
+    /// Something else than [`Member::rounds`](super::Member::rounds) was run.
+    mixed: bool,
+    /// Nobody else could have come.
+    sole: bool,
     crew: &'c Crew,
     site: usize,
     segment: Option<(Rhythm, Segment)>,
 }
 
 impl<'c> Beat<'c> {
-    pub(super) fn new(crew: &'c Crew, site: usize) -> Self {
-        Beat { next: None, members: 1, look: 0, begun: 0, since: 0, crew, site, segment: None }
+    /// For a team that [stands alone](Memory::stands_alone), or a sole one, or another.
+    pub(super) fn new(crew: &'c Crew, site: usize, alone: bool, sole: bool) -> Self {
+        let (members, mixed, segment) = (1, false, None);
+        Beat { next: None, members, look: 0, begun: 0, since: 0, alone, mixed, sole, crew, site, segment }
+    }
+
+    /// Says that something else than [`Member::rounds`](super::Member::rounds) is run.
+    #[inline]
+    pub(super) fn mix(&mut self) {
+        self.mixed = true;
     }
 
     /// The next round of `range` in a team of `width`, and how many members it gets; none if it is over. The round before has ended.
@@ -74,6 +88,10 @@ impl<'c> Beat<'c> {
         }
         self.next = Some(round + 1);
         if width == 1 {
+            if self.alone && self.begun == 0 {
+                self.since = tick();
+            }
+            self.begun += 1;
             return Some((round, 1));
         }
         if self.look == 0 {
@@ -87,28 +105,41 @@ impl<'c> Beat<'c> {
     #[inline(never)]
     fn look_at_clock(&mut self, width: usize) {
         let now = tick();
-        let (mut rhythm, mut segment) = self.segment.take().unwrap_or_else(|| {
-            self.since = now;
-            // A claim is an exchange and a look at the clock, which take about the same.
-            let clock = Nanos(self.crew.fixed_costs().claim.0 / 2.0);
-            let rhythm = Rhythm::new(width, clock, self.crew.teams.recall(self.site), self.crew.nanos(now));
-            (rhythm, rhythm.segment())
-        });
+        let (rhythm, segment) = match &mut self.segment {
+            Some(running) => running,
+            none => {
+                self.since = now;
+                // A claim is an exchange and a look at the clock, which take about the same.
+                let clock = Nanos(self.crew.fixed_costs().claim.0 / 2.0);
+                let rhythm = Rhythm::new(width, clock, self.crew.teams.recall(self.site), self.crew.nanos(now));
+                none.insert((rhythm, rhythm.segment()))
+            }
+        };
         let elapsed = self.crew.nanos(now.saturating_sub(self.since));
         if self.begun >= segment.rounds || (self.begun > 0 && elapsed.0 >= segment.deadline.0) {
-            segment = rhythm.report(self.begun, elapsed);
+            *segment = rhythm.report(self.begun, elapsed);
             (self.begun, self.since) = (0, now);
         }
         self.members = segment.width;
         self.look = segment.every.min(segment.rounds - self.begun).max(1);
-        self.segment = Some((rhythm, segment));
     }
 
     fn end(&mut self) {
         if let Some((rhythm, _)) = self.segment.take() {
             let elapsed = self.crew.nanos(tick().saturating_sub(self.since));
             self.crew.teams.keep(self.site, rhythm.end(self.begun, elapsed));
+        } else if self.alone {
+            let elapsed = self.crew.nanos(tick().saturating_sub(self.since));
+            self.crew.teams.keep(self.site, self.crew.teams.recall(self.site).after_alone(self.begun, elapsed));
         }
         (self.next, self.look, self.begun) = (None, 0, 0);
+    }
+}
+
+impl Drop for Beat<'_> {
+    fn drop(&mut self) {
+        if self.mixed && !self.sole {
+            self.crew.teams.keep(self.site, self.crew.teams.recall(self.site).mixed());
+        }
     }
 }

@@ -157,22 +157,27 @@ impl<T: Send> AsyncMember<T> {
 struct Patience {
     /// Ticks.
     busy: u64,
+    /// Waits in a row that looking has not shortened.
+    vain: u32,
 }
 
 impl Patience {
     /// About 5 us at the clock rates there are: what a task needs at least to be woken.
     const MOST: u64 = 15_000;
     const LEAST: u64 = 64;
-    const NEW: Patience = Patience { busy: Self::MOST };
+    /// After so many waits in vain it is tried again: the others may be running now. That is 0.1 us a wait where they never are.
+    const AGAIN: u32 = 64;
+    const NEW: Patience = Patience { busy: Self::MOST, vain: 0 };
 
     fn spin(self) -> Spin {
         Spin { busy: self.busy, yielding: 0 }
     }
 
     fn learn(&mut self, waited: Waited) {
-        self.busy = match waited {
-            Waited::Looking => (self.busy * 2).min(Self::MOST),
-            Waited::Woken => (self.busy / 2).max(Self::LEAST),
+        *self = match waited {
+            Waited::Looking => Self::NEW,
+            Waited::Woken if self.vain + 1 == Self::AGAIN => Self::NEW,
+            Waited::Woken => Patience { busy: (self.busy / 2).max(Self::LEAST), vain: self.vain + 1 },
         };
     }
 }
