@@ -2,8 +2,9 @@
 #![cfg(loom)]
 
 use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -322,6 +323,7 @@ fn an_invitation_is_not_lost() {
 }
 
 /// A wake of one of two wakers; each counts.
+#[derive(Default)]
 struct Counted(AtomicUsize);
 
 impl Wake for Counted {
@@ -335,7 +337,7 @@ fn the_latest_waker_is_woken() {
     model(|| {
         let list = list();
         let held = list.try_lock().unwrap();
-        let (first, second) = (std::sync::Arc::new(Counted(AtomicUsize::new(0))), Waker::noop());
+        let (first, second) = (std::sync::Arc::new(Counted::default()), Waker::noop());
         let mut mine = Box::pin({
             let list = list.clone();
             async move { task(&list, 1, Launch::Now).await }
@@ -376,7 +378,7 @@ fn a_task_is_polled_and_dropped_whenever_it_likes() {
             assert!(poll_once(mine.as_mut()).is_pending());
             let other = thread::spawn(move || {
                 for _ in 0..polls {
-                    let waker = Waker::from(std::sync::Arc::new(Counted(AtomicUsize::new(0))));
+                    let waker = Waker::from(std::sync::Arc::new(Counted::default()));
                     if mine.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
                         return None;
                     }
@@ -392,6 +394,60 @@ fn a_task_is_polled_and_dropped_whenever_it_likes() {
             }
             let sum = total(list);
             assert!(sum == 1 || sum == 0 && is_dropped, "{sum}");
+        });
+    }
+}
+
+/// A waker that panics when it is dropped.
+struct Bad;
+
+impl Wake for Bad {
+    fn wake(self: std::sync::Arc<Self>) {}
+}
+
+impl Drop for Bad {
+    fn drop(&mut self) {
+        // Without the hook, which would print it in every interleaving.
+        std::panic::resume_unwind(Box::new("injected"));
+    }
+}
+
+/// A waker that panics when it is cloned.
+fn unclonable() -> Waker {
+    const TABLE: RawWakerVTable =
+        RawWakerVTable::new(|_| std::panic::resume_unwind(Box::new("injected")), |_| (), |_| (), |_| ());
+    // SAFETY: nothing is behind it.
+    unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &TABLE)) }
+}
+
+/// While the holder lets go, a task is polled with a waker that is not to be had, and dropped.
+#[test]
+fn wakers_that_panic_keep_nothing_up() {
+    for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        model(move || {
+            let list = list();
+            let held = list.try_lock().unwrap();
+            let mut mine = Box::pin({
+                let list = list.clone();
+                async move { task(&list, 1, Launch::Now).await }
+            });
+            {
+                let waker = if first == 0 { Waker::noop().clone() } else { Waker::from(std::sync::Arc::new(Bad)) };
+                assert!(mine.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            }
+            let other = thread::spawn(move || {
+                let mut mine = mine;
+                let waker =
+                    if second == 0 { Waker::from(std::sync::Arc::new(Counted::default())) } else { unclonable() };
+                let polled =
+                    catch_unwind(AssertUnwindSafe(|| mine.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()));
+                drop(mine);
+                polled.unwrap_or(false)
+            });
+            // Who lets go may have the first waker to wake, and to drop.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(held)));
+            let was_run = other.join().unwrap();
+            assert_eq!(total(list), usize::from(was_run));
         });
     }
 }

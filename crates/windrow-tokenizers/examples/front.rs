@@ -74,16 +74,23 @@ impl Wake for Woken {
     }
 }
 
+/// A task of it.
+struct Spawned<F: Future> {
+    task: Pin<Box<F>>,
+    woken: Arc<Woken>,
+    output: Option<F::Output>,
+}
+
 /// Runs all tasks on this thread. (Any executor will do: this one needs no further crate.)
 fn all<F: Future>(tasks: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let new = |task: F| {
+    let spawn = |task: F| {
         let woken = Arc::new(Woken { is: AtomicBool::new(true), thread: thread::current() });
-        (Box::pin(task), woken, None)
+        Spawned { task: Box::pin(task), woken, output: None }
     };
-    let mut tasks: Vec<(Pin<Box<F>>, Arc<Woken>, Option<F::Output>)> = tasks.into_iter().map(new).collect();
-    while tasks.iter().any(|(_, _, output)| output.is_none()) {
+    let mut tasks: Vec<_> = tasks.into_iter().map(spawn).collect();
+    while tasks.iter().any(|spawned| spawned.output.is_none()) {
         let mut is_idle = true;
-        for (task, woken, output) in tasks.iter_mut().filter(|(_, _, output)| output.is_none()) {
+        for Spawned { task, woken, output } in tasks.iter_mut().filter(|spawned| spawned.output.is_none()) {
             // Acquire: pairs with the Release in `Woken::wake`.
             if woken.is.swap(false, Ordering::Acquire) {
                 is_idle = false;
@@ -96,7 +103,7 @@ fn all<F: Future>(tasks: impl IntoIterator<Item = F>) -> Vec<F::Output> {
             thread::park();
         }
     }
-    tasks.into_iter().filter_map(|(_, _, output)| output).collect()
+    tasks.into_iter().filter_map(|spawned| spawned.output).collect()
 }
 
 /// Short texts, all different.

@@ -414,13 +414,18 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
             // Release: pairs with the Acquire in `Task::poll`; the reply is there. Acquire: pairs with the Release in `Task::register` and in
             // `Task::drop`; a new waker is there, or the future has no more use for the slot.
             match node.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) if next == DONE => return self.tell_later(waiter.filter(|_| !is_mine)),
+                Ok(_) if next == DONE && is_mine => return discard(waiter),
+                Ok(_) if next == DONE => return self.tell_later(waiter),
                 Ok(_) => {
+                    discard(waiter);
                     // SAFETY: `WATCHED` was taken away.
                     waiter = node.late.with_mut(|waiter| unsafe { &mut *waiter }.take());
                     state = BUSY;
                 }
-                Err(now) if phase(now) == GONE => return self.free(at),
+                Err(now) if phase(now) == GONE => {
+                    discard(waiter);
+                    return self.free(at);
+                }
                 Err(now) => state = now,
             }
         }
@@ -500,7 +505,6 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
     /// Hands the lock to the oldest who waits, or lets go; whether the runner is to be signalled.
     #[cold]
     fn hand_on(&mut self) -> bool {
-        let mut invited: Option<Waiter> = None;
         loop {
             self.pull();
             let at = self.inside(|inside| inside.first);
@@ -517,7 +521,11 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
                     self.turn_thread(at, LEAD);
                     return false;
                 }
-                match invite(node, &mut invited) {
+                let mut waiter = None;
+                let invited = invite(node, &mut waiter);
+                // One that was invited before may be told too: dropped here, it could panic.
+                self.tell_later(waiter);
+                match invited {
                     Ok(()) => {}
                     Err(Dropped) => {
                         self.inside(Inside::pop);
@@ -535,7 +543,6 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
                 // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder sees the data.
                 match self.submit.exchange(seen, free, Ordering::Release) {
                     Ok(()) => {
-                        self.tell_later(invited);
                         return is_called;
                     }
                     Err(now) => seen = now,
@@ -618,7 +625,7 @@ fn invite<T, A, B>(node: &Node<T, A, B>, waiter: &mut Option<Waiter>) -> Result<
     }
 }
 
-/// Drops what is in a slot. An operation or a reply that nobody wants may panic while it is dropped: nobody is to hear of it.
+/// Drops what is in a slot.
 pub(super) fn clear<T, A, B>(node: &Node<T, A, B>) {
     // SAFETY: by the callers: nobody else has a use for the slot.
     let own = node.body.with_mut(|body| std::mem::take(unsafe { &mut (*body).own }));
@@ -626,7 +633,12 @@ pub(super) fn clear<T, A, B>(node: &Node<T, A, B>) {
     let waiter = node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
     // SAFETY: as above.
     let late = node.late.with_mut(|waiter| unsafe { &mut *waiter }.take());
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop((own, waiter, late)))) {
+    discard((own, waiter, late));
+}
+
+/// Drops what nobody wants any more. Should that panic, the steps that follow are more important than that panic, which the hook reports.
+pub(super) fn discard<V>(value: V) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         std::mem::forget(payload);
     }
 }

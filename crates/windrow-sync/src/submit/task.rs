@@ -4,7 +4,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-use super::held::clear;
+use super::held::{clear, discard};
 use super::node::{BUSY, DONE, Entry, Fate, GONE, INVITED, Node, QUEUED, TAKEN, WATCHED, Waiter, phase};
 use super::{Held, Push, Pushed, Submit};
 use crate::primitives::Ordering;
@@ -186,6 +186,9 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
 /// Leaves the waker where the holder will find it, and gives an invitation back. False if the state has changed meanwhile.
 fn register<T, A, B>(node: &Node<T, A, B>, state: u32, context: &Context<'_>) -> bool {
     let bare = state & !WATCHED & !INVITED;
+    let is_invited = state & INVITED != 0;
+    // A clone may panic: not when the invitation has been given back and nobody knows of it.
+    let early = is_invited.then(|| context.waker().clone());
     if state != bare {
         // Relaxed: what is taken back is the right to a cell that nobody else has touched since.
         if node.state.compare_exchange(state, bare, Ordering::Relaxed, Ordering::Relaxed).is_err() {
@@ -193,13 +196,14 @@ fn register<T, A, B>(node: &Node<T, A, B>, state: u32, context: &Context<'_>) ->
         }
     }
     let cell = if phase(state) == TAKEN { &node.late } else { &node.waiter };
-    cell.with_mut(|waiter| {
+    discard(cell.with_mut(|waiter| {
         // SAFETY: without `WATCHED` the cell of this phase is the owner's.
         let waiter = unsafe { &mut *waiter };
-        if !matches!(waiter, Some(Waiter::Task(old)) if old.will_wake(context.waker())) {
-            *waiter = Some(Waiter::Task(context.waker().clone()));
+        match waiter {
+            Some(Waiter::Task(old)) if old.will_wake(context.waker()) => None,
+            _ => waiter.replace(Waiter::Task(early.unwrap_or_else(|| context.waker().clone()))),
         }
-    });
+    }));
     // Release: pairs with the Acquire in `take`, `invite` and `Held::answer_task`; the waker is there.
     node.state.compare_exchange(bare, bare | WATCHED, Ordering::Release, Ordering::Relaxed).is_ok()
 }
