@@ -4,6 +4,7 @@
 //! [`Decision`] that can be printed, compared and replayed. The runtime measures and obeys.
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod cost;
 mod decision;
 pub mod grain;

@@ -17,6 +17,7 @@
 //! | [`marks`] | where to stop, how many more | hints: they carry nothing |
 //! | [`join`] | recursion on a heartbeat: trees of joins, and work for guests | an exchange on a slot decides who runs a half |
 //! | [`grid`] | rows and columns of a slice, cut both ways | a cut consumes the view and deals each cell to one side |
+//! | [`submit`] | operations of many callers, run by whoever holds the lock | one word is the lock and the list: what is queued is known to somebody |
 //! | [`merge`] | the moves of a stable sort | the source is whole until the target is |
 //! | [`fork`] | a value that is rebuilt in a forked child | nothing is locked, so nothing can be inherited locked |
 //! | [`machine`] | clock, prefetch, CPUs, quota, fork generation | |
@@ -43,6 +44,7 @@ pub mod rounds;
 pub mod slots;
 pub mod sources;
 mod spin;
+pub mod submit;
 pub mod views;
 pub mod word;
 

@@ -7,7 +7,7 @@ mod chosen {
     pub(crate) use std::sync::Condvar;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
-    pub(crate) use std::thread::yield_now;
+    pub(crate) use std::thread::{Thread, current, park, yield_now};
 
     /// Seats of a team that arrive at one word. More of them would spend longer on its line than on one more step.
     pub(crate) const GROUP: usize = 16;
@@ -59,7 +59,7 @@ mod chosen {
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
-    pub(crate) use loom::thread::yield_now;
+    pub(crate) use loom::thread::{Thread, current, park, yield_now};
 
     /// So few that a team in a model has several groups.
     pub(crate) const GROUP: usize = 2;

@@ -29,6 +29,7 @@
 //! dropped, nothing is dropped twice, and the pool stays usable. If several panic, the caller's own wins.
 #![forbid(unsafe_code)]
 
+pub mod batch;
 mod collect;
 #[cfg(doctest)]
 mod compile_fail;

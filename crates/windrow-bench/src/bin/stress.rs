@@ -1,9 +1,10 @@
 //! Random parallel calls for as long as one likes: `cargo run --release -p windrow-bench --bin stress -- --regions 100000 --seed 1`.
 //!
-//! Five parts, a line each: call trees against their serial result, from several threads on shared pools; the same with
+//! Six parts, a line each: call trees against their serial result, from several threads on shared pools; the same with
 //! injected panics, until so many have happened; teams that are nested, concurrent and wider than their pools, with call trees in
-//! them; the same with panics and early returns; forked children, of a used pool and while other threads are inside. Call trees and
-//! teams are those of windrow's tests (`tests/shared`); the seed decides all of them, but not how threads interleave.
+//! them; the same with panics and early returns; forked children, of a used pool and while other threads are inside; implicit batches with
+//! dropped futures, panics and structures that are closed while they are used. Call trees, teams and batches are those of windrow's tests
+//! (`tests/shared`, `tests/batches`); the seed decides all of them, but not how threads interleave.
 //!
 //! With `--overlap` one other part instead: overlapped lanes with an error, a panic, a lost token or a stop in a random lane at a random
 //! tile, against a serial run of the same tiles (`tests/overlap_cases`).
@@ -11,6 +12,8 @@
 //! A watchdog looks for progress. Without any it says what every thread does, and ends the process.
 #![forbid(unsafe_code)]
 
+#[path = "../../../windrow/tests/batches/chaos.rs"]
+mod chaos;
 #[cfg(target_os = "linux")]
 #[path = "../../../windrow/tests/shared/forked.rs"]
 mod forked;
@@ -51,6 +54,9 @@ struct Options {
     /// Overlapped runs with faults, and nothing else.
     #[arg(long, num_args = 0..=1, default_missing_value = "10000")]
     overlap: Option<u64>,
+    /// Operations of implicit batches.
+    #[arg(long, default_value_t = 1_000_000)]
+    batch: u64,
     /// Threads that call.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=MOST_THREADS as i64))]
     threads: u8,
@@ -64,6 +70,8 @@ struct Options {
 
 /// The call tree or team that each calling thread is in, by its seed.
 static TREES: [AtomicU64; MOST_THREADS] = [const { AtomicU64::new(0) }; MOST_THREADS];
+/// What became of batched operations.
+static BATCHED: chaos::Tally = chaos::Tally::new();
 /// Children that have been waited for.
 static CHILDREN: AtomicU64 = AtomicU64::new(0);
 /// Overlapped runs that have ended.
@@ -104,6 +112,16 @@ fn main() {
     }
 
     println!("teams by their width, from 1 to 4: {:?}", &WIDTHS[1..]);
+
+    let start = Instant::now();
+    chaos::chaos(options.batch, u64::from(options.threads), options.seed, &BATCHED);
+    let chaos::Tally { ops, panics, dropped, refused } = &BATCHED;
+    let [ops, panics, dropped, refused] = [ops, panics, dropped, refused].map(|count| count.load(Relaxed));
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "batch: {ops} operations, {panics} panics, {dropped} dropped futures, {refused} refused; every reply was run, nothing \
+         leaked, nothing dropped twice, {seconds:.1} s"
+    );
 
     #[cfg(target_os = "linux")]
     forks(world, &options);
@@ -270,7 +288,10 @@ fn forks(world: &'static World, options: &Options) {
 
 /// Ends the process when nothing has happened for `stall`.
 fn watch(world: &'static World, stall: Duration) {
-    let progress = || world.calls.load(Relaxed) + CHILDREN.load(Relaxed) + OVERLAPPED.load(Relaxed);
+    let progress = || {
+        let others = CHILDREN.load(Relaxed) + OVERLAPPED.load(Relaxed) + BATCHED.ops.load(Relaxed);
+        world.calls.load(Relaxed) + others
+    };
     let (mut last, mut since) = (progress(), Instant::now());
     loop {
         thread::sleep(Duration::from_millis(500));

@@ -1,0 +1,330 @@
+//! Batch: when it pays to collect operations and run them together.
+//!
+//! One at a time an operation costs `F + m + lock`, in batches of B it costs `F / B + m + h`:
+//!
+//! | symbol | what it is |
+//! |---|---|
+//! | `F` | what a batch costs once: a sync to disk, a model's launch, cache misses that a batch can overlap |
+//! | `m` | what each operation costs |
+//! | `h` | handing one over: submitting it, the reply, waking who waits |
+//! | `lock` | taking and releasing a lock |
+//!
+//! So batching pays if `F (1 - 1/B) > h - lock`, and B is never more than the operations in flight: threads that block, tasks, or chunks
+//! times workers. A [`Fit`] finds F and m from batches that ran; a [`Law`] says what follows.
+//!
+//! ```
+//! use windrow_plan::Nanos;
+//! use windrow_plan::batch::{Fit, Law};
+//!
+//! let mut fit = Fit::default();
+//! for b in [1, 4, 16].repeat(20) {
+//!     fit.observe(b, Nanos(350_000.0 + 700.0 * b as f64));
+//! }
+//! let law = Law { handoff: Nanos(5_000.0), ..fit.law().unwrap() };
+//! assert!((law.together(64).as_micros() - 11.2).abs() < 0.1);
+//! assert!(law.verdict(64, 512).to_string().starts_with("batching gains 31.4x; limit B = 64 = callers in flight"));
+//! ```
+//!
+//! Source of the law: measurements of many structures and peers under blocking, asynchronous and chunked callers; the split in a cost
+//! paid once and a cost paid each time is as old as group commit (Gawlick and Kinkade, 1985).
+
+use std::fmt;
+
+use crate::Nanos;
+
+/// What an operation costs, alone and in company. See the [module page](self).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Law {
+    /// F: paid once a batch.
+    pub fixed: Nanos,
+    /// m: paid for each operation.
+    pub each: Nanos,
+    /// h: handing an operation over.
+    pub handoff: Nanos,
+    /// A lock, when an operation runs alone.
+    pub lock: Nanos,
+}
+
+impl Law {
+    /// How long a batch of `b` runs.
+    pub fn batch(&self, b: usize) -> Nanos {
+        Nanos(self.fixed.0 + self.each.0 * b as f64)
+    }
+
+    /// What an operation costs one at a time.
+    pub fn alone(&self) -> Nanos {
+        Nanos(self.fixed.0 + self.each.0 + self.lock.0)
+    }
+
+    /// What an operation costs in batches of `b`.
+    pub fn together(&self, b: usize) -> Nanos {
+        Nanos(self.batch(b).0 / b.max(1) as f64 + self.handoff.0)
+    }
+
+    /// Operations a second in batches of `b`, as many as a runner can do that is never idle.
+    pub fn per_second(&self, b: usize) -> f64 {
+        1e9 / self.together(b).0
+    }
+
+    /// How many times as many operations a second there are in batches of `b`.
+    pub fn gain(&self, b: usize) -> f64 {
+        self.alone().0 / self.together(b).0
+    }
+
+    /// Whether batches of `b` beat one at a time.
+    pub fn pays(&self, b: usize) -> bool {
+        self.gain(b) > 1.0
+    }
+
+    /// Whether an operation is so cheap that no batch can win, however large: all of it together costs less than handing it over.
+    pub fn is_cheap(&self) -> bool {
+        self.alone().0 <= self.handoff.0
+    }
+
+    /// What is to be done with `in_flight` callers and batches of at most `limit`.
+    pub fn verdict(&self, in_flight: usize, limit: usize) -> Verdict {
+        let batch = in_flight.min(limit).max(1);
+        let gain = self.gain(batch);
+        // A tenth is within what the fit is good for.
+        let choice = match gain {
+            gain if gain > 1.1 => Choice::Batch,
+            gain if gain < 0.9 => Choice::Lock,
+            _ => Choice::Either,
+        };
+        Verdict { law: *self, choice, batch, gain, is_limited_by_callers: in_flight <= limit }
+    }
+}
+
+/// How long a caller that finds the lock held should try to get it before it hands its operation over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Patience {
+    /// Looking at full speed.
+    pub busy: Nanos,
+    /// After that, letting others run between two looks.
+    pub yielding: Nanos,
+}
+
+impl Patience {
+    /// With operations that cost so much alone. Waking a thread takes 5 us and more, which is h for callers that block: who does less than
+    /// that under the lock is worth waiting for, for a few of its turns.
+    pub fn of(one: Nanos) -> Patience {
+        const WAKE: Nanos = Nanos(5_000.0);
+        if one < WAKE {
+            Patience { busy: Nanos(1_000.0), yielding: Nanos(20_000.0) }
+        } else {
+            Patience { busy: Nanos(0.0), yielding: Nanos(0.0) }
+        }
+    }
+}
+
+/// What is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Batches.
+    Batch,
+    /// One at a time, under a lock.
+    Lock,
+    /// Neither is better by a tenth.
+    Either,
+}
+
+/// What follows from a [`Law`]: printed, it says what to do and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// From what it follows.
+    pub law: Law,
+    /// What is better.
+    pub choice: Choice,
+    /// The largest batch there can be.
+    pub batch: usize,
+    /// How many times as many operations a second batches of that size give.
+    pub gain: f64,
+    /// More callers would make larger batches; if not, the limit holds them.
+    pub is_limited_by_callers: bool,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Verdict { law, batch, gain, .. } = self;
+        match self.choice {
+            Choice::Batch => {
+                let limit = if self.is_limited_by_callers { "callers in flight" } else { "the limit that was set" };
+                write!(f, "batching gains {gain:.1}x; limit B = {batch} = {limit}")?;
+            }
+            Choice::Lock if law.handoff > law.fixed => write!(f, "use a mutex here: h > F")?,
+            Choice::Lock => write!(f, "use a mutex here: too few callers for batches (B = {batch})")?,
+            Choice::Either => write!(f, "batching changes little here ({gain:.2}x at B = {batch})")?,
+        }
+        write!(f, " (F = {}, m = {}, h = {})", law.fixed, law.each, law.handoff)
+    }
+}
+
+/// F and m, from sizes and durations of batches: a line through them by least squares of relative errors, in which what is old weighs
+/// less. A few numbers, updated in a few nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Fit {
+    seen: u64,
+    /// So many in a row were far from what was foreseen.
+    strayed: u32,
+    /// Sums of weight, weight b, weight b^2, weight t, weight b t.
+    sums: [f64; 5],
+}
+
+/// What is remembered fades by half in about 350 batches.
+const KEEP: f64 = 1.0 - 1.0 / 512.0;
+/// From then on a batch that took far more, or far less, than foreseen counts as one that took so many times: it was interrupted.
+const TRUSTED: u64 = 16;
+const FARTHEST: f64 = 3.0;
+/// So many of them in a row are no interruptions: batches have changed, and what was known is forgotten.
+const CHANGED: u32 = 8;
+/// Sizes must differ by so much (deviation over mean) to tell F from m.
+const SPREAD: f64 = 0.05;
+
+impl Fit {
+    /// A batch of `b` took `time`.
+    pub fn observe(&mut self, b: usize, time: Nanos) {
+        let b = b.max(1) as f64;
+        let mut t = time.0.max(1.0);
+        if self.seen >= TRUSTED
+            && let Some(law) = self.law()
+        {
+            let foreseen = law.batch(b as usize).0.max(1.0);
+            let believed = t.clamp(foreseen / FARTHEST, foreseen * FARTHEST);
+            self.strayed = if believed == t { 0 } else { self.strayed + 1 };
+            if self.strayed == CHANGED {
+                *self = Fit::default();
+            } else {
+                t = believed;
+            }
+        }
+        let weight = 1.0 / (t * t);
+        for (sum, term) in self.sums.iter_mut().zip([1.0, b, b * b, t, b * t]) {
+            *sum = *sum * KEEP + weight * term;
+        }
+        self.seen += 1;
+    }
+
+    /// How many batches it has seen.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// What one operation takes on its own; before F and m can be told apart, its share of a batch.
+    pub fn one(&self) -> Option<Nanos> {
+        let [_, wb, _, wt, _] = self.sums;
+        self.law().map(|law| law.batch(1)).or_else(|| (self.seen > 0).then(|| Nanos(wt / wb)))
+    }
+
+    /// What was found, with nothing said of handing over and locks. `None` before there were two batches of different sizes.
+    pub fn law(&self) -> Option<Law> {
+        let [w, wb, wbb, wt, wbt] = self.sums;
+        if self.seen < 2 {
+            return None;
+        }
+        let (mean, square) = (wb / w, wbb / w);
+        let spread = square - mean * mean;
+        if spread <= (SPREAD * mean) * (SPREAD * mean) {
+            return None;
+        }
+        let each = (wbt / w - mean * wt / w) / spread;
+        let fixed = wt / w - each * mean;
+        // Neither can be negative; without one of them the best line is another.
+        let (fixed, each) = match (fixed < 0.0, each < 0.0) {
+            (true, _) => (0.0, wbt / wbb),
+            (_, true) => (wt / w, 0.0),
+            _ => (fixed, each),
+        };
+        Some(Law { fixed: Nanos(fixed), each: Nanos(each), ..Law::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A noise that is the same in every run: factors around 1.
+    fn noise(state: &mut u64) -> f64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let unit = (*state >> 11) as f64 / (1_u64 << 53) as f64;
+        0.8 + 0.4 * unit
+    }
+
+    fn fitted(fixed: f64, each: f64, sizes: &[usize], interrupted: bool) -> Law {
+        let (mut fit, mut state) = (Fit::default(), 7);
+        for round in 0..200 {
+            for &b in sizes {
+                let mut time = (fixed + each * b as f64) * noise(&mut state);
+                if interrupted && round % 20 == 19 {
+                    time += 4_000_000.0;
+                }
+                fit.observe(b, Nanos(time));
+            }
+        }
+        fit.law().expect("sizes differ")
+    }
+
+    #[test]
+    fn three_sizes_foretell_the_others() {
+        for (fixed, each) in [(350_000.0, 700.0), (1_000.0, 150.0), (40.0, 4.0), (1_000_000.0, 0.0), (0.0, 300.0)] {
+            let law = fitted(fixed, each, &[1, 4, 16], false);
+            let truth = Law { fixed: Nanos(fixed), each: Nanos(each), ..Law::default() };
+            for b in [2, 8, 32, 64] {
+                let ratio = law.per_second(b) / truth.per_second(b);
+                assert!((ratio - 1.0).abs() < 0.2, "F {fixed} m {each} B {b}: {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn interruptions_are_not_believed() {
+        let law = fitted(2_000.0, 100.0, &[1, 4, 16], true);
+        let truth = Law { fixed: Nanos(2_000.0), each: Nanos(100.0), ..Law::default() };
+        for b in [2, 8, 64] {
+            let ratio = law.per_second(b) / truth.per_second(b);
+            assert!((ratio - 1.0).abs() < 0.3, "B {b}: {ratio}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_followed() {
+        let mut fit = Fit::default();
+        for (fixed, rounds) in [(1_000.0, 500), (50_000.0, 3_000)] {
+            (0..rounds).for_each(|at| fit.observe(1 + at % 8, Nanos(fixed + 10.0 * (1 + at % 8) as f64)));
+        }
+        assert!((fit.law().unwrap().fixed.0 / 50_000.0 - 1.0).abs() < 0.1, "{fit:?}");
+    }
+
+    #[test]
+    fn one_size_tells_nothing() {
+        let mut fit = Fit::default();
+        (0..100).for_each(|_| fit.observe(8, Nanos(100.0)));
+        assert_eq!((fit.law(), fit.seen()), (None, 100));
+        assert!((fit.one().unwrap().0 - 12.5).abs() < 1e-6 && Fit::default().one().is_none());
+    }
+
+    #[test]
+    fn the_law_holds_at_its_edge() {
+        let law = Law { fixed: Nanos(100.0), each: Nanos(50.0), handoff: Nanos(80.0), lock: Nanos(20.0) };
+        // F (1 - 1/B) > h - lock: 100 (1 - 1/B) > 60 from B = 3 on.
+        assert_eq!([1, 2, 3, 64].map(|b| law.pays(b)), [false, false, true, true]);
+        assert_eq!((law.alone(), law.batch(4)), (Nanos(170.0), Nanos(300.0)));
+        assert!(!law.is_cheap() && Law { fixed: Nanos(5.0), each: Nanos(5.0), ..law }.is_cheap());
+    }
+
+    #[test]
+    fn cheap_operations_are_waited_for() {
+        assert!(Patience::of(Nanos(50.0)).busy.0 > 0.0);
+        assert_eq!(Patience::of(Nanos::micros(300.0)), Patience { busy: Nanos(0.0), yielding: Nanos(0.0) });
+    }
+
+    #[test]
+    fn the_verdict_says_what_to_do() {
+        let disk = Law { fixed: Nanos(350_000.0), each: Nanos(700.0), handoff: Nanos(20_000.0), lock: Nanos(20.0) };
+        let said = disk.verdict(64, 512).to_string();
+        assert!(said.starts_with("batching gains 13.4x; limit B = 64 = callers in flight (F = 350.0 us"), "{said}");
+        assert!(disk.verdict(1000, 16).to_string().contains("limit B = 16 = the limit that was set"));
+        let counter = Law { fixed: Nanos(5.0), each: Nanos(2.0), handoff: Nanos(200.0), lock: Nanos(10.0) };
+        assert!(counter.verdict(8, 512).to_string().starts_with("use a mutex here: h > F"));
+        assert!(disk.verdict(1, 512).to_string().contains("changes little"));
+    }
+}

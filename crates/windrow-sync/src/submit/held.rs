@@ -1,0 +1,694 @@
+//! The lock, held: the queue, batches, and handing the duty on.
+
+use std::cell::Cell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+
+use super::node::{
+    BUSY, Body, DONE, Entry, Fate, GONE, INVITED, LEAD, Node, QUEUED, TAKEN, WATCHED, Waiter, Work, phase,
+};
+use super::{Address, CALLED, CLOSED, HELD, Submit, TAGS};
+use crate::primitives::Ordering;
+
+/// What belongs to the holder of the lock.
+pub(super) struct Inside<T, A, B> {
+    pub(super) data: T,
+    /// The queue, oldest first, linked.
+    first: Address<T, A, B>,
+    last: Address<T, A, B>,
+    /// The batch that runs. It is empty beside a cut; should one be leaked, who has the lock answers it.
+    parts: Vec<Part<T, A, B>>,
+    /// Entries of a batch that come from several nodes.
+    gathered: Vec<Entry<A, B>>,
+}
+
+impl<T, A, B> Inside<T, A, B> {
+    pub(super) fn new(data: T) -> Self {
+        Inside { data, first: ptr::null_mut(), last: ptr::null_mut(), parts: Vec::new(), gathered: Vec::new() }
+    }
+
+    /// What comes after a node of the queue.
+    fn after(&mut self, at: Address<T, A, B>) -> Address<T, A, B> {
+        // SAFETY: in the queue, so not answered, so alive.
+        let node = unsafe { &*at };
+        // SAFETY: its link is the holder's.
+        node.link.with(|link| unsafe { *link })
+    }
+
+    fn link(&mut self, at: Address<T, A, B>, next: Address<T, A, B>) {
+        // SAFETY: in the queue, so not answered, so alive.
+        let node = unsafe { &*at };
+        // SAFETY: its link is the holder's.
+        node.link.with_mut(|link| unsafe { *link = next });
+    }
+
+    fn pop(&mut self) {
+        self.unlink(ptr::null_mut(), self.first);
+    }
+
+    /// Takes the node after `before`, or the first, out of the queue.
+    fn unlink(&mut self, before: Address<T, A, B>, at: Address<T, A, B>) {
+        let next = self.after(at);
+        if before.is_null() {
+            self.first = next;
+        } else {
+            self.link(before, next);
+        }
+        if next.is_null() {
+            self.last = before;
+        }
+    }
+
+    /// Appends nodes that are linked newest first.
+    fn append(&mut self, newest: Address<T, A, B>) {
+        let (mut at, mut oldest) = (newest, ptr::null_mut());
+        while !at.is_null() {
+            let older = self.after(at);
+            self.link(at, oldest);
+            (oldest, at) = (at, older);
+        }
+        if self.last.is_null() {
+            self.first = oldest;
+        } else {
+            self.link(self.last, oldest);
+        }
+        self.last = newest;
+    }
+
+    /// Brings the entries of a batch that comes from several nodes together.
+    fn gather(&mut self) {
+        if self.parts.len() > 1 {
+            for part in &self.parts {
+                // SAFETY: their caller waits for the answer, or they lie in a slot; the holder alone uses them.
+                let entries = unsafe { std::slice::from_raw_parts_mut(part.entries, part.len) };
+                self.gathered.extend(entries.iter_mut().map(std::mem::take));
+            }
+        }
+    }
+}
+
+/// Where the entries of a node begin that have not been cut, and how many they are. `None` for a job.
+///
+/// # Safety
+/// The body of a node in the queue, of the holder.
+unsafe fn entries<T, A, B>(body: *mut Body<T, A, B>) -> Option<(*mut Entry<A, B>, usize)> {
+    // SAFETY: by the contract, nobody else uses it.
+    let body = unsafe { &mut *body };
+    match body.work {
+        Work::Own => Some((&raw mut body.own, 1)),
+        Work::Entries(all) => Some((all.cast::<Entry<A, B>>().wrapping_add(body.cut), all.len() - body.cut)),
+        Work::Job(_) => None,
+    }
+}
+
+/// A run of entries of one node that is in the batch.
+struct Part<T, A, B> {
+    node: Address<T, A, B>,
+    entries: *mut Entry<A, B>,
+    len: usize,
+    /// Nothing of the node is left to be cut.
+    is_last: bool,
+    /// Who was to be told when it was cut.
+    waiter: Option<Waiter>,
+}
+
+/// What an operation weighs.
+pub type Weigh<'l, A> = &'l dyn Fn(&A) -> usize;
+
+/// How large a batch may be. At least one operation is cut, whatever it weighs.
+pub struct Limit<'l, A> {
+    /// Operations.
+    pub ops: usize,
+    /// The sum of their weights, and what one weighs.
+    pub weight: Option<(usize, Weigh<'l, A>)>,
+}
+
+impl<A> fmt::Debug for Limit<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limit").field("ops", &self.ops).field("weight", &self.weight.map(|(most, _)| most)).finish()
+    }
+}
+
+thread_local! {
+    /// Room for waiters, kept from one lead to the next.
+    static ROOM: Cell<Vec<Waiter>> = const { Cell::new(Vec::new()) };
+}
+
+/// The lock. Who drops it hands the duty on. See the [module page](super).
+pub struct Held<'s, T: Send, A: Send, B: Send> {
+    submit: &'s Submit<T, A, B>,
+    /// The node of the caller that leads, as long as it is not answered.
+    mine: Option<NonNull<Node<T, A, B>>>,
+    /// Whom to tell that they are answered.
+    told: Vec<Waiter>,
+}
+
+impl<T: Send, A: Send, B: Send> fmt::Debug for Held<'_, T, A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("leads", &self.mine.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
+    #[inline]
+    pub(super) fn new(submit: &'s Submit<T, A, B>, mine: Option<NonNull<Node<T, A, B>>>) -> Self {
+        if let Some(mine) = mine {
+            // SAFETY: the caller's own.
+            let mine = unsafe { mine.as_ref() };
+            if !mine.is_task {
+                // Relaxed: from `LEAD`, or from the push; only its owner looks at it now, and that is who has the lock.
+                mine.state.store(QUEUED, Ordering::Relaxed);
+            }
+        }
+        Held { submit, mine, told: Vec::new() }
+    }
+
+    fn inside<R>(&mut self, f: impl FnOnce(&mut Inside<T, A, B>) -> R) -> R {
+        // SAFETY: the lock is held, and this borrows it mutably.
+        self.submit.inside.0.with_mut(|inside| f(unsafe { &mut *inside }))
+    }
+
+    /// The data.
+    #[inline]
+    pub fn data(&mut self) -> &mut T {
+        // SAFETY: the lock is held, and this borrows it mutably.
+        self.submit.inside.0.with_mut(|inside| unsafe { &mut (*inside).data })
+    }
+
+    /// Whether the operations of the caller that leads are answered, or it has handed in none.
+    pub fn is_mine_answered(&self) -> bool {
+        self.mine.is_none()
+    }
+
+    /// Whether something is queued.
+    pub fn is_more(&mut self) -> bool {
+        self.pull();
+        self.inside(|inside| !inside.first.is_null())
+    }
+
+    /// How many operations are queued; `None` if a job is among them, which waits for all that came before it. It walks through the queue.
+    pub fn queued(&mut self) -> Option<usize> {
+        self.pull();
+        self.inside(|inside| {
+            let (mut at, mut sum) = (inside.first, 0);
+            while !at.is_null() {
+                // SAFETY: in the queue: alive.
+                let node = unsafe { &*at };
+                // SAFETY: in the queue: its body is the holder's.
+                sum += node.body.with_mut(|body| unsafe { entries(body) })?.1;
+                at = inside.after(at);
+            }
+            Some(sum)
+        })
+    }
+
+    /// The mark of the oldest that is queued.
+    pub fn oldest(&mut self) -> Option<u64> {
+        self.pull();
+        self.inside(|inside| {
+            // SAFETY: in the queue: alive.
+            let first = unsafe { inside.first.as_ref() }?;
+            // SAFETY: in the queue: its body is the holder's.
+            Some(first.body.with(|body| unsafe { (*body).mark }))
+        })
+    }
+
+    /// Moves what was pushed to the end of the queue.
+    fn pull(&mut self) {
+        let word = &self.submit.word.0;
+        let closed = |word: Address<T, A, B>| word.addr() & CLOSED;
+        // Relaxed: exchanged below.
+        let mut seen = word.load(Ordering::Relaxed);
+        loop {
+            if seen.addr() & !CLOSED == HELD {
+                return;
+            }
+            let empty = ptr::without_provenance_mut(closed(seen) | HELD);
+            // Acquire: pairs with the Release in `Submit::push` and `Submit::take_or_nudge`; the nodes are complete, and a state that was
+            // changed before a nudge is seen.
+            match self.submit.exchange(seen, empty, Ordering::Acquire) {
+                Ok(()) => break,
+                Err(now) => seen = now,
+            }
+        }
+        let newest = seen.map_addr(|word| word & !TAGS);
+        if newest.is_null() {
+            return;
+        }
+        self.inside(|inside| inside.append(newest));
+    }
+
+    /// The next batch: operations from the front of the queue, in the order in which they were handed in, those of futures that were dropped
+    /// left out. Jobs at the front are run first. `None` if nothing is queued, or the next is a job.
+    pub fn cut(&mut self, limit: &Limit<'_, A>) -> Option<Cut<'_, 's, T, A, B>> {
+        self.answer(Fate::default());
+        self.tell();
+        self.pull();
+        // From the first part on: should `weigh` panic, its drop answers who was cut already.
+        let cut = Cut { held: self, fate: Fate::default() };
+        let mut room = limit.ops.max(1);
+        let mut weight = limit.weight.map_or(usize::MAX, |(most, _)| most);
+        while room > 0 && cut.held.cut_one(limit, &mut room, &mut weight) {}
+        cut.held
+            .inside(|inside| {
+                inside.gather();
+                !inside.parts.is_empty()
+            })
+            .then_some(cut)
+    }
+
+    /// Takes what fits of the first node into the batch; whether there may be more.
+    fn cut_one(&mut self, limit: &Limit<'_, A>, room: &mut usize, weight: &mut usize) -> bool {
+        let (at, is_first) = self.inside(|inside| (inside.first, inside.parts.is_empty()));
+        if at.is_null() {
+            return false;
+        }
+        // SAFETY: in the queue: alive.
+        let node = unsafe { &*at };
+        // Acquire: pairs with the Release in `Task::drop`; the future has no more use for it.
+        if node.is_task && phase(node.state.load(Ordering::Acquire)) == GONE {
+            self.inside(Inside::pop);
+            self.free(at);
+            return true;
+        }
+        // SAFETY: in the queue: its body is the holder's.
+        let Some((from, left)) = node.body.with_mut(|body| unsafe { entries(body) }) else {
+            if is_first {
+                self.run_job(at);
+            }
+            return is_first;
+        };
+        let mut fitting = left.min(*room);
+        if let Some((_, weigh)) = limit.weight {
+            // SAFETY: they hold operations, and are the holder's.
+            let ops = unsafe { std::slice::from_raw_parts(from, fitting) };
+            fitting = 0;
+            for entry in ops {
+                let one = weigh(entry.op());
+                if one > *weight && !(is_first && fitting == 0) {
+                    break;
+                }
+                *weight = weight.saturating_sub(one);
+                fitting += 1;
+            }
+        }
+        if fitting == 0 {
+            return false;
+        }
+        let mut waiter = None;
+        if node.is_task {
+            match take(node) {
+                Ok(taken) => waiter = taken,
+                Err(Dropped) => return true,
+            }
+        }
+        let is_last = fitting == left;
+        self.inside(|inside| {
+            // SAFETY: as above.
+            node.body.with_mut(|body| unsafe { (*body).cut += fitting });
+            if is_last {
+                inside.pop();
+            }
+            inside.parts.push(Part { node: at, entries: from, len: fitting, is_last, waiter });
+        });
+        *room -= fitting;
+        is_last
+    }
+
+    fn run_job(&mut self, at: Address<T, A, B>) {
+        self.inside(Inside::pop);
+        /// Answers, also while unwinding: the job's caller must not wait for ever.
+        struct Ran<'h, 's, T: Send, A: Send, B: Send>(&'h mut Held<'s, T, A, B>, Address<T, A, B>);
+        impl<T: Send, A: Send, B: Send> Drop for Ran<'_, '_, T, A, B> {
+            fn drop(&mut self) {
+                self.0.answer_thread(self.1);
+            }
+        }
+        let ran = Ran(self, at);
+        // SAFETY: not answered: alive.
+        let node = unsafe { &*at };
+        // SAFETY: the holder's.
+        let job = node.body.with(|body| match unsafe { &(*body).work } {
+            Work::Job(job) => *job,
+            _ => unreachable!("only jobs have no entries"),
+        });
+        // SAFETY: its caller waits for the answer, and nobody else has it.
+        let job = unsafe { &mut *job };
+        job(ran.0.data());
+    }
+
+    /// Answers all who are in the batch.
+    fn answer(&mut self, fate: Fate) {
+        if self.inside(|inside| inside.parts.is_empty()) {
+            return;
+        }
+        let take =
+            |inside: &mut Inside<T, A, B>| (std::mem::take(&mut inside.parts), std::mem::take(&mut inside.gathered));
+        let (mut parts, mut gathered) = self.inside(take);
+        let mut all = gathered.drain(..);
+        for part in parts.drain(..) {
+            // SAFETY: not answered: alive.
+            let node = unsafe { &*part.node };
+            // SAFETY: the body of a node that is not answered is the holder's.
+            node.body.with_mut(|body| {
+                // (All this inside, for a model to see that it is the holder's.)
+                if all.len() > 0 {
+                    // SAFETY: as in `parts`.
+                    let entries = unsafe { std::slice::from_raw_parts_mut(part.entries, part.len) };
+                    entries.iter_mut().zip(&mut all).for_each(|(entry, done)| *entry = done);
+                }
+                if fate != Fate::default() {
+                    // SAFETY: as above.
+                    unsafe { (*body).fate = fate };
+                }
+            });
+            match (part.is_last, node.is_task) {
+                (false, _) => {}
+                (true, true) => self.answer_task(part.node, part.waiter),
+                (true, false) => self.answer_thread(part.node),
+            }
+        }
+        drop(all);
+        self.inside(|inside| (inside.parts, inside.gathered) = (parts, gathered));
+    }
+
+    /// Says `DONE` to a thread.
+    fn answer_thread(&mut self, at: Address<T, A, B>) {
+        self.forget_mine(at);
+        self.turn_thread(at, DONE);
+    }
+
+    /// Whether it was the node of the caller that leads, who need not be told.
+    fn forget_mine(&mut self, at: Address<T, A, B>) -> bool {
+        let is_mine = self.mine.is_some_and(|mine| mine.as_ptr() == at);
+        if is_mine {
+            self.mine = None;
+        }
+        is_mine
+    }
+
+    /// The thread's node gets its last state of this turn, and the thread is to be told if it sleeps. The node may be gone then.
+    fn turn_thread(&mut self, at: Address<T, A, B>, to: u32) {
+        // SAFETY: not answered: alive.
+        let node = unsafe { &*at };
+        // Release: pairs with the Acquire in `Node::wait`; the replies are there, or what was done to the data is seen. Acquire: pairs with
+        // the Release in `Node::wait`; the waiter is there.
+        if node.state.compare_exchange(QUEUED, to, Ordering::Release, Ordering::Acquire).is_err() {
+            // SAFETY: `WATCHED` was seen, so it is the holder's.
+            let waiter = node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
+            // Release: as above.
+            node.state.store(to, Ordering::Release);
+            self.tell_later(waiter);
+        }
+    }
+
+    /// Says `DONE` to a future, or frees its slot if it is gone. `waiter` was taken when it was cut.
+    fn answer_task(&mut self, at: Address<T, A, B>, mut waiter: Option<Waiter>) {
+        let is_mine = self.forget_mine(at);
+        // SAFETY: a slot, which lives as long as the list.
+        let node = unsafe { &*at };
+        let mut state = TAKEN;
+        loop {
+            let next = if state & WATCHED == 0 { DONE } else { BUSY };
+            // Release: pairs with the Acquire in `Task::poll`; the reply is there. Acquire: pairs with the Release in `Task::register` and in
+            // `Task::drop`; a new waker is there, or the future has no more use for the slot.
+            match node.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) if next == DONE && is_mine => return discard(waiter),
+                Ok(_) if next == DONE => return self.tell_later(waiter),
+                Ok(_) => {
+                    discard(waiter);
+                    // SAFETY: `WATCHED` was taken away.
+                    waiter = node.late.with_mut(|waiter| unsafe { &mut *waiter }.take());
+                    state = BUSY;
+                }
+                Err(now) if phase(now) == GONE => {
+                    discard(waiter);
+                    return self.free(at);
+                }
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    fn tell_later(&mut self, waiter: Option<Waiter>) {
+        if let Some(waiter) = waiter {
+            if self.told.capacity() == 0 {
+                self.told = ROOM.try_with(Cell::take).unwrap_or_default();
+            }
+            self.told.push(waiter);
+        }
+    }
+
+    /// Wakes those who are answered.
+    fn tell(&mut self) {
+        /// Wakes the rest if a waker panics.
+        struct Rest<'t>(std::vec::Drain<'t, Waiter>);
+        impl Drop for Rest<'_> {
+            fn drop(&mut self) {
+                self.0.by_ref().for_each(Waiter::wake);
+            }
+        }
+        if !self.told.is_empty() {
+            drop(Rest(self.told.drain(..)));
+        }
+    }
+
+    /// The slot of a future that was dropped.
+    fn free(&mut self, at: Address<T, A, B>) {
+        self.forget_mine(at);
+        // SAFETY: a slot; the future is gone and it is not in the queue, so it is the holder's.
+        let node = unsafe { &*at };
+        clear(node);
+        self.submit.give_back(NonNull::from(node));
+    }
+
+    /// Takes the caller's own node out of the queue.
+    fn withdraw(&mut self, mine: NonNull<Node<T, A, B>>) {
+        self.pull();
+        let wanted = mine.as_ptr();
+        self.inside(|inside| {
+            let (mut before, mut at) = (ptr::null_mut(), inside.first);
+            while !at.is_null() && at != wanted {
+                (before, at) = (at, inside.after(at));
+            }
+            if !at.is_null() {
+                inside.unlink(before, at);
+            }
+        });
+        self.answer_thread(wanted);
+    }
+
+    /// Lets go of the lock if nothing is queued; otherwise it is still held. The short way out for who has found it free.
+    ///
+    /// # Errors
+    /// The lock: something is queued.
+    #[inline]
+    pub fn try_end(mut self) -> Result<(), Self> {
+        if self.told.capacity() == 0 && self.mine.is_none() && self.let_go() {
+            std::mem::forget(self);
+            return Ok(());
+        }
+        Err(self)
+    }
+
+    /// Lets go of the lock if nothing is queued.
+    #[inline]
+    fn let_go(&mut self) -> bool {
+        let held = ptr::without_provenance_mut(HELD);
+        // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder sees the data.
+        // Relaxed: a failure says that there is more to do.
+        self.inside(|inside| inside.first.is_null() && inside.parts.is_empty())
+            && self.submit.word.0.compare_exchange(held, ptr::null_mut(), Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Hands the lock to the oldest who waits, or lets go; whether the runner is to be signalled.
+    #[cold]
+    fn hand_on(&mut self) -> bool {
+        loop {
+            self.pull();
+            let at = self.inside(|inside| inside.first);
+            let mut to = CALLED;
+            let mut is_called = false;
+            if at.is_null() {
+                to = 0;
+            } else if self.submit.signal.is_some() {
+                is_called = true;
+            } else {
+                // SAFETY: in the queue: alive.
+                let node = unsafe { &*at };
+                if !node.is_task {
+                    self.turn_thread(at, LEAD);
+                    return false;
+                }
+                let mut waiter = None;
+                let invited = invite(node, &mut waiter);
+                // One that was invited before may be told too: dropped here, it could panic.
+                self.tell_later(waiter);
+                match invited {
+                    Ok(()) => {}
+                    Err(Dropped) => {
+                        self.inside(Inside::pop);
+                        self.free(at);
+                        continue;
+                    }
+                }
+            }
+            let word = &self.submit.word.0;
+            // Relaxed: exchanged below.
+            let mut seen = word.load(Ordering::Relaxed);
+            // What was pushed since the pull stays in the word, if somebody is called: the next holder will see it.
+            while seen.addr() & CALLED == 0 && (to == CALLED || seen.addr() & !CLOSED == HELD) {
+                let free = seen.map_addr(|word| word & !HELD | to);
+                // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder sees the data.
+                match self.submit.exchange(seen, free, Ordering::Release) {
+                    Ok(()) => {
+                        return is_called;
+                    }
+                    Err(now) => seen = now,
+                }
+            }
+        }
+    }
+}
+
+impl<T: Send, A: Send, B: Send> Drop for Held<'_, T, A, B> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(mine) = self.mine {
+            self.answer(Fate::default());
+            // SAFETY: the caller's own.
+            if self.mine.is_some() && !unsafe { mine.as_ref() }.is_task {
+                self.withdraw(mine);
+            }
+        }
+        let mut is_called = false;
+        if !self.let_go() {
+            self.answer(Fate::default());
+            is_called = self.hand_on();
+        }
+        if self.told.capacity() > 0 {
+            self.tell();
+            let room = std::mem::take(&mut self.told);
+            // While the thread ends there is no next lead.
+            let _ = ROOM.try_with(|kept| kept.set(room));
+        }
+        if is_called {
+            // The last, since it is another's code that may panic.
+            self.submit.signal();
+        }
+    }
+}
+
+/// The future was dropped.
+struct Dropped;
+
+/// A queued future's node goes into a batch; its waiter.
+fn take<T, A, B>(node: &Node<T, A, B>) -> Result<Option<Waiter>, Dropped> {
+    // Relaxed: exchanged below.
+    let mut state = node.state.load(Ordering::Relaxed);
+    while phase(state) != GONE {
+        // Acquire: pairs with the Release in `Task::register`; the waker is there. Relaxed: a failure is tried again.
+        match node.state.compare_exchange(state, TAKEN, Ordering::Acquire, Ordering::Relaxed) {
+            // SAFETY: `WATCHED` was taken away, and a future that is `TAKEN` uses another cell.
+            Ok(_) if state & WATCHED != 0 => return Ok(node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take())),
+            Ok(_) => return Ok(None),
+            Err(now) => state = now,
+        }
+    }
+    Err(Dropped)
+}
+
+/// A queued future is asked to come. If it had a waker, that is in `waiter` now.
+fn invite<T, A, B>(node: &Node<T, A, B>, waiter: &mut Option<Waiter>) -> Result<(), Dropped> {
+    // Acquire: pairs with the Release in `Task::drop`; the future has no more use for it.
+    let mut state = node.state.load(Ordering::Acquire);
+    loop {
+        if phase(state) == GONE {
+            return Err(Dropped);
+        }
+        if state == QUEUED | INVITED {
+            return Ok(());
+        }
+        let next = if state & WATCHED == 0 { QUEUED | INVITED } else { BUSY };
+        // Acquire: pairs with the Release in `Task::register`; the waker is there; and with the one in `Task::drop`, as above. Release:
+        // pairs with the Acquire in `Task::poll`; what it does with its waker comes after what was done here.
+        match node.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) if next == BUSY => {
+                // SAFETY: `WATCHED` was taken away.
+                *waiter = node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
+                state = BUSY;
+            }
+            Ok(_) => return Ok(()),
+            Err(now) => state = now,
+        }
+    }
+}
+
+/// Drops what is in a slot.
+pub(super) fn clear<T, A, B>(node: &Node<T, A, B>) {
+    // SAFETY: by the callers: nobody else has a use for the slot.
+    let own = node.body.with_mut(|body| std::mem::take(unsafe { &mut (*body).own }));
+    // SAFETY: as above.
+    let waiter = node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
+    // SAFETY: as above.
+    let late = node.late.with_mut(|waiter| unsafe { &mut *waiter }.take());
+    discard((own, waiter, late));
+}
+
+/// Drops what nobody wants any more. Should that panic, the steps that follow are more important than that panic, which the hook reports.
+pub(super) fn discard<V>(value: V) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        std::mem::forget(payload);
+    }
+}
+
+/// A batch: operations that were cut from the queue. When it is dropped all of them are answered: who has no reply in its entry by then
+/// gets none, only the batch's fate.
+pub struct Cut<'h, 's, T: Send, A: Send, B: Send> {
+    held: &'h mut Held<'s, T, A, B>,
+    fate: Fate,
+}
+
+impl<T: Send, A: Send, B: Send> fmt::Debug for Cut<'_, '_, T, A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cut").field("fate", &self.fate).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send, A: Send, B: Send> Cut<'_, '_, T, A, B> {
+    /// The data, and an entry for each operation.
+    pub fn parts(&mut self) -> (&mut T, &mut [Entry<A, B>]) {
+        // SAFETY: the lock is held, and this borrows it mutably.
+        let inside = self.held.submit.inside.0.with_mut(|inside| unsafe { &mut *inside });
+        let entries = match &inside.parts[..] {
+            // SAFETY: their caller waits for the answer, or they lie in a slot; the holder alone uses them, and this borrows it.
+            [one] => unsafe { std::slice::from_raw_parts_mut(one.entries, one.len) },
+            _ => &mut inside.gathered[..],
+        };
+        (&mut inside.data, entries)
+    }
+
+    /// The marks of those who have handed in, and how many of the batch's operations are theirs.
+    pub fn marks(&self) -> impl Iterator<Item = (u64, usize)> {
+        // SAFETY: the lock is held.
+        let parts = self.held.submit.inside.0.with(|inside| unsafe { &(*inside).parts });
+        parts.iter().map(|part| {
+            // SAFETY: not answered: alive.
+            let node = unsafe { &*part.node };
+            // SAFETY: the body of a node that is not answered is the holder's.
+            (node.body.with(|body| unsafe { (*body).mark }), part.len)
+        })
+    }
+
+    /// What all who have an operation in the batch are to be told.
+    pub fn set_fate(&mut self, fate: Fate) {
+        self.fate = fate;
+    }
+}
+
+impl<T: Send, A: Send, B: Send> Drop for Cut<'_, '_, T, A, B> {
+    fn drop(&mut self) {
+        self.held.answer(self.fate);
+    }
+}

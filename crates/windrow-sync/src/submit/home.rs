@@ -1,0 +1,89 @@
+//! Where a value may be used.
+
+use std::mem::ManuallyDrop;
+use std::thread::ThreadId;
+
+/// A value that may be used anywhere, or on the thread that made it only. It can be moved and shared in both cases.
+///
+/// ```
+/// use windrow_sync::submit::Home;
+///
+/// let mut here = Home::confined(std::rc::Rc::new(5));
+/// assert_eq!(here.get_mut().map(|five| **five), Some(5));
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| assert!(here.get_mut().is_none(), "not on another thread"));
+/// });
+/// ```
+///
+/// A confined value that is dropped on another thread is leaked.
+pub struct Home<S> {
+    value: ManuallyDrop<S>,
+    only: Option<ThreadId>,
+}
+
+// SAFETY: without `only` the value is `Send` (`new` asks for it). With it, every access, dropping included, is refused on other threads.
+unsafe impl<S> Send for Home<S> {}
+// SAFETY: as above; and shared access from several threads is given only if `S: Sync` (`get`).
+unsafe impl<S> Sync for Home<S> {}
+
+impl<S> std::fmt::Debug for Home<S> {
+    /// Without the value: it may be out of reach.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Home").field("only", &self.only).finish_non_exhaustive()
+    }
+}
+
+impl<S> Home<S> {
+    /// Usable anywhere.
+    pub fn new(value: S) -> Self
+    where
+        S: Send,
+    {
+        Home { value: ManuallyDrop::new(value), only: None }
+    }
+
+    /// Usable on this thread only.
+    pub fn confined(value: S) -> Self {
+        Home { value: ManuallyDrop::new(value), only: Some(std::thread::current().id()) }
+    }
+
+    /// Whether it is usable on this thread.
+    pub fn is_here(&self) -> bool {
+        self.only.is_none_or(|only| only == std::thread::current().id())
+    }
+
+    /// The value, if it is usable on this thread.
+    #[inline]
+    pub fn get_mut(&mut self) -> Option<&mut S> {
+        self.is_here().then_some(&mut *self.value)
+    }
+
+    /// The value, if it is usable on this thread.
+    #[inline]
+    pub fn get(&self) -> Option<&S>
+    where
+        S: Sync,
+    {
+        self.is_here().then_some(&*self.value)
+    }
+
+    /// The value, if it is usable on this thread.
+    pub fn into_inner(mut self) -> Option<S> {
+        if !self.is_here() {
+            return None;
+        }
+        // SAFETY: taken once: `self` is forgotten.
+        let value = unsafe { ManuallyDrop::take(&mut self.value) };
+        std::mem::forget(self);
+        Some(value)
+    }
+}
+
+impl<S> Drop for Home<S> {
+    fn drop(&mut self) {
+        if self.is_here() {
+            // SAFETY: once, and never used after; on a thread that may.
+            unsafe { ManuallyDrop::drop(&mut self.value) }
+        }
+    }
+}

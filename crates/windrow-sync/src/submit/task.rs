@@ -1,0 +1,227 @@
+//! Callers that are futures.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+use super::held::{clear, discard};
+use super::node::{BUSY, DONE, Entry, Fate, GONE, INVITED, Node, QUEUED, TAKEN, WATCHED, Waiter, phase};
+use super::{Held, Push, Pushed, Submit};
+use crate::primitives::Ordering;
+
+/// When a future that finds the lock free runs its operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Launch {
+    /// At once.
+    Now,
+    /// When it is polled next, for which it wakes itself: tasks that are ready now hand in theirs before.
+    Deferred,
+}
+
+/// What polling a [`Task`] gives: its entry and the fate of its batch; the operation, if the list was closed.
+pub type Answer<A, B> = Poll<Result<(Entry<A, B>, Fate), A>>;
+
+/// An operation handed in by a task. See the [module page](super).
+pub struct Task<'s, T: Send, A: Send, B: Send> {
+    submit: &'s Submit<T, A, B>,
+    stage: Stage<T, A, B>,
+}
+
+enum Stage<T, A, B> {
+    New(A, u64),
+    Queued(NonNull<Node<T, A, B>>),
+    Over,
+}
+
+// SAFETY: a slot's node may be used from any thread, as the table in `node` says; operations and replies are `Send`.
+unsafe impl<T: Send, A: Send, B: Send> Send for Task<'_, T, A, B> {}
+impl<T: Send, A: Send, B: Send> Unpin for Task<'_, T, A, B> {}
+
+impl<T: Send, A: Send, B: Send> fmt::Debug for Task<'_, T, A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("is_over", &matches!(self.stage, Stage::Over)).finish_non_exhaustive()
+    }
+}
+
+impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
+    /// One that will hand in `op` when it is polled, with a mark as in [`Submit::call`].
+    pub fn new(submit: &'s Submit<T, A, B>, op: A, mark: u64) -> Self {
+        Task { submit, stage: Stage::New(op, mark) }
+    }
+
+    /// The operation, if it has not been handed in yet.
+    pub fn op(&self) -> Option<&A> {
+        match &self.stage {
+            Stage::New(op, _) => Some(op),
+            _ => None,
+        }
+    }
+
+    /// The entry when it is answered, and the fate of its batch; or the operation if the list was closed before. `lead` is as in
+    /// [`Submit::call`].
+    ///
+    /// # Panics
+    /// If it was ready before, or `lead` does.
+    pub fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        launch: Launch,
+        lead: impl FnMut(&mut Held<'_, T, A, B>),
+    ) -> Answer<A, B> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Over => panic!("polled after it was ready"),
+            Stage::New(op, mark) => self.hand_in((op, mark), context, launch, lead),
+            Stage::Queued(slot) => {
+                self.stage = Stage::Queued(slot);
+                self.wait(slot, context, lead)
+            }
+        }
+    }
+
+    fn hand_in(
+        &mut self,
+        (op, mark): (A, u64),
+        context: &mut Context<'_>,
+        launch: Launch,
+        mut lead: impl FnMut(&mut Held<'_, T, A, B>),
+    ) -> Answer<A, B> {
+        let submit = self.submit;
+        let waker = context.waker().clone();
+        let slot = submit.slot();
+        // SAFETY: slots live as long as the list.
+        let node = unsafe { slot.as_ref() };
+        // SAFETY: a free slot is its finder's alone.
+        node.waiter.with_mut(|waiter| unsafe { *waiter = Some(Waiter::Task(waker)) });
+        node.body.with_mut(|body| {
+            // SAFETY: as above.
+            let body = unsafe { &mut *body };
+            (body.own, body.cut, body.fate, body.mark) = (Entry::Op(op), 0, Fate::default(), mark);
+        });
+        // Relaxed: the push publishes it.
+        node.state.store(QUEUED | WATCHED, Ordering::Relaxed);
+        self.stage = Stage::Queued(slot);
+        let how = match launch {
+            Launch::Now if submit.signal.is_none() => Push::Take,
+            _ => Push::Call,
+        };
+        match submit.push(slot.as_ptr(), how, 0) {
+            Pushed::Queued => Poll::Pending,
+            Pushed::Lead => {
+                lead(&mut Held::new(submit, Some(slot)));
+                self.wait(slot, context, lead)
+            }
+            Pushed::Called if submit.signal.is_some() => {
+                submit.signal();
+                Poll::Pending
+            }
+            Pushed::Called => {
+                // Relaxed: the invitation carries nothing. If it fails somebody has taken the lock meanwhile, and the duty with it.
+                let invited = node.state.compare_exchange(
+                    QUEUED | WATCHED,
+                    QUEUED | WATCHED | INVITED,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                );
+                if invited.is_ok() {
+                    context.waker().wake_by_ref();
+                }
+                Poll::Pending
+            }
+            Pushed::Closed => {
+                self.stage = Stage::Over;
+                // SAFETY: not published: still ours.
+                let own = node.body.with_mut(|body| std::mem::take(unsafe { &mut (*body).own }));
+                clear(node);
+                submit.give_back(slot);
+                let Entry::Op(op) = own else { unreachable!("it was put there above") };
+                Poll::Ready(Err(op))
+            }
+        }
+    }
+
+    fn wait(
+        &mut self,
+        slot: NonNull<Node<T, A, B>>,
+        context: &mut Context<'_>,
+        mut lead: impl FnMut(&mut Held<'_, T, A, B>),
+    ) -> Answer<A, B> {
+        // SAFETY: slots live as long as the list.
+        let node = unsafe { slot.as_ref() };
+        loop {
+            // Acquire: pairs with the Release in `Held::answer_task`; the reply is there; and with the one in `invite`, which is through
+            // with the waker.
+            let state = node.state.load(Ordering::Acquire);
+            match phase(state) {
+                DONE => return Poll::Ready(Ok(self.finish(slot))),
+                BUSY => {
+                    // Its waker is in somebody's hand, and may be an old one.
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                _ if !register(node, state, context) => {}
+                _ if state & INVITED == 0 => return Poll::Pending,
+                _ if !self.submit.take_or_nudge() => return Poll::Pending,
+                // Relaxed: only holders answer, and that is who has the lock now.
+                _ if phase(node.state.load(Ordering::Relaxed)) == DONE => drop(Held::new(self.submit, None)),
+                _ => lead(&mut Held::new(self.submit, Some(slot))),
+            }
+        }
+    }
+
+    fn finish(&mut self, slot: NonNull<Node<T, A, B>>) -> (Entry<A, B>, Fate) {
+        self.stage = Stage::Over;
+        // SAFETY: slots live as long as the list.
+        let node = unsafe { slot.as_ref() };
+        let answer = node.body.with_mut(|body| {
+            // SAFETY: `DONE` was seen with Acquire: the node is its owner's again.
+            let body = unsafe { &mut *body };
+            (std::mem::take(&mut body.own), body.fate)
+        });
+        clear(node);
+        self.submit.give_back(slot);
+        answer
+    }
+}
+
+/// Leaves the waker where the holder will find it, and gives an invitation back. False if the state has changed meanwhile.
+fn register<T, A, B>(node: &Node<T, A, B>, state: u32, context: &Context<'_>) -> bool {
+    let bare = state & !WATCHED & !INVITED;
+    let is_invited = state & INVITED != 0;
+    // A clone may panic: not when the invitation has been given back and nobody knows of it.
+    let early = is_invited.then(|| context.waker().clone());
+    if state != bare {
+        // Relaxed: what is taken back is the right to a cell that nobody else has touched since.
+        if node.state.compare_exchange(state, bare, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return false;
+        }
+    }
+    let cell = if phase(state) == TAKEN { &node.late } else { &node.waiter };
+    discard(cell.with_mut(|waiter| {
+        // SAFETY: without `WATCHED` the cell of this phase is the owner's.
+        let waiter = unsafe { &mut *waiter };
+        match waiter {
+            Some(Waiter::Task(old)) if old.will_wake(context.waker()) => None,
+            _ => waiter.replace(Waiter::Task(early.unwrap_or_else(|| context.waker().clone()))),
+        }
+    }));
+    // Release: pairs with the Acquire in `take`, `invite` and `Held::answer_task`; the waker is there.
+    node.state.compare_exchange(bare, bare | WATCHED, Ordering::Release, Ordering::Relaxed).is_ok()
+}
+
+impl<T: Send, A: Send, B: Send> Drop for Task<'_, T, A, B> {
+    fn drop(&mut self) {
+        let Stage::Queued(slot) = self.stage else { return };
+        // SAFETY: slots live as long as the list.
+        let node = unsafe { slot.as_ref() };
+        // Release: pairs with the Acquire in `Held::cut_one`, `Held::answer_task` and `invite`; who frees the slot comes after us. Acquire:
+        // pairs with the Release in `Held::answer_task`; the reply to be dropped is there.
+        let found = node.state.swap(GONE, Ordering::AcqRel);
+        if phase(found) == DONE {
+            clear(node);
+            self.submit.give_back(slot);
+        } else if found & INVITED != 0 && self.submit.take_or_nudge() {
+            // The duty goes to the next.
+            drop(Held::new(self.submit, None));
+        }
+    }
+}

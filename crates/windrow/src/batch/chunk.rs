@@ -1,0 +1,218 @@
+//! Calls of loops: many operations handed in as one.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use windrow_sync::submit::{Entry, Fate};
+
+use super::{BatchOps, Batched, Full, Why, finish};
+
+/// Operations that are handed in together, and then their replies. It can be used again, and keeps its memory.
+pub struct Chunk<S: BatchOps> {
+    entries: Vec<Entry<S::Op, S::Reply>>,
+    fate: Fate,
+}
+
+impl<S: BatchOps> fmt::Debug for Chunk<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chunk").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<S: BatchOps> Default for Chunk<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: BatchOps> Chunk<S> {
+    /// An empty one.
+    pub fn new() -> Self {
+        Chunk { entries: Vec::new(), fate: Fate::default() }
+    }
+
+    /// Appends an operation.
+    pub fn push(&mut self, mut op: S::Op) {
+        S::prepare(&mut op);
+        self.entries.push(Entry::Op(op));
+    }
+
+    /// How many operations or replies it holds.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Takes all replies out, in the order of the operations. An operation that was not run is dropped.
+    pub fn replies(&mut self) -> impl ExactSizeIterator<Item = Result<S::Reply, Why>> {
+        let fate = self.fate;
+        self.entries.drain(..).map(move |entry| finish(Ok(fate), entry).map_err(|error| error.why()))
+    }
+}
+
+impl<S: BatchOps> Extend<S::Op> for Chunk<S> {
+    fn extend<I: IntoIterator<Item = S::Op>>(&mut self, ops: I) {
+        ops.into_iter().for_each(|op| self.push(op));
+    }
+}
+
+impl<S: BatchOps> Batched<S> {
+    /// Runs all operations of a chunk, in batches with those of other callers, in their order; blocks until they are done. One hand-over
+    /// for all of them: about a nanosecond an operation.
+    ///
+    /// ```
+    /// use windrow::batch::{Batch, BatchOps, Batched, Chunk};
+    /// use windrow::prelude::*;
+    ///
+    /// struct Sum(u64);
+    ///
+    /// impl BatchOps for Sum {
+    ///     type Op = u64;
+    ///     type Reply = u64;
+    ///
+    ///     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    ///         for entry in batch.iter_mut() {
+    ///             self.0 += entry.take();
+    ///             entry.reply(self.0);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let sum = Batched::new(Sum(0));
+    /// let numbers: Vec<u64> = (1..=1000).collect();
+    /// numbers.par_chunks(100).for_each(|numbers| {
+    ///     let mut chunk = Chunk::new();
+    ///     chunk.extend(numbers.iter().copied());
+    ///     sum.call_chunk(&mut chunk).unwrap();
+    ///     assert_eq!(chunk.replies().len(), 100);
+    /// });
+    /// assert_eq!(sum.into_inner().unwrap().0, 500_500);
+    /// ```
+    ///
+    /// # Errors
+    /// If none of it was run, and the chunk still holds its operations: [`Why::Closed`], [`Why::Full`], [`Why::Nested`]. Other
+    /// failures are those of single operations, in [`Chunk::replies`].
+    pub fn call_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), Why> {
+        let shared = &*self.shared;
+        if shared.is_inside() {
+            return Err(Why::Nested);
+        }
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        let _room = match shared.wait_for_room(chunk.len()) {
+            Ok(room) => room,
+            // Its caller waits for it, and leads if it can: it goes past the bound.
+            Err(Full::RunInline) => None,
+            Err(_) => return Err(Why::Full),
+        };
+        chunk.fate = shared.hand_in(&mut chunk.entries).map_err(|_| Why::Closed)?;
+        Ok(())
+    }
+
+    /// For a loop: operations are put off and handed in `chunk` at a time, or when a reply is asked for.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// # let sum = Batched::new(Sum(0));
+    /// let mut tickets = sum.tickets(64);
+    /// let first = tickets.defer(1);
+    /// let second = tickets.defer(2);
+    /// assert_eq!(tickets.take(second), Some(Ok(3)));
+    /// assert_eq!(tickets.take(first), Some(Ok(1)));
+    /// ```
+    pub fn tickets(&self, chunk: usize) -> Tickets<'_, S> {
+        Tickets {
+            batched: self,
+            size: chunk.max(1),
+            chunk: Chunk::new(),
+            handed: 0,
+            replies: VecDeque::new(),
+            first: 0,
+        }
+    }
+}
+
+/// Stands for the reply to an operation that was put off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(u64);
+
+/// Operations of a loop that are put off. Dropped, it hands in what is left. See [`Batched::tickets`].
+pub struct Tickets<'b, S: BatchOps> {
+    batched: &'b Batched<S>,
+    size: usize,
+    chunk: Chunk<S>,
+    /// How many operations were handed in.
+    handed: u64,
+    /// Replies that nobody has taken yet, from ticket `first` on.
+    replies: VecDeque<Option<Result<S::Reply, Why>>>,
+    first: u64,
+}
+
+impl<S: BatchOps> fmt::Debug for Tickets<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tickets").field("put_off", &self.chunk.len()).finish_non_exhaustive()
+    }
+}
+
+impl<S: BatchOps> Tickets<'_, S> {
+    /// Puts `op` off.
+    pub fn defer(&mut self, op: S::Op) -> Ticket {
+        let ticket = Ticket(self.handed + self.chunk.len() as u64);
+        self.chunk.push(op);
+        if self.chunk.len() >= self.size {
+            self.flush();
+        }
+        ticket
+    }
+
+    /// The reply, for which what was put off is handed in if need be. `None` if it was taken before.
+    pub fn take(&mut self, ticket: Ticket) -> Option<Result<S::Reply, Why>> {
+        if ticket.0 >= self.handed {
+            self.flush();
+        }
+        let at = usize::try_from(ticket.0.checked_sub(self.first)?).ok()?;
+        let reply = self.replies.get_mut(at)?.take();
+        while let Some(None) = self.replies.front() {
+            self.replies.pop_front();
+            self.first += 1;
+        }
+        reply
+    }
+
+    /// Hands in what was put off.
+    pub fn flush(&mut self) {
+        let size = self.chunk.len();
+        self.handed += size as u64;
+        match self.batched.call_chunk(&mut self.chunk) {
+            Ok(()) => self.replies.extend(self.chunk.replies().map(Some)),
+            Err(why) => {
+                self.chunk = Chunk::new();
+                self.replies.extend((0..size).map(|_| Some(Err(why))));
+            }
+        }
+    }
+}
+
+impl<S: BatchOps> Drop for Tickets<'_, S> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.flush();
+        }
+    }
+}

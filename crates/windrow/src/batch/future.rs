@@ -1,0 +1,130 @@
+//! Calls of tasks.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use windrow_sync::submit::{Launch, Task};
+
+use super::build::Full;
+use super::lead::{Shared, State};
+use super::room::{Taken, Waiting};
+use super::{BatchOps, Batched, CallError, Why, finish};
+
+impl<S: BatchOps> Batched<S> {
+    /// Runs `op`, in a batch with those of other callers, as a future of any executor. Nothing happens before it is polled. After some
+    /// warm-up it allocates nothing.
+    ///
+    /// A task that finds the structure free runs its operation at once, if waiting for others would not pay; otherwise it wakes itself, so
+    /// that tasks that are ready now come before, and runs the batch when it is polled again.
+    ///
+    /// A future that is dropped while its operation is queued takes it back: it is never run.
+    ///
+    /// ```
+    /// # use windrow::batch::{Batch, BatchOps, Batched};
+    /// # struct Sum(u64);
+    /// # impl BatchOps for Sum {
+    /// #     type Op = u64;
+    /// #     type Reply = u64;
+    /// #     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+    /// #         for entry in batch.iter_mut() {
+    /// #             self.0 += entry.take();
+    /// #             entry.reply(self.0);
+    /// #         }
+    /// #     }
+    /// # }
+    /// async fn add(sum: &Batched<Sum>) -> u64 {
+    ///     sum.call_async(3).await.unwrap() + sum.call_async(4).await.unwrap()
+    /// }
+    /// # let sum = Batched::new(Sum(0));
+    /// # let mut future = std::pin::pin!(add(&sum));
+    /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # let mut polls = 0;
+    /// # while future.as_mut().poll(&mut context).is_pending() { polls += 1; assert!(polls < 10); }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`call`](Batched::call).
+    pub fn call_async(&self, mut op: S::Op) -> CallAsync<'_, S> {
+        S::prepare(&mut op);
+        CallAsync { batched: self, stage: Stage::New(op), room: None, waiting: None }
+    }
+}
+
+/// The future of [`Batched::call_async`].
+pub struct CallAsync<'b, S: BatchOps> {
+    batched: &'b Batched<S>,
+    stage: Stage<'b, S>,
+    /// Its place in a bounded queue.
+    room: Option<Taken<'b>>,
+    /// Its place in line for that.
+    waiting: Option<Waiting<'b>>,
+}
+
+enum Stage<'b, S: BatchOps> {
+    New(S::Op),
+    Handed(Task<'b, State<S>, S::Op, S::Reply>),
+    Over,
+}
+
+impl<S: BatchOps> Unpin for CallAsync<'_, S> {}
+
+impl<S: BatchOps> fmt::Debug for CallAsync<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallAsync")
+            .field("is_handed_in", &matches!(self.stage, Stage::Handed(_)))
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'b, S: BatchOps> CallAsync<'b, S> {
+    /// Room in a bounded queue for what is to be handed in.
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Full>> {
+        let shared: &'b Shared<S> = &self.batched.shared;
+        let Some(room) = &shared.room else { return Poll::Ready(Ok(())) };
+        self.room = match shared.options.full {
+            Full::Wait => Some(std::task::ready!(room.poll(&mut self.waiting, 1, context))),
+            _ => room.try_take(1),
+        };
+        Poll::Ready(if self.room.is_some() { Ok(()) } else { Err(shared.options.full) })
+    }
+}
+
+impl<S: BatchOps> Future for CallAsync<'_, S> {
+    type Output = Result<S::Reply, CallError<S::Op>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let shared = &*this.batched.shared;
+        let defers = shared.defers.get() == 1;
+        if let Stage::New(_) = this.stage {
+            let Stage::New(op) = std::mem::replace(&mut this.stage, Stage::Over) else { unreachable!("just seen") };
+            if !defers && let Some(held) = shared.try_alone() {
+                return Poll::Ready(shared.alone(held, op));
+            }
+            if shared.is_inside() {
+                return Poll::Ready(Err(CallError::new(Why::Nested, Some(op))));
+            }
+            match this.poll_room(context) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(Full::RunInline)) => return Poll::Ready(this.batched.inline(op)),
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(CallError::new(Why::Full, Some(op)))),
+                Poll::Pending => {
+                    this.stage = Stage::New(op);
+                    return Poll::Pending;
+                }
+            }
+            this.stage = Stage::Handed(Task::new(&shared.submit, op, shared.mark()));
+        }
+        let Stage::Handed(task) = &mut this.stage else { panic!("polled after it was ready") };
+        let launch = if defers { Launch::Deferred } else { Launch::Now };
+        let answer = std::task::ready!(task.poll(context, launch, |held| shared.lead(held, false)));
+        this.stage = Stage::Over;
+        this.room = None;
+        Poll::Ready(match answer {
+            Ok((entry, fate)) => finish(Ok(fate), entry),
+            Err(op) => Err(CallError::new(Why::Closed, Some(op))),
+        })
+    }
+}

@@ -1,0 +1,387 @@
+//! Running: what the holder of the lock does, and how callers come to hold it.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use windrow_plan::Nanos;
+use windrow_sync::hint::Hint;
+use windrow_sync::machine;
+use windrow_sync::submit::{Closed, Entry, Fate, Held, Home, Limit, Reading, Submit};
+
+use super::build::{Full, Options};
+use super::room::{Room, Taken};
+use super::stats::{Counts, Stats};
+use super::{Batch, BatchOps, CallError, Why};
+
+pub(super) const PANICKED: Fate = Fate(1);
+pub(super) const POISONED: Fate = Fate(2);
+
+/// One operation in so many that run alone is timed, and one in so many handed in is stamped: a clock read costs as much as the lock.
+const SAMPLE: u64 = 64;
+/// When so many operations have run alone, it is tried again whether batches pay.
+const RETRY: u64 = 1 << 14;
+
+/// What the lock guards.
+pub(super) struct State<S> {
+    /// Not there before the thread that makes it has done so, and when it has been taken away.
+    pub(super) home: Option<Home<S>>,
+    pub(super) is_poisoned: bool,
+    pub(super) counts: Counts,
+}
+
+pub(super) struct Shared<S: BatchOps> {
+    pub(super) submit: Submit<State<S>, S::Op, S::Reply>,
+    pub(super) options: Options<S>,
+    pub(super) room: Option<Room>,
+    /// The thread that holds the lock, by [`here`].
+    pub(super) runner: Hint,
+    /// 1 if tasks are to wait for each other.
+    pub(super) defers: Hint,
+    /// What an operation costs alone, in nanoseconds.
+    pub(super) alone: Hint,
+    /// Operations handed in, more or less.
+    pub(super) turns: Hint,
+}
+
+pub(super) type Leading<'h, S> = Held<'h, State<S>, <S as BatchOps>::Op, <S as BatchOps>::Reply>;
+
+/// A number of this thread: no other that is alive has it.
+fn here() -> u64 {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
+}
+
+thread_local! {
+    /// What this thread is reading.
+    static READING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// This thread holds the lock. The number is its own, so that nobody else can take it for theirs.
+struct Inside<'a>(&'a Hint);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.set(0);
+    }
+}
+
+impl<S: BatchOps> State<S> {
+    fn structure(&mut self) -> Option<&mut S> {
+        if self.is_poisoned { None } else { self.home.as_mut()?.get_mut() }
+    }
+
+    /// Runs one operation.
+    #[inline]
+    pub(super) fn one(&mut self, op: S::Op, options: &Options<S>) -> Result<S::Reply, CallError<S::Op>> {
+        let Some(structure) = self.structure() else { return Err(CallError::new(Why::Poisoned, Some(op))) };
+        let result = catch_unwind(AssertUnwindSafe(|| structure.run_one(op)));
+        self.counts.alone += 1;
+        result.map_err(|payload| {
+            discard(payload);
+            self.recover(options);
+            CallError::new(Why::Panicked, None)
+        })
+    }
+
+    /// Runs one operation and measures it.
+    #[cold]
+    fn one_timed(&mut self, op: S::Op, options: &Options<S>) -> Result<S::Reply, CallError<S::Op>> {
+        let start = machine::tick();
+        let result = self.one(op, options);
+        if result.is_ok() {
+            self.counts.fit.observe(1, options.since(start));
+        }
+        result
+    }
+
+    fn run(&mut self, entries: &mut [Entry<S::Op, S::Reply>], options: &Options<S>) -> Fate {
+        let size = entries.len();
+        let Some(structure) = self.structure() else { return POISONED };
+        let start = machine::tick();
+        match catch_unwind(AssertUnwindSafe(|| structure.run(&mut Batch::new(entries)))) {
+            Ok(()) => {
+                self.counts.fit.observe(size, options.since(start));
+                self.counts.count(size);
+                Fate::default()
+            }
+            Err(payload) => {
+                discard(payload);
+                self.counts.count(size);
+                self.recover(options);
+                PANICKED
+            }
+        }
+    }
+
+    /// After a panic in the structure.
+    fn recover(&mut self, options: &Options<S>) {
+        let recovered = match (&options.recover, self.structure()) {
+            (Some(recover), Some(structure)) => {
+                catch_unwind(AssertUnwindSafe(|| recover(structure))).map_err(discard).is_ok()
+            }
+            _ => false,
+        };
+        self.is_poisoned |= !recovered;
+    }
+}
+
+/// Drops a payload nobody will see. Its own drop may panic.
+pub(super) fn discard(payload: Box<dyn std::any::Any + Send>) {
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
+    }
+}
+
+impl<S: BatchOps> Shared<S> {
+    /// Whether this thread holds the lock, or reads: it would wait for itself.
+    pub(super) fn is_inside(&self) -> bool {
+        self.runner.get() == here() || READING.with_borrow(|reading| reading.contains(&self.address()))
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn enter(&self) -> Inside<'_> {
+        self.runner.set(here());
+        Inside(&self.runner)
+    }
+
+    /// The lock, if callers run and nobody else wants it.
+    #[inline]
+    pub(super) fn try_alone(&self) -> Option<Leading<'_, S>> {
+        if self.options.is_elsewhere { None } else { self.submit.try_lock() }
+    }
+
+    /// The lock, if operations are so cheap that waiting for it a little is better than handing over.
+    pub(super) fn wait_alone(&self) -> Option<Leading<'_, S>> {
+        if self.options.is_elsewhere {
+            return None;
+        }
+        let mut held = None;
+        self.options.patience(Nanos(self.alone.get_f64())).until(|| {
+            held = self.submit.try_lock();
+            held.is_some()
+        });
+        held
+    }
+
+    /// Runs an operation of this caller that has found the lock free.
+    #[inline]
+    pub(super) fn alone(&self, mut held: Leading<'_, S>, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
+        let inside = self.enter();
+        let state = held.data();
+        let turn = state.counts.alone;
+        let result = if turn.is_multiple_of(SAMPLE) {
+            let result = state.one_timed(op, &self.options);
+            if turn.is_multiple_of(RETRY) {
+                state.counts.try_again();
+            }
+            self.learn(state);
+            result
+        } else {
+            state.one(op, &self.options)
+        };
+        drop(inside);
+        if let Err(mut held) = held.try_end() {
+            self.lead(&mut held, false);
+        }
+        result
+    }
+
+    /// Leaves for callers what the counts say.
+    #[cold]
+    fn learn(&self, state: &mut State<S>) {
+        self.defers.set(u64::from(state.counts.pays()));
+        if let Some(one) = state.counts.fit.one() {
+            self.alone.set_f64(one.0);
+        }
+    }
+
+    /// Until the caller's own operation is answered, and then one more batch if there is one.
+    pub(super) fn lead(&self, held: &mut Leading<'_, S>, lingers: bool) {
+        let _inside = self.enter();
+        while !held.is_mine_answered() {
+            self.batch(held, lingers);
+        }
+        if held.is_more() {
+            self.batch(held, false);
+        }
+    }
+
+    /// Until nothing is queued, but not for ever: a runner that is spawned leaves its thread to others now and then.
+    pub(super) fn lead_all(&self, held: &mut Leading<'_, S>) {
+        /// About as much as a task on an executor should do at a time: a few hundred operations.
+        const BATCHES: usize = 64;
+        let _inside = self.enter();
+        for _ in 0..BATCHES {
+            if !held.is_more() {
+                return;
+            }
+            self.batch(held, true);
+        }
+    }
+
+    fn batch(&self, held: &mut Leading<'_, S>, lingers: bool) {
+        let options = &self.options;
+        if lingers && let Some((least, longest)) = options.linger {
+            self.linger(held, least, longest);
+        }
+        let weigh: &dyn Fn(&S::Op) -> usize = &|op| S::weight(op);
+        let limit = Limit { ops: options.limit, weight: options.weight.map(|most| (most, weigh)) };
+        let start = machine::tick();
+        let Some(mut cut) = held.cut(&limit) else { return };
+        let wait = cut.marks().find(|&(mark, _)| mark != 0).map(|(mark, _)| start.saturating_sub(mark));
+        let (state, entries) = cut.parts();
+        let size = entries.len();
+        if let Some(wait) = wait {
+            state.counts.waited(options.nanos(wait));
+        }
+        let ran = machine::tick();
+        let fate = state.run(entries, options);
+        let done = machine::tick();
+        cut.set_fate(fate);
+        drop(cut);
+        let around = machine::tick().saturating_sub(start).saturating_sub(done.saturating_sub(ran));
+        let state = held.data();
+        state.counts.handed(size, options.nanos(around));
+        self.learn(state);
+    }
+
+    /// Waits for more, until the oldest has waited for `longest`, or the structure is wanted for a job, or to be closed.
+    fn linger(&self, held: &mut Leading<'_, S>, least: usize, longest: Duration) {
+        let Some(arrived) = held.oldest() else { return };
+        let longest = Nanos(longest.as_nanos() as f64);
+        while held.queued().is_some_and(|queued| queued < least) {
+            let left = longest.0 - self.options.since(arrived).0;
+            if left <= 0.0 {
+                return;
+            }
+            // Nobody tells a runner that lingers of arrivals, for then every one of them would pay: it looks again and again. A look
+            // takes it a few microseconds, so this is some per cent of a CPU.
+            std::thread::sleep(Duration::from_nanos(left.min(100_000.0) as u64));
+        }
+    }
+
+    /// A mark for what is handed in: the time, if somebody will ask for it.
+    pub(super) fn mark(&self) -> u64 {
+        let turn = self.turns.get();
+        self.turns.set(turn.wrapping_add(1));
+        if self.options.linger.is_some() || turn.is_multiple_of(SAMPLE) { machine::tick().max(1) } else { 0 }
+    }
+
+    /// Hands in and blocks until all is answered.
+    pub(super) fn hand_in(&self, entries: &mut [Entry<S::Op, S::Reply>]) -> Result<Fate, Closed> {
+        self.submit.call(entries, self.mark(), self.options.look, |held| self.lead(held, true))
+    }
+
+    /// Room in the queue, if it has a bound; or what to do without.
+    pub(super) fn wait_for_room(&self, ops: usize) -> Result<Option<Taken<'_>>, Full> {
+        let Some(room) = &self.room else { return Ok(None) };
+        if let Some(taken) = room.try_take(ops) {
+            return Ok(Some(taken));
+        }
+        match self.options.full {
+            Full::Wait => Ok(Some(room.wait(ops))),
+            other => Err(other),
+        }
+    }
+
+    /// Runs `job` on the state in its turn.
+    pub(super) fn job(&self, job: &mut (dyn FnMut(&mut State<S>) + Send)) -> Result<(), Why> {
+        if self.is_inside() {
+            return Err(Why::Nested);
+        }
+        let done = self.submit.job(job, self.options.look, |held| self.lead(held, false));
+        done.map(|_| ()).map_err(|_| Why::Closed)
+    }
+
+    pub(super) fn exclusive<R: Send>(&self, f: impl FnOnce(&mut S) -> R + Send) -> Result<R, Why> {
+        let (mut f, mut result) = (Some(f), None);
+        self.job(&mut |state| {
+            result = match (f.take(), state.structure()) {
+                (Some(f), Some(structure)) => {
+                    let outcome = catch_unwind(AssertUnwindSafe(|| f(structure)));
+                    if outcome.is_err() {
+                        state.recover(&self.options);
+                    }
+                    Some(Ok(outcome))
+                }
+                _ => Some(Err(Why::Poisoned)),
+            };
+        })?;
+        match result.unwrap_or(Err(Why::Unanswered))? {
+            Ok(result) => Ok(result),
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+
+    /// The state, shared with other readers, if it can be had now. What is closed is let go of soon, and cannot be waited for in line.
+    fn look(&self) -> Option<Reading<'_, State<S>, S::Op, S::Reply>>
+    where
+        State<S>: Sync,
+    {
+        loop {
+            let state = self.submit.try_read();
+            if state.is_some() || !self.submit.is_closed() || self.is_inside() {
+                return state;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    pub(super) fn read<R: Send>(&self, f: impl FnOnce(&S) -> R + Send) -> Result<R, Why>
+    where
+        S: Sync,
+    {
+        if self.is_inside() {
+            return Err(Why::Nested);
+        }
+        if let Some(state) = self.look() {
+            if state.is_poisoned {
+                return Err(Why::Poisoned);
+            }
+            if let Some(structure) = state.home.as_ref().and_then(Home::get) {
+                /// Takes it off the list again, also while unwinding.
+                struct Read;
+                impl Drop for Read {
+                    fn drop(&mut self) {
+                        let _own = READING.with_borrow_mut(Vec::pop);
+                    }
+                }
+                READING.with_borrow_mut(|reading| reading.push(self.address()));
+                let _read = Read;
+                return Ok(f(structure));
+            }
+        }
+        self.exclusive(|structure| f(structure))
+    }
+
+    pub(super) fn stats(&self) -> Result<Stats, Why> {
+        let limit = self.options.limit;
+        if let Some(state) = self.look() {
+            return Ok(state.counts.snapshot(limit));
+        }
+        let mut stats = None;
+        self.job(&mut |state| stats = Some(state.counts.snapshot(limit)))?;
+        stats.ok_or(Why::Unanswered)
+    }
+
+    pub(super) fn close(&self) -> Result<(), Why> {
+        if self.is_inside() {
+            return Err(Why::Nested);
+        }
+        self.submit.close(self.options.look, |held| self.lead(held, false)).map_err(|_| Why::Closed)
+    }
+
+    /// The structure, when it is closed and its callers are gone.
+    pub(super) fn give_up(&self) -> Option<S> {
+        let mut home = None;
+        // A runner that was spawned may still be about to let go.
+        while !self.submit.run(|held| home = held.data().home.take().filter(|_| !held.data().is_poisoned)) {
+            std::thread::yield_now();
+        }
+        home?.into_inner()
+    }
+}

@@ -1,0 +1,55 @@
+//! Structures and an executor for tests of implicit batching.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use windrow::batch::{Batch, BatchOps};
+
+/// A counter: an operation adds, its reply is what was there before. It keeps the sizes of its batches, and panics at 666.
+#[derive(Debug, Default)]
+pub(crate) struct Counter {
+    pub(crate) value: u64,
+    pub(crate) batches: Vec<usize>,
+}
+
+pub(crate) const PANICS: u64 = 666;
+
+impl BatchOps for Counter {
+    type Op = u64;
+    type Reply = u64;
+
+    fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+        self.batches.push(batch.len());
+        for entry in batch.iter_mut() {
+            let more = entry.take();
+            assert_ne!(more, PANICS, "injected");
+            entry.reply(self.value);
+            self.value += more;
+        }
+    }
+
+    fn weight(op: &u64) -> usize {
+        *op as usize
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
