@@ -36,7 +36,10 @@ impl Way {
     }
 }
 
-/// What is remembered of the calls of one place in the program: see the [module page](self). Plain data.
+/// What is remembered of the short calls of one place in the program, each compared as a whole: plain data.
+///
+/// What such calls take alone and together is remembered, the cheaper way is home, and the other is tried again when all that has been
+/// run since is 50 times what it costs more.
 ///
 /// ```
 /// use windrow_plan::Nanos;
