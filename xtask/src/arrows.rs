@@ -10,12 +10,20 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("windrow-sync", &[]),
     ("windrow", &["windrow-plan", "windrow-sync"]),
     ("windrow-collections", &["windrow", "windrow-sync"]),
-    ("windrow-collective", &["windrow"]),
+    ("windrow-collective", &["windrow", "windrow-sync"]),
     ("windrow-tokenizers", &["windrow"]),
-    ("windrow-cli", &["windrow", "windrow-tokenizers"]),
+    ("windrow-cli", &["windrow", "windrow-collective", "windrow-tokenizers"]),
     (
         "windrow-bench",
-        &["windrow", "windrow-plan", "windrow-sync", "windrow-collections", "windrow-tokenizers", "windrow-cli"],
+        &[
+            "windrow",
+            "windrow-plan",
+            "windrow-sync",
+            "windrow-collections",
+            "windrow-collective",
+            "windrow-tokenizers",
+            "windrow-cli",
+        ],
     ),
     ("xtask", &[]),
 ];

@@ -23,6 +23,11 @@ impl Buffer {
         self.get_mut()
     }
 
+    /// Bytes it has room for.
+    pub(crate) fn room(&self) -> usize {
+        8 * self.words.len()
+    }
+
     pub(crate) fn get<T: Element>(&self) -> &[T] {
         &cast_slice(&self.words)[..self.bytes / size_of::<T>()]
     }

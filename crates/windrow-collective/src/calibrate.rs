@@ -6,6 +6,7 @@
 //! a lane's factor is the time both lanes were busy over what the tiles of that time take alone. All ranks get the times of the slowest.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use windrow::plan::cost::Fitting;
@@ -82,6 +83,10 @@ struct Idle {
 }
 
 impl Idle {
+    fn room<T>(&self) -> usize {
+        (self.give + self.get) * size_of::<T>()
+    }
+
     fn size<T: Float>(&self, parcel: &mut Parcel) {
         parcel.resize::<T>(self.give, self.get);
     }
@@ -94,6 +99,10 @@ struct Alone<T> {
 }
 
 impl<T: Float> Stages<Parcel> for Alone<T> {
+    fn room(&self, _: usize) -> usize {
+        self.idle.room::<T>()
+    }
+
     fn fill(&mut self, _: usize, parcel: &mut Parcel) {
         self.idle.size::<T>(parcel);
     }
@@ -110,6 +119,10 @@ struct Beside<'a, 'b, T> {
 }
 
 impl<T: Float> Stages<Parcel> for Beside<'_, '_, T> {
+    fn room(&self, _: usize) -> usize {
+        self.idle.room::<T>()
+    }
+
     fn fill(&mut self, _: usize, parcel: &mut Parcel) {
         self.idle.size::<T>(parcel);
     }
@@ -126,6 +139,8 @@ impl<T: Float> Stages<Parcel> for Beside<'_, '_, T> {
             self.product.fill(tile, &mut own);
             self.product.drain(tile, &mut own);
             self.computed.push(Span { start, end: now() });
+            // As it does after it has handed a tile over.
+            thread::yield_now();
         }
     }
 }

@@ -139,16 +139,18 @@ impl Rank {
     /// The first step.
     fn give<T: Element>(&mut self, call: Call, data: &[T], parts: usize) -> Result<Turn, Error> {
         let shared = &self.shared;
-        let (turn, checked) = (shared.meeting.turn(), shared.link.is_some());
+        let (turn, checked, called) = (shared.meeting.turn(), shared.link.is_some(), Instant::now());
+        // Of several parts one is for each rank.
+        let own = (parts > 1).then_some(self.rank);
         {
             let mut slot = shared.given[turn][self.rank].write().unwrap_or_else(PoisonError::into_inner);
-            slot.fill(data, parts, checked);
+            slot.fill(data, (parts, own), checked);
             #[cfg(test)]
             if shared.spoil.lock().unwrap().take_if(|rank| *rank == self.rank).is_some() {
                 slot.spoil::<T>();
             }
         }
-        let began = shared.meeting.come(self.rank, 0, Ok(call))?;
+        let began = shared.meeting.come(self.rank, 0, Ok(call), called)?;
         let asked = shared.link.map(|link| link.time(&call, size_of::<T>(), shared.size));
         Ok(Turn { turn, call, pacer: asked.map(|asked| Pacer { began, asked }) })
     }
@@ -164,7 +166,9 @@ impl Rank {
             turn.pace(&stretch, &whole, &piece);
             let parts = given.iter().enumerate();
             let parts: Vec<&[T]> = parts
-                .map(|(from, slot)| slot.piece(piece.clone()).ok_or(Error::Damaged { from, to: self.rank }))
+                .map(|(from, slot)| {
+                    slot.piece(piece.clone(), from != self.rank).ok_or(Error::Damaged { from, to: self.rank })
+                })
                 .collect::<Result<_, _>>()?;
             T::sum(&parts, &mut sums[piece.start - whole.start..piece.end - whole.start]);
         }
@@ -183,7 +187,7 @@ impl Rank {
         let slot = slot.read().unwrap_or_else(PoisonError::into_inner);
         for piece in slot::pieces::<T>(0..data.len()) {
             turn.pace(stretch, whole, &piece);
-            let sent = slot.piece(piece.clone()).ok_or(Error::Damaged { from, to: self.rank })?;
+            let sent = slot.piece(piece.clone(), from != self.rank).ok_or(Error::Damaged { from, to: self.rank })?;
             data[piece].copy_from_slice(sent);
         }
         Ok(())
@@ -192,7 +196,7 @@ impl Rank {
     /// The last step, after everything is in place, or is known not to be.
     fn close(&mut self, turn: Turn, step: u8, taken: Result<(), Error>) -> Result<(), Error> {
         let Some(pacer) = turn.pacer else { return taken };
-        self.shared.meeting.come(self.rank, step, taken.map(|()| turn.call))?;
+        self.shared.meeting.come(self.rank, step, taken.map(|()| turn.call), pacer.began)?;
         let pace = pacer.finish();
         self.last = Some(pace);
         self.paced.operations += 1;
@@ -237,10 +241,10 @@ impl Communicator for Rank {
             let mut slot = slots[self.rank].write().unwrap_or_else(PoisonError::into_inner);
             let sums = slot.resize::<T>(part(len, size, self.rank).len());
             let summed = self.sum(&turn, self.rank, sums, 0.0..0.5);
-            slot.check::<T>(1, self.shared.link.is_some());
+            slot.check::<T>((1, None), self.shared.link.is_some());
             summed
         };
-        self.shared.meeting.come(self.rank, 1, summed.map(|()| call))?;
+        self.shared.meeting.come(self.rank, 1, summed.map(|()| call), Instant::now())?;
         let taken = (0..size).try_for_each(|from| {
             let part = part(len, size, from);
             let share = |place: usize| 0.5 + 0.5 * place as f64 / len.max(1) as f64;
@@ -294,7 +298,7 @@ impl Communicator for Rank {
 
     fn refuse(&mut self, why: &str) -> Error {
         let refused = Error::Refused { rank: self.rank, why: why.to_owned() };
-        match self.shared.meeting.come(self.rank, 0, Err(refused.clone())) {
+        match self.shared.meeting.come(self.rank, 0, Err(refused.clone()), Instant::now()) {
             Ok(_) => refused,
             Err(error) => error,
         }
@@ -308,13 +312,5 @@ impl Communicator for Rank {
 impl Drop for Rank {
     fn drop(&mut self) {
         self.shared.meeting.leave(self.rank, thread::panicking());
-    }
-}
-
-/// Now, or when that is.
-fn sleep_until(deadline: Instant, early: Duration) {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left > early {
-        thread::sleep(left - early);
     }
 }

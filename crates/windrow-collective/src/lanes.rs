@@ -21,6 +21,7 @@ use std::time::Instant;
 use windrow::plan::Nanos;
 use windrow::plan::tile::{Lane, Order, Span};
 
+use crate::prompt::be_prompt;
 use crate::{Error, Pace};
 
 /// Called before each tile in its lane; what it says stops the operation on all ranks.
@@ -38,7 +39,10 @@ type Job = Box<dyn FnOnce() + Send>;
 impl Helper {
     pub(crate) fn start(name: String) -> Result<Self, Error> {
         let (jobs, taken) = mpsc::channel::<Job>();
-        let thread = thread::Builder::new().name(name).spawn(move || taken.into_iter().for_each(|job| job()));
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            be_prompt();
+            taken.into_iter().for_each(|job| job());
+        });
         match thread {
             Ok(thread) => Ok(Self { jobs: Some(jobs), thread: Some(thread) }),
             Err(error) => Err(Error::Thread { why: format!("could not be started: {error}") }),
@@ -90,8 +94,17 @@ impl Trace {
     }
 }
 
+/// What carries a tile from lane to lane, and is used again.
+pub(crate) trait Reused: Default + Send + 'static {
+    /// Bytes it has had room for.
+    fn room(&self) -> usize;
+}
+
 /// What the caller does with parcels.
 pub(crate) trait Stages<P> {
+    /// Bytes of a tile's parcel.
+    fn room(&self, tile: usize) -> usize;
+
     /// Before a tile is communicated: its computation, if that comes first.
     fn fill(&mut self, tile: usize, parcel: &mut P);
 
@@ -129,7 +142,7 @@ pub(crate) struct Lanes<'a, P> {
     pub(crate) spare: &'a mut Vec<P>,
 }
 
-impl<P: Default + Send + 'static> Lanes<'_, P> {
+impl<P: Reused> Lanes<'_, P> {
     /// All tiles through both lanes.
     pub(crate) fn run(self, tiles: usize, stages: &mut dyn Stages<P>) -> (Trace, Result<(), Fault>) {
         let (hand_back, backs) = mpsc::channel();
@@ -145,7 +158,11 @@ impl<P: Default + Send + 'static> Lanes<'_, P> {
             }
             let Some(parcel) = run.fill(tile) else { break };
             match run.hand_over(tile, parcel, &hand_back) {
-                Ok(()) => away += 1,
+                Ok(()) => {
+                    away += 1;
+                    // The other thread may run here. It would wait for a tick of the scheduler, 4 ms, and all ranks with it.
+                    thread::yield_now();
+                }
                 Err(error) => run.stop(error, false),
             }
         }
@@ -170,7 +187,7 @@ struct Run<'a, 's, P> {
     fault: Option<Fault>,
 }
 
-impl<P: Default + Send + 'static> Run<'_, '_, P> {
+impl<P: Reused> Run<'_, '_, P> {
     /// Keeps the first fault.
     fn stop(&mut self, error: Error, agreed: bool) {
         *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
@@ -181,7 +198,7 @@ impl<P: Default + Send + 'static> Run<'_, '_, P> {
         if self.fault.is_some() {
             return None;
         }
-        let mut parcel = self.lanes.spare.pop().unwrap_or_default();
+        let mut parcel = self.spare(self.stages.room(tile));
         let computes = self.lanes.order == Order::ComputeFirst;
         self.caller(tile, computes, |stages| stages.fill(tile, &mut parcel));
         if self.fault.is_some() {
@@ -189,6 +206,16 @@ impl<P: Default + Send + 'static> Run<'_, '_, P> {
             return None;
         }
         Some(parcel)
+    }
+
+    /// The smallest that is large enough, or else the largest. With any other, memory would be grown, and touched for the first time, during
+    /// the computation, again and again while operations are cut in different ways.
+    fn spare(&mut self, room: usize) -> P {
+        let spare = &mut *self.lanes.spare;
+        let has = |place: &usize| spare[*place].room();
+        let fits = (0..spare.len()).filter(|place| has(place) >= room).min_by_key(has);
+        let place = fits.or_else(|| (0..spare.len()).max_by_key(has));
+        place.map_or_else(P::default, |place| spare.swap_remove(place))
     }
 
     fn hand_over(&self, tile: usize, mut parcel: P, hand_back: &Sender<Back<P>>) -> Result<(), Error> {

@@ -62,6 +62,7 @@ mod lanes;
 mod mpi;
 mod product;
 mod profile;
+mod prompt;
 mod tiles;
 mod view;
 

@@ -1,13 +1,14 @@
 //! The computation and the transport of one tile.
 
 use std::ops::Range;
+use std::thread;
 
 use half::bf16;
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 
 use crate::buffer::Buffer;
-use crate::lanes::Stages;
+use crate::lanes::{Reused, Stages};
 use crate::{Communicator, Element, Error, MatMut, MatRef, Operation};
 
 /// A number that matrices are made of: `f32`, `f64`, and [`half::bf16`], which is multiplied and added up in `f32`.
@@ -109,6 +110,12 @@ impl Parcel {
     }
 }
 
+impl Reused for Parcel {
+    fn room(&self) -> usize {
+        self.give.room() + self.get.room()
+    }
+}
+
 /// What the communication lane does with a tile.
 pub(crate) fn communicate<T: Element>(
     operation: Operation,
@@ -182,19 +189,52 @@ fn shares(ranks: usize, each: usize, tile: &Range<usize>) -> impl Iterator<Item 
     (0..ranks).map(move |rank| rank * each + start..rank * each + end)
 }
 
+/// Multiplications of a strip: 0.75 ms on a processor that does 45 in a nanosecond.
+const STRIP: usize = 1 << 25;
+
+/// Rows of a strip at least, so that packing `b` for each does not show.
+const ROWS: usize = 64;
+
+/// `out = a * b` in strips of rows. Between them the thread that communicates gets the processor, should it wait for it: the scheduler of
+/// Linux lets it wait for a tick otherwise, 4 ms.
+fn multiply<T: Float>(mut out: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, scratch: &mut Scratch) {
+    // However many rows there are, nothing is in them.
+    if out.cols == 0 {
+        return;
+    }
+    let each = (STRIP / (b.rows * b.cols).max(1)).max(ROWS).next_multiple_of(ROWS);
+    for start in (0..out.rows).step_by(each) {
+        if start > 0 {
+            thread::yield_now();
+        }
+        let rows = start..out.rows.min(start + each);
+        T::multiply(out.part(rows.clone()), a.part(rows), b, scratch);
+    }
+}
+
 impl<T: Float> Stages<Parcel> for Product<'_, T> {
+    fn room(&self, tile: usize) -> usize {
+        let (rows, depth, cols) = (self.tiles[tile].len(), self.a.cols, self.b.cols);
+        let elements = match self.operation {
+            Operation::MatmulAllReduce => rows * cols,
+            Operation::MatmulReduceScatter => (self.ranks + 1) * rows * cols,
+            Operation::AllGatherMatmul => (self.ranks + 1) * rows * depth,
+        };
+        elements * size_of::<T>()
+    }
+
     fn fill(&mut self, tile: usize, parcel: &mut Parcel) {
         let (tile, each, ranks, cols) = (self.tiles[tile].clone(), self.each(), self.ranks, self.b.cols);
         let rows = tile.len();
         match self.operation {
             Operation::MatmulAllReduce => {
                 let out = MatMut::new(parcel.give.resize(rows * cols), rows, cols);
-                T::multiply(out, self.a.part(tile), self.b, self.scratch);
+                multiply(out, self.a.part(tile), self.b, self.scratch);
             }
             Operation::MatmulReduceScatter => {
                 let mut out = MatMut::new(parcel.give.resize(ranks * rows * cols), ranks * rows, cols);
                 for (rank, share) in shares(ranks, each, &tile).enumerate() {
-                    T::multiply(out.part(rank * rows..(rank + 1) * rows), self.a.part(share), self.b, self.scratch);
+                    multiply(out.part(rank * rows..(rank + 1) * rows), self.a.part(share), self.b, self.scratch);
                 }
                 parcel.get.resize::<T>(rows * cols);
             }
@@ -220,7 +260,7 @@ impl<T: Float> Stages<Parcel> for Product<'_, T> {
                 let gathered = MatRef::new(parcel.get.get(), ranks * rows, depth);
                 for (rank, share) in shares(ranks, each, &tile).enumerate() {
                     let a = gathered.part(rank * rows..(rank + 1) * rows);
-                    T::multiply(self.c.part(share), a, self.b, self.scratch);
+                    multiply(self.c.part(share), a, self.b, self.scratch);
                 }
                 return;
             }

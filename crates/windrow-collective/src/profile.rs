@@ -172,12 +172,27 @@ impl Profile {
         &self.stored.samples
     }
 
-    /// The best cut of so many rows, by the fitted costs.
+    /// The best cut of so many rows, by the fitted costs; of cuts that are as good, as far as the samples can tell (their noise, see
+    /// [`Fitting`]), one with half of the tiles, and so on. The plan then says how many tiles there could be at most.
+    ///
+    /// Without that, costs below what was measured, which no sample contradicts, give plans of many small tiles.
     ///
     /// # Errors
     /// See [`Problem::plan`].
     pub fn plan(&self, m: u64) -> Result<Plan, Error> {
-        self.problem(m, |problem| problem.plan())
+        self.problem(m, |problem| {
+            let best = problem.plan()?;
+            let enough = best.predicted.0 * (1.0 + self.stored.noise);
+            let mut plan = best;
+            while plan.tiles.len() > 2 {
+                let fewer = Problem { most_tiles: plan.tiles.len() / 2, ..*problem }.plan()?;
+                if fewer.predicted.0 > enough {
+                    break;
+                }
+                plan = fewer;
+            }
+            Ok(plan)
+        })
     }
 
     /// What a cut would take.

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::sleep_until;
 use crate::Pace;
 use crate::call::Call;
+use crate::prompt::sleep_until;
 
 /// How fast ranks communicate. An operation takes the time of a ring in which every rank sends to its neighbour at once, and no link is shared:
 ///
@@ -52,9 +52,6 @@ impl Link {
 /// Longer than anybody waits, and short enough to be added to a point in time.
 const AGES: Duration = Duration::from_secs(1 << 30);
 
-/// A sleep wakes up later than asked for by about as much (the timer slack of Linux), so the rest is not slept but looked at.
-const SLACK: Duration = Duration::from_micros(50);
-
 /// Less than that is not worth going to sleep for in the middle of an operation.
 const NAP: Duration = Duration::from_micros(200);
 
@@ -70,7 +67,7 @@ impl Pacer {
     pub(super) fn reach(&self, share: f64) {
         let deadline = self.began + self.asked.mul_f64(share);
         if deadline.saturating_duration_since(Instant::now()) > NAP {
-            sleep_until(deadline, SLACK);
+            sleep_until(deadline);
         }
     }
 
@@ -82,7 +79,7 @@ impl Pacer {
             if now >= deadline {
                 return Pace { asked: self.asked, taken: now - self.began };
             }
-            sleep_until(deadline, SLACK);
+            sleep_until(deadline);
             std::hint::spin_loop();
         }
     }

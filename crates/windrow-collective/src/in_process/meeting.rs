@@ -20,8 +20,10 @@ struct State {
     meetings: u64,
     /// Those of them that somebody came to with a new call.
     calls: u64,
-    /// What came of the latest: when the last rank came, or why the call fails. It stays until all ranks have come again.
+    /// What came of the latest: when the last rank had called, or why the call fails. It stays until all ranks have come again.
     verdict: Result<Instant, Error>,
+    /// When the last of those that have come had called.
+    called: Instant,
     /// The first rank that left.
     gone: Option<Error>,
 }
@@ -29,20 +31,28 @@ struct State {
 impl Meeting {
     pub(super) fn new(size: usize) -> Self {
         let posts = (0..size).map(|_| None).collect();
-        let state = State { posts, meetings: 0, calls: 0, verdict: Ok(Instant::now()), gone: None };
+        let called = Instant::now();
+        let state = State { posts, meetings: 0, calls: 0, verdict: Ok(called), called, gone: None };
         Self { state: Mutex::new(state), held: Condvar::new() }
     }
 
-    /// Waits for all ranks. What they came with decides.
-    pub(super) fn come(&self, rank: usize, step: u8, call: Result<Call, Error>) -> Result<Instant, Error> {
+    /// Waits for all ranks. What they came with decides. When the last of them had called.
+    pub(super) fn come(
+        &self,
+        rank: usize,
+        step: u8,
+        call: Result<Call, Error>,
+        called: Instant,
+    ) -> Result<Instant, Error> {
         let mut state = self.lock();
         if let Some(gone) = &state.gone {
             return Err(gone.clone());
         }
         state.posts[rank] = Some(Post { step, call });
+        state.called = state.called.max(called);
         if state.posts.iter().all(Option::is_some) {
             let posts: Vec<Post> = state.posts.iter_mut().filter_map(Option::take).collect();
-            state.verdict = judge(&posts).map(|()| Instant::now());
+            state.verdict = judge(&posts).map(|()| state.called);
             state.meetings += 1;
             state.calls += u64::from(posts.iter().any(|post| post.step == 0));
             self.held.notify_all();

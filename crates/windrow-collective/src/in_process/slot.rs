@@ -27,8 +27,8 @@ pub(super) fn pieces<T>(of: Range<usize>) -> impl Iterator<Item = Range<usize>> 
 }
 
 impl Slot {
-    /// These elements, in parts that different ranks read.
-    pub(super) fn fill<T: Element>(&mut self, data: &[T], parts: usize, checked: bool) {
+    /// These elements, in parts that different ranks read; one of them may be for this rank itself.
+    pub(super) fn fill<T: Element>(&mut self, data: &[T], parts: (usize, Option<usize>), checked: bool) {
         self.resize(data.len()).copy_from_slice(data);
         self.check::<T>(parts, checked);
     }
@@ -38,20 +38,21 @@ impl Slot {
         self.elements.resize(len)
     }
 
-    /// Sums up the pieces, unless nobody will look.
-    pub(super) fn check<T: Element>(&mut self, parts: usize, checked: bool) {
+    /// Sums up the pieces, unless nobody will look. What does not travel is not looked at.
+    pub(super) fn check<T: Element>(&mut self, (parts, own): (usize, Option<usize>), checked: bool) {
         self.checks.clear();
         if checked {
             let data: &[T] = self.elements.get();
-            let pieces = (0..parts).flat_map(|of| pieces::<T>(part(data.len(), parts, of)));
+            let travel = (0..parts).filter(|part| Some(*part) != own);
+            let pieces = travel.flat_map(|of| pieces::<T>(part(data.len(), parts, of)));
             self.checks.extend(pieces.map(|piece| (piece.start, xxh3_64(cast_slice(&data[piece])))));
         }
     }
 
-    /// A piece as it was sent; nothing if it was not sent, or is damaged.
-    pub(super) fn piece<T: Element>(&self, piece: Range<usize>) -> Option<&[T]> {
+    /// A piece as it was sent; nothing if it was not sent, or is damaged. One that has not travelled cannot be.
+    pub(super) fn piece<T: Element>(&self, piece: Range<usize>, travelled: bool) -> Option<&[T]> {
         let elements = self.elements.get().get(piece.clone())?;
-        if self.checks.is_empty() {
+        if self.checks.is_empty() || !travelled {
             return Some(elements);
         }
         let place = self.checks.binary_search_by_key(&piece.start, |check| check.0).ok()?;
