@@ -4,6 +4,7 @@
 //! drawing and as a trace. Everything is checked and computed before anything is written.
 
 mod args;
+mod calibrate;
 mod draw;
 mod files;
 mod replay;
@@ -16,8 +17,8 @@ use std::fmt;
 use windrow::plan::Rows;
 use windrow::plan::tile::{Contention, Matmul, Plan, Problem, Tiles, Timeline};
 
-use args::RULE_TILES;
 pub(crate) use args::{AFTER_HELP, HELP, Options};
+use args::{RULE_TILES, Where};
 use files::Outputs;
 use replay::Replay;
 use samples::{Fits, Measured};
@@ -81,11 +82,12 @@ fn planned(options: &Options) -> Result<String, Refused> {
     options.check()?;
     let outputs = Outputs::check(options)?;
     let measured = measure(options)?;
+    outputs.write_samples(|| measured.csv())?;
     let fits = measured.fit()?;
     let (compute, communicate) = (|rows| fits.compute.cost.at(rows), |rows| fits.communicate.cost.at(rows));
     let problem = Problem {
         order: options.operation.order(),
-        contention: options.contention.unwrap_or(Contention::NONE),
+        contention: options.contention.or(measured.contention).unwrap_or(Contention::NONE),
         align: Rows(options.align),
         most_tiles: options.max_tiles.unwrap_or(usize::MAX),
         matmul: options.lists_rule().then_some(Matmul { k: options.k, n: options.n }),
@@ -95,7 +97,7 @@ fn planned(options: &Options) -> Result<String, Refused> {
     let impossible = |error| Refused::bad_input(format_args!("{}: {error}", measured.origin));
     let plan = problem.plan().map_err(impossible)?;
     let replays = options.replay.iter().map(|path| Replay::read(path, &problem)).collect::<Result<Vec<_>, _>>()?;
-    let notes = notes(options, &fits, &plan, &replays);
+    let notes = notes(options, &measured, &fits, &plan, &replays);
     let planned = Planned { options, measured: &measured, fits: &fits, plan, replays, notes };
 
     let mut courses = vec![("planned".to_owned(), &planned.plan.tiles)];
@@ -108,19 +110,25 @@ fn planned(options: &Options) -> Result<String, Refused> {
 
 /// What the parts of the operation take. Whatever measures has its place here, beside the file of samples.
 fn measure(options: &Options) -> Result<Measured, Refused> {
-    match &options.cost {
-        Some(path) => samples::read(path),
-        None => Err(Refused::usage(format_args!(
+    match (&options.cost, options.calibrate) {
+        (Some(path), _) => samples::read(path),
+        (None, Some(Where::InProcess)) => calibrate::in_process(options),
+        (None, Some(Where::Mpi)) => Err(Refused::usage(
+            "this command has no MPI: mpirun starts processes of a program, and this one is planned from outside\n\
+             hint: calibrate in your program with windrow_collective::Fused::calibrate (feature mpi) and pass what its profile says with --cost",
+        )),
+        (None, None) => Err(Refused::usage(format_args!(
             "what the computation and the communication take is not known\n\
-             hint: measure some sizes of both and pass them with --cost samples.csv; its header is {}",
+             hint: measure some sizes of both and pass them with --cost samples.csv; its header is {}; \
+             or let ranks of this process measure with --calibrate in-process",
             samples::HEADER.join(",")
         ))),
     }
 }
 
-fn notes(options: &Options, fits: &Fits, plan: &Plan, replays: &[Replay]) -> Vec<String> {
+fn notes(options: &Options, measured: &Measured, fits: &Fits, plan: &Plan, replays: &[Replay]) -> Vec<String> {
     let mut notes = fits.beyond(plan);
-    if options.contention.is_none() {
+    if options.contention.or(measured.contention).is_none() {
         notes.push("contention is not known and taken for none; --contention C,M tells it".to_owned());
     }
     if !options.lists_rule() {

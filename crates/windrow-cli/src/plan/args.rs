@@ -14,6 +14,7 @@ Examples:
   windrow plan matmul-all-reduce --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv
   windrow plan all-gather-matmul --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv --contention 1.3,1.05 --json
   windrow plan matmul-reduce-scatter --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv --replay mine.json --svg t.svg
+  windrow plan matmul-all-reduce --m 2048 --n 512 --k 512 --ranks 2 --calibrate in-process --link 100,50 --refine
 
 samples.csv:
   stage,m,microseconds
@@ -56,7 +57,25 @@ pub(crate) struct Options {
     #[arg(long, value_name = "samples.csv")]
     pub(crate) cost: Option<PathBuf>,
 
-    /// How many times as long computation and communication take while both run; 1,1 if not given.
+    /// Measure it instead: on ranks of this process, which are threads and multiply f32 on the CPU. Takes as long as some dozens of tiles of
+    /// each size (256 to 2048 rows), and their memory.
+    #[arg(long, value_name = "WHERE", value_enum, conflicts_with = "cost")]
+    pub(crate) calibrate: Option<Where>,
+
+    /// The link between the ranks that --calibrate makes: its rate in megabytes a second, and its latency in microseconds. Without it
+    /// they share memory.
+    #[arg(long, value_name = "MB/S,US", value_parser = link, requires = "calibrate", conflicts_with = "cost", allow_hyphen_values = true)]
+    pub(crate) link: Option<(f64, f64)>,
+
+    /// Write the samples that --calibrate took; --cost reads them.
+    #[arg(long, value_name = "samples.csv", requires = "calibrate", conflicts_with = "cost")]
+    pub(crate) samples_out: Option<PathBuf>,
+
+    /// Run the three plans that are predicted to be the fastest, and say which one is.
+    #[arg(long, requires = "calibrate", conflicts_with = "cost")]
+    pub(crate) refine: bool,
+
+    /// How many times as long computation and communication take while both run; as calibrated, or 1,1 if not given.
     #[arg(long, value_name = "C,M", value_parser = contention, allow_hyphen_values = true)]
     pub(crate) contention: Option<Contention>,
 
@@ -115,6 +134,15 @@ impl Options {
     }
 }
 
+/// Where to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Where {
+    /// Threads of this process.
+    InProcess,
+    /// Processes that mpirun has started.
+    Mpi,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Operation {
     /// The product, summed over all ranks, to all ranks.
@@ -166,6 +194,16 @@ fn tiles(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(tiles @ 1..) => Ok(tiles),
         _ => Err("give a whole number, 1 at least, which is not to tile".to_owned()),
+    }
+}
+
+fn link(text: &str) -> Result<(f64, f64), String> {
+    let number = |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite());
+    let numbers = text.split_once(',').and_then(|(rate, latency)| Some((number(rate)?, number(latency)?)));
+    // From a byte a second to more than there is; up to an hour.
+    match numbers.filter(|(rate, latency)| (1e-6..=1e9).contains(rate) && (0.0..=3.6e9).contains(latency)) {
+        Some(link) => Ok(link),
+        None => Err("give megabytes a second and microseconds of latency, such as 100,50".to_owned()),
     }
 }
 

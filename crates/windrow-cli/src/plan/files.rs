@@ -9,34 +9,48 @@ use super::Refused;
 use super::args::Options;
 use crate::exit::Code;
 
-/// Where the drawing and the trace go. Checked before anything is read.
+/// Where the drawing, the trace and the samples go. Checked before anything is read.
 pub(super) struct Outputs<'a> {
     svg: Option<&'a Path>,
     trace: Option<&'a Path>,
+    samples: Option<&'a Path>,
 }
 
 impl<'a> Outputs<'a> {
     pub(super) fn check(options: &'a Options) -> Result<Self, Refused> {
-        let outputs = Self { svg: options.svg.as_deref(), trace: options.trace.as_deref() };
+        let outputs = Self {
+            svg: options.svg.as_deref(),
+            trace: options.trace.as_deref(),
+            samples: options.samples_out.as_deref(),
+        };
         let inputs: Vec<&Path> = options.cost.iter().chain(&options.replay).map(PathBuf::as_path).collect();
-        for path in outputs.svg.iter().chain(&outputs.trace) {
+        let flags = [("--svg", outputs.svg), ("--trace", outputs.trace), ("--samples-out", outputs.samples)];
+        let mut paths: Vec<(&str, &Path)> = Vec::new();
+        for (flag, path) in flags.into_iter().filter_map(|(flag, path)| Some((flag, path?))) {
             check_directory(path)?;
             check_entry(path, options.overwrite)?;
             if inputs.iter().any(|input| same(input, path)) {
                 return Err(refused(path, "is an input of this run", "choose another path"));
             }
-        }
-        match (outputs.svg, outputs.trace) {
-            (Some(svg), Some(trace))
-                if svg.file_name() == trace.file_name() && same(directory(svg), directory(trace)) =>
-            {
-                Err(Refused::usage("--svg and --trace name the same file\nhint: choose another path for one of them"))
+            let twin = |(_, other): &&(&str, &Path)| {
+                other.file_name() == path.file_name() && same(directory(other), directory(path))
+            };
+            if let Some((other, _)) = paths.iter().find(twin) {
+                let message =
+                    format_args!("{other} and {flag} name the same file\nhint: choose another path for one of them");
+                return Err(Refused::usage(message));
             }
-            _ => Ok(outputs),
+            paths.push((flag, path));
         }
+        Ok(outputs)
     }
 
-    /// Writes those that were asked for, under other names until all are complete.
+    /// Writes the samples, if that was asked for. Measuring them took its time, so they are there whatever becomes of the plan.
+    pub(super) fn write_samples(&self, samples: impl FnOnce() -> String) -> Result<(), Refused> {
+        self.samples.map_or(Ok(()), |path| Staged::new(path, &samples())?.publish())
+    }
+
+    /// Writes the others that were asked for, under other names until all are complete.
     pub(super) fn write(&self, svg: impl FnOnce() -> String, trace: impl FnOnce() -> String) -> Result<(), Refused> {
         let svg = self.svg.map(|path| Staged::new(path, &svg())).transpose()?;
         let trace = self.trace.map(|path| Staged::new(path, &trace())).transpose()?;

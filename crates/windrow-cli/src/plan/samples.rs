@@ -6,8 +6,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use windrow::plan::cost::{Fit, Fitting, Sample, Unfit, fit};
-use windrow::plan::tile::{Lane, Plan, Tiles};
+use windrow::plan::tile::{Contention, Lane, Plan, Tiles};
 use windrow::plan::{Nanos, Rows};
+use windrow_collective::Tried;
 
 use super::Refused;
 use crate::exit::Code;
@@ -20,6 +21,10 @@ pub(super) const HEADER: [&str; 3] = ["stage", "m", "microseconds"];
 pub(super) struct Measured {
     pub(super) compute: Vec<Sample<Rows>>,
     pub(super) communicate: Vec<Sample<Rows>>,
+    /// By what both lanes slow each other down, if that was measured too.
+    pub(super) contention: Option<Contention>,
+    /// Plans that were run.
+    pub(super) tried: Vec<Tried>,
     /// Where that is from, for messages.
     pub(super) origin: String,
 }
@@ -37,6 +42,17 @@ impl Measured {
             Lane::Compute => "compute",
             Lane::Communicate => "communicate",
         }
+    }
+
+    /// The samples as a file.
+    pub(super) fn csv(&self) -> String {
+        let mut text = HEADER.join(",") + "\n";
+        for (lane, samples) in [(Lane::Compute, &self.compute), (Lane::Communicate, &self.communicate)] {
+            for Sample { size, time } in samples {
+                text += &format!("{},{},{:.3}\n", Self::stage(lane), size.0, time.as_micros());
+            }
+        }
+        text
     }
 
     pub(super) fn fit(&self) -> Result<Fits, Refused> {
@@ -117,7 +133,8 @@ pub(super) fn read(path: &Path) -> Result<Measured, Refused> {
 
 fn parse(text: &str, origin: String) -> Result<Measured, Refused> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut measured = Measured { compute: Vec::new(), communicate: Vec::new(), origin };
+    let mut measured =
+        Measured { compute: Vec::new(), communicate: Vec::new(), contention: None, tried: Vec::new(), origin };
     let lines = text.lines().enumerate().map(|(place, line)| (place + 1, line));
     let mut lines = lines.filter(|(_, line)| !line.trim().is_empty()).map(|(number, line)| (number, fields(line)));
     let refused =

@@ -44,7 +44,17 @@ struct Report<'a> {
     alternative_tiles: BTreeMap<String, Vec<u64>>,
     fits: Pair<Fitted>,
     replays: Vec<Replayed<'a>>,
+    /// Plans that were run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refined: Vec<Refined>,
     notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Refined {
+    tiles: Vec<u64>,
+    predicted_us: f64,
+    took_us: f64,
 }
 
 /// Of both lanes.
@@ -133,6 +143,15 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
             communicate: fitted(&fits.communicate, plan.inputs.communicate),
         },
         replays: replays.iter().map(|replay| Replayed::of(replay, plan)).collect(),
+        refined: measured
+            .tried
+            .iter()
+            .map(|tried| Refined {
+                tiles: rows(&tried.tiles),
+                predicted_us: tried.predicted.as_micros(),
+                took_us: tried.took.as_micros(),
+            })
+            .collect(),
         notes,
     };
     serde_json::to_string(&report).expect("numbers and strings")
@@ -236,6 +255,10 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
         let ((least, most), worst) = (fit.measured(), 100.0 * fit.worst().relative().abs());
         let (sizes, origin) = (fit.residuals.len(), &measured.origin);
         format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, fitted within {worst:.1} %")
+    }));
+    lines.extend(measured.tried.iter().map(|tried| {
+        let (took, predicted) = (tried.took.as_micros(), tried.predicted.as_micros());
+        format!("  run: {} took {took:.1} us, predicted {predicted:.1} us", tried.tiles)
     }));
     lines.extend(notes.iter().map(|note| format!("  note: {note}")));
     lines.join("\n")

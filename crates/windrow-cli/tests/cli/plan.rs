@@ -370,3 +370,49 @@ fn help_has_examples() {
         assert!(help.contains(part), "{help}");
     }
 }
+
+#[test]
+fn ranks_of_this_process_calibrate() {
+    let place = Place::new();
+    let shape = "plan matmul-reduce-scatter --m 60 --n 64 --k 48 --ranks 2 --align 4";
+    // What it measures may be refused on a machine with other work; the samples are there in any case, and say the same again.
+    let measured = place.line(&format!("{shape} --calibrate in-process --link 200,2000 --samples-out s.csv --json"));
+    let text = std::fs::read_to_string(place.path("s.csv")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("stage,m,microseconds", 1 + 2 * 5 * 3));
+    let sizes = [4, 8, 16, 30, 60];
+    for (number, line) in lines[1..].iter().enumerate() {
+        let stage = if number < 15 { "compute" } else { "communicate" };
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!((fields[0], fields[1].parse()), (stage, Ok(sizes[number % 5])), "{line}");
+        let micros: f64 = fields[2].parse().unwrap();
+        // A tile is on the link for 2 ms and more.
+        assert!(micros > if stage == "compute" { 0.0 } else { 2000.0 }, "{line}");
+    }
+    let again = place.line(&format!("{shape} --cost s.csv --json"));
+    assert_eq!(measured.code, again.code);
+    if measured.code == Some(0) {
+        let (measured, again) = (measured.summary(), again.summary());
+        assert_eq!(rows(&measured["tiles"]).iter().sum::<u64>(), 60);
+        assert_eq!((&measured["fits"], &measured["cost"]), (&again["fits"], &json!("the calibration")));
+        assert!(measured["contention"]["compute"].as_f64().unwrap() >= 1.0);
+    }
+}
+
+#[test]
+fn calibrations_that_cannot_be_are_refused() {
+    let place = with_guide();
+    let shape = "plan matmul-all-reduce --m 4096 --n 64 --k 64";
+    let refused = |line: &str, why: &str| place.line(line).fails(line, 2, &[why]);
+    refused(&format!("{GUIDE} --calibrate in-process"), "cannot be used with");
+    refused(&format!("{GUIDE} --refine"), "cannot be used with");
+    refused(&format!("{shape} --ranks 2 --refine"), "--calibrate");
+    refused(&format!("{shape} --ranks 100 --calibrate in-process"), "100 ranks are too many");
+    refused(&format!("{shape} --ranks 2 --calibrate mpi"), "Fused::calibrate");
+    refused(&format!("{shape} --ranks 2 --calibrate in-process --link 0,5"), "megabytes a second");
+    refused("plan matmul-all-reduce --m 2 --n 4 --k 4 --ranks 2 --calibrate in-process", "too few");
+    let huge = "plan matmul-all-reduce --m 4096 --n 2000000 --k 2000000 --ranks 4 --calibrate in-process";
+    refused(huge, "GiB are free");
+    let taken = format!("{shape} --ranks 2 --calibrate in-process --samples-out samples.csv");
+    place.line(&taken).fails(&taken, 73, &["already exists"]);
+}
