@@ -5,17 +5,26 @@ use serde_json::Value;
 use crate::workspace::{self, Failure, Workspace, list, text};
 
 /// A member and the members it may depend on directly, in tests and build scripts too.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("windrow-plan", &[]),
     ("windrow-sync", &[]),
     ("windrow", &["windrow-plan", "windrow-sync"]),
     ("windrow-collections", &["windrow", "windrow-sync"]),
     ("windrow-collective", &["windrow"]),
+    ("windrow-sqlite", &["windrow"]),
     ("windrow-tokenizers", &["windrow"]),
     ("windrow-cli", &["windrow", "windrow-tokenizers"]),
     (
         "windrow-bench",
-        &["windrow", "windrow-plan", "windrow-sync", "windrow-collections", "windrow-tokenizers", "windrow-cli"],
+        &[
+            "windrow",
+            "windrow-plan",
+            "windrow-sync",
+            "windrow-collections",
+            "windrow-sqlite",
+            "windrow-tokenizers",
+            "windrow-cli",
+        ],
     ),
     ("xtask", &[]),
 ];
