@@ -5,8 +5,8 @@ use std::time::Instant;
 use rusqlite::Connection;
 use windrow_sqlite::GroupCommit;
 
-const THREADS: u64 = 32;
-const ROWS: u64 = 50;
+const THREADS: i64 = 32;
+const ROWS: i64 = 50;
 const INSERT: &str = "INSERT INTO log (thread, line) VALUES (?1, ?2)";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
