@@ -143,12 +143,12 @@ impl Builder {
         Builder { inner: self.inner.linger(writes, longest) }
     }
 
-    /// Transactions are run by a thread that has the connection.
+    /// Transactions are run by a thread of their own. A thread that calls when nobody else does runs its transaction itself.
     ///
     /// # Errors
     /// The system refuses to start a thread.
     pub fn build(self, connection: Connection) -> std::io::Result<GroupCommit> {
-        let batched = self.inner.build_on_thread(move || Commits::new(connection))?;
+        let batched = self.inner.build_beside_thread(Commits::new(connection))?;
         Ok(GroupCommit { batched })
     }
 
