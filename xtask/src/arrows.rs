@@ -5,12 +5,13 @@ use serde_json::Value;
 use crate::workspace::{self, Failure, Workspace, list, text};
 
 /// A member and the members it may depend on directly, in tests and build scripts too.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("windrow-plan", &[]),
     ("windrow-sync", &[]),
     ("windrow", &["windrow-plan", "windrow-sync"]),
     ("windrow-collections", &["windrow", "windrow-sync"]),
     ("windrow-collective", &["windrow", "windrow-sync"]),
+    ("windrow-sqlite", &["windrow"]),
     ("windrow-tokenizers", &["windrow"]),
     ("windrow-cli", &["windrow", "windrow-collective", "windrow-tokenizers"]),
     (
@@ -21,6 +22,7 @@ const ALLOWED: [(&str, &[&str]); 9] = [
             "windrow-sync",
             "windrow-collections",
             "windrow-collective",
+            "windrow-sqlite",
             "windrow-tokenizers",
             "windrow-cli",
         ],

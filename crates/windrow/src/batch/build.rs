@@ -37,6 +37,8 @@ pub(super) struct Options<S> {
     pub(super) recover: Option<Recover<S>>,
     /// Callers never run.
     pub(super) is_elsewhere: bool,
+    /// But a thread that finds itself alone does.
+    pub(super) is_shared: bool,
     /// How long who has handed in looks before it sleeps.
     pub(super) look: Spin,
     ticks_per_nano: f64,
@@ -107,6 +109,7 @@ impl<S: BatchOps> Builder<S> {
             linger: None,
             recover: None,
             is_elsewhere: false,
+            is_shared: false,
             look,
             ticks_per_nano,
         };
@@ -157,6 +160,7 @@ impl<S: BatchOps> Builder<S> {
             room: self.queue.map(Room::new),
             options: self.options,
             runner: Hint::new(0),
+            company: Hint::new(0),
             defers: Hint::new(1),
             alone: Hint::new(0),
             turns: Hint::new(0),
@@ -180,6 +184,30 @@ impl<S: BatchOps> Builder<S> {
     where
         S: 'static,
     {
+        self.on_thread(None, || Some(Home::confined(make())))
+    }
+
+    /// Batches are run by a thread of their own, but a thread that calls when the structure is free, and the last batch was of one, runs its
+    /// operation itself: with a single caller nobody is woken. Tasks never run anything.
+    ///
+    /// # Errors
+    /// The system refuses to start a thread.
+    pub fn build_beside_thread(mut self, structure: S) -> std::io::Result<Batched<S>>
+    where
+        S: Send + 'static,
+    {
+        self.options.is_shared = true;
+        self.on_thread(Some(Home::new(structure)), || None)
+    }
+
+    fn on_thread(
+        self,
+        home: Option<Home<S>>,
+        make: impl FnOnce() -> Option<Home<S>> + Send + 'static,
+    ) -> std::io::Result<Batched<S>>
+    where
+        S: 'static,
+    {
         let runner: Arc<OnceLock<std::thread::Thread>> = Arc::default();
         let signal = {
             let runner = runner.clone();
@@ -190,7 +218,7 @@ impl<S: BatchOps> Builder<S> {
                 }
             })
         };
-        let shared = Arc::new(self.shared(None, Some(signal)));
+        let shared = Arc::new(self.shared(home, Some(signal)));
         let mine = shared.clone();
         let thread = std::thread::Builder::new().name("windrow-batch".to_owned()).spawn(move || {
             // From here on signals arrive; what came before is found below.
@@ -240,14 +268,13 @@ impl<S: BatchOps> Drop for Duty<S> {
 
 impl<S: BatchOps> Shared<S> {
     /// The life of a runner's thread.
-    fn live(&self, make: impl FnOnce() -> S) {
+    fn live(&self, make: impl FnOnce() -> Option<Home<S>>) {
         // The hook has reported a panic; callers are told that there is no structure.
-        let home = std::panic::catch_unwind(std::panic::AssertUnwindSafe(make)).ok().map(Home::confined);
-        let mut home = Some(home);
+        let mut home = std::panic::catch_unwind(std::panic::AssertUnwindSafe(make)).ok().flatten();
         while !self.submit.is_over() {
             let ran = self.submit.run(|held| {
                 if let Some(home) = home.take() {
-                    held.data().home = home;
+                    held.data().home = Some(home);
                 }
                 self.lead_all(held);
             });

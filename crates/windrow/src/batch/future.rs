@@ -100,7 +100,10 @@ impl<S: BatchOps> Future for CallAsync<'_, S> {
         let defers = shared.defers.get() == 1;
         if let Stage::New(_) = this.stage {
             let Stage::New(op) = std::mem::replace(&mut this.stage, Stage::Over) else { unreachable!("just seen") };
-            if !defers && let Some(held) = shared.try_alone() {
+            if !defers
+                && !shared.options.is_elsewhere
+                && let Some(held) = shared.try_alone()
+            {
                 return Poll::Ready(shared.alone(held, op));
             }
             if shared.is_inside() {

@@ -36,6 +36,8 @@ pub(super) struct Shared<S: BatchOps> {
     pub(super) room: Option<Room>,
     /// The thread that holds the lock, by [`here`].
     pub(super) runner: Hint,
+    /// How many operations the last batch had.
+    pub(super) company: Hint,
     /// 1 if tasks are to wait for each other.
     pub(super) defers: Hint,
     /// What an operation costs alone, in nanoseconds.
@@ -149,9 +151,15 @@ impl<S: BatchOps> Shared<S> {
     }
 
     /// The lock, if callers run and nobody else wants it.
+    ///
+    /// Beside a thread, only after a batch of one: where there is company, who takes the lock first would run alone, and let the others wait.
     #[inline]
     pub(super) fn try_alone(&self) -> Option<Leading<'_, S>> {
-        if self.options.is_elsewhere { None } else { self.submit.try_lock() }
+        let options = &self.options;
+        if options.is_elsewhere && !(options.is_shared && self.company.get() <= 1) {
+            return None;
+        }
+        self.submit.try_lock()
     }
 
     /// The lock, if operations are so cheap that waiting for it a little is better than handing over.
@@ -184,7 +192,9 @@ impl<S: BatchOps> Shared<S> {
             state.one(op, &self.options)
         };
         drop(inside);
-        if let Err(mut held) = held.try_end() {
+        if let Err(mut held) = held.try_end()
+            && !self.options.is_elsewhere
+        {
             self.lead(&mut held, false);
         }
         result
@@ -235,6 +245,7 @@ impl<S: BatchOps> Shared<S> {
         let wait = cut.marks().find(|&(mark, _)| mark != 0).map(|(mark, _)| start.saturating_sub(mark));
         let (state, entries) = cut.parts();
         let size = entries.len();
+        self.company.set(size as u64);
         if let Some(wait) = wait {
             state.counts.waited(options.nanos(wait));
         }

@@ -1,0 +1,246 @@
+//! Ways in which many callers insert rows over one connection.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Barrier, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rusqlite::{CachedStatement, Connection};
+use windrow::batch::Stats;
+use windrow_sqlite::GroupCommit;
+
+const TABLE: &str =
+    "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT NOT NULL); CREATE UNIQUE INDEX names ON t (name)";
+const INSERT: &str = "INSERT INTO t (id, name) VALUES (?1, ?2)";
+/// What waits for more has so long.
+pub(crate) const WINDOW: Duration = Duration::from_millis(5);
+
+fn name(id: i64) -> String {
+    format!("row {id:016x}")
+}
+
+/// A way to insert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// A transaction an insert, behind a mutex.
+    Mutex,
+    /// A thread that takes all there is from a channel into one transaction, while it inserts too.
+    Actor,
+    /// The same, after it has waited for [`WINDOW`] from the first on.
+    Window,
+    /// [`GroupCommit::new`].
+    Windrow,
+    /// Run by callers.
+    WindrowCallers,
+}
+
+impl Way {
+    pub(crate) const ALL: [Way; 5] = [Way::Mutex, Way::Actor, Way::Window, Way::Windrow, Way::WindrowCallers];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Way::Mutex => "one transaction an insert",
+            Way::Actor => "hand-written actor",
+            Way::Window => "actor, 5 ms window",
+            Way::Windrow => "windrow",
+            Way::WindrowCallers => "windrow, callers run",
+        }
+    }
+
+    fn start(self, connection: Connection) -> Box<dyn Store> {
+        match self {
+            Way::Mutex => Box::new(Mutex::new(connection)),
+            Way::Actor => Box::new(Actor::start(connection, None)),
+            Way::Window => Box::new(Actor::start(connection, Some(WINDOW))),
+            Way::Windrow => Box::new(GroupCommit::new(connection).expect("a thread")),
+            Way::WindrowCallers => Box::new(GroupCommit::builder().build_on_callers(connection)),
+        }
+    }
+}
+
+/// A started way.
+pub(crate) trait Store: Sync {
+    /// What a caller calls with an id: returns when the row is committed.
+    fn caller(&self) -> Box<dyn FnMut(i64) + '_>;
+
+    fn stats(&self) -> Option<Stats> {
+        None
+    }
+}
+
+impl Store for Mutex<Connection> {
+    fn caller(&self) -> Box<dyn FnMut(i64) + '_> {
+        Box::new(|id| {
+            let connection = self.lock().expect("not poisoned");
+            let mut insert = connection.prepare_cached(INSERT).expect("SQL");
+            insert.execute((id, name(id))).expect("inserted");
+        })
+    }
+}
+
+impl Store for GroupCommit {
+    fn caller(&self) -> Box<dyn FnMut(i64) + '_> {
+        Box::new(|id| assert_eq!(self.execute(INSERT, (id, name(id))).expect("inserted"), 1))
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        self.stats().ok()
+    }
+}
+
+/// A row, and who is to be told of it.
+type Message = (i64, String, Sender<rusqlite::Result<usize>>);
+
+struct Actor {
+    to: Option<Sender<Message>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Actor {
+    fn start(connection: Connection, window: Option<Duration>) -> Self {
+        let (to, from) = channel();
+        Actor { to: Some(to), thread: Some(std::thread::spawn(move || act(&connection, &from, window))) }
+    }
+}
+
+fn act(connection: &Connection, from: &Receiver<Message>, window: Option<Duration>) {
+    let prepare = |sql| connection.prepare_cached(sql).expect("SQL");
+    let (mut begin, mut insert, mut commit) = (prepare("BEGIN IMMEDIATE"), prepare(INSERT), prepare("COMMIT"));
+    let (mut waiting, mut told) = (Vec::new(), Vec::new());
+    while let Ok(first) = from.recv() {
+        let add = |(id, name, to): Message, insert: &mut CachedStatement<'_>, told: &mut Vec<_>| {
+            told.push((to, insert.execute((id, name))));
+        };
+        waiting.push(first);
+        if let Some(window) = window {
+            let end = Instant::now() + window;
+            loop {
+                match from.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                    Ok(next) => waiting.push(next),
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+                }
+            }
+        }
+        begin.execute(()).expect("begun");
+        waiting.drain(..).for_each(|message| add(message, &mut insert, &mut told));
+        while let Ok(next) = from.try_recv() {
+            add(next, &mut insert, &mut told);
+        }
+        commit.execute(()).expect("committed");
+        for (to, result) in told.drain(..) {
+            // Its caller waits.
+            let _ = to.send(result);
+        }
+    }
+}
+
+impl Store for Actor {
+    fn caller(&self) -> Box<dyn FnMut(i64) + '_> {
+        let to = self.to.clone().expect("it runs");
+        let (answer, answered) = channel();
+        Box::new(move |id| {
+            to.send((id, name(id), answer.clone())).expect("it runs");
+            assert_eq!(answered.recv().expect("it runs").expect("inserted"), 1);
+        })
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        self.to = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("no panic");
+        }
+    }
+}
+
+/// A section's outcome.
+pub(crate) struct Outcome {
+    pub(crate) rows_per_second: f64,
+    /// Seconds of each insert, as its caller sees it.
+    pub(crate) waits: Vec<f64>,
+    pub(crate) stats: Option<Stats>,
+}
+
+impl Outcome {
+    pub(crate) fn batch(&self) -> f64 {
+        self.stats.as_ref().map_or(1.0, |stats| {
+            let batches = stats.batches() + stats.alone();
+            stats.ops() as f64 / batches.max(1) as f64
+        })
+    }
+}
+
+/// A fresh database.
+pub(crate) fn create(path: &Path, journal: &str) -> Connection {
+    let connection = Connection::open(path).expect("a database");
+    connection.pragma_update(None, "journal_mode", journal).expect("a journal mode");
+    connection.pragma_update(None, "synchronous", "FULL").expect("synchronous");
+    connection.execute_batch(TABLE).expect("SQL");
+    connection
+}
+
+/// So many callers insert rows one by one for so long; afterwards all rows are looked for.
+pub(crate) fn section(way: Way, folder: &Path, journal: &str, callers: usize, time: Duration) -> Outcome {
+    section_of(|connection| way.start(connection), folder, journal, callers, time)
+}
+
+/// As [`section`].
+pub(crate) fn section_of(
+    start: impl FnOnce(Connection) -> Box<dyn Store>,
+    folder: &Path,
+    journal: &str,
+    callers: usize,
+    time: Duration,
+) -> Outcome {
+    let folder = tempfile::tempdir_in(folder).expect("a folder");
+    let path = folder.path().join("db");
+    let store = start(create(&path, journal));
+    let (seconds, waits) = together(&*store, callers, time);
+    let stats = store.stats();
+    drop(store);
+    let rows: usize = waits.iter().map(Vec::len).sum();
+    verify(&path, rows as i64);
+    Outcome { rows_per_second: rows as f64 / seconds, waits: waits.into_iter().flatten().collect(), stats }
+}
+
+/// Seconds until the last has ended, and of each call of each caller.
+pub(crate) fn together(store: &dyn Store, callers: usize, time: Duration) -> (f64, Vec<Vec<f64>>) {
+    let (barrier, next) = (Barrier::new(callers + 1), AtomicI64::new(0));
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..callers)
+            .map(|_| {
+                let (barrier, next) = (&barrier, &next);
+                scope.spawn(move || {
+                    let mut call = store.caller();
+                    let mut waits = Vec::with_capacity(1 << 12);
+                    barrier.wait();
+                    let end = Instant::now() + time;
+                    loop {
+                        let start = Instant::now();
+                        if start >= end {
+                            return waits;
+                        }
+                        // Relaxed: a number that nobody else has; it orders nothing.
+                        call(next.fetch_add(1, Ordering::Relaxed));
+                        waits.push(start.elapsed().as_secs_f64());
+                    }
+                })
+            })
+            .collect();
+        barrier.wait();
+        let start = Instant::now();
+        let waits = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        (start.elapsed().as_secs_f64(), waits)
+    })
+}
+
+/// Every row that was acknowledged is there, and no other: ids were given one after the other.
+fn verify(path: &Path, rows: i64) {
+    let connection = Connection::open(path).expect("a database");
+    let mut statement = connection.prepare("SELECT id FROM t ORDER BY id").expect("SQL");
+    let found = statement.query_map((), |row| row.get::<_, i64>(0)).expect("rows").map(|id| id.expect("an id"));
+    assert!(found.eq(0..rows), "the rows of the database are not those that were acknowledged");
+}

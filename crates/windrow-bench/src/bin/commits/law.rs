@@ -1,0 +1,120 @@
+//! Whether F and m, fitted on a few sizes of batches, foretell the others.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windrow::batch::{Batch, BatchOps, Batched, Stats};
+use windrow_bench::measure::in_turn;
+use windrow_bench::stats::median;
+use windrow_plan::Nanos;
+use windrow_plan::batch::Fit;
+use windrow_sqlite::GroupCommit;
+
+use crate::arms::{Outcome, Store, section_of, together};
+
+const SIZES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+const FITTED: [usize; 3] = [1, 4, 16];
+/// The others are to be foretold as well as this.
+const WITHIN: f64 = 0.2;
+/// So many that a batch of the largest size is there whenever one is cut.
+const CALLERS: usize = 160;
+/// What a batch of the second structure takes.
+const SLEEP: Duration = Duration::from_millis(1);
+
+/// A structure whose batches take a time that does not depend on their size.
+struct Sleeper;
+
+impl BatchOps for Sleeper {
+    type Op = i64;
+    type Reply = ();
+
+    fn run(&mut self, batch: &mut Batch<'_, i64, ()>) {
+        std::thread::sleep(SLEEP);
+        batch.iter_mut().for_each(|entry| entry.reply(()));
+    }
+}
+
+impl Store for Batched<Sleeper> {
+    fn caller(&self) -> Box<dyn FnMut(i64) + '_> {
+        Box::new(|id| self.call(id).expect("run"))
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        self.stats().ok()
+    }
+}
+
+/// Columns of the lines.
+pub(crate) const COLUMNS: &str =
+    "structure,limit,fitted,batch,measured_per_s,foretold_per_s,error,per_s_of_each_repetition";
+
+/// Prints a table for each structure; lines for a record, and the verdicts.
+pub(crate) fn run(folder: &Path, repetitions: usize, time: Duration) -> (Vec<String>, Vec<String>) {
+    let (mut lines, mut notes) = (Vec::new(), Vec::new());
+    let sqlite = |limit: usize| {
+        let start = |connection| -> Box<dyn Store> {
+            Box::new(GroupCommit::builder().limit(limit).build(connection).expect("a thread"))
+        };
+        section_of(start, folder, "WAL", CALLERS, time)
+    };
+    let sleep = |limit: usize| {
+        let store = Batched::builder().limit(limit).build_on_thread(|| Sleeper).expect("a thread");
+        let (seconds, waits) = together(&store, CALLERS, time);
+        let ops: usize = waits.iter().map(Vec::len).sum();
+        Outcome { rows_per_second: ops as f64 / seconds, waits: Vec::new(), stats: Store::stats(&store) }
+    };
+    let structures: [(&str, Arc<dyn Fn(usize) -> Outcome + '_>); 2] =
+        [("SQLite, WAL, FULL", Arc::new(sqlite)), ("sleep of 1 ms", Arc::new(sleep))];
+    for (name, section) in structures {
+        let mut outcomes: [Vec<Outcome>; SIZES.len()] = Default::default();
+        for repetition in 0..repetitions {
+            for at in in_turn(SIZES.len(), repetition) {
+                outcomes[at].push(section(SIZES[at]));
+            }
+        }
+        table(name, &outcomes, &mut lines, &mut notes);
+    }
+    (lines, notes)
+}
+
+fn table(name: &str, outcomes: &[Vec<Outcome>; SIZES.len()], lines: &mut Vec<String>, notes: &mut Vec<String>) {
+    let rates: Vec<f64> =
+        outcomes.iter().map(|of| median(&of.iter().map(|it| it.rows_per_second).collect::<Vec<_>>())).collect();
+    // What a batch takes from one to the next, handing over included: then h is within m.
+    let mut fit = Fit::default();
+    for (size, rate) in SIZES.iter().zip(&rates).filter(|(size, _)| FITTED.contains(size)) {
+        fit.observe(*size, Nanos(*size as f64 / rate * 1e9));
+    }
+    let Some(law) = fit.law() else {
+        notes.push(format!("{name}: no law can be fitted"));
+        return;
+    };
+    println!("{name}, fitted on B = {FITTED:?}: F = {}, m + h = {}", law.fixed, law.each);
+    let mut worst: f64 = 0.0;
+    for ((size, rate), of) in SIZES.iter().zip(&rates).zip(outcomes) {
+        let (foretold, fitted) = (law.per_second(*size), FITTED.contains(size));
+        let error = foretold / rate - 1.0;
+        if !fitted {
+            worst = worst.max(error.abs());
+        }
+        let batch = median(&of.iter().map(Outcome::batch).collect::<Vec<_>>());
+        println!(
+            "  B = {size:>2}{} (mean {batch:>5.1}): measured {rate:>9.0}/s, foretold {foretold:>9.0}/s, {:+.1} %",
+            if fitted { "*" } else { " " },
+            error * 100.0
+        );
+        let each: Vec<String> = of.iter().map(|it| format!("{:.0}", it.rows_per_second)).collect();
+        lines.push(format!(
+            "\"{name}\",{size},{},{batch:.2},{rate:.0},{foretold:.0},{error:.4},{}",
+            u8::from(fitted),
+            each.join(" ")
+        ));
+    }
+    let met = if worst <= WITHIN { "met" } else { "missed" };
+    notes.push(format!(
+        "{name}: fitted on B = {FITTED:?}, the others up to 64 are foretold within {:.0} %, bar {:.0} % {met}",
+        worst * 100.0,
+        WITHIN * 100.0
+    ));
+}

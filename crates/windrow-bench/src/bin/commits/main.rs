@@ -1,0 +1,196 @@
+//! Many callers that insert rows into SQLite one by one: `cargo run --release -p windrow-bench --bin commits -- --help`
+#![forbid(unsafe_code)]
+
+mod arms;
+mod law;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use arms::{Outcome, Way};
+use clap::Parser;
+use windrow_bench::measure::in_turn;
+use windrow_bench::record;
+use windrow_bench::stats::{median, quantile};
+
+/// Many callers that insert rows into SQLite one by one, each waiting until its row is committed (synchronous = FULL): one transaction
+/// an insert, hand-written actors, and windrow.
+#[derive(Parser)]
+struct Options {
+    /// Callers, threads that block. One caller is measured too.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(2..))]
+    callers: u16,
+    /// Where the databases lie: it should be on a disk, and not be kept in memory.
+    #[arg(long, default_value = "target/commits")]
+    folder: PathBuf,
+    /// How often each takes its turn.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    repetitions: u16,
+    /// Fit what a batch costs on batches of 1, 4 and 16, and foretell the other sizes; instead of comparing.
+    #[arg(long)]
+    law: bool,
+    /// Turns of a fifth of the time: to see that it works.
+    #[arg(long)]
+    quick: bool,
+    /// Write a record below bench/record.
+    #[arg(long)]
+    record: bool,
+}
+
+const JOURNALS: [&str; 2] = ["WAL", "DELETE"];
+/// A turn.
+const TURN: Duration = Duration::from_millis(1000);
+/// A turn of one caller, of whom each has [`MORE`] times as many turns.
+const SHORT: Duration = Duration::from_millis(200);
+const MORE: usize = 2;
+const LAW: Duration = Duration::from_millis(400);
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The type of the file system that a folder is on, as the system calls it.
+fn file_system(folder: &Path) -> String {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let at = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (point, kind) = (words.next()?, words.next()?);
+        folder.starts_with(point).then_some((point.len(), kind))
+    });
+    // Of two at the same place the later one is seen.
+    at.max_by_key(|&(length, _)| length).map_or("unknown", |(_, kind)| kind).to_owned()
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    std::fs::create_dir_all(&options.folder).map_err(|error| format!("{}: {error}", options.folder.display()))?;
+    let system = file_system(&options.folder);
+    let sqlite = format!("SQLite {}, file system {system}", rusqlite::version());
+    println!("{}, {sqlite}, {} repetitions", record::machine(), options.repetitions);
+    let scale = |time: Duration| if options.quick { time / 5 } else { time };
+    let repetitions = usize::from(options.repetitions);
+    let (columns, name, (lines, bars)) = if options.law {
+        (law::COLUMNS, "commits-law", law::run(&options.folder, repetitions, scale(LAW)))
+    } else {
+        (COLUMNS, "commits", compare(options, repetitions, scale(TURN), scale(SHORT)))
+    };
+    let mut notes = vec![sqlite];
+    if system == "tmpfs" || system == "ramfs" {
+        notes.push("the databases were in memory: a commit costs nothing there, and nothing follows".to_owned());
+    }
+    notes.extend(bars);
+    notes.iter().skip(1).for_each(|note| println!("  {note}"));
+    if options.record {
+        let command = record::command("commits");
+        let written = record::write_lines(Path::new("bench/record"), name, &command, &notes, columns, &lines);
+        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
+    }
+    Ok(())
+}
+
+const COLUMNS: &str =
+    "journal,callers,way,rows_per_s,p50_us,p99_us,batch,rows_per_s_of_each_repetition,p50_us_of_each,p99_us_of_each";
+
+/// The turns of one way.
+struct Row {
+    way: Way,
+    turns: Vec<Turn>,
+}
+
+struct Turn {
+    rows: f64,
+    p50: f64,
+    p99: f64,
+    batch: f64,
+}
+
+impl Turn {
+    fn of(outcome: &Outcome) -> Self {
+        let wait = |share| quantile(&outcome.waits, share) * 1e6;
+        Turn { rows: outcome.rows_per_second, p50: wait(0.5), p99: wait(0.99), batch: outcome.batch() }
+    }
+}
+
+impl Row {
+    fn median(&self, of: impl Fn(&Turn) -> f64) -> f64 {
+        median(&self.turns.iter().map(of).collect::<Vec<_>>())
+    }
+
+    fn each(&self, of: impl Fn(&Turn) -> f64) -> String {
+        self.turns.iter().map(|turn| format!("{:.0}", of(turn))).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn measure(ways: &[Way], folder: &Path, journal: &str, callers: usize, turns: usize, time: Duration) -> Vec<Row> {
+    let mut rows: Vec<Row> = ways.iter().map(|&way| Row { way, turns: Vec::new() }).collect();
+    for turn in 0..turns {
+        for at in in_turn(rows.len(), turn) {
+            let outcome = arms::section(rows[at].way, folder, journal, callers, time);
+            rows[at].turns.push(Turn::of(&outcome));
+        }
+    }
+    rows
+}
+
+fn compare(options: &Options, repetitions: usize, turn: Duration, short: Duration) -> (Vec<String>, Vec<String>) {
+    let (mut lines, mut bars) = (Vec::new(), Vec::new());
+    for journal in JOURNALS {
+        let many = usize::from(options.callers);
+        let all = measure(&Way::ALL, &options.folder, journal, many, repetitions, turn);
+        let alone = [Way::Mutex, Way::Actor, Way::Windrow, Way::WindrowCallers];
+        let alone = measure(&alone, &options.folder, journal, 1, repetitions * MORE, short);
+        for (callers, rows) in [(many, &all), (1, &alone)] {
+            println!("{journal}, synchronous FULL, {callers} callers: rows/s, p50 and p99 in us, rows a transaction");
+            for row in rows {
+                let (rate, p50, p99) = (row.median(|it| it.rows), row.median(|it| it.p50), row.median(|it| it.p99));
+                let (name, batch) = (row.way.name(), row.median(|it| it.batch));
+                println!("  {name:<26} {rate:>9.0} {p50:>9.0} {p99:>9.0} {batch:>6.1}   {}", row.each(|it| it.rows));
+                lines.push(format!(
+                    "{journal},{callers},\"{name}\",{rate:.0},{p50:.1},{p99:.1},{batch:.2},{},{},{}",
+                    row.each(|it| it.rows),
+                    row.each(|it| it.p50),
+                    row.each(|it| it.p99)
+                ));
+            }
+        }
+        for way in [Way::Windrow, Way::WindrowCallers] {
+            bars.extend(judge(journal, way, &all, &alone));
+        }
+    }
+    (lines, bars)
+}
+
+/// What windrow is asked to reach, and whether it does: medians of the ratios of turns that followed each other.
+fn judge(journal: &str, way: Way, all: &[Row], alone: &[Row]) -> Vec<String> {
+    let ratio = |rows: &[Row], to: Way, of: fn(&Turn) -> f64| {
+        let find = |way| rows.iter().find(|row| row.way == way).map(|row| &row.turns);
+        let (Some(mine), Some(theirs)) = (find(way), find(to)) else { return f64::NAN };
+        median(&mine.iter().zip(theirs).map(|(mine, theirs)| of(mine) / of(theirs)).collect::<Vec<_>>())
+    };
+    let (rows, p50, p99): (fn(&Turn) -> f64, fn(&Turn) -> f64, fn(&Turn) -> f64) =
+        (|it| it.rows, |it| it.p50, |it| it.p99);
+    let gain = if journal == "WAL" { 10.0 } else { 20.0 };
+    let at_least = |what: &str, ratio: f64, bar: f64| (what.to_owned(), ratio, bar, ratio >= bar, ">=");
+    let at_most = |what: &str, ratio: f64, bar: f64| (what.to_owned(), ratio, bar, ratio <= bar, "<=");
+    [
+        at_least("rows/s of one transaction an insert", ratio(all, Way::Mutex, rows), gain),
+        at_most("its p99", ratio(all, Way::Mutex, p99), 0.1),
+        at_least("rows/s of the hand-written actor", ratio(all, Way::Actor, rows), 0.95),
+        at_least("rows/s of a 5 ms window", ratio(all, Way::Window, rows), 8.0),
+        at_most("its p50", ratio(all, Way::Window, p50), 0.1),
+        at_least("rows/s of plain rusqlite, one caller", ratio(alone, Way::Mutex, rows), 0.95),
+    ]
+    .into_iter()
+    .map(|(what, ratio, bar, is_met, sign)| {
+        let met = if is_met { "met" } else { "missed" };
+        format!("{journal}, {}: x{ratio:.3} {what}, bar {sign} {bar} {met}", way.name())
+    })
+    .collect()
+}

@@ -1,0 +1,148 @@
+//! One transaction a batch.
+//!
+//! # Protocol
+//! `BEGIN IMMEDIATE`; each write between `SAVEPOINT` and `RELEASE`, or `ROLLBACK TO` if it failed; `COMMIT`; then all are answered.
+//!
+//! * Immediate, so that it is the beginning that waits for other connections, when nothing has been done yet. (A transaction that
+//!   begins as a reader may later be refused the lock without any waiting.)
+//! * A write that is alone needs no savepoint: its failure rolls back the transaction.
+//! * SQLite rolls back the whole transaction on some errors, and a write can end it by SQL. Then the connection is back in autocommit
+//!   mode. It is looked at after every write: a write that ran in that mode would be committed by itself.
+//! * Whatever goes wrong with a savepoint or the commit, the transaction is rolled back, and a write is only told `Ok` after a
+//!   `COMMIT` that said so.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use windrow::batch::{Batch, BatchOps, Entry};
+
+use crate::{Error, Write};
+
+/// The structure behind [`GroupCommit`](crate::GroupCommit): a connection whose writes are run as one transaction a batch.
+#[derive(Debug)]
+pub struct Commits {
+    connection: Connection,
+}
+
+/// Prepared once, kept by the connection.
+fn step(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute(())?;
+    Ok(())
+}
+
+/// A transaction: without [`Open::commit`] it is rolled back.
+struct Open<'c>(&'c Connection);
+
+impl<'c> Open<'c> {
+    fn begin(connection: &'c Connection) -> rusqlite::Result<Self> {
+        step(connection, "BEGIN IMMEDIATE")?;
+        Ok(Open(connection))
+    }
+
+    fn commit(self) -> rusqlite::Result<()> {
+        // If it fails the transaction may still be open.
+        step(self.0, "COMMIT")
+    }
+
+    /// Runs a write that leaves nothing behind if it fails. An error: the whole transaction is lost.
+    fn savepoint(&self, write: &mut Write) -> rusqlite::Result<()> {
+        step(self.0, "SAVEPOINT windrow")?;
+        if !write.0.run(self.0) && !self.0.is_autocommit() {
+            step(self.0, "ROLLBACK TO windrow")?;
+        }
+        if self.0.is_autocommit() { Ok(()) } else { step(self.0, "RELEASE windrow") }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        roll_back(self.0);
+    }
+}
+
+/// Ends a transaction if there is one.
+fn roll_back(connection: &Connection) {
+    if !connection.is_autocommit() {
+        // Should it fail the next `BEGIN` will, and its writes get that error.
+        let _ = step(connection, "ROLLBACK");
+    }
+}
+
+fn op(entry: &mut Entry<Write, Write>) -> &mut Write {
+    match entry {
+        Entry::Op(write) | Entry::Reply(write) => write,
+        Entry::Empty => unreachable!("entries come with their operations"),
+    }
+}
+
+impl Commits {
+    pub(crate) fn new(connection: Connection) -> Self {
+        Commits { connection }
+    }
+
+    /// After a panic: an open transaction belongs to nobody.
+    pub(crate) fn recover(&mut self) {
+        roll_back(&self.connection);
+    }
+
+    /// Uses the connection outside of any transaction.
+    pub(crate) fn exclusive<R>(&mut self, f: impl FnOnce(&mut Connection) -> R) -> R {
+        roll_back(&self.connection);
+        let result = f(&mut self.connection);
+        roll_back(&self.connection);
+        result
+    }
+
+    /// Runs writes as one transaction: all of them, unless one ends it. So many were run, or will not be.
+    fn transaction(&self, entries: &mut [Entry<Write, Write>]) -> usize {
+        let undo = |entries: &mut [Entry<Write, Write>], error: rusqlite::Error| {
+            let error = Arc::new(error);
+            entries.iter_mut().for_each(|entry| op(entry).0.undo(Error::Transaction(error.clone())));
+        };
+        roll_back(&self.connection);
+        let open = match Open::begin(&self.connection) {
+            Ok(open) => open,
+            Err(error) => {
+                undo(entries, error);
+                return entries.len();
+            }
+        };
+        let is_alone = entries.len() == 1;
+        for ran in 1..=entries.len() {
+            let write = op(&mut entries[ran - 1]);
+            if is_alone {
+                if !write.0.run(open.0) {
+                    return 1;
+                }
+            } else if let Err(error) = open.savepoint(write) {
+                undo(&mut entries[..ran], error);
+                return ran;
+            }
+            if self.connection.is_autocommit() {
+                entries[..ran].iter_mut().for_each(|entry| op(entry).0.undo(Error::Undone));
+                return ran;
+            }
+        }
+        if let Err(error) = open.commit() {
+            undo(entries, error);
+        }
+        entries.len()
+    }
+}
+
+impl BatchOps for Commits {
+    type Op = Write;
+    type Reply = Write;
+
+    fn run(&mut self, batch: &mut Batch<'_, Write, Write>) {
+        let mut rest = &mut batch[..];
+        while !rest.is_empty() {
+            let (done, left) = {
+                let ran = self.transaction(rest);
+                rest.split_at_mut(ran)
+            };
+            done.iter_mut().for_each(|entry| entry.answer(|write| write));
+            rest = left;
+        }
+    }
+}

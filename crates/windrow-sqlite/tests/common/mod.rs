@@ -1,0 +1,92 @@
+//! What the tests share.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use rusqlite::Connection;
+use windrow_sqlite::{Error, GroupCommit};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+pub(crate) fn block_on<R>(future: impl Future<Output = R>) -> R {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+pub(crate) type Call<'c, R> = Pin<Box<dyn Future<Output = Result<R, Error>> + Send + 'c>>;
+
+/// Hands the calls in: they are in the queue when this returns.
+pub(crate) fn hand_in<R>(calls: &mut [Call<'_, R>]) {
+    for call in calls {
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+}
+
+/// Holds the runner, a thread of its own, in a write until it is dropped; what is handed in meanwhile is one batch.
+pub(crate) struct Gate(Option<Sender<()>>);
+
+impl Gate {
+    /// The write is handed in by a thread that may live until `scope` ends.
+    pub(crate) fn close<'scope>(db: &'scope GroupCommit, scope: &'scope thread::Scope<'scope, '_>) -> Gate {
+        let (entered, has_entered) = channel();
+        let (open, is_open) = channel::<()>();
+        scope.spawn(move || {
+            db.call(move |_| {
+                entered.send(()).unwrap();
+                // Its sender is dropped.
+                let _ = is_open.recv();
+                Ok(())
+            })
+        });
+        has_entered.recv().unwrap();
+        Gate(Some(open))
+    }
+}
+
+/// The results of calls that are run as one batch, in the order in which they were handed in.
+pub(crate) fn together<R>(db: &GroupCommit, mut calls: Vec<Call<'_, R>>) -> Vec<Result<R, Error>> {
+    thread::scope(|scope| {
+        let gate = Gate::close(db, scope);
+        hand_in(&mut calls);
+        drop(gate);
+        calls.into_iter().map(block_on).collect()
+    })
+}
+
+pub(crate) const TABLE: &str = "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT UNIQUE)";
+
+pub(crate) fn memory() -> Connection {
+    let connection = Connection::open_in_memory().unwrap();
+    connection.execute_batch(TABLE).unwrap();
+    connection
+}
+
+pub(crate) fn insert(connection: &Connection, id: i64) -> rusqlite::Result<usize> {
+    connection.prepare_cached("INSERT INTO t (id, name) VALUES (?1, 'name ' || ?1)")?.execute((id,))
+}
+
+pub(crate) fn ids_of(connection: &Connection) -> Vec<i64> {
+    let mut statement = connection.prepare("SELECT id FROM t ORDER BY id").unwrap();
+    let ids = statement.query_map((), |row| row.get(0)).unwrap();
+    ids.collect::<rusqlite::Result<_>>().unwrap()
+}
+
+pub(crate) fn ids(db: &GroupCommit) -> Vec<i64> {
+    db.exclusive(|connection| ids_of(connection)).unwrap()
+}

@@ -1,0 +1,76 @@
+//! A process that is killed in the middle: what it was told is there.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use common::{TABLE, ids_of, insert};
+use rusqlite::Connection;
+use windrow_sqlite::GroupCommit;
+
+const THREADS: i64 = 8;
+const DATABASE: &str = "WINDROW_SQLITE_TEST_DATABASE";
+
+fn open(path: &Path, mode: &str) -> Connection {
+    let connection = Connection::open(path).unwrap();
+    connection.pragma_update(None, "journal_mode", mode).unwrap();
+    connection.pragma_update(None, "synchronous", "FULL").unwrap();
+    connection
+}
+
+/// Inserts until it is killed, and says what was acknowledged.
+fn child(path: &Path) -> ! {
+    let db = GroupCommit::new(Connection::open(path).unwrap()).unwrap();
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let db = &db;
+            scope.spawn(move || {
+                for id in (thread..).step_by(THREADS as usize) {
+                    db.call(move |connection| insert(connection, id)).unwrap();
+                    // One write a line, so that a line is there or not.
+                    std::io::stdout().write_all(format!("acknowledged {id}\n").as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    unreachable!("killed before")
+}
+
+#[test]
+fn every_acknowledged_row_is_there() {
+    if let Some(path) = std::env::var_os(DATABASE) {
+        child(path.as_ref());
+    }
+    for (mode, acknowledged) in [("WAL", 1), ("DELETE", 300), ("WAL", 2_000), ("TRUNCATE", 40)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        open(&path, mode).execute_batch(TABLE).unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "every_acknowledged_row_is_there", "--nocapture"])
+            .env(DATABASE, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The test harness says something too.
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said = lines.filter_map(|line| line.unwrap().split_once("acknowledged ")?.1.parse::<i64>().ok());
+        let mut told: Vec<i64> = said.by_ref().take(acknowledged).collect();
+        // SIGKILL, where there is such a thing.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        told.extend(said);
+        assert!(told.len() >= acknowledged, "the child ended by itself");
+
+        let connection = open(&path, mode);
+        let check: String = connection.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
+        assert_eq!(check, "ok");
+        let found = ids_of(&connection);
+        told.sort_unstable();
+        let missing: Vec<&i64> = told.iter().filter(|id| found.binary_search(id).is_err()).collect();
+        assert!(missing.is_empty(), "{mode}: {missing:?} of {} are not there", told.len());
+        assert!(found.len() <= told.len() + THREADS as usize, "a thread has one write at a time");
+    }
+}

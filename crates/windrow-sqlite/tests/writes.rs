@@ -1,0 +1,314 @@
+//! What becomes of each write of a batch.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use common::{Call, Gate, TABLE, block_on, hand_in, ids, ids_of, insert, memory, together};
+use proptest::prelude::*;
+use rusqlite::{Connection, ErrorCode};
+use windrow::batch::Why;
+use windrow_sqlite::{Error, GroupCommit};
+
+/// Both ways to run.
+fn both() -> [GroupCommit; 2] {
+    [GroupCommit::new(memory()).unwrap(), GroupCommit::builder().build_on_callers(memory())]
+}
+
+fn row(db: &GroupCommit, id: i64) -> Call<'_, usize> {
+    Box::pin(db.call_async(move |connection| insert(connection, id)))
+}
+
+fn code(result: &Result<usize, Error>) -> Option<ErrorCode> {
+    result.as_ref().unwrap_err().sqlite().and_then(rusqlite::Error::sqlite_error_code)
+}
+
+fn insert_twice(connection: &Connection) -> rusqlite::Result<usize> {
+    insert(connection, 100)?;
+    insert(connection, 1)
+}
+
+fn insert_and_panic(connection: &Connection) -> rusqlite::Result<usize> {
+    insert(connection, 101)?;
+    panic!("after {}", 101)
+}
+
+#[test]
+fn each_write_of_a_batch_has_its_own_result() {
+    let db = Arc::new(GroupCommit::new(memory()).unwrap());
+    let own = db.clone();
+    let results = together(
+        &db,
+        vec![
+            row(&db, 1),
+            Box::pin(db.call_async(insert_twice)),
+            row(&db, 2),
+            Box::pin(db.call_async(insert_and_panic)),
+            Box::pin(db.call_async(move |connection| {
+                assert!(matches!(own.execute("DELETE FROM t", ()), Err(Error::Refused(Why::Nested))));
+                insert(connection, 3)
+            })),
+            Box::pin(db.execute_async("UPDATE t SET name = name || '!' WHERE id < ?1", (10,))),
+        ],
+    );
+    assert!(matches!(results[..], [Ok(1), Err(_), Ok(1), Err(_), Ok(1), Ok(3)]), "{results:?}");
+    assert_eq!(code(&results[1]), Some(ErrorCode::ConstraintViolation));
+    assert!(matches!(&results[3], Err(Error::Panicked(message)) if message == "after 101"), "{results:?}");
+    assert_eq!(ids(&db), [1, 2, 3]);
+    let stats = db.stats().unwrap();
+    assert_eq!((stats.sizes().collect::<Vec<_>>(), stats.alone()), (vec![(6, 1)], 1), "one batch, and the gate");
+}
+
+#[test]
+fn each_write_that_is_alone_too() {
+    for db in both() {
+        assert_eq!(db.call(|connection| insert(connection, 1)).unwrap(), 1);
+        assert!(matches!(db.call(insert_twice), Err(Error::Sqlite(_))));
+        assert!(matches!(db.call(insert_and_panic), Err(Error::Panicked(_))));
+        assert_eq!(block_on(db.call_async(|connection| insert(connection, 2))).unwrap(), 1);
+        assert_eq!(ids(&db), [1, 2]);
+    }
+}
+
+#[test]
+fn a_failing_commit_is_an_error_of_all_and_applies_nothing() {
+    let connection = memory();
+    connection
+        .execute_batch(
+            "PRAGMA foreign_keys = ON;
+             CREATE TABLE child (of INTEGER REFERENCES t (id) DEFERRABLE INITIALLY DEFERRED)",
+        )
+        .unwrap();
+    let db = GroupCommit::new(connection).unwrap();
+    let orphan = || db.execute_async("INSERT INTO child VALUES (?1)", (77,));
+    let results = together(&db, vec![row(&db, 1), Box::pin(orphan()), row(&db, 1), row(&db, 2)]);
+    for result in [&results[0], &results[1], &results[3]] {
+        assert!(matches!(result, Err(Error::Transaction(_))), "{results:?}");
+        assert_eq!(code(result), Some(ErrorCode::ConstraintViolation));
+    }
+    assert!(matches!(&results[2], Err(Error::Sqlite(_))), "its own error is worth more: {results:?}");
+    assert!(matches!(block_on(orphan()), Err(Error::Transaction(_))), "alone");
+    assert_eq!(ids(&db), [0; 0]);
+    assert_eq!(db.call(|connection| insert(connection, 5)).unwrap(), 1, "it goes on");
+}
+
+#[test]
+fn a_write_that_ends_the_transaction_takes_down_those_before_it() {
+    for end in ["ROLLBACK", "INSERT OR ROLLBACK INTO t (id) VALUES (1)", "ROLLBACK; BEGIN"] {
+        let db = GroupCommit::new(memory()).unwrap();
+        let ending = db.call_async(move |connection| connection.execute_batch(end).map(|()| 0));
+        let results = together(&db, vec![row(&db, 1), Box::pin(ending), row(&db, 2), row(&db, 3)]);
+        match &results[..] {
+            [Err(Error::Undone), Err(Error::Undone), Ok(1), Ok(1)] if end == "ROLLBACK" => {}
+            [Err(Error::Undone), Err(Error::Sqlite(_)), Ok(1), Ok(1)] if end.contains("OR ROLLBACK") => {}
+            // The savepoint is gone.
+            [Err(Error::Transaction(_)), Err(Error::Transaction(_)), Ok(1), Ok(1)] if end.contains("BEGIN") => {}
+            _ => panic!("{end}: {results:?}"),
+        }
+        assert_eq!(ids(&db), [2, 3], "{end}");
+        assert!(matches!(db.call(|connection| connection.execute_batch("ROLLBACK")), Err(Error::Undone)), "alone");
+    }
+}
+
+#[test]
+fn who_is_busy_is_waited_for_and_then_nothing_is_applied() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let open = || {
+        let connection = Connection::open(&path).unwrap();
+        connection.busy_timeout(Duration::ZERO).unwrap();
+        connection
+    };
+    let (writer, other) = (open(), open());
+    writer.execute_batch(TABLE).unwrap();
+    let db = GroupCommit::new(writer).unwrap();
+    let fails = || {
+        let results = together(&db, vec![row(&db, 1), row(&db, 2)]);
+        assert!(
+            results.iter().all(|result| matches!(result, Err(error @ Error::Transaction(_)) if error.is_busy())),
+            "{results:?}"
+        );
+        assert!(db.call(|connection| insert(connection, 3)).unwrap_err().is_busy(), "alone");
+    };
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // The gate's own transaction fails to begin: no write would hold the runner then.
+    assert!(db.call(|connection| insert(connection, 3)).unwrap_err().is_busy());
+    other.execute_batch("ROLLBACK").unwrap();
+    // Without WAL a reader lets a transaction begin, and not commit.
+    other.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+    fails();
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(together(&db, vec![row(&db, 1), row(&db, 2)]).iter().flatten().count(), 2);
+    // With a busy timeout it is waited for.
+    db.exclusive(|connection| connection.busy_timeout(Duration::from_secs(60))).unwrap().unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| db.call(|connection| insert(connection, 3)));
+        thread::yield_now();
+        other.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(waiting.join().unwrap().unwrap(), 1);
+    });
+    assert_eq!(ids_of(&other), [1, 2, 3]);
+}
+
+#[test]
+fn a_full_disk_fails_what_does_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let connection = Connection::open(folder.path().join("db")).unwrap();
+    connection.execute_batch(TABLE).unwrap();
+    connection.execute_batch("PRAGMA max_page_count = 20").unwrap();
+    let db = GroupCommit::new(connection).unwrap();
+    let large = || {
+        let name = "x".repeat(1 << 20);
+        db.execute_async("INSERT INTO t (id, name) VALUES (1000, ?1)", (name,))
+    };
+    let results = together(&db, vec![row(&db, 1), Box::pin(large()), row(&db, 2)]);
+    assert_eq!(code(&results[1]), Some(ErrorCode::DiskFull));
+    let kept: Vec<i64> = [1, 0, 2].into_iter().zip(&results).filter(|(_, it)| it.is_ok()).map(|(id, _)| id).collect();
+    assert_eq!(ids(&db), kept, "{results:?}");
+    assert_eq!(code(&block_on(large())), Some(ErrorCode::DiskFull));
+    assert_eq!(ids(&db), kept);
+}
+
+#[test]
+fn close_commits_what_is_queued_and_then_rejects() {
+    let db = GroupCommit::new(memory()).unwrap();
+    let (mut calls, found) = (vec![row(&db, 1), row(&db, 2)], channel());
+    thread::scope(|scope| {
+        let gate = Gate::close(&db, scope);
+        hand_in(&mut calls);
+        // Behind the writes, as close will be.
+        let mut last: Vec<Call<'_, ()>> = vec![Box::pin(db.call_async(move |connection| {
+            found.0.send(ids_of(connection)).unwrap();
+            Ok(())
+        }))];
+        hand_in(&mut last);
+        drop(gate);
+        db.close().unwrap();
+        assert_eq!(found.1.try_recv().unwrap(), [1, 2]);
+        assert_eq!(db.close(), Err(Why::Closed));
+        assert!(matches!(db.execute("DELETE FROM t", ()), Err(Error::Refused(Why::Closed))));
+        assert!(calls.into_iter().map(block_on).all(|result| result.is_ok()));
+        assert!(last.into_iter().map(block_on).all(|result| result.is_ok()));
+    });
+}
+
+#[test]
+fn a_future_that_is_dropped_in_the_queue_is_never_run() {
+    let db = GroupCommit::new(memory()).unwrap();
+    thread::scope(|scope| {
+        let gate = Gate::close(&db, scope);
+        let mut calls = vec![row(&db, 1), row(&db, 2), row(&db, 3)];
+        hand_in(&mut calls);
+        drop(calls.remove(1));
+        drop(gate);
+        assert!(calls.into_iter().map(block_on).all(|result| result.is_ok()));
+    });
+    assert_eq!(ids(&db), [1, 3]);
+}
+
+#[test]
+fn exclusive_is_outside_of_transactions_and_leaves_none() {
+    for db in both() {
+        let mode: String = db
+            .exclusive(|connection| connection.query_row("PRAGMA journal_mode", (), |row| row.get(0)))
+            .unwrap()
+            .unwrap();
+        assert_eq!(mode, "memory");
+        db.exclusive(|connection| connection.execute_batch("BEGIN; INSERT INTO t (id) VALUES (9)")).unwrap().unwrap();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            db.exclusive(|connection| {
+                connection.execute_batch("BEGIN; INSERT INTO t (id) VALUES (10)").unwrap();
+                panic!("within a transaction")
+            })
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(db.call(|connection| insert(connection, 1)).unwrap(), 1, "it is not poisoned");
+        assert_eq!(ids(&db), [1]);
+    }
+}
+
+#[test]
+fn many_threads_get_their_own_results() {
+    const THREADS: i64 = 8;
+    const EACH: i64 = 200;
+    for db in both() {
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let db = &db;
+                scope.spawn(move || {
+                    for n in 0..EACH {
+                        let id = thread * EACH + n;
+                        let result = db.call(move |connection| {
+                            insert(connection, id)?;
+                            Ok(connection.last_insert_rowid())
+                        });
+                        assert_eq!(result.unwrap(), id);
+                        assert!(db.call(move |connection| insert(connection, id)).is_err(), "it is there");
+                    }
+                });
+            }
+        });
+        assert_eq!(ids(&db), (0..THREADS * EACH).collect::<Vec<_>>());
+        assert_eq!(db.stats().unwrap().ops(), 2 * (THREADS * EACH) as u64);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(i64),
+    Delete(i64),
+    InsertBoth(i64, i64),
+    InsertAndPanic(i64),
+}
+
+impl Step {
+    fn run(&self, connection: &Connection) -> rusqlite::Result<usize> {
+        match *self {
+            Step::Insert(id) => insert(connection, id),
+            Step::Delete(id) => connection.execute("DELETE FROM t WHERE id = ?1", (id,)),
+            Step::InsertBoth(one, other) => Ok(insert(connection, one)? + insert(connection, other)?),
+            Step::InsertAndPanic(id) => {
+                insert(connection, id)?;
+                panic!("injected")
+            }
+        }
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let id = || 0..12_i64;
+    prop_oneof![
+        3 => id().prop_map(Step::Insert),
+        2 => id().prop_map(Step::Delete),
+        3 => (id(), id()).prop_map(|(one, other)| Step::InsertBoth(one, other)),
+        1 => id().prop_map(Step::InsertAndPanic),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn batches_are_as_transactions_one_after_the_other(steps in proptest::collection::vec(step(), 1..40), limit in 1..20_usize) {
+        let oracle = memory();
+        let expected: Vec<Option<usize>> = steps
+            .iter()
+            .map(|step| {
+                let transaction = oracle.unchecked_transaction().unwrap();
+                let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step.run(&transaction)));
+                let changed = result.ok()?.ok()?;
+                transaction.commit().unwrap();
+                Some(changed)
+            })
+            .collect();
+        let db = GroupCommit::builder().limit(limit).build(memory()).unwrap();
+        let calls = steps.into_iter().map(|step| -> Call<'_, usize> { Box::pin(db.call_async(move |connection| step.run(connection))) });
+        let results = together(&db, calls.collect());
+        prop_assert_eq!(results.into_iter().map(Result::ok).collect::<Vec<_>>(), expected);
+        prop_assert_eq!(ids(&db), ids_of(&oracle));
+    }
+}
