@@ -436,7 +436,8 @@ impl<K: Key> SkipList<K> {
             before[0] = self.follow(before[0], 0, word, key);
             let found = self.is_at(before[0], word, key);
             let mut gone = None;
-            match (ops.verb(at), found) {
+            let verb = ops.verb(at);
+            match (verb, found) {
                 (Verb::Insert, false) => {
                     let height = self.draw();
                     self.follow_all(before, height, word, key);
@@ -450,7 +451,7 @@ impl<K: Key> SkipList<K> {
                 }
                 (Verb::Remove, false) | (Verb::Get, _) => {}
             }
-            ops.answer(at, found.then_some(()));
+            ops.answer(at, verb, found.then_some(()));
             drop(gone);
         }
     }
