@@ -107,10 +107,13 @@ pub struct Patience {
 impl Patience {
     /// With operations that cost so much alone. Waking a thread takes 5 us and more, which is h for callers that block: who does less than
     /// that under the lock is worth waiting for, for a few of its turns.
+    ///
+    /// Looks are a `sched_yield` apart, never at full speed: every one takes the line of the lock from its holder, who in the meantime can run some
+    /// dozens of operations from its own cache, and on a busy machine it may be the holder who gets the CPU.
     pub fn of(one: Nanos) -> Patience {
         const WAKE: Nanos = Nanos(5_000.0);
         if one < WAKE {
-            Patience { busy: Nanos(1_000.0), yielding: Nanos(20_000.0) }
+            Patience { busy: Nanos(0.0), yielding: Nanos(200_000.0) }
         } else {
             Patience { busy: Nanos(0.0), yielding: Nanos(0.0) }
         }
