@@ -197,10 +197,16 @@ impl<S: BatchOps> Shared<S> {
             state.one(op, &self.options)
         };
         drop(inside);
-        if let Err(mut held) = held.try_end() {
-            self.lead(&mut held, false);
+        if let Err(held) = held.try_end() {
+            self.lead_on(held);
         }
         result
+    }
+
+    /// Somebody has come meanwhile.
+    #[cold]
+    fn lead_on(&self, mut held: Leading<'_, S>) {
+        self.lead(&mut held, false);
     }
 
     /// Leaves for callers what the counts say.
