@@ -129,7 +129,7 @@ where
             let mut replies = Vec::with_capacity(EACH);
             for op in ops {
                 let (sender, receiver) = oneshot::channel();
-                outbox.send((op, sender)).await.ok().expect(SOUND);
+                outbox.send((op, sender)).await.expect(SOUND);
                 replies.push(receiver.await.expect(SOUND));
             }
             replies
