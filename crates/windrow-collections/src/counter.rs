@@ -12,7 +12,10 @@ const LARGE: usize = 1 << 16;
 /// results that depend on the order, so it is what batching is measured with; and from loops, whose chunks are batches already,
 /// it is faster than an atomic.
 ///
-/// Three ways lead to it, from the least to the most done for the caller:
+/// Inside of [`Batched`](windrow::batch::Batched) an operation is a number to add. A batch is consumed in place; a caller that finds
+/// nobody else adds at once. [`Drained`] is for comparison.
+///
+/// Without it, three ways lead to it, from the least to the most done for the caller:
 ///
 /// * [`add_all`](Self::add_all): the additions were collected into an array before, and the results go to another. Large arrays are
 ///   summed in parallel, as prefix sums.
@@ -86,6 +89,44 @@ impl Counter {
         for by in by {
             *by = self.add(*by);
         }
+    }
+}
+
+/// A [`Counter`] whose batches are drained to an array and then added all at once: the plainest way to make a batch of what many callers
+/// want, and the slowest.
+///
+/// ```
+/// use windrow::batch::Batched;
+/// use windrow_collections::Drained;
+///
+/// let counter = Batched::new(Drained::default());
+/// assert_eq!((counter.call(5).unwrap(), counter.call(1).unwrap()), (0, 5));
+/// assert_eq!(counter.into_inner().unwrap().counter().get(), 6);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Drained {
+    counter: Counter,
+    /// Room for a batch, used again.
+    room: Vec<i64>,
+}
+
+impl Drained {
+    /// Around a counter.
+    pub const fn new(counter: Counter) -> Self {
+        Drained { counter, room: Vec::new() }
+    }
+
+    /// The counter.
+    pub const fn counter(&self) -> Counter {
+        self.counter
+    }
+
+    /// Collects the additions, adds one after the other, and returns what it was before each.
+    pub fn add_drained(&mut self, by: impl IntoIterator<Item = i64>) -> &[i64] {
+        self.room.clear();
+        self.room.extend(by);
+        self.counter.add_in_place(&mut self.room);
+        &self.room
     }
 }
 

@@ -1,12 +1,13 @@
 //! Ordered sets and maps, a skip list and a counter whose operations are cheaper by the batch.
 #![forbid(unsafe_code)]
 
+mod batched;
 mod counter;
 mod keys;
 mod ordered;
 mod skiplist;
 
-pub use counter::Counter;
+pub use counter::{Counter, Drained};
 pub use keys::{Column, Exact, Key, Number, Plain, Prefix, Prefixed, Words};
 pub use ordered::{Iter, Keys, MapOp, Ops, OrderedMap, OrderedSet, SetOp, Verb};
 pub use skiplist::{Nodes, SkipList};

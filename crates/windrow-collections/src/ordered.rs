@@ -12,6 +12,6 @@ mod shard;
 
 pub use iter::Iter;
 pub use map::OrderedMap;
-pub(crate) use ops::{All, Mixed};
+pub(crate) use ops::{All, Mixed, of_set};
 pub use ops::{MapOp, Ops, SetOp, Verb};
 pub use set::{Keys, OrderedSet};

@@ -126,7 +126,8 @@ impl<K: Key> SkipList<K> {
         let before = self.before(word, &key);
         let new = !self.is_at(before[0], word, &key);
         if new {
-            self.link(&before, word, key);
+            let height = self.draw();
+            self.link(&before, height, word, key);
         }
         new
     }
@@ -269,8 +270,7 @@ impl<K: Key> SkipList<K> {
     }
 
     /// Puts a key that is not there behind these towers. No code of a user runs.
-    fn link(&mut self, before: &Before, word: K::Word, key: K) {
-        let height = self.draw();
+    fn link(&mut self, before: &Before, height: usize, word: K::Word, key: K) {
         let tower = match self.free[height - 1].pop() {
             Some(tower) => tower,
             None => self.build(height),
@@ -403,9 +403,16 @@ impl<K: Key> SkipList<K> {
                     if K::Column::EXACT { by_word } else { by_word.then_with(|| ops.key(a.1).cmp(ops.key(b.1))) };
                 by_key.then(a.1.cmp(&b.1))
             });
+            let mut from = [HEAD; LEVELS];
             for group in order.chunks(GROUP) {
+                let removals = self.removals;
+                walks.from = from;
                 self.group(ops, &mut walks, group.iter().map(|(_, at)| *at));
+                // Before the last key, and so before all that come; unless it is gone.
+                let last = walks.before[group.len() - 1];
+                from = if self.removals == removals { last } else { [HEAD; LEVELS] };
             }
+            walks.from = [HEAD; LEVELS];
             walks.order = order;
         }
         self.walks = walks;
@@ -420,32 +427,39 @@ impl<K: Key> SkipList<K> {
     ) {
         self.walk(walks, which.clone().map(|at| ops.key(at)));
         let removals = self.removals;
-        for (number, at) in which.enumerate() {
+        for (before, at) in walks.before.iter_mut().zip(which) {
             let (word, key) = (ops.key(at).prefix(), ops.key(at));
-            let verb = ops.verb(at);
-            let mut before = walks.before[number];
             if self.removals != removals {
-                before = self.before(word, key);
-            } else {
-                // Operations of this group may have put keys between.
-                let levels = if verb == Verb::Get { 1 } else { self.levels };
-                for (level, before) in before.iter_mut().enumerate().take(levels) {
-                    *before = self.follow(*before, level, word, key);
-                }
+                *before = self.before(word, key);
             }
+            // Operations of this group may have put keys between.
+            before[0] = self.follow(before[0], 0, word, key);
             let found = self.is_at(before[0], word, key);
             let mut gone = None;
+            let verb = ops.verb(at);
             match (verb, found) {
                 (Verb::Insert, false) => {
+                    let height = self.draw();
+                    self.follow_all(before, height, word, key);
                     let (key, ()) = ops.take(at);
-                    self.link(&before, word, key);
+                    self.link(before, height, word, key);
                 }
                 (Verb::Insert, true) => ops.take_value(at),
-                (Verb::Remove, true) => gone = self.unlink(&before),
+                (Verb::Remove, true) => {
+                    self.follow_all(before, self.levels, word, key);
+                    gone = self.unlink(before);
+                }
                 (Verb::Remove, false) | (Verb::Get, _) => {}
             }
-            ops.answer(at, found.then_some(()));
+            ops.answer(at, verb, found.then_some(()));
             drop(gone);
+        }
+    }
+
+    /// From towers before a key, to the last ones, on levels from 1 on.
+    fn follow_all(&self, before: &mut Before, levels: usize, word: K::Word, key: &K) {
+        for (level, before) in before.iter_mut().enumerate().take(levels).skip(1) {
+            *before = self.follow(*before, level, word, key);
         }
     }
 }

@@ -95,24 +95,29 @@ impl Law {
     }
 }
 
-/// How long a caller that finds the lock held should try to get it before it hands its operation over.
+/// How long a caller that finds the lock held should try to get it before it hands its operation over. Between two looks it lets others
+/// run: on a busy machine that may be the holder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
-    /// Looking at full speed.
-    pub busy: Nanos,
-    /// After that, letting others run between two looks.
-    pub yielding: Nanos,
+    /// From the first look to the last.
+    pub longest: Nanos,
+    /// From one look to the next.
+    pub apart: Nanos,
 }
 
 impl Patience {
     /// With operations that cost so much alone. Waking a thread takes 5 us and more, which is h for callers that block: who does less than
-    /// that under the lock is worth waiting for, for a few of its turns.
+    /// that under the lock is worth waiting for.
+    ///
+    /// A lock that goes to another CPU takes the structure with it, some hundred nanoseconds that are shared by the operations until the
+    /// next one gets it: looks are so far apart that these operations are some hundred if they are cheap. A holder that has lost its CPU
+    /// with the lock is waited for longer than that: to hand over, and to be woken, costs more than a turn of the others.
     pub fn of(one: Nanos) -> Patience {
         const WAKE: Nanos = Nanos(5_000.0);
         if one < WAKE {
-            Patience { busy: Nanos(1_000.0), yielding: Nanos(20_000.0) }
+            Patience { longest: Nanos(200_000.0), apart: Nanos(4_000.0) }
         } else {
-            Patience { busy: Nanos(0.0), yielding: Nanos(0.0) }
+            Patience { longest: Nanos(0.0), apart: Nanos(0.0) }
         }
     }
 }
@@ -313,8 +318,9 @@ mod tests {
 
     #[test]
     fn cheap_operations_are_waited_for() {
-        assert!(Patience::of(Nanos(50.0)).busy.0 > 0.0);
-        assert_eq!(Patience::of(Nanos::micros(300.0)), Patience { busy: Nanos(0.0), yielding: Nanos(0.0) });
+        let Patience { longest, apart } = Patience::of(Nanos(50.0));
+        assert!(longest > apart && apart.0 > 0.0);
+        assert_eq!(Patience::of(Nanos::micros(300.0)), Patience { longest: Nanos(0.0), apart: Nanos(0.0) });
     }
 
     #[test]

@@ -117,13 +117,14 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
         let ends = self.ends(route.shard);
         let shard = &mut self.shards[route.shard];
         let (before, mut gone) = (shard.len(), None);
+        let verb = ops.verb(at);
         let old = shard.step(ops, at, ends, route.word, route.place, &mut gone);
         let now = shard.len();
         if now != before {
             self.len = self.len - before + now;
             self.look_after(route.shard);
         }
-        ops.answer(at, old);
+        ops.answer(at, verb, old);
     }
 }
 

@@ -83,7 +83,7 @@ impl<K: Key, V> Ops<K, V> for Part<K, V> {
     }
 
     #[inline]
-    fn answer(&mut self, at: usize, old: Option<V>) {
+    fn answer(&mut self, at: usize, _: Verb, old: Option<V>) {
         self.items[at].value = old;
     }
 }
@@ -102,7 +102,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
             }
             self.play(&mut parts);
             for item in parts.iter_mut().flat_map(|part| part.items.drain(..)) {
-                ops.answer(start + item.at as usize, item.value);
+                ops.answer(start + item.at as usize, item.verb, item.value);
             }
             start = end;
         }
@@ -170,8 +170,9 @@ impl<K: Key, V: Clone> Shard<K, V> {
             let word = item.word;
             let known = self.version() == version && self.joins() == joins;
             let place = if known { item.place } else { self.place(word, part.key(at)) };
+            let verb = item.verb;
             let old = self.step(part, at, ends, word, place, &mut None);
-            part.answer(at, old);
+            part.answer(at, verb, old);
         }
         part.order = order;
     }

@@ -12,7 +12,7 @@ use crate::keys::{Key, Prefix};
 ///
 /// Its keys are in leaves of up to 62, in order; leaves are in shards of about a thousand. One by one it does what [`BTreeMap`] does, faster
 /// for keys whose [`Prefix`] says much. What it is made for is [`apply`](Self::apply): see the [crate](crate) for when that
-/// pays.
+/// pays. Inside of [`Batched`](windrow::batch::Batched) its operations are [`MapOp`](crate::MapOp)s.
 ///
 /// # Panics
 /// If `Ord` or `Clone` of a key panics, the panic reaches the caller and the map is as it was before the operation, one of a batch

@@ -36,8 +36,8 @@ pub trait Ops<K, V> {
     /// Gives up the value of an insert whose key is there already.
     fn take_value(&mut self, at: usize) -> V;
 
-    /// Answers operation `at` with the value that its key had.
-    fn answer(&mut self, at: usize, old: Option<V>);
+    /// Answers operation `at`, which was a `verb`, with the value that its key had.
+    fn answer(&mut self, at: usize, verb: Verb, old: Option<V>);
 }
 
 /// An operation of a batch on a map. Its result is the value that the key had before it.
@@ -51,6 +51,23 @@ pub enum MapOp<K, V> {
     Remove(K),
 }
 
+impl<K, V> MapOp<K, V> {
+    #[inline]
+    pub(crate) fn verb(&self) -> Verb {
+        match self {
+            MapOp::Get(_) => Verb::Get,
+            MapOp::Insert(..) => Verb::Insert,
+            MapOp::Remove(_) => Verb::Remove,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> &K {
+        let (MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key)) = self;
+        key
+    }
+}
+
 /// An operation of a batch on a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOp<K> {
@@ -60,6 +77,23 @@ pub enum SetOp<K> {
     Insert(K),
     /// As [`OrderedSet::remove`](crate::OrderedSet::remove).
     Remove(K),
+}
+
+impl<K> SetOp<K> {
+    #[inline]
+    pub(crate) fn verb(&self) -> Verb {
+        match self {
+            SetOp::Contains(_) => Verb::Get,
+            SetOp::Insert(_) => Verb::Insert,
+            SetOp::Remove(_) => Verb::Remove,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> &K {
+        let (SetOp::Contains(key) | SetOp::Insert(key) | SetOp::Remove(key)) = self;
+        key
+    }
 }
 
 /// Operations of a map that were given away.
@@ -80,17 +114,14 @@ impl<K, V> Ops<K, V> for Owned<'_, K, V> {
     #[inline]
     fn verb(&self, at: usize) -> Verb {
         match &self.ops[at] {
-            Some(MapOp::Insert(..)) => Verb::Insert,
-            Some(MapOp::Remove(_)) => Verb::Remove,
-            Some(MapOp::Get(_)) | None => Verb::Get,
+            Some(op) => op.verb(),
+            None => Verb::Get,
         }
     }
 
     #[inline]
     fn key(&self, at: usize) -> &K {
-        match self.ops[at].as_ref().expect(ONCE) {
-            MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key) => key,
-        }
+        self.ops[at].as_ref().expect(ONCE).key()
     }
 
     #[inline]
@@ -115,9 +146,15 @@ impl<K, V> Ops<K, V> for Owned<'_, K, V> {
     }
 
     #[inline]
-    fn answer(&mut self, at: usize, old: Option<V>) {
+    fn answer(&mut self, at: usize, _: Verb, old: Option<V>) {
         self.results[at] = old;
     }
+}
+
+/// A set's result: of an insert whether the key is new, of others whether it was there.
+#[inline]
+pub(crate) fn of_set(verb: Verb, old: Option<()>) -> bool {
+    old.is_some() != (verb == Verb::Insert)
 }
 
 /// Operations of a set that stay where they are.
@@ -133,17 +170,12 @@ impl<K: Key> Ops<K, ()> for Mixed<'_, K> {
 
     #[inline]
     fn verb(&self, at: usize) -> Verb {
-        match self.ops[at] {
-            SetOp::Contains(_) => Verb::Get,
-            SetOp::Insert(_) => Verb::Insert,
-            SetOp::Remove(_) => Verb::Remove,
-        }
+        self.ops[at].verb()
     }
 
     #[inline]
     fn key(&self, at: usize) -> &K {
-        let (SetOp::Contains(key) | SetOp::Insert(key) | SetOp::Remove(key)) = &self.ops[at];
-        key
+        self.ops[at].key()
     }
 
     #[inline]
@@ -160,9 +192,8 @@ impl<K: Key> Ops<K, ()> for Mixed<'_, K> {
     fn take_value(&mut self, _: usize) {}
 
     #[inline]
-    fn answer(&mut self, at: usize, old: Option<()>) {
-        // Whether it was new, where the others say whether it was there.
-        self.results[at] = old.is_some() != matches!(self.ops[at], SetOp::Insert(_));
+    fn answer(&mut self, at: usize, verb: Verb, old: Option<()>) {
+        self.results[at] = of_set(verb, old);
     }
 }
 
@@ -201,7 +232,7 @@ impl<K: Key, const INSERT: bool> Ops<K, ()> for All<'_, K, INSERT> {
     fn take_value(&mut self, _: usize) {}
 
     #[inline]
-    fn answer(&mut self, at: usize, old: Option<()>) {
-        self.results[at] = old.is_some() != INSERT;
+    fn answer(&mut self, at: usize, verb: Verb, old: Option<()>) {
+        self.results[at] = of_set(verb, old);
     }
 }

@@ -14,7 +14,8 @@ use crate::keys::{Key, Prefix};
 
 /// A sorted set whose operations are cheaper by the batch.
 ///
-/// An [`OrderedMap`] without values: what is said there holds here.
+/// An [`OrderedMap`] without values: what is said there holds here. Inside of [`Batched`](windrow::batch::Batched) its operations
+/// are [`SetOp`]s.
 ///
 /// ```
 /// use windrow_collections::OrderedSet;
@@ -25,9 +26,28 @@ use crate::keys::{Key, Prefix};
 /// assert_eq!(new, [true, true, false, true]);
 /// assert!(set.contains(&7) && set.len() == 3);
 /// ```
+///
+/// Many callers, who need not know of each other; a loop has its batches already and hands them in as chunks:
+///
+/// ```
+/// use windrow::batch::{Batched, Chunk};
+/// use windrow::prelude::*;
+/// use windrow_collections::{OrderedSet, SetOp};
+///
+/// let seen = Batched::builder().limit(127).build(OrderedSet::new());
+/// assert!(seen.call(SetOp::Insert(5)).unwrap());
+/// let keys: Vec<u64> = (0..1000).map(|n| n % 700).collect();
+/// let new: usize = keys.par_chunks(127).map(|keys| {
+///     let mut chunk = Chunk::new();
+///     chunk.extend(keys.iter().copied().map(SetOp::Insert));
+///     seen.call_chunk(&mut chunk).unwrap();
+///     chunk.replies().filter(|new| *new == Ok(true)).count()
+/// }).sum();
+/// assert_eq!(new, 699);
+/// ```
 #[derive(Clone, Default)]
 pub struct OrderedSet<K: Key> {
-    map: OrderedMap<K, ()>,
+    pub(crate) map: OrderedMap<K, ()>,
 }
 
 impl<K: Key> OrderedSet<K> {

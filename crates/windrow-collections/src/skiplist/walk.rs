@@ -9,14 +9,16 @@ use std::hint::select_unpredictable;
 use windrow_sync::machine::prefetch;
 
 use super::{Before, HEAD, LEVELS, SkipList};
-use crate::keys::Key;
+use crate::keys::{Key, Number};
 
-/// Searches at the same time.
-pub(super) const GROUP: usize = 32;
+/// Searches at the same time. On 100,000 random inserts into 1,000,000 keys: 32: 296 ns, 64: 237 ns, 128: 220 ns an operation.
+pub(super) const GROUP: usize = 128;
 
 /// Room of a group, used again.
 #[derive(Clone)]
 pub(super) struct Walks<W> {
+    /// Towers that are before all keys of the group.
+    pub(super) from: Before,
     /// What was found.
     pub(super) before: Vec<Before>,
     /// Those that have not arrived.
@@ -35,23 +37,30 @@ struct Walk<W> {
 
 impl<W> Walks<W> {
     pub(super) fn new() -> Self {
-        Walks { before: Vec::new(), walking: Vec::new(), order: Vec::new() }
+        Walks { from: [HEAD; LEVELS], before: Vec::new(), walking: Vec::new(), order: Vec::new() }
     }
 }
 
 impl<K: Key> SkipList<K> {
     /// Finds towers before each key, on every level; the last ones but for keys whose words are equal.
-    pub(super) fn walk<'a>(&self, walks: &mut Walks<K::Word>, keys: impl Iterator<Item = &'a K>)
+    ///
+    /// If `from` is not the head, the keys are in order: all of them are found below the level on which the last one comes before
+    /// the next tower.
+    pub(super) fn walk<'a>(&self, walks: &mut Walks<K::Word>, keys: impl Iterator<Item = &'a K> + Clone)
     where
         K: 'a,
     {
-        let Walks { before, walking, .. } = walks;
+        let Walks { from, before, walking, .. } = walks;
         before.clear();
         walking.clear();
-        let level = (self.levels - 1) as u32;
+        let mut level = self.levels - 1;
+        if from[0] != HEAD {
+            let last = keys.clone().last().map_or(K::Word::MAX, K::prefix);
+            level = (0..level).find(|level| self.link_of(from[*level], *level).word >= last).unwrap_or(level);
+        }
         for (number, key) in keys.enumerate() {
-            before.push([HEAD; LEVELS]);
-            walking.push(Walk { word: key.prefix(), at: HEAD, level, number: number as u32 });
+            before.push(*from);
+            walking.push(Walk { word: key.prefix(), at: from[level], level: level as u32, number: number as u32 });
         }
         let mut left = walking.len();
         while left > 0 {

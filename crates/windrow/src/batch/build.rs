@@ -53,10 +53,11 @@ impl<S> Options<S> {
         self.nanos(machine::tick().saturating_sub(start))
     }
 
-    pub(super) fn patience(&self, one: Nanos) -> Spin {
-        let Patience { busy, yielding } = Patience::of(one);
+    /// How long, and the ticks from one look to the next.
+    pub(super) fn patience(&self, one: Nanos) -> (Spin, u64) {
+        let Patience { longest, apart } = Patience::of(one);
         let ticks = |time: Nanos| (time.0 * self.ticks_per_nano) as u64;
-        Spin { busy: ticks(busy), yielding: ticks(yielding) }
+        (Spin { busy: 0, yielding: ticks(longest) }, ticks(apart))
     }
 }
 

@@ -108,16 +108,20 @@ where
     }
 
     fn done(&mut self, ops: &[SetOp<K>], results: &[bool]) {
-        let new = ops.iter().zip(results).filter_map(|(op, new)| match op {
-            SetOp::Insert(key) if *new => Some(key.clone()),
-            _ => None,
-        });
-        self.new.extend(new);
+        self.new.extend(inserted(ops, results));
     }
 
     fn len(&self) -> usize {
         (self.len)(&self.structure)
     }
+}
+
+/// The keys that were new.
+pub(crate) fn inserted<K: Clone>(ops: &[SetOp<K>], results: &[bool]) -> impl Iterator<Item = K> {
+    ops.iter().zip(results).filter_map(|(op, new)| match op {
+        SetOp::Insert(key) if *new => Some(key.clone()),
+        _ => None,
+    })
 }
 
 fn key<K>(op: &SetOp<K>) -> &K {

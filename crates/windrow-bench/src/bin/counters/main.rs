@@ -1,0 +1,73 @@
+//! Counters and other small structures under implicit batching: `cargo run --release -p windrow-bench --bin counters -- --help`
+//!
+//! The tables that obatcher was presented with: counters by the chunk, delays; then single calls of threads, and of tasks. Every increment gets
+//! the counter's value before it, and after each run it is checked that these are all different. Arms are interleaved; a ratio is a median
+//! of the ratios of single repetitions.
+#![forbid(unsafe_code)]
+
+mod counters;
+mod delays;
+mod table;
+mod tasks;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use windrow_bench::record;
+
+use table::Table;
+
+/// Counters and other small structures under implicit batching.
+#[derive(Parser)]
+struct Options {
+    /// What to measure.
+    #[arg(long, value_delimiter = ',', default_value = "counters,delays,tasks")]
+    tables: Vec<Which>,
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    repetitions: u16,
+    /// Write a record below bench/record.
+    #[arg(long)]
+    record: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Which {
+    /// Increments by 1, 2, 4, and 8 threads, in chunks and single calls.
+    Counters,
+    /// Operations that sleep for a millisecond.
+    Delays,
+    /// Tasks of an executor: what handing over costs, and inserts into an ordered set.
+    Tasks,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    println!("{}, {} repetitions", record::machine(), options.repetitions);
+    let mut tables = Vec::new();
+    for which in &options.tables {
+        tables.extend(match which {
+            Which::Counters => counters::all(options.repetitions)?,
+            Which::Delays => vec![delays::table(options.repetitions.min(3))?],
+            Which::Tasks => tasks::all(options.repetitions)?,
+        });
+    }
+    if options.record {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record");
+        let lines: Vec<String> = tables.iter().flat_map(Table::lines).collect();
+        let columns = "table,arm,operations,repetition,nanoseconds";
+        let command = record::command("counters");
+        let written = record::write_lines(&root, "counters", &command, &record::versions(), columns, &lines);
+        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
+    }
+    Ok(())
+}

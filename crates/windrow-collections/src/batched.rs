@@ -1,0 +1,174 @@
+//! Collections inside of [`Batched`](windrow::batch::Batched): operations of many callers come as one batch.
+
+use windrow::batch::{Batch, BatchOps, Entry};
+
+use crate::counter::{Counter, Drained};
+use crate::keys::Key;
+use crate::ordered::{MapOp, Ops, OrderedMap, OrderedSet, SetOp, Verb, of_set};
+use crate::skiplist::SkipList;
+
+/// The operations of callers, where they have put them. An entry holds a reply only when its operation is done, for a panic answers those that
+/// have none.
+struct Entries<'a, Op, Reply>(&'a mut [Entry<Op, Reply>]);
+
+impl<K> Ops<K, ()> for Entries<'_, SetOp<K>, bool> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    fn verb(&self, at: usize) -> Verb {
+        self.0[at].op().verb()
+    }
+
+    #[inline]
+    fn key(&self, at: usize) -> &K {
+        self.0[at].op().key()
+    }
+
+    #[inline]
+    fn take(&mut self, at: usize) -> (K, ()) {
+        (self.take_key(at), ())
+    }
+
+    #[inline]
+    fn take_key(&mut self, at: usize) -> K {
+        let (SetOp::Contains(key) | SetOp::Insert(key) | SetOp::Remove(key)) = self.0[at].take();
+        key
+    }
+
+    #[inline]
+    fn take_value(&mut self, _: usize) {}
+
+    #[inline]
+    fn answer(&mut self, at: usize, verb: Verb, old: Option<()>) {
+        self.0[at].reply(of_set(verb, old));
+    }
+}
+
+impl<K, V> Ops<K, V> for Entries<'_, MapOp<K, V>, Option<V>> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    fn verb(&self, at: usize) -> Verb {
+        self.0[at].op().verb()
+    }
+
+    #[inline]
+    fn key(&self, at: usize) -> &K {
+        self.0[at].op().key()
+    }
+
+    #[inline]
+    fn take(&mut self, at: usize) -> (K, V) {
+        match self.0[at].take() {
+            MapOp::Insert(key, value) => (key, value),
+            _ => unreachable!("only an insert has a value"),
+        }
+    }
+
+    #[inline]
+    fn take_key(&mut self, at: usize) -> K {
+        match self.0[at].take() {
+            MapOp::Get(key) | MapOp::Remove(key) => key,
+            MapOp::Insert(..) => unreachable!("an insert is taken whole"),
+        }
+    }
+
+    #[inline]
+    fn take_value(&mut self, at: usize) -> V {
+        self.take(at).1
+    }
+
+    #[inline]
+    fn answer(&mut self, at: usize, _: Verb, old: Option<V>) {
+        self.0[at].reply(old);
+    }
+}
+
+/// A reply says of an insert whether the key is new, of others whether it was there.
+impl<K: Key<Column: Send> + Send + Sync> BatchOps for OrderedSet<K> {
+    type Op = SetOp<K>;
+    type Reply = bool;
+
+    fn run(&mut self, batch: &mut Batch<'_, SetOp<K>, bool>) {
+        self.map.run(&mut Entries(batch));
+    }
+
+    fn run_one(&mut self, op: SetOp<K>) -> bool {
+        match op {
+            SetOp::Contains(key) => self.contains(&key),
+            SetOp::Insert(key) => self.insert(key),
+            SetOp::Remove(key) => self.remove(&key),
+        }
+    }
+}
+
+/// A reply is the value that the key had before.
+impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> BatchOps for OrderedMap<K, V> {
+    type Op = MapOp<K, V>;
+    type Reply = Option<V>;
+
+    fn run(&mut self, batch: &mut Batch<'_, MapOp<K, V>, Option<V>>) {
+        // The method of the same name that takes operations from anywhere.
+        OrderedMap::run(self, &mut Entries(batch));
+    }
+
+    fn run_one(&mut self, op: MapOp<K, V>) -> Option<V> {
+        match op {
+            MapOp::Get(key) => self.get(&key).cloned(),
+            MapOp::Insert(key, value) => self.insert(key, value),
+            MapOp::Remove(key) => self.remove(&key),
+        }
+    }
+}
+
+/// A reply says of an insert whether the key is new, of others whether it was there.
+impl<K: Key + Send> BatchOps for SkipList<K> {
+    type Op = SetOp<K>;
+    type Reply = bool;
+
+    fn run(&mut self, batch: &mut Batch<'_, SetOp<K>, bool>) {
+        SkipList::run(self, &mut Entries(batch));
+    }
+
+    fn run_one(&mut self, op: SetOp<K>) -> bool {
+        match op {
+            SetOp::Contains(key) => self.contains(&key),
+            SetOp::Insert(key) => self.insert(key),
+            SetOp::Remove(key) => self.remove(&key),
+        }
+    }
+}
+
+/// An operation is a number to add, its reply what the counter was before. A batch is consumed in place.
+impl BatchOps for Counter {
+    type Op = i64;
+    type Reply = i64;
+
+    fn run(&mut self, batch: &mut Batch<'_, i64, i64>) {
+        for entry in batch.iter_mut() {
+            entry.answer(|by| self.add(by));
+        }
+    }
+
+    #[inline]
+    fn run_one(&mut self, by: i64) -> i64 {
+        self.add(by)
+    }
+}
+
+/// As a [`Counter`], but a batch is drained to an array first.
+impl BatchOps for Drained {
+    type Op = i64;
+    type Reply = i64;
+
+    fn run(&mut self, batch: &mut Batch<'_, i64, i64>) {
+        let before = self.add_drained(batch.iter_mut().map(Entry::take));
+        for (entry, before) in batch.iter_mut().zip(before) {
+            entry.reply(*before);
+        }
+    }
+}
