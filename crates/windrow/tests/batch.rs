@@ -3,6 +3,7 @@
 mod batches;
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
@@ -55,6 +56,50 @@ fn runners_of_their_own() {
     permutation(&dropped, 4, 500);
     assert_eq!(dropped.into_inner().unwrap().value, 2_000);
     assert!(thread.into_inner().is_none(), "it was dropped where it was made");
+}
+
+/// Says on which thread it is run.
+struct Whereabouts;
+
+impl BatchOps for Whereabouts {
+    type Op = Option<mpsc::Receiver<()>>;
+    type Reply = thread::ThreadId;
+
+    fn run(&mut self, batch: &mut Batch<'_, Self::Op, Self::Reply>) {
+        for entry in batch.iter_mut() {
+            // Held up for as long as the test likes.
+            if let Some(gate) = entry.take() {
+                gate.recv().unwrap();
+            }
+            entry.reply(thread::current().id());
+        }
+    }
+}
+
+#[test]
+fn a_thread_beside_its_callers_runs_what_finds_company() {
+    let counter = Batched::builder().build_beside_thread(Counter::default()).unwrap();
+    permutation(&counter, 4, 500);
+    assert_eq!(counter.into_inner().unwrap().value, 2_000);
+
+    let places = Batched::builder().build_beside_thread(Whereabouts).unwrap();
+    let me = thread::current().id();
+    // Nobody else is there: no thread is woken.
+    assert_eq!(places.call(None).unwrap(), me);
+    let (open, gate) = mpsc::channel();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| (places.call(Some(gate)).unwrap(), thread::current().id()));
+        let others: Vec<_> =
+            (0..3).map(|_| scope.spawn(|| (places.call(None).unwrap(), thread::current().id()))).collect();
+        open.send(()).unwrap();
+        let all: Vec<_> = others.into_iter().chain([first]).map(|caller| caller.join().unwrap()).collect();
+        // Each by its own caller or by the one runner, never by another caller or by us.
+        let runners: HashSet<_> =
+            all.iter().filter(|(ran_on, caller)| ran_on != caller).map(|(ran_on, _)| *ran_on).collect();
+        assert!(runners.len() <= 1, "{all:?}");
+        assert!(all.iter().all(|(_, caller)| !runners.contains(caller)) && !runners.contains(&me), "{all:?}");
+    });
+    assert_eq!(places.stats().unwrap().ops(), 5);
 }
 
 /// Replies, and then does what the reply promises.
