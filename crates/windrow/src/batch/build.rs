@@ -284,6 +284,9 @@ impl<S: BatchOps> Shared<S> {
                 std::thread::park();
             }
         }
+        if self.options.is_shared {
+            return;
+        }
         // Dropped here, where it was made.
         let mut last = None;
         while !self.submit.run(|held| last = held.data().home.take()) {
