@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Barrier, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -116,11 +116,8 @@ fn act(connection: &Connection, from: &Receiver<Message>, window: Option<Duratio
         waiting.push(first);
         if let Some(window) = window {
             let end = Instant::now() + window;
-            loop {
-                match from.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                    Ok(next) => waiting.push(next),
-                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
-                }
+            while let Ok(next) = from.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                waiting.push(next);
             }
         }
         begin.execute(()).expect("begun");

@@ -64,8 +64,8 @@ pub(crate) fn run(folder: &Path, repetitions: usize, time: Duration) -> (Vec<Str
         let ops: usize = waits.iter().map(Vec::len).sum();
         Outcome { rows_per_second: ops as f64 / seconds, waits: Vec::new(), stats: Store::stats(&store) }
     };
-    let structures: [(&str, Arc<dyn Fn(usize) -> Outcome + '_>); 2] =
-        [("SQLite, WAL, FULL", Arc::new(sqlite)), ("sleep of 1 ms", Arc::new(sleep))];
+    let structures: [(&str, &dyn Fn(usize) -> Outcome); 2] =
+        [("SQLite, WAL, FULL", &sqlite), ("sleep of 1 ms", &sleep)];
     for (name, section) in structures {
         let mut outcomes: [Vec<Outcome>; SIZES.len()] = Default::default();
         for repetition in 0..repetitions {

@@ -174,8 +174,9 @@ fn judge(journal: &str, way: Way, all: &[Row], alone: &[Row]) -> Vec<String> {
         let (Some(mine), Some(theirs)) = (find(way), find(to)) else { return f64::NAN };
         median(&mine.iter().zip(theirs).map(|(mine, theirs)| of(mine) / of(theirs)).collect::<Vec<_>>())
     };
-    let (rows, p50, p99): (fn(&Turn) -> f64, fn(&Turn) -> f64, fn(&Turn) -> f64) =
-        (|it| it.rows, |it| it.p50, |it| it.p99);
+    let rows: fn(&Turn) -> f64 = |it| it.rows;
+    let p50: fn(&Turn) -> f64 = |it| it.p50;
+    let p99: fn(&Turn) -> f64 = |it| it.p99;
     let gain = if journal == "WAL" { 10.0 } else { 20.0 };
     let at_least = |what: &str, ratio: f64, bar: f64| (what.to_owned(), ratio, bar, ratio >= bar, ">=");
     let at_most = |what: &str, ratio: f64, bar: f64| (what.to_owned(), ratio, bar, ratio <= bar, "<=");
