@@ -1,7 +1,6 @@
 //! Whether F and m, fitted on a few sizes of batches, foretell the others.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use windrow::batch::{Batch, BatchOps, Batched, Stats};
