@@ -19,8 +19,22 @@ fn said(program: &str, arguments: &[&str]) -> String {
 }
 
 /// Peers that are crates.
-const PEERS: [&str; 9] =
-    ["rayon", "rayon-core", "chili", "paralight", "orx-parallel", "spindle", "hurdles", "tokio", "faer"];
+const PEERS: [&str; 14] = [
+    "rayon",
+    "rayon-core",
+    "chili",
+    "paralight",
+    "orx-parallel",
+    "spindle",
+    "hurdles",
+    "tokio",
+    "faer",
+    "congee",
+    "crossbeam-skiplist",
+    "parking_lot",
+    "batch-aint-one",
+    "rusqlite",
+];
 
 /// The versions of the peers that are crates, as locked.
 pub fn versions() -> Vec<String> {

@@ -29,7 +29,7 @@
 //!
 //! # Protocol
 //! 1. *Form.* The caller lets workers in that are free, and fixes the width when all of those it asked for have come, or after a few times
-//!    what coming usually takes. It never waits for more: a team that is nested, or one of many, may be the caller alone, and then
+//!    what coming usually takes (a hundredth of what the last team of this place took, if that is longer). It never waits for more: a team that is nested, or one of many, may be the caller alone, and then
 //!    is a plain loop. The split always sees the width that is there.
 //! 2. *Round.* Each member arrives ([`Member::round`]). The last runs the closure that splits the data; then all have their parts, until
 //!    they arrive again. Any control flow around rounds is fine as long as all members take the same turns.
@@ -43,12 +43,13 @@
 //! for their barrier, or beside a busy process that takes a member's CPU away, are run by fewer members, down to one, while the
 //! others wait and soon sleep. What other widths would cost is tried now and then; that takes at most 3 % of the time. What was learned
 //! is kept by call site. Calls of less than half a millisecond are compared as a whole too: coming together takes some microseconds, and
-//! where the others do not save as much the caller runs alone, which takes 0.5 us more than the plain loop.
+//! where the others do not save as much the caller runs alone, which took 0.5 to 1.4 us more than the plain loop (`bench/record`, decompose).
 //!
 //! # Trade-offs, and when not to use a team
 //! * Rounds without an order between them are a parallel iterator's work: that balances the load, a round does not. Its parts are
 //!   dealt once; the slowest member is waited for.
-//! * A round is worth its barrier from about 0.3 us of work on two cores that are free. Below, [`rounds`](Member::rounds) runs as fast as a
+//! * A round is worth its barrier if half of it takes longer than a crossing: 0.1 us on two free cores in good hours of the virtual machine
+//!   where that was measured, 0.4 us in others (`bench/record`, barriers). Below, [`rounds`](Member::rounds) runs as fast as a
 //!   loop, [`round`](Member::round) does not.
 //! * Members wait at the barrier: what blocks (locks, files, channels) blocks all of them. Tasks that must not hold a thread while
 //!   they wait are an [`AsyncTeam`]'s members.
@@ -81,8 +82,8 @@ pub use tasks::{AsyncMember, AsyncTeam};
 pub use windrow_sync::grid::{Grid, GridError, GridRef};
 pub use windrow_sync::rounds::{Deal, Ended, Family, Given, Lend, Lent, Mut, Own, Ref};
 
-use beat::Beat;
 pub(crate) use beat::Sites;
+use beat::{Beat, Company};
 
 /// How many members a team shall have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,21 +220,21 @@ where
         attend(member, crew, Rounds::sole(led).only(), Spin::NONE)
     };
     if may_be_alone && crew.teams.way(site) == Way::Alone {
-        let result = by_caller(Beat::new(crew, site, false, true));
+        let result = by_caller(Beat::new(crew, site, Company::None));
         took(Way::Alone, tick());
         return Ok(vec![result]);
     }
     let (memory, lately) = if may_be_alone { crew.teams.recall(site) } else { Default::default() };
     let Formation { members, patience } = ask(crew, width, lately)?;
     if members == 1 {
-        return Ok(vec![by_caller(Beat::new(crew, site, false, true))]);
+        return Ok(vec![by_caller(Beat::new(crew, site, Company::None))]);
     }
     if may_be_alone && memory.stands_alone(members, crew.nanos(begun)) {
-        let result = by_caller(Beat::new(crew, site, true, false));
+        let result = by_caller(Beat::new(crew, site, Company::Spared));
         took(Way::Alone, tick());
         return Ok(vec![result]);
     }
-    let led = &mut Led { beat: Beat::new(crew, site, false, false), data };
+    let led = &mut Led { beat: Beat::new(crew, site, Company::Here), data };
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
     let come = |mut seat: Seat<'_, Led<'_, T>>| {
@@ -341,7 +342,7 @@ fn usual(crew: &Crew, width: usize) -> Spin {
 /// Several crossings of members with a CPU each. To yield sooner is to lose a time slice where somebody else wants this CPU: beside a
 /// busy process, two members that looked for 0.1 us took 0.5 to 2 ms for a crossing, those that looked for 1 us 0.1 to 0.2 us.
 const LOOKING: Nanos = Nanos(1000.0);
-/// Some time slices. To move takes four system calls and some cache misses, 10 us or so.
+/// Some time slices: long beside the four system calls that a move takes, and short beside the time two members lose on one CPU.
 const STAYING: Nanos = Nanos(10e6);
 /// After so long it is cheaper for everybody to sleep: to be woken costs 2 to 30 us.
 const YIELDING: Nanos = Nanos(100_000.0);

@@ -1,6 +1,8 @@
 //! Implicit batching: what callers that block can rely on.
 
 mod batches;
+#[path = "batches/executor.rs"]
+mod executor;
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -136,7 +138,7 @@ fn a_reply_comes_after_the_effect() {
                     for _ in 0..300 {
                         let promised = promises.call(()).unwrap();
                         assert!(kept.load(Relaxed) >= promised);
-                        let promised = batches::block_on(promises.call_async(())).unwrap();
+                        let promised = executor::block_on(promises.call_async(())).unwrap();
                         assert!(kept.load(Relaxed) >= promised);
                     }
                 });
@@ -172,7 +174,7 @@ fn operations_are_prepared_by_their_callers_and_may_have_a_way_of_their_own() {
     assert_eq!(here.call((1, None)).unwrap(), (2, me, true), "alone");
     let elsewhere = Batched::builder().build_on_thread(|| Prepared).unwrap();
     assert_eq!(elsewhere.call((1, None)).unwrap(), (2, me, false));
-    assert_eq!(batches::block_on(elsewhere.call_async((1, None))).unwrap(), (2, me, false));
+    assert_eq!(executor::block_on(elsewhere.call_async((1, None))).unwrap(), (2, me, false));
     let mut chunk = Chunk::new();
     chunk.extend([(1, None), (2, None)]);
     here.call_chunk(&mut chunk).unwrap();
@@ -419,7 +421,7 @@ impl BatchOps for Calls {
                 "other" => self.other.call(1).map_err(|error| error.why()),
                 "own" => own().call("own").map_err(|error| error.why()).and_then(|reply| reply),
                 "async" => {
-                    batches::block_on(own().call_async("own")).map_err(|error| error.why()).and_then(|reply| reply)
+                    executor::block_on(own().call_async("own")).map_err(|error| error.why()).and_then(|reply| reply)
                 }
                 "chunk" => {
                     let mut chunk = Chunk::new();

@@ -3,6 +3,10 @@
 mod batches;
 #[path = "batches/chaos.rs"]
 mod chaos;
+#[path = "batches/dice.rs"]
+mod dice;
+#[path = "batches/executor.rs"]
+mod executor;
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,7 +14,8 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use batches::{Counter, PANICS, block_on};
+use batches::{Counter, PANICS};
+use executor::block_on;
 use windrow::batch::{Batch, BatchOps, Batched, CallAsync, CallError, Full, Why};
 
 /// A waker that knows whether it was used.

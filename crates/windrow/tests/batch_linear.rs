@@ -1,14 +1,19 @@
 //! Implicit batching is linearizable: random histories, and a checker that is checked itself.
 
+#[path = "batches/dice.rs"]
+mod dice;
+#[path = "batches/executor.rs"]
+mod executor;
 #[path = "batches/linear.rs"]
 mod linear;
 
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::sync::{Barrier, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::thread;
 
+use dice::Rng;
+use executor::block_on;
 use linear::{Access, Change, Counter, Done, Object, Register, Set, is_linearizable};
 use windrow::batch::{Batch, BatchOps, Batched, Chunk};
 
@@ -73,36 +78,6 @@ impl<T: Object<Op: Send + Sync, Reply: Send>> BatchOps for Batches<T> {
         // For others to come meanwhile.
         thread::yield_now();
         batch.iter_mut().for_each(|entry| entry.answer(|op| self.0.apply(op)));
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
     }
 }
 

@@ -14,6 +14,10 @@
 
 #[path = "../../../windrow/tests/batches/chaos.rs"]
 mod chaos;
+#[path = "../../../windrow/tests/batches/dice.rs"]
+mod dice;
+#[path = "../../../windrow/tests/batches/executor.rs"]
+mod executor;
 #[cfg(target_os = "linux")]
 #[path = "../../../windrow/tests/shared/forked.rs"]
 mod forked;

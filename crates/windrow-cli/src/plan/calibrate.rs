@@ -75,13 +75,14 @@ fn run(
     let operation = options.operation.collective();
     let mut fused = Fused::new(rank)?;
     let profile = fused.calibrate::<f32>(operation, n, k, how)?;
-    let tried = match refine {
-        Some(shape) => {
-            let (shape_of, samples) = (profile.shape().clone(), profile.samples().to_vec());
-            fused.use_profile(Profile::new(shape_of, samples, profile.contention())?.align(how.align));
+    let (shape, samples) = (profile.shape().clone(), profile.samples().to_vec());
+    let tried = match (refine, Profile::new(shape, samples, profile.contention())) {
+        (Some(shape), Ok(fitted)) => {
+            fused.use_profile(fitted.align(how.align));
             fused.refine::<f32>(operation, shape, REPEATS)?
         }
-        None => Vec::new(),
+        // What is refused on all ranks here is refused when the samples are fitted for the plan; they are to be written before.
+        _ => Vec::new(),
     };
     Ok((profile, tried))
 }

@@ -376,7 +376,8 @@ fn ranks_of_this_process_calibrate() {
     let place = Place::new();
     let shape = "plan matmul-reduce-scatter --m 60 --n 64 --k 48 --ranks 2 --align 4";
     // What it measures may be refused on a machine with other work; the samples are there in any case, and say the same again.
-    let measured = place.line(&format!("{shape} --calibrate in-process --link 200,2000 --samples-out s.csv --json"));
+    let measured =
+        place.line(&format!("{shape} --calibrate in-process --link 200,2000 --refine --samples-out s.csv --json"));
     let text = std::fs::read_to_string(place.path("s.csv")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!((lines[0], lines.len()), ("stage,m,microseconds", 1 + 2 * 5 * 3));
@@ -396,6 +397,12 @@ fn ranks_of_this_process_calibrate() {
         assert_eq!(rows(&measured["tiles"]).iter().sum::<u64>(), 60);
         assert_eq!((&measured["fits"], &measured["cost"]), (&again["fits"], &json!("the calibration")));
         assert!(measured["contention"]["compute"].as_f64().unwrap() >= 1.0);
+        let refined = measured["refined"].as_array().unwrap();
+        assert!((1..=3).contains(&refined.len()) && again.get("refined").is_none(), "{measured}");
+        for run in refined {
+            assert_eq!(rows(&run["tiles"]).iter().sum::<u64>(), 60);
+            assert!(run["took_us"].as_f64().unwrap() > 2000.0 && run["predicted_us"].as_f64().unwrap() > 0.0);
+        }
     }
 }
 

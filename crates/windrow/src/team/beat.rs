@@ -75,6 +75,16 @@ impl Sites {
     }
 }
 
+/// Who runs rounds beside the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Company {
+    /// Nobody, and nothing is to be learned from that.
+    None,
+    /// Nobody, as rounds were one member's lately: the team [stands alone](Memory::stands_alone).
+    Spared,
+    Here,
+}
+
 /// What goes from leader to leader in [`Member::rounds`](super::Member::rounds).
 #[repr(C, align(64))]
 pub(super) struct Beat<'c> {
@@ -86,22 +96,17 @@ pub(super) struct Beat<'c> {
     /// Rounds of the segment that have been begun.
     begun: usize,
     since: u64,
-    /// The others have not been asked to come.
-    alone: bool,
     /// Something else than [`Member::rounds`](super::Member::rounds) was run.
     mixed: bool,
-    /// Nobody else could have come.
-    sole: bool,
+    company: Company,
     crew: &'c Crew,
     site: usize,
     segment: Option<(Rhythm, Segment)>,
 }
 
 impl<'c> Beat<'c> {
-    /// For a team that [stands alone](Memory::stands_alone), or a sole one, or another.
-    pub(super) fn new(crew: &'c Crew, site: usize, alone: bool, sole: bool) -> Self {
-        let (members, mixed, segment) = (1, false, None);
-        Beat { next: None, members, look: 0, begun: 0, since: 0, alone, mixed, sole, crew, site, segment }
+    pub(super) fn new(crew: &'c Crew, site: usize, company: Company) -> Self {
+        Beat { next: None, members: 1, look: 0, begun: 0, since: 0, mixed: false, company, crew, site, segment: None }
     }
 
     /// Says that something else than [`Member::rounds`](super::Member::rounds) is run.
@@ -120,7 +125,7 @@ impl<'c> Beat<'c> {
         }
         self.next = Some(round + 1);
         if width == 1 {
-            if self.alone && self.begun == 0 {
+            if self.company == Company::Spared && self.begun == 0 {
                 self.since = tick();
             }
             self.begun += 1;
@@ -160,7 +165,7 @@ impl<'c> Beat<'c> {
         if let Some((rhythm, _)) = self.segment.take() {
             let elapsed = self.crew.nanos(tick().saturating_sub(self.since));
             self.crew.teams.keep(self.site, rhythm.end(self.begun, elapsed));
-        } else if self.alone {
+        } else if self.company == Company::Spared {
             let elapsed = self.crew.nanos(tick().saturating_sub(self.since));
             self.crew.teams.keep(self.site, self.crew.teams.recall(self.site).0.after_alone(self.begun, elapsed));
         }
@@ -170,7 +175,7 @@ impl<'c> Beat<'c> {
 
 impl Drop for Beat<'_> {
     fn drop(&mut self) {
-        if self.mixed && !self.sole {
+        if self.mixed && self.company != Company::None {
             self.crew.teams.keep(self.site, self.crew.teams.recall(self.site).0.mixed());
         }
     }

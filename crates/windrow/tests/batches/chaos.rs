@@ -1,12 +1,15 @@
 //! Random calls of all kinds, dropped futures, injected panics, structures that are closed while they are used.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll};
+use std::thread;
 
 use windrow::batch::{Batch, BatchOps, Batched, Chunk, Full, Why};
+
+use crate::dice::Rng;
+use crate::executor::{block_on, waker};
 
 /// What happened.
 #[derive(Debug)]
@@ -57,36 +60,6 @@ impl BatchOps for Ledger {
             self.ran += 1;
             entry.reply(token);
         }
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
     }
 }
 
@@ -196,7 +169,7 @@ impl Turn<'_> {
             4 => {
                 // Several tasks, some of which are dropped: before they are polled, or queued, or in a batch.
                 let mut tasks: Vec<_> = (0..4).map(|_| Box::pin(batched.call_async(self.token(rng)))).collect();
-                let waker = Waker::from(Arc::new(Unpark(thread::current())));
+                let waker = waker();
                 let mut context = Context::from_waker(&waker);
                 for round in 0..1 + rng.below(3) {
                     tasks.retain_mut(|task| match Pin::new(task).poll(&mut context) {

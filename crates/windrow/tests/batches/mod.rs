@@ -1,9 +1,4 @@
-//! Structures and an executor for tests of implicit batching.
-
-use std::future::Future;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+//! A structure for tests of implicit batching.
 
 use windrow::batch::{Batch, BatchOps};
 
@@ -32,24 +27,5 @@ impl BatchOps for Counter {
 
     fn weight(op: &u64) -> usize {
         *op as usize
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = std::pin::pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
     }
 }
