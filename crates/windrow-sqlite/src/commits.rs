@@ -2,10 +2,14 @@
 //!
 //! # Protocol
 //! `BEGIN IMMEDIATE`; each write between `SAVEPOINT` and `RELEASE`, or `ROLLBACK TO` if it failed; `COMMIT`; then all are answered.
+//! A write that is one statement does without the savepoint, for SQLite undoes a statement that fails by itself.
 //!
 //! * Immediate, so that it is the beginning that waits for other connections, when nothing has been done yet. (A transaction that
 //!   begins as a reader may later be refused the lock without any waiting.)
-//! * A write that is alone needs no savepoint: its failure rolls back the transaction.
+//! * A write that is alone needs no savepoint: its failure rolls back the transaction. One statement alone needs no transaction either:
+//!   SQLite commits it.
+//! * `SAVEPOINT`, `ROLLBACK TO` and their like are statements too. They run in a savepoint, which confines them: a write
+//!   could roll back to the savepoint that another has left behind.
 //! * SQLite rolls back the whole transaction on some errors, and a write can end it by SQL. Then the connection is back in autocommit
 //!   mode. It is looked at after every write: a write that ran in that mode would be committed by itself.
 //! * Whatever goes wrong with a savepoint or the commit, the transaction is rolled back, and a write is only told `Ok` after a
@@ -16,56 +20,13 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use windrow::batch::{Batch, BatchOps, Entry};
 
+use crate::guard::{Guard, Open, roll_back};
 use crate::{Error, Write};
 
 /// The structure behind [`GroupCommit`](crate::GroupCommit): a connection whose writes are run as one transaction a batch.
 #[derive(Debug)]
 pub struct Commits {
     connection: Connection,
-}
-
-/// Prepared once, kept by the connection.
-fn step(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(sql)?.execute(())?;
-    Ok(())
-}
-
-/// A transaction: without [`Open::commit`] it is rolled back.
-struct Open<'c>(&'c Connection);
-
-impl<'c> Open<'c> {
-    fn begin(connection: &'c Connection) -> rusqlite::Result<Self> {
-        step(connection, "BEGIN IMMEDIATE")?;
-        Ok(Open(connection))
-    }
-
-    fn commit(self) -> rusqlite::Result<()> {
-        // If it fails the transaction may still be open.
-        step(self.0, "COMMIT")
-    }
-
-    /// Runs a write that leaves nothing behind if it fails. An error: the whole transaction is lost.
-    fn savepoint(&self, write: &mut Write) -> rusqlite::Result<()> {
-        step(self.0, "SAVEPOINT windrow")?;
-        if !write.0.run(self.0) && !self.0.is_autocommit() {
-            step(self.0, "ROLLBACK TO windrow")?;
-        }
-        if self.0.is_autocommit() { Ok(()) } else { step(self.0, "RELEASE windrow") }
-    }
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        roll_back(self.0);
-    }
-}
-
-/// Ends a transaction if there is one.
-fn roll_back(connection: &Connection) {
-    if !connection.is_autocommit() {
-        // Should it fail the next `BEGIN` will, and its writes get that error.
-        let _ = step(connection, "ROLLBACK");
-    }
 }
 
 fn op(entry: &mut Entry<Write, Write>) -> &mut Write {
@@ -100,6 +61,16 @@ impl Commits {
             entries.iter_mut().for_each(|entry| op(entry).0.undo(Error::Transaction(error.clone())));
         };
         roll_back(&self.connection);
+        if let [one] = entries {
+            let mut guard = Guard::alone(&self.connection);
+            let is_ok = op(one).0.run(&mut guard);
+            match guard.end(is_ok) {
+                Ok(true) => {}
+                Ok(false) => op(one).0.undo(Error::Undone),
+                Err(error) => undo(entries, error),
+            }
+            return 1;
+        }
         let open = match Open::begin(&self.connection) {
             Ok(open) => open,
             Err(error) => {
@@ -107,20 +78,20 @@ impl Commits {
                 return entries.len();
             }
         };
-        let is_alone = entries.len() == 1;
         for ran in 1..=entries.len() {
             let write = op(&mut entries[ran - 1]);
-            if is_alone {
-                if !write.0.run(open.0) {
-                    return 1;
+            let mut guard = open.guard();
+            let is_ok = write.0.run(&mut guard);
+            match guard.end(is_ok) {
+                Ok(true) => {}
+                Ok(false) => {
+                    entries[..ran].iter_mut().for_each(|entry| op(entry).0.undo(Error::Undone));
+                    return ran;
                 }
-            } else if let Err(error) = open.savepoint(write) {
-                undo(&mut entries[..ran], error);
-                return ran;
-            }
-            if self.connection.is_autocommit() {
-                entries[..ran].iter_mut().for_each(|entry| op(entry).0.undo(Error::Undone));
-                return ran;
+                Err(error) => {
+                    undo(&mut entries[..ran], error);
+                    return ran;
+                }
             }
         }
         if let Err(error) = open.commit() {

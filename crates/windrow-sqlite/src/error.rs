@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use windrow::batch::Why;
 
-/// Why a write was not done. In all cases nothing of it is in the database.
+/// Why a write was not done. Nothing of it is in the database then, but for what a statement keeps by SQLite's own rules: see
+/// [`execute`](crate::GroupCommit::execute).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The write itself said so: a constraint, or whatever it returned. Its changes are undone, those of others are not.
+    /// The write itself said so: a constraint, or whatever it returned. Its changes are undone, those of others are not. A statement that is
+    /// alone commits by itself: what is in the way of that is its own error too.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     /// The write panicked, with this message. Its changes are undone, those of others are not.

@@ -35,6 +35,7 @@
 //!   [`Error::Panicked`]). If the commit fails, all of them get the error and none is applied ([`Error::Transaction`]).
 //! * Writes of one caller keep their order. A write sees what was committed before and what came before it in its transaction.
 //! * There is no timer. A write that is alone is a transaction of its own at once, without a savepoint.
+//! * A single statement ([`execute`](GroupCommit::execute)) needs no savepoint, for SQLite undoes a statement that fails by itself.
 //! * Other connections are waited for when the transaction begins and when it commits, for the connection's
 //!   [busy timeout](rusqlite::Connection::busy_timeout) (rusqlite's is 5 s).
 //! * A write that calls its own database gets [`Why::Nested`](windrow::batch::Why::Nested) at once.
@@ -55,6 +56,7 @@
 mod commits;
 mod error;
 mod group;
+mod guard;
 mod write;
 
 pub use commits::Commits;

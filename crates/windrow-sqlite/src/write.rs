@@ -3,14 +3,15 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Params};
 
 use crate::Error;
+use crate::guard::Guard;
 
 /// A closure without its types.
 pub(crate) trait Job: Send {
-    /// Runs the closure; whether it said `Ok`.
-    fn run(&mut self, connection: &Connection) -> bool;
+    /// Runs the closure, which sets the guard before it writes, unless it needs none; whether it said `Ok`.
+    fn run(&mut self, guard: &mut Guard<'_>) -> bool;
 
     /// What it did has been undone, or it was never run. What it said itself, if that was an error, is worth more.
     fn undo(&mut self, error: Error);
@@ -28,15 +29,18 @@ struct Closure<F, R> {
 
 impl<F, R> Job for Closure<F, R>
 where
-    F: FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
+    F: FnOnce(&mut Guard<'_>) -> rusqlite::Result<R> + Send + 'static,
     R: Send + 'static,
 {
-    fn run(&mut self, connection: &Connection) -> bool {
+    fn run(&mut self, guard: &mut Guard<'_>) -> bool {
         let Some(f) = self.f.take() else { return false };
-        let result = match catch_unwind(AssertUnwindSafe(|| f(connection))) {
+        let result = match catch_unwind(AssertUnwindSafe(|| f(guard))) {
             Ok(result) => result.map_err(Error::Sqlite),
             Err(payload) => Err(Error::Panicked(message(payload))),
         };
+        if guard.has_failed() {
+            return false;
+        }
         self.result.insert(result).is_ok()
     }
 
@@ -77,6 +81,32 @@ impl std::fmt::Debug for Write {
 pub(crate) fn write<R, F>(f: F) -> (Write, impl FnOnce(Write) -> Result<R, Error> + Send + use<F, R>)
 where
     F: FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
+    R: Send + 'static,
+{
+    guarded(move |guard| f(guard.set()?))
+}
+
+/// Makes a write of one statement. If SQLite undoes it by itself when it fails, there is no need of a guard.
+pub(crate) fn statement<P>(
+    sql: &'static str,
+    params: P,
+) -> (Write, impl FnOnce(Write) -> Result<usize, Error> + Send + use<P>)
+where
+    P: Params + Send + 'static,
+{
+    guarded(move |guard| {
+        let mut statement = guard.connection().prepare_cached(sql)?;
+        // `SAVEPOINT` and its like count as reading. One that returns rows has done its work, and is an error all the same.
+        if statement.readonly() || statement.column_count() > 0 {
+            guard.set()?;
+        }
+        statement.execute(params)
+    })
+}
+
+fn guarded<R, F>(f: F) -> (Write, impl FnOnce(Write) -> Result<R, Error> + Send + use<F, R>)
+where
+    F: FnOnce(&mut Guard<'_>) -> rusqlite::Result<R> + Send + 'static,
     R: Send + 'static,
 {
     let write = Write(Box::new(Closure { f: Some(f), result: None, undone: None }));

@@ -90,7 +90,12 @@ fn a_failing_commit_is_an_error_of_all_and_applies_nothing() {
         assert_eq!(code(result), Some(ErrorCode::ConstraintViolation));
     }
     assert!(matches!(&results[2], Err(Error::Sqlite(_))), "its own error is worth more: {results:?}");
-    assert!(matches!(block_on(orphan()), Err(Error::Transaction(_))), "alone");
+    // Alone: a statement that SQLite commits by itself; several, in a transaction.
+    let alone = block_on(orphan());
+    assert!(matches!(alone, Err(Error::Sqlite(_))), "{alone:?}");
+    assert_eq!(code(&alone), Some(ErrorCode::ConstraintViolation));
+    let more = db.call(|connection| connection.execute("INSERT INTO child VALUES (77)", ()));
+    assert!(matches!(more, Err(Error::Transaction(_))), "{more:?}");
     assert_eq!(ids(&db), [0; 0]);
     assert_eq!(db.call(|connection| insert(connection, 5)).unwrap(), 1, "it goes on");
 }
@@ -111,6 +116,44 @@ fn a_write_that_ends_the_transaction_takes_down_those_before_it() {
         assert_eq!(ids(&db), [2, 3], "{end}");
         assert!(matches!(db.call(|connection| connection.execute_batch("ROLLBACK")), Err(Error::Undone)), "alone");
     }
+}
+
+#[test]
+fn a_statement_that_fails_is_undone_without_a_savepoint() {
+    let db = GroupCommit::new(memory()).unwrap();
+    // Its first row is new, its second is there.
+    let twice = "INSERT INTO t (id) VALUES (?1), (1)";
+    let results = together(&db, vec![row(&db, 1), Box::pin(db.execute_async(twice, (50,))), row(&db, 2)]);
+    assert!(matches!(results[..], [Ok(1), Err(Error::Sqlite(_)), Ok(1)]), "{results:?}");
+    assert_eq!(ids(&db), [1, 2]);
+    assert_eq!(code(&db.execute(twice, (50,))), Some(ErrorCode::ConstraintViolation), "alone");
+    assert_eq!(ids(&db), [1, 2]);
+    // It does its work with its first row, which nobody asks for.
+    let returning = "INSERT INTO t (id) VALUES (?1) RETURNING id";
+    let results = together(&db, vec![row(&db, 3), Box::pin(db.execute_async(returning, (51,))), row(&db, 4)]);
+    assert!(matches!(results[..], [Ok(1), Err(Error::Sqlite(_)), Ok(1)]), "{results:?}");
+    assert!(matches!(db.execute(returning, (51,)), Err(Error::Sqlite(_))), "alone");
+    assert_eq!(ids(&db), [1, 2, 3, 4]);
+    // As on any connection.
+    let or_fail = "INSERT OR FAIL INTO t (id) VALUES (?1), (1)";
+    let results = together(&db, vec![row(&db, 5), Box::pin(db.execute_async(or_fail, (52,))), row(&db, 6)]);
+    assert!(matches!(results[..], [Ok(1), Err(Error::Sqlite(_)), Ok(1)]), "{results:?}");
+    assert!(db.execute(or_fail, (53,)).is_err(), "alone");
+    assert_eq!(ids(&db), [1, 2, 3, 4, 5, 6, 52, 53]);
+}
+
+#[test]
+fn a_savepoint_that_a_statement_leaves_behind_is_nobody_elses() {
+    let db = GroupCommit::new(memory()).unwrap();
+    let sql = |sql| -> Call<'_, usize> { Box::pin(db.execute_async(sql, ())) };
+    let results = together(&db, vec![sql("SAVEPOINT mine"), row(&db, 1), sql("ROLLBACK TO mine"), row(&db, 2)]);
+    assert!(matches!(results[..], [Ok(_), Ok(1), Err(Error::Sqlite(_)), Ok(1)]), "{results:?}");
+    assert_eq!(ids(&db), [1, 2]);
+    // Ended by a statement, in a batch and alone.
+    let results = together(&db, vec![row(&db, 3), sql("COMMIT"), row(&db, 4)]);
+    assert!(matches!(results[..], [Err(Error::Undone), Err(Error::Undone), Ok(1)]), "{results:?}");
+    assert!(matches!(db.execute("ROLLBACK", ()), Err(Error::Undone)));
+    assert_eq!(ids(&db), [1, 2, 3, 4], "what was committed stays, whatever was said");
 }
 
 #[test]
