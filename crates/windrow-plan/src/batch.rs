@@ -95,6 +95,28 @@ impl Law {
     }
 }
 
+/// What it takes to wake a thread, on the 2-core machine of the records.
+const WAKE: Nanos = Nanos(5_000.0);
+
+/// How long a caller that has handed its operation over looks for the answer before it sleeps, when the last batch took so long.
+///
+/// Looking for a while that is shorter than it takes to be woken pays if the answer comes while it lasts: it is there after a batch, or two.
+/// Where one takes longer, everybody's looking would be in vain: 64 callers that look for 2 us each take the CPU for 128 us from who
+/// prepares the next batch.
+pub fn look(batch: Nanos) -> Nanos {
+    let look = WAKE.0 * 0.4;
+    Nanos(if batch.0 <= look { look } else { 0.0 })
+}
+
+/// How many threads the runner of a batch of so many operations wakes itself; each of them wakes the next of its chain.
+///
+/// A wake-up costs some microseconds, as does an operation, so the runner should be at the next batch meanwhile. With 64 callers of SQLite
+/// on 2 cores: 1, 2, 4, and 8 give between 1.3 and 1.5 times the rows a second that waking all of them does, the four within 5 %. RocksDB
+/// takes the square root.
+pub fn heads(ops: usize) -> usize {
+    ops.isqrt().max(8)
+}
+
 /// How long a caller that finds the lock held should try to get it before it hands its operation over. Between two looks it lets others
 /// run: on a busy machine that may be the holder.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,7 +135,6 @@ impl Patience {
     /// next one gets it: looks are so far apart that these operations are some hundred if they are cheap. A holder that has lost its CPU
     /// with the lock is waited for longer than that: to hand over, and to be woken, costs more than a turn of the others.
     pub fn of(one: Nanos) -> Patience {
-        const WAKE: Nanos = Nanos(5_000.0);
         if one < WAKE {
             Patience { longest: Nanos(200_000.0), apart: Nanos(4_000.0) }
         } else {
@@ -332,5 +353,16 @@ mod tests {
         let counter = Law { fixed: Nanos(5.0), each: Nanos(2.0), handoff: Nanos(200.0), lock: Nanos(10.0) };
         assert!(counter.verdict(8, 512).to_string().starts_with("use a mutex here: h > F"));
         assert!(disk.verdict(1, 512).to_string().contains("changes little"));
+    }
+
+    #[test]
+    fn who_waits_looks_only_while_batches_are_short() {
+        assert!(look(Nanos(0.0)).0 > 0.0 && look(Nanos(500.0)) < WAKE);
+        assert_eq!(look(Nanos(100_000.0)), Nanos(0.0));
+    }
+
+    #[test]
+    fn a_runner_wakes_few_of_many() {
+        assert_eq!([1, 8, 64, 100, 10_000].map(heads), [8, 8, 8, 10, 100]);
     }
 }

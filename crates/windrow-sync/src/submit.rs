@@ -10,7 +10,8 @@
 //! 2. The holder *pulls* (takes the list out of the word and appends it, oldest first, to the *queue*, which belongs to the holder) and
 //!    *cuts*: the first operations of the queue, up to a limit, become a batch. Cutting is late: what arrives before it is in.
 //! 3. The holder answers: replies first, then the node's state becomes `DONE`. From then on a node on a caller's stack may be gone, so
-//!    who waits for it is taken out before.
+//!    who waits for it is taken out before. Of many threads that sleep the holder wakes a few; each finds in its node (`late`) the
+//!    next to be woken. So a holder can be through with the next batch while those of this one wake up.
 //! 4. The holder lets go. Is the queue not empty, the duty goes to its oldest node:
 //!    * a thread is *granted* the lock (state `LEAD`; the word stays `HELD`);
 //!    * a future cannot be granted anything, for it may never be polled again. It is *invited*: flag `INVITED`, the word changes from
@@ -39,7 +40,8 @@
 //! A node has one address at a time in the list, and pushing needs nothing of the node it finds but its address: no ABA problem.
 //!
 //! Sources: write groups of LevelDB and RocksDB (nodes on callers' stacks, a leader that runs them), flat combining (Hendler, Incze,
-//! Shavit, Tzafrir, SPAA 2010), implicit batching (Agrawal et al., SPAA 2014).
+//! Shavit, Tzafrir, SPAA 2010), implicit batching (Agrawal et al., SPAA 2014). Threads that wake threads: RocksDB's parallel groups, from 20
+//! writers on.
 
 use std::ptr::{self, NonNull};
 

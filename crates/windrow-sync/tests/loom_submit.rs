@@ -73,6 +73,8 @@ fn lead(most: usize) -> impl FnMut(&mut Held<'_, Sum, usize, usize>) {
 fn batch(held: &mut Held<'_, Sum, usize, usize>, most: usize) -> bool {
     let Some(mut cut) = held.cut(&Limit { ops: most, weight: None }) else { return false };
     cut.set_fate(RAN);
+    // Of two that sleep, one wakes the other.
+    cut.set_heads(1);
     let (sum, entries) = cut.parts();
     entries.iter_mut().for_each(|entry| entry.answer(|more| sum.add(more)));
     true
@@ -178,6 +180,26 @@ fn three_callers_and_a_limit_of_one() {
         all.extend(others.map(|other| other.join().unwrap()));
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2]);
+    });
+}
+
+#[test]
+fn of_two_that_sleep_one_wakes_the_other() {
+    model_of(2, || {
+        let list = list();
+        let mut held = list.try_lock().expect("nobody is there yet");
+        let others = [1, 1].map(|add| {
+            let list = list.clone();
+            thread::spawn(move || call(&list, add, 2).unwrap())
+        });
+        while held.queued() != Some(2) {
+            thread::yield_now();
+        }
+        assert!(batch(&mut held, 2));
+        drop(held);
+        let mut all = others.map(|other| other.join().unwrap());
+        all.sort_unstable();
+        assert_eq!(all, [0, 1]);
     });
 }
 

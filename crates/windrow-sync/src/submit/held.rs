@@ -142,6 +142,8 @@ pub struct Held<'s, T: Send, A: Send, B: Send> {
     mine: Option<NonNull<Node<T, A, B>>>,
     /// Whom to tell that they are answered.
     told: Vec<Waiter>,
+    /// How many will be told by one of these.
+    chained: usize,
 }
 
 impl<T: Send, A: Send, B: Send> fmt::Debug for Held<'_, T, A, B> {
@@ -161,7 +163,7 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
                 mine.state.store(QUEUED, Ordering::Relaxed);
             }
         }
-        Held { submit, mine, told: Vec::new() }
+        Held { submit, mine, told: Vec::new(), chained: 0 }
     }
 
     fn inside<R>(&mut self, f: impl FnOnce(&mut Inside<T, A, B>) -> R) -> R {
@@ -242,11 +244,11 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
     /// The next batch: operations from the front of the queue, in the order in which they were handed in, those of futures that were dropped
     /// left out. Jobs at the front are run first. `None` if nothing is queued, or the next is a job.
     pub fn cut(&mut self, limit: &Limit<'_, A>) -> Option<Cut<'_, 's, T, A, B>> {
-        self.answer(Fate::default());
+        self.answer(Fate::default(), usize::MAX);
         self.tell();
         self.pull();
         // From the first part on: should `weigh` panic, its drop answers who was cut already.
-        let cut = Cut { held: self, fate: Fate::default() };
+        let cut = Cut { held: self, fate: Fate::default(), heads: usize::MAX };
         let mut room = limit.ops.max(1);
         let mut weight = limit.weight.map_or(usize::MAX, |(most, _)| most);
         while room > 0 && cut.held.cut_one(limit, &mut room, &mut weight) {}
@@ -322,7 +324,7 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
         struct Ran<'h, 's, T: Send, A: Send, B: Send>(&'h mut Held<'s, T, A, B>, Address<T, A, B>);
         impl<T: Send, A: Send, B: Send> Drop for Ran<'_, '_, T, A, B> {
             fn drop(&mut self) {
-                self.0.answer_thread(self.1);
+                self.0.answer_thread(self.1, usize::MAX);
             }
         }
         let ran = Ran(self, at);
@@ -338,8 +340,8 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
         job(ran.0.data());
     }
 
-    /// Answers all who are in the batch.
-    fn answer(&mut self, fate: Fate) {
+    /// Answers all who are in the batch. Of threads that sleep only `heads` are told from here.
+    fn answer(&mut self, fate: Fate, heads: usize) {
         if self.inside(|inside| inside.parts.is_empty()) {
             return;
         }
@@ -366,17 +368,17 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
             match (part.is_last, node.is_task) {
                 (false, _) => {}
                 (true, true) => self.answer_task(part.node, part.waiter),
-                (true, false) => self.answer_thread(part.node),
+                (true, false) => self.answer_thread(part.node, heads),
             }
         }
         drop(all);
         self.inside(|inside| (inside.parts, inside.gathered) = (parts, gathered));
     }
 
-    /// Says `DONE` to a thread.
-    fn answer_thread(&mut self, at: Address<T, A, B>) {
+    /// Says `DONE` to a thread. If it sleeps and `heads` others are to be told already, it takes the place of one, which it will tell.
+    fn answer_thread(&mut self, at: Address<T, A, B>, heads: usize) {
         self.forget_mine(at);
-        self.turn_thread(at, DONE);
+        self.turn_thread(at, DONE, heads);
     }
 
     /// Whether it was the node of the caller that leads, who need not be told.
@@ -389,14 +391,23 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
     }
 
     /// The thread's node gets its last state of this turn, and the thread is to be told if it sleeps. The node may be gone then.
-    fn turn_thread(&mut self, at: Address<T, A, B>, to: u32) {
+    fn turn_thread(&mut self, at: Address<T, A, B>, to: u32, heads: usize) {
         // SAFETY: not answered: alive.
         let node = unsafe { &*at };
         // Release: pairs with the Acquire in `Node::wait`; the replies are there, or what was done to the data is seen. Acquire: pairs with
         // the Release in `Node::wait`; the waiter is there.
         if node.state.compare_exchange(QUEUED, to, Ordering::Release, Ordering::Acquire).is_err() {
             // SAFETY: `WATCHED` was seen, so it is the holder's.
-            let waiter = node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
+            let mut waiter = node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
+            if self.told.len() >= heads
+                && let Some(own) = &mut waiter
+                && let head @ Waiter::Thread(_) = &mut self.told[self.chained % heads]
+            {
+                std::mem::swap(head, own);
+                self.chained += 1;
+                // SAFETY: a thread's, which does not use it before it is answered.
+                node.late.with_mut(|late| unsafe { *late = waiter.take() });
+            }
             // Release: as above.
             node.state.store(to, Ordering::Release);
             self.tell_later(waiter);
@@ -476,7 +487,7 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
                 inside.unlink(before, at);
             }
         });
-        self.answer_thread(wanted);
+        self.answer_thread(wanted, usize::MAX);
     }
 
     /// Lets go of the lock if nothing is queued; otherwise it is still held. The short way out for who has found it free.
@@ -518,7 +529,7 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
                 // SAFETY: in the queue: alive.
                 let node = unsafe { &*at };
                 if !node.is_task {
-                    self.turn_thread(at, LEAD);
+                    self.turn_thread(at, LEAD, usize::MAX);
                     return false;
                 }
                 let mut waiter = None;
@@ -556,7 +567,7 @@ impl<T: Send, A: Send, B: Send> Drop for Held<'_, T, A, B> {
     #[inline]
     fn drop(&mut self) {
         if let Some(mine) = self.mine {
-            self.answer(Fate::default());
+            self.answer(Fate::default(), usize::MAX);
             // SAFETY: the caller's own.
             if self.mine.is_some() && !unsafe { mine.as_ref() }.is_task {
                 self.withdraw(mine);
@@ -564,7 +575,7 @@ impl<T: Send, A: Send, B: Send> Drop for Held<'_, T, A, B> {
         }
         let mut is_called = false;
         if !self.let_go() {
-            self.answer(Fate::default());
+            self.answer(Fate::default(), usize::MAX);
             is_called = self.hand_on();
         }
         if self.told.capacity() > 0 {
@@ -648,6 +659,7 @@ pub(super) fn discard<V>(value: V) {
 pub struct Cut<'h, 's, T: Send, A: Send, B: Send> {
     held: &'h mut Held<'s, T, A, B>,
     fate: Fate,
+    heads: usize,
 }
 
 impl<T: Send, A: Send, B: Send> fmt::Debug for Cut<'_, '_, T, A, B> {
@@ -681,6 +693,11 @@ impl<T: Send, A: Send, B: Send> Cut<'_, '_, T, A, B> {
         })
     }
 
+    /// Wakes so many threads (at least 1) of those that sleep; these wake the rest, one by one each.
+    pub fn set_heads(&mut self, heads: usize) {
+        self.heads = heads.max(1);
+    }
+
     /// What all who have an operation in the batch are to be told.
     pub fn set_fate(&mut self, fate: Fate) {
         self.fate = fate;
@@ -689,6 +706,6 @@ impl<T: Send, A: Send, B: Send> Cut<'_, '_, T, A, B> {
 
 impl<T: Send, A: Send, B: Send> Drop for Cut<'_, '_, T, A, B> {
     fn drop(&mut self) {
-        self.held.answer(self.fate);
+        self.held.answer(self.fate, self.heads);
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `link`, `body` | the owner before the push and after `DONE`; between them the holder of the lock |
 //! | `waiter` | while `QUEUED`: the owner until it sets `WATCHED`, then the holder once it has taken `WATCHED` away |
-//! | `late` | the same while `TAKEN`: a future may be polled with another waker when the holder has taken the first |
+//! | `late` | a future's: the same while `TAKEN`, for it may be polled with another waker when the holder has taken the first; a thread's: the holder until `DONE`, then the owner |
 
 use std::task::Waker;
 
@@ -191,8 +191,19 @@ impl<T, A, B> Node<T, A, B> {
         Self::new(Work::Own, 0, true)
     }
 
-    /// A thread's: looks, then sleeps, until it is `DONE` or `LEAD`; which of them.
+    /// A thread's: looks, then sleeps, until it is `DONE` or `LEAD`; which of them. When it is `DONE`, tells the next of its chain.
     pub(super) fn wait(&self, look: Spin) -> u32 {
+        let phase = self.wait_for_news(look);
+        if phase == DONE {
+            // SAFETY: `DONE` was seen with Acquire: the node is its owner's again.
+            if let Some(next) = self.late.with_mut(|late| unsafe { (*late).take() }) {
+                next.wake();
+            }
+        }
+        phase
+    }
+
+    fn wait_for_news(&self, look: Spin) -> u32 {
         // Acquire: pairs with the Release in `Held::answer_thread` and `Held::grant`; the replies are there, or the data is ours.
         let news = || phase(self.state.load(Ordering::Acquire));
         if look.until(|| news() != QUEUED) {

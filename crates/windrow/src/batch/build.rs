@@ -39,8 +39,6 @@ pub(super) struct Options<S> {
     pub(super) is_elsewhere: bool,
     /// But a thread that finds itself alone does.
     pub(super) is_shared: bool,
-    /// How long who has handed in looks before it sleeps.
-    pub(super) look: Spin,
     ticks_per_nano: f64,
 }
 
@@ -56,8 +54,16 @@ impl<S> Options<S> {
     /// How long, and the ticks from one look to the next.
     pub(super) fn patience(&self, one: Nanos) -> (Spin, u64) {
         let Patience { longest, apart } = Patience::of(one);
-        let ticks = |time: Nanos| (time.0 * self.ticks_per_nano) as u64;
-        (Spin { busy: 0, yielding: ticks(longest) }, ticks(apart))
+        (Spin { busy: 0, yielding: self.ticks(longest) }, self.ticks(apart))
+    }
+
+    /// How long who has handed in looks before it sleeps.
+    pub(super) fn look(&self, batch: Nanos) -> Spin {
+        Spin { busy: self.ticks(windrow_plan::batch::look(batch)), yielding: 0 }
+    }
+
+    fn ticks(&self, time: Nanos) -> u64 {
+        (time.0 * self.ticks_per_nano) as u64
     }
 }
 
@@ -101,8 +107,6 @@ impl<S> fmt::Debug for Builder<S> {
 impl<S: BatchOps> Builder<S> {
     pub(super) fn new() -> Self {
         let ticks_per_nano = machine::ticks_per_micro() / 1000.0;
-        // Longer than a batch of cheap operations, shorter than it takes to wake a thread (5 us on the 2-core machine of the records).
-        let look = Spin { busy: (2_000.0 * ticks_per_nano) as u64, yielding: 0 };
         let options = Options {
             limit: usize::MAX,
             weight: None,
@@ -111,7 +115,6 @@ impl<S: BatchOps> Builder<S> {
             recover: None,
             is_elsewhere: false,
             is_shared: false,
-            look,
             ticks_per_nano,
         };
         Builder { options, queue: None }
@@ -164,6 +167,7 @@ impl<S: BatchOps> Builder<S> {
             company: Hint::new(0),
             defers: Hint::new(1),
             alone: Hint::new(0),
+            batch: Hint::new(0),
             turns: Hint::new(0),
         }
     }

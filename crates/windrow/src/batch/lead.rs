@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use windrow_plan::Nanos;
 use windrow_sync::hint::Hint;
-use windrow_sync::machine;
 use windrow_sync::submit::{Closed, Entry, Fate, Held, Home, Limit, Reading, Submit};
+use windrow_sync::{Spin, machine};
 
 use super::build::{Full, Options};
 use super::room::{Room, Taken};
@@ -45,6 +45,8 @@ pub(super) struct Shared<S: BatchOps> {
     pub(super) defers: Hint,
     /// What an operation costs alone, in nanoseconds.
     pub(super) alone: Hint,
+    /// What the last batch took, in nanoseconds.
+    pub(super) batch: Hint,
     /// Operations handed in, more or less.
     pub(super) turns: Hint,
 }
@@ -271,7 +273,9 @@ impl<S: BatchOps> Shared<S> {
         let ran = machine::tick();
         let fate = state.run(entries, options);
         let done = machine::tick();
+        self.batch.set_f64(options.nanos(done.saturating_sub(ran)).0);
         cut.set_fate(fate);
+        cut.set_heads(windrow_plan::batch::heads(size));
         drop(cut);
         let around = machine::tick().saturating_sub(start).saturating_sub(done.saturating_sub(ran));
         let state = held.data();
@@ -303,7 +307,12 @@ impl<S: BatchOps> Shared<S> {
 
     /// Hands in and blocks until all is answered.
     pub(super) fn hand_in(&self, entries: &mut [Entry<S::Op, S::Reply>]) -> Result<Fate, Closed> {
-        self.submit.call(entries, self.mark(), self.options.look, |held| self.lead(held, true))
+        self.submit.call(entries, self.mark(), self.look_for(), |held| self.lead(held, true))
+    }
+
+    /// How long who has handed in looks for the answer before it sleeps.
+    fn look_for(&self) -> Spin {
+        self.options.look(Nanos(self.batch.get_f64()))
     }
 
     /// Room in the queue, if it has a bound; or what to do without.
@@ -323,7 +332,7 @@ impl<S: BatchOps> Shared<S> {
         if self.is_inside() {
             return Err(Why::Nested);
         }
-        let done = self.submit.job(job, self.options.look, |held| self.lead(held, false));
+        let done = self.submit.job(job, self.look_for(), |held| self.lead(held, false));
         done.map(|_| ()).map_err(|_| Why::Closed)
     }
 
@@ -402,7 +411,7 @@ impl<S: BatchOps> Shared<S> {
         if self.is_inside() {
             return Err(Why::Nested);
         }
-        self.submit.close(self.options.look, |held| self.lead(held, false)).map_err(|_| Why::Closed)
+        self.submit.close(self.look_for(), |held| self.lead(held, false)).map_err(|_| Why::Closed)
     }
 
     /// The structure, when it is closed and its callers are gone.
