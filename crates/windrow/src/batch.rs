@@ -192,6 +192,7 @@ impl<S: BatchOps> Batched<S> {
     ///
     /// # Errors
     /// See [`Why`]. If it was not taken the error holds the operation.
+    #[inline]
     pub fn call(&self, mut op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         S::prepare(&mut op);
         let shared = &*self.shared;

@@ -48,8 +48,14 @@ impl<S> Home<S> {
     }
 
     /// Whether it is usable on this thread.
+    #[inline]
     pub fn is_here(&self) -> bool {
-        self.only.is_none_or(|only| only == std::thread::current().id())
+        /// Apart from the case of a value that may be used anywhere, which is as cheap as can be.
+        #[cold]
+        fn is_current(only: ThreadId) -> bool {
+            only == std::thread::current().id()
+        }
+        self.only.is_none_or(is_current)
     }
 
     /// The value, if it is usable on this thread.

@@ -86,15 +86,20 @@ impl<S: BatchOps> State<S> {
         let Some(structure) = self.structure() else { return Err(CallError::new(Why::Poisoned, Some(op))) };
         let result = catch_unwind(AssertUnwindSafe(|| structure.run_one(op)));
         self.counts.alone += 1;
-        result.map_err(|payload| {
-            discard(payload);
-            self.recover(options);
-            CallError::new(Why::Panicked, None)
-        })
+        match result {
+            Ok(reply) => Ok(reply),
+            Err(payload) => Err(self.failed(payload, options)),
+        }
+    }
+
+    #[cold]
+    fn failed(&mut self, payload: Box<dyn std::any::Any + Send>, options: &Options<S>) -> CallError<S::Op> {
+        discard(payload);
+        self.recover(options);
+        CallError::new(Why::Panicked, None)
     }
 
     /// Runs one operation and measures it.
-    #[cold]
     fn one_timed(&mut self, op: S::Op, options: &Options<S>) -> Result<S::Reply, CallError<S::Op>> {
         let start = machine::tick();
         let result = self.one(op, options);
@@ -191,34 +196,49 @@ impl<S: BatchOps> Shared<S> {
     }
 
     /// Runs an operation of this caller that has found the lock free.
+    ///
+    /// Between the two exchanges there is as little as can be, and nothing is called: an exchange waits for all stores before it, those
+    /// that save registers for a call too.
     #[inline]
     pub(super) fn alone(&self, mut held: Leading<'_, S>, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         let inside = self.enter();
         let state = held.data();
-        let turn = state.counts.alone;
-        let result = if turn.is_multiple_of(ALONE_SAMPLE) {
-            let result = state.one_timed(op, &self.options);
-            if turn.is_multiple_of(RETRY) {
-                state.counts.try_again();
-            }
-            self.learn(state);
-            result
-        } else {
-            state.one(op, &self.options)
-        };
+        if state.counts.alone.is_multiple_of(ALONE_SAMPLE) {
+            drop(inside);
+            return self.alone_timed(held, op);
+        }
+        let result = state.one(op, &self.options);
         drop(inside);
-        if let Err(held) = held.try_end()
-            && !self.options.is_elsewhere
-        {
+        if let Err(held) = held.try_end() {
             self.lead_on(held);
         }
         result
     }
 
-    /// Somebody has come meanwhile.
+    /// The same for one that is measured.
     #[cold]
-    fn lead_on(&self, mut held: Leading<'_, S>) {
-        self.lead(&mut held, false);
+    fn alone_timed(&self, mut held: Leading<'_, S>, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
+        let inside = self.enter();
+        let state = held.data();
+        let turn = state.counts.alone;
+        let result = state.one_timed(op, &self.options);
+        if turn.is_multiple_of(RETRY) {
+            state.counts.try_again();
+        }
+        self.learn(state);
+        drop(inside);
+        self.lead_on(held);
+        result
+    }
+
+    /// Lets go, or goes on for those who have come meanwhile.
+    #[cold]
+    fn lead_on(&self, held: Leading<'_, S>) {
+        if let Err(mut held) = held.try_end()
+            && !self.options.is_elsewhere
+        {
+            self.lead(&mut held, false);
+        }
     }
 
     /// Leaves for callers what the counts say.
