@@ -1,11 +1,14 @@
 //! Whether F and m, fitted on a few sizes of batches, foretell the others.
 
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
 
-use windrow::batch::{Batch, BatchOps, Batched, Stats};
+use windrow::batch::{Batch, BatchOps, Batched, Chunk, Stats};
 use windrow_bench::measure::in_turn;
+use windrow_bench::random::Random;
 use windrow_bench::stats::median;
+use windrow_collections::{OrderedSet, SetOp};
 use windrow_plan::Nanos;
 use windrow_plan::batch::Fit;
 use windrow_sqlite::GroupCommit;
@@ -18,6 +21,11 @@ const FITTED: [usize; 3] = [1, 4, 16];
 const WITHIN: f64 = 0.2;
 /// So many that a batch of the largest size is there whenever one is cut.
 const CALLERS: usize = 160;
+/// Keys of the ordered set, and inserts of a turn.
+const PRESET: usize = 1_000_000;
+const INSERTS: usize = 100_000;
+/// Threads that insert.
+const WORKERS: usize = 2;
 /// What a batch of the second structure takes.
 const SLEEP: Duration = Duration::from_millis(1);
 
@@ -44,6 +52,35 @@ impl Store for Batched<Sleeper> {
     }
 }
 
+/// Loops that hand in as many inserts as make a batch, one batch after the other: callers that block for each insert would measure how
+/// long threads take to wake each other.
+fn inserts(preset: &OrderedSet<u64>, keys: &[u64], limit: usize) -> Outcome {
+    let set = Batched::builder().limit(limit).build(preset.clone());
+    let barrier = Barrier::new(WORKERS + 1);
+    let work = |keys: &[u64]| {
+        let (mut chunk, mut new) = (Chunk::new(), 0);
+        barrier.wait();
+        for keys in keys.chunks(limit) {
+            chunk.extend(keys.iter().map(|&key| SetOp::Insert(key)));
+            set.call_chunk(&mut chunk).expect("it is open");
+            new += chunk.replies().filter(|reply| matches!(reply, Ok(true))).count();
+        }
+        new
+    };
+    let (seconds, new) = std::thread::scope(|scope| {
+        let shares = keys.chunks(keys.len().div_ceil(WORKERS));
+        let threads: Vec<_> = shares.map(|share| scope.spawn(|| work(share))).collect();
+        barrier.wait();
+        let start = Instant::now();
+        let new: usize = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum();
+        (start.elapsed().as_secs_f64(), new)
+    });
+    let stats = set.stats().ok();
+    let set = set.into_inner().expect("no panic");
+    assert_eq!(set.len(), preset.len() + new, "every insert that said so has added a key");
+    Outcome { rows_per_second: keys.len() as f64 / seconds, waits: Vec::new(), stats }
+}
+
 /// Columns of the lines.
 pub(crate) const COLUMNS: &str =
     "structure,limit,fitted,batch,measured_per_s,foretold_per_s,error,per_s_of_each_repetition";
@@ -63,8 +100,13 @@ pub(crate) fn run(folder: &Path, repetitions: usize, time: Duration) -> (Vec<Str
         let ops: usize = waits.iter().map(Vec::len).sum();
         Outcome { rows_per_second: ops as f64 / seconds, waits: Vec::new(), stats: Store::stats(&store) }
     };
-    let structures: [(&str, &dyn Fn(usize) -> Outcome); 2] =
-        [("SQLite, WAL, FULL", &sqlite), ("sleep of 1 ms", &sleep)];
+    let mut random = Random::new(20);
+    let mut key = || random.bits() >> 34;
+    let preset: OrderedSet<u64> = (0..PRESET).map(|_| key()).collect();
+    let keys: Vec<u64> = (0..INSERTS).map(|_| key()).collect();
+    let ordered = |limit| inserts(&preset, &keys, limit);
+    let structures: [(&str, &dyn Fn(usize) -> Outcome); 3] =
+        [("SQLite, WAL, FULL", &sqlite), ("sleep of 1 ms", &sleep), ("ordered set of 1M keys", &ordered)];
     for (name, section) in structures {
         let mut outcomes: [Vec<Outcome>; SIZES.len()] = Default::default();
         for repetition in 0..repetitions {
