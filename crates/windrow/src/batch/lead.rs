@@ -293,9 +293,13 @@ impl<S: BatchOps> Shared<S> {
         let ran = machine::tick();
         let fate = state.run(entries, options);
         let done = machine::tick();
-        self.batch.set_f64(options.nanos(done.saturating_sub(ran)).0);
+        let took = options.nanos(done.saturating_sub(ran));
+        self.batch.set_f64(took.0);
+        // Before it is known what of a batch is F, it may be all of it.
+        let fixed = state.counts.fit.law().map_or(took, |law| law.fixed);
+        let heads = windrow_plan::batch::heads(size, fixed);
         cut.set_fate(fate);
-        cut.set_heads(windrow_plan::batch::heads(size));
+        cut.set_heads(heads);
         drop(cut);
         let around = machine::tick().saturating_sub(start).saturating_sub(done.saturating_sub(ran));
         let state = held.data();

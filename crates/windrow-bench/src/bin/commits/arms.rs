@@ -203,8 +203,8 @@ impl Drop for Idle {
 
 /// So many callers insert rows one by one for so long; afterwards all rows are looked for.
 ///
-/// Where the ways with a thread of their own start it, the others start one that sleeps: the system puts the callers elsewhere then, and on
-/// a machine on which one CPU is told that the disk is done, a caller that is alone waits for 73 us there and 92 us elsewhere.
+/// Where the ways with a thread of their own start it, the others start one that sleeps: a virtual machine tells a caller that is alone
+/// later that the disk is done (92 us instead of 73) if a thread was started just before.
 pub(crate) fn section(way: Way, folder: &Path, journal: &str, callers: usize, time: Duration) -> Outcome {
     let mut idle = None;
     let start = |connection| {
