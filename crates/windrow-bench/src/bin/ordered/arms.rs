@@ -268,25 +268,24 @@ pub(crate) fn peers<K: Kind + Hash>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
     for threads in [1, 2] {
         let map = SkipMap::new();
         for key in keys {
-            map.insert(key.clone(), ());
+            map.insert(key.clone(), 0);
         }
         arms.push(Box::new(Shared {
             name: "skipmap".to_owned(),
             threads,
             structure: map,
-            run: |map: &SkipMap<K, ()>, ops: &[SetOp<K>], results: &mut [bool]| {
+            run: |map: &SkipMap<K, usize>, ops: &[SetOp<K>], results: &mut [bool]| {
                 each(ops, results, |op| match op {
                     SetOp::Contains(key) => map.contains_key(key),
-                    // Whether the closure has run says whether the key is new.
+                    // Of two that insert a key at once both have called a closure; the value that is there says who was first.
                     SetOp::Insert(key) => {
-                        let mut new = false;
-                        map.get_or_insert_with(key.clone(), || new = true);
-                        new
+                        let mine = std::ptr::from_ref(op).addr();
+                        *map.get_or_insert(key.clone(), mine).value() == mine
                     }
                     SetOp::Remove(key) => map.remove(key).is_some(),
                 });
             },
-            remove: |map: &SkipMap<K, ()>, key: &K| {
+            remove: |map: &SkipMap<K, usize>, key: &K| {
                 map.remove(key);
             },
             len: SkipMap::len,
