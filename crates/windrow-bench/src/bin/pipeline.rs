@@ -1,19 +1,21 @@
 //! How near overlapped lanes come to their bound: `cargo run --release -p windrow-bench --bin pipeline -- --help`
 //!
-//! A file set is read, encoded on all CPUs and written to a paced disk. The bound of a run is the larger of the CPU seconds of all stages
+//! A file set is read, encoded on all CPUs and written to a paced disk (a sleep). The bound of a run is the larger of the CPU seconds of all stages
 //! together, divided by the threads, and the time of the slowest stage that cannot be split, both measured in turn with the runs: each
 //! stage alone, and then the run. Two pipelines: one whose encode stage is a loop of known length, and one that encodes text with
 //! an embedded vocabulary.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use clap::Parser;
+use tempfile::TempDir;
 use windrow::overlap::{self, Trace};
 use windrow::prelude::*;
 use windrow_bench::cpu::CpuClock;
@@ -93,38 +95,45 @@ impl Stages for Loop {
     }
 }
 
-/// Text to ids.
+/// A folder of text, a file a tile and a line a document, to ids.
 struct Text {
     tokenizer: Tokenizer,
-    documents: Vec<String>,
+    folder: TempDir,
 }
 
 impl Text {
-    fn new(tile: Duration) -> Self {
+    fn new(tiles: usize, tile: Duration) -> io::Result<Self> {
         // Words of a few syllables, so that the vocabulary has them in pieces.
         let syllables = ["wind", "row", "o", "ver", "lap", "ti", "le", " the", " and", " of", "ing", ". ", ", ", "7"];
         let mut random = windrow_bench::random::Random::new(1);
         let mut document = || (0..400).map(|_| syllables[random.below(syllables.len())]).collect::<String>();
         let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default()).expect("an embedded vocabulary");
+        let text = Text { tokenizer, folder: tempfile::tempdir()? };
         let sample: Vec<String> = (0..200).map(|_| document()).collect();
-        let mut text = Text { tokenizer, documents: sample };
         // The second time: the encoders' caches are warm.
-        text.encode(&text.read(0));
+        text.encode(&sample);
         let begin = Instant::now();
-        text.encode_serially();
-        let each = begin.elapsed() / text.documents.len() as u32;
-        let count = (tile.as_secs_f64() / each.as_secs_f64()).ceil() as usize;
-        text.documents = (0..count.max(8)).map(|_| document()).collect();
-        text
+        black_box(text.encode_some(&sample));
+        let each = begin.elapsed() / sample.len() as u32;
+        let count = ((tile.as_secs_f64() / each.as_secs_f64()).ceil() as usize).max(8);
+        for tile in 0..tiles {
+            let documents: Vec<String> = (0..count).map(|_| document()).collect();
+            fs::write(text.path(tile), documents.join("\n"))?;
+        }
+        Ok(text)
     }
 
-    fn encode_serially(&self) {
+    fn path(&self, tile: usize) -> PathBuf {
+        self.folder.path().join(format!("{tile}.txt"))
+    }
+
+    fn encode_some(&self, documents: &[String]) -> u64 {
         let mut encoder = self.tokenizer.engine().encoder();
         let mut ids = Vec::new();
-        for text in &self.documents {
+        for text in documents {
             encoder.encode(text, &mut ids).expect("the engine encodes text");
         }
-        black_box(ids);
+        ids.iter().fold(0, |sum: u64, id| sum.rotate_left(5) ^ u64::from(*id))
     }
 }
 
@@ -132,18 +141,12 @@ impl Stages for Text {
     type Read = Vec<String>;
 
     fn read(&self, tile: usize) -> Vec<String> {
-        self.documents.iter().map(|text| format!("{tile} {text}")).collect()
+        let text = fs::read_to_string(self.path(tile)).expect("it was written, and nobody else knows of it");
+        text.lines().map(str::to_owned).collect()
     }
 
     fn encode(&self, read: &Vec<String>) -> u64 {
-        let chunks = read.par_chunks(8).map(|texts| {
-            let mut encoder = self.tokenizer.engine().encoder();
-            let mut ids = Vec::new();
-            for text in texts {
-                encoder.encode(text, &mut ids).expect("the engine encodes text");
-            }
-            ids.iter().fold(0, |sum: u64, id| sum.rotate_left(5) ^ u64::from(*id))
-        });
+        let chunks = read.par_chunks(8).map(|documents| self.encode_some(documents));
         chunks.collect::<Vec<u64>>().into_iter().fold(0, |a, b| a ^ b)
     }
 }
@@ -254,7 +257,7 @@ fn cell<S: Stages + Sync>(name: &str, stages: &S, options: &Options, lines: &mut
         // Balanced: the disk takes as long as the other stages would on all threads.
         let clock = CpuClock::new();
         let before = clock.now();
-        (0..20).for_each(|tile| _ = black_box(stages.encode(&stages.read(tile))));
+        (0..20).for_each(|tile| _ = black_box(stages.encode(&stages.read(tile % options.tiles))));
         let pace = (clock.now() - before).mul_f64(balance / 20.0 / threads());
         let mut shares = Vec::new();
         let mut others = Vec::new();
@@ -289,13 +292,24 @@ fn cell<S: Stages + Sync>(name: &str, stages: &S, options: &Options, lines: &mut
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if options.tiles == 0 {
+        eprintln!("error: --tiles 0 is no run\nhint: at least 1");
+        return ExitCode::from(2);
+    }
     println!("{}, {} threads; a hand-over takes {:.2} us", record::machine(), threads(), hand_over());
     let micros = options.tile_us as f64;
     let turns = Calibration::measure().turns(micros * 1000.0 / 64.0);
     let items = (0..64).map(|seed| Item { seed, turns }).collect();
     let mut lines = Vec::new();
     let mut passed = cell("loop", &Loop { items }, &options, &mut lines);
-    passed &= cell("gpt2", &Text::new(Duration::from_micros(options.tile_us)), &options, &mut lines);
+    let text = match Text::new(options.tiles, Duration::from_micros(options.tile_us)) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("error: no files to read: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    passed &= cell("gpt2", &text, &options, &mut lines);
     if options.record {
         let columns =
             "pipeline,write over encode,repetition,cpu s,read s,encode s,write s,bound s,overlapped s,by hand s";
