@@ -280,7 +280,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
                 let mut held = Held::new(self, Some(NonNull::from(node)));
                 lead(&mut held);
             }
-            match node.wait(look) {
+            match node.wait_and_pass_on(look) {
                 DONE => break,
                 phase => leads = phase == LEAD,
             }
@@ -394,7 +394,7 @@ struct Answered<'s, T: Send, A: Send, B: Send> {
 
 impl<T: Send, A: Send, B: Send> Drop for Answered<'_, T, A, B> {
     fn drop(&mut self) {
-        while self.node.wait(Spin::NONE) == LEAD {
+        while self.node.wait_and_pass_on(Spin::NONE) == LEAD {
             // `lead` has panicked once: no operation is run, and the node leaves the queue.
             drop(Held::new(self.submit, Some(NonNull::from(self.node))));
         }

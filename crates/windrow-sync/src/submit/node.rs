@@ -192,8 +192,8 @@ impl<T, A, B> Node<T, A, B> {
     }
 
     /// A thread's: looks, then sleeps, until it is `DONE` or `LEAD`; which of them. When it is `DONE`, tells the next of its chain.
-    pub(super) fn wait(&self, look: Spin) -> u32 {
-        let phase = self.wait_for_news(look);
+    pub(super) fn wait_and_pass_on(&self, look: Spin) -> u32 {
+        let phase = self.wait(look);
         if phase == DONE {
             // SAFETY: `DONE` was seen with Acquire: the node is its owner's again.
             if let Some(next) = self.late.with_mut(|late| unsafe { (*late).take() }) {
@@ -203,7 +203,7 @@ impl<T, A, B> Node<T, A, B> {
         phase
     }
 
-    fn wait_for_news(&self, look: Spin) -> u32 {
+    fn wait(&self, look: Spin) -> u32 {
         // Acquire: pairs with the Release in `Held::answer_thread` and `Held::grant`; the replies are there, or the data is ours.
         let news = || phase(self.state.load(Ordering::Acquire));
         if look.until(|| news() != QUEUED) {
