@@ -111,15 +111,15 @@ pub fn look(batch: Nanos) -> Nanos {
 /// What it costs to wake a thread, there.
 const TELL: Nanos = Nanos(2_000.0);
 
-/// How many threads the runner of a batch of so many operations wakes itself; each of them wakes the next of its chain. `fixed` is F.
+/// How many threads the runner of a batch wakes itself if so many wait for it; each of them wakes the next of its chain. `fixed` is F.
 ///
 /// While the runner wakes `b` threads they come back with their next operations: waking all makes one batch of them, of `F + b m + b tell`.
 /// If they wake each other, the runner is at the next batch meanwhile, with what is there by then, about half: two batches of
 /// `F + b m / 2`. That is better if `F < b tell`. With 64 callers of SQLite on 2 cores (F = 45 us) 1, 2, 4, and 8 give 1.3 to 1.5 times the
 /// rows a second that waking all of them does, the four within 5 %; with F = 1.2 ms they give 0.8 times as many. RocksDB takes
 /// the square root.
-pub fn heads(ops: usize, fixed: Nanos) -> usize {
-    if fixed.0 < ops as f64 * TELL.0 { ops.isqrt().max(8) } else { usize::MAX }
+pub fn heads(threads: usize, fixed: Nanos) -> usize {
+    if fixed.0 < threads as f64 * TELL.0 { threads.isqrt().max(8) } else { usize::MAX }
 }
 
 /// How long a caller that finds the lock held should try to get it before it hands its operation over. Between two looks it lets others

@@ -9,11 +9,12 @@
 //! * A write that is alone needs no savepoint: its failure rolls back the transaction. One statement alone needs no transaction either:
 //!   SQLite commits it.
 //! * `SAVEPOINT`, `ROLLBACK TO` and their like are statements too. They run in a savepoint, which confines them: a write
-//!   could roll back to the savepoint that another has left behind.
+//!   could roll back to the savepoint that another has left behind. (`BEGIN IMMEDIATE` counts as a statement that writes. SQLite refuses
+//!   it in a transaction; alone it leaves one open, which is rolled back.)
 //! * SQLite rolls back the whole transaction on some errors, and a write can end it by SQL. Then the connection is back in autocommit
 //!   mode. It is looked at after every write: a write that ran in that mode would be committed by itself.
 //! * Whatever goes wrong with a savepoint or the commit, the transaction is rolled back, and a write is only told `Ok` after a
-//!   `COMMIT` that said so.
+//!   `COMMIT` that said so, or, if it is a statement alone, when it has run and no transaction is open.
 
 use std::sync::Arc;
 

@@ -71,8 +71,9 @@ impl GroupCommit {
 
     /// One statement, which the connection keeps prepared; how many rows it changed.
     ///
-    /// Cheaper than a closure that does the same: SQLite undoes a statement that fails by itself. (Unless it is told not to, by `OR FAIL`
-    /// or `RAISE(FAIL)`: then what the statement did before it failed is kept, here as on any connection.)
+    /// Cheaper than a closure that does the same: SQLite undoes a statement that fails by itself. (Unless it is told not to, by `OR FAIL`,
+    /// `RAISE(FAIL)` or a table's `ON CONFLICT FAIL`: then what the statement did before it failed is kept, here as on any connection.)
+    /// What cannot run in a transaction, `VACUUM` and some pragmas, belongs into [`exclusive`](GroupCommit::exclusive).
     ///
     /// # Errors
     /// See [`Error`].

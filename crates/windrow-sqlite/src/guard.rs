@@ -11,7 +11,7 @@ fn step(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
 /// Ends a transaction if there is one.
 pub(crate) fn roll_back(connection: &Connection) {
     if !connection.is_autocommit() {
-        // Should it fail the next `BEGIN` will, and its writes get that error.
+        // Should it fail the next `BEGIN` will, and its writes get that error; a statement that is alone is looked at when it has run.
         let _ = step(connection, "ROLLBACK");
     }
 }
@@ -91,7 +91,8 @@ impl<'c> Guard<'c> {
         matches!(self.state, State::Failed(_))
     }
 
-    /// After the write, which said `Ok` or not. False: what it did has been ended by itself, or by SQLite.
+    /// After the write, which said `Ok` or not. False: what it did does not count, since it has ended the transaction, or SQLite has; or it
+    /// was to be committed at once, and a transaction is open.
     ///
     /// # Errors
     /// The transaction is lost, or never began.
@@ -99,7 +100,14 @@ impl<'c> Guard<'c> {
         let was_ended = self.connection.is_autocommit();
         match self.state {
             State::Failed(error) => return Err(error),
-            State::Unset => return Ok(matches!(self.kind, Kind::Transaction) || !was_ended),
+            State::Unset => {
+                // With `BEGIN IMMEDIATE` as its text, or behind a `ROLLBACK` that failed.
+                let was_alone = matches!(self.kind, Kind::Transaction);
+                if was_alone {
+                    roll_back(self.connection);
+                }
+                return Ok(was_alone == was_ended);
+            }
             _ if was_ended => return Ok(false),
             State::Transaction(open) if is_ok => open.commit()?,
             // Its drop rolls back.

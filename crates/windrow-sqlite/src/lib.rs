@@ -32,7 +32,8 @@
 //! * A reply comes after the `COMMIT`. What was acknowledged survives whatever the connection's journal mode and `PRAGMA synchronous`
 //!   promise: with `FULL` a power cut, with `NORMAL` in WAL mode the end of the process.
 //! * A write is atomic, and its own: if it fails or panics it is undone, and the others of its transaction go on ([`Error::Sqlite`],
-//!   [`Error::Panicked`]). If the commit fails, all of them get the error and none is applied ([`Error::Transaction`]).
+//!   [`Error::Panicked`]). If the commit fails, all of them get the error and none is applied ([`Error::Transaction`]; a single statement that
+//!   is alone commits by itself, so that it is [`Error::Sqlite`] there).
 //! * Writes of one caller keep their order. A write sees what was committed before and what came before it in its transaction.
 //! * There is no timer. A write that is alone is a transaction of its own at once, without a savepoint.
 //! * A single statement ([`execute`](GroupCommit::execute)) needs no savepoint, for SQLite undoes a statement that fails by itself.
@@ -45,7 +46,7 @@
 //!   constraint is seen at the commit, by all. Prefer constraints that are checked at once.
 //! * A transaction begins with the lock for writing. Readers should have connections of their own, as many as they like in WAL mode.
 //! * A write holds up those behind it: nothing slow belongs in it.
-//! * The connection keeps what it prepares ([`prepare_cached`](rusqlite::Connection::prepare_cached), 16 statements by default), five of them for
+//! * The connection keeps what it prepares ([`prepare_cached`](rusqlite::Connection::prepare_cached), 16 statements by default), six of them for
 //!   itself. [`set_prepared_statement_cache_capacity`](rusqlite::Connection::set_prepared_statement_cache_capacity) makes room.
 //! * With one caller, or with `synchronous` off, there is nothing to share, and a plain connection behind a mutex is as good.
 //!

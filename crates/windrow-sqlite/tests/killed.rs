@@ -11,8 +11,9 @@ use common::{TABLE, ids_of, insert};
 use rusqlite::Connection;
 use windrow_sqlite::GroupCommit;
 
-const THREADS: i64 = 8;
 const DATABASE: &str = "WINDROW_SQLITE_TEST_DATABASE";
+const THREADS: &str = "WINDROW_SQLITE_TEST_THREADS";
+const INSERT: &str = "INSERT INTO t (id, name) VALUES (?1, 'name ' || ?1)";
 
 fn open(path: &Path, mode: &str) -> Connection {
     let connection = Connection::open(path).unwrap();
@@ -22,14 +23,19 @@ fn open(path: &Path, mode: &str) -> Connection {
 }
 
 /// Inserts until it is killed, and says what was acknowledged.
-fn child(path: &Path) -> ! {
+fn child(path: &Path, threads: i64) -> ! {
     let db = GroupCommit::new(Connection::open(path).unwrap()).unwrap();
     thread::scope(|scope| {
-        for thread in 0..THREADS {
+        for thread in 0..threads {
             let db = &db;
             scope.spawn(move || {
-                for id in (thread..).step_by(THREADS as usize) {
-                    db.call(move |connection| insert(connection, id)).unwrap();
+                for id in (thread..).step_by(threads as usize) {
+                    // Both kinds of writes.
+                    let done = match id / threads % 2 {
+                        0 => db.call(move |connection| insert(connection, id)),
+                        _ => db.execute(INSERT, (id,)),
+                    };
+                    assert_eq!(done.unwrap(), 1);
                     // One write a line, so that a line is there or not.
                     std::io::stdout().write_all(format!("acknowledged {id}\n").as_bytes()).unwrap();
                 }
@@ -42,15 +48,18 @@ fn child(path: &Path) -> ! {
 #[test]
 fn every_acknowledged_row_is_there() {
     if let Some(path) = std::env::var_os(DATABASE) {
-        child(path.as_ref());
+        child(path.as_ref(), std::env::var(THREADS).unwrap().parse().unwrap());
     }
-    for (mode, acknowledged) in [("WAL", 1), ("DELETE", 300), ("WAL", 2_000), ("TRUNCATE", 40)] {
+    for (mode, acknowledged, threads) in
+        [("WAL", 1, 8), ("DELETE", 300, 24), ("WAL", 2_000, 24), ("TRUNCATE", 40, 8), ("WAL", 200, 1)]
+    {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
         open(&path, mode).execute_batch(TABLE).unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "every_acknowledged_row_is_there", "--nocapture"])
             .env(DATABASE, &path)
+            .env(THREADS, threads.to_string())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -71,6 +80,6 @@ fn every_acknowledged_row_is_there() {
         told.sort_unstable();
         let missing: Vec<&i64> = told.iter().filter(|id| found.binary_search(id).is_err()).collect();
         assert!(missing.is_empty(), "{mode}: {missing:?} of {} are not there", told.len());
-        assert!(found.len() <= told.len() + THREADS as usize, "a thread has one write at a time");
+        assert!(found.len() <= told.len() + threads, "a thread has one write at a time");
     }
 }

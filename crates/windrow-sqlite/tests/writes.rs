@@ -153,6 +153,14 @@ fn a_savepoint_that_a_statement_leaves_behind_is_nobody_elses() {
     let results = together(&db, vec![row(&db, 3), sql("COMMIT"), row(&db, 4)]);
     assert!(matches!(results[..], [Err(Error::Undone), Err(Error::Undone), Ok(1)]), "{results:?}");
     assert!(matches!(db.execute("ROLLBACK", ()), Err(Error::Undone)));
+    for begin in ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "BEGIN"] {
+        assert!(db.execute(begin, ()).is_err(), "{begin} alone");
+        let open = db.exclusive(|connection| !connection.is_autocommit()).unwrap();
+        assert!(!open, "{begin} leaves no transaction behind");
+        let results = together(&db, vec![row(&db, 7), sql(begin), row(&db, 7)]);
+        assert!(matches!(results[..], [Ok(1), Err(Error::Sqlite(_)), Err(Error::Sqlite(_))]), "{begin}: {results:?}");
+        assert_eq!(db.execute("DELETE FROM t WHERE id = 7", ()).unwrap(), 1);
+    }
     assert_eq!(ids(&db), [1, 2, 3, 4], "what was committed stays, whatever was said");
 }
 
@@ -175,6 +183,7 @@ fn who_is_busy_is_waited_for_and_then_nothing_is_applied() {
             "{results:?}"
         );
         assert!(db.call(|connection| insert(connection, 3)).unwrap_err().is_busy(), "alone");
+        assert!(db.execute("INSERT INTO t (id) VALUES (3)", ()).unwrap_err().is_busy(), "a statement alone");
     };
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     // The gate's own transaction fails to begin: no write would hold the runner then.

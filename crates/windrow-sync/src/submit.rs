@@ -10,8 +10,8 @@
 //! 2. The holder *pulls* (takes the list out of the word and appends it, oldest first, to the *queue*, which belongs to the holder) and
 //!    *cuts*: the first operations of the queue, up to a limit, become a batch. Cutting is late: what arrives before it is in.
 //! 3. The holder answers: replies first, then the node's state becomes `DONE`. From then on a node on a caller's stack may be gone, so
-//!    who waits for it is taken out before. Of many threads that sleep the holder wakes a few; each finds in its node (`late`) the
-//!    next to be woken. So a holder can be through with the next batch while those of this one wake up.
+//!    who waits for it is taken out before. If it is told to ([`Cut::set_heads`]), it wakes only a few of many threads that sleep; each finds in
+//!    its node (`late`) the next to be woken. So a holder can be through with the next batch while those of this one wake up.
 //! 4. The holder lets go. Is the queue not empty, the duty goes to its oldest node:
 //!    * a thread is *granted* the lock (state `LEAD`; the word stays `HELD`);
 //!    * a future cannot be granted anything, for it may never be polled again. It is *invited*: flag `INVITED`, the word changes from

@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
 
 use windrow_sync::Spin;
 use windrow_sync::submit::{Closed, Entry, Fate, Held, Launch, Limit, Submit, Task};
@@ -22,6 +23,16 @@ fn batch(held: &mut Held<'_, u64, u64, u64>) {
             *sum += entry.take();
             entry.reply(*sum);
         }
+    }
+}
+
+/// How often it was woken.
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+impl Wake for Counted {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
     }
 }
 
@@ -92,4 +103,98 @@ fn a_signal_that_panics_is_its_callers_panic() {
     assert!(catch_unwind(call).is_err());
     assert_eq!(mine.map(Entry::into_reply), [Some(0), Some(1)]);
     assert_eq!(signals.load(Relaxed), 1);
+}
+
+/// Answers all that is queued in one batch, of whose threads it wakes so many.
+fn answer_all(held: &mut Held<'_, u64, u64, u64>, heads: usize) -> (usize, usize) {
+    let mut cut = held.cut(&limit(usize::MAX)).expect("they have handed in");
+    cut.set_heads(heads);
+    let callers = cut.callers();
+    let (sum, entries) = cut.parts();
+    for entry in entries {
+        *sum += entry.take();
+        entry.reply(*sum);
+    }
+    drop(cut);
+    (callers, held.sleepers())
+}
+
+#[test]
+fn threads_and_tasks_of_one_batch_are_all_woken() {
+    for heads in [1, 3, 8, usize::MAX] {
+        let (list, woken) = (List::new(0, None), Arc::new(Counted::default()));
+        let waker = Waker::from(woken.clone());
+        thread::scope(|scope| {
+            let mut held = list.try_lock().expect("nobody is there yet");
+            let mut tasks = Vec::new();
+            for _ in 0..20 {
+                let list = &list;
+                scope.spawn(move || {
+                    let mut mine: [_; 1] = [Entry::Op(1)];
+                    list.call(&mut mine, 0, Spin::NONE, batch).unwrap();
+                    assert!(mine[0].is_answered());
+                });
+                let mut task = Task::new(list, 1, 0);
+                assert!(task.poll(&mut Context::from_waker(&waker), Launch::Deferred, batch).is_pending());
+                tasks.push(task);
+            }
+            // Some may be on their way to sleep still: they see the answer before.
+            while held.queued() != Some(40) {
+                thread::yield_now();
+            }
+            let (callers, sleepers) = answer_all(&mut held, heads);
+            assert!(callers == 40 && sleepers <= 20);
+            drop(held);
+            assert_eq!(woken.0.load(Relaxed), 20);
+            let answers = tasks.iter_mut().map(|task| task.poll(&mut Context::from_waker(&waker), Launch::Now, batch));
+            assert_eq!(answers.filter(|answer| matches!(answer, Poll::Ready(Ok((Entry::Reply(_), _))))).count(), 20);
+        });
+    }
+}
+
+struct Bad;
+
+impl Wake for Bad {
+    fn wake(self: Arc<Self>) {
+        std::panic::resume_unwind(Box::new("injected"));
+    }
+}
+
+#[test]
+fn wakers_that_panic_are_nobody_elses_business() {
+    let signals = Arc::new(AtomicUsize::new(0));
+    for is_elsewhere in [false, true] {
+        let signal: Option<windrow_sync::submit::Signal> = is_elsewhere.then(|| {
+            let signals = signals.clone();
+            Box::new(move || _ = signals.fetch_add(1, Relaxed)) as _
+        });
+        let (list, good) = (List::new(0, signal), Arc::new(Counted::default()));
+        let mut held = list.try_lock().expect("nobody is there yet");
+        let mut tasks = Vec::new();
+        for at in 0..6 {
+            let waker = if at % 2 == 0 { Waker::from(Arc::new(Bad)) } else { Waker::from(good.clone()) };
+            let mut task = Task::new(&list, 1, 0);
+            assert!(task.poll(&mut Context::from_waker(&waker), Launch::Deferred, batch).is_pending());
+            tasks.push(task);
+        }
+        // Two of six: the others are handed on.
+        batch(&mut held);
+        drop(held);
+        if is_elsewhere {
+            assert_eq!(signals.load(Relaxed), 1, "the runner is told of the rest");
+            assert!(list.run(|held| while held.is_more() {
+                batch(held)
+            }));
+        } else {
+            let held = list.try_lock();
+            assert!(held.is_none(), "a task is invited");
+            let answer = tasks[2].poll(&mut Context::from_waker(Waker::noop()), Launch::Now, |held| {
+                while held.is_more() {
+                    batch(held);
+                }
+            });
+            assert!(answer.is_ready());
+        }
+        assert_eq!(good.0.load(Relaxed), 3);
+    }
 }

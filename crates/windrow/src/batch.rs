@@ -49,13 +49,17 @@
 //! # How callers wait, and who runs
 //! | caller | where its operation lies | how it waits |
 //! |---|---|---|
-//! | [`call`](Batched::call) | on its stack | tries the lock for a moment if operations are cheap; hands in, looks for 2 us, then sleeps |
+//! | [`call`](Batched::call) | on its stack | tries the lock for a moment if operations are cheap; hands in, looks for 2 us if the last batch took no longer, then sleeps |
 //! | [`call_async`](Batched::call_async) | in a slot that is used again | its waker is woken; the first of the queue is asked to run |
 //! | [`call_chunk`](Batched::call_chunk) | in the chunk | as `call`, once for all of them |
 //!
 //! Callers run batches themselves ([`build`](Builder::build)), or a thread does that is the structure's own
 //! ([`build_on_thread`](Builder::build_on_thread): operations that block, structures that are not `Send`), or whoever a function is
 //! given that starts work elsewhere ([`build_spawned`](Builder::build_spawned)).
+//!
+//! Of many callers that sleep until one batch is through, the runner wakes a few, and each of them the next, so that it can go on with the
+//! next batch; it wakes all of them itself if a batch costs so much that it had better wait for them. So a caller whose thread does not
+//! get a CPU for long holds up the replies of a few others: with `n` callers, of `n / 8` or `sqrt(n)`, whichever is less.
 //!
 //! `run` may use windrow. Callers that wait for their batch do not help with it, even if they are workers of the pool: give a
 //! structure whose batches are worth several threads a [`Pool`](crate::Pool) of its own, and `install` that in `run`; who waits sleeps
@@ -116,7 +120,7 @@ pub trait BatchOps {
         entry.into_reply().expect("every operation of a batch is answered")
     }
 
-    /// What an operation counts for [`Builder::weight_limit`]: bytes, tokens. Must not panic.
+    /// What an operation counts for [`Builder::weight_limit`]: bytes, tokens. If it panics, the operation is run on its own.
     fn weight(op: &Self::Op) -> usize {
         let _ = op;
         1
@@ -290,7 +294,7 @@ impl<S: BatchOps> Batched<S> {
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // All its panics are caught; were it not so, there is nothing to be done here.
+            // It catches all panics: those of the structure, of wakers and of what is dropped.
             let _ = thread.join();
         }
     }

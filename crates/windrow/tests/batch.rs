@@ -348,6 +348,39 @@ fn limits_by_count_and_by_weight() {
     assert_eq!(counter.into_inner().unwrap().batches, [2, 1, 1, 2, 1]);
 }
 
+/// Cannot tell what 13 weighs.
+#[derive(Default)]
+struct Superstitious(Vec<usize>);
+
+impl BatchOps for Superstitious {
+    type Op = u64;
+    type Reply = ();
+
+    fn run(&mut self, batch: &mut Batch<'_, u64, ()>) {
+        self.0.push(batch.len());
+        batch.iter_mut().for_each(|entry| entry.reply(()));
+    }
+
+    fn weight(op: &u64) -> usize {
+        assert!(*op != 13, "injected");
+        1
+    }
+}
+
+#[test]
+fn what_cannot_be_weighed_is_run_on_its_own() {
+    let mut chunk = Chunk::new();
+    for batched in [
+        Batched::builder().weight_limit(10).build(Superstitious::default()),
+        Batched::builder().weight_limit(10).build_beside_thread(Superstitious::default()).unwrap(),
+    ] {
+        chunk.extend([1, 2, 13, 13, 4, 5]);
+        batched.call_chunk(&mut chunk).unwrap();
+        assert_eq!(chunk.replies().filter(Result::is_ok).count(), 6);
+        assert_eq!(batched.into_inner().unwrap().0, [2, 1, 1, 2]);
+    }
+}
+
 /// Waits in `run` for a message.
 struct Slow(mpsc::Receiver<()>);
 
@@ -659,7 +692,14 @@ fn statistics_are_exact() {
     assert_eq!((stats.ops(), stats.alone(), stats.batches(), stats.largest()), (36, 1, 7, 8));
     assert!((stats.singletons() - 2.0 / 36.0).abs() < 1e-9);
     let verdict = stats.verdict().expect("sizes differ");
-    assert_eq!(verdict.batch, 8);
+    assert_eq!((verdict.batch, verdict.is_limited_by_callers), (8, true), "two of seven were limited");
+    let (mean, longest) = stats.queue_wait().expect("one call in 64 is stamped, beginning with the first");
+    assert!(mean.0 > 0.0 && mean <= longest, "{mean} {longest}");
+    chunk.extend((0..200).map(|_| 1));
+    counter.call_chunk(&mut chunk).unwrap();
+    let verdict = counter.stats().unwrap().verdict().expect("sizes differ");
+    assert_eq!((verdict.batch, verdict.is_limited_by_callers), (8, false));
+    assert_eq!(chunk.replies().len(), 200);
 
     let wide = Batched::new(Counter::default());
     chunk.extend((0..5_000).map(|_| 1));

@@ -162,6 +162,7 @@ where
             Batched::new(structure()),
             Batched::builder().limit(2).build(structure()),
             Batched::builder().build_on_thread(structure).unwrap(),
+            Batched::builder().build_beside_thread(structure()).unwrap(),
             Batched::builder().build_spawned(structure(), |run| drop(thread::spawn(run))),
         ] {
             let lanes = history(&batched, seed, &op);

@@ -140,9 +140,10 @@ pub struct Held<'s, T: Send, A: Send, B: Send> {
     submit: &'s Submit<T, A, B>,
     /// The node of the caller that leads, as long as it is not answered.
     mine: Option<NonNull<Node<T, A, B>>>,
-    /// Whom to tell that they are answered.
+    /// Whom to tell that they are answered, threads first.
     told: Vec<Waiter>,
-    /// How many will be told by one of these.
+    /// How many of these are threads, and how many more will be told by one of them.
+    threads: usize,
     chained: usize,
 }
 
@@ -163,7 +164,7 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
                 mine.state.store(QUEUED, Ordering::Relaxed);
             }
         }
-        Held { submit, mine, told: Vec::new(), chained: 0 }
+        Held { submit, mine, told: Vec::new(), threads: 0, chained: 0 }
     }
 
     fn inside<R>(&mut self, f: impl FnOnce(&mut Inside<T, A, B>) -> R) -> R {
@@ -181,6 +182,11 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
     /// Whether the operations of the caller that leads are answered, or it has handed in none.
     pub fn is_mine_answered(&self) -> bool {
         self.mine.is_none()
+    }
+
+    /// How many of those who were answered last were threads that slept.
+    pub fn sleepers(&self) -> usize {
+        self.threads + self.chained
     }
 
     /// Whether something is queued.
@@ -399,11 +405,10 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
         if node.state.compare_exchange(QUEUED, to, Ordering::Release, Ordering::Acquire).is_err() {
             // SAFETY: `WATCHED` was seen, so it is the holder's.
             let mut waiter = node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
-            if self.told.len() >= heads
+            if self.threads >= heads
                 && let Some(own) = &mut waiter
-                && let head @ Waiter::Thread(_) = &mut self.told[self.chained % heads]
             {
-                std::mem::swap(head, own);
+                std::mem::swap(&mut self.told[self.chained % self.threads], own);
                 self.chained += 1;
                 // SAFETY: a thread's, which does not use it before it is answered.
                 node.late.with_mut(|late| unsafe { *late = waiter.take() });
@@ -422,7 +427,7 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
         let mut state = TAKEN;
         loop {
             let next = if state & WATCHED == 0 { DONE } else { BUSY };
-            // Release: pairs with the Acquire in `Task::poll`; the reply is there. Acquire: pairs with the Release in `Task::register` and in
+            // Release: pairs with the Acquire in `Task::wait`; the reply is there. Acquire: pairs with the Release in `register` and in
             // `Task::drop`; a new waker is there, or the future has no more use for the slot.
             match node.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) if next == DONE && is_mine => return discard(waiter),
@@ -447,21 +452,22 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
             if self.told.capacity() == 0 {
                 self.told = ROOM.try_with(Cell::take).unwrap_or_default();
             }
+            let is_thread = matches!(waiter, Waiter::Thread(_));
             self.told.push(waiter);
+            if is_thread {
+                let last = self.told.len() - 1;
+                self.told.swap(self.threads, last);
+                self.threads += 1;
+            }
         }
     }
 
-    /// Wakes those who are answered.
+    /// Wakes those who are answered. A waker is another's code: should it panic, that is the business of neither the others nor the holder,
+    /// who may be a caller that has nothing to do with it, or the thread on which all depends.
     fn tell(&mut self) {
-        /// Wakes the rest if a waker panics.
-        struct Rest<'t>(std::vec::Drain<'t, Waiter>);
-        impl Drop for Rest<'_> {
-            fn drop(&mut self) {
-                self.0.by_ref().for_each(Waiter::wake);
-            }
-        }
-        if !self.told.is_empty() {
-            drop(Rest(self.told.drain(..)));
+        (self.threads, self.chained) = (0, 0);
+        for waiter in self.told.drain(..) {
+            discard_panic(|| waiter.wake());
         }
     }
 
@@ -599,7 +605,7 @@ fn take<T, A, B>(node: &Node<T, A, B>) -> Result<Option<Waiter>, Dropped> {
     // Relaxed: exchanged below.
     let mut state = node.state.load(Ordering::Relaxed);
     while phase(state) != GONE {
-        // Acquire: pairs with the Release in `Task::register`; the waker is there. Relaxed: a failure is tried again.
+        // Acquire: pairs with the Release in `register`; the waker is there. Relaxed: a failure is tried again.
         match node.state.compare_exchange(state, TAKEN, Ordering::Acquire, Ordering::Relaxed) {
             // SAFETY: `WATCHED` was taken away, and a future that is `TAKEN` uses another cell.
             Ok(_) if state & WATCHED != 0 => return Ok(node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take())),
@@ -622,8 +628,8 @@ fn invite<T, A, B>(node: &Node<T, A, B>, waiter: &mut Option<Waiter>) -> Result<
             return Ok(());
         }
         let next = if state & WATCHED == 0 { QUEUED | INVITED } else { BUSY };
-        // Acquire: pairs with the Release in `Task::register`; the waker is there; and with the one in `Task::drop`, as above. Release:
-        // pairs with the Acquire in `Task::poll`; what it does with its waker comes after what was done here.
+        // Acquire: pairs with the Release in `register`; the waker is there; and with the one in `Task::drop`, as above. Release:
+        // pairs with the Acquire in `Task::wait`; what it does with its waker comes after what was done here.
         match node.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) if next == BUSY => {
                 // SAFETY: `WATCHED` was taken away.
@@ -649,7 +655,11 @@ pub(super) fn clear<T, A, B>(node: &Node<T, A, B>) {
 
 /// Drops what nobody wants any more. Should that panic, the steps that follow are more important than that panic, which the hook reports.
 pub(super) fn discard<V>(value: V) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+    discard_panic(|| drop(value));
+}
+
+fn discard_panic(f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         std::mem::forget(payload);
     }
 }
@@ -693,7 +703,20 @@ impl<T: Send, A: Send, B: Send> Cut<'_, '_, T, A, B> {
         })
     }
 
-    /// Wakes so many threads (at least 1) of those that sleep; these wake the rest, one by one each.
+    /// How many callers have operations in the batch. A chunk's is one.
+    pub fn callers(&self) -> usize {
+        // SAFETY: the lock is held.
+        self.held.submit.inside.0.with(|inside| unsafe { (*inside).parts.len() })
+    }
+
+    /// Whether the limit has left something in the queue.
+    pub fn is_limited(&self) -> bool {
+        // SAFETY: the lock is held.
+        self.held.submit.inside.0.with(|inside| unsafe { !(*inside).first.is_null() })
+    }
+
+    /// Of the threads that sleep, wakes so many (at least 1), and these wake the rest, each one after the other. Tasks are all woken from
+    /// here. If nothing is set, threads are, too.
     pub fn set_heads(&mut self, heads: usize) {
         self.heads = heads.max(1);
     }

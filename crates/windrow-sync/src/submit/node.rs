@@ -204,14 +204,14 @@ impl<T, A, B> Node<T, A, B> {
     }
 
     fn wait(&self, look: Spin) -> u32 {
-        // Acquire: pairs with the Release in `Held::answer_thread` and `Held::grant`; the replies are there, or the data is ours.
+        // Acquire: pairs with the Release in `Held::turn_thread`; the replies are there, or the data is ours.
         let news = || phase(self.state.load(Ordering::Acquire));
         if look.until(|| news() != QUEUED) {
             return news();
         }
         // SAFETY: without `WATCHED` it is the owner's.
         self.waiter.with_mut(|waiter| unsafe { *waiter = Some(Waiter::Thread(current())) });
-        // Release: pairs with the Acquire in `Held::answer_thread` and `Held::grant`; the waiter is there. Relaxed: `news` will tell.
+        // Release: pairs with the Acquire in `Held::turn_thread`; the waiter is there. Relaxed: `news` will tell.
         let _ = self.state.compare_exchange(QUEUED, QUEUED | WATCHED, Ordering::Release, Ordering::Relaxed);
         while news() == QUEUED {
             park();

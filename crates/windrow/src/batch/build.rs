@@ -277,11 +277,18 @@ impl<S: BatchOps> Shared<S> {
         // The hook has reported a panic; callers are told that there is no structure.
         let mut home = std::panic::catch_unwind(std::panic::AssertUnwindSafe(make)).ok().flatten();
         while !self.submit.is_over() {
-            let ran = self.submit.run(|held| {
-                if let Some(home) = home.take() {
-                    held.data().home = Some(home);
-                }
-                self.lead_all(held);
+            let lead = || {
+                self.submit.run(|held| {
+                    if let Some(home) = home.take() {
+                        held.data().home = Some(home);
+                    }
+                    self.lead_all(held);
+                })
+            };
+            // What is the structure's own is caught where it is called. Whatever else panics, callers must not be left without a runner.
+            let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(lead)).unwrap_or_else(|payload| {
+                super::lead::discard(payload);
+                true
             });
             // What was left, if it was not all, has been signalled.
             if !(ran && self.submit.is_over()) {

@@ -279,11 +279,18 @@ impl<S: BatchOps> Shared<S> {
         if lingers && let Some((least, longest)) = options.linger {
             self.linger(held, least, longest);
         }
-        let weigh: &dyn Fn(&S::Op) -> usize = &|op| S::weight(op);
+        // One that cannot be weighed is run on its own: a panic here would come again with every batch.
+        let weigh: &dyn Fn(&S::Op) -> usize = &|op| {
+            catch_unwind(AssertUnwindSafe(|| S::weight(op))).unwrap_or_else(|payload| {
+                discard(payload);
+                usize::MAX
+            })
+        };
         let limit = Limit { ops: options.limit, weight: options.weight.map(|most| (most, weigh)) };
         let start = machine::tick();
         let Some(mut cut) = held.cut(&limit) else { return };
         let wait = cut.marks().find(|&(mark, _)| mark != 0).map(|(mark, _)| start.saturating_sub(mark));
+        let (callers, is_limited) = (cut.callers(), cut.is_limited());
         let (state, entries) = cut.parts();
         let size = entries.len();
         self.company.set(size as u64);
@@ -297,13 +304,15 @@ impl<S: BatchOps> Shared<S> {
         self.batch.set_f64(took.0);
         // Before it is known what of a batch is F, it may be all of it.
         let fixed = state.counts.fit.law().map_or(took, |law| law.fixed);
-        let heads = windrow_plan::batch::heads(size, fixed);
+        let heads = windrow_plan::batch::heads(callers, fixed);
+        state.counts.limited += u64::from(is_limited);
         cut.set_fate(fate);
         cut.set_heads(heads);
         drop(cut);
         let around = machine::tick().saturating_sub(start).saturating_sub(done.saturating_sub(ran));
+        let sleepers = held.sleepers();
         let state = held.data();
-        state.counts.handed(size, options.nanos(around));
+        state.counts.handed(size, options.nanos(around), sleepers);
         self.learn(state);
     }
 
@@ -422,12 +431,11 @@ impl<S: BatchOps> Shared<S> {
     }
 
     pub(super) fn stats(&self) -> Result<Stats, Why> {
-        let limit = self.options.limit;
         if let Some(state) = self.look() {
-            return Ok(state.counts.snapshot(limit));
+            return Ok(state.counts.snapshot());
         }
         let mut stats = None;
-        self.job(&mut |state| stats = Some(state.counts.snapshot(limit)))?;
+        self.job(&mut |state| stats = Some(state.counts.snapshot()))?;
         stats.ok_or(Why::Unanswered)
     }
 

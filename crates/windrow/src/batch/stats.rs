@@ -18,12 +18,16 @@ pub(super) struct Counts {
     batches: u64,
     ops: u64,
     largest: usize,
+    /// Batches that would have been larger without a limit.
+    pub(super) limited: u64,
     waits: u64,
     waited: f64,
     longest_wait: Nanos,
     pub(super) fit: Fit,
     /// What the runner does for an operation beside running it, lately.
     handoff: Nanos,
+    /// The share of operations whose callers had to be woken from their sleep, lately.
+    slept: f64,
     /// So many batches are run to see what they are like, whatever is known.
     tries: u32,
 }
@@ -31,6 +35,8 @@ pub(super) struct Counts {
 /// What a caller does itself for an operation that it hands over: about 100 ns for a task with a slot, a push and one more poll, on the
 /// 2-core x86-64 machine of the recorded measurements. The runner's part is measured.
 const CALLERS_PART: Nanos = Nanos(100.0);
+/// What going to sleep and waking up costs the CPU, of a caller that blocks, there.
+const SLEEPERS_PART: Nanos = Nanos(5_000.0);
 /// An exchange to take a lock and one to release it, there.
 const LOCK: Nanos = Nanos(15.0);
 /// Batches that are tried when it is tried again whether they pay.
@@ -47,11 +53,13 @@ impl Counts {
             batches: 0,
             ops: 0,
             largest: 1,
+            limited: 0,
             waits: 0,
             waited: 0.0,
             longest_wait: Nanos(0.0),
             fit: Fit::default(),
             handoff: RUNNERS_PART,
+            slept: 0.0,
             tries: 4 * TRIES,
         }
     }
@@ -75,8 +83,9 @@ impl Counts {
         }
     }
 
-    /// A batch of `size` was cut and answered in `time`.
-    pub(super) fn handed(&mut self, size: usize, time: Nanos) {
+    /// A batch of `size` was cut and answered in `time`; so many of its callers were threads that slept.
+    pub(super) fn handed(&mut self, size: usize, time: Nanos, sleepers: usize) {
+        self.slept += (sleepers as f64 / size as f64 - self.slept) / 64.0;
         let one = time.0 / size as f64;
         // Far away is an interruption.
         let one = one.clamp(self.handoff.0 / 4.0, self.handoff.0 * 4.0);
@@ -84,7 +93,7 @@ impl Counts {
     }
 
     pub(super) fn law(&self) -> Option<Law> {
-        let handoff = Nanos(self.handoff.0 + CALLERS_PART.0);
+        let handoff = Nanos(self.handoff.0 + CALLERS_PART.0 + self.slept * SLEEPERS_PART.0);
         self.fit.law().map(|law| Law { handoff, lock: LOCK, ..law })
     }
 
@@ -98,8 +107,8 @@ impl Counts {
         self.tries > 0 || self.law().is_some_and(|law| law.pays(self.largest))
     }
 
-    pub(super) fn snapshot(&self, limit: usize) -> Stats {
-        Stats { counts: self.clone(), limit }
+    pub(super) fn snapshot(&self) -> Stats {
+        Stats { counts: self.clone() }
     }
 }
 
@@ -107,7 +116,6 @@ impl Counts {
 #[derive(Clone, Debug)]
 pub struct Stats {
     counts: Counts,
-    limit: usize,
 }
 
 impl Stats {
@@ -116,7 +124,8 @@ impl Stats {
         self.counts.ops + self.counts.alone
     }
 
-    /// How many operations found the structure free and were run at once, without being queued.
+    /// How many operations were run on their own, without being part of a batch: they found the structure free, or the queue full
+    /// ([`Full::RunInline`](super::Full::RunInline)).
     pub fn alone(&self) -> u64 {
         self.counts.alone
     }
@@ -158,6 +167,9 @@ impl Stats {
 
     /// Whether batching pays for the callers there were, and what limits it; `None` as [`law`](Stats::law).
     pub fn verdict(&self) -> Option<Verdict> {
-        self.law().map(|law| law.verdict(self.largest(), self.limit))
+        let largest = self.largest();
+        // Where most batches left something to the next, more operations were in flight than the limit lets into one.
+        let in_flight = largest + usize::from(2 * self.counts.limited > self.counts.batches);
+        self.law().map(|law| law.verdict(in_flight, largest))
     }
 }

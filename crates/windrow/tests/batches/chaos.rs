@@ -87,8 +87,9 @@ fn one(ops: u64, threads: u64, rng: &mut Rng, tally: &Tally) {
     if rng.below(2) == 0 {
         builder = builder.queue(1 + rng.below(9) as usize, full[rng.below(3) as usize]);
     }
-    let batched = match rng.below(4) {
+    let batched = match rng.below(5) {
         0 => builder.build_on_thread(move || ledger).expect("a thread"),
+        2 => builder.build_beside_thread(ledger).expect("a thread"),
         1 => builder.build_spawned(ledger, |run| drop(thread::spawn(run))),
         _ => builder.build(ledger),
     };
