@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::workspace::{self, Failure, Workspace, text};
-use crate::{arrows, house, licences, loom, orderings};
+use crate::{arrows, house, licences, loom, orderings, results};
 
 struct Step {
     name: &'static str,
@@ -13,10 +13,11 @@ struct Step {
 }
 
 /// In the order in which they run: what fails in a second comes before what takes minutes.
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "house", what: "the rules of the house", run: house::run },
     Step { name: "orderings", what: "the list of memory orderings is up to date", run: orderings::run },
+    Step { name: "results", what: "what documents quote is what the records say", run: results::run },
     Step { name: "arrows", what: "crates depend on each other in one direction", run: arrows::run },
     Step { name: "licences", what: "every dependency has an accepted licence", run: licences::run },
     Step { name: "clippy", what: "clippy has nothing to say", run: clippy },

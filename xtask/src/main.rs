@@ -8,6 +8,7 @@ mod licences;
 mod loom;
 mod mutants;
 mod orderings;
+mod results;
 mod scopes;
 mod source;
 mod spdx;
@@ -44,6 +45,8 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         "licences" => alone(command, rest, licences::run),
         "house" => alone(command, rest, house::run),
         "orderings" => alone(command, rest, orderings::run),
+        "results" if rest == ["--write"] => results::update(&Workspace::load()?),
+        "results" => alone(command, rest, results::run),
         unknown => Err(Failure(format!("xtask has no command {unknown}\n  hint: cargo xtask help"))),
     }
 }
@@ -69,6 +72,8 @@ Usage: cargo xtask COMMAND
   licences      every dependency has a licence on the list
   house         size of files, unsafe code, comments on orderings, forbidden words
   orderings     crates/windrow-sync/orderings.txt equals the source
+  results       bench/RESULTS.md equals the notes of bench/record
+      --write            make it anew
   mutants       weaken every memory ordering; a loom model must fail each time
       --only PATTERN     only orderings whose line in the list contains PATTERN
       --jobs N           N copies at a time, each with its own build (default 1)
@@ -92,7 +97,8 @@ mod tests {
     #[test]
     fn help_lists_every_command() {
         let help = help();
-        for command in ["ci", "arrows", "licences", "house", "orderings", "mutants", "help", "test-portable"] {
+        for command in ["ci", "arrows", "licences", "house", "orderings", "results", "mutants", "help", "test-portable"]
+        {
             assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command}");
         }
     }

@@ -62,6 +62,13 @@ fn slug(machine: &str) -> String {
     words.join("-").to_lowercase()
 }
 
+/// The commit, and whether anything but records differs from it.
+fn commit() -> String {
+    let changes = said("git", &["status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)bench"]);
+    let dirty = if changes == "-" { "" } else { "-dirty" };
+    format!("{}{dirty}", said("git", &["describe", "--always"]))
+}
+
 /// Writes the times of the rows, one line for each repetition of each arm; see [`write_lines`].
 ///
 /// # Errors
@@ -93,7 +100,7 @@ pub fn write_lines(
     let mut file = io::BufWriter::new(std::fs::File::create(&path)?);
     writeln!(file, "# command: {command}")?;
     writeln!(file, "# machine: {machine}")?;
-    writeln!(file, "# commit: {}", said("git", &["describe", "--always", "--dirty"]))?;
+    writeln!(file, "# commit: {}", commit())?;
     writeln!(file, "# compiler: {}", said("rustc", &["--version"]))?;
     for note in notes {
         writeln!(file, "# {note}")?;

@@ -127,7 +127,7 @@ fn table(workers: usize, repetitions: u16) -> Result<Table, String> {
         arms.push(chunks::<Drained>(format!("drained/{name}"), workers, size));
         arms.push(chunks::<Counter>(format!("in place/{name}"), workers, size));
     }
-    let table = Table::measure(format!("counters x{workers}"), OPS, repetitions, arms)?;
+    let mut table = Table::measure(format!("counters x{workers}"), OPS, repetitions, arms)?;
     table.print();
     if workers > 1 {
         table.bar("in place/4096", "fetch_add", 3.0);
@@ -138,7 +138,7 @@ fn table(workers: usize, repetitions: u16) -> Result<Table, String> {
 /// Single calls beside the locks that they compete with.
 fn calls(workers: usize, repetitions: u16) -> Result<Table, String> {
     let arms = vec![std_mutex(workers, CALLS), parking_lot(workers, CALLS), fast_path(workers, CALLS)];
-    let table = Table::measure(format!("calls x{workers}"), CALLS, repetitions, arms)?;
+    let mut table = Table::measure(format!("calls x{workers}"), CALLS, repetitions, arms)?;
     table.print();
     if workers == 1 {
         table.bar("fast path/1", "std mutex", 1.0 / 1.5);

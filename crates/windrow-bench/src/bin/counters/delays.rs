@@ -67,7 +67,7 @@ pub(crate) fn table(repetitions: u16) -> Result<Table, String> {
             })
         }),
     ];
-    let table = Table::measure(format!("delays of 1 ms x{WORKERS}"), OPS, repetitions, arms)?;
+    let mut table = Table::measure(format!("delays of 1 ms x{WORKERS}"), OPS, repetitions, arms)?;
     table.print();
     table.bar("explicit", "one after the other", 1.9);
     table.bar("implicit", "one after the other", 1.9);

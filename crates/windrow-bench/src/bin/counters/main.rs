@@ -66,7 +66,8 @@ fn run(options: &Options) -> Result<(), String> {
         let lines: Vec<String> = tables.iter().flat_map(Table::lines).collect();
         let columns = "table,arm,operations,repetition,nanoseconds";
         let command = record::command("counters");
-        let written = record::write_lines(&root, "counters", &command, &record::versions(), columns, &lines);
+        let notes = [record::versions(), tables.iter().flat_map(Table::notes).cloned().collect()].concat();
+        let written = record::write_lines(&root, "counters", &command, &notes, columns, &lines);
         println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
     }
     Ok(())

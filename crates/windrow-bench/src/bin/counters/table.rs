@@ -21,6 +21,7 @@ pub(crate) struct Table {
     title: String,
     ops: usize,
     rows: Vec<(String, Vec<f64>)>,
+    notes: Vec<String>,
 }
 
 impl Table {
@@ -33,7 +34,7 @@ impl Table {
                 rows[turn].1.push(time.as_nanos().max(1) as f64);
             }
         }
-        Ok(Table { title, ops, rows })
+        Ok(Table { title, ops, rows, notes: Vec::new() })
     }
 
     pub(crate) fn print(&self) {
@@ -52,12 +53,22 @@ impl Table {
     }
 
     /// Prints how many times as fast one arm is as another, and whether that is enough.
-    pub(crate) fn bar(&self, of: &str, to: &str, least: f64) {
+    pub(crate) fn bar(&mut self, of: &str, to: &str, least: f64) {
         let ratios: Vec<f64> = self.times(of).iter().zip(self.times(to)).map(|(of, to)| to / of).collect();
         let (low, high) = (quantile(&ratios, 0.1), quantile(&ratios, 0.9));
         let ratio = median(&ratios);
         let is_met = if ratio >= least { "met" } else { "missed" };
-        println!("  {of} by {to}: x{ratio:.2} ({low:.2}..{high:.2}), at least {least:.2}: {is_met}");
+        self.say(format!("{of} by {to}: x{ratio:.2} ({low:.2}..{high:.2}), bar >= {least:.2} {is_met}"));
+    }
+
+    /// Prints what is to be in the record too.
+    pub(crate) fn say(&mut self, what: String) {
+        println!("  {what}");
+        self.notes.push(format!("{}: {what}", self.title));
+    }
+
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The lines of the record.

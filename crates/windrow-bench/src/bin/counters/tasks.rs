@@ -174,15 +174,15 @@ fn counters(runtime: &Runtime, repetitions: u16) -> Result<Table, String> {
             permutation(time, before)
         }),
     ];
-    let table = Table::measure(format!("increments by {TASKS} tasks"), OPS, repetitions, arms)?;
+    let mut table = Table::measure(format!("increments by {TASKS} tasks"), OPS, repetitions, arms)?;
     table.print();
     for arm in ["as it decides", "handed over"] {
         let one = median(table.times(arm)) / OPS as f64;
         let is_met = if one <= 100.0 { "met" } else { "missed" };
-        println!("  {arm}: {one:.0} ns an operation, at most 100: {is_met}");
+        table.say(format!("{arm}: {one:.0} ns an operation, bar <= 100 {is_met}"));
     }
     let beyond = (median(table.times("handed over")) - median(table.times("yield_now"))) / OPS as f64;
-    println!("  handed over: {beyond:.0} ns more than a task that only lets others go first");
+    table.say(format!("handed over: {beyond:.0} ns more than a task that only lets others go first"));
     Ok(table)
 }
 
@@ -282,7 +282,7 @@ fn inserts(runtime: &Runtime, repetitions: u16) -> Result<Table, String> {
             check(done)
         }),
     ];
-    let table = Table::measure(format!("inserts by {TASKS} tasks"), OPS, repetitions, arms)?;
+    let mut table = Table::measure(format!("inserts by {TASKS} tasks"), OPS, repetitions, arms)?;
     table.print();
     table.bar("batched set", "actor, btree", 2.0);
     table.bar("batched set", "batch-aint-one", 3.0);

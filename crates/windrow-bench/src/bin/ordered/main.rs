@@ -99,7 +99,7 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), String> {
     println!("{}, {} repetitions", record::machine(), options.repetitions);
-    let mut lines = Vec::new();
+    let (mut lines, mut notes) = (Vec::new(), record::versions());
     for (keys, order, mix, size) in cells(options) {
         let cell = match keys.as_str() {
             "u64" => cell::<u64>,
@@ -107,13 +107,13 @@ fn run(options: &Options) -> Result<(), String> {
             "pair" => cell::<(u32, u32)>,
             _ => cell::<Path>,
         };
-        lines.extend(cell(options, order, mix, size)?);
+        lines.extend(cell(options, order, mix, size, &mut notes)?);
     }
     if options.record {
         let root = File::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record");
         let columns = "cell,arm,repetition,nanoseconds";
-        let written =
-            record::write_lines(&root, "ordered", &record::command("ordered"), &record::versions(), columns, &lines);
+        let name = if options.all { "ordered-all" } else { "ordered" };
+        let written = record::write_lines(&root, name, &record::command("ordered"), &notes, columns, &lines);
         println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
     }
     Ok(())
@@ -142,7 +142,13 @@ fn cells(options: &Options) -> Vec<(String, Order, Mix, Size)> {
 }
 
 /// Measures a cell, prints it, and returns its lines of the record.
-fn cell<K: Kind>(options: &Options, order: Order, mix: Mix, size: Size) -> Result<Vec<String>, String> {
+fn cell<K: Kind>(
+    options: &Options,
+    order: Order,
+    mix: Mix,
+    size: Size,
+    notes: &mut Vec<String>,
+) -> Result<Vec<String>, String> {
     let cell = format!("{}/{order:?}/{mix:?}/{}+{}", K::NAME, size.before, size.ops).to_lowercase();
     let mut random = Random::new(7);
     let before = work::before(size, &mut random);
@@ -167,7 +173,7 @@ fn cell<K: Kind>(options: &Options, order: Order, mix: Mix, size: Size) -> Resul
             rows[turn].times.push(time);
         }
     }
-    print(&cell, size, &rows);
+    print(&cell, size, &rows, notes);
     let line = |row: &Row, (at, time): (usize, &Duration)| format!("{cell},{},{at},{}", row.name, time.as_nanos());
     Ok(rows.iter().flat_map(|row| row.times.iter().enumerate().map(|time| line(row, time))).collect())
 }
@@ -191,7 +197,7 @@ fn once<K: Kind>(arm: &mut dyn Arm<K>, ops: &[SetOp<K>], expected: &[bool], coun
     Ok(time)
 }
 
-fn print(cell: &str, size: Size, rows: &[Row]) {
+fn print(cell: &str, size: Size, rows: &[Row], notes: &mut Vec<String>) {
     println!("{cell}: ops/ms, and times as fast as btree (10th and 90th percentile)");
     let ratio = |of: &Row, to: &Row| -> Vec<f64> { of.nanos().zip(to.nanos()).map(|(of, to)| to / of).collect() };
     for row in rows {
@@ -208,9 +214,11 @@ fn print(cell: &str, size: Size, rows: &[Row]) {
             let (low, high) = (quantile(&ratios, 0.1), quantile(&ratios, 0.9));
             let bar = bar.filter(|_| has_bars).map_or(String::new(), |bar| {
                 let is_met = if median(&ratios) >= bar { "met" } else { "missed" };
-                format!(", at least {bar}: {is_met}")
+                format!(", bar >= {bar} {is_met}")
             });
-            println!("  {} by {}: x{:.2} ({low:.2}..{high:.2}){bar}", of.name, to.name, median(&ratios));
+            let note = format!("{} by {}: x{:.2} ({low:.2}..{high:.2}){bar}", of.name, to.name, median(&ratios));
+            println!("  {note}");
+            notes.push(format!("{cell}: {note}"));
         }
     }
 }
