@@ -386,8 +386,9 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         };
         let plan = profile.plan(m as u64)?;
         let mut candidates = vec![(plan.tiles, plan.predicted)];
-        let others = plan.alternatives.into_iter().map(|other| (other.tiles, other.predicted));
-        for other in others {
+        // The short-long rule keeps to no limit.
+        let others = plan.alternatives.into_iter().filter(|other| profile.allows(&other.tiles));
+        for other in others.map(|other| (other.tiles, other.predicted)) {
             if candidates.iter().all(|known| known.0 != other.0) {
                 candidates.push(other);
             }
@@ -429,4 +430,39 @@ fn busy(spans: &[Span]) -> f64 {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Group;
+
+    /// The guide's shape, in whose thresholds the short-long rule finds a short tile and several long ones.
+    fn candidates(m: usize, limit: impl FnOnce(Profile) -> Profile) -> Vec<(tile::Tiles, Nanos)> {
+        let (operation, n, k) = (Operation::MatmulAllReduce, 8192, 3072);
+        let mut fused = Fused::new(Group::new(1).ranks().remove(0)).unwrap();
+        let sample = |stage, m: u64, fixed: f64| Measured { stage, m, microseconds: fixed + 0.2 * m as f64 };
+        let samples = [128, 256, 512, 1024, 2048, 4096]
+            .into_iter()
+            .flat_map(|m| [sample(Stage::Compute, m, 0.0), sample(Stage::Communicate, m, 20.0)]);
+        let shape = Shape { operation, element: "f32".to_owned(), ranks: 1, n, k };
+        let profile = Profile::new(shape, samples.collect(), Contention::NONE).unwrap();
+        fused.use_profile(limit(profile));
+        fused.candidates(operation, "f32", [m, n, k]).unwrap()
+    }
+
+    #[test]
+    fn what_breaks_a_limit_is_no_candidate() {
+        let longest = |candidates: &[(tile::Tiles, Nanos)]| candidates.iter().map(|known| known.0.len()).max();
+        // Without a limit there are more, the rule among them: a limit takes them away.
+        assert!(longest(&candidates(4096, |profile| profile)) > Some(2));
+        let few = candidates(4096, |profile| profile.most_tiles(2));
+        assert_eq!(longest(&few), Some(2), "{few:?}");
+        assert_eq!(candidates(4096, |profile| profile.most_tiles(1)).len(), 1);
+
+        // The short tile of the rule is what is left, and it comes first here.
+        let ragged = candidates(4000, |profile| profile);
+        let aligned = |tiles: &tile::Tiles| tiles.iter().rev().skip(1).all(|tile| tile.0.is_multiple_of(128));
+        assert!(ragged.len() > 1 && ragged.iter().all(|(tiles, _)| aligned(tiles)), "{ragged:?}");
+    }
 }
