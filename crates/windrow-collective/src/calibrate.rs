@@ -437,32 +437,42 @@ mod tests {
     use super::*;
     use crate::Group;
 
-    /// The guide's shape, in whose thresholds the short-long rule finds a short tile and several long ones.
-    fn candidates(m: usize, limit: impl FnOnce(Profile) -> Profile) -> Vec<(tile::Tiles, Nanos)> {
-        let (operation, n, k) = (Operation::MatmulAllReduce, 8192, 3072);
-        let mut fused = Fused::new(Group::new(1).ranks().remove(0)).unwrap();
+    const SHAPE: (Operation, usize, usize) = (Operation::MatmulReduceScatter, 8192, 3072);
+
+    /// Of the guide's shape, in whose thresholds the short-long rule finds a short tile and several long ones.
+    fn profile(ranks: usize) -> Profile {
         let sample = |stage, m: u64, fixed: f64| Measured { stage, m, microseconds: fixed + 0.2 * m as f64 };
         let samples = [128, 256, 512, 1024, 2048, 4096]
             .into_iter()
             .flat_map(|m| [sample(Stage::Compute, m, 0.0), sample(Stage::Communicate, m, 20.0)]);
-        let shape = Shape { operation, element: "f32".to_owned(), ranks: 1, n, k };
-        let profile = Profile::new(shape, samples.collect(), Contention::NONE).unwrap();
-        fused.use_profile(limit(profile));
-        fused.candidates(operation, "f32", [m, n, k]).unwrap()
+        let (operation, n, k) = SHAPE;
+        let shape = Shape { operation, element: "f32".to_owned(), ranks, n, k };
+        Profile::new(shape, samples.collect(), Contention::NONE).unwrap()
     }
 
     #[test]
     fn what_breaks_a_limit_is_no_candidate() {
-        let longest = |candidates: &[(tile::Tiles, Nanos)]| candidates.iter().map(|known| known.0.len()).max();
-        // Without a limit there are more, the rule among them: a limit takes them away.
-        assert!(longest(&candidates(4096, |profile| profile)) > Some(2));
-        let few = candidates(4096, |profile| profile.most_tiles(2));
-        assert_eq!(longest(&few), Some(2), "{few:?}");
-        assert_eq!(candidates(4096, |profile| profile.most_tiles(1)).len(), 1);
+        let (operation, n, k) = SHAPE;
+        let longest = |profile| {
+            let mut fused = Fused::new(Group::new(1).ranks().remove(0)).unwrap();
+            fused.use_profile(profile);
+            let candidates = fused.candidates(operation, "f32", [4096, n, k]).unwrap();
+            (candidates.len(), candidates.iter().map(|known| known.0.len()).max())
+        };
+        // Eight tiles of the rule are among the best three, if so many may be.
+        assert_eq!(longest(profile(1).most_tiles(8)), (3, Some(8)));
+        assert_eq!(longest(profile(1).most_tiles(2)).1, Some(2));
+        assert_eq!(longest(profile(1).most_tiles(1)), (1, Some(1)));
+    }
 
-        // The short tile of the rule is what is left, and it comes first here.
-        let ragged = candidates(4000, |profile| profile);
-        let aligned = |tiles: &tile::Tiles| tiles.iter().rev().skip(1).all(|tile| tile.0.is_multiple_of(128));
-        assert!(ragged.len() > 1 && ragged.iter().all(|(tiles, _)| aligned(tiles)), "{ragged:?}");
+    #[test]
+    fn limits_of_a_profile() {
+        let allows = |rows: &[u64]| {
+            let tiles = tile::Tiles::new(rows.iter().copied().map(Rows).collect::<Vec<_>>()).unwrap();
+            profile(3).most_tiles(3).allows(&tiles)
+        };
+        // Tiles begin at multiples of 128 rows that can be dealt out to three ranks. The last one may end anywhere.
+        assert!(allows(&[384, 768, 3]) && allows(&[3]) && allows(&[]));
+        assert!(!allows(&[3, 384]) && !allows(&[128, 384]) && !allows(&[384; 4]));
     }
 }
