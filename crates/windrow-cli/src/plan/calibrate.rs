@@ -15,6 +15,8 @@ use crate::exit::Code;
 
 /// More ranks than this are no longer a machine that anybody plans on; each has two threads.
 const MOST_RANKS: u64 = 64;
+/// Passes over all sizes, if fewer give samples that nothing fits: 3, then 6, then 12, as in the example of windrow-collective.
+const MOST_PASSES: usize = 12;
 /// How often plans are run that are compared.
 const REPEATS: usize = 5;
 
@@ -53,8 +55,16 @@ impl<'a> Task<'a> {
     /// One rank's part. All ranks measure the same, so they have the same to say.
     pub(super) fn run<C: Communicator + Send + 'static>(&self, fused: &mut Fused<C>) -> Result<Measured, Error> {
         let (operation, [_, n, k]) = (self.options.operation.collective(), self.shape);
-        let measured = fused.calibrate::<f32>(operation, n, k, &self.how)?;
-        let profile = self.profile(&measured);
+        let mut how = self.how.clone();
+        let (measured, profile) = loop {
+            let measured = fused.calibrate::<f32>(operation, n, k, &how)?;
+            let profile = self.profile(&measured);
+            // Medians of more samples may fit. All ranks have the same samples, and go on or not together.
+            if profile.is_ok() || how.repeats >= MOST_PASSES {
+                break (measured, profile);
+            }
+            how.repeats *= 2;
+        };
         let tried = match &profile {
             Ok(profile) if self.options.refine => {
                 fused.use_profile(profile.clone());
