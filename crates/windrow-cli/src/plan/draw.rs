@@ -52,6 +52,8 @@ fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt:
     let axis = Axis { longest };
     let bottom = TOP + COURSE * courses.len() as f64;
     let height = bottom + 40.0;
+    // What else was run would not fit into the line.
+    let why = choice.why.split(';').next().unwrap_or_default();
     let title = format!(
         "{} of {} x {} times {} x {} on {} ranks",
         options.operation.name(),
@@ -68,7 +70,7 @@ fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt:
     writeln!(svg, "<title>{}</title>", escaped(&title))?;
     writeln!(svg, r#"<rect width="100%" height="100%" fill="white"/>"#)?;
     writeln!(svg, r#"<text x="10" y="22" font-size="14">{}</text>"#, escaped(&title))?;
-    writeln!(svg, r#"<text x="10" y="42">{}</text>"#, escaped(&choice.why))?;
+    writeln!(svg, r#"<text x="10" y="42">{}</text>"#, escaped(why))?;
     for micros in axis.marks() {
         let x = axis.x(micros);
         writeln!(svg, r##"<path d="M{x:.1} {TOP}V{bottom}" stroke="#dddddd"/>"##)?;

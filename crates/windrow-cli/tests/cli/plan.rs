@@ -423,7 +423,7 @@ fn tiles_are_dealt_out_to_ranks() {
 }
 
 const SHAPE: &str = "plan matmul-reduce-scatter --m 60 --n 64 --k 48 --ranks 2 --align 4";
-const CALIBRATE: &str = "--calibrate in-process --link 200,2000";
+const CALIBRATE: &str = "--calibrate in-process --link 200,300";
 
 /// A calibration that must succeed in the end. With other work on the machine its samples may scatter too much for a fit.
 #[track_caller]
@@ -457,8 +457,8 @@ fn ranks_of_this_process_calibrate() {
         let fields: Vec<&str> = line.split(',').collect();
         assert_eq!((fields[0], fields[1].parse()), (stage, Ok(sizes[number % 5])), "{line}");
         let micros: f64 = fields[2].parse().unwrap();
-        // A tile is on the link for 2 ms and more.
-        assert!(micros > if stage == "compute" { 0.0 } else { 2000.0 }, "{line}");
+        // A tile is on the link for 300 us and more.
+        assert!(micros > if stage == "compute" { 0.0 } else { 300.0 }, "{line}");
     }
     assert_eq!(measured.code, place.line(&format!("{SHAPE} --cost s.csv --json")).code);
 }
@@ -491,7 +491,7 @@ fn what_was_the_fastest_is_kept() {
     for run in refined {
         let tiles = rows(&run["tiles"]);
         assert!(tiles.iter().sum::<u64>() == 60 && tiles.len() <= 2, "{plan}");
-        assert!(took(run) > 2000.0 && took(run) >= took(&refined[0]), "{plan}");
+        assert!(took(run) > 300.0 && took(run) >= took(&refined[0]), "{plan}");
     }
     assert_eq!((&plan["tiles"], &plan["predicted_us"]), (&refined[0]["tiles"], &refined[0]["predicted_us"]));
     assert_eq!(plan["verdict"] == "do-not-tile", rows(&plan["tiles"]).len() == 1);
