@@ -49,6 +49,7 @@ fn check<'a>(
     fused: &Fused<World>,
     sharing: u64,
 ) -> Result<(Task<'a>, Option<Outputs<'a>>), Refused> {
+    options.check()?;
     let started = fused.size();
     if options.ranks != started as u64 {
         let ranks = options.ranks;
@@ -58,7 +59,6 @@ fn check<'a>(
         };
         return Err(Refused::usage(format_args!("--ranks is {ranks}, and MPI has {started}\nhint: {hint}")));
     }
-    options.check()?;
     let outputs = (fused.rank() == 0).then(|| Outputs::check(options)).transpose()?;
     Ok((Task::new(options, sharing)?, outputs))
 }
