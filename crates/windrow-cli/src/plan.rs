@@ -5,8 +5,11 @@
 
 mod args;
 mod calibrate;
+mod choice;
 mod draw;
 mod files;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod replay;
 mod samples;
 mod summary;
@@ -15,10 +18,11 @@ mod trace;
 use std::fmt;
 
 use windrow::plan::Rows;
-use windrow::plan::tile::{Contention, Matmul, Plan, Problem, Tiles, Timeline};
+use windrow::plan::tile::{Contention, Matmul, Problem, Tiles, Timeline};
 
 pub(crate) use args::{AFTER_HELP, HELP, Options};
 use args::{RULE_TILES, Where};
+use choice::Choice;
 use files::Outputs;
 use replay::Replay;
 use samples::{Fits, Measured};
@@ -42,16 +46,12 @@ impl Refused {
 
 /// Runs the command and reports how it went.
 pub(crate) fn run(options: Options) -> Code {
-    match planned(&options) {
-        Ok(shown) => match report::print(shown) {
-            Ok(()) => Code::Done,
-            Err(error) => {
-                report::error(format_args!(
-                    "cannot write to stdout: {error}\nhint: the plan itself is not concerned by it"
-                ));
-                Code::Io
-            }
-        },
+    #[cfg(feature = "mpi")]
+    if options.calibrate == Some(Where::Mpi) {
+        return mpi::run(&options);
+    }
+    match planned(&options).and_then(print) {
+        Ok(()) => Code::Done,
         Err(Refused(message, code)) => {
             report::error(message);
             code
@@ -59,12 +59,18 @@ pub(crate) fn run(options: Options) -> Code {
     }
 }
 
+fn print(shown: String) -> Result<(), Refused> {
+    report::print(shown).map_err(|error| {
+        Refused(format!("cannot write to stdout: {error}\nhint: the plan itself is not concerned by it"), Code::Io)
+    })
+}
+
 /// A plan, what it was made from, and what it is compared with.
 struct Planned<'a> {
     options: &'a Options,
     measured: &'a Measured,
     fits: &'a Fits,
-    plan: Plan,
+    choice: Choice,
     replays: Vec<Replay>,
     /// What to know before trusting it.
     notes: Vec<String>,
@@ -81,29 +87,35 @@ struct Course<'a> {
 fn planned(options: &Options) -> Result<String, Refused> {
     options.check()?;
     let outputs = Outputs::check(options)?;
-    let measured = measure(options)?;
+    decided(options, &outputs, &measure(options)?)
+}
+
+/// The same from what was measured.
+fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Result<String, Refused> {
     outputs.write_samples(|| measured.csv())?;
     let fits = measured.fit()?;
     let (compute, communicate) = (|rows| fits.compute.cost.at(rows), |rows| fits.communicate.cost.at(rows));
     let problem = Problem {
         order: options.operation.order(),
-        contention: options.contention.or(measured.contention).unwrap_or(Contention::NONE),
-        align: Rows(options.align),
+        contention: options.contention.or(measured.contention()).unwrap_or(Contention::NONE),
+        align: Rows(options.aligned()),
         most_tiles: options.max_tiles.unwrap_or(usize::MAX),
         matmul: options.lists_rule().then_some(Matmul { k: options.k, n: options.n }),
         ..Problem::new(Rows(options.m), &compute, &communicate)
     };
     // Flags are checked by now, so what is impossible comes from the samples.
-    let impossible = |error| Refused::bad_input(format_args!("{}: {error}", measured.origin));
-    let plan = problem.plan().map_err(impossible)?;
+    let impossible =
+        |error: windrow_collective::Error| Refused::bad_input(format_args!("{}: {error}", measured.origin));
+    let choice = Choice::new(&problem, measured).map_err(impossible)?;
     let replays = options.replay.iter().map(|path| Replay::read(path, &problem)).collect::<Result<Vec<_>, _>>()?;
-    let notes = notes(options, &measured, &fits, &plan, &replays);
-    let planned = Planned { options, measured: &measured, fits: &fits, plan, replays, notes };
+    let notes = notes(options, measured, &fits, &choice, &replays);
+    let planned = Planned { options, measured, fits: &fits, choice, replays, notes };
 
-    let mut courses = vec![("planned".to_owned(), &planned.plan.tiles)];
+    let mut courses = vec![(planned.choice.name.to_owned(), &planned.choice.plan.tiles)];
     courses.extend(planned.replays.iter().map(|replay| (replay.file.clone(), &replay.tiles)));
     let course = |(name, tiles)| problem.timeline(tiles).map(|timeline| Course { name, tiles, timeline });
-    let courses = courses.into_iter().map(course).collect::<Result<Vec<_>, _>>().map_err(impossible)?;
+    let courses = courses.into_iter().map(course).collect::<Result<Vec<_>, _>>();
+    let courses = courses.map_err(|error| impossible(error.into()))?;
     outputs.write(|| draw::svg(&planned, &courses), || trace::json(&planned, &courses))?;
     Ok(if options.json { summary::json(&planned) } else { summary::text(&planned) })
 }
@@ -113,9 +125,11 @@ fn measure(options: &Options) -> Result<Measured, Refused> {
     match (&options.cost, options.calibrate) {
         (Some(path), _) => samples::read(path),
         (None, Some(Where::InProcess)) => calibrate::in_process(options),
+        // With MPI there are several of this process, and it does not come here.
         (None, Some(Where::Mpi)) => Err(Refused::usage(
-            "this command has no MPI: mpirun starts processes of a program, and this one is planned from outside\n\
-             hint: calibrate in your program with windrow_collective::Fused::calibrate (feature mpi) and pass what its profile says with --cost",
+            "this windrow was built without MPI\n\
+             hint: build it with cargo install --path crates/windrow-cli --features mpi, and start it with mpiexec; \
+             or calibrate in your program with windrow_collective::Fused::calibrate and pass the samples of its profile with --cost",
         )),
         (None, None) => Err(Refused::usage(format_args!(
             "what the computation and the communication take is not known\n\
@@ -126,15 +140,22 @@ fn measure(options: &Options) -> Result<Measured, Refused> {
     }
 }
 
-fn notes(options: &Options, measured: &Measured, fits: &Fits, plan: &Plan, replays: &[Replay]) -> Vec<String> {
+fn notes(options: &Options, measured: &Measured, fits: &Fits, choice: &Choice, replays: &[Replay]) -> Vec<String> {
+    let (plan, aligned) = (&choice.plan, options.aligned());
     let mut notes = fits.beyond(plan);
-    if options.contention.or(measured.contention).is_none() {
+    if options.contention.or(measured.contention()).is_none() {
         notes.push("contention is not known and taken for none; --contention C,M tells it".to_owned());
     }
     if !options.lists_rule() {
         notes.push(format!("the short-long rule may have more than {RULE_TILES} tiles here and is left out"));
     }
-    if plan.grain > Rows(options.align) {
+    if aligned > options.align {
+        let Options { align, ranks, .. } = options;
+        notes.push(format!(
+            "tiles begin at multiples of {aligned} rows: of {align}, and of the {ranks} ranks they are dealt out to"
+        ));
+    }
+    if plan.grain > Rows(aligned) {
         notes.push(format!("there are many places to cut, so only multiples of {} rows were considered", plan.grain));
     }
     if let Some(most) = options.max_tiles {

@@ -386,8 +386,9 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         };
         let plan = profile.plan(m as u64)?;
         let mut candidates = vec![(plan.tiles, plan.predicted)];
-        let others = plan.alternatives.into_iter().map(|other| (other.tiles, other.predicted));
-        for other in others {
+        // The short-long rule keeps to no limit.
+        let others = plan.alternatives.into_iter().filter(|other| profile.allows(&other.tiles));
+        for other in others.map(|other| (other.tiles, other.predicted)) {
             if candidates.iter().all(|known| known.0 != other.0) {
                 candidates.push(other);
             }
@@ -429,4 +430,49 @@ fn busy(spans: &[Span]) -> f64 {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Group;
+
+    const SHAPE: (Operation, usize, usize) = (Operation::MatmulReduceScatter, 8192, 3072);
+
+    /// Of the guide's shape, in whose thresholds the short-long rule finds a short tile and several long ones.
+    fn profile(ranks: usize) -> Profile {
+        let sample = |stage, m: u64, fixed: f64| Measured { stage, m, microseconds: fixed + 0.2 * m as f64 };
+        let samples = [128, 256, 512, 1024, 2048, 4096]
+            .into_iter()
+            .flat_map(|m| [sample(Stage::Compute, m, 0.0), sample(Stage::Communicate, m, 20.0)]);
+        let (operation, n, k) = SHAPE;
+        let shape = Shape { operation, element: "f32".to_owned(), ranks, n, k };
+        Profile::new(shape, samples.collect(), Contention::NONE).unwrap()
+    }
+
+    #[test]
+    fn what_breaks_a_limit_is_no_candidate() {
+        let (operation, n, k) = SHAPE;
+        let longest = |profile| {
+            let mut fused = Fused::new(Group::new(1).ranks().remove(0)).unwrap();
+            fused.use_profile(profile);
+            let candidates = fused.candidates(operation, "f32", [4096, n, k]).unwrap();
+            (candidates.len(), candidates.iter().map(|known| known.0.len()).max())
+        };
+        // Eight tiles of the rule are among the best three, if so many may be.
+        assert_eq!(longest(profile(1).most_tiles(8)), (3, Some(8)));
+        assert_eq!(longest(profile(1).most_tiles(2)).1, Some(2));
+        assert_eq!(longest(profile(1).most_tiles(1)), (1, Some(1)));
+    }
+
+    #[test]
+    fn limits_of_a_profile() {
+        let allows = |rows: &[u64]| {
+            let tiles = tile::Tiles::new(rows.iter().copied().map(Rows).collect::<Vec<_>>()).unwrap();
+            profile(3).most_tiles(3).allows(&tiles)
+        };
+        // Tiles begin at multiples of 128 rows that can be dealt out to three ranks. The last one may end anywhere.
+        assert!(allows(&[384, 768, 3]) && allows(&[3]) && allows(&[]));
+        assert!(!allows(&[3, 384]) && !allows(&[128, 384]) && !allows(&[384; 4]));
+    }
 }

@@ -148,6 +148,14 @@ impl Profile {
         self
     }
 
+    /// Whether these tiles keep to its limits: where they begin, and how many there are.
+    pub(crate) fn allows(&self, tiles: &tile::Tiles) -> bool {
+        let Stored { shape, align, most_tiles, .. } = &self.stored;
+        let align = common_multiple(*align, shape.operation.unit(shape.ranks) as u64);
+        tiles.len() <= most_tiles.unwrap_or(usize::MAX)
+            && tiles.iter().rev().skip(1).all(|tile| tile.0.is_multiple_of(align))
+    }
+
     /// What it is of.
     pub fn shape(&self) -> &Shape {
         &self.stored.shape

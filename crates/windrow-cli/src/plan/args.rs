@@ -15,6 +15,7 @@ Examples:
   windrow plan all-gather-matmul --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv --contention 1.3,1.05 --json
   windrow plan matmul-reduce-scatter --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv --replay mine.json --svg t.svg
   windrow plan matmul-all-reduce --m 2048 --n 512 --k 512 --ranks 2 --calibrate in-process --link 100,50 --refine
+  mpiexec -n 2 windrow plan matmul-all-reduce --m 2048 --n 512 --k 512 --ranks 2 --calibrate mpi
 
 samples.csv:
   stage,m,microseconds
@@ -33,19 +34,20 @@ Exit codes: 0 done (also if the answer is not to tile), 1 failed, 2 usage, 65 ba
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The operation: an m x k matrix times a k x n matrix, and a collective after or before. Underscores do as well.
+    /// The operation: on every rank an m x k matrix times a k x n matrix, and a collective after or before. Underscores do as well.
     #[arg(value_name = "OP", value_enum)]
     pub(crate) operation: Operation,
 
-    /// Rows of the product, of all ranks together: what is cut into tiles.
+    /// Rows of the product, of all ranks together: what is cut into tiles. A multiple of the ranks where rows are dealt out to them
+    /// (matmul-reduce-scatter, all-gather-matmul).
     #[arg(long, value_name = "ROWS", value_parser = at_least_1, allow_negative_numbers = true)]
     pub(crate) m: u64,
 
-    /// Columns of the product.
+    /// Columns of the product that one rank computes.
     #[arg(long, value_name = "COLUMNS", value_parser = at_least_1, allow_negative_numbers = true)]
     pub(crate) n: u64,
 
-    /// The axis that is summed over.
+    /// The axis that is summed over, the part of it that one rank has.
     #[arg(long, value_name = "DEPTH", value_parser = at_least_1, allow_negative_numbers = true)]
     pub(crate) k: u64,
 
@@ -57,13 +59,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "samples.csv")]
     pub(crate) cost: Option<PathBuf>,
 
-    /// Measure it instead: on ranks of this process, which are threads and multiply f32 on the CPU. Takes as long as some dozens of tiles of
-    /// each size (256 to 2048 rows), and their memory.
+    /// Measure it instead: on ranks that multiply f32 on the CPU. Takes as long as some dozens of tiles of each size (256 to 2048 rows), and
+    /// their memory.
     #[arg(long, value_name = "WHERE", value_enum, conflicts_with = "cost")]
     pub(crate) calibrate: Option<Where>,
 
-    /// The link between the ranks that --calibrate makes: its rate in megabytes a second, and its latency in microseconds. Without it
-    /// they share memory.
+    /// The link between the ranks that --calibrate in-process makes: its rate in megabytes a second, and its latency in microseconds. Without
+    /// it they share memory.
     #[arg(long, value_name = "MB/S,US", value_parser = link, requires = "calibrate", conflicts_with = "cost", allow_hyphen_values = true)]
     pub(crate) link: Option<(f64, f64)>,
 
@@ -71,7 +73,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "samples.csv", requires = "calibrate", conflicts_with = "cost")]
     pub(crate) samples_out: Option<PathBuf>,
 
-    /// Run the three plans that are predicted to be the fastest, and say which one is.
+    /// Run the three plans that are predicted to be the fastest, and keep the one that is.
     #[arg(long, requires = "calibrate", conflicts_with = "cost")]
     pub(crate) refine: bool,
 
@@ -79,7 +81,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "C,M", value_parser = contention, allow_hyphen_values = true)]
     pub(crate) contention: Option<Contention>,
 
-    /// Tiles begin at multiples of this many rows.
+    /// Tiles begin at multiples of this many rows; where rows are dealt out to ranks, of the least multiple of it that can be.
     #[arg(long, value_name = "ROWS", default_value = "128", value_parser = at_least_1, allow_negative_numbers = true)]
     pub(crate) align: u64,
 
@@ -115,7 +117,21 @@ pub(super) const RULE_TILES: u64 = 1 << 20;
 impl Options {
     /// Whether the tiles of the short-long rule can be listed: none of them is shorter than the alignment.
     pub(super) fn lists_rule(&self) -> bool {
-        self.m / self.align < RULE_TILES
+        self.m / self.aligned() < RULE_TILES
+    }
+
+    /// Ranks that rows are dealt out to: tiles are multiples of so many rows. 1 if every rank has all rows.
+    pub(super) fn unit(&self) -> u64 {
+        match self.operation {
+            Operation::MatmulAllReduce => 1,
+            Operation::MatmulReduceScatter | Operation::AllGatherMatmul => self.ranks,
+        }
+    }
+
+    /// What tiles begin at multiples of: the alignment, and as many rows of each rank.
+    pub(super) fn aligned(&self) -> u64 {
+        // Larger than any operation; refused by `check`.
+        common_multiple(self.align, self.unit()).unwrap_or(u64::MAX)
     }
 
     /// What no flag says alone.
@@ -130,8 +146,46 @@ impl Options {
                 )));
             }
         }
+        let (operation, ranks, unit) = (self.operation.name(), self.ranks, self.unit());
+        if !m.is_multiple_of(unit) {
+            let below = Some(m - m % unit).filter(|&rows| rows > 0).map(|rows| format!("{rows} or "));
+            return Err(Refused::usage(format_args!(
+                "{m} rows cannot be dealt out to {ranks} ranks: {operation} gives each rank as many\n\
+                 hint: give an --m that is a multiple of {ranks}, such as {}{}",
+                below.unwrap_or_default(),
+                u128::from(m).next_multiple_of(u128::from(unit))
+            )));
+        }
+        if common_multiple(self.align, unit).is_none() {
+            return Err(Refused::usage(format_args!(
+                "no number of rows that can be counted is a multiple of {} and of {ranks} ranks\nhint: give a smaller --align",
+                self.align
+            )));
+        }
+        if self.calibrate == Some(Where::Mpi) && self.link.is_some() {
+            return Err(Refused::usage(
+                "--link slows down ranks of this process, and those of MPI have a link of their own\n\
+                 hint: leave it out, or choose --calibrate in-process",
+            ));
+        }
+        if self.calibrate.is_some() && !self.lists_rule() {
+            return Err(Refused::usage(format_args!(
+                "{m} rows at multiples of {} may be {RULE_TILES} tiles or more, which are not calibrated for\n\
+                 hint: give a larger --align",
+                self.aligned()
+            )));
+        }
         Ok(())
     }
+}
+
+/// The least multiple of both, which are at least 1.
+fn common_multiple(a: u64, b: u64) -> Option<u64> {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).checked_mul(b)
 }
 
 /// Where to measure.
@@ -139,7 +193,7 @@ impl Options {
 pub(crate) enum Where {
     /// Threads of this process.
     InProcess,
-    /// Processes that mpirun has started.
+    /// Processes that mpiexec has started, each with this same command (if built with the feature mpi).
     Mpi,
 }
 
@@ -240,6 +294,15 @@ mod tests {
             assert!(at_least_1(text).is_err() && ranks(text).is_err() && tiles(text).is_err(), "{text}");
         }
         assert_eq!((ranks("2"), ranks("1").is_err(), tiles("1")), (Ok(2), true, Ok(1)));
+    }
+
+    #[test]
+    fn multiples() {
+        assert_eq!(
+            [(4, 6), (128, 8), (8, 128), (5, 1), (1, 7), (3, 7)].map(|(a, b)| common_multiple(a, b)),
+            [Some(12), Some(128), Some(128), Some(5), Some(7), Some(21)]
+        );
+        assert_eq!((common_multiple(u64::MAX, u64::MAX), common_multiple(u64::MAX, 2)), (Some(u64::MAX), None));
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! What tiles take, measured here: on ranks that are threads of this process.
+//! What tiles take, measured here: on ranks that are threads of this process, or (`super::mpi`) on those of MPI.
 
 use std::thread;
 use std::time::Duration;
 
 use windrow::plan::cost::{Fitting, Sample};
+use windrow::plan::tile::Contention;
 use windrow::plan::{Nanos, Rows};
-use windrow_collective::{Calibration, Error, Fused, Group, Link, Profile, Rank, Stage, Tried};
+use windrow_collective::{Calibration, Communicator, Error, Fused, Group, Link, Profile, Stage, Tried};
 
 use super::args::Operation;
 use super::samples::Measured;
@@ -14,8 +15,90 @@ use crate::exit::Code;
 
 /// More ranks than this are no longer a machine that anybody plans on; each has two threads.
 const MOST_RANKS: u64 = 64;
+/// Passes over all sizes, if fewer give samples that nothing fits: 3, then 6, then 12, as in the example of windrow-collective.
+const MOST_PASSES: usize = 12;
 /// How often plans are run that are compared.
 const REPEATS: usize = 5;
+
+/// What a calibration knows beside its samples.
+#[derive(Debug)]
+pub(super) struct Calibrated {
+    /// By what both lanes slow each other down, as measured.
+    pub(super) contention: Contention,
+    /// What `Tiles::Auto` plans with: under the limits and the contention that were asked for. An error if the samples fit nothing.
+    pub(super) profile: Result<Profile, Error>,
+    /// Plans that were run, the fastest first.
+    pub(super) tried: Vec<Tried>,
+}
+
+/// A calibration, checked: what every rank does.
+pub(super) struct Task<'a> {
+    options: &'a Options,
+    /// Rows, columns, and the axis that is summed over.
+    shape: [usize; 3],
+    how: Calibration,
+}
+
+impl<'a> Task<'a> {
+    /// `sharing` ranks take their memory from this machine.
+    pub(super) fn new(options: &'a Options, sharing: u64) -> Result<Self, Refused> {
+        let rows = sizes(options)?;
+        let sides = [options.m, options.n, options.k].map(usize::try_from);
+        let [Ok(m), Ok(n), Ok(k)] = sides else { return Err(Refused::usage("the matrices do not fit into memory")) };
+        check_memory(options, sharing, rows.iter().copied().max().unwrap_or(0))?;
+        // The fit that counts is made from the samples, as from a file; here none is refused.
+        let fitting = Fitting { tolerance: 1e6, noise: 1e3, ..Fitting::default() };
+        let how = Calibration { rows, fitting, align: options.aligned(), ..Calibration::default() };
+        Ok(Self { options, shape: [m, n, k], how })
+    }
+
+    /// One rank's part. All ranks measure the same, so they have the same to say.
+    pub(super) fn run<C: Communicator + Send + 'static>(&self, fused: &mut Fused<C>) -> Result<Measured, Error> {
+        let (operation, [_, n, k]) = (self.options.operation.collective(), self.shape);
+        let mut how = self.how.clone();
+        let (measured, profile) = loop {
+            let measured = fused.calibrate::<f32>(operation, n, k, &how)?;
+            let profile = self.profile(&measured);
+            // Medians of more samples may fit. All ranks have the same samples, and go on or not together.
+            if profile.is_ok() || how.repeats >= MOST_PASSES {
+                break (measured, profile);
+            }
+            how.repeats *= 2;
+        };
+        let tried = match &profile {
+            Ok(profile) if self.options.refine => {
+                fused.use_profile(profile.clone());
+                fused.refine::<f32>(operation, self.shape, REPEATS)?
+            }
+            // What fits nothing is refused on all ranks, when the samples are written.
+            _ => Vec::new(),
+        };
+        let of = |stage| {
+            let samples = measured.samples().iter().filter(move |sample| sample.stage == stage);
+            samples.map(|sample| Sample { size: Rows(sample.m), time: Nanos::micros(sample.microseconds) }).collect()
+        };
+        Ok(Measured {
+            compute: of(Stage::Compute),
+            communicate: of(Stage::Communicate),
+            origin: "the calibration".to_owned(),
+            calibrated: Some(Calibrated { contention: measured.contention(), profile, tried }),
+        })
+    }
+
+    /// What was measured, under the limits of the plan that is asked for.
+    fn profile(&self, measured: &Profile) -> Result<Profile, Error> {
+        let Options { contention, max_tiles, .. } = self.options;
+        let contention = contention.unwrap_or(measured.contention());
+        let profile = Profile::new(measured.shape().clone(), measured.samples().to_vec(), contention)?;
+        let profile = profile.align(self.how.align);
+        Ok(max_tiles.map_or(profile.clone(), |most| profile.most_tiles(most)))
+    }
+}
+
+/// A calibration that has failed on the way.
+pub(super) fn failed(why: impl std::fmt::Display) -> Refused {
+    Refused(format!("cannot calibrate: {why}"), Code::Failed)
+}
 
 pub(super) fn in_process(options: &Options) -> Result<Measured, Refused> {
     if options.ranks > MOST_RANKS {
@@ -25,72 +108,27 @@ pub(super) fn in_process(options: &Options) -> Result<Measured, Refused> {
             options.ranks
         )));
     }
-    let rows = sizes(options)?;
-    let sides = [options.n, options.k, options.m].map(usize::try_from);
-    let [Ok(n), Ok(k), Ok(m)] = sides else { return Err(Refused::usage("the matrices do not fit into memory")) };
-    check_memory(options, rows.iter().copied().max().unwrap_or(0))?;
-
+    let task = Task::new(options, options.ranks)?;
     let mut group = Group::new(options.ranks as usize);
     if let Some((megabytes, latency)) = options.link {
         group = group.link(Link::new(megabytes * 1e6, Duration::from_secs_f64(latency / 1e6)));
     }
-    // The fit that counts is made from the samples, as from a file; here none is refused.
-    let fitting = Fitting { tolerance: 1e6, noise: 1e3, ..Fitting::default() };
-    let how = Calibration { rows, fitting, align: options.align, ..Calibration::default() };
-    let refine = options.refine.then_some([m, n, k]);
     let results: Vec<_> = thread::scope(|scope| {
-        let run = |rank| scope.spawn(|| run(rank, options, [n, k], &how, refine));
+        let run = |rank| scope.spawn(|| task.run(&mut Fused::new(rank)?));
         let running: Vec<_> = group.ranks().into_iter().map(run).collect();
         running.into_iter().map(thread::ScopedJoinHandle::join).collect()
     });
-    let failed = |why: String| Refused(format!("cannot calibrate: {why}"), Code::Failed);
     let mut first = None;
     for result in results {
-        let result = result.map_err(|_| failed("a rank panicked".to_owned()))?;
-        first.get_or_insert(result.map_err(|error| failed(error.to_string()))?);
+        first.get_or_insert(result.map_err(|_| failed("a rank panicked"))?.map_err(failed)?);
     }
-    let Some((profile, tried)) = first else { unreachable!("there are two ranks at least") };
-
-    let of = |stage| {
-        let samples = profile.samples().iter().filter(move |sample| sample.stage == stage);
-        samples.map(|sample| Sample { size: Rows(sample.m), time: Nanos::micros(sample.microseconds) }).collect()
-    };
-    Ok(Measured {
-        compute: of(Stage::Compute),
-        communicate: of(Stage::Communicate),
-        contention: Some(profile.contention()),
-        tried,
-        origin: "the calibration".to_owned(),
-    })
-}
-
-/// One rank's part.
-fn run(
-    rank: Rank,
-    options: &Options,
-    [n, k]: [usize; 2],
-    how: &Calibration,
-    refine: Option<[usize; 3]>,
-) -> Result<(Profile, Vec<Tried>), Error> {
-    let operation = options.operation.collective();
-    let mut fused = Fused::new(rank)?;
-    let profile = fused.calibrate::<f32>(operation, n, k, how)?;
-    let (shape, samples) = (profile.shape().clone(), profile.samples().to_vec());
-    let tried = match (refine, Profile::new(shape, samples, profile.contention())) {
-        (Some(shape), Ok(fitted)) => {
-            fused.use_profile(fitted.align(how.align));
-            fused.refine::<f32>(operation, shape, REPEATS)?
-        }
-        // What is refused on all ranks here is refused when the samples are fitted for the plan; they are to be written before.
-        _ => Vec::new(),
-    };
-    Ok((profile, tried))
+    Ok(first.expect("there are two ranks at least"))
 }
 
 /// Rows of the tiles to measure: the usual ones, or parts of a smaller product. What is dealt out to ranks is a multiple of their number.
 fn sizes(options: &Options) -> Result<Vec<usize>, Refused> {
     let usual = Calibration::default().rows;
-    let unit = options.operation.collective().unit(options.ranks as usize) as u64;
+    let unit = options.unit();
     let rows: Vec<u64> = match usual.last() {
         Some(&most) if options.m >= most as u64 => usual.iter().map(|&rows| rows as u64).collect(),
         _ => [16, 8, 4, 2, 1].map(|part| options.m.div_ceil(part)).to_vec(),
@@ -106,13 +144,13 @@ fn sizes(options: &Options) -> Result<Vec<usize>, Refused> {
     Ok(rows)
 }
 
-/// Whether the operands fit into what is free, where the system says.
-fn check_memory(options: &Options, most: usize) -> Result<(), Refused> {
+/// Whether the operands of so many ranks fit into what is free, where the system says.
+fn check_memory(options: &Options, ranks: u64, most: usize) -> Result<(), Refused> {
     let m = if options.refine { options.m.max(2 * most as u64) } else { 2 * most as u64 };
-    let Options { n, k, ranks, .. } = options;
+    let Options { n, k, .. } = options;
     let side = |a: u64, b: u64| a as f64 * b as f64;
     // And as much again on its way through the lanes, at most.
-    let bytes = *ranks as f64 * size_of::<f32>() as f64 * (side(m, *k) + side(*k, *n) + 2.0 * side(m, *n));
+    let bytes = ranks as f64 * size_of::<f32>() as f64 * (side(m, *k) + side(*k, *n) + 2.0 * side(m, *n));
     let free = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
         line.split_whitespace().nth(1)?.parse::<f64>().ok()
@@ -135,5 +173,40 @@ impl Operation {
             Self::MatmulReduceScatter => windrow_collective::Operation::MatmulReduceScatter,
             Self::AllGatherMatmul => windrow_collective::Operation::AllGatherMatmul,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use windrow::plan::Rows;
+    use windrow_collective::{Measured as Sample, Shape};
+
+    use super::*;
+    use crate::args::{Arguments, Command};
+
+    /// What is run is what is planned: limits, alignment and contention are those that were asked for.
+    #[test]
+    fn profiles_are_under_the_limits_of_the_plan() {
+        let line =
+            "windrow plan matmul-reduce-scatter --m 6000 --n 64 --k 64 --ranks 3 --calibrate in-process --align 64";
+        let inputs = |flags: &str| {
+            let line = format!("{line} {flags}");
+            let Command::Plan(options) = Arguments::parse_from(line.split_whitespace()).command else { panic!() };
+            let shape =
+                Shape { operation: options.operation.collective(), element: "f32".to_owned(), ranks: 3, n: 64, k: 64 };
+            let sample = |stage, m| Sample { stage, m, microseconds: 1.0 + 0.2 * m as f64 };
+            let samples = [192, 384, 768, 1536].into_iter();
+            let samples = samples.flat_map(|m| [sample(Stage::Compute, m), sample(Stage::Communicate, m)]);
+            let measured = Contention { compute: 1.1, communicate: 1.2 };
+            let measured = Profile::new(shape, samples.collect(), measured).unwrap();
+            Task::new(&options, 3).unwrap().profile(&measured).unwrap().plan(6000).unwrap().inputs
+        };
+        let usual = inputs("");
+        assert_eq!((usual.align, usual.contention.compute, usual.contention.communicate), (Rows(192), 1.1, 1.2));
+        assert!(usual.most_tiles > 3);
+        let limited = inputs("--max-tiles 3 --contention 1.5,1");
+        assert_eq!((limited.contention.compute, limited.contention.communicate), (1.5, 1.0));
+        assert!(limited.most_tiles <= 3, "{limited}");
     }
 }

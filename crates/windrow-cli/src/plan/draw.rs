@@ -47,11 +47,13 @@ impl Axis {
 }
 
 fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt::Result {
-    let Planned { options, plan, .. } = planned;
+    let Planned { options, choice, .. } = planned;
     let longest = courses.iter().map(|course| course.timeline.end.as_micros()).fold(f64::MIN_POSITIVE, f64::max);
     let axis = Axis { longest };
     let bottom = TOP + COURSE * courses.len() as f64;
     let height = bottom + 40.0;
+    // What else was run would not fit into the line.
+    let why = choice.why.split(';').next().unwrap_or_default();
     let title = format!(
         "{} of {} x {} times {} x {} on {} ranks",
         options.operation.name(),
@@ -68,7 +70,7 @@ fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt:
     writeln!(svg, "<title>{}</title>", escaped(&title))?;
     writeln!(svg, r#"<rect width="100%" height="100%" fill="white"/>"#)?;
     writeln!(svg, r#"<text x="10" y="22" font-size="14">{}</text>"#, escaped(&title))?;
-    writeln!(svg, r#"<text x="10" y="42">{}</text>"#, escaped(plan.why))?;
+    writeln!(svg, r#"<text x="10" y="42">{}</text>"#, escaped(why))?;
     for micros in axis.marks() {
         let x = axis.x(micros);
         writeln!(svg, r##"<path d="M{x:.1} {TOP}V{bottom}" stroke="#dddddd"/>"##)?;
@@ -78,7 +80,7 @@ fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt:
     for (place, course) in courses.iter().enumerate() {
         draw_course(svg, course, &axis, TOP + COURSE * place as f64)?;
     }
-    let (x, bound) = (axis.x(plan.bounds.contended.as_micros()), micros(plan.bounds.contended));
+    let (x, bound) = (axis.x(choice.plan.bounds.contended.as_micros()), micros(choice.plan.bounds.contended));
     let anchor = if x > WIDTH / 2.0 { "end" } else { "start" };
     writeln!(svg, r##"<path d="M{x:.1} {TOP}V{bottom}" stroke="#b00020" stroke-dasharray="5 4"/>"##)?;
     writeln!(

@@ -79,6 +79,10 @@ impl Replay {
         if options.max_tiles.is_some_and(|most| self.tiles.len() > most) {
             notes.push(format!("{file} has {} tiles, more than --max-tiles", self.tiles.len()));
         }
+        let unit = options.unit();
+        if let Some(tile) = self.tiles.iter().find(|tile| !tile.0.is_multiple_of(unit)) {
+            notes.push(format!("{file} cannot be run: its tile of {tile} rows cannot be dealt out to {unit} ranks"));
+        }
         if self.tiles.iter().rev().skip(1).any(|tile| !tile.0.is_multiple_of(options.align)) {
             notes.push(format!("{file} has tiles that are not aligned to {} rows", options.align));
         }

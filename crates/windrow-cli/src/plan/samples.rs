@@ -11,6 +11,7 @@ use windrow::plan::{Nanos, Rows};
 use windrow_collective::Tried;
 
 use super::Refused;
+use super::calibrate::Calibrated;
 use crate::exit::Code;
 
 /// The columns of a file of samples.
@@ -21,12 +22,10 @@ pub(super) const HEADER: [&str; 3] = ["stage", "m", "microseconds"];
 pub(super) struct Measured {
     pub(super) compute: Vec<Sample<Rows>>,
     pub(super) communicate: Vec<Sample<Rows>>,
-    /// By what both lanes slow each other down, if that was measured too.
-    pub(super) contention: Option<Contention>,
-    /// Plans that were run.
-    pub(super) tried: Vec<Tried>,
     /// Where that is from, for messages.
     pub(super) origin: String,
+    /// What else was measured, if it was not read from a file.
+    pub(super) calibrated: Option<Calibrated>,
 }
 
 /// The cost functions behind samples.
@@ -36,6 +35,16 @@ pub(super) struct Fits {
 }
 
 impl Measured {
+    /// By what both lanes slow each other down, if that was measured too.
+    pub(super) fn contention(&self) -> Option<Contention> {
+        self.calibrated.as_ref().map(|calibrated| calibrated.contention)
+    }
+
+    /// Plans that were run, the fastest first.
+    pub(super) fn tried(&self) -> &[Tried] {
+        self.calibrated.as_ref().map_or(&[], |calibrated| &calibrated.tried)
+    }
+
     /// The stage that a lane is called in samples.
     fn stage(lane: Lane) -> &'static str {
         match lane {
@@ -133,8 +142,7 @@ pub(super) fn read(path: &Path) -> Result<Measured, Refused> {
 
 fn parse(text: &str, origin: String) -> Result<Measured, Refused> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut measured =
-        Measured { compute: Vec::new(), communicate: Vec::new(), contention: None, tried: Vec::new(), origin };
+    let mut measured = Measured { compute: Vec::new(), communicate: Vec::new(), origin, calibrated: None };
     let lines = text.lines().enumerate().map(|(place, line)| (place + 1, line));
     let mut lines = lines.filter(|(_, line)| !line.trim().is_empty()).map(|(number, line)| (number, fields(line)));
     let refused =

@@ -7,6 +7,7 @@ use windrow::plan::cost::Fit;
 use windrow::plan::tile::{Candidate, Losses, Plan, Tiles, Tiling};
 use windrow::plan::{Nanos, Rows};
 
+use super::choice::Choice;
 use super::replay::Replay;
 use super::{Options, Planned};
 
@@ -102,7 +103,7 @@ struct Replayed<'a> {
 
 /// The plan as one line of JSON.
 pub(super) fn json(planned: &Planned<'_>) -> String {
-    let Planned { options, measured, fits, plan, replays, notes } = planned;
+    let Planned { options, measured, fits, choice: Choice { plan, why, .. }, replays, notes } = planned;
     let fitted = |fit: &Fit<Rows>, whole: Nanos| {
         let (smallest, largest) = fit.measured();
         let worst = fit.worst().relative().abs();
@@ -134,7 +135,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
         bound_with_contention_us: plan.bounds.contended.as_micros(),
         gap: plan.gap,
         grain: plan.grain.0,
-        why: format!("{}; {}", plan.why, sum(plan.predicted, &plan.losses)),
+        why: format!("{why}; {}", sum(plan.predicted, &plan.losses)),
         losses: Loss::of(&plan.losses),
         alternatives: plan.alternatives.iter().map(|cut| (key(cut), cut.predicted.as_micros())).collect(),
         alternative_tiles: plan.alternatives.iter().map(|cut| (key(cut), rows(&cut.tiles))).collect(),
@@ -144,7 +145,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
         },
         replays: replays.iter().map(|replay| Replayed::of(replay, plan)).collect(),
         refined: measured
-            .tried
+            .tried()
             .iter()
             .map(|tried| Refined {
                 tiles: rows(&tried.tiles),
@@ -214,18 +215,19 @@ fn sum(predicted: Nanos, losses: &Losses) -> String {
 
 /// The plan as some lines of text.
 pub(super) fn text(planned: &Planned<'_>) -> String {
-    let Planned { options, measured, fits, plan, replays, notes } = planned;
-    let Options { m, n, k, ranks, align, .. } = options;
+    let Planned { options, measured, fits, choice: Choice { plan, why, name }, replays, notes } = planned;
+    let Options { m, n, k, ranks, .. } = options;
     let mut lines = vec![
-        format!("{}: {}", Tiling(plan.tiles.clone()), plan.why),
+        format!("{}: {why}", Tiling(plan.tiles.clone())),
         format!(
-            "  {} of {m} x {k} times {k} x {n} on {ranks} ranks, tiles aligned to {align}",
-            options.operation.name()
+            "  {} of {m} x {k} times {k} x {n} on {ranks} ranks, tiles aligned to {}",
+            options.operation.name(),
+            options.aligned()
         ),
         String::new(),
     ];
 
-    let mut table = vec![("planned", plan.predicted, plan.tiles.to_string())];
+    let mut table = vec![(*name, plan.predicted, plan.tiles.to_string())];
     table.extend(plan.alternatives.iter().map(|cut| (cut.name, cut.predicted, cut.tiles.to_string())));
     table.extend(replays.iter().map(|replay| (replay.file.as_str(), replay.predicted, replay.tiles.to_string())));
     table.push(("bound", plan.bounds.plain, "all computation or all communication, nothing else".to_owned()));
@@ -256,7 +258,7 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
         let (sizes, origin) = (fit.residuals.len(), &measured.origin);
         format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, fitted within {worst:.1} %")
     }));
-    lines.extend(measured.tried.iter().map(|tried| {
+    lines.extend(measured.tried().iter().map(|tried| {
         let (took, predicted) = (tried.took.as_micros(), tried.predicted.as_micros());
         format!("  run: {} took {took:.1} us, predicted {predicted:.1} us", tried.tiles)
     }));

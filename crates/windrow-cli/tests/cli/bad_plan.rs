@@ -43,6 +43,21 @@ fn arguments() {
         (good.replace("--ranks 4", "--ranks two"), &["'two' for '--ranks"]),
         (good.replace("--ranks 4", ""), &["required", "--ranks <RANKS>"]),
         (format!("{good} --align 0"), &["'0' for '--align"]),
+        (
+            good.replace("all-reduce", "reduce-scatter").replace("1024", "1023"),
+            &[
+                "1023 rows cannot be dealt out to 4 ranks: matmul-reduce-scatter gives each rank as many",
+                "hint: give an --m that is a multiple of 4, such as 1020 or 1024",
+            ],
+        ),
+        (
+            good.replace("matmul-all-reduce", "all_gather_matmul").replace("1024", "3"),
+            &["3 rows cannot be dealt out to 4 ranks: all-gather-matmul", "a multiple of 4, such as 4\n"],
+        ),
+        (
+            good.replace("all-reduce", "reduce-scatter") + " --align 18446744073709551615",
+            &["is a multiple of 18446744073709551615 and of 4 ranks", "hint: give a smaller --align"],
+        ),
         (format!("{good} --max-tiles 0"), &["'0' for '--max-tiles", "1 at least, which is not to tile"]),
         (format!("{good} --contention 1.2"), &["'1.2' for '--contention", "such as 1.3,1.05"]),
         (format!("{good} --contention 0.5,1"), &["both are 1 at least"]),

@@ -135,13 +135,14 @@ fn operations_in_both_spellings() {
     assert_eq!(gathered, [1536, 1152, 768, 512, 128]);
 }
 
-/// Over shapes, alignments, limits and contention: tiles sum to m, verdict and limits hold, no plan is above its alternatives.
+/// Over shapes, alignments, limits and contention: tiles sum to m, verdict and limits hold, no plan is above an alternative that keeps to
+/// them.
 #[test]
 fn tiles_sum_to_m_and_one_tile_is_not_to_tile() {
     let place = Place::new();
     place.file("samples.csv", guide());
     place.file("costly.csv", samples(&[256, 512, 1024], |m| 500.0 + 0.2 * m, |m| 900.0 + 0.3 * m));
-    let (mut tiled, mut whole) = (0, 0);
+    let (mut tiled, mut whole, mut compared) = (0, 0, 0);
     for m in [1, 127, 128, 129, 1000, 4096, 50_000] {
         for (cost, flags) in [
             ("samples.csv", "--align 1"),
@@ -164,11 +165,23 @@ fn tiles_sum_to_m_and_one_tile_is_not_to_tile() {
             assert!(number("bound_with_contention_us") >= number("bound_us") * (1.0 - 1e-9), "{line}");
             near(&plan["benefit"], (number("serial_us") - number("predicted_us")) / number("serial_us"), 1e-12);
             let align = plan["align"].as_u64().unwrap();
-            assert!(tiles.iter().rev().skip(1).all(|tile| tile.is_multiple_of(align)), "{line}");
+            let aligned = |tiles: &[u64]| tiles.iter().rev().skip(1).all(|tile| tile.is_multiple_of(align));
+            assert!(aligned(&tiles), "{line}");
+            let most = plan["max_tiles"].as_u64().unwrap_or(u64::MAX);
+            for (name, other) in plan["alternative_tiles"].as_object().unwrap() {
+                let other = rows(other);
+                assert_eq!(other.iter().sum::<u64>(), m, "{line}: {name}");
+                if other.len() as u64 <= most && aligned(&other) {
+                    let takes = plan["alternatives"][name].as_f64().unwrap();
+                    assert!(number("predicted_us") <= takes * (1.0 + 1e-9), "{line}: {name}");
+                    compared += 1;
+                }
+            }
             if tiles.len() > 1 { tiled += 1 } else { whole += 1 }
         }
     }
     assert!(tiled >= 10 && whole >= 10, "{tiled} tiled, {whole} whole");
+    assert!(compared > 3 * (tiled + whole), "{compared} compared");
 }
 
 #[test]
@@ -364,46 +377,135 @@ fn two_equal_runs_say_and_write_the_same() {
 fn help_has_examples() {
     let help = Place::new().line("plan --help").ok().stdout;
     assert!(help.find("Examples:").unwrap() < help.find("Usage:").unwrap(), "{help}");
-    for part in
-        ["matmul-all-reduce", "matmul-reduce-scatter", "all-gather-matmul", "stage,m,microseconds", "--contention"]
-    {
+    for part in [
+        "matmul-all-reduce",
+        "matmul-reduce-scatter",
+        "all-gather-matmul",
+        "stage,m,microseconds",
+        "--contention",
+        "of all ranks together",
+        "that one rank computes",
+        "that one rank has",
+        "mpiexec -n 2 windrow plan",
+    ] {
         assert!(help.contains(part), "{help}");
     }
+}
+
+/// Where rows are dealt out to ranks, every tile has as many of each.
+#[test]
+fn tiles_are_dealt_out_to_ranks() {
+    let place = with_guide();
+    place.file("odd.json", r#"{"tiles": [128, 2872]}"#).file("even.json", r#"{"tiles": [384, 2616]}"#);
+    for operation in ["matmul-reduce-scatter", "all-gather-matmul"] {
+        let line = format!("plan {operation} --m 3000 --n 8192 --k 3072 --ranks 3 --cost samples.csv");
+        let line = format!("{line} --replay odd.json --replay even.json");
+        let plan = place.line(&format!("{line} --json")).ok().summary();
+        let tiles = rows(&plan["tiles"]);
+        assert!(tiles.len() > 1 && tiles.iter().all(|tile| tile.is_multiple_of(3)), "{tiles:?}");
+        assert!(tiles.iter().rev().skip(1).all(|tile| tile.is_multiple_of(384)), "{tiles:?}");
+        for (name, tiles) in plan["alternative_tiles"].as_object().unwrap() {
+            assert!(rows(tiles).iter().all(|tile| tile.is_multiple_of(3)), "{name}: {tiles}");
+        }
+        assert_eq!((&plan["align"], &plan["grain"]), (&json!(128), &json!(384)));
+        let notes = plan["notes"].to_string();
+        let says = "tiles begin at multiples of 384 rows: of 128, and of the 3 ranks they are dealt out to";
+        assert!(notes.contains(says), "{notes}");
+        let says = "odd.json cannot be run: its tile of 128 rows cannot be dealt out to 3 ranks";
+        assert!(notes.contains(says) && !notes.contains("even.json"), "{notes}");
+        assert!(place.line(&line).ok().stdout.contains("on 3 ranks, tiles aligned to 384\n"));
+    }
+    // All ranks have all rows.
+    let line = "plan matmul-all-reduce --m 3001 --n 8192 --k 3072 --ranks 3 --cost samples.csv --json";
+    let plan = place.line(line).ok().summary();
+    assert_eq!(plan["grain"], 128);
+    assert!(!plan["notes"].to_string().contains("dealt out"), "{plan}");
+}
+
+const SHAPE: &str = "plan matmul-reduce-scatter --m 60 --n 64 --k 48 --ranks 2 --align 4";
+const CALIBRATE: &str = "--calibrate in-process --link 200,300";
+
+/// A calibration that must succeed in the end. With other work on the machine its samples may scatter too much for a fit.
+#[track_caller]
+fn calibrated(place: &Place, line: &str) -> Value {
+    let mut last = String::new();
+    for _ in 0..20 {
+        let ran = place.line(line);
+        if ran.code == Some(0) {
+            return ran.summary();
+        }
+        assert!(ran.code == Some(65) && ran.stderr.contains("hint: "), "{line}\n{}", ran.stderr);
+        last = ran.stderr;
+    }
+    panic!("{line}\nis always refused: {last}");
 }
 
 #[test]
 fn ranks_of_this_process_calibrate() {
     let place = Place::new();
-    let shape = "plan matmul-reduce-scatter --m 60 --n 64 --k 48 --ranks 2 --align 4";
-    // What it measures may be refused on a machine with other work; the samples are there in any case, and say the same again.
-    let measured =
-        place.line(&format!("{shape} --calibrate in-process --link 200,2000 --refine --samples-out s.csv --json"));
+    // What it measures may be refused; the samples are there in any case, and say the same again.
+    let measured = place.line(&format!("{SHAPE} {CALIBRATE} --refine --samples-out s.csv --json"));
     let text = std::fs::read_to_string(place.path("s.csv")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!((lines[0], lines.len()), ("stage,m,microseconds", 1 + 2 * 5 * 3));
+    // As many passes as it took.
+    let each = (lines.len() - 1) / 2;
+    assert!(lines[0] == "stage,m,microseconds" && lines.len() == 1 + 2 * each, "{text}");
+    assert!([3, 6, 12].map(|passes| 5 * passes).contains(&each), "{each} samples of a stage");
     let sizes = [4, 8, 16, 30, 60];
     for (number, line) in lines[1..].iter().enumerate() {
-        let stage = if number < 15 { "compute" } else { "communicate" };
+        let stage = if number < each { "compute" } else { "communicate" };
         let fields: Vec<&str> = line.split(',').collect();
         assert_eq!((fields[0], fields[1].parse()), (stage, Ok(sizes[number % 5])), "{line}");
         let micros: f64 = fields[2].parse().unwrap();
-        // A tile is on the link for 2 ms and more.
-        assert!(micros > if stage == "compute" { 0.0 } else { 2000.0 }, "{line}");
+        // A tile is on the link for 300 us and more.
+        assert!(micros > if stage == "compute" { 0.0 } else { 300.0 }, "{line}");
     }
-    let again = place.line(&format!("{shape} --cost s.csv --json"));
-    assert_eq!(measured.code, again.code);
-    if measured.code == Some(0) {
-        let (measured, again) = (measured.summary(), again.summary());
-        assert_eq!(rows(&measured["tiles"]).iter().sum::<u64>(), 60);
-        assert_eq!((&measured["fits"], &measured["cost"]), (&again["fits"], &json!("the calibration")));
-        assert!(measured["contention"]["compute"].as_f64().unwrap() >= 1.0);
-        let refined = measured["refined"].as_array().unwrap();
-        assert!((1..=3).contains(&refined.len()) && again.get("refined").is_none(), "{measured}");
-        for run in refined {
-            assert_eq!(rows(&run["tiles"]).iter().sum::<u64>(), 60);
-            assert!(run["took_us"].as_f64().unwrap() > 2000.0 && run["predicted_us"].as_f64().unwrap() > 0.0);
-        }
+    assert_eq!(measured.code, place.line(&format!("{SHAPE} --cost s.csv --json")).code);
+}
+
+#[test]
+fn a_calibration_gives_a_plan() {
+    let place = Place::new();
+    let line = format!("{SHAPE} {CALIBRATE} --samples-out s.csv --overwrite --json");
+    let plan = calibrated(&place, &line);
+    assert_eq!(rows(&plan["tiles"]).iter().sum::<u64>(), 60);
+    assert_eq!((&plan["cost"], plan.get("refined")), (&json!("the calibration"), None));
+    assert!(plan["contention"]["compute"].as_f64().unwrap() >= 1.0);
+    let of_samples = place.line(&format!("{SHAPE} --cost s.csv --json")).ok().summary();
+    // A file says a time in thousandths of a microsecond.
+    near(&of_samples["serial_us"], plan["serial_us"].as_f64().unwrap(), 0.01);
+    // What the samples tell is the best is an alternative, and better by no more than they scatter.
+    let exact = plan["alternatives"]["exact"].as_f64().unwrap();
+    near(&plan["predicted_us"], exact, 0.011 * exact);
+    assert!(plan["gap"].as_f64().unwrap() >= plan["predicted_us"].as_f64().unwrap() / exact - 1.0 - 1e-9);
+}
+
+#[test]
+fn what_was_the_fastest_is_kept() {
+    let place = Place::new();
+    let limits = "--refine --max-tiles 2 --contention 1.5,1.25 --json --svg t.svg --trace t.json --overwrite";
+    let plan = calibrated(&place, &format!("{SHAPE} {CALIBRATE} {limits}"));
+    let refined = plan["refined"].as_array().unwrap();
+    assert!((1..=3).contains(&refined.len()), "{plan}");
+    let took = |run: &Value| run["took_us"].as_f64().unwrap();
+    for run in refined {
+        let tiles = rows(&run["tiles"]);
+        assert!(tiles.iter().sum::<u64>() == 60 && tiles.len() <= 2, "{plan}");
+        assert!(took(run) > 300.0 && took(run) >= took(&refined[0]), "{plan}");
     }
+    assert_eq!((&plan["tiles"], &plan["predicted_us"]), (&refined[0]["tiles"], &refined[0]["predicted_us"]));
+    assert_eq!(plan["verdict"] == "do-not-tile", rows(&plan["tiles"]).len() == 1);
+    assert_eq!(plan["contention"], json!({"compute": 1.5, "communicate": 1.25}));
+    let why = plan["why"].as_str().unwrap();
+    assert!(why.contains("run, it took ") && why.contains(&format!("{:.1} us", took(&refined[0]))), "{why}");
+    // The planner's own cut was run, or the planner is not the one that predicted.
+    assert!(refined.iter().any(|run| run["tiles"] == plan["alternative_tiles"]["planned"]), "{plan}");
+    assert!(plan["alternatives"]["planned"].is_number());
+    let drawn = String::from_utf8(place.read("t.svg")).unwrap();
+    assert!(
+        drawn.contains("refined: ") && place.read("t.json").windows(9).any(|part| part == b"\"refined\""),
+        "{drawn}"
+    );
 }
 
 #[test]
@@ -415,11 +517,24 @@ fn calibrations_that_cannot_be_are_refused() {
     refused(&format!("{GUIDE} --refine"), "cannot be used with");
     refused(&format!("{shape} --ranks 2 --refine"), "--calibrate");
     refused(&format!("{shape} --ranks 100 --calibrate in-process"), "100 ranks are too many");
-    refused(&format!("{shape} --ranks 2 --calibrate mpi"), "Fused::calibrate");
     refused(&format!("{shape} --ranks 2 --calibrate in-process --link 0,5"), "megabytes a second");
     refused("plan matmul-all-reduce --m 2 --n 4 --k 4 --ranks 2 --calibrate in-process", "too few");
     let huge = "plan matmul-all-reduce --m 4096 --n 2000000 --k 2000000 --ranks 4 --calibrate in-process";
     refused(huge, "GiB are free");
+    let long = "plan matmul-all-reduce --m 4000000000000000000 --n 1 --k 1 --ranks 2 --calibrate in-process";
+    refused(long, "hint: give a larger --align");
+    refused(&format!("{shape} --ranks 2 --calibrate mpi --link 100,5"), "those of MPI have a link of their own");
+    let dealt = "plan all-gather-matmul --m 4097 --n 64 --k 64 --ranks 2 --calibrate in-process --samples-out new.csv";
+    refused(dealt, "4097 rows cannot be dealt out to 2 ranks");
+    assert!(!place.path("new.csv").exists(), "nothing was measured");
     let taken = format!("{shape} --ranks 2 --calibrate in-process --samples-out samples.csv");
     place.line(&taken).fails(&taken, 73, &["already exists"]);
+}
+
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn without_mpi_it_says_how_to_get_it() {
+    let line = "plan matmul-all-reduce --m 4096 --n 64 --k 64 --ranks 2 --calibrate mpi";
+    let says = ["built without MPI", "cargo install --path crates/windrow-cli --features mpi", "Fused::calibrate"];
+    Place::new().line(line).fails(line, 2, &says);
 }

@@ -1,0 +1,179 @@
+//! Which plan is the answer: the best one by its costs, the one that a calibrated operation runs, or the one that was the fastest when
+//! it was run.
+
+use windrow::plan::tile::{Candidate, Plan, Problem, Tiles, Unplannable};
+use windrow_collective::{Error, Profile, Tried};
+
+use super::samples::Measured;
+
+/// The plan that is shown.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// Its alternatives are those of the best plan, and the plans that were given up for it.
+    pub(super) plan: Plan,
+    /// Why this one.
+    pub(super) why: String,
+    /// What it is called in drawings and tables.
+    pub(super) name: &'static str,
+}
+
+impl Choice {
+    /// # Errors
+    /// The samples have no plan.
+    pub(super) fn new(problem: &Problem<'_>, measured: &Measured) -> Result<Self, Error> {
+        let plan = problem.plan()?;
+        let best = Self { why: plan.why.to_owned(), plan, name: "planned" };
+        let Some(calibrated) = &measured.calibrated else { return Ok(best) };
+        let planned = best.planned(problem, calibrated.profile.as_ref().map_err(Clone::clone)?)?;
+        match &calibrated.tried[..] {
+            [] => Ok(planned),
+            [fastest, others @ ..] => Ok(planned.refined(problem, fastest, others)?),
+        }
+    }
+
+    /// What `Tiles::Auto` runs: it has no more tiles than the samples can tell.
+    fn planned(mut self, problem: &Problem<'_>, profile: &Profile) -> Result<Self, Error> {
+        let planned = profile.plan(problem.rows.0)?;
+        if planned.tiles != self.plan.tiles {
+            self.why = match planned.tiles.len() {
+                1 => "more tiles save no more than the noise of the samples".to_owned(),
+                _ => format!("{}; more tiles save no more than the noise of the samples", planned.why),
+            };
+        }
+        self.take(problem, planned.tiles, "exact")?;
+        Ok(self)
+    }
+
+    /// The fastest of the plans that were run.
+    fn refined(mut self, problem: &Problem<'_>, fastest: &Tried, others: &[Tried]) -> Result<Self, Unplannable> {
+        self.take(problem, fastest.tiles.clone(), "planned")?;
+        let (took, predicted) = (fastest.took.as_micros(), fastest.predicted.as_micros());
+        let limit = match self.plan.tiles.len() {
+            1 => String::new(),
+            _ => format!("; {} limits", self.plan.losses.lane),
+        };
+        let rest: Vec<String> =
+            others.iter().map(|other| format!("{} took {:.1} us", other.tiles, other.took.as_micros())).collect();
+        self.why = match &rest[..] {
+            [] => format!("the only plan there was to run, it took {took:.1} us, predicted {predicted:.1} us{limit}"),
+            rest => format!(
+                "the fastest of {} plans that were run, it took {took:.1} us, predicted {predicted:.1} us; {}{limit}",
+                1 + rest.len(),
+                rest.join("; ")
+            ),
+        };
+        self.name = "refined";
+        Ok(self)
+    }
+
+    /// Takes these tiles; those it had become an alternative.
+    fn take(&mut self, problem: &Problem<'_>, tiles: Tiles, had: &'static str) -> Result<(), Unplannable> {
+        let plan = &mut self.plan;
+        // What no cut can beat stays what it was.
+        let least = plan.predicted.0 / (1.0 + plan.gap);
+        let (timeline, predicted) = (problem.timeline(&tiles)?, problem.predict(&tiles)?);
+        let tiles = std::mem::replace(&mut plan.tiles, tiles);
+        plan.alternatives.push(Candidate { name: had, tiles, predicted: plan.predicted });
+        plan.predicted = predicted;
+        plan.losses = timeline.losses();
+        plan.gap = if least > 0.0 { (predicted.0 / least - 1.0).max(0.0) } else { 0.0 };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windrow::plan::tile::{Contention, Verdict};
+    use windrow::plan::{Nanos, Rows};
+    use windrow_collective::{Measured as Sample, Operation, Shape, Stage};
+
+    use super::*;
+    use crate::plan::calibrate::Calibrated;
+
+    const ROWS: Rows = Rows(4096);
+
+    fn compute(rows: Rows) -> Nanos {
+        Nanos::micros(0.02 * rows.0 as f64)
+    }
+
+    fn communicate(rows: Rows) -> Nanos {
+        Nanos::micros(0.2 + 0.25 * rows.0 as f64)
+    }
+
+    fn problem() -> Problem<'static> {
+        Problem { align: Rows(32), ..Problem::new(ROWS, &compute, &communicate) }
+    }
+
+    fn calibrated(tried: Vec<Tried>) -> Measured {
+        let sample = |stage, m, cost: fn(Rows) -> Nanos| Sample { stage, m, microseconds: cost(Rows(m)).as_micros() };
+        let samples = [128, 256, 512, 1024, 2048, 4096]
+            .into_iter()
+            .flat_map(|m| [sample(Stage::Compute, m, compute), sample(Stage::Communicate, m, communicate)]);
+        let shape = Shape { operation: Operation::MatmulAllReduce, element: "f32".to_owned(), ranks: 2, n: 64, k: 64 };
+        let profile = Profile::new(shape, samples.collect(), Contention::NONE).map(|profile| profile.align(32));
+        let calibrated = Calibrated { contention: Contention::NONE, profile, tried };
+        Measured { compute: Vec::new(), communicate: Vec::new(), origin: String::new(), calibrated: Some(calibrated) }
+    }
+
+    fn alternative<'a>(choice: &'a Choice, name: &str) -> &'a Candidate {
+        let mut of_that_name = choice.plan.alternatives.iter().filter(|cut| cut.name == name);
+        let found = of_that_name.next().unwrap_or_else(|| panic!("no {name}"));
+        assert!(of_that_name.next().is_none(), "{name} is there twice");
+        found
+    }
+
+    #[test]
+    fn samples_of_a_file_have_the_best_plan() {
+        let measured = Measured { calibrated: None, ..calibrated(Vec::new()) };
+        let choice = Choice::new(&problem(), &measured).unwrap();
+        assert_eq!(choice.plan, problem().plan().unwrap());
+        assert_eq!((&*choice.why, choice.name), (choice.plan.why, "planned"));
+    }
+
+    #[test]
+    fn a_calibration_has_the_plan_that_auto_runs() {
+        let measured = calibrated(Vec::new());
+        let choice = Choice::new(&problem(), &measured).unwrap();
+        let profile = measured.calibrated.as_ref().unwrap().profile.as_ref().unwrap();
+        let (auto, best) = (profile.plan(ROWS.0).unwrap(), problem().plan().unwrap());
+        assert!(auto.tiles.len() < best.tiles.len(), "{} {}", auto.tiles, best.tiles);
+        assert_eq!(choice.plan.tiles, auto.tiles);
+        assert_eq!(choice.plan.predicted, problem().predict(&auto.tiles).unwrap());
+        assert_eq!(alternative(&choice, "exact").tiles, best.tiles);
+        assert!(choice.why.contains("more tiles save no more than the noise of the samples"), "{}", choice.why);
+        // The gap is one to all cuts, not to those of as few tiles.
+        let above = choice.plan.predicted.0 / best.predicted.0 - 1.0;
+        assert!(above > 0.0 && (choice.plan.gap - above).abs() < 1e-9 + best.gap, "{} {above}", choice.plan.gap);
+        let losses = choice.plan.losses;
+        let sum = losses.whole.0 + losses.expansion.0 + losses.contention.0 + losses.waiting.0;
+        assert!((sum - choice.plan.predicted.0).abs() < 1.0, "{losses:?}");
+    }
+
+    #[test]
+    fn the_fastest_that_was_run_wins_against_the_prediction() {
+        let auto = Choice::new(&problem(), &calibrated(Vec::new())).unwrap().plan;
+        let ran = |tiles: &Tiles, took| Tried {
+            tiles: tiles.clone(),
+            predicted: problem().predict(tiles).unwrap(),
+            took: Nanos::micros(took),
+        };
+        let one = Tiles::one(ROWS);
+        let measured = calibrated(vec![ran(&one, 700.0), ran(&auto.tiles, 900.5)]);
+        let choice = Choice::new(&problem(), &measured).unwrap();
+        assert_eq!((&choice.plan.tiles, choice.plan.verdict()), (&one, Verdict::DoNotTile));
+        assert_eq!((choice.plan.predicted, choice.plan.benefit()), (choice.plan.serial, 0.0));
+        assert_eq!(alternative(&choice, "planned").tiles, auto.tiles);
+        assert_eq!(alternative(&choice, "planned").predicted, auto.predicted);
+        assert_eq!(choice.name, "refined");
+        let says = format!(
+            "the fastest of 2 plans that were run, it took 700.0 us, predicted 1106.1 us; {} took 900.5 us",
+            auto.tiles
+        );
+        assert_eq!(choice.why, says);
+
+        let only = Choice::new(&problem(), &calibrated(vec![ran(&auto.tiles, 900.5)])).unwrap();
+        assert_eq!((&only.plan.tiles, only.plan.gap), (&auto.tiles, auto.gap));
+        let says = "the only plan there was to run, it took 900.5 us, predicted ";
+        assert!(only.why.starts_with(says) && only.why.ends_with("; communication limits"), "{}", only.why);
+    }
+}

@@ -1,0 +1,102 @@
+//! Calibrating on the ranks of MPI: every process runs the same command, all of them measure, and rank 0 plans, writes and speaks.
+//!
+//! No process goes its own way: what one refuses, all refuse ([`agree`]), with the same exit code. A process that ended with an error
+//! before rank 0 has spoken would take it along, as `mpiexec` then ends all of them; so MPI ends last, which waits for all.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use windrow_collective::{Communicator, Error, Fused, World};
+
+use super::calibrate::{Task, failed};
+use super::files::Outputs;
+use super::{Options, Refused, decided, print};
+use crate::exit::Code;
+use crate::report;
+
+/// Runs the command on all ranks, and reports on rank 0 how it went.
+pub(super) fn run(options: &Options) -> Code {
+    let mut fused = match World::init().and_then(Fused::new) {
+        Ok(fused) => fused,
+        Err(error) => {
+            report::error(format_args!("cannot calibrate: {error}"));
+            return Code::Failed;
+        }
+    };
+    match together(options, &mut fused) {
+        Ok(()) => Code::Done,
+        Err(Refused(message, code)) => {
+            if fused.rank() == 0 {
+                report::error(message);
+            }
+            code
+        }
+    }
+}
+
+fn together(options: &Options, fused: &mut Fused<World>) -> Result<(), Refused> {
+    let sharing = sharing(fused).map_err(failed)?;
+    let ready = check(options, fused, sharing);
+    let (task, outputs) = agree(fused, ready)?;
+    let measured = task.run(fused).map_err(failed)?;
+    let shown = outputs.map_or(Ok(()), |outputs| decided(options, &outputs, &measured).and_then(print));
+    agree(fused, shown)
+}
+
+/// What can be refused before anything is measured. Files are the business of rank 0.
+fn check<'a>(
+    options: &'a Options,
+    fused: &Fused<World>,
+    sharing: u64,
+) -> Result<(Task<'a>, Option<Outputs<'a>>), Refused> {
+    options.check()?;
+    let started = fused.size();
+    if options.ranks != started as u64 {
+        let ranks = options.ranks;
+        let hint = match started {
+            1 => format!("start it with mpiexec -n {ranks} windrow plan ..."),
+            _ => format!("mpiexec -n {ranks}, or --ranks {started}"),
+        };
+        return Err(Refused::usage(format_args!("--ranks is {ranks}, and MPI has {started}\nhint: {hint}")));
+    }
+    let outputs = (fused.rank() == 0).then(|| Outputs::check(options)).transpose()?;
+    Ok((Task::new(options, sharing)?, outputs))
+}
+
+/// The codes that a rank can refuse with, as words for the others: their place, from 1.
+const CODES: [Code; 5] = [Code::Failed, Code::Usage, Code::BadInput, Code::CannotCreate, Code::Io];
+
+/// All ranks have come that far, or all refuse what the first of them refuses.
+fn agree<T>(fused: &mut Fused<World>, mine: Result<T, Refused>) -> Result<T, Refused> {
+    let mut world = fused.communicator();
+    let (me, size) = (world.rank(), world.size());
+    let word = |refused: &Refused| 1 + CODES.iter().position(|code| *code == refused.1).unwrap_or(0) as u64;
+    let mut words = vec![0; size];
+    world.all_gather(&[mine.as_ref().err().map_or(0, word)], &mut words).map_err(failed)?;
+    let Some(rank) = words.iter().position(|&word| word > 0) else { return mine };
+
+    let mut text: Vec<u64> = match &mine {
+        Err(Refused(message, _)) if rank == me => message.bytes().map(u64::from).collect(),
+        _ => Vec::new(),
+    };
+    let mut length = [text.len() as u64];
+    world.broadcast(rank, &mut length).map_err(failed)?;
+    text.resize(length[0] as usize, 0);
+    world.broadcast(rank, &mut text).map_err(failed)?;
+    let text: Vec<u8> = text.into_iter().map(|byte| byte as u8).collect();
+    let message = String::from_utf8_lossy(&text);
+    let code = CODES[(words[rank] as usize - 1) % CODES.len()];
+    Err(Refused(if rank == 0 { message.into_owned() } else { format!("rank {rank}: {message}") }, code))
+}
+
+/// Ranks that are on this machine, this one included.
+fn sharing(fused: &mut Fused<World>) -> Result<u64, Error> {
+    // Where there is no such file the memory is not known either.
+    let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    boot.hash(&mut hasher);
+    let mine = hasher.finish();
+    let mut all = vec![0; fused.size()];
+    fused.communicator().all_gather(&[mine], &mut all)?;
+    Ok(all.into_iter().filter(|&other| other == mine).count() as u64)
+}

@@ -1,0 +1,132 @@
+//! `windrow plan --calibrate mpi`, started by `mpiexec` (or what `MPIEXEC` names).
+
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+const SHAPE: &str = "plan matmul-reduce-scatter --m 64 --n 64 --k 48 --align 4 --calibrate mpi";
+
+/// Calibrations that are tried: of times that nothing fits each is refused, which on a busy machine happens to every other one.
+const TRIES: usize = 60;
+
+/// Runs a program with arguments on so many ranks. One that hangs is ended after two minutes.
+fn mpiexec(ranks: usize, program: &[&str], line: &str, folder: &tempfile::TempDir) -> Output {
+    // Ranks of one run want the processors for themselves.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mpiexec = std::env::var_os("MPIEXEC").unwrap_or("mpiexec".into());
+    let mut command = Command::new(&mpiexec);
+    command.args(["-n", &ranks.to_string()]).args(program).args(line.split_whitespace());
+    command.env("MPIEXEC_TIMEOUT", "120").current_dir(folder.path());
+    command.output().unwrap_or_else(|error| panic!("{mpiexec:?}: {error}"))
+}
+
+const WINDROW: &[&str] = &[env!("CARGO_BIN_EXE_windrow")];
+
+fn place() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// All ranks refuse with this code, and one of them says so.
+#[track_caller]
+fn refused(ranks: usize, line: &str, code: i32, says: &[&str]) {
+    let folder = place();
+    let output = mpiexec(ranks, WINDROW, line, &folder);
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{line}\n{stdout}\n{stderr}");
+    assert_eq!(stderr.matches("error: ").count(), 1, "{line}\n{stdout}\n{stderr}");
+    assert!(says.iter().all(|part| stderr.contains(part)), "{line}\n{stdout}\n{stderr}");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0, "{line}");
+}
+
+/// Its samples may scatter too much for a fit: then they are written all the same, and it is tried again.
+#[test]
+fn all_ranks_calibrate_and_one_speaks() {
+    let folder = place();
+    let line = format!("{SHAPE} --ranks 2 --refine --max-tiles 3 --json --samples-out s.csv --svg t.svg --overwrite");
+    let mut last = String::new();
+    for _ in 0..TRIES {
+        let output = mpiexec(2, WINDROW, &line, &folder);
+        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let samples = std::fs::read_to_string(folder.path().join("s.csv")).unwrap();
+        let each = (samples.lines().count() - 1) / 2;
+        assert!([3, 6, 12].map(|passes| 5 * passes).contains(&each), "{samples}");
+        if output.status.code() == Some(65) {
+            assert_eq!(stderr.matches("error: the calibration, stage ").count(), 1, "{stderr}");
+            last = stderr.into_owned();
+            continue;
+        }
+        assert!(output.status.success(), "{stdout}\n{stderr}");
+        assert_eq!((stdout.lines().count(), stderr.contains("error: ")), (1, false), "{stdout}\n{stderr}");
+        let plan: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!((&plan["ranks"], &plan["max_tiles"]), (&2.into(), &3.into()));
+        assert_eq!(plan["tiles"], plan["refined"][0]["tiles"]);
+        let tiles: Vec<u64> = serde_json::from_value(plan["tiles"].clone()).unwrap();
+        assert!(tiles.iter().sum::<u64>() == 64 && tiles.len() <= 3 && tiles.iter().all(|tile| tile % 2 == 0));
+        assert!(folder.path().join("t.svg").exists());
+        return;
+    }
+    panic!("it is always refused: {last}");
+}
+
+#[test]
+fn the_ranks_are_those_of_the_world() {
+    let says = ["error: --ranks is 3, and MPI has 2\nhint: mpiexec -n 3, or --ranks 2"];
+    refused(2, &format!("{SHAPE} --ranks 3").replace("reduce-scatter", "all-reduce"), 2, &says);
+    refused(1, &format!("{SHAPE} --ranks 2"), 2, &["and MPI has 1\nhint: start it with mpiexec -n 2"]);
+}
+
+#[test]
+fn what_one_rank_refuses_all_refuse() {
+    // Before anything is measured: on all ranks, and on rank 0 alone.
+    let odd = SHAPE.replace("--m 64", "--m 63");
+    refused(2, &format!("{odd} --ranks 2"), 2, &["63 rows cannot be dealt out to 2 ranks"]);
+    refused(2, &format!("{SHAPE} --ranks 2 --svg no/t.svg"), 73, &["no does not exist"]);
+}
+
+/// Against what the page asks for: it is an error all the same, said by rank 0, and nobody waits.
+#[test]
+fn ranks_with_other_arguments() {
+    let with = |other: &str| format!("{SHAPE} --ranks 2 : -n 1 {} {other} --ranks 2", WINDROW[0]);
+    refused(
+        1,
+        &with(&SHAPE.replace("--m 64", "--m 63")),
+        2,
+        &["error: rank 1: 63 rows cannot be dealt out to 2 ranks"],
+    );
+    refused(
+        1,
+        &with(&SHAPE.replace("--n 64", "--n 32")),
+        1,
+        &["error: cannot calibrate: ", "64 on rank 0, 32 on rank 1"],
+    );
+    refused(1, &with(&SHAPE.replace("--m 64", "--m 48")), 1, &["error: cannot calibrate: ", "m is "]);
+}
+
+/// A run that ends with this code once its calibration has found a fit, and then says this, once.
+#[track_caller]
+fn ends(program: &[&str], line: &str, code: i32, says: &str) {
+    let folder = place();
+    for _ in 0..TRIES {
+        let output = mpiexec(2, program, line, &folder);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(code) && stderr.contains(says) {
+            assert_eq!(stderr.matches("error: ").count(), 1, "{stderr}");
+            return;
+        }
+        assert!(output.status.code() == Some(65) && stderr.contains("the calibration, stage "), "{stderr}");
+    }
+    panic!("{line} is always refused");
+}
+
+/// Rank 0 fails after all have measured, and nobody waits for it.
+#[test]
+fn what_rank_0_alone_cannot_do_ends_all() {
+    let line = format!("{SHAPE} --ranks 2");
+    ends(WINDROW, &format!("{line} --replay no.json"), 2, "error: no.json does not exist");
+    if cfg!(target_os = "linux") {
+        let full = format!("exec {} \"$@\" >/dev/full", env!("CARGO_BIN_EXE_windrow"));
+        ends(&["sh", "-c", &full, "windrow"], &line, 74, "error: cannot write to stdout: ");
+    }
+}
