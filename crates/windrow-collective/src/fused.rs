@@ -210,8 +210,12 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let elapsed = Nanos(began.elapsed().as_nanos() as f64);
         let plan = decided.map(|decided| decided.plan);
         let outcome = Outcome { tiles: cut, plan, predicted, trace, elapsed };
-        if let Some((profile, _)) = self.profile_mut(operation, T::NAME, header.n, header.k) {
+        let decides = self.rank == 0;
+        if let Some((profile, plans)) = self.profile_mut(operation, T::NAME, header.n, header.k) {
             profile.observe(&outcome);
+            if decides && profile.refit().is_some_and(|refit| refit.refused.is_none()) {
+                plans.clear();
+            }
         }
         Ok(outcome)
     }
