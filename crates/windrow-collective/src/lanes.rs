@@ -320,3 +320,66 @@ fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Nothing;
+
+    impl Reused for Nothing {
+        fn room(&self) -> usize {
+            0
+        }
+    }
+
+    /// Panics at a tile, before it is communicated or after.
+    struct Panics(Option<(usize, bool)>, Vec<usize>);
+
+    impl Stages<Nothing> for Panics {
+        fn room(&self, _: usize) -> usize {
+            0
+        }
+
+        fn fill(&mut self, tile: usize, _: &mut Nothing) {
+            assert_ne!(self.0, Some((tile, false)));
+        }
+
+        fn drain(&mut self, tile: usize, _: &mut Nothing) {
+            assert_ne!(self.0, Some((tile, true)));
+            self.1.push(tile);
+        }
+
+        fn begins_together(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_thread_that_is_held_is_let_go_whatever_happens() {
+        let helper = Helper::start("held".to_owned()).unwrap();
+        let mut spare = Vec::new();
+        let mut run = |tiles, panics, fails: Option<usize>| {
+            let (mut stages, sent) = (Panics(panics, Vec::new()), Mutex::new(0));
+            let send: Carry<Nothing> = Arc::new(move |_| {
+                let mut sent = sent.lock().unwrap();
+                *sent += 1;
+                let error = Error::Thread { why: "failed".to_owned() };
+                if fails == Some(*sent - 1) { Err(error) } else { Ok(None) }
+            });
+            let order = Order::CommunicateFirst;
+            let lanes = Lanes { helper: &helper, order, watch: None, send, spare: &mut spare };
+            let (trace, ran) = lanes.run(tiles, &mut stages);
+            (stages.1.len(), trace.communicate.len(), ran.is_ok())
+        };
+        for tiles in 0..5 {
+            assert_eq!(run(tiles, None, None), (tiles, tiles, true));
+            for tile in 0..tiles {
+                assert!(!run(tiles, Some((tile, false)), None).2, "the fill of {tile} of {tiles}");
+                assert!(!run(tiles, Some((tile, true)), None).2, "the drain of {tile} of {tiles}");
+                assert!(!run(tiles, None, Some(tile)).2, "the communication of {tile} of {tiles}");
+            }
+        }
+    }
+}

@@ -71,14 +71,14 @@ fn measured(steps: usize) -> Contention {
     thread::spawn(run).join().unwrap()
 }
 
-/// Both lanes together get one processor, so their speeds add up to one; which of them has to wait is up to the scheduler. Other programs may
-/// get in between while a lane is measured alone, so there are some tries.
+/// Both lanes together get one processor; which of them has to wait is up to the scheduler. Where that is idle otherwise, their speeds
+/// add up to about one. Other programs take from the times alone as well, so the factors are smaller then, and there are some tries.
 #[test]
 fn lanes_that_share_a_processor_slow_each_other_down() {
     let mut tried = Vec::new();
     for _ in 0..8 {
         let Contention { compute, communicate } = measured(40);
-        if compute.max(communicate) > 1.2 && 1.0 / compute + 1.0 / communicate < 1.2 {
+        if compute.max(communicate) > 1.2 {
             return;
         }
         tried.push((compute, communicate));
