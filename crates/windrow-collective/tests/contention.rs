@@ -3,13 +3,18 @@
 
 use std::hint::black_box;
 use std::thread;
+use std::time::Duration;
 
 use windrow::plan::cost::{Fitting, Joints};
 use windrow::plan::tile::Contention;
 use windrow_collective::{Calibration, Communicator, Element, Error, Fused, Group, Operation, Pace, Rank};
 use windrow_sync::machine::Thread;
 
-/// A rank whose all-reduce computes: so many steps for each element, however long they take.
+/// Longer than a tick of the scheduler, 4 ms, for which the caller may be away after each tile it hands over.
+const WAIT: Duration = Duration::from_millis(5);
+
+/// A rank whose all-reduce waits a little, as for a message, and computes: so many steps for each element, however long they take. If it
+/// only computed, it would be through with everything before the other lane gets the processor.
 struct Busy {
     rank: Rank,
     steps: usize,
@@ -25,6 +30,7 @@ impl Communicator for Busy {
     }
 
     fn all_reduce<T: Element>(&mut self, data: &mut [T]) -> Result<(), Error> {
+        thread::sleep(WAIT);
         let mut x = 1_u64;
         for _ in 0..self.steps * data.len() {
             x = black_box(x.wrapping_mul(6364136223846793005) ^ x >> 7);
@@ -57,12 +63,13 @@ impl Communicator for Busy {
     }
 }
 
-fn measured(steps: usize) -> Contention {
+fn measured(steps: usize, cpu: usize) -> Contention {
     let fitting = Fitting { tolerance: 1e6, noise: 1e3, joints: Joints::Free };
-    let how = Calibration { rows: vec![64, 128, 192], tiles: 4, repeats: 3, fitting, align: 1 };
+    let how = Calibration { rows: vec![64, 96, 128], tiles: 3, repeats: 1, fitting, align: 1 };
     let run = move || {
         let this = Thread::this();
-        this.confine(&this.allowed()[..1]);
+        let allowed = this.allowed();
+        this.confine(&[allowed[cpu % allowed.len()]]);
         // The thread that communicates gets the same processor.
         let mut fused = Fused::new(Busy { rank: Group::new(1).ranks().remove(0), steps }).unwrap();
         let profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, 32, 512, &how).unwrap();
@@ -76,8 +83,8 @@ fn measured(steps: usize) -> Contention {
 #[test]
 fn lanes_that_share_a_processor_slow_each_other_down() {
     let mut tried = Vec::new();
-    for _ in 0..8 {
-        let Contention { compute, communicate } = measured(40);
+    for cpu in 0..8 {
+        let Contention { compute, communicate } = measured(1000, cpu);
         if compute.max(communicate) > 1.2 {
             return;
         }
