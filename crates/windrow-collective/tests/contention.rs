@@ -13,6 +13,9 @@ use windrow_sync::machine::Thread;
 /// Longer than a tick of the scheduler, 4 ms, for which the caller may be away after each tile it hands over.
 const WAIT: Duration = Duration::from_millis(5);
 
+/// For each of 2048 to 4096 elements: several times as long, so that most of the processor's time is wanted by both lanes.
+const STEPS: usize = 8000;
+
 /// A rank whose all-reduce waits a little, as for a message, and computes: so many steps for each element, however long they take. If it
 /// only computed, it would be through with everything before the other lane gets the processor.
 struct Busy {
@@ -84,7 +87,7 @@ fn measured(steps: usize, cpu: usize) -> Contention {
 fn lanes_that_share_a_processor_slow_each_other_down() {
     let mut tried = Vec::new();
     for cpu in 0..8 {
-        let Contention { compute, communicate } = measured(1000, cpu);
+        let Contention { compute, communicate } = measured(STEPS, cpu);
         if compute.max(communicate) > 1.2 {
             return;
         }
