@@ -1,5 +1,6 @@
 //! What ranks have to agree about before they compute.
 
+use windrow::plan::cost::{Fitting, Joints};
 use windrow::plan::tile;
 use windrow::plan::{Nanos, Rows};
 use xxhash_rust::xxh3::xxh3_64;
@@ -63,16 +64,56 @@ pub(crate) fn on_call(
     cut: &tile::Tiles,
 ) -> Result<(), Error> {
     let mine = header.words(tiles, cut);
+    same(communicator, header.operation, &mine, |words, field| (FIELDS[field], shown(words, field)))
+}
+
+/// An argument that is no operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    name: &'static str,
+    word: u64,
+    shown: fn(u64) -> String,
+}
+
+impl Setting {
+    pub(crate) fn count(name: &'static str, count: u64) -> Self {
+        Self { name, word: count, shown: |word| word.to_string() }
+    }
+
+    fn share(name: &'static str, share: f64) -> Self {
+        Self { name, word: share.to_bits(), shown: |word| f64::from_bits(word).to_string() }
+    }
+
+    pub(crate) fn fitting(&Fitting { tolerance, noise, joints }: &Fitting) -> [Self; 3] {
+        let shown = |word| if word == 0 { "free" } else { "continuous" }.to_owned();
+        let joints = Self { name: "the joints of the fit", word: u64::from(joints == Joints::Continuous), shown };
+        [Self::share("the tolerance of the fit", tolerance), Self::share("the noise of the fit", noise), joints]
+    }
+}
+
+/// All ranks have the same settings, or all get the same error.
+pub(crate) fn on_settings(
+    communicator: &mut impl Communicator,
+    operation: Operation,
+    settings: &[Setting],
+) -> Result<(), Error> {
+    let mine: Vec<u64> = settings.iter().map(|setting| setting.word).collect();
+    same(communicator, operation, &mine, |words, field| (settings[field].name, (settings[field].shown)(words[field])))
+}
+
+fn same(
+    communicator: &mut impl Communicator,
+    operation: Operation,
+    mine: &[u64],
+    shown: impl Fn(&[u64], usize) -> (&'static str, String),
+) -> Result<(), Error> {
     let mut all = vec![0; mine.len() * communicator.size()];
-    communicator.all_gather(&mine, &mut all)?;
+    communicator.all_gather(mine, &mut all)?;
     let (first, rest) = all.split_at(mine.len());
     for (rank, other) in rest.chunks(mine.len()).enumerate() {
         if let Some(field) = (0..mine.len()).find(|&field| first[field] != other[field]) {
-            return Err(Error::Disagree {
-                operation: header.operation,
-                what: FIELDS[field],
-                values: Box::new([(0, shown(first, field)), (rank + 1, shown(other, field))]),
-            });
+            let ((what, theirs), (_, its)) = (shown(first, field), shown(other, field));
+            return Err(Error::Disagree { operation, what, values: Box::new([(0, theirs), (rank + 1, its)]) });
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use windrow::plan::cost::Fitting;
 use windrow::plan::tile::{self, Contention, Lane, Order, Span};
 use windrow::plan::{Nanos, Rows};
 
-use crate::agree::{self, Header};
+use crate::agree::{self, Header, Setting};
 use crate::fused::Fused;
 use crate::lanes::{Carry, Lanes, Stages, Trace};
 use crate::product::{Parcel, Product};
@@ -40,6 +40,16 @@ impl Default for Calibration {
     /// 256, 512, 768, 1024 and 2048 rows, three times, four tiles in a row; aligned to 128 rows.
     fn default() -> Self {
         Self { rows: vec![256, 512, 768, 1024, 2048], tiles: 4, repeats: 3, fitting: Fitting::default(), align: 128 }
+    }
+}
+
+impl Calibration {
+    /// What ranks have to agree about, beside the sizes.
+    fn settings(&self) -> [Setting; 6] {
+        let [tolerance, noise, joints] = Setting::fitting(&self.fitting);
+        let tiles = Setting::count("the number of tiles in a row", self.tiles as u64);
+        let repeats = Setting::count("the number of repeats", self.repeats as u64);
+        [tiles, repeats, tolerance, noise, joints, Setting::count("the alignment", self.align)]
     }
 }
 
@@ -170,6 +180,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let cut = self.or_refuse(cut)?;
         let header = Header { operation, element: T::NAME, m: total, n, k };
         agree::on_call(&mut *self.communicator(), &header, &Tiles::Plan(cut.clone()), &cut)?;
+        agree::on_settings(&mut *self.communicator(), operation, &how.settings())?;
 
         // Twice the largest tile, so that tiles of all sizes find their operands where an operation would.
         let mut operands = Operands::<T>::new(operation, ranks, 2 * most, n, k);
@@ -324,7 +335,8 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     /// the median over `repeats`, of the slowest rank.
     ///
     /// # Errors
-    /// Rank 0 has no profile of the operation, or as for [`matmul_all_reduce`](Self::matmul_all_reduce).
+    /// Rank 0 has no profile of the operation, ranks disagree about the arguments, or as for
+    /// [`matmul_all_reduce`](Self::matmul_all_reduce).
     pub fn refine<T: Float>(
         &mut self,
         operation: Operation,
@@ -344,6 +356,10 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let mut tried = Vec::new();
         {
             let mut communicator = self.communicator();
+            let header = Header { operation, element: T::NAME, m, n, k };
+            agree::on_call(&mut *communicator, &header, &Tiles::Auto, &tile::Tiles::default())?;
+            let repeats = [Setting::count("the number of repeats", repeats as u64)];
+            agree::on_settings(&mut *communicator, operation, &repeats)?;
             let mut count = [mine.len() as u64];
             communicator.broadcast(0, &mut count)?;
             for place in 0..count[0] as usize {

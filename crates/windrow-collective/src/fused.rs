@@ -141,9 +141,60 @@ impl<C: Communicator + Send + 'static> Fused<C> {
 
     /// From now on, [`Tiles::Auto`] cuts operations of this kind by this profile, in place of an earlier one. Only that of rank 0
     /// matters: it decides for all. An operation of another `n` or `k`, or another element, has another profile.
+    ///
+    /// Plans are made when they are needed first, and kept until the profile is replaced or [re-fitted](Profile::refit), which it is by
+    /// itself when its predictions drift. [`plan_ahead`](Self::plan_ahead) makes one before.
     pub fn use_profile(&mut self, profile: Profile) {
         self.profiles.retain(|(known, _)| known.shape() != profile.shape());
         self.profiles.push((profile, BTreeMap::new()));
+    }
+
+    /// Makes the plan that the next such operation with [`Tiles::Auto`] needs, so that it does not have to: of [m, n, k], which are those
+    /// of rank 0. Where the rows are dealt out, m is that of all ranks. Not a call of all ranks: rank 0 decides, so only there is
+    /// anything to do, and only there is a plan returned. How long it takes: see [`Tiles::Auto`].
+    ///
+    /// ```
+    /// use std::thread;
+    /// use windrow_collective::{Calibration, Fused, Group, MatMut, MatRef, Operation, Tiles};
+    ///
+    /// let run = |rank| {
+    ///     let mut fused = Fused::new(rank)?;
+    ///     let sizes = vec![16, 32, 48, 64];
+    ///     let how = Calibration { rows: sizes, repeats: 9, align: 16, ..Calibration::default() };
+    /// #   let lenient = windrow::plan::cost::Fitting { tolerance: 1e6, noise: 1e3, ..how.fitting };
+    /// #   let how = Calibration { fitting: lenient, ..how };
+    ///     let profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, 8, 8, &how)?;
+    ///     fused.use_profile(profile);
+    ///     let plan = fused.plan_ahead::<f32>(Operation::MatmulAllReduce, [96, 8, 8])?;
+    ///
+    ///     let (a, b, mut c) = ([1.0_f32; 96 * 8], [1.0_f32; 8 * 8], [0.0; 96 * 8]);
+    ///     let (a, b, c) = (MatRef::new(&a, 96, 8), MatRef::new(&b, 8, 8), MatMut::new(&mut c, 96, 8));
+    ///     let outcome = fused.matmul_all_reduce(a, b, c, &Tiles::Auto)?;
+    ///     assert_eq!(outcome.plan, plan);
+    ///     Ok::<_, windrow_collective::Error>(())
+    /// };
+    /// thread::scope(|scope| {
+    ///     let running: Vec<_> = Group::new(2).ranks().into_iter().map(|rank| scope.spawn(move || run(rank))).collect();
+    ///     running.into_iter().try_for_each(|thread| thread.join().unwrap())
+    /// })?;
+    /// # Ok::<(), windrow_collective::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// This is rank 0, and there is no profile of the operation, the rows cannot be dealt out, or there is no plan.
+    pub fn plan_ahead<T: Float>(
+        &mut self,
+        operation: Operation,
+        [m, n, k]: [usize; 3],
+    ) -> Result<Option<tile::Plan>, Error> {
+        let unit = operation.unit(self.size);
+        match self.rank {
+            0 if !m.is_multiple_of(unit) => {
+                Err(Error::Tiles { why: format!("{m} rows cannot be dealt out to {unit} ranks") })
+            }
+            0 => self.decide(&Header { operation, element: T::NAME, m, n, k }).map(|decided| Some(decided.plan)),
+            _ => Ok(None),
+        }
     }
 
     /// The profiles in use, with the errors of their predictions.
@@ -210,8 +261,12 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let elapsed = Nanos(began.elapsed().as_nanos() as f64);
         let plan = decided.map(|decided| decided.plan);
         let outcome = Outcome { tiles: cut, plan, predicted, trace, elapsed };
-        if let Some((profile, _)) = self.profile_mut(operation, T::NAME, header.n, header.k) {
+        let decides = self.rank == 0;
+        if let Some((profile, plans)) = self.profile_mut(operation, T::NAME, header.n, header.k) {
             profile.observe(&outcome);
+            if decides && profile.refit().is_some_and(|refit| refit.refused.is_none()) {
+                plans.clear();
+            }
         }
         Ok(outcome)
     }
@@ -265,5 +320,61 @@ impl<C> fmt::Debug for Fused<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rank, size, .. } = self;
         f.debug_struct("Fused").field("rank", rank).field("size", size).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windrow::plan::Rows;
+    use windrow::plan::tile::{Contention, Verdict};
+
+    use super::*;
+    use crate::{Group, Measured, Shape, Stage};
+
+    const SIZE: [usize; 3] = [64, 3, 2];
+
+    fn profile(operation: Operation) -> Profile {
+        let [_, n, k] = SIZE;
+        let sample = |stage, m: u64| Measured { stage, m, microseconds: 1.0 + 5.0 * m as f64 };
+        let samples = [10, 20, 40].into_iter().flat_map(|m| [sample(Stage::Compute, m), sample(Stage::Communicate, m)]);
+        let shape = Shape { operation, element: "f32".to_owned(), ranks: 1, n, k };
+        Profile::new(shape, samples.collect(), Contention::NONE).unwrap().align(4)
+    }
+
+    fn run(fused: &mut Fused<crate::Rank>) -> Outcome {
+        let ([m, n, k], mut c) = (SIZE, [0.0; SIZE[0] * SIZE[1]]);
+        let (a, b) = ([1.0_f32; SIZE[0] * SIZE[2]], [1.0_f32; SIZE[2] * SIZE[1]]);
+        let (a, b) = (MatRef::new(&a, m, k), MatRef::new(&b, k, n));
+        fused.matmul_all_reduce(a, b, MatMut::new(&mut c, m, n), &Tiles::Auto).unwrap()
+    }
+
+    #[test]
+    fn a_plan_made_ahead_is_the_one_that_is_used() {
+        let mut fused = Fused::new(Group::new(1).ranks().remove(0)).unwrap();
+        let all_reduce = Operation::MatmulAllReduce;
+        let missing = Error::NoProfile { operation: all_reduce, element: "f32", n: SIZE[1], k: SIZE[2] };
+        assert_eq!(fused.plan_ahead::<f32>(all_reduce, SIZE), Err(missing));
+        fused.use_profile(profile(all_reduce));
+        assert!(fused.profiles[0].1.is_empty());
+        let plan = fused.plan_ahead::<f32>(all_reduce, SIZE).unwrap().expect("this is rank 0");
+        assert_eq!((fused.profiles[0].1.get(&64), plan.verdict()), (Some(&plan), Verdict::Tile));
+        // What is kept is used, whatever it is: no other is made.
+        let other = tile::Plan { tiles: tile::Tiles::new([Rows(4), Rows(60)]).unwrap(), ..plan.clone() };
+        fused.profiles[0].1.insert(64, other.clone());
+        let outcome = run(&mut fused);
+        assert_eq!((outcome.tiles, outcome.plan), (other.tiles.clone(), Some(other)));
+        // A new profile has plans of its own.
+        fused.use_profile(profile(all_reduce));
+        assert_eq!(run(&mut fused).plan, Some(plan));
+    }
+
+    #[test]
+    fn only_rank_0_plans_ahead() {
+        let ranks: Vec<_> = Group::new(2).ranks();
+        let mut fused: Vec<_> = ranks.into_iter().map(|rank| Fused::new(rank).unwrap()).collect();
+        let gather = Operation::AllGatherMatmul;
+        assert_eq!(fused[1].plan_ahead::<f32>(gather, [9, 3, 2]), Ok(None));
+        let error = fused[0].plan_ahead::<f32>(gather, [9, 3, 2]).unwrap_err();
+        assert_eq!(error.to_string(), "9 rows cannot be dealt out to 2 ranks");
     }
 }

@@ -63,6 +63,7 @@ mod mpi;
 mod product;
 mod profile;
 mod prompt;
+mod refit;
 mod tiles;
 mod view;
 
@@ -78,5 +79,6 @@ pub use lanes::Trace;
 pub use mpi::World;
 pub use product::Float;
 pub use profile::{Measured, Profile, Shape, Stage};
+pub use refit::Refit;
 pub use tiles::{Operation, Tiles};
 pub use view::{MatMut, MatRef};

@@ -3,17 +3,19 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use windrow::plan::cost::{Fit, Fitting, Sample, fit};
-use windrow::plan::tile::{self, Contention, Lane, Matmul, Plan, Problem};
+use windrow::plan::cost::{Fit, Fitting, Joints, Sample, fit};
+use windrow::plan::tile::{self, Candidate, Contention, Lane, Matmul, Plan, Problem};
 use windrow::plan::{Nanos, Rows};
 
-use crate::{Error, Operation, Outcome, Tiles};
+use crate::refit::{Observed, Refit};
+use crate::{Error, Operation, Tiles};
 
 /// The measured costs of an operation of some `n` and `k`, for any `m`: samples of both lanes, what was fitted to them, and how the
 /// lanes slow each other down. [`Fused::calibrate`](crate::Fused::calibrate) makes one; [`Profile::new`] takes times from elsewhere.
 ///
-/// As JSON it holds the samples; the fits are made again when it is read, and are the same if numbers are read exactly (feature
-/// `float_roundtrip` of `serde_json`).
+/// As JSON it holds the samples; the fits are made again when it is read, and are the same: all its numbers have nine digits after the
+/// point, and none if they have seven before it. So few are read as they were written by any reader of JSON, also by those
+/// that are a bit off in the seventeenth digit. It [follows](Self::refit) a machine that becomes slower or faster.
 ///
 /// ```
 /// use windrow::plan::tile::Contention;
@@ -35,7 +37,7 @@ use crate::{Error, Operation, Outcome, Tiles};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct Profile {
-    stored: Stored,
+    pub(crate) stored: Stored,
     compute: Fit<Rows>,
     communicate: Fit<Rows>,
 }
@@ -78,20 +80,30 @@ pub struct Measured {
 
 /// A profile as it is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Stored {
+pub(crate) struct Stored {
     #[serde(flatten)]
     shape: Shape,
     align: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     most_tiles: Option<usize>,
-    tolerance: f64,
-    noise: f64,
+    pub(crate) tolerance: f64,
+    pub(crate) noise: f64,
+    /// The pieces of a fit have to meet.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    continuous: bool,
     contention: Factors,
-    samples: Vec<Measured>,
+    pub(crate) samples: Vec<Measured>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    refined: Vec<Refined>,
+    pub(crate) refined: Vec<Refined>,
+    /// Predictions that were observed, ever.
+    #[serde(default)]
+    pub(crate) predictions: u64,
     #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
-    errors: VecDeque<f64>,
+    pub(crate) errors: VecDeque<f64>,
+    #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
+    pub(crate) observed: VecDeque<Observed>,
+    #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
+    pub(crate) refits: VecDeque<Refit>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,7 +114,7 @@ struct Factors {
 
 /// Tiles that were the fastest when they were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Refined {
+pub(crate) struct Refined {
     m: u64,
     tiles: Vec<u64>,
 }
@@ -128,10 +140,14 @@ impl Profile {
             most_tiles: None,
             tolerance: fitting.tolerance,
             noise: fitting.noise,
+            continuous: fitting.joints == Joints::Continuous,
             contention: Factors { compute, communicate },
             samples,
             refined: Vec::new(),
+            predictions: 0,
             errors: VecDeque::new(),
+            observed: VecDeque::new(),
+            refits: VecDeque::new(),
         })
     }
 
@@ -175,13 +191,14 @@ impl Profile {
         Contention { compute, communicate }
     }
 
-    /// The samples, as they were given.
+    /// The samples, as they were given, and times what they were [re-fitted](Self::refit) by.
     pub fn samples(&self) -> &[Measured] {
         &self.stored.samples
     }
 
     /// The best cut of so many rows, by the fitted costs; of cuts that are as good, as far as the samples can tell (their noise, see
-    /// [`Fitting`]), one with half of the tiles, and so on. The plan then says how many tiles there could be at most.
+    /// [`Fitting`]), one with half of the tiles, and so on. The plan then says so: its `gap` is the distance from the best cut, its
+    /// `why` is that the samples cannot tell them apart, and the best cut is one of its alternatives, `best`.
     ///
     /// Without that, costs below what was measured, which no sample contradicts, give plans of many small tiles.
     ///
@@ -191,14 +208,33 @@ impl Profile {
         self.problem(m, |problem| {
             let best = problem.plan()?;
             let enough = best.predicted.0 * (1.0 + self.stored.noise);
-            let mut plan = best;
-            while plan.tiles.len() > 2 {
-                let fewer = Problem { most_tiles: plan.tiles.len() / 2, ..*problem }.plan()?;
+            let mut few: Option<Plan> = None;
+            loop {
+                let tiles = few.as_ref().map_or(best.tiles.len(), |plan| plan.tiles.len());
+                if tiles <= 2 {
+                    break;
+                }
+                let fewer = Problem { most_tiles: tiles / 2, ..*problem }.plan()?;
                 if fewer.predicted.0 > enough {
                     break;
                 }
-                plan = fewer;
+                few = Some(fewer);
             }
+            let Some(mut plan) = few else { return Ok(best) };
+            plan.inputs.most_tiles = problem.most_tiles;
+            // No cut takes less than that.
+            let least = best.predicted.0 / (1.0 + best.gap);
+            plan.gap = (plan.predicted.0 / least - 1.0).max(0.0);
+            plan.why = match plan.losses.lane {
+                _ if plan.tiles.len() == 1 => "the samples cannot tell any cut from none",
+                Lane::Compute => {
+                    "computation limits, the tiles hide communication behind it; the samples cannot tell more tiles from these"
+                }
+                Lane::Communicate => {
+                    "communication limits, the tiles hide computation behind it; the samples cannot tell more tiles from these"
+                }
+            };
+            plan.alternatives.push(Candidate { name: "best", tiles: best.tiles, predicted: best.predicted });
             Ok(plan)
         })
     }
@@ -251,30 +287,6 @@ impl Profile {
         tiles.ok().map(Tiles::Plan)
     }
 
-    /// Remembers by what share the prediction of an operation was off. The last 16 are kept; an outcome without a prediction says
-    /// nothing. [`Fused`](crate::Fused) does that by itself after every operation with [`Tiles::Auto`], on rank 0.
-    pub fn observe(&mut self, outcome: &Outcome) {
-        let took = outcome.trace.end.0;
-        if let Some(predicted) = outcome.predicted.filter(|_| took > 0.0) {
-            self.stored.errors.push_back(predicted.0 / took - 1.0);
-            if self.stored.errors.len() > KEPT {
-                self.stored.errors.pop_front();
-            }
-        }
-    }
-
-    /// By which shares recent predictions were above what operations took, the latest last.
-    pub fn errors(&self) -> impl ExactSizeIterator<Item = f64> + '_ {
-        self.stored.errors.iter().copied()
-    }
-
-    /// Eight predictions or more are known, and half of them were off by more than the fit may miss its samples by: the machine is not
-    /// what it was when it was calibrated.
-    pub fn needs_refit(&self) -> bool {
-        let off = self.stored.errors.iter().filter(|error| error.abs() > self.stored.tolerance).count();
-        self.stored.errors.len() >= KEPT / 2 && 2 * off > self.stored.errors.len()
-    }
-
     pub(crate) fn is_of(&self, operation: Operation, element: &str, ranks: usize, n: usize, k: usize) -> bool {
         let shape = self.shape();
         (shape.operation, &*shape.element, shape.ranks, shape.n, shape.k) == (operation, element, ranks, n, k)
@@ -284,8 +296,12 @@ impl Profile {
 /// As `windrow plan` aligns: a multiple of the tiles of every kernel there is.
 const ALIGN: u64 = 128;
 
-/// Predictions that are remembered: enough for half of them to mean something.
-const KEPT: usize = 16;
+/// A number with so few digits (15) that whoever reads it gets the same one: with up to 2^53 of them before a power of ten up to
+/// 10^22, its double is one exact division away (Clinger, 1990). Times are in microseconds, so nothing is lost that could be measured.
+pub(crate) fn kept(number: f64) -> f64 {
+    let scale = if number.abs() < 1e6 { 1e9 } else { 1.0 };
+    (number * scale).round() / scale
+}
 
 fn common_multiple(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);
@@ -304,7 +320,12 @@ impl From<Profile> for Stored {
 impl TryFrom<Stored> for Profile {
     type Error = Error;
 
-    fn try_from(stored: Stored) -> Result<Self, Error> {
+    fn try_from(mut stored: Stored) -> Result<Self, Error> {
+        let Stored { tolerance, noise, contention, samples, .. } = &mut stored;
+        let shares = [tolerance, noise, &mut contention.compute, &mut contention.communicate];
+        for number in shares.into_iter().chain(samples.iter_mut().map(|sample| &mut sample.microseconds)) {
+            *number = kept(*number);
+        }
         let Factors { compute, communicate } = stored.contention;
         for (lane, factor) in [(Lane::Compute, compute), (Lane::Communicate, communicate)] {
             if !(factor.is_finite() && factor >= 1.0) {
@@ -314,7 +335,8 @@ impl TryFrom<Stored> for Profile {
         if stored.align == 0 {
             return Err(tile::Unplannable::Align.into());
         }
-        let fitting = Fitting { tolerance: stored.tolerance, noise: stored.noise, ..Fitting::default() };
+        let joints = if stored.continuous { Joints::Continuous } else { Joints::Free };
+        let fitting = Fitting { tolerance: stored.tolerance, noise: stored.noise, joints };
         let fitted = |lane, stage| {
             let samples = stored.samples.iter().filter(|sample| sample.stage == stage);
             let samples =

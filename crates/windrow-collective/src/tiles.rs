@@ -54,6 +54,10 @@ impl fmt::Display for Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tiles {
     /// As is best by the profile that rank 0 has of this operation: see [`Fused::use_profile`](crate::Fused::use_profile).
+    ///
+    /// The first call for some m, and the first one after the profile was [re-fitted](crate::Profile::refit), plans before it computes,
+    /// while all ranks wait: milliseconds, and tens of them where there are more than a hundred places to cut at.
+    /// [`Fused::plan_ahead`](crate::Fused::plan_ahead) does that before.
     Auto,
     /// These: rows of the whole product, of all ranks together.
     Plan(tile::Tiles),

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-use windrow::plan::cost::Fitting;
+use windrow::plan::cost::{Fitting, Joints};
 use windrow::plan::tile::{self, Contention, Lane, Verdict};
 use windrow::plan::{Nanos, Rows};
 use windrow_collective::{
@@ -85,33 +84,15 @@ fn without_a_profile_nobody_goes_on() {
     assert_eq!(errors, [missing, refused.clone(), refused]);
 }
 
-/// Whatever was measured on a busy machine can be fitted by that.
-/// Written and read it is the same, but for the last bit of numbers: serde_json reads them exactly only with a feature.
+/// Written and read it is the same, bit by bit.
+#[track_caller]
 fn check_json(profile: &Profile) {
     let read: Profile = serde_json::from_str(&serde_json::to_string(profile).unwrap()).unwrap();
-    same(&serde_json::to_value(read).unwrap(), &serde_json::to_value(profile).unwrap());
+    assert_eq!(&read, profile);
 }
 
-#[track_caller]
-fn same(read: &Value, written: &Value) {
-    match (read, written) {
-        (Value::Number(read), Value::Number(written)) => {
-            let (read, written) = (read.as_f64().unwrap(), written.as_f64().unwrap());
-            assert!((read - written).abs() <= 1e-14 * written.abs(), "{read} instead of {written}");
-        }
-        (Value::Array(read), Value::Array(written)) => {
-            assert_eq!(read.len(), written.len());
-            read.iter().zip(written).for_each(|(read, written)| same(read, written));
-        }
-        (Value::Object(read), Value::Object(written)) => {
-            assert!(read.keys().eq(written.keys()));
-            read.values().zip(written.values()).for_each(|(read, written)| same(read, written));
-        }
-        _ => assert_eq!(read, written),
-    }
-}
-
-const LENIENT: Fitting = Fitting { tolerance: 1e6, noise: 1e3, joints: windrow::plan::cost::Joints::Free };
+/// Whatever was measured on a busy machine can be fitted by that.
+const LENIENT: Fitting = Fitting { tolerance: 1e6, noise: 1e3, joints: Joints::Free };
 
 #[test]
 fn calibration_gives_all_ranks_one_profile() {
@@ -140,6 +121,117 @@ fn calibration_gives_all_ranks_one_profile() {
         assert!(sent.into_iter().all(|sample| sample.microseconds >= steps * 20.0));
         check_json(profile);
     }
+}
+
+#[test]
+fn the_sizes_of_the_default_are_those_that_are_measured() {
+    let default = Calibration::default();
+    assert_eq!(default.rows, [256, 512, 768, 1024, 2048]);
+    assert_eq!((default.tiles, default.repeats, default.align), (4, 3, 128));
+    assert_eq!(default.fitting, Fitting::default());
+    let how = Calibration { fitting: LENIENT, ..default };
+    let profiles = on_all(Group::new(2).ranks(), |mut fused| {
+        fused.calibrate::<f32>(Operation::MatmulReduceScatter, 3, 4, &how).unwrap()
+    });
+    for stage in [Stage::Compute, Stage::Communicate] {
+        let sizes = profiles[0].samples().iter().filter(|sample| sample.stage == stage).map(|sample| sample.m);
+        let thrice: Vec<u64> = (0..3).flat_map(|_| [256, 512, 768, 1024, 2048]).collect();
+        assert_eq!(sizes.collect::<Vec<_>>(), thrice);
+    }
+}
+
+#[test]
+fn ranks_that_calibrate_differently_are_told_how() {
+    let base = Calibration { rows: vec![4, 8, 12], tiles: 2, repeats: 1, fitting: LENIENT, align: 4 };
+    let fitting = |change: fn(&mut Fitting)| {
+        let mut other = base.clone();
+        change(&mut other.fitting);
+        other
+    };
+    for (other, said) in [
+        (Calibration { tiles: 3, ..base.clone() }, "the number of tiles in a row is 2 on rank 0, 3 on rank 1"),
+        (Calibration { repeats: 2, ..base.clone() }, "the number of repeats is 1 on rank 0, 2 on rank 1"),
+        (Calibration { align: 8, ..base.clone() }, "the alignment is 4 on rank 0, 8 on rank 1"),
+        (fitting(|fitting| fitting.tolerance = 0.25), "the tolerance of the fit is 1000000 on rank 0, 0.25 on rank 1"),
+        (fitting(|fitting| fitting.noise = 0.5), "the noise of the fit is 1000 on rank 0, 0.5 on rank 1"),
+        (
+            fitting(|fitting| fitting.joints = Joints::Continuous),
+            "the joints of the fit is free on rank 0, continuous on rank 1",
+        ),
+        (Calibration { rows: vec![4, 8, 16], ..base.clone() }, "m is 24 on rank 0, 28 on rank 1"),
+    ] {
+        let errors = on_all(Group::new(3).ranks(), |mut fused| {
+            let how = if fused.rank() == 1 { &other } else { &base };
+            let error = fused.calibrate::<f32>(Operation::MatmulAllReduce, 2, 2, how).unwrap_err();
+            // And they go on together.
+            fused.communicator().barrier().unwrap();
+            error.to_string()
+        });
+        assert_eq!(errors, vec![format!("matmul-all-reduce: {said}"); 3]);
+    }
+}
+
+#[test]
+fn pieces_that_were_to_meet_do_so_when_they_are_read_again() {
+    let fitting = Fitting { joints: Joints::Continuous, ..LENIENT };
+    let how = Calibration { rows: vec![4, 8, 12], tiles: 2, repeats: 1, fitting, align: 4 };
+    on_all(Group::new(1).ranks(), |mut fused| {
+        let profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, 2, 2, &how).unwrap();
+        let json = serde_json::to_value(&profile).unwrap();
+        assert_eq!(json["continuous"], true);
+        check_json(&profile);
+    });
+}
+
+#[test]
+fn ranks_that_refine_differently_are_told_how() {
+    let case = case(Operation::MatmulAllReduce);
+    let [m, n, k] = [case.m(), case.n, case.k];
+    for (others, said) in [
+        (([m, n, k], 3), "the number of repeats is 2 on rank 0, 3 on rank 1"),
+        (([m + 4, n, k], 2), "m is 48 on rank 0, 52 on rank 1"),
+        (([m, n + 1, k], 2), "n is 5 on rank 0, 6 on rank 1"),
+    ] {
+        let errors = on_all(Group::new(3).ranks(), |mut fused| {
+            fused.use_profile(profile(&case, "f32", [1.0, 5.0], [2.0, 7.0]));
+            let (of, repeats) = if fused.rank() == 0 { ([m, n, k], 2) } else { others };
+            let error = fused.refine::<f32>(case.operation, of, repeats).unwrap_err();
+            fused.communicator().barrier().unwrap();
+            error.to_string()
+        });
+        assert_eq!(errors, vec![format!("matmul-all-reduce: {said}"); 3]);
+    }
+}
+
+/// Straight costs: more tiles always gain a little, at last less than the samples can tell.
+#[test]
+fn a_plan_of_fewer_tiles_says_what_it_gave_up() {
+    let case = Case { operation: Operation::MatmulAllReduce, ranks: 2, each: 512, n: 5, k: 6, gap: 0 };
+    for (compute, communicate, limit) in
+        [([0.1, 5.0], [0.1, 6.0], "communication limits"), ([0.1, 6.0], [0.1, 5.0], "computation limits")]
+    {
+        let profile = profile(&case, "f32", compute, communicate);
+        let plan = profile.plan(512).unwrap();
+        let best = plan.alternatives.iter().find(|cut| cut.name == "best").expect("a better one is known");
+        assert!(best.tiles.len() >= 2 * plan.tiles.len(), "{plan}");
+        assert_eq!(profile.predict(512, &best.tiles).unwrap(), best.predicted);
+        assert_eq!(profile.predict(512, &plan.tiles).unwrap(), plan.predicted);
+        let noise = Fitting::default().noise;
+        assert!(best.predicted < plan.predicted && plan.predicted.0 <= best.predicted.0 * (1.0 + noise), "{plan}");
+        // No cut is better by more than that, and it is no more than it has to be.
+        let above = plan.predicted.0 / best.predicted.0 - 1.0;
+        assert!(plan.gap >= above * (1.0 - 1e-9) && plan.gap <= above + 0.0011, "{} {above}", plan.gap);
+        let said = plan.to_string();
+        assert!(said.contains(limit) && said.contains("the samples cannot tell more tiles from these"), "{said}");
+        assert!(!said.contains("is better than this one") && said.contains("rows are better by"), "{said}");
+        // Nobody asked for fewer.
+        assert_eq!(plan.inputs.most_tiles, usize::MAX);
+        assert_eq!(profile.clone().most_tiles(100).plan(512).unwrap().inputs.most_tiles, 100);
+    }
+    // Where the best cut is taken, nothing is given up.
+    let plan = profile(&case, "f32", [200.0, 5.0], [900.0, 5.0]).plan(512).unwrap();
+    assert!(plan.tiles.len() > 1 && plan.alternatives.iter().all(|cut| cut.name != "best"), "{plan}");
+    assert!(plan.gap == 0.0 && plan.to_string().contains("no cut at multiples of 4 rows is better"), "{plan}");
 }
 
 #[test]

@@ -2,79 +2,12 @@
 //!
 //! `cargo run --release -p windrow-plan --example tile_ranks` prints them; with `-- all`, every plan as a line of CSV.
 
-use windrow_plan::tile::{Contention, Plan, Problem};
-use windrow_plan::{Nanos, Rows};
+use windrow_plan::Nanos;
 
-const RANKS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+#[path = "../tests/models/ranks.rs"]
+mod ranks;
 
-/// Rows and columns of the result, two bytes each: 64 MiB.
-const M: u64 = 4096;
-const N: u64 = 8192;
-
-/// One rank and its link.
-struct Machine {
-    name: &'static str,
-    /// Multiplications and additions a nanosecond.
-    speed: f64,
-    /// What starting the product of a tile takes.
-    start: f64,
-    /// Rows that a tile is slower by, as its product begins and ends with less than the whole machine.
-    ramp: f64,
-    /// What one message takes beyond its bytes.
-    latency: f64,
-    /// Bytes a nanosecond, in each direction.
-    bandwidth: f64,
-    contention: Contention,
-}
-
-const MACHINES: [Machine; 2] = [
-    Machine {
-        name: "accelerators",
-        speed: 300e3,
-        start: 5e3,
-        ramp: 64.0,
-        latency: 5e3,
-        bandwidth: 50.0,
-        contention: Contention { compute: 1.1, communicate: 1.1 },
-    },
-    Machine {
-        name: "servers",
-        speed: 2e3,
-        start: 2e3,
-        ramp: 16.0,
-        latency: 20e3,
-        bandwidth: 3.0,
-        contention: Contention { compute: 1.25, communicate: 1.05 },
-    },
-];
-
-/// How an all-reduce runs: what it takes for so many bytes.
-type AllReduce = fn(&Machine, f64, f64) -> f64;
-
-/// Every rank passes parts of 1/p of the data on to the next, to add them up and then to tell all.
-fn ring(machine: &Machine, ranks: f64, bytes: f64) -> f64 {
-    2.0 * (ranks - 1.0) * (machine.latency + bytes / ranks / machine.bandwidth)
-}
-
-/// All of the data goes up a binary tree and down again.
-fn tree(machine: &Machine, ranks: f64, bytes: f64) -> f64 {
-    2.0 * ranks.log2().ceil() * (machine.latency + bytes / machine.bandwidth)
-}
-
-/// K of each rank, by their number.
-type Share = fn(f64) -> f64;
-
-/// The same, however many there are, or a share of what 8 ranks would have.
-const SCALINGS: [(&str, Share); 2] = [("weak", |_| 8192.0), ("strong", |ranks| 8192.0 * 8.0 / ranks)];
-
-fn plan(machine: &Machine, all_reduce: AllReduce, k: f64, ranks: u32) -> Plan {
-    let compute =
-        |rows: Rows| Nanos(machine.start + 2.0 * (rows.0 as f64 + machine.ramp) * N as f64 * k / machine.speed);
-    let communicate = |rows: Rows| Nanos(all_reduce(machine, f64::from(ranks), (rows.0 * N * 2) as f64));
-    let problem =
-        Problem { contention: machine.contention, align: Rows(64), ..Problem::new(Rows(M), &compute, &communicate) };
-    problem.plan().expect("all costs are positive")
-}
+use ranks::{ALL_REDUCES, MACHINES, RANKS, SCALINGS, cell, plan};
 
 fn main() {
     let all = std::env::args().any(|argument| argument == "all");
@@ -93,7 +26,7 @@ fn main() {
         for ranks in RANKS {
             let mut cells = Vec::new();
             for (scaling, k) in SCALINGS {
-                for (name, all_reduce) in [("ring", ring as AllReduce), ("tree", tree)] {
+                for (name, all_reduce) in ALL_REDUCES {
                     let plan = plan(machine, all_reduce, k(f64::from(ranks)), ranks);
                     let us = |nanos: Nanos| format!("{:.1}", nanos.as_micros());
                     if all {
@@ -111,11 +44,7 @@ fn main() {
                             rows.join(" ")
                         );
                     }
-                    let ratio = plan.inputs.communicate.0 / plan.inputs.compute.0;
-                    cells.push(match plan.tiles.len() {
-                        1 => format!("{ratio:.2}: none"),
-                        tiles => format!("{ratio:.2}: {:.1} % ({tiles})", 100.0 * plan.benefit()),
-                    });
+                    cells.push(cell(&plan));
                 }
             }
             if !all {

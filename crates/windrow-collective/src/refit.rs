@@ -1,0 +1,237 @@
+//! What operations took beside what was predicted, and a profile that follows a machine that has changed.
+//!
+//! A prediction that is off says nothing about which lane is to blame. The trace does: from the spans of both lanes comes what tiles
+//! would have taken *alone*, as time in which both were busy counts by the factors of the [contention](Profile::contention). Its ratio to
+//! the fitted costs of the same tiles is a factor for each lane; the median of the latest outcomes is taken, and the samples of the
+//! lane are multiplied by it and fitted again. So it takes outcomes of any number of rows, even always the same, and keeps the shape
+//! that was calibrated. A bad moment changes nothing: most predictions have to be off, to the same side, and the new fit has to
+//! explain what the old one missed.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use windrow::plan::tile::{self, Lane, Order, Span};
+use windrow::plan::{Nanos, Rows};
+
+use crate::profile::{Stage, kept};
+use crate::{Error, Outcome, Profile, Trace};
+
+/// That a profile was fitted again, or why not: see [`Profile::refit`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Refit {
+    /// When: after so many predictions had been observed, from the first one on.
+    pub after: u64,
+    /// By what the times of the computation were multiplied, or would have been.
+    pub compute: f64,
+    /// The same of the communication.
+    pub communicate: f64,
+    /// Why the profile stayed as it was, if it did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub refused: Option<String>,
+}
+
+/// What an operation took, in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Observed {
+    tiles: Vec<u64>,
+    took: f64,
+    /// What its tiles would have taken in each lane alone.
+    compute: f64,
+    communicate: f64,
+}
+
+impl Profile {
+    /// Remembers by what share the prediction of an operation was off (of the last 16), and what its tiles took in each lane (of the
+    /// last 8). An outcome without a prediction says nothing. [`Fused`](crate::Fused) does that by itself after every operation with
+    /// [`Tiles::Auto`](crate::Tiles::Auto).
+    pub fn observe(&mut self, outcome: &Outcome) {
+        let took = outcome.trace.end;
+        let error = outcome.predicted.filter(|predicted| predicted.0 > 0.0).map(|predicted| predicted.0 / took.0 - 1.0);
+        let Some(error) = error.filter(|error| error.is_finite()) else { return };
+        self.stored.predictions += 1;
+        keep(&mut self.stored.errors, kept(error), KEPT);
+        if let Some([compute, communicate]) = self.alone(&outcome.trace) {
+            let tiles = outcome.tiles.iter().map(|tile| tile.0).collect();
+            let [took, compute, communicate] = [took, compute, communicate].map(|time| kept(time.as_micros()));
+            keep(&mut self.stored.observed, Observed { tiles, took, compute, communicate }, LATEST);
+        }
+    }
+
+    /// By which shares recent predictions were above what operations took, the latest last.
+    pub fn errors(&self) -> impl ExactSizeIterator<Item = f64> + '_ {
+        self.stored.errors.iter().copied()
+    }
+
+    /// Eight predictions or more are known, and more than half of them were off by more than the fit may miss its samples by: the machine
+    /// is not what it was when it was calibrated.
+    pub fn needs_refit(&self) -> bool {
+        self.most_are(|error| error.abs() > self.stored.tolerance)
+    }
+
+    fn most_are(&self, off: impl Fn(f64) -> bool) -> bool {
+        let errors = &self.stored.errors;
+        errors.len() >= LATEST && 2 * errors.iter().filter(|&&error| off(error)).count() > errors.len()
+    }
+
+    /// Fits again if predictions have [drifted](Self::needs_refit): the samples of each lane are multiplied by what tiles took beside what
+    /// they cost by the fit, the median of the last eight outcomes. [`Fused`](crate::Fused) does that by itself on rank 0, whose profile
+    /// decides. Nothing if there was no need, or fewer than eight outcomes are known since the last time.
+    ///
+    /// The profile stays as it was, and says why, if its predictions were not off to one side, as a factor would make them; if
+    /// the new fit does not halve the mean error of these outcomes, so that something else is to blame; or if there is no such fit.
+    /// [`needs_refit`](Self::needs_refit) then still holds: it is time to calibrate.
+    ///
+    /// Cuts that were [refined](Self::refined) are forgotten if one lane has changed more than the other, by more than noise: they were the
+    /// fastest on a machine that is no more. If both lanes are slower alike, the fastest cut is still the fastest.
+    ///
+    /// It sees this rank only. What waits there for a slower rank is communication to it.
+    pub fn refit(&mut self) -> Option<&Refit> {
+        if !self.needs_refit() || self.stored.observed.len() < LATEST {
+            return None;
+        }
+        let [compute, communicate] = [Lane::Compute, Lane::Communicate].map(|lane| kept(self.factor(lane)));
+        let refused = match self.scaled([compute, communicate]) {
+            Ok(fitted) => {
+                *self = fitted;
+                self.stored.errors.clear();
+                None
+            }
+            Err(why) => Some(why),
+        };
+        self.stored.observed.clear();
+        let refit = Refit { after: self.stored.predictions, compute, communicate, refused };
+        keep(&mut self.stored.refits, refit, KEPT);
+        self.stored.refits.back()
+    }
+
+    /// When it was fitted again, or was to be, the latest last: of the last 16 times.
+    pub fn refits(&self) -> impl ExactSizeIterator<Item = &Refit> + DoubleEndedIterator + '_ {
+        self.stored.refits.iter()
+    }
+
+    /// What recent tiles took beside what they cost by the fit.
+    fn factor(&self, lane: Lane) -> f64 {
+        let ratios = self.stored.observed.iter().map(|observed| {
+            let took = match lane {
+                Lane::Compute => observed.compute,
+                Lane::Communicate => observed.communicate,
+            };
+            let cost = observed.tiles.iter().map(|&tile| self.fit(lane).cost.at(Rows(tile)).as_micros());
+            took / cost.sum::<f64>()
+        });
+        let mut ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
+        ratios.sort_by(f64::total_cmp);
+        match ratios.len() {
+            // A lane that costs nothing.
+            0 => 1.0,
+            len => (ratios[(len - 1) / 2] + ratios[len / 2]) / 2.0,
+        }
+    }
+
+    fn scaled(&self, [compute, communicate]: [f64; 2]) -> Result<Self, String> {
+        let (tolerance, noise) = (self.stored.tolerance, self.stored.noise);
+        if !self.most_are(|error| error > tolerance) && !self.most_are(|error| error < -tolerance) {
+            return Err("predictions are off to both sides, no factor explains that".to_owned());
+        }
+        let mut stored = self.stored.clone();
+        for sample in &mut stored.samples {
+            sample.microseconds *= match sample.stage {
+                Stage::Compute => compute,
+                Stage::Communicate => communicate,
+            };
+        }
+        if (compute - communicate).abs() > noise * communicate {
+            stored.refined.clear();
+        }
+        let fitted = Self::try_from(stored).map_err(|error| error.to_string())?;
+        let missed = |profile: &Self| -> Result<f64, Error> {
+            let observed = &self.stored.observed;
+            let missed = observed.iter().map(|observed| profile.misses(observed)).sum::<Result<f64, _>>()?;
+            Ok(missed / observed.len() as f64)
+        };
+        let missed = |profile| missed(profile).map_err(|error| error.to_string());
+        let (before, after) = (missed(self)?, missed(&fitted)?);
+        if after > before / 2.0 {
+            let (before, after) = (100.0 * before, 100.0 * after);
+            return Err(format!("predictions would still be off by {after:.1} %, after {before:.1} %"));
+        }
+        Ok(fitted)
+    }
+
+    /// By what share the prediction is off.
+    fn misses(&self, observed: &Observed) -> Result<f64, Error> {
+        let tiles = tile::Tiles::new(observed.tiles.iter().copied().map(Rows).collect::<Vec<_>>())?;
+        let predicted = self.predict(tiles.total().0, &tiles)?;
+        Ok((predicted.as_micros() / observed.took - 1.0).abs())
+    }
+
+    /// What the tiles of a trace would have taken in each lane alone. Nothing if there are none.
+    fn alone(&self, trace: &Trace) -> Option<[Nanos; 2]> {
+        let mut compute = trace.compute.clone();
+        if self.shape().operation.order() == Order::ComputeFirst {
+            // The caller does not wait between two tiles: it hands over and copies out, which is calibrated as computation.
+            for place in 1..compute.len() {
+                compute[place - 1].end = compute[place].start;
+            }
+        }
+        let (communicate, contention) = (&trace.communicate, self.contention());
+        let both = overlap(&compute, communicate);
+        let alone = |spans: &[Span], factor: f64| {
+            let busy: f64 = spans.iter().map(|span| span.length().0).sum();
+            Nanos(busy - both * (1.0 - 1.0 / factor))
+        };
+        let some = !compute.is_empty() && !communicate.is_empty();
+        some.then(|| [alone(&compute, contention.compute), alone(communicate, contention.communicate)])
+    }
+}
+
+/// How long both lanes were busy. The spans of a lane follow each other.
+fn overlap(compute: &[Span], communicate: &[Span]) -> f64 {
+    let (mut both, mut other) = (0.0, communicate);
+    for span in compute {
+        // A span of the other lane may reach into the next one of this lane.
+        while let Some((first, rest)) = other.split_first() {
+            both += (span.end.0.min(first.end.0) - span.start.0.max(first.start.0)).max(0.0);
+            if first.end > span.end {
+                break;
+            }
+            other = rest;
+        }
+    }
+    both
+}
+
+fn keep<T>(kept: &mut VecDeque<T>, value: T, most: usize) {
+    if kept.len() == most {
+        kept.pop_front();
+    }
+    kept.push_back(value);
+}
+
+/// Predictions that are remembered: enough for half of them to mean something.
+const KEPT: usize = 16;
+
+/// The latest of them, and as many as are needed to say anything. If more than half of all have drifted, these all have.
+const LATEST: usize = KEPT / 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_overlap_where_both_are_busy() {
+        let spans = |at: &[(f64, f64)]| -> Vec<Span> {
+            at.iter().map(|&(start, end)| Span { start: Nanos(start), end: Nanos(end) }).collect()
+        };
+        let compute = spans(&[(0.0, 10.0), (10.0, 20.0), (30.0, 40.0)]);
+        for (communicate, both) in [
+            (spans(&[]), 0.0),
+            (spans(&[(40.0, 50.0)]), 0.0),
+            (spans(&[(5.0, 35.0)]), 20.0),
+            (spans(&[(1.0, 2.0), (3.0, 12.0), (19.0, 20.0), (25.0, 31.0), (39.0, 99.0)]), 13.0),
+        ] {
+            assert_eq!(overlap(&compute, &communicate), both);
+            assert_eq!(overlap(&communicate, &compute), both);
+        }
+    }
+}
