@@ -35,10 +35,7 @@ impl Choice {
     fn planned(mut self, problem: &Problem<'_>, profile: &Profile) -> Result<Self, Error> {
         let planned = profile.plan(problem.rows.0)?;
         if planned.tiles != self.plan.tiles {
-            self.why = match planned.tiles.len() {
-                1 => "more tiles save no more than the noise of the samples".to_owned(),
-                _ => format!("{}; more tiles save no more than the noise of the samples", planned.why),
-            };
+            self.why = planned.why.to_owned();
         }
         self.take(problem, planned.tiles, "exact")?;
         Ok(self)
@@ -140,7 +137,7 @@ mod tests {
         assert_eq!(choice.plan.tiles, auto.tiles);
         assert_eq!(choice.plan.predicted, problem().predict(&auto.tiles).unwrap());
         assert_eq!(alternative(&choice, "exact").tiles, best.tiles);
-        assert!(choice.why.contains("more tiles save no more than the noise of the samples"), "{}", choice.why);
+        assert!(choice.why.contains("the samples cannot tell more tiles from these"), "{}", choice.why);
         // The gap is one to all cuts, not to those of as few tiles.
         let above = choice.plan.predicted.0 / best.predicted.0 - 1.0;
         assert!(above > 0.0 && (choice.plan.gap - above).abs() < 1e-9 + best.gap, "{} {above}", choice.plan.gap);
