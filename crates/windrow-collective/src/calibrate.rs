@@ -125,6 +125,8 @@ struct Beside<'a, 'b, T> {
     idle: Idle,
     product: &'a mut Product<'b, T>,
     began: Instant,
+    /// When it could begin to compute.
+    start: Option<Nanos>,
     computed: Vec<Span>,
 }
 
@@ -143,15 +145,24 @@ impl<T: Float> Stages<Parcel> for Beside<'_, '_, T> {
         }
         let mut own = Parcel::default();
         self.idle.size::<T>(&mut own);
-        let now = || Nanos(self.began.elapsed().as_nanos() as f64);
+        let began = self.began;
+        let now = || Nanos(began.elapsed().as_nanos() as f64);
         for tile in 0..self.product.tiles.len() {
-            let start = now();
+            let start = self.start.take().unwrap_or_else(now);
             self.product.fill(tile, &mut own);
             self.product.drain(tile, &mut own);
             self.computed.push(Span { start, end: now() });
             // As it does after it has handed a tile over.
             thread::yield_now();
         }
+    }
+
+    fn begins_together(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self) {
+        self.start = Some(Nanos(self.began.elapsed().as_nanos() as f64));
     }
 }
 
@@ -294,7 +305,8 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let ran = match beside {
             None => self.lanes(operation.order(), carry, count, &mut product),
             Some(sent) => {
-                let mut stages = Beside { idle, product: &mut product, began: Instant::now(), computed: Vec::new() };
+                let mut stages =
+                    Beside { idle, product: &mut product, began: Instant::now(), start: None, computed: Vec::new() };
                 let ran = self.lanes(Order::CommunicateFirst, carry, sent, &mut stages);
                 ran.map(|trace| Trace { compute: stages.computed, ..trace })
             }

@@ -7,13 +7,17 @@
 //! planner's lanes never wait for space either. If tiles are computed first, the caller drains what has come back between two of them; if they are
 //! communicated first, it hands over all of them before it computes, or the thread would wait.
 //!
+//! Where both lanes are to be busy at once, to be measured, the thread holds the second tile until the caller begins with the first that has
+//! come back: on a processor that they share it could be through with all tiles before. It is let go by what it waits for being dropped,
+//! which a fault does as well.
+//!
 //! A fault of either lane sets `stop`. The thread then hands back parcels as they are; the caller computes no more, and leaves when all
 //! parcels are back, so neither lane is left behind. Faults are *agreed* if a collective returned them, as then every rank has the same
 //! one, and *own* otherwise: then the other ranks have yet to be told.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -110,6 +114,15 @@ pub(crate) trait Stages<P> {
 
     /// After it was communicated: its computation, if that comes last.
     fn drain(&mut self, tile: usize, parcel: &mut P);
+
+    /// The second tile is communicated only when the first one is drained, however long it takes to hand all of them over. On a
+    /// processor that the lanes share the thread would be through with all tiles before the caller drains any.
+    fn begins_together(&self) -> bool {
+        false
+    }
+
+    /// Called before that, so that the caller may know when it could begin: the thread may get the processor first.
+    fn begin(&mut self) {}
 }
 
 /// Why an operation stopped.
@@ -147,7 +160,11 @@ impl<P: Reused> Lanes<'_, P> {
     pub(crate) fn run(self, tiles: usize, stages: &mut dyn Stages<P>) -> (Trace, Result<(), Fault>) {
         let (hand_back, backs) = mpsc::channel();
         let (began, stop) = (Instant::now(), Arc::new(Mutex::new(false)));
-        let mut run = Run { lanes: self, stages, began, stop, trace: Trace::default(), fault: None };
+        let (begin, held) = mpsc::channel();
+        // Who waits there is let go when this is dropped: before the first tile is drained, and at any fault.
+        let begin = stages.begins_together().then_some(begin);
+        let mut held = begin.is_some().then_some(held);
+        let mut run = Run { lanes: self, stages, began, stop, begin, trace: Trace::default(), fault: None };
         let mut away = 0;
         for tile in 0..tiles {
             if run.lanes.order == Order::ComputeFirst {
@@ -157,7 +174,8 @@ impl<P: Reused> Lanes<'_, P> {
                 }
             }
             let Some(parcel) = run.fill(tile) else { break };
-            match run.hand_over(tile, parcel, &hand_back) {
+            let held = if tile == 1 { held.take() } else { None };
+            match run.hand_over(tile, parcel, held, &hand_back) {
                 Ok(()) => {
                     away += 1;
                     // The other thread may run here. It would wait for a tick of the scheduler, 4 ms, and all ranks with it.
@@ -183,6 +201,7 @@ struct Run<'a, 's, P> {
     stages: &'s mut dyn Stages<P>,
     began: Instant,
     stop: Arc<Mutex<bool>>,
+    begin: Option<Sender<()>>,
     trace: Trace,
     fault: Option<Fault>,
 }
@@ -191,6 +210,7 @@ impl<P: Reused> Run<'_, '_, P> {
     /// Keeps the first fault.
     fn stop(&mut self, error: Error, agreed: bool) {
         *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.begin = None;
         self.fault.get_or_insert(Fault { error, agreed }).agreed |= agreed;
     }
 
@@ -218,10 +238,20 @@ impl<P: Reused> Run<'_, '_, P> {
         place.map_or_else(P::default, |place| spare.swap_remove(place))
     }
 
-    fn hand_over(&self, tile: usize, mut parcel: P, hand_back: &Sender<Back<P>>) -> Result<(), Error> {
+    fn hand_over(
+        &self,
+        tile: usize,
+        mut parcel: P,
+        held: Option<Receiver<()>>,
+        hand_back: &Sender<Back<P>>,
+    ) -> Result<(), Error> {
         let (watch, send) = (self.lanes.watch.clone(), Arc::clone(&self.lanes.send));
         let (began, stop, hand_back) = (self.began, Arc::clone(&self.stop), hand_back.clone());
         self.lanes.helper.submit(move || {
+            if let Some(held) = held {
+                // Nothing is ever sent there.
+                let _ = held.recv();
+            }
             let stopped = || stop.lock().unwrap_or_else(PoisonError::into_inner);
             let (mut sent, mut fault) = (None, None);
             if !*stopped() {
@@ -243,6 +273,10 @@ impl<P: Reused> Run<'_, '_, P> {
     fn take(&mut self, Back { tile, mut parcel, sent, fault }: Back<P>) {
         if let Some(Fault { error, agreed }) = fault {
             self.stop(error, agreed);
+        }
+        if self.begin.is_some() {
+            self.stages.begin();
+            self.begin = None;
         }
         if let Some((span, pace)) = sent {
             self.trace.communicate.push(span);
@@ -289,4 +323,67 @@ fn in_lane<R>(lane: Lane, tile: usize, watch: Option<&Watch>, stage: impl FnOnce
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Nothing;
+
+    impl Reused for Nothing {
+        fn room(&self) -> usize {
+            0
+        }
+    }
+
+    /// Panics at a tile, before it is communicated or after.
+    struct Panics(Option<(usize, bool)>, Vec<usize>);
+
+    impl Stages<Nothing> for Panics {
+        fn room(&self, _: usize) -> usize {
+            0
+        }
+
+        fn fill(&mut self, tile: usize, _: &mut Nothing) {
+            assert_ne!(self.0, Some((tile, false)));
+        }
+
+        fn drain(&mut self, tile: usize, _: &mut Nothing) {
+            assert_ne!(self.0, Some((tile, true)));
+            self.1.push(tile);
+        }
+
+        fn begins_together(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_thread_that_is_held_is_let_go_whatever_happens() {
+        let helper = Helper::start("held".to_owned()).unwrap();
+        let mut spare = Vec::new();
+        let mut run = |tiles, panics, fails: Option<usize>| {
+            let (mut stages, sent) = (Panics(panics, Vec::new()), Mutex::new(0));
+            let send: Carry<Nothing> = Arc::new(move |_| {
+                let mut sent = sent.lock().unwrap();
+                *sent += 1;
+                let error = Error::Thread { why: "failed".to_owned() };
+                if fails == Some(*sent - 1) { Err(error) } else { Ok(None) }
+            });
+            let order = Order::CommunicateFirst;
+            let lanes = Lanes { helper: &helper, order, watch: None, send, spare: &mut spare };
+            let (trace, ran) = lanes.run(tiles, &mut stages);
+            (stages.1.len(), trace.communicate.len(), ran.is_ok())
+        };
+        for tiles in 0..5 {
+            assert_eq!(run(tiles, None, None), (tiles, tiles, true));
+            for tile in 0..tiles {
+                assert!(!run(tiles, Some((tile, false)), None).2, "the fill of {tile} of {tiles}");
+                assert!(!run(tiles, Some((tile, true)), None).2, "the drain of {tile} of {tiles}");
+                assert!(!run(tiles, None, Some(tile)).2, "the communication of {tile} of {tiles}");
+            }
+        }
+    }
 }
