@@ -327,6 +327,8 @@ fn message(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[derive(Default)]
@@ -339,7 +341,11 @@ mod tests {
     }
 
     /// Panics at a tile, before it is communicated or after.
-    struct Panics(Option<(usize, bool)>, Vec<usize>);
+    struct Panics {
+        at: Option<(usize, bool)>,
+        drained: usize,
+        begun: Arc<Mutex<bool>>,
+    }
 
     impl Stages<Nothing> for Panics {
         fn room(&self, _: usize) -> usize {
@@ -347,16 +353,22 @@ mod tests {
         }
 
         fn fill(&mut self, tile: usize, _: &mut Nothing) {
-            assert_ne!(self.0, Some((tile, false)));
+            assert_ne!(self.at, Some((tile, false)));
         }
 
         fn drain(&mut self, tile: usize, _: &mut Nothing) {
-            assert_ne!(self.0, Some((tile, true)));
-            self.1.push(tile);
+            assert_ne!(self.at, Some((tile, true)));
+            self.drained += 1;
         }
 
         fn begins_together(&self) -> bool {
             true
+        }
+
+        fn begin(&mut self) {
+            // Long enough for a thread that is not held.
+            thread::sleep(Duration::from_millis(1));
+            *self.begun.lock().unwrap() = true;
         }
     }
 
@@ -364,18 +376,21 @@ mod tests {
     fn a_thread_that_is_held_is_let_go_whatever_happens() {
         let helper = Helper::start("held".to_owned()).unwrap();
         let mut spare = Vec::new();
-        let mut run = |tiles, panics, fails: Option<usize>| {
-            let (mut stages, sent) = (Panics(panics, Vec::new()), Mutex::new(0));
+        let mut run = |tiles, at, fails: Option<usize>| {
+            let begun = Arc::new(Mutex::new(false));
+            let (mut stages, sent) = (Panics { at, drained: 0, begun: begun.clone() }, Mutex::new(0));
+            let is_whole = at.is_none() && fails.is_none();
             let send: Carry<Nothing> = Arc::new(move |_| {
                 let mut sent = sent.lock().unwrap();
                 *sent += 1;
+                assert!(!is_whole || (*sent > 1) == *begun.lock().unwrap(), "the second one waits for the caller");
                 let error = Error::Thread { why: "failed".to_owned() };
                 if fails == Some(*sent - 1) { Err(error) } else { Ok(None) }
             });
             let order = Order::CommunicateFirst;
             let lanes = Lanes { helper: &helper, order, watch: None, send, spare: &mut spare };
             let (trace, ran) = lanes.run(tiles, &mut stages);
-            (stages.1.len(), trace.communicate.len(), ran.is_ok())
+            (stages.drained, trace.communicate.len(), ran.is_ok())
         };
         for tiles in 0..5 {
             assert_eq!(run(tiles, None, None), (tiles, tiles, true));

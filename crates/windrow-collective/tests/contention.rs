@@ -16,10 +16,9 @@ const WAIT: Duration = Duration::from_millis(5);
 /// For each of 2048 to 4096 elements: several times as long, so that most of the processor's time is wanted by both lanes.
 const STEPS: usize = 8000;
 
-/// A rank whose all-reduce waits, as for a message, or does not, and computes: so many steps for each element, however long they take.
+/// A rank whose all-reduce waits a little, as for a message, and computes: so many steps for each element, however long they take.
 struct Busy {
     rank: Rank,
-    wait: Duration,
     steps: usize,
 }
 
@@ -33,9 +32,7 @@ impl Communicator for Busy {
     }
 
     fn all_reduce<T: Element>(&mut self, data: &mut [T]) -> Result<(), Error> {
-        if !self.wait.is_zero() {
-            thread::sleep(self.wait);
-        }
+        thread::sleep(WAIT);
         let mut x = 1_u64;
         for _ in 0..self.steps * data.len() {
             x = black_box(x.wrapping_mul(6364136223846793005) ^ x >> 7);
@@ -68,7 +65,7 @@ impl Communicator for Busy {
     }
 }
 
-fn measured(wait: Duration, cpu: usize) -> Contention {
+fn measured(steps: usize, cpu: usize) -> Contention {
     let fitting = Fitting { tolerance: 1e6, noise: 1e3, joints: Joints::Free };
     let how = Calibration { rows: vec![64, 96, 128], tiles: 3, repeats: 1, fitting, align: 1 };
     let run = move || {
@@ -76,7 +73,7 @@ fn measured(wait: Duration, cpu: usize) -> Contention {
         let allowed = this.allowed();
         this.confine(&[allowed[cpu % allowed.len()]]);
         // The thread that communicates gets the same processor.
-        let mut fused = Fused::new(Busy { rank: Group::new(1).ranks().remove(0), wait, steps: STEPS }).unwrap();
+        let mut fused = Fused::new(Busy { rank: Group::new(1).ranks().remove(0), steps }).unwrap();
         let profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, 32, 512, &how).unwrap();
         profile.contention()
     };
@@ -85,25 +82,15 @@ fn measured(wait: Duration, cpu: usize) -> Contention {
 
 /// Both lanes together get one processor; which of them has to wait is up to the scheduler. Where that is idle otherwise, their speeds
 /// add up to about one. Other programs take from the times alone as well, so the factors are smaller then, and there are some tries.
-fn slow_each_other_down(wait: Duration) {
+#[test]
+fn lanes_that_share_a_processor_slow_each_other_down() {
     let mut tried = Vec::new();
     for cpu in 0..8 {
-        let Contention { compute, communicate } = measured(wait, cpu);
+        let Contention { compute, communicate } = measured(STEPS, cpu);
         if compute.max(communicate) > 1.2 {
             return;
         }
         tried.push((compute, communicate));
     }
     panic!("measured were {tried:?}");
-}
-
-#[test]
-fn lanes_that_share_a_processor_slow_each_other_down() {
-    slow_each_other_down(WAIT);
-}
-
-/// A collective that never sleeps could be through with all tiles before the other lane gets the processor.
-#[test]
-fn lanes_of_which_one_never_sleeps_do_too() {
-    slow_each_other_down(Duration::ZERO);
 }
