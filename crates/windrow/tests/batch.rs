@@ -701,6 +701,12 @@ fn statistics_are_exact() {
     assert_eq!((verdict.batch, verdict.is_limited_by_callers), (8, false));
     assert_eq!(chunk.replies().len(), 200);
 
+    let exact = Batched::builder().limit(3_000).build(Counter::default());
+    chunk.extend((0..5_000).map(|_| 1));
+    exact.call_chunk(&mut chunk).unwrap();
+    assert_eq!(exact.stats().unwrap().sizes().collect::<Vec<_>>(), [(2_000, 1), (3_000, 1)]);
+    assert_eq!(chunk.replies().len(), 5_000);
+
     let wide = Batched::new(Counter::default());
     chunk.extend((0..5_000).map(|_| 1));
     wide.call_chunk(&mut chunk).unwrap();

@@ -3,8 +3,9 @@
 use windrow_plan::Nanos;
 use windrow_plan::batch::{Fit, Law, Verdict};
 
-/// Sizes up to this are counted one by one, whatever the limit.
+/// Sizes up to this are counted one by one if there is no limit; and if there is one, up to the limit, or so many: half a megabyte of counts.
 const EXACT: usize = 1024;
+const MOST_EXACT: usize = 1 << 16;
 
 /// What is counted, by the holder of the lock.
 #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ const RUNNERS_PART: Nanos = Nanos(100.0);
 impl Counts {
     pub(super) fn new(limit: usize) -> Self {
         Counts {
-            exact: vec![0; limit.min(EXACT) + 1],
+            exact: vec![0; if limit == usize::MAX { EXACT } else { limit.min(MOST_EXACT) } + 1],
             larger: [0; usize::BITS as usize],
             alone: 0,
             batches: 0,
@@ -135,7 +136,7 @@ impl Stats {
         self.counts.batches
     }
 
-    /// Sizes and how many batches had them: exact up to the limit (at most 1024); above that, sizes of the same power of two together, as
+    /// Sizes and how many batches had them: exact up to the limit (at most 65,536; 1024 without one); above that, sizes of the same power of two together, as
     /// the smallest of them.
     pub fn sizes(&self) -> impl Iterator<Item = (usize, u64)> {
         let exact = self.counts.exact.iter().copied().enumerate();
