@@ -22,7 +22,19 @@ pub mod work;
 
 use std::fmt;
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+/// How a program ends: with its error on stderr, if it has one.
+pub fn exit_code(ran: Result<(), impl fmt::Display>) -> ExitCode {
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// One way to do the work; its answer is compared with the baseline's.
 pub struct Arm<'a, R> {

@@ -81,7 +81,7 @@
 //! nothing that ends.) An operation that must not be left alone belongs into a blocking lane.
 //!
 //! # What it costs
-//! A hand-over takes a few locks that nobody else holds for long and, if the other side waits, one wake-up: 1.3 to 2.5 us a tile where
+//! A hand-over takes a few locks that nobody else holds for long and, if the other side waits, one wake-up: 1.3 to 4.5 us a tile where
 //! tiles have no work (2-core x86-64 virtual machine, 2026-11; the bin `pipeline` of windrow-bench prints it). So a tile should take
 //! 100 us or more in the lane that limits. Each blocking and completion lane starts a helper thread. Without a trace no clock is read.
 //!

@@ -26,13 +26,7 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    windrow_bench::exit_code(run(&Options::parse()))
 }
 
 /// A runtime's arms, one for each recursion.

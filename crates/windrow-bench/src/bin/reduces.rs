@@ -38,13 +38,7 @@ const SUMS: [(u32, usize); 8] = [
 const THREADS: [usize; 7] = [1, 2, 3, 4, 8, 16, 64];
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    windrow_bench::exit_code(run(&Options::parse()))
 }
 
 fn run(options: &Options) -> Result<(), String> {

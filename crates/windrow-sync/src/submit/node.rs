@@ -203,6 +203,7 @@ impl<T, A, B> Node<T, A, B> {
         phase
     }
 
+    /// Looks, then sleeps.
     fn wait(&self, look: Spin) -> u32 {
         // Acquire: pairs with the Release in `Held::turn_thread`; the replies are there, or the data is ours.
         let news = || phase(self.state.load(Ordering::Acquire));

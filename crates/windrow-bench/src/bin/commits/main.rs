@@ -54,13 +54,7 @@ const MORE: usize = 10;
 const LAW: Duration = Duration::from_millis(400);
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    windrow_bench::exit_code(run(&Options::parse()))
 }
 
 /// The type of the file system that a folder is on, as the system calls it.

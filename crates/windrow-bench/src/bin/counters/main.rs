@@ -42,13 +42,7 @@ enum Which {
 }
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    windrow_bench::exit_code(run(&Options::parse()))
 }
 
 fn run(options: &Options) -> Result<(), String> {

@@ -54,13 +54,7 @@ const SHAPES: [Shape; 7] = [
 const RATES: [f64; 3] = [0.5, 1.0, 2.0];
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    windrow_bench::exit_code(run(&Options::parse()))
 }
 
 fn run(options: &Options) -> Result<(), String> {
