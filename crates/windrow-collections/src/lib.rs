@@ -1,4 +1,4 @@
-//! Ordered sets and maps, a skip list and a counter whose operations are cheaper by the batch.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod batched;

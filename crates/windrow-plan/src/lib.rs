@@ -1,7 +1,4 @@
-//! The decisions of windrow, as pure functions.
-//!
-//! No threads, no clock, no I/O, no unsafe: what is measured comes in as a value, and what is decided goes out as a
-//! [`Decision`] that can be printed, compared and replayed. The runtime measures and obeys.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod batch;

@@ -1,4 +1,4 @@
-//! Batch encoding of text: corpora in, token files out.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod document;

@@ -1,32 +1,4 @@
-//! windrow measures parallel work, decides how to divide it, and can say why.
-//!
-//! This crate is shape 1: independent items. Parallel iterators carry the names and meanings of rayon's. What differs is who
-//! picks the grain: the caller runs the first items itself, measures them, and lets workers in when the measured rest pays
-//! for it. Small calls stay serial; nothing has to be tuned by hand.
-//!
-//! ```
-//! use windrow::prelude::*;
-//!
-//! let lines = ["one fish", "two fish", "red fish"];
-//! let words: usize = lines.par_iter().map(|line| line.split(' ').count()).sum();
-//! assert_eq!(words, 6);
-//! ```
-//!
-//! # When not to use it
-//! * Items that wait (network, disk): a pool has as many threads as CPUs, so use an async runtime.
-//! * Rounds that depend on each other, or many callers of one structure: other shapes, not in this version.
-//!
-//! # Trade-offs
-//! * A call site that is not known yet begins with its first item on the caller. Two items of equal, long duration take 2 instead of 1
-//!   then; [`.chunk(1)`](ParallelIterator::chunk) says that each is worth a synchronization, and they are shared at once.
-//! * What a site remembers is the cost of an item. A site that is called with different work in turn is not trusted, and measured
-//!   each time.
-//! * Eight regions of a pool can be shared at the same time; more of them run on their callers. A caller that waits for its members
-//!   helps nobody else: so no unrelated work runs under a lock that it holds.
-//!
-//! # Panics
-//! A panic in a closure reaches the caller with its payload after all members have left; items that were not consumed are
-//! dropped, nothing is dropped twice, and the pool stays usable. If several panic, the caller's own wins.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod batch;
