@@ -1,7 +1,8 @@
 //! Call sites remember what their items cost, in a table of bounded size.
 //!
-//! A site is the code of a call's body: every closure has its own. Two sites may share an entry; then they overwrite each other,
-//! and neither is trusted ([`windrow_plan::memory`]). Nothing but speed depends on it.
+//! A site is the address of the code of a call's body. The compiler may merge closures of equal text into one function, so two places of a
+//! program may be one site. Two sites may also share an entry; then they overwrite each other, and neither is trusted
+//! ([`windrow_plan::memory`]). Nothing but speed depends on it.
 
 use windrow_plan::Nanos;
 use windrow_plan::memory::Known;
