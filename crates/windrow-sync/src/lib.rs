@@ -1,8 +1,5 @@
-//! The synchronization of windrow, and all of its unsafe code.
-//!
-//! This crate obeys and never decides: how long to spin, how wide to open, how much to claim are arguments. It knows no
-//! cost, no clock but [`machine::tick`], and no shape of work. Everything public is safe to call; only *implementing*
-//! [`Divide`](divide::Divide) is unsafe.
+#![doc = include_str!("../README.md")]
+//! ## Modules
 //!
 //! | module | what it holds | protocol in one line |
 //! |---|---|---|
@@ -21,9 +18,6 @@
 //! | [`merge`] | the moves of a stable sort | the source is whole until the target is |
 //! | [`fork`] | a value that is rebuilt in a forked child | nothing is locked, so nothing can be inherited locked |
 //! | [`machine`] | clock, prefetch, CPUs, quota, fork generation | |
-//!
-//! Each module opens with its protocol. Under `--cfg loom` the same code runs on loom's types (see `tests/loom_*.rs`),
-//! and `cargo xtask mutants` weakens every ordering and expects those tests to notice.
 
 #[cfg(doctest)]
 mod compile_fail;

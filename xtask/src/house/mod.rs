@@ -2,6 +2,7 @@
 
 mod files;
 mod orderings;
+mod packages;
 mod unsafety;
 mod words;
 
@@ -48,6 +49,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Failure> {
     problems.extend(unsafety::check(&rust, &roots, readme.as_deref()));
     problems.extend(orderings::check(&rust));
     problems.extend(words::check(&rust));
+    problems.extend(packages::check(workspace));
     Failure::unless_empty("house rules", &problems)
 }
 
