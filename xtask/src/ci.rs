@@ -3,29 +3,41 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::workspace::{self, Failure, Workspace, text};
-use crate::{arrows, house, licences, loom, orderings, results};
+use crate::suite::Repeat;
+use crate::workspace::{self, Failure, Workspace};
+use crate::{arrows, house, licences, loom, orderings, results, suite};
+
+/// The crate of peers and measurements: its dependencies take longer to build than everything else.
+const BENCH: &str = "windrow-bench";
 
 struct Step {
     name: &'static str,
     what: &'static str,
+    /// Part of every run; else it runs only if it is named.
+    always: bool,
     run: fn(&Workspace) -> Result<(), Failure>,
 }
 
 /// In the order in which they run: what fails in a second comes before what takes minutes.
-const STEPS: [Step; 12] = [
-    Step { name: "fmt", what: "the code is formatted", run: fmt },
-    Step { name: "house", what: "the rules of the house", run: house::run },
-    Step { name: "orderings", what: "the list of memory orderings is up to date", run: orderings::run },
-    Step { name: "results", what: "what documents quote is what the records say", run: results::run },
-    Step { name: "arrows", what: "crates depend on each other in one direction", run: arrows::run },
-    Step { name: "licences", what: "every dependency has an accepted licence", run: licences::run },
-    Step { name: "clippy", what: "clippy has nothing to say", run: clippy },
-    Step { name: "clippy-portable", what: "nor on the portable fallback", run: clippy_portable },
-    Step { name: "doc", what: "the documentation builds without a warning", run: doc },
-    Step { name: "test", what: "all tests", run: test },
-    Step { name: "test-portable", what: "the same tests on the portable fallback", run: test_portable },
-    Step { name: "loom", what: "the models of the synchronization", run: models },
+const STEPS: [Step; 13] = [
+    Step { name: "fmt", what: "the code is formatted", always: true, run: fmt },
+    Step { name: "house", what: "the rules of the house", always: true, run: house::run },
+    Step { name: "orderings", what: "the list of memory orderings is up to date", always: true, run: orderings::run },
+    Step { name: "results", what: "what documents quote is what the records say", always: true, run: results::run },
+    Step { name: "arrows", what: "crates depend on each other in one direction", always: true, run: arrows::run },
+    Step { name: "licences", what: "every dependency has an accepted licence", always: true, run: licences::run },
+    Step { name: "clippy", what: "clippy has nothing to say", always: true, run: clippy },
+    Step { name: "clippy-portable", what: "nor on the portable fallback", always: true, run: clippy_portable },
+    Step { name: "doc", what: "the documentation builds without a warning", always: true, run: doc },
+    Step { name: "test", what: "all tests", always: true, run: test },
+    Step { name: "test-portable", what: "the same tests on the portable fallback", always: true, run: test_portable },
+    Step { name: "loom", what: "the models of the synchronization", always: true, run: models },
+    Step {
+        name: "bench",
+        what: "clippy and tests of windrow-bench, beside its peers; only if named",
+        always: false,
+        run: bench,
+    },
 ];
 
 pub(crate) fn describe() -> String {
@@ -57,7 +69,8 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Step>, Failure> {
         let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
         return Err(Failure(format!("ci has no step {unknown}\n  hint: its steps are {}", known.join(", "))));
     }
-    Ok(STEPS.iter().filter(|step| names.is_empty() || names.iter().any(|name| name == step.name)).collect())
+    let chosen = |step: &&Step| if names.is_empty() { step.always } else { names.iter().any(|name| name == step.name) };
+    Ok(STEPS.iter().filter(chosen).collect())
 }
 
 /// Runs `cargo` with these words, its output shown as it comes.
@@ -73,40 +86,57 @@ fn fmt(workspace: &Workspace) -> Result<(), Failure> {
     cargo(workspace, &["fmt", "--all", "--check"], |_| {})
 }
 
+/// All members but those that build the peers.
+const EVERYDAY: [&str; 3] = ["--workspace", "--exclude", BENCH];
+
 fn clippy(workspace: &Workspace) -> Result<(), Failure> {
-    cargo(workspace, &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], |_| {})
+    lint(workspace, &EVERYDAY)
 }
 
 fn clippy_portable(workspace: &Workspace) -> Result<(), Failure> {
-    let portable = portable_members(workspace);
-    let mut words = vec!["clippy", "--all-targets", "--locked", "--features", "portable"];
-    words.extend(portable.iter().flat_map(|name| ["--package", name]));
-    words.extend(["--", "-D", "warnings"]);
-    cargo(workspace, &words, |_| {})
+    lint(workspace, &PORTABLE)
+}
+
+fn lint(workspace: &Workspace, of: &[&str]) -> Result<(), Failure> {
+    let words = ["clippy", "--all-targets", "--locked"].iter().chain(of).chain(&["--", "-D", "warnings"]);
+    cargo(workspace, &words.copied().collect::<Vec<_>>(), |_| {})
 }
 
 fn doc(workspace: &Workspace) -> Result<(), Failure> {
-    cargo(workspace, &["doc", "--workspace", "--no-deps", "--locked"], |command| {
+    let words = ["doc", "--no-deps", "--locked"].iter().chain(&EVERYDAY);
+    cargo(workspace, &words.copied().collect::<Vec<_>>(), |command| {
         command.env("RUSTDOCFLAGS", "-D warnings");
     })
 }
 
 fn test(workspace: &Workspace) -> Result<(), Failure> {
-    cargo(workspace, &["test", "--workspace", "--locked"], |_| {})
+    tests(workspace, &EVERYDAY)
 }
 
 fn test_portable(workspace: &Workspace) -> Result<(), Failure> {
-    let portable = portable_members(workspace);
-    let mut words = vec!["test", "--locked", "--features", "portable"];
-    words.extend(portable.iter().flat_map(|name| ["--package", name]));
-    cargo(workspace, &words, |_| {})
+    tests(workspace, &PORTABLE)
 }
 
-/// The members that can run on the portable fallback; the others do not notice it.
-fn portable_members(workspace: &Workspace) -> Vec<&str> {
-    let members = workspace.members().into_iter();
-    members.filter(|member| !member["features"]["portable"].is_null()).map(|member| text(member, "name")).collect()
+fn bench(workspace: &Workspace) -> Result<(), Failure> {
+    lint(workspace, &["--package", BENCH])?;
+    tests(workspace, &["--package", BENCH])
 }
+
+/// Unit and integration tests side by side, then the examples in the documentation.
+fn tests(workspace: &Workspace, of: &[&str]) -> Result<(), Failure> {
+    suite::run(workspace, &suite::build(workspace, of)?)?;
+    let words = ["test", "--doc", "--locked"].iter().chain(of);
+    cargo(workspace, &words.copied().collect::<Vec<_>>(), |_| {})
+}
+
+/// Runs the everyday tests, and those of the portable fallback, over and over. The examples in the documentation run in `ci` only.
+pub(crate) fn repeat(workspace: &Workspace, how: &Repeat) -> Result<(), Failure> {
+    suite::repeat(workspace, suite::build(workspace, &EVERYDAY)?, how)
+}
+
+/// The members with code that is different on the portable fallback, and the one whose tests run most of that code.
+const PORTABLE: [&str; 6] =
+    ["--package", "windrow-sync", "--package", "windrow", "--features", "windrow-sync/portable,windrow/portable"];
 
 fn models(workspace: &Workspace) -> Result<(), Failure> {
     if !loom::has_models(workspace)? {
@@ -133,16 +163,31 @@ mod tests {
     #[test]
     fn steps_are_chosen_by_name_and_keep_their_order() {
         assert_eq!(names(&["arrows", "fmt"]).expect("both exist"), ["fmt", "arrows"]);
-        assert_eq!(names(&[]).expect("all").len(), STEPS.len());
+        assert_eq!(names(&[]).expect("all").len(), STEPS.iter().filter(|step| step.always).count());
         let error = names(&["fmt", "fnt"]).expect_err("a typing error must not pass as nothing to do");
         assert!(error.0.contains("no step fnt") && error.0.contains("house, orderings"), "{error}");
     }
 
+    /// What is named is run; what is not part of every run only then.
     #[test]
-    fn every_crate_with_the_fallback_is_tested_on_it() {
+    fn the_bench_has_its_own_command() {
+        assert!(!names(&[]).expect("all").contains(&"bench"));
+        assert_eq!(names(&["bench"]).expect("it exists"), ["bench"]);
+    }
+
+    /// Elsewhere the feature is passed on and changes nothing, so nothing else is built a second time.
+    #[test]
+    fn the_fallback_is_windrow_syncs_alone() {
         let workspace = Workspace::load().expect("cargo metadata works here");
-        let mut portable = portable_members(&workspace);
-        portable.sort_unstable();
-        assert_eq!(portable, ["windrow", "windrow-cli", "windrow-sync", "windrow-tokenizers"]);
+        let mut with: Vec<&str> = Vec::new();
+        let files = workspace.files().expect("git lists the files");
+        for file in files.iter().filter(|file| file.ends_with(".rs")) {
+            let code = workspace::read(&workspace.root.join(file)).expect("a file of the workspace");
+            if code.contains(concat!("feature = ", "\"portable\"")) {
+                with.extend(file.split('/').nth(1));
+            }
+        }
+        with.dedup();
+        assert_eq!(with, ["windrow", "windrow-sync"], "PORTABLE lists the crates that are tested on it");
     }
 }

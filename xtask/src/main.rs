@@ -12,6 +12,7 @@ mod results;
 mod scopes;
 mod source;
 mod spdx;
+mod suite;
 mod workspace;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     let (command, rest) = arguments.split_first().map_or(("help", &[][..]), |(first, rest)| (first.as_str(), rest));
     match command {
         "ci" => ci::run(&Workspace::load()?, rest),
+        "repeat" => ci::repeat(&Workspace::load()?, &suite::Repeat::parse(rest)?),
         "mutants" => {
             let options = mutants::Options::parse(rest)?;
             mutants::run(&Workspace::load()?, &options)
@@ -68,6 +70,8 @@ Usage: cargo xtask COMMAND
 
   ci [STEP...]  run all steps, or the named ones, and stop at the first failure
 {}
+  repeat N [NAME...]  run the tests N times, every second time beside two busy processes;
+                all test binaries, or those whose names (package::target) contain a NAME
   arrows        which crate may depend on which
   licences      every dependency has a licence on the list
   house         size of files, unsafe code, comments on orderings, forbidden words
@@ -97,8 +101,8 @@ mod tests {
     #[test]
     fn help_lists_every_command() {
         let help = help();
-        for command in ["ci", "arrows", "licences", "house", "orderings", "results", "mutants", "help", "test-portable"]
-        {
+        let checks = ["arrows", "licences", "house", "orderings", "results", "mutants", "test-portable", "bench"];
+        for command in ["ci", "repeat", "help"].into_iter().chain(checks) {
             assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command}");
         }
     }

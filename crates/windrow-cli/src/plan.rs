@@ -8,6 +8,7 @@ mod calibrate;
 mod choice;
 mod draw;
 mod files;
+mod lane;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod replay;
@@ -93,8 +94,8 @@ fn planned(options: &Options) -> Result<String, Refused> {
 /// The same from what was measured.
 fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Result<String, Refused> {
     outputs.write_samples(|| measured.csv())?;
-    let fits = measured.fit()?;
-    let (compute, communicate) = (|rows| fits.compute.cost.at(rows), |rows| fits.communicate.cost.at(rows));
+    let fits = measured.fit(options)?;
+    let (compute, communicate) = (|rows| fits.compute.at(rows), |rows| fits.communicate.at(rows));
     let problem = Problem {
         order: options.operation.order(),
         contention: options.contention.or(measured.contention()).unwrap_or(Contention::NONE),
@@ -142,9 +143,10 @@ fn measure(options: &Options) -> Result<Measured, Refused> {
 
 fn notes(options: &Options, measured: &Measured, fits: &Fits, choice: &Choice, replays: &[Replay]) -> Vec<String> {
     let (plan, aligned) = (&choice.plan, options.aligned());
-    let mut notes = fits.beyond(plan);
+    let mut notes = fits.trust(plan, &measured.origin);
+    notes.extend(fits.beyond(plan));
     if options.contention.or(measured.contention()).is_none() {
-        notes.push("contention is not known and taken for none; --contention C,M tells it".to_owned());
+        notes.push("contention was not measured; assuming none (set it with --contention C,M)".to_owned());
     }
     if !options.lists_rule() {
         notes.push(format!("the short-long rule may have more than {RULE_TILES} tiles here and is left out"));

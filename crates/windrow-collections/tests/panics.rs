@@ -5,31 +5,35 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use windrow_collections::{Key, MapOp, OrderedMap, Prefix, Prefixed};
 
-thread_local! {
-    /// Comparisons and clones until the next one panics; `None`: none does.
-    static FUSE: Cell<Option<u32>> = const { Cell::new(None) };
-}
+/// Comparisons and clones of the keys of a map until one of them panics, on whichever thread that is; negative: none does.
+struct Fuse(AtomicI64);
 
-fn burn() {
-    FUSE.with(|fuse| match fuse.get() {
-        Some(0) => {
-            fuse.set(None);
+impl Fuse {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(-1)))
+    }
+
+    fn set(&self, left: Option<u32>) {
+        self.0.store(left.map_or(-1, i64::from), Relaxed);
+    }
+
+    fn burn(&self) {
+        if self.0.load(Relaxed) >= 0 && self.0.fetch_sub(1, Relaxed) == 0 {
             panic!("fuse");
         }
-        left => fuse.set(left.map(|left| left - 1)),
-    });
+    }
 }
 
-/// A key that counts how many of its kind are alive, of which four have the same prefix.
-#[derive(Debug)]
-struct Fused(u32, Arc<()>);
+/// A key with the fuse of its map, which counts how many of its kind are alive. Four have the same prefix.
+struct Fused(u32, Arc<Fuse>);
 
 impl Clone for Fused {
     fn clone(&self) -> Self {
-        burn();
+        self.1.burn();
         Fused(self.0, self.1.clone())
     }
 }
@@ -46,7 +50,7 @@ impl PartialOrd for Fused {
 }
 impl Ord for Fused {
     fn cmp(&self, other: &Self) -> Ordering {
-        burn();
+        self.1.burn();
         self.0.cmp(&other.0)
     }
 }
@@ -73,7 +77,7 @@ fn numbers(mut seed: u64) -> impl FnMut() -> u32 {
 
 #[test]
 fn single_operations() {
-    let (alive, mut next) = (Arc::new(()), numbers(1));
+    let (fuse, mut next) = (Fuse::new(), numbers(1));
     let mut panics = 0;
     let mut map = OrderedMap::new();
     let mut oracle = BTreeMap::new();
@@ -81,11 +85,11 @@ fn single_operations() {
         let key = next() % 600;
         // Grows in the first half, shrinks in the second.
         let insert = (next() % 10 < 7) == (round < 10_000);
-        FUSE.set(Some(next() % 12));
-        let asked = Fused(key, alive.clone());
+        fuse.set(Some(next() % 12));
+        let asked = Fused(key, fuse.clone());
         let result =
             catch_unwind(AssertUnwindSafe(|| if insert { map.insert(asked, round) } else { map.remove(&asked) }));
-        FUSE.set(None);
+        fuse.set(None);
         match result {
             Ok(old) => {
                 let expected = if insert { oracle.insert(key, round) } else { oracle.remove(&key) };
@@ -101,13 +105,13 @@ fn single_operations() {
     assert!(panics > 500, "{panics}");
     assert_eq!(contents(&map), oracle.into_iter().collect::<Vec<_>>());
     drop(map);
-    assert_eq!(Arc::strong_count(&alive), 1);
+    assert_eq!(Arc::strong_count(&fuse), 1);
 }
 
 /// Of the operations of a batch that a panic ends, those before it are done, and no others.
 #[test]
 fn groups() {
-    let (alive, mut next) = (Arc::new(()), numbers(2));
+    let (fuse, mut next) = (Fuse::new(), numbers(2));
     let mut panics = 0;
     let mut map = OrderedMap::new();
     let mut oracle = BTreeMap::new();
@@ -117,13 +121,13 @@ fn groups() {
         let batch: Vec<_> = ops
             .iter()
             .map(|(key, insert)| {
-                let key = Fused(*key, alive.clone());
+                let key = Fused(*key, fuse.clone());
                 if *insert { MapOp::Insert(key, round) } else { MapOp::Remove(key) }
             })
             .collect();
-        FUSE.set((round % 4 > 0).then(|| next() % 350));
+        fuse.set((round % 4 > 0).then(|| next() % 350));
         let result = catch_unwind(AssertUnwindSafe(|| map.apply(batch, &mut results)));
-        FUSE.set(None);
+        fuse.set(None);
         panics += u32::from(result.is_err());
         let mut done = ops.iter();
         // However many were done, the map is what it was after one of them.
@@ -153,15 +157,15 @@ fn groups() {
     }
     assert!(panics > 500, "{panics}");
     drop((map, results));
-    assert_eq!(Arc::strong_count(&alive), 1);
+    assert_eq!(Arc::strong_count(&fuse), 1);
 }
 
-/// A large batch goes through its keys in no order that can be foretold: each key is as before or as after, and the shape is valid.
+/// A large batch goes through its keys in no particular order: each key is as before or as after, and the shape is valid.
 #[test]
 fn large_batches() {
     const KEYS: u32 = 60_000;
-    let (alive, mut next) = (Arc::new(()), numbers(3));
-    let mut map: OrderedMap<Fused, u32> = (0..KEYS).map(|key| (Fused(key * 2, alive.clone()), 0)).collect();
+    let (fuse, mut next) = (Fuse::new(), numbers(3));
+    let mut map: OrderedMap<Fused, u32> = (0..KEYS).map(|key| (Fused(key * 2, fuse.clone()), 0)).collect();
     let mut results = Vec::new();
     let mut panics = 0;
     for round in 1..=24 {
@@ -174,7 +178,7 @@ fn large_batches() {
             if after.get(&key) != before.get(&key) {
                 continue;
             }
-            let fused = Fused(key, alive.clone());
+            let fused = Fused(key, fuse.clone());
             if next() % 3 == 0 && before.contains_key(&key) {
                 after.remove(&key);
                 batch.push(MapOp::Remove(fused));
@@ -183,10 +187,10 @@ fn large_batches() {
                 batch.push(MapOp::Insert(fused, round));
             }
         }
-        // The fuse belongs to this thread: shards that others do may all be done.
-        FUSE.set((round % 6 > 0).then(|| next() % 60_000));
+        // It burns on the threads that do shards, so it does not matter which of them do many.
+        fuse.set((round % 6 > 0).then(|| next() % 60_000));
         let result = catch_unwind(AssertUnwindSafe(|| map.apply(batch, &mut results)));
-        FUSE.set(None);
+        fuse.set(None);
         panics += u32::from(result.is_err());
         assert_eq!(map.check(), Ok(()));
         let now: BTreeMap<_, _> = contents(&map).into_iter().collect();
@@ -200,7 +204,7 @@ fn large_batches() {
     }
     assert!(panics > 3, "{panics}");
     drop((map, results));
-    assert_eq!(Arc::strong_count(&alive), 1);
+    assert_eq!(Arc::strong_count(&fuse), 1);
 }
 
 thread_local! {

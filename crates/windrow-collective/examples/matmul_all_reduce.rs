@@ -8,12 +8,23 @@
 //! The arguments are m, n, k of a rank, and megabytes a second. All cuts run in turns; the median of seven is shown.
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
 use windrow_collective::{Calibration, Fused, Group, Link, MatMut, MatRef, Operation, Rank, Tiles};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match compare() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare() -> Result<(), Box<dyn Error>> {
     let mut numbers = [2048, 512, 512, 100];
     for (number, text) in numbers.iter_mut().zip(std::env::args().skip(1)) {
         *number = text.parse()?;
@@ -35,6 +46,7 @@ fn run(rank: Rank, [m, n, k]: [usize; 3]) -> Result<(), windrow_collective::Erro
     if speaks {
         let contention = profile.contention();
         println!("together, computation and communication take {contention} as long");
+        println!("predictions may be off by {:.1} %", 100.0 * profile.fit_error());
         print!("{}", profile.plan(m as u64)?);
     }
     fused.use_profile(profile);

@@ -9,6 +9,7 @@
 //! runs it over a link of a given speed.
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use windrow_collective::{Calibration, Communicator, Fused, MatMut, MatRef, Operation, Tiles, World};
 
@@ -21,7 +22,17 @@ const CUTS: [(&str, Tiles); 6] = [
     ("uniform 16", Tiles::Uniform(16)),
 ];
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match compare() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare() -> Result<(), Box<dyn Error>> {
     let mut numbers = [2048_usize, 512, 512];
     for (number, text) in numbers.iter_mut().zip(std::env::args().skip(1)) {
         *number = text.parse()?;
@@ -32,14 +43,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let align = (m / 64).next_multiple_of(8);
     let rows = [16, 8, 4, 3, 2].map(|parts| (m / parts).next_multiple_of(align)).to_vec();
     let mut how = Calibration { rows, align: align as u64, ..Calibration::default() };
-    let mut measured = fused.calibrate::<f32>(Operation::MatmulAllReduce, n, k, &how);
-    // A busy machine gives times that nothing fits.
-    while how.repeats < 12 && matches!(measured, Err(windrow_collective::Error::Unfit { .. })) {
+    let mut profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, n, k, &how)?;
+    // A busy machine gives times that scatter. All ranks have the same ones, and go on together.
+    while how.repeats < 12 && profile.fit_error() > how.fitting.tolerance {
         how.repeats *= 2;
-        measured = fused.calibrate::<f32>(Operation::MatmulAllReduce, n, k, &how);
+        profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, n, k, &how)?;
     }
-    let profile = measured?;
     if speaks {
+        println!("predictions may be off by {:.1} %", 100.0 * profile.fit_error());
         print!("{}", profile.plan(m as u64)?);
     }
     fused.use_profile(profile);

@@ -84,10 +84,13 @@ impl Setting {
         Self { name, word: share.to_bits(), shown: |word| f64::from_bits(word).to_string() }
     }
 
-    pub(crate) fn fitting(&Fitting { tolerance, noise, joints }: &Fitting) -> [Self; 3] {
+    pub(crate) fn fitting(&Fitting { tolerance, limit, noise, joints }: &Fitting) -> [Self; 4] {
         let shown = |word| if word == 0 { "free" } else { "continuous" }.to_owned();
         let joints = Self { name: "the joints of the fit", word: u64::from(joints == Joints::Continuous), shown };
-        [Self::share("the tolerance of the fit", tolerance), Self::share("the noise of the fit", noise), joints]
+        let [tolerance, limit, noise] =
+            [("the tolerance of the fit", tolerance), ("the limit of the fit", limit), ("the noise of the fit", noise)]
+                .map(|(name, share)| Self::share(name, share));
+        [tolerance, limit, noise, joints]
     }
 }
 

@@ -161,8 +161,6 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     ///     let mut fused = Fused::new(rank)?;
     ///     let sizes = vec![16, 32, 48, 64];
     ///     let how = Calibration { rows: sizes, repeats: 9, align: 16, ..Calibration::default() };
-    /// #   let lenient = windrow::plan::cost::Fitting { tolerance: 1e6, noise: 1e3, ..how.fitting };
-    /// #   let how = Calibration { fitting: lenient, ..how };
     ///     let profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, 8, 8, &how)?;
     ///     fused.use_profile(profile);
     ///     let plan = fused.plan_ahead::<f32>(Operation::MatmulAllReduce, [96, 8, 8])?;

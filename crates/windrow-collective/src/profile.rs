@@ -87,6 +87,8 @@ pub(crate) struct Stored {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     most_tiles: Option<usize>,
     pub(crate) tolerance: f64,
+    #[serde(default = "usual_limit")]
+    limit: f64,
     pub(crate) noise: f64,
     /// The pieces of a fit have to meet.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -139,6 +141,7 @@ impl Profile {
             align: ALIGN,
             most_tiles: None,
             tolerance: fitting.tolerance,
+            limit: fitting.limit,
             noise: fitting.noise,
             continuous: fitting.joints == Joints::Continuous,
             contention: Factors { compute, communicate },
@@ -164,6 +167,14 @@ impl Profile {
         self
     }
 
+    /// The lanes slow each other down by these factors.
+    ///
+    /// # Errors
+    /// A factor is below 1.
+    pub fn with_contention(self, Contention { compute, communicate }: Contention) -> Result<Self, Error> {
+        Self::try_from(Stored { contention: Factors { compute, communicate }, ..self.stored })
+    }
+
     /// Whether these tiles keep to its limits: where they begin, and how many there are.
     pub(crate) fn allows(&self, tiles: &tile::Tiles) -> bool {
         let Stored { shape, align, most_tiles, .. } = &self.stored;
@@ -183,6 +194,16 @@ impl Profile {
             Lane::Compute => &self.compute,
             Lane::Communicate => &self.communicate,
         }
+    }
+
+    /// The largest share by which a fit misses a sample of its lane. Predictions are off by as much.
+    pub fn fit_error(&self) -> f64 {
+        [&self.compute, &self.communicate].map(|fit| fit.worst().relative().abs()).into_iter().fold(0.0, f64::max)
+    }
+
+    /// The share by which a prediction may be off: what a fit is to stay within, or what these fits are off by if that is more.
+    pub(crate) fn expected_error(&self) -> f64 {
+        self.stored.tolerance.max(self.fit_error())
     }
 
     /// How the lanes slow each other down.
@@ -296,6 +317,11 @@ impl Profile {
 /// As `windrow plan` aligns: a multiple of the tiles of every kernel there is.
 const ALIGN: u64 = 128;
 
+/// Profiles that say no limit were written when there was the usual one.
+fn usual_limit() -> f64 {
+    Fitting::default().limit
+}
+
 /// A number with so few digits (15) that whoever reads it gets the same one: with up to 2^53 of them before a power of ten up to
 /// 10^22, its double is one exact division away (Clinger, 1990). Times are in microseconds, so nothing is lost that could be measured.
 pub(crate) fn kept(number: f64) -> f64 {
@@ -321,8 +347,8 @@ impl TryFrom<Stored> for Profile {
     type Error = Error;
 
     fn try_from(mut stored: Stored) -> Result<Self, Error> {
-        let Stored { tolerance, noise, contention, samples, .. } = &mut stored;
-        let shares = [tolerance, noise, &mut contention.compute, &mut contention.communicate];
+        let Stored { tolerance, limit, noise, contention, samples, .. } = &mut stored;
+        let shares = [tolerance, limit, noise, &mut contention.compute, &mut contention.communicate];
         for number in shares.into_iter().chain(samples.iter_mut().map(|sample| &mut sample.microseconds)) {
             *number = kept(*number);
         }
@@ -336,7 +362,8 @@ impl TryFrom<Stored> for Profile {
             return Err(tile::Unplannable::Align.into());
         }
         let joints = if stored.continuous { Joints::Continuous } else { Joints::Free };
-        let fitting = Fitting { tolerance: stored.tolerance, noise: stored.noise, joints };
+        let Stored { tolerance, limit, noise, .. } = stored;
+        let fitting = Fitting { tolerance, limit, noise, joints };
         let fitted = |lane, stage| {
             let samples = stored.samples.iter().filter(|sample| sample.stage == stage);
             let samples =

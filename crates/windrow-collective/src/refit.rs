@@ -62,10 +62,11 @@ impl Profile {
         self.stored.errors.iter().copied()
     }
 
-    /// Eight predictions or more are known, and more than half of them were off by more than the fit may miss its samples by: the machine
-    /// is not what it was when it was calibrated.
+    /// Eight predictions or more are known, and more than half of them were off by more than the tolerance of the fit, and by more than
+    /// the fit [misses its samples](Self::fit_error): the machine is not what it was when it was calibrated.
     pub fn needs_refit(&self) -> bool {
-        self.most_are(|error| error.abs() > self.stored.tolerance)
+        let expected = self.expected_error();
+        self.most_are(|error| error.abs() > expected)
     }
 
     fn most_are(&self, off: impl Fn(f64) -> bool) -> bool {
@@ -129,7 +130,7 @@ impl Profile {
     }
 
     fn scaled(&self, [compute, communicate]: [f64; 2]) -> Result<Self, String> {
-        let (tolerance, noise) = (self.stored.tolerance, self.stored.noise);
+        let (tolerance, noise) = (self.expected_error(), self.stored.noise);
         if !self.most_are(|error| error > tolerance) && !self.most_are(|error| error < -tolerance) {
             return Err("predictions are off to both sides, no factor explains that".to_owned());
         }

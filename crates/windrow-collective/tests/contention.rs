@@ -1,28 +1,24 @@
-//! Lanes that compete for one processor: calibration sees it.
-#![cfg(target_os = "linux")]
+//! Lanes that slow each other down: calibration sees it.
 
-use std::hint::black_box;
 use std::thread;
 use std::time::Duration;
 
-use windrow::plan::cost::{Fitting, Joints};
-use windrow::plan::tile::Contention;
 use windrow_collective::{Calibration, Communicator, Element, Error, Fused, Group, Operation, Pace, Rank};
-use windrow_sync::machine::Thread;
 
-/// Longer than a tick of the scheduler, 4 ms, for which the caller may be away after each tile it hands over.
-const WAIT: Duration = Duration::from_millis(5);
+/// What a tile is communicated for while nothing is computed.
+const ALONE: Duration = Duration::from_millis(2);
 
-/// For each of 2048 to 4096 elements: several times as long, so that most of the processor's time is wanted by both lanes.
-const STEPS: usize = 8000;
+/// The same while tiles are computed. So much more that the delays of a busy machine do not make up for it.
+const BESIDE: Duration = Duration::from_millis(40);
 
-/// A rank whose all-reduce waits a little, as for a message, and computes: so many steps for each element, however long they take.
-struct Busy {
+/// A rank that communicates a tile for a while, which is longer while tiles are computed.
+struct Slowed {
     rank: Rank,
-    steps: usize,
+    /// Tiles that are communicated alone: the first ones.
+    alone: usize,
 }
 
-impl Communicator for Busy {
+impl Communicator for Slowed {
     fn rank(&self) -> usize {
         self.rank.rank()
     }
@@ -32,11 +28,8 @@ impl Communicator for Busy {
     }
 
     fn all_reduce<T: Element>(&mut self, data: &mut [T]) -> Result<(), Error> {
-        thread::sleep(WAIT);
-        let mut x = 1_u64;
-        for _ in 0..self.steps * data.len() {
-            x = black_box(x.wrapping_mul(6364136223846793005) ^ x >> 7);
-        }
+        thread::sleep(if self.alone > 0 { ALONE } else { BESIDE });
+        self.alone = self.alone.saturating_sub(1);
         self.rank.all_reduce(data)
     }
 
@@ -65,32 +58,17 @@ impl Communicator for Busy {
     }
 }
 
-fn measured(steps: usize, cpu: usize) -> Contention {
-    let fitting = Fitting { tolerance: 1e6, noise: 1e3, joints: Joints::Free };
-    let how = Calibration { rows: vec![64, 96, 128], tiles: 3, repeats: 1, fitting, align: 1 };
-    let run = move || {
-        let this = Thread::this();
-        let allowed = this.allowed();
-        this.confine(&[allowed[cpu % allowed.len()]]);
-        // The thread that communicates gets the same processor.
-        let mut fused = Fused::new(Busy { rank: Group::new(1).ranks().remove(0), steps }).unwrap();
-        let profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, 32, 512, &how).unwrap();
-        profile.contention()
-    };
-    thread::spawn(run).join().unwrap()
-}
-
-/// Both lanes together get one processor; which of them has to wait is up to the scheduler. Where that is idle otherwise, their speeds
-/// add up to about one. Other programs take from the times alone as well, so the factors are smaller then, and there are some tries.
+/// The computation alone, the communication alone, and only then both at once.
 #[test]
-fn lanes_that_share_a_processor_slow_each_other_down() {
-    let mut tried = Vec::new();
-    for cpu in 0..8 {
-        let Contention { compute, communicate } = measured(STEPS, cpu);
-        if compute.max(communicate) > 1.2 {
-            return;
-        }
-        tried.push((compute, communicate));
-    }
-    panic!("measured were {tried:?}");
+fn a_lane_that_the_other_slows_down_is_found() {
+    let how = Calibration { rows: vec![64, 96, 128], tiles: 3, repeats: 1, align: 1, ..Calibration::default() };
+    // As many tiles of each size as have the rows of two of the largest, three at least.
+    let alone = 4 + 3 + 3;
+    let mut fused = Fused::new(Slowed { rank: Group::new(1).ranks().remove(0), alone }).unwrap();
+    let profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, 32, 512, &how).unwrap();
+    let contention = profile.contention();
+    assert!(contention.communicate > 1.5, "{contention}");
+    // What it takes alone is in the samples, which know nothing of that.
+    let alone = profile.samples().iter().filter(|sample| sample.microseconds >= ALONE.as_secs_f64() * 1e6);
+    assert!(alone.count() >= 3, "{:?}", profile.samples());
 }

@@ -1,7 +1,6 @@
 //! The same over MPI, in every process that `mpirun` starts. The README says how.
 
 use half::bf16;
-use windrow::plan::cost::{Fitting, Joints};
 use windrow::plan::tile::Lane;
 use windrow_collective::{Calibration, Communicator, Error, Fused, Tiles, World};
 
@@ -115,8 +114,8 @@ fn faults(fused: &mut Fused<World>) {
 }
 
 fn profiles(fused: &mut Fused<World>) {
-    let fitting = Fitting { tolerance: 1e6, noise: 1e3, joints: Joints::Free };
-    let how = Calibration { rows: [1, 2, 3, 4].map(|x| 12 * x).to_vec(), tiles: 2, repeats: 2, fitting, align: 4 };
+    let rows = [1, 2, 3, 4].map(|x| 12 * x).to_vec();
+    let how = Calibration { rows, tiles: 2, repeats: 2, align: 4, ..Calibration::default() };
     for operation in OPERATIONS {
         let profile = fused.calibrate::<f32>(operation, 5, 6, &how).unwrap();
         if fused.rank() == 0 {

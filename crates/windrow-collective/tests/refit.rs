@@ -297,7 +297,7 @@ proptest! {
 }
 
 /// Two ranks on a link, where each row computes for 0.2 ms on rank 0, and is communicated for about as long. The computation is a
-/// sleep, so that it takes as long on any machine, whatever else runs there.
+/// sleep, so that it takes no processor. What is wrong is wrong by far more than the delays of a busy machine.
 #[test]
 fn a_wrong_profile_is_put_right_by_operations() {
     const ROWS: usize = 64;
@@ -307,12 +307,16 @@ fn a_wrong_profile_is_put_right_by_operations() {
     let each = row.as_secs_f64() * 1e6;
     let shape = Shape { operation: Operation::MatmulAllReduce, element: "f32".into(), ranks: 2, n: 16, k: 1 };
     let sample = |stage, m: u64, microseconds: f64| Measured { stage, m, microseconds };
-    // The sleep is right; the link looks three times as fast as it is.
+    // The sleep is right; the link looks ten times as fast as it is.
     let samples = [8, 16, 32, 64].into_iter().flat_map(|m| {
-        let times = [each * m as f64 + 60.0, (each * m as f64 + 200.0) / 3.0];
+        let times = [each * m as f64 + 60.0, (each * m as f64 + 200.0) / 10.0];
         [sample(Stage::Compute, m, times[0]), sample(Stage::Communicate, m, times[1])]
     });
     let wrong = Profile::new(shape, samples.collect(), Contention::NONE).unwrap().align(8);
+    // Predictions are right if they are within two fifths.
+    let mut json = serde_json::to_value(wrong).unwrap();
+    json["tolerance"] = 0.4.into();
+    let wrong: Profile = serde_json::from_value(json).unwrap();
     let first = wrong.plan(ROWS as u64).unwrap();
     let done = on_all(Group::new(2).link(link).ranks(), |mut fused| {
         let rank = fused.rank();
@@ -362,5 +366,5 @@ fn a_wrong_profile_is_put_right_by_operations() {
     assert_ne!(used.last(), Some(&first.tiles));
     assert_eq!(used.last(), Some(&profile.plan(ROWS as u64).unwrap().tiles));
     let factor: f64 = profile.refits().filter(|refit| refit.refused.is_none()).map(|refit| refit.communicate).product();
-    assert!((2.0..5.0).contains(&factor), "{:?}", profile.refits().collect::<Vec<_>>());
+    assert!((4.0..25.0).contains(&factor), "{:?}", profile.refits().collect::<Vec<_>>());
 }

@@ -1,8 +1,8 @@
 //! Cost: time as a function of size.
 //!
 //! A [`Cost`] is a few polynomials side by side, each from some size on. One polynomial rarely holds everywhere: a collective changes
-//! its protocol at some message size, a product leaves a cache. Pieces may meet or jump. [`fit()`] finds them from samples and refuses
-//! what does not fit; [`Cost::new`] takes them from elsewhere (a file, a data sheet). Sizes are typed: a cost of [`Bytes`] becomes one
+//! its protocol at some message size, a product leaves a cache. Pieces may meet or jump. [`fit()`] finds them from samples, says by how
+//! much it misses them, and refuses what does not fit at all; [`Cost::new`] takes them from elsewhere (a file, a data sheet). Sizes are typed: a cost of [`Bytes`] becomes one
 //! of [`Rows`] by [`Cost::in_rows`].
 //!
 //! ```
@@ -27,7 +27,7 @@ use crate::{Bytes, Items, Nanos, Rows};
 mod fit;
 mod triangle;
 
-pub use fit::{Fit, Fitting, Joints, Residual, Sample, Unfit, fit};
+pub use fit::{FINE, Fit, Fitting, Joints, Residual, Sample, Unfit, fit};
 
 /// A count that a cost can depend on.
 pub trait Size: Copy + Ord + fmt::Debug + fmt::Display {

@@ -175,6 +175,8 @@ pub enum Failure<E> {
         tile: usize,
         /// The lane, from 0.
         lane: usize,
+        /// What the lane is called.
+        name: String,
         /// What its closure returned.
         error: E,
     },
@@ -184,6 +186,8 @@ pub enum Failure<E> {
         tile: usize,
         /// The lane, from 0.
         lane: usize,
+        /// What the lane is called.
+        name: String,
     },
     /// Stopped by a token.
     Stopped {
@@ -197,8 +201,15 @@ pub enum Failure<E> {
 impl<E: fmt::Display> fmt::Display for Failure<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Error { tile, lane, error } => write!(f, "tile {tile} failed in lane {lane}: {error}"),
-            Failure::Lost { tile, lane } => write!(f, "nobody is left to complete tile {tile} in lane {lane}"),
+            Failure::Error { tile, lane, name, error } => {
+                write!(f, "tile {tile} failed in lane {lane} ({name}): {error}")
+            }
+            Failure::Lost { tile, lane, name } => {
+                write!(
+                    f,
+                    "tile {tile} in lane {lane} ({name}) was given up: its token was dropped, or its thread panicked"
+                )
+            }
             Failure::Stopped { tiles } => write!(f, "stopped after {tiles} tiles"),
             Failure::Thread(error) => write!(f, "cannot start a helper thread: {error}"),
         }
@@ -491,13 +502,14 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
             *trace = Trace { lanes: traced, wall };
         }
         let (whole, tiles) = results.into_whole();
+        let name = |lane: usize| names.get(lane).cloned().unwrap_or_default();
         match (met.map(|Met { tile, lane, why }| (tile, lane, why)), whole) {
             (Some((_, _, Why::Panic(payload))), results) => {
                 run::discard(results);
                 resume_unwind(payload)
             }
-            (Some((tile, lane, Why::Error(error))), _) => Err(Failure::Error { tile, lane, error }),
-            (Some((tile, lane, Why::Lost)), _) => Err(Failure::Lost { tile, lane }),
+            (Some((tile, lane, Why::Error(error))), _) => Err(Failure::Error { tile, lane, name: name(lane), error }),
+            (Some((tile, lane, Why::Lost)), _) => Err(Failure::Lost { tile, lane, name: name(lane) }),
             (Some((_, _, Why::Thread(error))), _) => Err(Failure::Thread(error)),
             (None, Some(results)) => Ok((results, tiles)),
             (None, None) => Err(Failure::Stopped { tiles }),

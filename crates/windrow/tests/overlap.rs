@@ -179,7 +179,8 @@ fn operations_after_the_failed_one_are_not_waited_for() {
         Ok(())
     });
     let failure = tiles.collect().unwrap_err();
-    assert!(matches!(failure, Failure::Error { tile: 0, lane: 0, error: "no" }), "{failure:?}");
+    assert!(matches!(failure, Failure::Error { tile: 0, lane: 0, error: "no", .. }), "{failure:?}");
+    assert_eq!(failure.to_string(), "tile 0 failed in lane 0 (send): no");
     kept.recv().unwrap().complete(Ok("too late".to_owned()));
 }
 
@@ -209,11 +210,12 @@ fn a_feeder_that_panics_is_lost_after_the_tiles_it_gave() {
     let failure = tiles
         .blocking("see", |i| {
             seen.push(i);
-            Ok::<_, ()>(())
+            Ok::<_, &str>(())
         })
         .run()
         .unwrap_err();
-    assert!(matches!(failure, Failure::Lost { tile: 1, lane: 0 }), "{failure:?}");
+    assert!(matches!(failure, Failure::Lost { tile: 1, lane: 0, .. }), "{failure:?}");
+    assert!(failure.to_string().starts_with("tile 1 in lane 0 (see) was given up: "), "{failure}");
     assert_eq!(seen, [1]);
     assert!(feeding.join().is_err());
 }
@@ -258,7 +260,7 @@ fn an_item_that_panics_when_it_is_dropped_ends_the_run_with_that() {
             Err::<(), _>("no")
         });
     // The error is that of an earlier tile.
-    assert!(matches!(lanes.run(), Err(Failure::Error { tile: 0, lane: 1, error: "no" })));
+    assert!(matches!(lanes.run(), Err(Failure::Error { tile: 0, lane: 1, error: "no", .. })));
 }
 
 #[test]
@@ -277,7 +279,7 @@ fn lanes_hear_that_they_work_for_nothing() {
             assert!(!Stop::current().is_stopped());
             if i == 0 { Err("no") } else { Ok(()) }
         });
-    assert!(matches!(lanes.run(), Err(Failure::Error { tile: 0, lane: 1, error: "no" })));
+    assert!(matches!(lanes.run(), Err(Failure::Error { tile: 0, lane: 1, error: "no", .. })));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use windrow::plan::cost::Fitting;
 use windrow::plan::tile::{Contention, Order};
 
 use super::Refused;
@@ -81,6 +82,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "C,M", value_parser = contention, allow_hyphen_values = true)]
     pub(crate) contention: Option<Contention>,
 
+    /// The share by which a fit may miss its samples before there is no plan: 30 % with --cost; any share with --calibrate, which repeats
+    /// up to 12 passes to get below 10 %, or below this. Beyond 10 % a note says what that means for the plan.
+    #[arg(long, value_name = "P%", value_parser = percent, allow_hyphen_values = true)]
+    pub(crate) tolerance: Option<f64>,
+
     /// Tiles begin at multiples of this many rows; where rows are dealt out to ranks, of the least multiple of it that can be.
     #[arg(long, value_name = "ROWS", default_value = "128", value_parser = at_least_1, allow_negative_numbers = true)]
     pub(crate) align: u64,
@@ -126,6 +132,12 @@ impl Options {
             Operation::MatmulAllReduce => 1,
             Operation::MatmulReduceScatter | Operation::AllGatherMatmul => self.ranks,
         }
+    }
+
+    /// The share by which a fit may miss its samples.
+    pub(super) fn limit(&self) -> f64 {
+        let usual = if self.calibrate.is_some() { Fitting::UNLIMITED } else { Fitting::default() };
+        self.tolerance.unwrap_or(usual.limit)
     }
 
     /// What tiles begin at multiples of: the alignment, and as many rows of each rank.
@@ -261,6 +273,15 @@ fn link(text: &str) -> Result<(f64, f64), String> {
     }
 }
 
+/// A share in percent, with or without its sign.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse().ok();
+    match number.filter(|number: &f64| number.is_finite() && *number > 0.0) {
+        Some(number) => Ok(number / 100.0),
+        None => Err("give a number above 0, such as 40%".to_owned()),
+    }
+}
+
 fn contention(text: &str) -> Result<Contention, String> {
     let factor = |text: &str| text.trim().parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 1.0);
     let factors =
@@ -303,6 +324,14 @@ mod tests {
             [Some(12), Some(128), Some(128), Some(5), Some(7), Some(21)]
         );
         assert_eq!((common_multiple(u64::MAX, u64::MAX), common_multiple(u64::MAX, 2)), (Some(u64::MAX), None));
+    }
+
+    #[test]
+    fn shares() {
+        assert_eq!([percent("40%"), percent("40"), percent("0.5 %")], [Ok(0.4), Ok(0.4), Ok(0.005)]);
+        for text in ["", "%", "0", "0%", "-1%", "nan", "inf", "x", "40%%"] {
+            assert!(percent(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::exit::Code;
 
 /// More ranks than this are no longer a machine that anybody plans on; each has two threads.
 const MOST_RANKS: u64 = 64;
-/// Passes over all sizes, if fewer give samples that nothing fits: 3, then 6, then 12, as in the example of windrow-collective.
+/// Passes over all sizes, if the fit to fewer is loose: 3, then 6, then 12, as in the example of windrow-collective.
 const MOST_PASSES: usize = 12;
 /// How often plans are run that are compared.
 const REPEATS: usize = 5;
@@ -25,8 +25,8 @@ const REPEATS: usize = 5;
 pub(super) struct Calibrated {
     /// By what both lanes slow each other down, as measured.
     pub(super) contention: Contention,
-    /// What `Tiles::Auto` plans with: under the limits and the contention that were asked for. An error if the samples fit nothing.
-    pub(super) profile: Result<Profile, Error>,
+    /// What `Tiles::Auto` plans with: under the limits and the contention that were asked for.
+    pub(super) profile: Profile,
     /// Plans that were run, the fastest first.
     pub(super) tried: Vec<Tried>,
 }
@@ -47,8 +47,7 @@ impl<'a> Task<'a> {
         let [Ok(m), Ok(n), Ok(k)] = sides else { return Err(Refused::usage("the matrices do not fit into memory")) };
         check_memory(options, sharing, rows.iter().copied().max().unwrap_or(0))?;
         // The fit that counts is made from the samples, as from a file; here none is refused.
-        let fitting = Fitting { tolerance: 1e6, noise: 1e3, ..Fitting::default() };
-        let how = Calibration { rows, fitting, align: options.aligned(), ..Calibration::default() };
+        let how = Calibration { rows, align: options.aligned(), ..Calibration::default() };
         Ok(Self { options, shape: [m, n, k], how })
     }
 
@@ -58,20 +57,20 @@ impl<'a> Task<'a> {
         let mut how = self.how.clone();
         let (measured, profile) = loop {
             let measured = fused.calibrate::<f32>(operation, n, k, &how)?;
-            let profile = self.profile(&measured);
+            let profile = self.profile(&measured)?;
             // Medians of more samples may fit. All ranks have the same samples, and go on or not together.
-            if profile.is_ok() || how.repeats >= MOST_PASSES {
+            let enough = self.options.tolerance.unwrap_or(Fitting::default().tolerance);
+            if profile.fit_error() <= enough || how.repeats >= MOST_PASSES {
                 break (measured, profile);
             }
             how.repeats *= 2;
         };
-        let tried = match &profile {
-            Ok(profile) if self.options.refine => {
-                fused.use_profile(profile.clone());
-                fused.refine::<f32>(operation, self.shape, REPEATS)?
-            }
-            // What fits nothing is refused on all ranks, when the samples are written.
-            _ => Vec::new(),
+        // What is beyond the limit is refused on all ranks, when the samples are written.
+        let tried = if self.options.refine && profile.fit_error() <= self.options.limit() {
+            fused.use_profile(profile.clone());
+            fused.refine::<f32>(operation, self.shape, REPEATS)?
+        } else {
+            Vec::new()
         };
         let of = |stage| {
             let samples = measured.samples().iter().filter(move |sample| sample.stage == stage);
@@ -88,8 +87,7 @@ impl<'a> Task<'a> {
     /// What was measured, under the limits of the plan that is asked for.
     fn profile(&self, measured: &Profile) -> Result<Profile, Error> {
         let Options { contention, max_tiles, .. } = self.options;
-        let contention = contention.unwrap_or(measured.contention());
-        let profile = Profile::new(measured.shape().clone(), measured.samples().to_vec(), contention)?;
+        let profile = measured.clone().with_contention(contention.unwrap_or(measured.contention()))?;
         let profile = profile.align(self.how.align);
         Ok(max_tiles.map_or(profile.clone(), |most| profile.most_tiles(most)))
     }

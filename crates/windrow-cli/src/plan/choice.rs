@@ -24,7 +24,7 @@ impl Choice {
         let plan = problem.plan()?;
         let best = Self { why: plan.why.to_owned(), plan, name: "planned" };
         let Some(calibrated) = &measured.calibrated else { return Ok(best) };
-        let planned = best.planned(problem, calibrated.profile.as_ref().map_err(Clone::clone)?)?;
+        let planned = best.planned(problem, &calibrated.profile)?;
         match &calibrated.tried[..] {
             [] => Ok(planned),
             [fastest, others @ ..] => Ok(planned.refined(problem, fastest, others)?),
@@ -107,7 +107,7 @@ mod tests {
             .into_iter()
             .flat_map(|m| [sample(Stage::Compute, m, compute), sample(Stage::Communicate, m, communicate)]);
         let shape = Shape { operation: Operation::MatmulAllReduce, element: "f32".to_owned(), ranks: 2, n: 64, k: 64 };
-        let profile = Profile::new(shape, samples.collect(), Contention::NONE).map(|profile| profile.align(32));
+        let profile = Profile::new(shape, samples.collect(), Contention::NONE).unwrap().align(32);
         let calibrated = Calibrated { contention: Contention::NONE, profile, tried };
         Measured { compute: Vec::new(), communicate: Vec::new(), origin: String::new(), calibrated: Some(calibrated) }
     }
@@ -131,7 +131,7 @@ mod tests {
     fn a_calibration_has_the_plan_that_auto_runs() {
         let measured = calibrated(Vec::new());
         let choice = Choice::new(&problem(), &measured).unwrap();
-        let profile = measured.calibrated.as_ref().unwrap().profile.as_ref().unwrap();
+        let profile = &measured.calibrated.as_ref().unwrap().profile;
         let (auto, best) = (profile.plan(ROWS.0).unwrap(), problem().plan().unwrap());
         assert!(auto.tiles.len() < best.tiles.len(), "{} {}", auto.tiles, best.tiles);
         assert_eq!(choice.plan.tiles, auto.tiles);

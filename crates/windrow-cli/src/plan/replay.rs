@@ -8,10 +8,10 @@ use windrow::plan::{Nanos, Rows};
 
 use super::Refused;
 use super::args::Options;
-use super::samples::{self, Fits};
+use super::samples::{self, Fits, shortened};
 
 /// What of a plan is read. By hand, the tiles are enough.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 struct Saved {
     tiles: Vec<u64>,
     op: Option<String>,
@@ -39,8 +39,15 @@ impl Replay {
     pub(super) fn read(path: &Path, problem: &Problem<'_>) -> Result<Self, Refused> {
         let file = path.display().to_string();
         let refused = |message: String| Refused::bad_input(format_args!("{file}: {message}"));
-        let saved: Saved = serde_json::from_str(&samples::text(path)?).map_err(|error| {
-            refused(format!("{error}\nhint: a plan is a JSON object with \"tiles\": [512, 896, ...]"))
+        let text = samples::text(path)?;
+        // A list of tiles alone is a plan too.
+        let read = match text.trim_start().starts_with('[') {
+            true => serde_json::from_str(&text).map(|tiles| Saved { tiles, ..Saved::default() }),
+            false => serde_json::from_str(&text),
+        };
+        let saved = read.map_err(|error| {
+            let error = shortened(&error.to_string());
+            refused(format!("{error}\nhint: a plan is a list of tiles, [512, 896, ...], or a JSON object with \"tiles\": [512, 896, ...]"))
         })?;
         let total = saved.tiles.iter().try_fold(0_u64, |total, &rows| total.checked_add(rows));
         if total != Some(problem.rows.0) {
@@ -61,7 +68,7 @@ impl Replay {
     pub(super) fn notes(&self, options: &Options, fits: &Fits) -> Vec<String> {
         let Saved { op, m, n, k, ranks, .. } = &self.saved;
         let asked = options.operation.name();
-        let other = op.as_deref().filter(|op| op.replace('_', "-") != asked).map(str::to_owned);
+        let other = op.as_deref().filter(|op| op.replace('_', "-") != asked).map(shortened);
         let numbers =
             [("m", *m, options.m), ("n", *n, options.n), ("k", *k, options.k), ("ranks", *ranks, options.ranks)];
         let numbers = numbers.into_iter().filter_map(|(name, saved, asked)| {

@@ -1,17 +1,17 @@
 //! What tiles were measured to take: read from CSV, and fitted.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use windrow::plan::cost::{Fit, Fitting, Sample, Unfit, fit};
+use windrow::plan::cost::{Fitting, Sample, Unfit, fit};
 use windrow::plan::tile::{Contention, Lane, Plan, Tiles};
 use windrow::plan::{Nanos, Rows};
 use windrow_collective::Tried;
 
-use super::Refused;
 use super::calibrate::Calibrated;
+use super::lane::{Cuts, LaneCost};
+use super::{Options, Refused};
 use crate::exit::Code;
 
 /// The columns of a file of samples.
@@ -30,8 +30,8 @@ pub(super) struct Measured {
 
 /// The cost functions behind samples.
 pub(super) struct Fits {
-    pub(super) compute: Fit<Rows>,
-    pub(super) communicate: Fit<Rows>,
+    pub(super) compute: LaneCost,
+    pub(super) communicate: LaneCost,
 }
 
 impl Measured {
@@ -64,14 +64,26 @@ impl Measured {
         text
     }
 
-    pub(super) fn fit(&self) -> Result<Fits, Refused> {
+    /// The costs that plans are made from.
+    pub(super) fn fit(&self, options: &Options) -> Result<Fits, Refused> {
+        let (cuts, limit) = (Cuts { rows: options.m, align: options.aligned() }, options.limit());
         let lane = |lane, samples: &[Sample<Rows>]| {
-            fit(samples, &Fitting::default()).map_err(|unfit| {
+            LaneCost::new(lane, samples, cuts, limit).map_err(|unfit| {
                 let (origin, stage) = (&self.origin, Self::stage(lane));
                 Refused::bad_input(match unfit {
                     Unfit::TooFew { sizes: 0 } => format!(
                         "{origin} has no samples of the stage {stage}\nhint: measure both stages, three sizes of each at least"
                     ),
+                    Unfit::Misses { .. } | Unfit::Falls { .. } => {
+                        let remedy = match fit(samples, &Fitting::UNLIMITED) {
+                            Ok(loose) => format!(
+                                ", or plan with a fit that is off by as much: --tolerance {}%",
+                                (100.0 * loose.worst().relative().abs()).ceil()
+                            ),
+                            Err(_) => String::new(),
+                        };
+                        format!("{origin}, stage {stage}: {unfit}{remedy}")
+                    }
                     unfit => format!("{origin}, stage {stage}: {unfit}"),
                 })
             })
@@ -84,19 +96,20 @@ impl Measured {
 }
 
 impl Fits {
-    pub(super) fn lanes(&self) -> [(Lane, &Fit<Rows>); 2] {
-        [(Lane::Compute, &self.compute), (Lane::Communicate, &self.communicate)]
+    pub(super) fn lanes(&self) -> [&LaneCost; 2] {
+        [&self.compute, &self.communicate]
     }
 
     /// What a plan takes from the costs of sizes that are smaller or larger than any that was measured.
     pub(super) fn beyond(&self, plan: &Plan) -> Vec<String> {
         let whole = Tiles::one(plan.inputs.rows);
-        let note = |(lane, fit): (Lane, &Fit<Rows>)| {
-            let of_plan = outside(fit, &plan.tiles).map(|rows| format!("the planned tiles of {rows} rows"));
+        let note = |cost: &LaneCost| {
+            let lane = cost.lane;
+            let of_plan = cost.outside(&plan.tiles).map(|rows| format!("the planned tiles of {rows} rows"));
             let of_whole =
-                outside(fit, &whole).filter(|_| plan.tiles != whole).map(|rows| format!("all {rows} rows in one"));
+                cost.outside(&whole).filter(|_| plan.tiles != whole).map(|rows| format!("all {rows} rows in one"));
             let guessed: Vec<String> = of_plan.into_iter().chain(of_whole).collect();
-            let (least, most) = fit.measured();
+            let (least, most) = cost.range();
             (!guessed.is_empty()).then(|| {
                 format!(
                     "{lane} was measured from {least} to {most} rows; for {} it is extrapolated",
@@ -107,18 +120,51 @@ impl Fits {
         self.lanes().into_iter().filter_map(note).collect()
     }
 
+    /// How far the costs can be trusted. A loose fit makes the plan as uncertain as it is, and what else may be as good is named.
+    pub(super) fn trust(&self, plan: &Plan, origin: &str) -> Vec<String> {
+        let mut notes: Vec<String> = self.lanes().into_iter().filter_map(|cost| cost.note(origin)).collect();
+        let loose = self.lanes().into_iter().filter(|cost| cost.worst() > Fitting::default().tolerance);
+        let error = loose.map(LaneCost::worst).fold(0.0, f64::max);
+        if error > 0.0 {
+            let near = |predicted: Nanos| predicted.0 <= plan.predicted.0 * (1.0 + error);
+            let others = plan.alternatives.iter().filter(|other| other.tiles != plan.tiles && near(other.predicted));
+            let others: Vec<&str> = others.map(|other| other.name).collect();
+            let as_good = match &others[..] {
+                [] => "no alternative is predicted that close to it".to_owned(),
+                others => format!("so close to it that they may be better: {}", others.join(", ")),
+            };
+            notes.push(format!(
+                "predictions may be off by {:.1} %; {as_good}; repeated samples of more sizes make that less",
+                100.0 * error
+            ));
+        }
+        notes
+    }
+
     /// Whether some of these tiles are smaller or larger than any that was measured.
     pub(super) fn extrapolates(&self, tiles: &Tiles) -> bool {
-        self.lanes().into_iter().any(|(_, fit)| outside(fit, tiles).is_some())
+        self.lanes().into_iter().any(|cost| cost.outside(tiles).is_some())
     }
 }
 
-/// The sizes of these tiles that are smaller or larger than any that was measured, if there are such.
-fn outside(fit: &Fit<Rows>, tiles: &Tiles) -> Option<String> {
-    let (least, most) = fit.measured();
-    let sizes: BTreeSet<Rows> = tiles.iter().filter(|tile| !(least..=most).contains(tile)).collect();
-    let sizes: Vec<String> = sizes.iter().map(Rows::to_string).collect();
-    (!sizes.is_empty()).then(|| sizes.join(", "))
+/// Text from a file in a message: its beginning, in quotes, without control characters.
+pub(super) fn quoted(text: &str) -> String {
+    const MOST: usize = 60;
+    match text.char_indices().nth(MOST) {
+        None => format!("{text:?}"),
+        Some((end, _)) => format!("{:?}... ({} bytes)", &text[..end], text.len()),
+    }
+}
+
+/// A message that may quote a file: its beginning and its end, without control characters.
+pub(super) fn shortened(message: &str) -> String {
+    const MOST: usize = 100;
+    let chars: Vec<char> = message.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if chars.len() <= 2 * MOST {
+        return chars.into_iter().collect();
+    }
+    let ends = [&chars[..MOST], &chars[chars.len() - MOST..]].map(|part| part.iter().collect::<String>());
+    ends.join(" ... ")
 }
 
 /// The text of a file.
@@ -154,7 +200,7 @@ fn parse(text: &str, origin: String) -> Result<Measured, Refused> {
         Some((line, fields)) => {
             return Err(refused(
                 line,
-                format!("the header is {:?}\nhint: the first line is {header}", fields.join(",")),
+                format!("the header is {}\nhint: the first line is {header}", quoted(&fields.join(","))),
             ));
         }
     }
@@ -169,17 +215,27 @@ fn parse(text: &str, origin: String) -> Result<Measured, Refused> {
             _ => {
                 return Err(refused(
                     line,
-                    format!("the stage {stage:?} is not known\nhint: it is compute or communicate"),
+                    format!("the stage {} is not known\nhint: it is compute or communicate", quoted(stage)),
                 ));
             }
         };
         let size = match rows.parse() {
             Ok(rows @ 1..) => Rows(rows),
-            _ => return Err(refused(line, format!("m is {rows:?}\nhint: it is a whole number of rows, 1 at least"))),
+            _ => {
+                return Err(refused(
+                    line,
+                    format!("m is {}\nhint: it is a whole number of rows, 1 at least", quoted(rows)),
+                ));
+            }
         };
         let time = match micros.parse().map(Nanos::micros) {
             Ok(time) if time.0.is_finite() && time.0 > 0.0 => time,
-            _ => return Err(refused(line, format!("microseconds are {micros:?}\nhint: a time is a number above 0"))),
+            _ => {
+                return Err(refused(
+                    line,
+                    format!("microseconds are {}\nhint: a time is a number above 0", quoted(micros)),
+                ));
+            }
         };
         samples.push(Sample { size, time });
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use windrow::plan::cost::Fit;
+use windrow::plan::Nanos;
 use windrow::plan::tile::{Candidate, Losses, Plan, Tiles, Tiling};
-use windrow::plan::{Nanos, Rows};
 
 use super::choice::Choice;
+use super::lane::LaneCost;
 use super::replay::Replay;
 use super::{Options, Planned};
 
@@ -78,6 +78,8 @@ struct Loss {
 /// How good a fit is.
 #[derive(Serialize)]
 struct Fitted {
+    /// `fit`, or `table` where times were looked up.
+    source: &'static str,
     /// Of the whole operation, in one piece.
     whole_us: f64,
     sizes: usize,
@@ -104,15 +106,15 @@ struct Replayed<'a> {
 /// The plan as one line of JSON.
 pub(super) fn json(planned: &Planned<'_>) -> String {
     let Planned { options, measured, fits, choice: Choice { plan, why, .. }, replays, notes } = planned;
-    let fitted = |fit: &Fit<Rows>, whole: Nanos| {
-        let (smallest, largest) = fit.measured();
-        let worst = fit.worst().relative().abs();
+    let fitted = |cost: &LaneCost, whole: Nanos| {
+        let (smallest, largest) = cost.range();
         Fitted {
+            source: cost.source(),
             whole_us: whole.as_micros(),
-            sizes: fit.residuals.len(),
+            sizes: cost.sizes(),
             smallest: smallest.0,
             largest: largest.0,
-            worst,
+            worst: cost.worst(),
         }
     };
     let report = Report {
@@ -253,10 +255,14 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
         Some(format!("  {file}: said {stated:.1} us, now {:.1} us", replay.predicted.as_micros()))
     };
     lines.extend(replays.iter().filter_map(stated));
-    lines.extend(fits.lanes().map(|(lane, fit)| {
-        let ((least, most), worst) = (fit.measured(), 100.0 * fit.worst().relative().abs());
-        let (sizes, origin) = (fit.residuals.len(), &measured.origin);
-        format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, fitted within {worst:.1} %")
+    lines.extend(fits.lanes().map(|cost| {
+        let (lane, (least, most), worst) = (cost.lane, cost.range(), 100.0 * cost.worst());
+        let (sizes, origin) = (cost.sizes(), &measured.origin);
+        let how = match cost.source() {
+            "fit" => format!("fitted within {worst:.1} %"),
+            _ => "looked up".to_owned(),
+        };
+        format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, {how}")
     }));
     lines.extend(measured.tried().iter().map(|tried| {
         let (took, predicted) = (tried.took.as_micros(), tried.predicted.as_micros());

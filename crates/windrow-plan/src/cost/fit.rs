@@ -33,20 +33,28 @@ pub enum Joints {
 /// How to fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitting {
-    /// The largest share by which the fit may miss a sample before it is refused.
+    /// The share by which a fit should miss no sample. One that does is [loose](Fit::loose): its predictions are off by as much.
     pub tolerance: f64,
-    /// The share by which samples scatter at least. What repeated samples scatter by is used if it is more. Of two sizes the larger
-    /// may be faster by so much, in both of their times.
+    /// The largest share by which the fit may miss a sample before it is refused.
+    pub limit: f64,
+    /// The share by which samples scatter at least. What repeated samples scatter by is used if it is more.
     pub noise: f64,
     /// Whether pieces have to meet.
     pub joints: Joints,
 }
 
 impl Default for Fitting {
-    /// A tenth, which is what 9 of 10 predictions are to stay within; a hundredth, as it is not worth a piece.
+    /// A tolerance of a tenth, which is what 9 of 10 predictions are to stay within; a limit of three tenths; a noise of a hundredth, as
+    /// it is not worth a piece.
     fn default() -> Self {
-        Self { tolerance: 0.1, noise: 0.01, joints: Joints::Free }
+        Self { tolerance: 0.1, limit: 0.3, noise: 0.01, joints: Joints::Free }
     }
+}
+
+impl Fitting {
+    /// The default, without a limit: times that are possible, of three sizes, give the best fit, however loose. Pieces that have to meet
+    /// may still have none.
+    pub const UNLIMITED: Self = Self { tolerance: 0.1, limit: 1e6, noise: 0.01, joints: Joints::Free };
 }
 
 /// A sample beside its fit.
@@ -76,9 +84,16 @@ pub struct Fit<S> {
     pub residuals: Vec<Residual<S>>,
     /// The share by which samples scatter, as the fit assumed.
     pub noise: f64,
+    /// The share by which it should miss no sample: [`Fitting::tolerance`].
+    pub tolerance: f64,
 }
 
 impl<S: Size> Fit<S> {
+    /// The worst residual, if it is beyond the tolerance.
+    pub fn loose(&self) -> Option<Residual<S>> {
+        Some(self.worst()).filter(|worst| worst.relative().abs() > self.tolerance)
+    }
+
     /// The residual that is largest by its share.
     pub fn worst(&self) -> Residual<S> {
         worst(&self.residuals)
@@ -116,7 +131,7 @@ pub enum Unfit<S> {
         /// The time given.
         time: Nanos,
     },
-    /// More takes less, in every sample of two sizes, and by more than noise.
+    /// More takes less, in every sample of two sizes, and by more than a fit within the limit can miss them.
     Falls {
         /// The smaller size.
         smaller: S,
@@ -127,19 +142,19 @@ pub enum Unfit<S> {
         /// The most it took.
         takes: Nanos,
     },
-    /// The best fit misses a sample by more than the tolerance.
+    /// The best fit misses a sample by more than the limit.
     Misses {
         /// Where, and by how much: the worst of all.
         residual: Residual<S>,
-        /// What is tolerated.
-        tolerance: f64,
+        /// What is accepted.
+        limit: f64,
     },
     /// Pieces that meet would fall or be negative.
     Joints {
         /// The first size of the piece that would.
         from: S,
     },
-    /// The tolerance or the noise is not above 0.
+    /// The tolerance, the limit or the noise is not above 0.
     Fitting(Fitting),
 }
 
@@ -162,21 +177,22 @@ impl<S: Size> fmt::Display for Unfit<S> {
                     "{larger} {unit} take {takes}, less than the {took} of {smaller}\nhint: measure again, repeatedly"
                 )
             }
-            Unfit::Misses { residual, tolerance } => {
+            Unfit::Misses { residual, limit } => {
                 let Residual { size, measured, fitted } = residual;
-                let (by, most) = (100.0 * residual.relative().abs(), 100.0 * tolerance);
+                let (by, most) = (100.0 * residual.relative().abs(), 100.0 * limit);
                 write!(
                     f,
                     "the fit gives {fitted} for {size} {unit}, which took {measured}: it misses by {by:.1} %, more than {most:.1} %"
                 )?;
-                write!(f, "\nhint: measure more sizes around it")
+                write!(f, "\nhint: measure more sizes around it, and each of them repeatedly")
             }
             Unfit::Joints { from } => {
                 write!(f, "pieces that meet would fall from {from} {unit} on\nhint: allow jumps, or measure more sizes")
             }
-            Unfit::Fitting(Fitting { tolerance, noise, .. }) => {
-                write!(f, "a tolerance of {tolerance} and a noise of {noise}\nhint: both are shares above 0")
-            }
+            Unfit::Fitting(Fitting { tolerance, limit, noise, .. }) => write!(
+                f,
+                "a tolerance of {tolerance}, a limit of {limit} and a noise of {noise}\nhint: all three are shares above 0"
+            ),
         }
     }
 }
@@ -185,19 +201,21 @@ impl<S: Size> std::error::Error for Unfit<S> {}
 
 /// The cost function behind samples, in any order. Sizes that are measured repeatedly count once, with their median.
 ///
-/// It takes time in proportion to the square of the number of different sizes; 1000 take 0.2 s.
+/// Up to [`FINE`] different sizes, all divisions into pieces are compared, which takes time in proportion to the square of their number.
+/// Of more sizes, `FINE` are taken for that, evenly spread; then every joint is moved to the best place among all sizes around it.
+/// The residuals are those of all sizes in any case.
 ///
 /// # Errors
-/// There are fewer than three sizes, a time is impossible, times fall by more than noise and repeated samples explain, or the best fit misses
-/// a sample by more than the tolerance. See [`Unfit`].
+/// There are fewer than three sizes, a time is impossible, times fall by more than repeated samples and the limit explain, or the best fit
+/// misses a sample by more than the limit. See [`Unfit`].
 pub fn fit<S: Size>(samples: &[Sample<S>], fitting: &Fitting) -> Result<Fit<S>, Unfit<S>> {
     let share = |share: f64| share.is_finite() && share > 0.0;
-    if !(share(fitting.tolerance) && share(fitting.noise)) {
+    if !(share(fitting.tolerance) && share(fitting.limit) && share(fitting.noise)) {
         return Err(Unfit::Fitting(*fitting));
     }
-    let (points, scatter) = points(samples, fitting.noise)?;
+    let (points, scatter) = points(samples, fitting.limit)?;
     let noise = scatter.max(fitting.noise);
-    let runs = runs(&points, noise);
+    let runs = if points.len() <= FINE { runs(&points, noise) } else { coarse_runs(&points, noise) };
     let pieces = match fitting.joints {
         Joints::Free => joined(&runs, &points),
         Joints::Continuous => continuous(&joined(&runs, &points), &runs, &points)?,
@@ -207,14 +225,17 @@ pub fn fit<S: Size>(samples: &[Sample<S>], fitting: &Fitting) -> Result<Fit<S>, 
         points.iter().map(|&Sample { size, time }| Residual { size, measured: time, fitted: cost.at(size) });
     let residuals: Vec<_> = residuals.collect();
     let residual = worst(&residuals);
-    if residual.relative().abs() > fitting.tolerance {
-        return Err(Unfit::Misses { residual, tolerance: fitting.tolerance });
+    if residual.relative().abs() > fitting.limit {
+        return Err(Unfit::Misses { residual, limit: fitting.limit });
     }
-    Ok(Fit { cost, residuals, noise })
+    Ok(Fit { cost, residuals, noise, tolerance: fitting.tolerance })
 }
 
+/// Sizes up to which all divisions into pieces are compared: 0.05 s.
+pub const FINE: usize = 512;
+
 /// One sample a size, in order, and by which share repeated ones scatter.
-fn points<S: Size>(samples: &[Sample<S>], noise: f64) -> Result<(Vec<Sample<S>>, f64), Unfit<S>> {
+fn points<S: Size>(samples: &[Sample<S>], limit: f64) -> Result<(Vec<Sample<S>>, f64), Unfit<S>> {
     if let Some(&Sample { size, time }) =
         samples.iter().find(|sample| !(sample.time.0.is_finite() && sample.time.0 > 0.0))
     {
@@ -227,7 +248,8 @@ fn points<S: Size>(samples: &[Sample<S>], noise: f64) -> Result<(Vec<Sample<S>>,
     let mut highest: Option<Sample<S>> = None;
     for same in sorted.chunk_by(|a, b| a.size == b.size) {
         let (least, most) = (same[0], same[same.len() - 1]);
-        let below = |highest: &Sample<S>| most.time.0 * (1.0 + noise) < highest.time.0 * (1.0 - noise);
+        // No time between the two is within the limit of both.
+        let below = |highest: &Sample<S>| most.time.0 * (1.0 + limit) < highest.time.0 * (1.0 - limit);
         if let Some(Sample { size: smaller, time: took }) = highest.filter(below) {
             return Err(Unfit::Falls { smaller, took, larger: most.size, takes: most.time });
         }
@@ -296,6 +318,39 @@ fn runs<S: Size>(points: &[Sample<S>], noise: f64) -> Vec<Run<S>> {
         end = run.begin;
     }
     runs.reverse();
+    runs
+}
+
+/// The best division of some of the points, with every joint moved to the best place among all points around it.
+fn coarse_runs<S: Size>(points: &[Sample<S>], noise: f64) -> Vec<Run<S>> {
+    let last = points.len() - 1;
+    let taken: Vec<usize> = (0..FINE).map(|place| place * last / (FINE - 1)).collect();
+    let some: Vec<Sample<S>> = taken.iter().map(|&place| points[place]).collect();
+    let mut runs = runs(&some, noise);
+    let missed = |run: &Run<S>, point: &Sample<S>| (run.piece.at(point.size) / point.time.0 - 1.0).powi(2);
+    let mut begin = 0;
+    for place in 0..runs.len() {
+        let end = runs[place].end;
+        let run = &mut runs[place];
+        (run.begin, run.end) = (begin, points.len());
+        let Some(right) = runs.get(place + 1).copied() else { break };
+        let left = runs[place];
+        // Both pieces were found admissible up to the points that were taken.
+        let (low, high) = (taken[end - 1] + 1, taken[end]);
+        let mut squares: f64 = points[low..high].iter().map(|point| missed(&left, point)).sum();
+        let mut best = (squares, high);
+        for joint in (low..high).rev() {
+            squares += missed(&right, &points[joint]) - missed(&left, &points[joint]);
+            if !right.piece.moved(points[joint].size).rises(Some(points[high].size)) {
+                break;
+            }
+            if squares < best.0 {
+                best = (squares, joint);
+            }
+        }
+        begin = best.1;
+        runs[place].end = begin;
+    }
     runs
 }
 

@@ -264,11 +264,11 @@ impl Case {
                 assert_eq!(tiles, self.tiles);
                 End::All
             }
-            Ok(Err(Failure::Error { tile, lane, error })) => {
+            Ok(Err(Failure::Error { tile, lane, error, .. })) => {
                 assert_eq!(error, Refused(tile, lane));
                 End::Error(tile, lane)
             }
-            Ok(Err(Failure::Lost { tile, lane })) => End::Lost(tile, lane),
+            Ok(Err(Failure::Lost { tile, lane, .. })) => End::Lost(tile, lane),
             Ok(Err(Failure::Stopped { tiles })) => {
                 assert_eq!(tiles, ended.load(Relaxed));
                 End::Stopped

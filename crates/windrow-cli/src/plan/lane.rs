@@ -1,0 +1,202 @@
+//! What tiles take in a lane, as plans use it: by a fit, or looked up where every size that a tile may have was measured.
+
+use std::collections::BTreeMap;
+
+use windrow::plan::cost::{Fit, Fitting, Residual, Sample, Unfit, fit};
+use windrow::plan::tile::{Lane, Tiles};
+use windrow::plan::{Nanos, Rows};
+
+/// Rows of an operation, and what its tiles begin at multiples of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cuts {
+    pub(super) rows: u64,
+    pub(super) align: u64,
+}
+
+impl Cuts {
+    /// Whether tiles of all these cuts have one of the sizes.
+    fn are_among(self, sizes: &BTreeMap<Rows, Nanos>) -> bool {
+        let Self { rows, align } = self;
+        // Fewer sizes than places to cut.
+        if rows / align > sizes.len() as u64 {
+            return false;
+        }
+        let has = |rows: u64| rows == 0 || sizes.contains_key(&Rows(rows));
+        has(rows) && (1..=rows / align).all(|place| has(place * align) && has(rows - place * align))
+    }
+}
+
+/// The cost of a lane.
+#[derive(Debug)]
+pub(super) struct LaneCost {
+    pub(super) lane: Lane,
+    /// Every size that was measured, with the median of its times.
+    measured: BTreeMap<Rows, Nanos>,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Fit(Fit<Rows>),
+    /// The times that were measured. A fit would miss one of them by more than noise, or is refused.
+    Table {
+        unfit: String,
+    },
+}
+
+impl LaneCost {
+    /// A fit that misses its samples by no more than noise; else what was measured for every tile there can be; else a fit within the limit.
+    pub(super) fn new(lane: Lane, samples: &[Sample<Rows>], cuts: Cuts, limit: f64) -> Result<Self, Unfit<Rows>> {
+        let measured = medians(samples);
+        let source = match fit(samples, &Fitting { limit, ..Fitting::default() }) {
+            Ok(fit) if fit.worst().relative().abs() > fit.noise && cuts.are_among(&measured) => {
+                Source::Table { unfit: missed(&fit.worst()) }
+            }
+            Ok(fit) => Source::Fit(fit),
+            Err(Unfit::Misses { residual, .. }) if cuts.are_among(&measured) => {
+                Source::Table { unfit: missed(&residual) }
+            }
+            Err(Unfit::Falls { smaller, larger, .. }) if cuts.are_among(&measured) => {
+                Source::Table { unfit: format!("{larger} rows take less than {smaller}") }
+            }
+            Err(Unfit::TooFew { sizes }) if sizes > 0 && cuts.are_among(&measured) => {
+                Source::Table { unfit: format!("sizes measured: {sizes}") }
+            }
+            Err(unfit) => return Err(unfit),
+        };
+        Ok(Self { lane, measured, source })
+    }
+
+    /// What a tile of so many rows takes.
+    pub(super) fn at(&self, rows: Rows) -> Nanos {
+        match &self.source {
+            Source::Fit(fit) => fit.cost.at(rows),
+            Source::Table { .. } => self.looked_up(rows),
+        }
+    }
+
+    /// The time that was measured; of other sizes, which only plans by hand have, on the line between their neighbours.
+    fn looked_up(&self, rows: Rows) -> Nanos {
+        let below = self.measured.range(..=rows).next_back();
+        let above = self.measured.range(rows..).next();
+        match (below, above) {
+            (Some((low, least)), Some((high, _))) if low == high => *least,
+            (Some((low, least)), Some((high, most))) => {
+                let share = (rows.0 - low.0) as f64 / (high.0 - low.0) as f64;
+                Nanos(least.0 + share * (most.0 - least.0))
+            }
+            (Some((low, least)), None) => Nanos(least.0 * (rows.0 as f64 / low.0 as f64)),
+            (None, Some((_, most))) => *most,
+            (None, None) => Nanos(0.0),
+        }
+    }
+
+    /// Different sizes that were measured.
+    pub(super) fn sizes(&self) -> usize {
+        self.measured.len()
+    }
+
+    /// The smallest and the largest size that was measured.
+    pub(super) fn range(&self) -> (Rows, Rows) {
+        let ends = (self.measured.first_key_value(), self.measured.last_key_value());
+        match ends {
+            (Some((least, _)), Some((most, _))) => (*least, *most),
+            _ => (Rows(0), Rows(0)),
+        }
+    }
+
+    /// By which share it misses a sample at most: the median of its size.
+    pub(super) fn worst(&self) -> f64 {
+        match &self.source {
+            Source::Fit(fit) => fit.worst().relative().abs(),
+            Source::Table { .. } => 0.0,
+        }
+    }
+
+    /// `fit` or `table`.
+    pub(super) fn source(&self) -> &'static str {
+        match &self.source {
+            Source::Fit(_) => "fit",
+            Source::Table { .. } => "table",
+        }
+    }
+
+    /// The sizes of these tiles that are smaller or larger than any that was measured, if there are such.
+    pub(super) fn outside(&self, tiles: &Tiles) -> Option<String> {
+        let (least, most) = self.range();
+        let mut sizes: Vec<Rows> = tiles.iter().filter(|tile| !(least..=most).contains(tile)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let sizes: Vec<String> = sizes.iter().map(Rows::to_string).collect();
+        (!sizes.is_empty()).then(|| sizes.join(", "))
+    }
+
+    /// What to know about it: that it is a table, and why; or that the fit is loose, and what it misses.
+    pub(super) fn note(&self, origin: &str) -> Option<String> {
+        let lane = self.lane;
+        match &self.source {
+            Source::Fit(fit) => fit.loose().map(|worst| format!("the fit of the {lane} is loose: {}", missed(&worst))),
+            Source::Table { unfit } => Some(format!(
+                "every tile there can be was measured, so the {lane} is looked up in {origin} and not fitted ({unfit})"
+            )),
+        }
+    }
+}
+
+/// What a fit misses.
+fn missed(Residual { size, measured, fitted }: &Residual<Rows>) -> String {
+    let off = 100.0 * (fitted.0 / measured.0 - 1.0).abs();
+    format!("{size} rows took {measured}, it gives {fitted}, off by {off:.1} %")
+}
+
+/// The median of each size.
+fn medians(samples: &[Sample<Rows>]) -> BTreeMap<Rows, Nanos> {
+    let mut times: BTreeMap<Rows, Vec<f64>> = BTreeMap::new();
+    for Sample { size, time } in samples {
+        times.entry(*size).or_default().push(time.0);
+    }
+    let median = |mut times: Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        Nanos((times[(times.len() - 1) / 2] + times[times.len() / 2]) / 2.0)
+    };
+    times.into_iter().map(|(size, times)| (size, median(times))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(given: &[(u64, f64)]) -> Vec<Sample<Rows>> {
+        given.iter().map(|&(rows, micros)| Sample { size: Rows(rows), time: Nanos::micros(micros) }).collect()
+    }
+
+    #[test]
+    fn a_table_is_used_where_it_has_all_sizes_and_a_fit_misses_one() {
+        let cost = |given: &[(u64, f64)], rows, limit| {
+            LaneCost::new(Lane::Compute, &samples(given), Cuts { rows, align: 128 }, limit)
+        };
+        let jagged = [(128, 10.0), (256, 90.0), (384, 20.0), (512, 100.0)];
+        let table = cost(&jagged, 512, 0.3).expect("all sizes are there");
+        assert_eq!((table.source(), table.worst(), table.sizes()), ("table", 0.0, 4));
+        assert_eq!([128, 256, 384, 512].map(|rows| table.at(Rows(rows)).as_micros()), [10.0, 90.0, 20.0, 100.0]);
+        // Of plans by hand: between two sizes, below them and beyond.
+        assert_eq!([192, 64, 1024].map(|rows| table.at(Rows(rows)).as_micros()), [50.0, 10.0, 200.0]);
+        assert!(table.note("s.csv").unwrap().contains("looked up in s.csv"));
+        // A size that a tile may have is missing: 640, or 100 and 228 where the last tile is ragged.
+        for rows in [640, 484] {
+            assert!(matches!(cost(&jagged, rows, 0.3), Err(Unfit::Misses { .. } | Unfit::Falls { .. })));
+            let fitted = cost(&jagged, rows, 1e6).expect("any fit");
+            assert_eq!(fitted.source(), "fit");
+            assert!(fitted.note("s.csv").unwrap().contains("is loose"));
+        }
+        let ragged = [(100, 10.0), (128, 90.0), (228, 20.0)];
+        assert_eq!(cost(&ragged, 228, 0.3).expect("all sizes are there").source(), "table");
+        // Two sizes are no fit, and may be all there are.
+        assert_eq!(cost(&[(128, 1.0), (256, 2.0)], 256, 0.3).expect("all sizes are there").source(), "table");
+        assert!(matches!(cost(&[(128, 1.0), (256, 2.0)], 384, 0.3), Err(Unfit::TooFew { sizes: 2 })));
+        assert!(matches!(cost(&[], 128, 0.3), Err(Unfit::TooFew { sizes: 0 })));
+        // A line is a line, whatever is there.
+        let line = cost(&[(128, 2.0), (256, 3.0), (384, 4.0), (512, 5.0)], 512, 0.3).unwrap();
+        assert_eq!((line.source(), line.note("s.csv")), ("fit", None));
+    }
+}
