@@ -237,10 +237,17 @@ pub(super) fn problems(path: &str, text: &str, records: &[Record]) -> Vec<String
     found.into_iter().map(|(at, problem)| format!("{path}:{}: {problem}", line(at))).collect()
 }
 
-/// A comment of its own block covers the section, another one its block.
+/// A comment with an empty line below covers the section, to the next heading that is not of a smaller one; others cover their block.
 fn end_of_given(masked: &str, from: usize) -> usize {
-    let rest = &masked[from..];
-    let end = if rest.trim_start_matches(' ').starts_with("\n\n") { rest.find("\n#") } else { rest.find("\n\n") };
+    let (before, rest) = masked.split_at(from);
+    let level = |line: &str| line.len() - line.trim_start_matches('#').len();
+    let own = before.lines().rev().map(level).find(|level| *level > 0).unwrap_or(6);
+    let is_heading = |(at, _): &(usize, &str)| (1..=own).contains(&level(&rest[at + 1..]));
+    let end = if rest.trim_start_matches(' ').starts_with("\n\n") {
+        rest.match_indices("\n#").find(is_heading).map(|(at, _)| at)
+    } else {
+        rest.find("\n\n")
+    };
     from + end.unwrap_or(rest.len())
 }
 
@@ -380,6 +387,7 @@ mod tests {
             "<!-- given: a default -->\na 5 ms and\n0.5\n",
             "<!-- given: simulated -->\n\n0.5\n\n0.6\n\n# Next\n",
             "a <!-- given: a bar --> 5 ms\n",
+            "# All\n\n<!-- given: simulated -->\n\n## Part\n\n0.5\n",
         ] {
             assert_eq!(found(text), Vec::<String>::new(), "{text}");
         }

@@ -63,11 +63,13 @@ fn of_term(words: &[Word], records: &[Record], own: Option<&Record>) -> Result<f
     }
 }
 
-/// The number that stands for `#` in the one note that contains the rest of the pattern.
+/// The number that stands for `#` in the one note that contains the rest of the pattern; before it, `*` is any text.
 fn noted(record: &Record, pattern: &str) -> Result<f64, String> {
     let (before, after) = pattern.split_once('#').ok_or("a pattern has # for the number")?;
     let number = |line: &String| {
-        let rest = &line[line.find(before)? + before.len()..];
+        let behind = |rest: &'_ str, part: &str| Some(rest.len() - rest[rest.find(part)? + part.len()..].len());
+        let start = before.split('*').try_fold(0, |at, part| Some(at + behind(&line[at..], part)?))?;
+        let rest = &line[start..];
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(rest.len());
         rest[end..].starts_with(after).then(|| rest[..end].trim_end_matches('.').parse::<f64>().ok())?
     };
@@ -183,6 +185,7 @@ mod tests {
             ("r-1 'set x2' by windrow max:ratio", 8.0),
             ("r-1 note 'a, b: x# rows/s'", 8.776),
             ("r-1 note 'a: x# rows'", 1.5),
+            ("r-1 note 'b: *bar >= # missed'", 10.0),
             ("100 - 100 * r-1 u/1 windrow ratio / . u/2 windrow ratio", 75.0),
         ] {
             assert_eq!(value(expression), Ok(expected), "{expression}");
