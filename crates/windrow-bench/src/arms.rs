@@ -18,6 +18,7 @@ mod rust_peers;
 mod windrow_sites;
 
 pub use process::Programs;
+pub use rust_peers::min_len_of_2077;
 
 /// A cell, ready to run.
 #[derive(Debug)]
@@ -224,6 +225,29 @@ pub const WINDROW: [&str; 3] = ["windrow", "windrow-collect", "windrow-reduce"];
 pub fn peers() -> impl Iterator<Item = &'static str> {
     rust_peers::NAMES.into_iter().chain(process::NAMES)
 }
+
+/// One arm of each peer, at its best setting: what `best-peers` stands for. The settings are chosen by the geometric mean over the
+/// warm cells.
+///
+/// - rayon four times: as programs call it, from inside its pool, with the `min_len` of tokenizers' pull request 2077, and in one chunk a
+///   thread, which lost to serial in no warm cell.
+/// - OpenMP three times: `static` has the best mean of all peers, `guided` is the best schedule that balances, and passive waiting is the
+///   setting for a machine with other work.
+/// - The others once. chili is called as its documentation has it; cutting off at 32 items is a number tuned by hand.
+pub const BEST_PEERS: [&str; 12] = [
+    "rayon",
+    "rayon-inside",
+    "rayon-min-len-inside",
+    "rayon-chunks-inside",
+    "chili",
+    "paralight",
+    "orx",
+    "spindle",
+    "omp-static",
+    "omp-guided",
+    "omp-passive-static",
+    "tbb-auto",
+];
 
 /// Whether there is an arm of this name, on some machine.
 pub fn is_known(name: &str) -> bool {

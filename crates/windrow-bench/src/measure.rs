@@ -39,6 +39,24 @@ fn pause(random: &mut Random) -> Duration {
     Duration::from_micros(3_000 + random.below(27_001) as u64)
 }
 
+/// What a run over cells takes if every arm is as fast as serial. `costs` are the nanoseconds of each cell's serial call.
+pub fn least_time(costs: impl Iterator<Item = f64>, arms: usize, plan: Plan) -> Duration {
+    let turn = |nanos: f64| {
+        let calls = calls_of_a_turn(nanos);
+        match plan.regime {
+            Regime::Cold => 16.5e6 + nanos + REST.as_nanos() as f64,
+            _ if calls <= FEW_CALLS => nanos * (calls + calls.div_ceil(8)) as f64 + REST.as_nanos() as f64,
+            _ => nanos * (calls + 2 * calls.div_ceil(8) + SINGLES) as f64 + 2.0 * REST.as_nanos() as f64,
+        }
+    };
+    Duration::from_nanos((costs.map(turn).sum::<f64>() * (arms * plan.repetitions) as f64) as u64)
+}
+
+/// As many back-to-back calls as take about [`TURN_NANOS`].
+fn calls_of_a_turn(nanos: f64) -> usize {
+    (TURN_NANOS / nanos.max(1.0)).round().clamp(1.0, 1e5) as usize
+}
+
 /// Arms by number, the order reversed every other time.
 pub fn in_turn(arms: usize, repetition: usize) -> impl Iterator<Item = usize> {
     (0..arms).map(move |at| if repetition.is_multiple_of(2) { at } else { arms - 1 - at })
@@ -52,7 +70,7 @@ pub fn cell(arms: &mut [Box<dyn Arm>], cell: &Rc<Loaded>, plan: Plan) -> Vec<Sam
     assert_eq!(arms.first().map(|arm| arm.name()), Some(SERIAL), "serial comes first");
     arms.iter_mut().for_each(|arm| arm.load(cell));
     let once = arms[0].run(Ask { warm_up: 1, calls: 3, each: true, ..Ask::default() });
-    let calls = (TURN_NANOS / once.nanos[2].max(1.0)).round().clamp(1.0, 1e5) as usize;
+    let calls = calls_of_a_turn(once.nanos[2]);
     let clock = clock_cost();
     let mut random = Random::new(cell.index as u64);
     let mut samples = vec![Samples::default(); arms.len()];
@@ -195,6 +213,16 @@ mod tests {
         let samples = cell(&mut arms, &loaded(400), Plan { regime: Regime::Busy, repetitions: 2 });
         // A millisecond holds two calls and a half.
         assert_eq!((samples[1].times.len(), samples[1].singles.len()), (2, 2 * 3));
+    }
+
+    #[test]
+    fn the_least_time_is_what_serial_arms_are_asked_for() {
+        let seconds =
+            |regime, cost| least_time([cost; 2].into_iter(), 3, Plan { regime, repetitions: 5 }).as_secs_f64();
+        // 100 calls and 32 alone, 13 to warm up before each, 1 ms of rest after each.
+        assert!((seconds(Regime::Warm, 1e4) - 30.0 * 3.58e-3).abs() < 1e-9);
+        assert!((seconds(Regime::Busy, 1e7) - 30.0 * 21e-3).abs() < 1e-9);
+        assert!((seconds(Regime::Cold, 1e6) - 30.0 * 18.5e-3).abs() < 1e-9);
     }
 
     #[test]

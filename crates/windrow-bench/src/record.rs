@@ -62,6 +62,9 @@ fn slug(machine: &str) -> String {
     words.join("-").to_lowercase()
 }
 
+/// Set in the environment, it allows records of uncommitted code.
+const ALLOW_DIRTY: &str = "WINDROW_RECORD_DIRTY";
+
 /// The commit, and whether anything but records differs from it.
 fn commit() -> String {
     let changes = said("git", &["status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)bench"]);
@@ -69,23 +72,55 @@ fn commit() -> String {
     format!("{}{dirty}", said("git", &["describe", "--always"]))
 }
 
+/// Whether a record may be written, for a program to ask before it measures; yes if none is `wanted`.
+///
+/// # Errors
+/// When tracked files outside of `bench` differ from the commit: no checkout could repeat the record.
+pub fn allowed(wanted: bool) -> Result<(), String> {
+    if wanted { allowed_of(&commit(), std::env::var_os(ALLOW_DIRTY).is_some()) } else { Ok(()) }
+}
+
+fn allowed_of(commit: &str, dirty_too: bool) -> Result<(), String> {
+    if dirty_too || !commit.ends_with("-dirty") {
+        return Ok(());
+    }
+    Err(format!("no record of uncommitted code ({commit})\n  hint: commit first; {ALLOW_DIRTY}=1 records all the same"))
+}
+
 /// Writes the times of the rows, one line for each repetition of each arm; see [`write_lines`].
 ///
 /// # Errors
-/// When the folder or the file cannot be written.
+/// When the record is not [allowed], or the folder or the file cannot be written.
 pub fn write(root: &Path, name: &str, command: &str, notes: &[String], rows: &[Row]) -> io::Result<PathBuf> {
+    write_lines(root, name, command, notes, COLUMNS, &lines_of(rows))
+}
+
+/// The columns of [`write`].
+const COLUMNS: &str = "arm,repetition,nanoseconds";
+
+fn lines_of(rows: &[Row]) -> Vec<String> {
     let line =
         |row: &Row, (repetition, time): (usize, &Duration)| format!("{},{repetition},{}", row.name, time.as_nanos());
-    let lines: Vec<String> =
-        rows.iter().flat_map(|row| row.times.iter().enumerate().map(|time| line(row, time))).collect();
-    write_lines(root, name, command, notes, "arm,repetition,nanoseconds", &lines)
+    rows.iter().flat_map(|row| row.times.iter().enumerate().map(move |time| line(row, time))).collect()
 }
 
 /// Writes a table below `root`, which is `bench/record`; where to. `columns` is its first line.
 ///
 /// # Errors
-/// When the folder or the file cannot be written.
+/// When the record is not [allowed], or the folder or the file cannot be written.
 pub fn write_lines(
+    root: &Path,
+    name: &str,
+    command: &str,
+    notes: &[String],
+    columns: &str,
+    lines: &[String],
+) -> io::Result<PathBuf> {
+    allowed(true).map_err(io::Error::other)?;
+    write_text(root, name, command, notes, columns, lines)
+}
+
+fn write_text(
     root: &Path,
     name: &str,
     command: &str,
@@ -128,10 +163,16 @@ mod tests {
     fn a_record_says_how_it_was_made_and_holds_every_repetition() {
         let root = tempfile::tempdir().unwrap();
         let row = Row { name: "a".into(), times: vec![Duration::from_nanos(7); 2], ratio: 1.0, spread: (1.0, 1.0) };
-        let path = write(root.path(), "test", "cmd --x", &["note".into()], &[row]).unwrap();
+        let path = write_text(root.path(), "test", "cmd --x", &["note".into()], COLUMNS, &lines_of(&[row])).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.starts_with("# command: cmd --x\n# machine: "));
         assert!(text.ends_with("# note\narm,repetition,nanoseconds\na,0,7\na,1,7\n"));
+    }
+
+    #[test]
+    fn uncommitted_code_has_no_record_unless_forced() {
+        assert!(allowed(false).is_ok() && allowed_of("abc", false).is_ok() && allowed_of("abc-dirty", true).is_ok());
+        assert!(allowed_of("abc-dirty", false).unwrap_err().contains("hint: commit first"));
     }
 
     #[test]

@@ -46,12 +46,13 @@ const KINDS: [Kind; 4] = [
 ];
 
 /// The loops that these peers have. The serial ones tell how far apart the compilers are.
-pub(super) const NAMES: [&str; 9] = [
+pub(super) const NAMES: [&str; 10] = [
     "omp-serial",
     "omp-static",
     "omp-dynamic",
     "omp-dynamic-16",
     "omp-guided",
+    "omp-passive-static",
     "tbb-serial",
     "tbb-auto",
     "tbb-static",

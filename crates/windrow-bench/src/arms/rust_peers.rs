@@ -94,10 +94,14 @@ fn by_chunks(items: &[Item], out: &mut [u64], chunks: usize) {
     items.par_chunks(size).zip(out.par_chunks_mut(size)).for_each(|(items, out)| serial(items, out));
 }
 
-/// The grain of tokenizers' pull request 2077: an even share, but one item at least and eight at most.
+/// The `min_len` of tokenizers' pull request 2077: four tasks a thread, of one to eight items each.
+pub fn min_len_of_2077(items: usize, threads: usize) -> usize {
+    items.div_ceil(threads * 4).clamp(1, 8)
+}
+
 fn min_len(items: &[Item], out: &mut [u64], threads: usize) {
     use rayon::prelude::*;
-    let least = (items.len() / threads).clamp(1, 8);
+    let least = min_len_of_2077(items.len(), threads);
     items.par_iter().zip(out.par_iter_mut()).with_min_len(least).for_each(|(item, out)| *out = work(*item));
 }
 
@@ -171,4 +175,16 @@ fn with_spindle(items: &[Item], out: &mut [u64], jobs: usize) {
     use rayon::prelude::*;
     let pairs = items.par_iter().zip(out.par_iter_mut());
     spindle::for_each(jobs, pairs, |(item, out)| *out = work(*item));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::min_len_of_2077;
+
+    #[test]
+    fn min_len_is_that_of_the_pull_request() {
+        let least = |items| min_len_of_2077(items, 2);
+        assert_eq!([1, 8, 9, 10, 56, 57, 1000].map(least), [1, 1, 2, 2, 7, 8, 8]);
+        assert_eq!(min_len_of_2077(0, 88), 1);
+    }
 }

@@ -80,6 +80,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
     if let Some(unknown) = options.arms.iter().find(|name| !PEERS.into_iter().chain(WINDROW).any(|it| it == **name)) {
         return Err(format!("no barrier is called {unknown}"));
     }

@@ -4,6 +4,7 @@
 
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::time::Instant;
 
 use clap::Parser;
 use windrow_bench::arms::{self, Arm, CONTROL, Loaded, Programs, SERIAL, Setting};
@@ -27,7 +28,7 @@ struct Options {
     /// How often each arm takes its turn in a cell.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Ways to run a cell, beside serial and its control; `peers` means all that are not windrow's.
+    /// Ways to run a cell, beside serial and its control; `peers` means all that are not windrow's, `best-peers` one or a few of each.
     #[arg(long, default_value = "windrow", value_delimiter = ',')]
     arms: Vec<String>,
     /// Every other cell, all through one call site of windrow, in shuffled order.
@@ -45,7 +46,11 @@ struct Options {
 fn arm_names(asked: &[String]) -> Vec<String> {
     let mut names = vec![SERIAL.to_owned(), CONTROL.to_owned()];
     for name in asked {
-        if name == "peers" { names.extend(arms::peers().map(str::to_owned)) } else { names.push(name.clone()) }
+        match name.as_str() {
+            "peers" => names.extend(arms::peers().map(str::to_owned)),
+            "best-peers" => names.extend(arms::BEST_PEERS.map(str::to_owned)),
+            _ => names.push(name.clone()),
+        }
     }
     names
 }
@@ -71,6 +76,10 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
+    if options.record && (options.cells != [""]) {
+        return Err("a record holds all cells\n  hint: --record without --cells".to_owned());
+    }
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = if options.regime == Regime::Oversubscribed { 2 * cpus } else { cpus };
     let setting = Setting { threads, shared: options.shared };
@@ -93,6 +102,11 @@ fn run(options: &Options) -> Result<(), String> {
     let plan = Plan { regime: options.regime, repetitions: options.repetitions.into() };
     println!("{}, {threads} threads, {:?}, {} repetitions", record::machine(), plan.regime, plan.repetitions);
 
+    let costs = chosen.iter().map(|(_, cell)| cell.costs().iter().sum());
+    let estimate = measure::least_time(costs, arms.len(), plan) * options.runs.into();
+    println!("takes {estimate:.0?} if every arm is as fast as serial; arms that are slower take longer");
+    let start = Instant::now();
+
     let calibration = Calibration::measure();
     let load = |(index, cell): &(usize, Cell)| Rc::new(Loaded::new(*index, cell.items(&calibration)));
     let _neighbour = (options.regime == Regime::Busy).then(Neighbour::start);
@@ -111,6 +125,7 @@ fn run(options: &Options) -> Result<(), String> {
         runs.push(report);
     }
     print!("{}", report::broken_in_all(&runs));
+    println!("took {:.0?}", start.elapsed());
     if runs.iter().any(Report::is_impossible) {
         return Err("a loop was faster than all threads together can be: something else was measured".to_owned());
     }

@@ -58,6 +58,7 @@ fn is_too_long(kind: Kind, n: usize) -> bool {
 }
 
 fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     println!("{}, {threads} threads, {} repetitions", record::machine(), options.repetitions);
     for (name, is_in_library) in [("decompose", true), ("sweeps", false)] {

@@ -56,6 +56,10 @@ fn main() {
         eprintln!("usage: encode TEXT [REPETITIONS [FOLDER]]");
         std::process::exit(2);
     };
+    if let Err(error) = record::allowed(true) {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
     let repetitions = arguments.next().map_or(11, |it| it.parse().expect("REPETITIONS is a number"));
     let text = std::fs::read_to_string(&path).expect("TEXT is a UTF-8 file");
     let documents = documents(&text);

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
 type Arms = Vec<Box<dyn Arm>>;
 
 fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let setting = Setting { threads, shared: false };
     let (mut programs, mut notes) = (Programs::default(), Vec::new());

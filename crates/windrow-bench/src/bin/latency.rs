@@ -116,6 +116,10 @@ fn main() -> ExitCode {
         eprintln!("error: no runtime is called {unknown}");
         return ExitCode::from(2);
     }
+    if let Err(error) = record::allowed(options.record) {
+        eprintln!("error: {error}");
+        return ExitCode::FAILURE;
+    }
     println!("{}; nanoseconds of a region of two parts, CPU time of a call with its gap", record::machine());
     let (mut programs, mut notes, mut lines) = (Programs::default(), Vec::new(), Vec::new());
     for parts in [Parts::Empty, Parts::Meet] {

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use std::path::Path;
+use std::time::Duration;
 
 use windrow::prelude::*;
 use windrow_bench::{Arm, compare, record};
@@ -14,11 +15,15 @@ fn work(seed: u64, n: u64) -> u64 {
 }
 
 fn main() {
+    if let Err(error) = record::allowed(true) {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
     println!(
         "{} threads; times are medians, ratios are to serial (10th..90th percentile)",
         windrow::current_num_threads()
     );
-    let mut all = Vec::new();
+    let mut lines = Vec::new();
     for (turns, n) in [
         (1, 100),
         (1, 10_000),
@@ -42,15 +47,15 @@ fn main() {
             Arm::new("windrow reduce", shared),
             Arm::new("windrow collect + fold", collected),
         ];
-        for mut row in compare(&mut arms, 31) {
+        for row in compare(&mut arms, 31) {
             println!("  {row}");
-            row.name = format!("{n} x {turns}: {}", row.name);
-            all.push(row);
+            let line = |(at, time): (usize, &Duration)| format!("{n} x {turns},{},{at},{}", row.name, time.as_nanos());
+            lines.extend(row.times.iter().enumerate().map(line));
         }
     }
     let command = "cargo run --release -p windrow-bench --bin par";
-    let notes = ["arms are items x turns of about 0.8 ns: what".to_owned()];
-    let written =
-        record::write(Path::new("bench/record"), "par", command, &notes, &all).expect("the record can be written");
-    println!("{}", written.display());
+    let notes = ["cells are items x turns of about 0.8 ns".to_owned()];
+    let columns = "cell,arm,repetition,nanoseconds";
+    let written = record::write_lines(Path::new("bench/record"), "par", command, &notes, columns, &lines);
+    println!("{}", written.expect("the record can be written").display());
 }

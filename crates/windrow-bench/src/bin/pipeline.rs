@@ -309,6 +309,10 @@ fn main() -> ExitCode {
         eprintln!("error: --tiles 0 is no run\nhint: at least 1");
         return ExitCode::from(2);
     }
+    if let Err(error) = record::allowed(options.record) {
+        eprintln!("error: {error}");
+        return ExitCode::FAILURE;
+    }
     println!("{}, {} threads; a hand-over takes {:.2} us", record::machine(), threads(), hand_over());
     let micros = options.tile_us as f64;
     let turns = Calibration::measure().turns(micros * 1000.0 / 64.0);

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let plan = Plan { regime: Regime::Warm, repetitions: options.repetitions.into() };
     println!("{}, {threads} threads, {} repetitions", record::machine(), plan.repetitions);

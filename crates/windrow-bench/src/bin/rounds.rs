@@ -128,6 +128,7 @@ fn quick_enough(arms: Vec<Box<dyn Arm>>, stage: &Stage, notes: &mut Vec<String>)
 }
 
 fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = if options.regime == Regime::Oversubscribed { 2 * cpus } else { cpus };
     let (stage, mut programs, mut notes) = (Stage::default(), Programs::default(), Vec::new());

@@ -71,6 +71,7 @@ fn file_system(folder: &Path) -> String {
 }
 
 fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
     std::fs::create_dir_all(&options.folder).map_err(|error| format!("{}: {error}", options.folder.display()))?;
     let system = file_system(&options.folder);
     let sqlite = format!("SQLite {}, file system {system}", rusqlite::version());

@@ -46,6 +46,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
     println!("{}, {} repetitions", record::machine(), options.repetitions);
     let mut tables = Vec::new();
     for which in &options.tables {

@@ -74,7 +74,7 @@ impl Table {
     /// The lines of the record.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         self.rows.iter().flat_map(move |(name, times)| {
-            let line = move |(at, time)| format!("{},{name},{},{at},{time}", self.title, self.ops);
+            let line = move |(at, time)| format!("{},\"{name}\",{},{at},{time}", self.title, self.ops);
             times.iter().enumerate().map(line)
         })
     }

@@ -58,6 +58,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
     let shapes = if options.quick { &SHAPES[..2] } else { &SHAPES[..] };
     let repetitions = if options.quick { 3 } else { options.repetitions.into() };
     let computations = ranks::computations(options.operation, shapes).map_err(|error| error.to_string())?;

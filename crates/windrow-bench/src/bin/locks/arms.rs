@@ -114,8 +114,7 @@ impl Arm {
             Arm::Windrow => through_windrow(operation, items, turns),
             Arm::Rayon | Arm::RayonInside => through_rayon(operation, items, turns, 1),
             Arm::RayonMinLen | Arm::RayonInsideMinLen => {
-                // As in the pull request: about four tasks a thread, of at most eight items.
-                let min_len = items.len().div_ceil(rayon::current_num_threads() * 4).clamp(1, 8);
+                let min_len = windrow_bench::arms::min_len_of_2077(items.len(), rayon::current_num_threads());
                 through_rayon(operation, items, turns, min_len)
             }
         }

@@ -92,6 +92,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
     println!("{}, {} repetitions", record::machine(), options.repetitions);
     let (mut lines, mut notes) = (Vec::new(), record::versions());
     for (keys, order, mix, size) in cells(options) {

@@ -1,0 +1,139 @@
+//! Verdicts: what each record is held to, from `bench/bars.txt` and from the bars that programs note, and whether it meets them.
+
+use super::record::{Record, matches};
+use super::value::evaluate;
+
+/// A line of `bench/bars.txt`: `record | what | value | bar | source`.
+#[derive(Debug)]
+struct Bar<'a> {
+    line: usize,
+    pattern: &'a str,
+    what: &'a str,
+    value: &'a str,
+    bar: &'a str,
+    source: &'a str,
+}
+
+/// One comparison.
+#[derive(Debug, PartialEq)]
+pub(super) struct Verdict {
+    pub(super) what: String,
+    pub(super) bar: String,
+    pub(super) is_met: bool,
+}
+
+/// The fields of a file of lines `a | b | ..`, with the number of each line; `#` begins a comment.
+pub(super) fn table<const N: usize>(text: &str) -> Result<Vec<(usize, [&str; N])>, String> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    let fields = lines.map(|(at, line)| {
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        Ok((at + 1, fields.try_into().map_err(|_| format!("{}: {N} fields, separated by |", at + 1))?))
+    });
+    fields.collect()
+}
+
+/// The verdicts of every record, in their order; what is wrong, as `line: why`.
+pub(super) fn verdicts(bars: &str, records: &[Record]) -> Result<Vec<Vec<Verdict>>, Vec<String>> {
+    let bars = table(bars).map_err(|error| vec![error])?;
+    let bars: Vec<Bar> = bars
+        .into_iter()
+        .map(|(line, [pattern, what, value, bar, source])| Bar { line, pattern, what, value, bar, source })
+        .collect();
+    let mut problems: Vec<String> = Vec::new();
+    for bar in &bars {
+        if !records.iter().any(|record| matches(bar.pattern, &record.name)) {
+            problems.push(format!("{}: no record is called {}", bar.line, bar.pattern));
+        }
+    }
+    let mut all = Vec::new();
+    for record in records {
+        let mut verdicts: Vec<Verdict> = record.notes().filter_map(noted).collect();
+        for bar in bars.iter().filter(|bar| matches(bar.pattern, &record.name)) {
+            match judge(bar, records, record) {
+                Ok(verdict) => verdicts.push(verdict),
+                Err(why) => problems.push(format!("{}: {}: {why}", bar.line, record.name)),
+            }
+        }
+        if verdicts.is_empty() {
+            problems.push(format!("record {} is held to nothing: it needs a line", record.name));
+        }
+        all.push(verdicts);
+    }
+    if problems.is_empty() { Ok(all) } else { Err(problems) }
+}
+
+fn judge(bar: &Bar, records: &[Record], record: &Record) -> Result<Verdict, String> {
+    let value = evaluate(bar.value, records, Some(record))?;
+    let (operator, limit) = bar.bar.split_once(' ').ok_or("a bar is `<= NUMBER` or `>= NUMBER`")?;
+    let limit: f64 = limit.parse().map_err(|_| format!("{limit} is no number"))?;
+    let is_met = match operator {
+        "<=" => value <= limit,
+        ">=" => value >= limit,
+        _ => return Err(format!("{operator} is neither <= nor >=")),
+    };
+    let digits = if value.fract() == 0.0 || value.abs() >= 100.0 { 0 } else { 3 };
+    let bar_and_source = format!("{} ({})", bar.bar, bar.source);
+    Ok(Verdict { what: format!("{}: {value:.digits$}", bar.what), bar: bar_and_source, is_met })
+}
+
+/// The verdict that a program noted: `what, bar >= 1.5 met`, `what, bars 5 and 10: missed`, perhaps with `; more` behind it.
+pub(super) fn noted(note: &str) -> Option<Verdict> {
+    let (what, rest) = note.split_once(", bars ").or_else(|| note.split_once(", bar "))?;
+    let (head, more) = rest.split_once(';').unwrap_or((rest, ""));
+    let (bar, is_met) = match (head.strip_suffix("met"), head.strip_suffix("missed")) {
+        (Some(bar), _) => (bar, true),
+        (_, Some(bar)) => (bar, false),
+        _ => return None,
+    };
+    let more = if more.is_empty() { String::new() } else { format!(" ({})", more.trim()) };
+    Some(Verdict { what: format!("{what}{more}"), bar: bar.trim_end_matches([':', ' ']).to_owned(), is_met })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(name: &str, text: &str) -> Record {
+        Record::parse(name, text)
+    }
+
+    #[test]
+    fn bars_that_programs_noted_are_verdicts() {
+        let verdict = |what: &str, bar: &str, is_met| Some(Verdict { what: what.into(), bar: bar.into(), is_met });
+        assert_eq!(noted("a, b: x8.8 rows/s, bar >= 10 missed"), verdict("a, b: x8.8 rows/s", ">= 10", false));
+        assert_eq!(noted("off by 4 %, bars 5 and 10: met"), verdict("off by 4 %", "5 and 10", true));
+        assert_eq!(noted("x1.02, bar 1.05 met; best x1"), verdict("x1.02 (best x1)", "1.05", true));
+        assert_eq!(noted("bare metal, bar of iron"), None);
+    }
+
+    #[test]
+    fn a_missed_bar_is_said_to_be_missed() {
+        let records = [record("r-1", "arm,ns\nwindrow,12\nmutex,10\n")];
+        let bars = "# comment\n\nr-? | by a mutex | . windrow by mutex ns | <= 1.5 | issue\nr-1 | ns | . windrow ns | <= 11 | none\n";
+        let verdicts = verdicts(bars, &records).unwrap();
+        let shown: Vec<(&str, bool)> = verdicts[0].iter().map(|it| (it.what.as_str(), it.is_met)).collect();
+        assert_eq!(shown, [("by a mutex: 1.200", true), ("ns: 12", false)]);
+        assert_eq!(verdicts[0][0].bar, "<= 1.5 (issue)");
+    }
+
+    #[test]
+    fn a_record_without_a_verdict_fails() {
+        let records = [record("judged", "# x, bar 1 met\na\n"), record("long-line", "# a note\na\n1\n")];
+        assert_eq!(verdicts("", &records).unwrap_err(), ["record long-line is held to nothing: it needs a line"]);
+    }
+
+    #[test]
+    fn lines_that_say_nothing_fail() {
+        let records = [record("r", "# x, bar 1 met\narm,ns\na,1\n")];
+        for (bars, message) in [
+            ("r | a | . a ns | <= 1", "1: 5 fields"),
+            ("s | a | . a ns | <= 1 | s", "1: no record is called s"),
+            ("r | a | . b ns | <= 1 | s", "1: r: r has no row with b"),
+            ("r | a | . a ns | = 1 | s", "1: r: = is neither"),
+            ("r | a | . a ns | 1 | s", "1: r: a bar is"),
+        ] {
+            let problems = verdicts(bars, &records).unwrap_err();
+            assert!(problems[0].contains(message), "{bars}: {problems:?}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The records below `bench/record`: tables of text, and what their programs noted beside them.
+
+use std::path::{Path, PathBuf};
+
+use crate::workspace::{Failure, read};
+
+/// A table: a record, or what was computed from records.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Record {
+    /// The file's name without date and ending.
+    pub(super) name: String,
+    pub(super) comments: Vec<String>,
+    pub(super) columns: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Record {
+    pub(super) fn parse(name: &str, text: &str) -> Record {
+        let comments: Vec<String> = text.lines().map_while(|line| line.strip_prefix("# ")).map(str::to_owned).collect();
+        let mut rows = text.lines().skip(comments.len()).map(fields);
+        let columns = rows.next().unwrap_or_default();
+        Record { name: name.to_owned(), comments, columns, rows: rows.collect() }
+    }
+
+    /// What the program says of itself under this key, or a dash.
+    pub(super) fn fact(&self, key: &str) -> &str {
+        let of_key = |line: &'_ String| line.strip_prefix(key).and_then(|it| it.strip_prefix(": ")).is_some();
+        self.comments.iter().find(|line| of_key(line)).map_or("-", |line| &line[key.len() + 2..])
+    }
+
+    /// What was noted, facts and versions left out.
+    pub(super) fn notes(&self) -> impl Iterator<Item = &str> {
+        let is_fact = |line: &&str| {
+            ["command", "machine", "commit", "compiler"]
+                .iter()
+                .any(|key| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(": ")))
+        };
+        self.comments.iter().map(String::as_str).filter(move |line| !is_fact(line) && !is_version(line))
+    }
+
+    pub(super) fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column == name)
+    }
+
+    /// The name without a number at its end: runs of one command differ in nothing else.
+    pub(super) fn base(&self) -> &str {
+        let base = self.name.trim_end_matches(|c: char| c.is_ascii_digit());
+        base.strip_suffix('-').filter(|_| base.len() < self.name.len()).unwrap_or(&self.name)
+    }
+}
+
+/// A line like `rayon 1.12.0`, or `OpenMP 201511, gcc 12.2.0`.
+fn is_version(line: &str) -> bool {
+    line.split(", ").all(|part| match part.split_once(' ') {
+        Some((_, version)) => !version.is_empty() && version.chars().all(|c| c.is_ascii_digit() || c == '.'),
+        None => false,
+    })
+}
+
+/// The fields of a line of CSV; quoted ones may hold commas.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut quoted) = (vec![String::new()], false);
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            _ => fields.last_mut().expect("it begins with one").push(c),
+        }
+    }
+    fields
+}
+
+/// Whether a name is of a pattern, in which `?` is any character and `*` any number of them.
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
+    let rest = |text: &str| text.chars().next().map_or(0, char::len_utf8);
+    match pattern.chars().next() {
+        None => name.is_empty(),
+        Some('*') => matches(&pattern[1..], name) || (!name.is_empty() && matches(pattern, &name[rest(name)..])),
+        Some(c) if name.starts_with(c) || (c == '?' && !name.is_empty()) => {
+            matches(&pattern[c.len_utf8()..], &name[rest(name)..])
+        }
+        Some(_) => false,
+    }
+}
+
+/// All records below a folder of machines, by machine and file name.
+pub(super) fn load(root: &Path) -> Result<Vec<Record>, Failure> {
+    let mut records: Vec<Record> = Vec::new();
+    for machine in sorted(root)?.iter().filter(|path| path.is_dir()) {
+        for path in sorted(machine)?.iter().filter(|path| path.extension().is_some_and(|it| it == "csv")) {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let name = stem.splitn(4, '-').nth(3).unwrap_or(&stem);
+            if records.iter().any(|other| other.name == name) {
+                let hint = "hint: keep the one that the documents quote";
+                return Err(Failure(format!("{}: another record is called {name}\n  {hint}", path.display())));
+            }
+            let record = Record::parse(name, &read(path)?);
+            if let Some(row) = record.rows.iter().find(|row| row.len() != record.columns.len()) {
+                return Err(Failure(format!(
+                    "{}: {} fields below {} columns",
+                    path.display(),
+                    row.len(),
+                    record.columns.len()
+                )));
+            }
+            records.push(record);
+        }
+    }
+    Ok(records)
+}
+
+fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let cannot = |error| Failure::new(format!("cannot read {}: {error}", folder.display()));
+    let entries = std::fs::read_dir(folder).map_err(cannot)?;
+    let mut paths = entries.map(|entry| entry.map(|it| it.path())).collect::<Result<Vec<_>, _>>().map_err(cannot)?;
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_facts_notes_columns_and_rows() {
+        let text = "# command: c -- --record\n# commit: abc\n# compiler: rustc 1.95.0 (5980 2026)\n# rayon 1.12.0\n\
+                    # OpenMP 201511, gcc 12.2.0\n# a by b: x2.00, bar >= 1.5 met\na,b\n1,\"x, y\"\n";
+        let record = Record::parse("cells-warm-12", text);
+        assert_eq!((record.fact("command"), record.fact("machine")), ("c -- --record", "-"));
+        assert_eq!(record.notes().collect::<Vec<_>>(), ["a by b: x2.00, bar >= 1.5 met"]);
+        assert_eq!((record.columns.len(), record.rows), (2, vec![vec!["1".to_owned(), "x, y".to_owned()]]));
+    }
+
+    #[test]
+    fn runs_of_one_command_have_one_base() {
+        let base = |name: &str| Record { name: name.to_owned(), ..Record::default() }.base().to_owned();
+        assert_eq!(["cells-warm-12", "cells-warm", "x2"].map(base), ["cells-warm", "cells-warm", "x2"]);
+    }
+
+    #[test]
+    fn patterns_stand_for_names() {
+        for (pattern, name, expected) in [
+            ("cells-*-?", "cells-warm-shared-1", true),
+            ("cells-warm-?", "cells-warm-shared-1", false),
+            ("joins", "joins", true),
+            ("joins", "joins2", false),
+            ("*", "", true),
+            ("?", "", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Values: what a figure or a bar refers to, as an expression over the fields of records (the grammar is in CONTRIBUTING.md).
+
+use super::record::{Record, matches};
+
+/// The value of an expression. `.` is the record `own`.
+pub(super) fn evaluate(expression: &str, records: &[Record], own: Option<&Record>) -> Result<f64, String> {
+    let words = words(expression)?;
+    let mut sum = 0.0;
+    for (sign, product) in split(&words, "+", "-") {
+        let mut value = 1.0;
+        for (is_divisor, term) in split(product, "*", "/") {
+            let factor = of_term(term, records, own)?;
+            if is_divisor { value /= factor } else { value *= factor }
+        }
+        sum += if sign { -value } else { value };
+    }
+    if sum.is_finite() { Ok(sum) } else { Err("it is no number".to_owned()) }
+}
+
+/// A word, and whether it was quoted.
+type Word = (String, bool);
+
+fn words(expression: &str) -> Result<Vec<Word>, String> {
+    let (mut words, mut rest) = (Vec::new(), expression.trim());
+    while let Some(first) = rest.chars().next() {
+        let quoted = first == '\'' || first == '"';
+        let end = if quoted {
+            rest[1..].find(first).map(|at| at + 1).ok_or("a quote is not closed")?
+        } else {
+            rest.find(' ').unwrap_or(rest.len())
+        };
+        words.push((rest[usize::from(quoted)..end].to_owned(), quoted));
+        rest = rest[end + usize::from(quoted)..].trim_start();
+    }
+    Ok(words)
+}
+
+/// The parts between operators, and whether `second` stands before each.
+fn split<'a>(words: &'a [Word], first: &str, second: &str) -> Vec<(bool, &'a [Word])> {
+    let is = |(word, quoted): &Word, operator: &str| !quoted && word == operator;
+    let (mut parts, mut begin, mut sign) = (Vec::new(), 0, false);
+    for (at, word) in words.iter().enumerate() {
+        if is(word, first) || is(word, second) {
+            parts.push((sign, &words[begin..at]));
+            (begin, sign) = (at + 1, is(word, second));
+        }
+    }
+    parts.push((sign, &words[begin..]));
+    parts
+}
+
+fn of_term(words: &[Word], records: &[Record], own: Option<&Record>) -> Result<f64, String> {
+    let [(name, _), rest @ ..] = words else { return Err("a term is missing".to_owned()) };
+    if let (Ok(number), []) = (name.parse(), rest) {
+        return Ok(number);
+    }
+    let named = || records.iter().find(|record| record.name == *name);
+    let record = if name == "." { own } else { named() }.ok_or_else(|| format!("no record is called {name}"))?;
+    match rest {
+        [] => Err(format!("which field of {name}?")),
+        [(note, false), (pattern, _)] if note == "note" => noted(record, pattern),
+        [selectors @ .., (field, _)] => of_rows(record, selectors, field),
+    }
+}
+
+/// The number that stands for `#` in the one note that contains the rest of the pattern; before it, `*` is any text.
+fn noted(record: &Record, pattern: &str) -> Result<f64, String> {
+    let (before, after) = pattern.split_once('#').ok_or("a pattern has # for the number")?;
+    let number = |line: &String| {
+        let behind = |rest: &'_ str, part: &str| Some(rest.len() - rest[rest.find(part)? + part.len()..].len());
+        let start = before.split('*').try_fold(0, |at, part| Some(at + behind(&line[at..], part)?))?;
+        let rest = &line[start..];
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(rest.len());
+        rest[end..].starts_with(after).then(|| rest[..end].trim_end_matches('.').parse::<f64>().ok())?
+    };
+    let found: Vec<f64> = record.comments.iter().filter_map(number).collect();
+    match found[..] {
+        [one] => Ok(one),
+        _ => Err(format!("{} notes of {} are of the form {pattern:?}", found.len(), record.name)),
+    }
+}
+
+/// The rows in which every selector is a field, or the pattern of one; `column=value` names the column.
+pub(super) fn rows<'a>(record: &'a Record, selectors: &[Word]) -> Result<Vec<&'a Vec<String>>, String> {
+    let mut rows: Vec<&Vec<String>> = record.rows.iter().collect();
+    for (selector, quoted) in selectors {
+        let named = selector.split_once('=').and_then(|(column, value)| Some((record.column(column)?, value)));
+        if named.is_none() && !quoted && selector.parse::<f64>().is_ok() {
+            return Err(format!("{selector} could be in any column: COLUMN={selector}"));
+        }
+        rows.retain(|row| match named {
+            Some((column, value)) => matches(value, &row[column]),
+            None => row.iter().any(|field| matches(selector, field)),
+        });
+        if rows.is_empty() {
+            return Err(format!("{} has no row with {selector}", record.name));
+        }
+    }
+    Ok(rows)
+}
+
+fn of_rows(record: &Record, selectors: &[Word], field: &str) -> Result<f64, String> {
+    let (statistic, column) = match field {
+        "geomean" => ("geomean", "ratio"),
+        "worst" => ("max", "ratio"),
+        "best" => ("min", "ratio"),
+        "cpu" => ("geomean", "cpu_by_serial"),
+        "loses" => ("rule", "LOSES"),
+        _ => field.split_once(':').unwrap_or(("", field)),
+    };
+    // How many rows break a rule, or are of all rules.
+    let rule = (statistic == "rule").then_some(column);
+    let column = if rule.is_some() || field == "cells" { "verdict" } else { column };
+    let column = record.column(column).ok_or_else(|| format!("{} has no column {column}", record.name))?;
+    let by = selectors.iter().position(|(word, quoted)| !quoted && word == "by");
+    let chosen = rows(record, &selectors[..by.unwrap_or(selectors.len())])?;
+    if let Some(rule) = rule {
+        return Ok(chosen.iter().filter(|row| row[column].split('+').any(|broken| broken == rule)).count() as f64);
+    }
+    if field == "cells" {
+        return Ok(chosen.len() as f64);
+    }
+    let numbers = |rows: &[&Vec<String>]| -> Result<Vec<f64>, String> {
+        let fields = rows.iter().flat_map(|row| row[column].split_whitespace());
+        fields.map(|field| field.parse().map_err(|_| format!("{field} is not a number in {}", record.name))).collect()
+    };
+    let mut values = numbers(&chosen)?;
+    if let Some(by) = by {
+        let others = numbers(&rows(record, &selectors[by + 1..])?)?;
+        if others.len() != values.len() {
+            return Err(format!("{} values by {} values", values.len(), others.len()));
+        }
+        values.iter_mut().zip(&others).for_each(|(value, other)| *value /= other);
+    }
+    reduce(statistic, by.is_some(), values)
+}
+
+fn reduce(statistic: &str, is_paired: bool, values: Vec<f64>) -> Result<f64, String> {
+    match statistic {
+        "" if is_paired => Ok(median(values)),
+        "" if values.len() == 1 => Ok(values[0]),
+        "" => Err(format!("{} values: say which statistic, as median:COLUMN", values.len())),
+        "median" => Ok(median(values)),
+        "max" => Ok(values.into_iter().fold(f64::NEG_INFINITY, f64::max)),
+        "min" => Ok(values.into_iter().fold(f64::INFINITY, f64::min)),
+        "mean" => Ok(values.iter().sum::<f64>() / values.len() as f64),
+        "geomean" => Ok((values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()),
+        unknown => Err(format!("no statistic is called {unknown}")),
+    }
+}
+
+/// The value half of the others are below; of an even number the mean of two.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let half = values.len() / 2;
+    if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# a, b: x8.776 rows/s, bar >= 10 missed\n# a: x1.5 rows/s.\ncell,arm,n,ratio,verdict\n\
+                        u/1,windrow,1,0.5,ok\nu/2,windrow,2,2,LOSES+p90\nu/1,set x2,1,4,ok\nu/2,set x2,2,8,LOSES\n";
+
+    fn value(expression: &str) -> Result<f64, String> {
+        let record = Record::parse("r-1", TEXT);
+        let own = Record::parse("own", TEXT);
+        evaluate(expression, &[record], Some(&own))
+    }
+
+    #[test]
+    fn values_are_fields_statistics_notes_and_what_is_computed_from_them() {
+        for (expression, expected) in [
+            ("r-1 u/2 windrow ratio", 2.0),
+            ("r-1 n=2 'set x2' ratio", 8.0),
+            (". windrow geomean", 1.0),
+            ("r-1 windrow worst", 2.0),
+            ("r-1 windrow loses", 1.0),
+            ("r-1 rule:p90", 1.0),
+            ("r-1 '?et *' max:ratio", 8.0),
+            ("r-1 loses", 2.0),
+            ("r-1 windrow cells", 2.0),
+            ("r-1 \"set x2\" by windrow ratio", 6.0),
+            ("r-1 'set x2' by windrow max:ratio", 8.0),
+            ("r-1 note 'a, b: x# rows/s'", 8.776),
+            ("r-1 note 'a: x# rows'", 1.5),
+            ("r-1 note 'b: *bar >= # missed'", 10.0),
+            ("100 - 100 * r-1 u/1 windrow ratio / . u/2 windrow ratio", 75.0),
+        ] {
+            assert_eq!(value(expression), Ok(expected), "{expression}");
+        }
+    }
+
+    #[test]
+    fn what_is_ambiguous_or_absent_is_an_error() {
+        for (expression, message) in [
+            ("r-2 windrow ratio", "no record is called r-2"),
+            ("r-1 rayon ratio", "no row with rayon"),
+            ("r-1 windrow time", "no column time"),
+            ("r-1 windrow ratio", "2 values: say which statistic"),
+            ("r-1 windrow 2 ratio", "COLUMN=2"),
+            ("r-1 windrow mode:ratio", "no statistic"),
+            ("r-1 windrow max:verdict", "not a number"),
+            ("r-1 note 'x# rows/s'", "2 notes"),
+            ("r-1 note 'y#'", "0 notes"),
+            ("r-1 windrow by u/1 'set x2' ratio", "2 values by 1 values"),
+            ("r-1 'set", "quote"),
+            ("r-1", "which field"),
+            ("1 /", "a term is missing"),
+            ("1 / 0", "no number"),
+        ] {
+            assert!(value(expression).unwrap_err().contains(message), "{expression}: {:?}", value(expression));
+        }
+    }
+}
