@@ -76,7 +76,7 @@ Usage: cargo xtask COMMAND
   licences      every dependency has a licence on the list
   house         size of files, unsafe code, comments on orderings, forbidden words
   orderings     crates/windrow-sync/orderings.txt equals the source
-  results       bench/RESULTS.md equals the notes of bench/record
+  results       figures, verdicts and bench/RESULTS.md are what bench/record says
       --write            make it anew
   mutants       weaken every memory ordering; a loom model must fail each time
       --only PATTERN     only orderings whose line in the list contains PATTERN

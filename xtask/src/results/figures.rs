@@ -167,6 +167,12 @@ fn is_unit_head(head: &str) -> bool {
     head.contains('%') || head.split(|c: char| !c.is_alphanumeric()).any(|word| UNITS.contains(&word))
 }
 
+/// Whether the number is the value, rounded; halves may go either way.
+fn is_rounded(value: f64, shown: &str, digits: usize) -> bool {
+    let half = 0.5 / 10f64.powi(i32::try_from(digits).unwrap_or(i32::MAX));
+    shown.parse::<f64>().is_ok_and(|shown| (value - shown).abs() <= half * (1.0 + 1e-6))
+}
+
 /// What is wrong with the figures of a document, each with its place.
 pub(super) fn problems(path: &str, text: &str, records: &[Record]) -> Vec<String> {
     let page = Page::new(text);
@@ -178,7 +184,7 @@ pub(super) fn problems(path: &str, text: &str, records: &[Record]) -> Vec<String
         let digits = plain.split_once('.').map_or(0, |(_, fraction)| fraction.len());
         match evaluate(expression, records, None) {
             Err(why) => Some((number.begin, format!("{shown}: {why} ({expression})"))),
-            Ok(value) if format!("{value:.digits$}") == plain => None,
+            Ok(value) if is_rounded(value, &plain, digits) => None,
             Ok(value) => {
                 Some((number.begin, format!("{shown} is {value:.*} in the record ({expression})", digits.max(3))))
             }
@@ -208,7 +214,7 @@ pub(super) fn problems(path: &str, text: &str, records: &[Record]) -> Vec<String
             (Some((_, expressions)), "columns") => {
                 let columns: Vec<&str> = expressions.split('|').map(str::trim).collect();
                 for (number, expression) in table_cells(&page, comment, &columns) {
-                    if !page.comment_before(number.begin).is_some_and(|it| !it.text.starts_with("row:")) {
+                    if page.comment_before(number.begin).is_none_or(|it| it.text.starts_with("row:")) {
                         covered.push(number);
                         found.extend(check(&expression, number));
                     }
@@ -370,6 +376,7 @@ mod tests {
         ] {
             assert_eq!(found(text), Vec::<String>::new(), "{text}");
         }
+        assert!(is_rounded(87.25, "87.3", 1) && is_rounded(87.25, "87.2", 1) && !is_rounded(87.26, "87.2", 1));
         let wrong = found("a\n<!-- record: cells-1 windrow ratio -->0.58\n");
         assert_eq!(wrong, ["a.md:2: 0.58 is 0.570 in the record ( cells-1 windrow ratio)"]);
         assert!(found("<!-- record: cells-2 windrow ratio -->0.58")[0].contains("no record is called cells-2"));

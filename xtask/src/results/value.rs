@@ -101,6 +101,8 @@ pub(super) fn rows<'a>(record: &'a Record, selectors: &[Word]) -> Result<Vec<&'a
 
 fn of_rows(record: &Record, selectors: &[Word], field: &str) -> Result<f64, String> {
     let (statistic, column) = match field {
+        // The table of harm has columns of such names.
+        _ if record.column(field).is_some() => ("", field),
         "geomean" => ("geomean", "ratio"),
         "worst" => ("max", "ratio"),
         "best" => ("min", "ratio"),
@@ -109,15 +111,16 @@ fn of_rows(record: &Record, selectors: &[Word], field: &str) -> Result<f64, Stri
         _ => field.split_once(':').unwrap_or(("", field)),
     };
     // How many rows break a rule, or are of all rules.
+    let is_count = statistic.is_empty() && column == "cells" && record.column("cells").is_none();
     let rule = (statistic == "rule").then_some(column);
-    let column = if rule.is_some() || field == "cells" { "verdict" } else { column };
+    let column = if rule.is_some() || is_count { "verdict" } else { column };
     let column = record.column(column).ok_or_else(|| format!("{} has no column {column}", record.name))?;
     let by = selectors.iter().position(|(word, quoted)| !quoted && word == "by");
     let chosen = rows(record, &selectors[..by.unwrap_or(selectors.len())])?;
     if let Some(rule) = rule {
         return Ok(chosen.iter().filter(|row| row[column].split('+').any(|broken| broken == rule)).count() as f64);
     }
-    if field == "cells" {
+    if is_count {
         return Ok(chosen.len() as f64);
     }
     let numbers = |rows: &[&Vec<String>]| -> Result<Vec<f64>, String> {
