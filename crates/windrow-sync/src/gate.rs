@@ -53,7 +53,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::hint::Hint;
 use crate::latch::Latch;
-use crate::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
+use crate::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell, thread_cell};
 use crate::word::WideWord;
 use crate::{Pad, Spin};
 
@@ -212,6 +212,44 @@ pub enum Wait {
     Woken,
 }
 
+thread_cell! {
+    /// The gates that this thread is inside of. No part of the protocol.
+    INSIDE: Inside = Inside::NONE
+}
+
+/// Gates that a thread is inside of, the outermost first: it serves them, or has a region open in them.
+#[derive(Clone, Copy)]
+struct Inside {
+    gates: [usize; Inside::KNOWN],
+    depth: usize,
+}
+
+impl Inside {
+    /// Regions are rarely open in more gates than this at once. Deeper, every gate counts as one of them.
+    const KNOWN: usize = 4;
+    const NONE: Inside = Inside { gates: [0; Inside::KNOWN], depth: 0 };
+
+    fn enter(gate: &Gate) {
+        INSIDE.with(|cell| {
+            let mut inside = cell.get();
+            if let Some(free) = inside.gates.get_mut(inside.depth) {
+                *free = gate.address();
+            }
+            inside.depth += 1;
+            cell.set(inside);
+        });
+    }
+
+    fn leave() {
+        INSIDE.with(|cell| cell.set(Inside { depth: cell.get().depth - 1, ..cell.get() }));
+    }
+}
+
+/// Whether this thread serves a gate, or has a region open in one.
+pub fn is_inside_any() -> bool {
+    INSIDE.with(|cell| cell.get().depth > 0)
+}
+
 /// Counters with one writer at a time.
 #[derive(Debug, Default)]
 struct Tally {
@@ -243,6 +281,17 @@ impl Gate {
     #[inline]
     fn main(&self) -> &AtomicU64 {
         self.lanes[MAIN].0.word()
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether this thread serves this gate, or has a region open in it. Such a thread must not wait until the workers end: one of
+    /// them may be waiting for it. (True, too, deep inside regions of many gates, where the outer ones are no longer told apart.)
+    pub fn is_inside(&self) -> bool {
+        let Inside { gates, depth } = INSIDE.with(std::cell::Cell::get);
+        depth > gates.len() || gates[..depth].contains(&self.address())
     }
 
     /// The workers' state, for a decision. It may be outdated when it arrives.
@@ -517,6 +566,12 @@ impl Gate {
         self.main().fetch_or(STOP, Ordering::Relaxed);
         self.lanes[MAIN].0.word.wake(u32::MAX);
     }
+
+    /// Whether it was [stopped](Gate::stop).
+    pub fn is_stopped(&self) -> bool {
+        // Relaxed: STOP carries nothing.
+        View(self.main().load(Ordering::Relaxed)).has(STOP)
+    }
 }
 
 impl Seen {
@@ -548,6 +603,7 @@ impl<'a> Serving<'a> {
         // Relaxed: a count.
         let before = gate.serving.fetch_add(1, Ordering::Relaxed);
         let serving = Self(gate);
+        Inside::enter(gate);
         assert!(before < gate.workers, "a gate for {} workers is served by more threads", gate.workers);
         serving
     }
@@ -555,6 +611,7 @@ impl<'a> Serving<'a> {
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
+        Inside::leave();
         // Relaxed: a count.
         self.0.serving.fetch_sub(1, Ordering::Relaxed);
     }
@@ -587,9 +644,8 @@ impl Door<'_> {
     /// lane of the gate is in use, or the gate is stopped (or the door is open already).
     pub fn open(&self, width: usize) -> bool {
         let seats = (width.saturating_sub(1) as u64).min(self.gate.workers);
-        // Relaxed: who opens a gate that is stopped just now stays alone, no more.
-        let stopped = View(self.gate.main().load(Ordering::Relaxed)).has(STOP);
-        if self.lane.get().is_some() || seats == 0 || stopped {
+        // A caller that opens a gate while it is being stopped stays alone, no more.
+        if self.lane.get().is_some() || seats == 0 || self.gate.is_stopped() {
             return false;
         }
         let Some(at) = self.gate.take() else { return false };
@@ -602,6 +658,7 @@ impl Door<'_> {
             unsafe { *cell = Some(Posted { job, seats }) };
         });
         self.lane.set(Some(at));
+        Inside::enter(self.gate);
         self.gate.open(at, seats);
         true
     }
@@ -612,6 +669,7 @@ impl Door<'_> {
         self.gate.close(at, self.settle);
         let payload = self.gate.lanes[at].0.payload.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.gate.give_back(at);
+        Inside::leave();
         payload
     }
 

@@ -163,6 +163,49 @@ fn a_region_that_does_not_open_needs_no_gate() {
     assert!(catch_unwind(|| Gate::new(windrow_sync::gate::MOST_MEMBERS)).is_err());
 }
 
+/// A thread inside of a gate must not wait for its workers.
+#[test]
+fn threads_know_which_gates_they_are_inside_of() {
+    use windrow_sync::gate::is_inside_any;
+    let (crew, other) = (Crew::new(1, LOOKS[0]), Crew::new(1, LOOKS[0]));
+    let here = || (is_inside_any(), crew.gate.is_inside(), other.gate.is_inside());
+    assert_eq!(here(), (false, false, false));
+    let joined = Latch::new();
+    let body = |_| {
+        assert_eq!(here(), (true, true, false));
+        joined.set();
+    };
+    crew.gate.region(&body, Spin::NONE, |door| {
+        assert_eq!(here(), (false, false, false), "nothing is open");
+        assert!(door.open(2));
+        assert_eq!(here(), (true, true, false));
+        joined.wait(Spin::NONE);
+        let nested = catch_unwind(AssertUnwindSafe(|| {
+            other.gate.region(&|_| (), Spin::NONE, |door| {
+                assert!(door.open(2));
+                assert_eq!(here(), (true, true, true));
+                std::panic::resume_unwind(Box::new(()));
+            })
+        }));
+        assert!(nested.is_err());
+        assert_eq!(here(), (true, true, false));
+    });
+    assert_eq!(here(), (false, false, false));
+    // Deeper than what is kept apart.
+    fn deep(gate: &Gate, depth: usize, at_depth: &dyn Fn()) {
+        if depth == 0 {
+            return at_depth();
+        }
+        gate.region(&|_| (), Spin::NONE, |door| {
+            assert!(door.open(2));
+            deep(gate, depth - 1, at_depth);
+        });
+    }
+    deep(&crew.gate, 4, &|| assert_eq!(here(), (true, true, false)));
+    deep(&crew.gate, 6, &|| assert_eq!(here(), (true, true, true)));
+    assert_eq!(here(), (false, false, false));
+}
+
 #[test]
 fn the_state_tells_sleepers_from_the_rest() {
     let crew = Crew::new(2, Spin::NONE);

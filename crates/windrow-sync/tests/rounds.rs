@@ -419,6 +419,33 @@ fn a_round_alone_that_panicked_leaves_nothing() {
     assert_eq!((data.len(), SEEN.load(Relaxed)), (1, 3));
 }
 
+/// A round that was sent and is forgotten, with its seat, leaves a part. The next seat begins without it, and it is dropped once.
+#[test]
+fn a_forgotten_round_leaves_nothing_to_the_next_seat() {
+    let alive = Arc::new(());
+    let mut data = vec![1u64; 4];
+    let mut rounds = Rounds::sole(&mut data);
+    for _ in 0..3 {
+        let mut seat = rounds.only();
+        assert_eq!(Arc::strong_count(&alive), 1);
+        let Ok(Turn::Lead(lead)) = seat.arrive(Spin::NONE) else { panic!("it is alone") };
+        mem::forget(lead.send::<(), Own<Arc<()>>>(|_, deal| deal.part(alive.clone())));
+        assert!(matches!(seat.arrive(Spin::NONE), Err(Ended::Left)));
+        mem::forget(seat);
+        assert_eq!(Arc::strong_count(&alive), 2);
+    }
+    let mut seat = rounds.only();
+    let Ok(Turn::Lead(lead)) = seat.arrive(Spin::NONE) else { panic!("it is alone") };
+    let split = |data: &mut Vec<u64>, deal: &mut windrow_sync::rounds::Deal<'_, Own<u64>>| {
+        deal.part(data[0]);
+        data[1]
+    };
+    assert_eq!(lead.round::<u64, u64>(split), (1, 1));
+    drop(seat);
+    drop(rounds);
+    assert_eq!(Arc::strong_count(&alive), 1);
+}
+
 #[test]
 fn what_is_brought_and_panics_when_dropped_is_not_given() {
     struct Bomb(Arc<AtomicUsize>);

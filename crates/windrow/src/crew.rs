@@ -1,6 +1,9 @@
 //! What the callers and workers of a pool share, and what it learns about itself while it runs.
 
 use std::cell::Cell;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use windrow_plan::grain::{self, Costs, Crew as CrewState};
 use windrow_plan::looking::{self, Room};
@@ -13,6 +16,7 @@ use windrow_sync::ranges::Ranges;
 use windrow_sync::{Pad, Spin};
 
 use crate::places::Places;
+use crate::pool;
 use crate::sites::Sites;
 use crate::team;
 
@@ -43,6 +47,12 @@ pub(crate) struct Crew {
     /// When a worker last looked for work, give or take [`ANSWERS`].
     answered: Pad<Hint>,
     watches: Box<[Pad<Watch>]>,
+    /// Stack of each thread of the pool in bytes; none is the standard library's usual one.
+    stack_size: Option<usize>,
+    /// Lead threads that were started here and may not have ended.
+    leads: Mutex<Vec<JoinHandle<()>>>,
+    /// Where the threads live: a forked child inherits none of them.
+    generation: u32,
 }
 
 /// What regions have taught. Callers write it at most once a region.
@@ -114,7 +124,7 @@ fn usual(found: Found) -> Nanos {
 }
 
 impl Crew {
-    pub(crate) fn new(threads: usize) -> Self {
+    pub(crate) fn new(threads: usize, stack_size: Option<usize>) -> Self {
         // Alone, nothing is measured. (And there are targets with neither threads nor a clock.)
         let nanos_per_tick = if threads > 1 { 1000.0 / machine::ticks_per_micro() } else { 1.0 };
         let ticks = |nanos: f64| (nanos / nanos_per_tick) as u64;
@@ -148,7 +158,52 @@ impl Crew {
             learned: Pad(learned),
             answered: Pad::default(),
             watches: (1..threads).map(|_| Pad::default()).collect(),
+            stack_size,
+            leads: Mutex::default(),
+            generation: machine::fork_generation(),
         }
+    }
+
+    /// Whether the threads of this pool are threads of this process. If not, locks may be held by threads that do not exist.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.generation == machine::fork_generation()
+    }
+
+    /// Whether this process is a forked child, and these are its own threads.
+    pub(crate) fn is_of_a_child(&self) -> bool {
+        self.generation > 0 && self.is_of_this_process()
+    }
+
+    /// A thread of this pool that has not begun.
+    pub(crate) fn thread(&self, name: String) -> thread::Builder {
+        let thread = thread::Builder::new().name(name);
+        match self.stack_size {
+            Some(bytes) => thread.stack_size(bytes),
+            None => thread,
+        }
+    }
+
+    /// Starts lead thread `number`; [`take_leads`](Crew::take_leads) gives it to be joined.
+    pub(crate) fn spawn_lead(&self, number: usize, life: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let lead = self.thread(format!("windrow-lead-{number}")).spawn(|| {
+            pool::mark_lead();
+            life();
+        })?;
+        // A forked child may start leads for an inherited pool. They are not waited for.
+        if self.is_of_this_process() {
+            let mut leads = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
+            leads.retain(|lead| !lead.is_finished());
+            leads.push(lead);
+        }
+        Ok(())
+    }
+
+    /// The leads that were started so far, to be joined. They end once their queue is closed and empty.
+    pub(crate) fn take_leads(&self) -> Vec<JoinHandle<()>> {
+        if !self.is_of_this_process() {
+            return Vec::new();
+        }
+        std::mem::take(&mut *self.leads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Time as ticks.

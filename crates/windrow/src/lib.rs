@@ -37,7 +37,7 @@ pub use iter::{
 };
 pub use join::join;
 pub use offload::{Offload, offload};
-pub use pool::{Pool, current_num_threads};
+pub use pool::{Pool, PoolBuildError, PoolBuildErrorKind, PoolBuilder, ShutdownError, current_num_threads, shutdown};
 pub use recipe::Recipe;
 pub use scope::{Handle, Scope, scope};
 pub use slice::{ParallelSlice, ParallelSliceMut};

@@ -333,7 +333,7 @@ impl Queue {
     /// Starts a lead for the closure `ticket`.
     fn start(self: &Arc<Self>, number: usize, ticket: u64) {
         let queue = self.clone();
-        let spawned = thread::Builder::new().name(format!("windrow-lead-{number}")).spawn(move || queue.lead(number));
+        let spawned = self.crew.spawn_lead(number, move || queue.lead(number));
         if let Err(error) = spawned {
             let mut state = self.lock();
             state.leads.remove(&number);
@@ -365,7 +365,8 @@ impl Queue {
             if let Some((_, job)) = state.jobs.pop_first() {
                 return Some(job);
             }
-            if waited || state.closed {
+            // A queue that is made while its pool is ended is not closed, but finds the gate stopped.
+            if waited || state.closed || self.crew.gate.is_stopped() {
                 state.leads.remove(&number);
                 return None;
             }

@@ -34,6 +34,8 @@ struct Worker {
     thread: Thread,
     /// Where it may run but for what is done here.
     home: Mutex<Vec<u32>>,
+    /// A start handler has chosen its CPUs: they say nothing about how many the process may use.
+    chosen: OnceLock<()>,
 }
 
 /// The CPU this thread is on, plus one; 0 is unknown.
@@ -56,7 +58,18 @@ impl Places {
     pub(crate) fn settle(&self, member: usize) {
         let thread = Thread::this();
         let home = Mutex::new(thread.allowed());
-        self.workers[member - 1].get_or_init(|| Worker { thread, home });
+        self.workers[member - 1].get_or_init(|| Worker { thread, home, chosen: OnceLock::new() });
+    }
+
+    /// Worker `member` has run the pool's start handler.
+    pub(crate) fn handled(&self, member: usize) {
+        let Some(worker) = self.workers[member - 1].get() else { return };
+        let mut home = worker.home.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = worker.thread.allowed();
+        if *home != now {
+            *home = now;
+            worker.chosen.get_or_init(|| ());
+        }
     }
 
     /// Whether the thread of worker `member` has begun.
@@ -170,9 +183,12 @@ impl Places {
         allowed.iter().map(|&cpu| u64::from(cpu) + 1).eq([confined]) && self.only.get() != confined
     }
 
-    /// CPUs that worker `member` may use.
+    /// CPUs that worker `member` may use, if that is what its process may.
     pub(crate) fn cpus(&self, member: usize) -> Option<usize> {
         let worker = self.workers[member - 1].get()?;
+        if worker.chosen.get().is_some() {
+            return None;
+        }
         let confined = self.confined[member - 1].get();
         let cpus = if confined != 0 && self.is_ours(worker, confined) {
             worker.home.try_lock().ok()?.len()
@@ -191,6 +207,29 @@ fn elsewhere(home: &[u32], cpu: u64) -> Option<u32> {
 #[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use super::*;
+
+    /// Workers that a start handler pins to a CPU each do not make the machine one of one CPU.
+    #[test]
+    fn cpus_that_a_start_handler_chose_are_not_counted() {
+        std::thread::spawn(|| {
+            let places = Places::new(1);
+            places.settle(1);
+            places.handled(1);
+            let home = Thread::this().allowed();
+            assert_eq!(places.cpus(1), Some(home.len()), "it has chosen nothing");
+            if home.len() < 2 {
+                return println!("skipped: one CPU");
+            }
+            Thread::this().confine(&home[1..2]);
+            places.handled(1);
+            assert_eq!(places.cpus(1), None);
+            places.rest(1);
+            places.rise(1);
+            assert_eq!(Thread::this().allowed(), home[1..2]);
+        })
+        .join()
+        .unwrap();
+    }
 
     #[test]
     fn a_worker_keeps_off_the_callers_cpu_while_it_sleeps() {

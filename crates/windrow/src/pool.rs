@@ -1,23 +1,33 @@
 //! Pools: threads behind a gate.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use windrow_sync::fork::PerProcess;
-use windrow_sync::gate::{Counts, MOST_MEMBERS};
-use windrow_sync::machine;
+use windrow_sync::gate::{self, Counts};
 
 use crate::crew::Crew;
+use crate::stop::ambient;
+
+mod builder;
+mod global;
+
+use builder::{Handlers, Settings};
+pub use builder::{PoolBuildError, PoolBuildErrorKind, PoolBuilder};
+use global::global;
+pub use global::{ShutdownError, shutdown};
 
 /// Worker threads that take part in the parallel calls made under [`install`](Pool::install).
 ///
-/// A program needs none: calls outside of `install` use a global pool, built at the first call, with a
+/// A program needs none: calls outside of `install` use a global pool, built at the first call. Its width is what the environment
+/// variable `WINDROW_THREADS` says ([`PoolBuilder::threads`]); without it, a
 /// thread for every CPU that the process may use (affinity mask and cgroup quota count). The caller takes part in
-/// its own calls, so a pool of `n` threads starts `n - 1`.
+/// its own calls, so a pool of `n` threads starts `n - 1`. Names, stacks and handlers are settings of a [`PoolBuilder`].
 ///
-/// Dropping a pool waits for the region in progress and joins the threads.
+/// Dropping a pool waits for the region in progress and joins the threads. A pool dropped *inside* of a parallel call that it runs
+/// (by the last `Arc` in a closure, say) waits for nothing: its threads could be waiting for the one that drops it. They end by
+/// themselves after that call.
 ///
 /// A forked child builds its own global pool; a pool it got from its parent has no threads there, and runs calls on their
 /// caller. The one thing not to do is to fork *inside* a closure of a parallel call: the members it waits for are not there.
@@ -33,49 +43,59 @@ use crate::crew::Crew;
 pub struct Pool {
     pub(crate) crew: Arc<Crew>,
     threads: Vec<JoinHandle<()>>,
-    /// Where the threads live: a forked child must not wait for them.
-    generation: u32,
 }
 
 impl Pool {
-    /// A pool of `threads` threads, the caller included; 0 means as many as the process may use CPUs.
+    /// A pool of `threads` threads, the caller included; 0 means as many as the global pool would have: what `WINDROW_THREADS` says
+    /// ([`PoolBuilder::threads`]), else as many as the process may use CPUs.
     ///
     /// If the system refuses a thread, the pool has fewer: [`threads`](Pool::threads) says how many. At most 1023.
     pub fn new(threads: usize) -> Pool {
-        let mut wanted = if threads == 0 { machine::cpus() } else { threads }.min(MOST_MEMBERS);
+        Pool::build(Settings::usual(threads))
+    }
+
+    /// Settings for a pool, to be built.
+    ///
+    /// ```
+    /// let pool = windrow::Pool::builder().threads(2).stack_size(16 << 20).build()?;
+    /// assert_eq!(pool.threads(), 2);
+    /// # Ok::<(), windrow::PoolBuildError>(())
+    /// ```
+    pub fn builder() -> PoolBuilder {
+        PoolBuilder::new()
+    }
+
+    fn build(settings: Settings) -> Pool {
+        let mut wanted = settings.threads();
         loop {
-            let pool = Pool::start(wanted);
-            if pool.threads() == wanted {
+            let pool = Pool::start(&settings, wanted);
+            let started = pool.threads.len() + 1;
+            if started == wanted {
                 return pool;
             }
             // Built anew for the threads there are: a gate takes workers that never came for workers awake, and wakes
-            // nobody in their stead.
-            wanted = pool.threads();
+            // none in their stead.
+            wanted = started;
         }
     }
 
-    /// A pool of `wanted` threads, or fewer if the system refuses one.
-    fn start(wanted: usize) -> Pool {
-        let crew = Arc::new(Crew::new(wanted));
-        let mut workers = Vec::with_capacity(wanted - 1);
-        for member in 1..wanted {
-            let shared = crew.clone();
-            let spawned = std::thread::Builder::new().name(format!("windrow-{member}")).spawn(move || {
-                let _here = Installed::new(shared.clone());
-                shared.places.settle(member);
-                shared.gate.serve(member, |wait| shared.look(member, wait));
-            });
-            match spawned {
-                Ok(thread) => workers.push(thread),
+    /// A pool of `wanted` threads. It has fewer if the system refuses one, and is of no use then.
+    fn start(settings: &Settings, wanted: usize) -> Pool {
+        let crew = Arc::new(Crew::new(wanted, settings.stack_size));
+        let mut threads = Vec::with_capacity(wanted - 1);
+        for (member, name) in (1..wanted).zip(&settings.names) {
+            let (shared, handlers) = (crew.clone(), settings.handlers.clone());
+            match crew.thread(name.clone()).spawn(move || work(shared, member, &handlers)) {
+                Ok(thread) => threads.push(thread),
                 Err(_) => break,
             }
         }
-        Pool { crew, threads: workers, generation: machine::fork_generation() }
+        Pool { crew, threads }
     }
 
     /// Threads that take part in a call, the caller included.
     pub fn threads(&self) -> usize {
-        self.threads.len() + 1
+        self.crew.members
     }
 
     /// What has happened in this pool so far: regions opened, workers that joined, system calls to wake and to sleep.
@@ -99,24 +119,72 @@ impl std::panic::RefUnwindSafe for Pool {}
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        crate::offload::close(&self.crew);
-        self.crew.gate.stop();
-        let here = self.generation == machine::fork_generation();
-        let in_child = self.generation > 0;
-        for (at, thread) in self.threads.drain(..).enumerate() {
-            if !here {
-                // A forked child has this handle but not the thread.
-                std::mem::forget(thread);
-            } else if in_child && !self.crew.places.has_settled(at + 1) {
-                // It may never begin: the standard library takes a lock whenever a thread starts, and a forked child may have
-                // inherited that locked. If it does begin it finds the gate stopped.
-                drop(thread);
-            } else {
-                // A worker catches what user code throws; should it end by a panic all the same, there is nobody to tell.
-                let _ = thread.join();
-            }
+        end(&self.crew, std::mem::take(&mut self.threads));
+    }
+}
+
+/// The life of a worker thread.
+fn work(crew: Arc<Crew>, member: usize, handlers: &Handlers) {
+    let _ = ROLE.try_with(|role| role.set(Role::Worker(Arc::as_ptr(&crew).addr())));
+    let _here = Installed::new(crew.clone());
+    crew.places.settle(member);
+    if handlers.start(member) {
+        crew.places.handled(member);
+    }
+    crew.gate.serve(member, |wait| crew.look(member, wait));
+    handlers.exit(member);
+}
+
+/// Ends these workers: waits for them, unless they are not threads of this process or could be waiting for this one.
+fn end(crew: &Arc<Crew>, threads: Vec<JoinHandle<()>>) {
+    // In this order: leads whose queue is made after it was closed find the gate stopped.
+    crew.gate.stop();
+    crate::offload::close(crew);
+    let may_wait_for_this = crew.gate.is_inside() || role() == Role::Worker(Arc::as_ptr(crew).addr());
+    for (at, thread) in threads.into_iter().enumerate() {
+        if !crew.is_of_this_process() {
+            // A forked child has this handle but not the thread.
+            std::mem::forget(thread);
+        } else if may_wait_for_this || (crew.is_of_a_child() && !crew.places.has_settled(at + 1)) {
+            // In a forked child it may never begin: the standard library takes a lock whenever a thread starts, and the child may have
+            // inherited that locked. If it does begin it finds the gate stopped.
+            drop(thread);
+        } else {
+            // A worker catches what user code throws. Should it end by a panic all the same, no caller is left to tell.
+            let _ = thread.join();
         }
     }
+}
+
+/// What a thread is to the pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// A thread of the program.
+    None,
+    /// A worker of the pool with the state at this address.
+    Worker(usize),
+    /// A lead thread of a pool.
+    Lead,
+}
+
+thread_local! {
+    /// (It has no destructor, so it can be read while a thread ends.)
+    static ROLE: Cell<Role> = const { Cell::new(Role::None) };
+}
+
+fn role() -> Role {
+    ROLE.try_with(Cell::get).unwrap_or(Role::None)
+}
+
+/// This thread, which has just begun, is a lead.
+pub(crate) fn mark_lead() {
+    let _ = ROLE.try_with(|role| role.set(Role::Lead));
+}
+
+/// Whether threads of a pool could be waiting for this one: it is one of them, or inside a parallel call, an offloaded closure or an
+/// overlapped run.
+fn is_inside() -> bool {
+    role() != Role::None || gate::is_inside_any() || ambient().is_some()
 }
 
 thread_local! {
@@ -148,17 +216,11 @@ impl Drop for Installed {
     }
 }
 
-/// The global pool of this process. A forked child builds its own at its first call.
-fn global() -> &'static Pool {
-    static GLOBAL: PerProcess<Pool> = PerProcess::new();
-    GLOBAL.get(|| Pool::new(0))
-}
-
 /// Calls `f` with the crew that parallel calls of this thread use.
 pub(crate) fn with_current<R>(f: impl FnOnce(&Crew) -> R) -> R {
     match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {
         Some(here) => f(&here.crew),
-        None => f(&global().crew),
+        None => f(global()),
     }
 }
 
@@ -171,7 +233,7 @@ pub(crate) fn installed_crew() -> Option<Arc<Crew>> {
 pub(crate) fn current_crew() -> Arc<Crew> {
     match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {
         Some(here) => here.crew.clone(),
-        None => global().crew.clone(),
+        None => global().clone(),
     }
 }
 

@@ -61,6 +61,8 @@
 //! Kazdadi's (`syncthreads`). Teams that take who is free are OpenMP's dynamic teams and spindle's; gangs whose members are
 //! reserved at once go back to Ousterhout.
 
+use std::cell::Cell;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -106,7 +108,11 @@ impl Width {
         Width(Kind::AtMost(members))
     }
 
-    /// This many, also if there are fewer CPUs. A team that cannot have them is refused, not narrowed.
+    /// This many, also if there are fewer CPUs. A team that cannot have them is refused ([`Refused`]), not narrowed.
+    ///
+    /// Workers that other calls have are not waited for. So of several calls on one pool at the same time, some are
+    /// refused at once: give each caller a [`Pool`](crate::Pool) with as many threads as its team, or try again. Workers
+    /// that are free and on their way (just started, just woken on a busy machine) are waited for, 10 s at most.
     pub const fn exactly(members: usize) -> Width {
         Width(Kind::Exactly(members))
     }
@@ -123,19 +129,67 @@ impl From<usize> for Width {
 pub struct Refused {
     /// Members asked for.
     pub wanted: usize,
-    /// Those that there were: the caller, and the workers that came.
+    /// Those that there were: the caller, and the workers that were free or came.
     pub found: usize,
     /// Threads of the pool, the caller included.
     pub threads: usize,
+    kind: RefusedKind,
+}
+
+/// Why a team of exact width was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusedKind {
+    /// The pool has fewer threads than the team wants members.
+    TooWide,
+    /// Other calls have the workers.
+    Busy,
+    /// Workers were free and did not come in time: the machine is busy, or they run a start handler.
+    Late,
+    /// The pool is that of a parent process: its threads are not in this forked child.
+    Forked,
+    /// The pool's threads have been ended, by its drop or by a shutdown.
+    Closed,
+}
+
+impl Refused {
+    /// Why it was refused.
+    ///
+    /// ```
+    /// use windrow::team::RefusedKind;
+    /// use windrow::{Pool, Width, team};
+    ///
+    /// let refused = Pool::new(1).install(|| team(&mut ()).width(Width::exactly(2)).try_run(|_| ()));
+    /// assert_eq!(refused.unwrap_err().kind(), RefusedKind::TooWide);
+    /// ```
+    pub fn kind(&self) -> RefusedKind {
+        self.kind
+    }
 }
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Refused { wanted, found, threads } = self;
+        let Refused { wanted, found, threads, kind } = self;
         write!(f, "a team of exactly {wanted} members was refused: ")?;
-        match wanted > threads {
-            true => write!(f, "the pool has {threads} threads; install a larger one, or ask for `Width::at_most`"),
-            false => write!(f, "{found} of the pool's {threads} threads were free; ask for `Width::at_most`"),
+        match kind {
+            RefusedKind::TooWide => {
+                write!(f, "the pool has {threads} threads; install a larger one, or ask for `Width::at_most`")
+            }
+            RefusedKind::Busy => write!(
+                f,
+                "{found} of the pool's {threads} threads were free; install a pool for this team, try again, or ask for \
+                 `Width::at_most`"
+            ),
+            RefusedKind::Late => write!(
+                f,
+                "{found} of the pool's {threads} threads were there, the others were free but did not come within {} s; try \
+                 again, or ask for `Width::at_most`",
+                EXACTLY.0 / 1e9
+            ),
+            RefusedKind::Forked => {
+                f.write_str("the pool's threads stayed in the parent of this forked process; make a pool here")
+            }
+            RefusedKind::Closed => f.write_str("the pool's threads have been ended; make another pool"),
         }
     }
 }
@@ -253,6 +307,7 @@ where
             come(seat);
         }
     };
+    let lacks = Cell::new(None);
     let found = crew.gate.region(&join, crew.settle, |door| {
         let seat = rounds.sit();
         let forming = FormOnDrop(&rounds);
@@ -260,7 +315,21 @@ where
         if door.open(members) {
             let until = Spin { busy: crew.ticks(AT_ONCE), yielding: crew.ticks(patience) };
             let all = || rounds.seated() == members;
-            until.until(|| all() || (least > 1 && door.inside() < rounds.seated() && nobody_comes(crew, begun)));
+            // (A worker that is inside and has no seat yet is about to take one.)
+            let fails = || {
+                if least > 1 {
+                    // The state first: a worker that joins before it is read counts as inside afterwards, one that joins later as outside.
+                    let lack = lack(crew.nanos(tick().saturating_sub(begun)), crew.gate.state());
+                    lacks.set(lack.filter(|_| door.inside() < rounds.seated()));
+                }
+                lacks.get().is_some()
+            };
+            if !until.until(|| all() || fails()) && least > 1 {
+                // A thread that yields on may keep the awaited worker from running.
+                while !all() && !fails() {
+                    std::thread::sleep(NAP);
+                }
+            }
         }
         drop(forming);
         seat.map_or(0, come)
@@ -271,7 +340,9 @@ where
         took(Way::Together, ended);
     }
     if found < least {
-        return Err(Refused { wanted: least, found, threads: crew.members });
+        let closed = if crew.gate.is_stopped() { RefusedKind::Closed } else { RefusedKind::Busy };
+        let kind = lacks.get().unwrap_or(closed);
+        return Err(Refused { wanted: least, found, threads: crew.members, kind });
     }
     let result = |one: Mutex<Option<R>>| one.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(results.into_iter().filter_map(result).collect())
@@ -304,11 +375,18 @@ fn ask(crew: &Crew, width: Width, lately: Nanos) -> Result<Formation, Refused> {
     let free = 1 + idle + asleep;
     match width.0 {
         Kind::Exactly(0 | 1) => Ok(Formation { members: 1, patience: Nanos(0.0) }),
-        // Threads that have just been started are on their way: who wants a fixed width waits for them.
-        Kind::Exactly(wanted) if wanted > (free + absent).min(crew.members) => {
-            Err(Refused { wanted, found: free.min(crew.members), threads: crew.members })
+        // Threads that have just been started are on their way: a team of exact width waits for them.
+        Kind::Exactly(wanted) => {
+            let kind = match () {
+                () if wanted > crew.members => RefusedKind::TooWide,
+                () if !crew.is_of_this_process() => RefusedKind::Forked,
+                () if crew.gate.is_stopped() => RefusedKind::Closed,
+                () if wanted > free + absent => RefusedKind::Busy,
+                () => return Ok(Formation { members: wanted, patience: YIELDS }),
+            };
+            let found = if crew.is_of_this_process() { free.min(crew.members) } else { 1 };
+            Err(Refused { wanted, found, threads: crew.members, kind })
         }
-        Kind::Exactly(wanted) => Ok(Formation { members: wanted, patience: EXACTLY }),
         Kind::AtMost(_) if free == 1 => Ok(Formation { members: 1, patience: Nanos(0.0) }),
         Kind::AtMost(wanted) => {
             let costs = crew.costs(tick());
@@ -318,15 +396,22 @@ fn ask(crew: &Crew, width: Width, lately: Nanos) -> Result<Formation, Refused> {
     }
 }
 
-/// Nobody is left who could still come to a team that opened at `begun`.
-fn nobody_comes(crew: &Crew, begun: u64) -> bool {
-    let state = crew.gate.state();
-    state.idle + state.asleep + state.absent == 0 && crew.nanos(tick().saturating_sub(begun)).0 > SOON.0
+/// Why a team that has `waited` so long for members need not wait longer, given what the workers outside are doing.
+fn lack(waited: Nanos, State { idle, asleep, absent, .. }: State) -> Option<RefusedKind> {
+    match idle + asleep + absent {
+        0 if waited.0 > SOON.0 => Some(RefusedKind::Busy),
+        1.. if waited.0 > EXACTLY.0 => Some(RefusedKind::Late),
+        _ => None,
+    }
 }
 
-/// A team of fixed width waits this long for its members: longer than any queue for a CPU that is worth waiting in.
-const EXACTLY: Nanos = Nanos(1e9);
-/// A worker that is neither idle nor asleep for so long is somebody else's.
+/// A team of exact width waits this long for workers that are free. On a machine with a busy neighbour one was seen to need more
+/// than 1 s; no queue for a CPU that is worth waiting in is this long.
+const EXACTLY: Nanos = Nanos(10e9);
+/// For so long it yields while it waits, and then it sleeps [`NAP`]s: workers come within microseconds, or need its CPU.
+const YIELDS: Nanos = Nanos(50e6);
+const NAP: Duration = Duration::from_millis(1);
+/// A worker that is neither idle nor asleep for so long takes part in another call.
 const SOON: Nanos = Nanos(1e6);
 /// Who is awake comes within this time; for who is not, the CPU is better given to others.
 const AT_ONCE: Nanos = Nanos(5e3);
@@ -481,11 +566,12 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     /// If a member has returned or panicked, so that not all rounds have taken place.
     ///
     /// # Panics
-    /// As [`round`](Member::round), and if `work` does.
+    /// As [`round`](Member::round), and if `work` does. If members pass different ranges, on one that notices it: at the latest
+    /// when the rounds of one of these ranges are over.
     #[inline]
     pub fn rounds<S: Lend, P: Lend>(
         &mut self,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         mut split: impl for<'x> FnMut(&'x mut T, usize, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
         mut work: impl for<'x> FnMut(usize, Lent<'x, S>, Lent<'x, P>),
     ) -> Result<(), Ended>
@@ -497,10 +583,14 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
                 Turn::Follow(follow) => {
                     let round = follow.note();
                     if round == OVER {
+                        let ((start, end), ()) = follow.open::<(usize, usize), ()>();
+                        check_range(&range, &(start..end));
                         return Ok(());
                     }
                     let (shared, part) = follow.open::<S, P>();
-                    work(round as usize, shared, part);
+                    let round = round as usize;
+                    assert!(range.contains(&round), "{OTHER_RANGES}: round {round} is none of {range:?}");
+                    work(round, shared, part);
                     continue;
                 }
                 Turn::Lead(lead) => lead,
@@ -508,7 +598,10 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
             loop {
                 let width = lead.width();
                 let Some((round, members)) = lead.data().beat.next(&range, width) else {
-                    lead.tell(OVER);
+                    lead.round_of::<(usize, usize), ()>(width, OVER, |_, deal| {
+                        deal.none();
+                        (range.start, range.end)
+                    });
                     return Ok(());
                 };
                 if members > 1 {
@@ -584,5 +677,41 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     }
 }
 
-/// The note that no round follows.
+/// All members pass the same range to `rounds`.
+#[inline]
+fn check_range(mine: &Range<usize>, other: &Range<usize>) {
+    assert!(mine == other, "{OTHER_RANGES}: {mine:?} and {other:?}");
+}
+
+const OTHER_RANGES: &str = "the members of a team pass different ranges to `rounds`";
+
+/// The note that no round follows. (It is no round: a range does not reach it.)
 const OVER: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Workers that are on their way are waited for, also where a busy machine keeps them for seconds.
+    #[test]
+    fn a_team_of_exact_width_waits_for_workers_that_can_come() {
+        let state = |idle, asleep, absent| State { busy: false, idle, asleep, absent };
+        let seconds = |seconds: f64| Nanos(seconds * 1e9);
+        for some in [state(1, 0, 0), state(0, 1, 0), state(0, 0, 1)] {
+            assert_eq!(lack(seconds(2.0), some), None, "{some:?}");
+            assert_eq!(lack(seconds(11.0), some), Some(RefusedKind::Late), "{some:?}");
+        }
+        assert_eq!(lack(seconds(0.0), state(0, 0, 0)), None);
+        assert_eq!(lack(seconds(0.1), state(0, 0, 0)), Some(RefusedKind::Busy));
+    }
+
+    #[test]
+    fn a_refusal_says_what_the_matter_is() {
+        let text = |kind| Refused { wanted: 3, found: 2, threads: 4, kind }.to_string();
+        assert!(text(RefusedKind::Late).contains("2 of the pool's 4 threads were there"));
+        assert!(text(RefusedKind::Late).contains("did not come within 10 s"));
+        assert!(text(RefusedKind::Busy).contains("2 of the pool's 4 threads were free"));
+        assert!(text(RefusedKind::TooWide).contains("the pool has 4 threads"));
+        assert!(text(RefusedKind::Forked).contains("forked"));
+    }
+}

@@ -16,7 +16,8 @@ use std::time::Instant;
 
 use forked::forked;
 use windrow::prelude::*;
-use windrow::{Pool, Stop, offload};
+use windrow::team::RefusedKind;
+use windrow::{Pool, Stop, Width, offload, team};
 
 fn spin(micros: u64) {
     let start = Instant::now();
@@ -141,6 +142,19 @@ fn a_child_has_workers_of_its_own() {
 fn children_of_children() {
     assert!(region());
     assert!(forked(|| region() && forked(|| region() && forked(region) && region()) && region()));
+}
+
+/// A team of exact width does not wait for threads that stayed in the parent.
+#[test]
+fn an_inherited_pool_refuses_teams_of_exact_width() {
+    let pool = Pool::new(2);
+    let exact = || pool.install(|| team(&mut ()).width(Width::exactly(2)).try_run(|_| ()));
+    assert_eq!(exact().map(|members| members.len()), Ok(2));
+    assert!(forked(|| {
+        let refused = exact().unwrap_err();
+        assert!(refused.to_string().contains("stayed in the parent"), "{refused}");
+        refused.kind() == RefusedKind::Forked && refused.found == 1
+    }));
 }
 
 #[test]

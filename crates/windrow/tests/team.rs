@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use windrow::team::{Deal, Ended, Family, Lend, Member, Own, Width, split};
+use windrow::team::{Deal, Ended, Family, Lend, Member, Own, RefusedKind, Width, split};
 use windrow::{Pool, team};
 
 const N: usize = if cfg!(miri) { 30 } else { 1500 };
@@ -322,6 +322,26 @@ fn who_leaves_releases_the_others() {
     }
 }
 
+/// Different ranges are an error in all members, wherever they differ and whichever member leads.
+#[test]
+fn members_with_different_ranges_are_told() {
+    for other in [0..20, 0..5, 3..10, 3..20, 0..0] {
+        for at in 0..2 {
+            on_pool(2, || {
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    team(&mut ()).width(Width::exactly(2)).run(|member| {
+                        let range = if member.index() == at { other.clone() } else { 0..10 };
+                        member.rounds::<(), ()>(range, |_, _, deal| deal.none(), |_, (), ()| ())
+                    })
+                }));
+                let payload = outcome.expect_err("different ranges are not noticed");
+                let text = payload.downcast_ref::<String>().expect("a text");
+                assert!(text.contains("different ranges"), "{other:?} in {at}: {text}");
+            });
+        }
+    }
+}
+
 /// A team inside a team takes who is free, which is nobody; teams beside each other share the workers.
 #[test]
 fn nested_and_concurrent_teams_are_moldable() {
@@ -337,7 +357,7 @@ fn nested_and_concurrent_teams_are_moldable() {
             member.barrier().unwrap();
             assert_eq!(x, expected);
             let refused = refused.unwrap_err();
-            assert_eq!((refused.wanted, refused.threads), (2, 3));
+            assert_eq!((refused.wanted, refused.threads, refused.kind()), (2, 3, RefusedKind::Busy));
             assert!(refused.to_string().contains("exactly 2 members was refused"), "{refused}");
             results.len()
         });

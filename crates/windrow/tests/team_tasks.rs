@@ -147,3 +147,61 @@ fn a_leader_that_is_dropped_after_its_round_has_left() {
     assert!(poll(finish.as_mut()).is_ready());
     assert_eq!((parts.load(Relaxed), gone.load(Relaxed)), (2, 1));
 }
+
+/// A task of an executor whose wakers own it, as executors built on [`Wake`] are.
+struct OwnedTask {
+    _future: Mutex<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+impl Wake for OwnedTask {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// The only owner of a task that owns `kept`, as a waker.
+fn last_owner(kept: impl Send + 'static) -> Waker {
+    let future = async move {
+        let _kept = kept;
+        std::future::pending::<()>().await
+    };
+    Waker::from(Arc::new(OwnedTask { _future: Mutex::new(Box::pin(future)) }))
+}
+
+/// Runs it on a thread, so that a deadlock fails the test.
+fn in_time(test: impl FnOnce() + Send + 'static) {
+    let (done, seen) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        test();
+        done.send(()).unwrap();
+    });
+    let timeout = std::time::Duration::from_secs(60);
+    assert_ne!(seen.recv_timeout(timeout), Err(std::sync::mpsc::RecvTimeoutError::Timeout), "a poll does not return");
+    thread.join().unwrap();
+}
+
+/// A member that is polled with another waker drops the one before. That may be the last owner of a task with another member, which
+/// leaves the team then, and wakes this one.
+#[test]
+fn a_waker_that_is_replaced_may_own_a_member() {
+    in_time(|| {
+        let (team, mut members) = AsyncTeam::new(0, 3);
+        let (_third, owned, mut first) = (members.pop(), members.pop(), members.pop().unwrap());
+        let mut barrier = Box::pin(async move { first.barrier().await });
+        let waker = last_owner(owned);
+        assert!(barrier.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        assert_eq!(poll(barrier.as_mut()), Poll::Ready(Err(Ended::Left)));
+        drop(team);
+    });
+}
+
+/// The same where the owner of the team waits for its end.
+#[test]
+fn the_owners_waker_that_is_replaced_may_own_the_last_member() {
+    in_time(|| {
+        let (team, mut members) = AsyncTeam::new(7, 1);
+        let mut finish = Box::pin(team.finish());
+        let waker = last_owner(members.pop());
+        assert!(finish.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        assert_eq!(poll(finish.as_mut()), Poll::Ready(7));
+    });
+}

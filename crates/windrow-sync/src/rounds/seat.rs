@@ -33,9 +33,11 @@ impl<'d, T: Send> Rounds<'d, T> {
         Rounds { core: Core::sole(), data: NonNull::from(data), _data: PhantomData }
     }
 
-    /// The seat of the only member.
+    /// The seat of the only member. If one before it was forgotten with a part that it had not taken, that part is dropped now.
     pub fn only(&mut self) -> Seat<'_, T> {
         assert!(self.core.boxes.len() == 1, "a team of one");
+        // SAFETY: `&mut self`, which seats borrow: none is left. The data has not been used since it was lent.
+        unsafe { self.core.clear_all() };
         Seat { core: &self.core, data: self.data, place: Place::new(0, 1), _data: PhantomData }
     }
 

@@ -91,13 +91,13 @@ impl<T: Send> Future for Finish<T> {
     type Output = T;
 
     fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Some(shared) = self.shared.take() else { panic!("polled after it was ready") };
-        *lock(&shared.owner) = Some(context.waker().clone());
+        let Some(shared) = &self.shared else { panic!("polled after it was ready") };
+        set_waker(&shared.owner, context.waker());
         // Acquire: pairs with the Release in `Present::drop`; all members are through with the data.
         if shared.present.load(Ordering::Acquire) > 0 {
-            self.shared = Some(shared);
             return Poll::Pending;
         }
+        let Some(shared) = self.shared.take() else { unreachable!("it was there just now") };
         // SAFETY: no seat is left (those that are being dropped use letters no more).
         unsafe { shared.core.clear_all() };
         // SAFETY: no seat is left to use the data, and only this future takes it, once: it has given `shared` up.
@@ -246,12 +246,8 @@ impl Core {
             self.awake(seat);
             return Poll::Ready(news);
         }
-        {
-            let mut waker = lock(&mailbox.waker);
-            if !waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-                *waker = Some(context.waker().clone());
-            }
-        }
+        set_waker(&mailbox.waker, context.waker());
+        // After the waker it replaces is dropped: that may end the team, which the look at the news below sees.
         self.announce_sleep(seat);
         // Whoever makes news from here on finds `SLEEPS`, and then the waker.
         match self.news(seat, before) {
@@ -262,4 +258,19 @@ impl Core {
             None => Poll::Pending,
         }
     }
+}
+
+/// Keeps `waker` in the place of another one.
+///
+/// It is cloned, and the other one is dropped, without the lock. A waker may be the last owner of a task, and the task the owner
+/// of another member or of this one: its drop may leave the team, which takes the lock to wake this member.
+fn set_waker(place: &Mutex<Option<Waker>>, waker: &Waker) {
+    let new = waker.clone();
+    let mut kept = lock(place);
+    let unused = match &*kept {
+        Some(kept) if kept.will_wake(waker) => Some(new),
+        _ => kept.replace(new),
+    };
+    drop(kept);
+    drop(unused);
 }

@@ -88,8 +88,8 @@ pub(super) enum Company {
 /// What goes from leader to leader in [`Member::rounds`](super::Member::rounds).
 #[repr(C, align(64))]
 pub(super) struct Beat<'c> {
-    /// The next round; none while no rounds are run.
-    next: Option<usize>,
+    /// The next round, and the range of all; none while no rounds are run.
+    next: Option<(usize, Range<usize>)>,
     members: usize,
     /// Rounds until the clock is looked at again.
     look: usize,
@@ -118,12 +118,14 @@ impl<'c> Beat<'c> {
     /// The next round of `range` in a team of `width`, and how many members it gets; none if it is over. The round before has ended.
     #[inline]
     pub(super) fn next(&mut self, range: &Range<usize>, width: usize) -> Option<(usize, usize)> {
-        let round = self.next.unwrap_or(range.start);
+        let (next, all) = self.next.get_or_insert_with(|| (range.start, range.clone()));
+        super::check_range(range, all);
+        let round = *next;
         if round >= range.end {
             self.end();
             return None;
         }
-        self.next = Some(round + 1);
+        *next = round + 1;
         if width == 1 {
             if self.company == Company::Spared && self.begun == 0 {
                 self.since = tick();

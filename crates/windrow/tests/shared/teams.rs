@@ -236,7 +236,7 @@ impl Plan {
                     assert_eq!(results.len(), wanted.max(1));
                     Ok(results)
                 }
-                Err(Refused { wanted: said, found, threads }) => {
+                Err(Refused { wanted: said, found, threads, .. }) => {
                     assert!(said == wanted && found < wanted && found <= threads, "{found} of {said} of {threads}");
                     self.form(numbers, run, Width::all())
                 }
