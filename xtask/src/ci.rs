@@ -187,6 +187,7 @@ mod tests {
                 with.extend(file.split('/').nth(1));
             }
         }
+        with.sort_unstable();
         with.dedup();
         assert_eq!(with, ["windrow", "windrow-sync"], "PORTABLE lists the crates that are tested on it");
     }

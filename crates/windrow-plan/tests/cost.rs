@@ -169,13 +169,14 @@ fn many_sizes_are_fitted_as_few() {
         let step = 20_000 / sizes;
         let all = sampled((1..=sizes).map(|i| i * step), truth);
         for joints in [Joints::Free, Joints::Continuous] {
-            // Pieces that have to meet cannot jump.
+            // Pieces that have to meet cannot jump, and meet at a whole number of rows.
+            let within = if joints == Joints::Free { 1e-6 } else { 0.01 };
             let truth =
                 |x: f64| if joints == Joints::Free { truth(x) } else { 1000.0 + 2.0 * x + (x - 3_217.0).max(0.0) };
             let all = if joints == Joints::Free { all.clone() } else { sampled((1..=sizes).map(|i| i * step), truth) };
             let found = fit(&all, &Fitting { joints, ..Fitting::default() }).unwrap_or_else(|fault| panic!("{fault}"));
             assert_eq!(found.residuals.len() as u64, sizes);
-            assert!(found.worst().relative().abs() < 1e-6, "{sizes} {joints:?}: {} {:?}", found.cost, found.worst());
+            assert!(found.worst().relative().abs() < within, "{sizes} {joints:?}: {} {:?}", found.cost, found.worst());
             assert_eq!(found.cost.pieces().len(), if joints == Joints::Free { 3 } else { 2 }, "{}", found.cost);
         }
     }
@@ -198,7 +199,7 @@ fn impossible_samples_are_refused() {
     let later = refused(&[(1, 100.0), (2, 300.0), (3, 300.0), (4, 153.0)]);
     assert!(later.contains("4 rows take 153 ns, less than the 300 ns of 2"), "{later}");
     // A little less is noise.
-    assert!(fitted(&samples(&[(1, 100.0), (2, 300.0), (3, 300.0), (4, 293.0)])).loose().is_none());
+    assert!(fitted(&samples(&[(1, 300.0), (2, 300.0), (3, 300.0), (4, 293.0)])).loose().is_none());
     // Repeated samples that overlap are noise; equal ones do not fall.
     let noisy = samples(&[(1, 100.0), (1, 104.0), (2, 99.0), (2, 101.0), (3, 103.0), (4, 103.0), (5, 103.0)]);
     assert!(fit(&noisy, &Fitting::default()).is_ok());

@@ -238,16 +238,18 @@ fn calibration(shape: Shape) -> Calibration {
     Calibration { rows: rows.to_vec(), align: align as u64, ..Calibration::default() }
 }
 
-/// A busy machine gives times that nothing fits.
+/// A busy machine gives times that scatter. All ranks have the same ones, and repeat together.
 fn calibrate(fused: &mut Fused<Rank>, operation: Operation, shape: Shape) -> Result<Profile, Error> {
     let mut how = calibration(shape);
+    let mut profile = fused.calibrate::<f32>(operation, shape.n, shape.k, &how)?;
     for _ in 0..2 {
-        match fused.calibrate::<f32>(operation, shape.n, shape.k, &how) {
-            Err(Error::Unfit { .. }) => how.repeats *= 2,
-            done => return done,
+        if profile.fit_error() <= how.fitting.tolerance {
+            break;
         }
+        how.repeats *= 2;
+        profile = fused.calibrate::<f32>(operation, shape.n, shape.k, &how)?;
     }
-    fused.calibrate::<f32>(operation, shape.n, shape.k, &how)
+    Ok(profile)
 }
 
 /// Calibrates all cells, then runs all arms of all cells in turns.
