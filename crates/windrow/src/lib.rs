@@ -14,6 +14,8 @@
 //!
 //! # When not to use it
 //! * Items that wait (network, disk): a pool has as many threads as CPUs, so use an async runtime.
+//! * Items, tasks or halves of a join that wait for each other: the caller may run all of them, one after the other, so such
+//!   a call need not end.
 //! * Rounds that depend on each other, or many callers of one structure: other shapes, not in this version.
 //!
 //! # Trade-offs
@@ -37,6 +39,7 @@ mod crew;
 mod explain;
 pub mod iter;
 mod join;
+mod looks;
 mod offload;
 pub mod overlap;
 mod places;
