@@ -362,11 +362,13 @@ impl Queue {
             let state = self.lock();
             state.closed && state.leads.is_empty() && state.jobs.is_empty()
         };
-        let is_own = |queue: &mut Arc<Queue>| Arc::ptr_eq(queue, self);
         if is_over {
             let at = Arc::as_ptr(&self.crew).addr();
-            // Dropped when the lock is free again.
-            let _queue = queues().extract_if(.., |&key, queue| key == at && is_own(queue)).next();
+            let mut queues = queues();
+            let is_own = queues.get(&at).is_some_and(|queue| Arc::ptr_eq(queue, self));
+            let queue = if is_own { queues.remove(&at) } else { None };
+            drop(queues);
+            drop(queue);
         }
     }
 
