@@ -1,8 +1,8 @@
 //! Dividing a source among members.
 //!
-//! The invariant: **every index of a division lies in at most one range word, or in the lead's rest, or in at most one chunk
-//! handed out, ever.** Only this module makes chunks, and only from a span that has just been taken out of a range word by
-//! an exchange, or out of the lead's rest. So the claim token *is* the chunk: nobody outside can forge, copy or reuse one,
+//! The invariant: **every index of a division lies in at most one range word, or in the lead's rest, or in the remainder of one
+//! member's claims, or in at most one chunk handed out, ever.** Only this module makes chunks, and only from a span that has
+//! just been taken out of a range word by an exchange, out of a remainder, or out of the lead's rest. So the claim token *is* the chunk: nobody outside can forge, copy or reuse one,
 //! and zip needs no second token, because a pair of sources is a source.
 //!
 //! # Protocol
@@ -10,7 +10,10 @@
 //! It may [`share`](Lead::share) the rest once: from then on all of it is in [`Ranges`], and the lead, like
 //! every member, takes [`Claims`]. What nobody took is dropped with the division; the range words are the single truth.
 //!
-//! Range words hold 32-bit units. A rest of 2^32 items and more is shared in units of several items.
+//! Range words hold 32-bit units. A rest of 2^32 items and more is shared in units of several items. A member that wants less
+//! than one unit claims one all the same and keeps what it does not hand out as its *remainder*: its next chunks come from
+//! there, as large as it wants them. A stopped division gives nothing of a remainder either; what is left of it is dropped
+//! with the [`Claims`], by the member that has it.
 
 use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
@@ -332,12 +335,17 @@ impl Shared {
 }
 
 /// A source being handed out. See the [module page](self).
-#[derive(Debug)]
 pub struct Division<S: Divide> {
     source: ManuallyDrop<S>,
     /// What no lead has taken over yet.
     whole: std::ops::Range<usize>,
     shared: OnceLock<Shared>,
+}
+
+impl<S: Divide> std::fmt::Debug for Division<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Division").field("whole", &self.whole).field("shared", &self.shared).finish_non_exhaustive()
+    }
 }
 
 impl<S: Divide> Division<S> {
@@ -362,7 +370,12 @@ impl<S: Divide> Division<S> {
     /// Claims for `member`. Any number of them may exist, with any member numbers: the number says where to look first.
     /// They give nothing before the lead has shared.
     pub fn claims(&self, member: usize) -> Claims<'_, S> {
-        Claims { division: self, shared: self.shared.get(), member }
+        Claims { division: self, shared: self.shared.get(), member, remainder: 0..0 }
+    }
+
+    /// Whether the lead has put what it had where members can claim it.
+    pub fn is_shared(&self) -> bool {
+        self.shared.get().is_some()
     }
 
     /// Claims give nothing from now on. What is unclaimed is dropped with the division.
@@ -370,6 +383,11 @@ impl<S: Divide> Division<S> {
         if let Some(shared) = self.shared.get() {
             shared.ranges.stop();
         }
+    }
+
+    /// Whether a shared division was [stopped](Division::stop).
+    pub fn is_stopped(&self) -> bool {
+        self.shared.get().is_some_and(|shared| shared.ranges.is_stopped())
     }
 
     /// What the members reported, once the division is shared.
@@ -496,11 +514,13 @@ pub struct Claims<'s, S: Divide> {
     division: &'s Division<S>,
     shared: Option<&'s Shared>,
     member: usize,
+    /// Items of a claimed unit that are in no chunk yet.
+    remainder: std::ops::Range<usize>,
 }
 
 impl<'s, S: Divide> Claims<'s, S> {
-    /// The next chunk. `want` gets the items at hand (`lo..hi`) and says how many to take, at least 1; `cut` gets the items to
-    /// steal from and says at which index the stolen part begins.
+    /// The next chunk. `want` gets the items at hand (`lo..hi`) and says how many to take, at least 1; no chunk is larger, whatever
+    /// the units are. `cut` gets the items to steal from and says at which index the stolen part begins.
     #[inline]
     pub fn next(
         &mut self,
@@ -508,6 +528,13 @@ impl<'s, S: Divide> Claims<'s, S> {
         cut: impl Fn(usize, usize) -> usize,
     ) -> Option<(Span, S::Chunk<'s>, Steals)> {
         let shared = self.shared?;
+        if !self.remainder.is_empty() {
+            if shared.ranges.is_stopped() {
+                return None;
+            }
+            let (span, chunk) = self.take(want);
+            return Some((span, chunk, 0));
+        }
         let (units, steals) = shared.ranges.claim(
             self.member,
             |run| {
@@ -521,10 +548,24 @@ impl<'s, S: Divide> Claims<'s, S> {
             },
         )?;
         let (lo, hi) = shared.items(&units);
+        if shared.unit > 1 {
+            self.remainder = lo..hi;
+            let (span, chunk) = self.take(want);
+            return Some((span, chunk, steals));
+        }
         let span = Span { lo, hi, member: self.member };
         // SAFETY: inside `0..total`; the exchange in `claim` took these units out of a range word, and no unit returns there.
         let (span, chunk) = unsafe { self.division.chunk(span) };
         Some((span, chunk, steals))
+    }
+
+    /// A chunk from the front of the remainder, which holds items.
+    fn take(&mut self, want: impl Fn(usize, usize) -> usize) -> (Span, S::Chunk<'s>) {
+        let std::ops::Range { start: lo, end } = self.remainder;
+        let hi = lo + want(lo, end).clamp(1, end - lo);
+        self.remainder.start = hi;
+        // SAFETY: inside `0..total`; claimed, and taken out of the remainder just now.
+        unsafe { self.division.chunk(Span { lo, hi, member: self.member }) }
     }
 
     /// Reports for this member: see [`Division::reports`].
@@ -537,5 +578,15 @@ impl<'s, S: Divide> Claims<'s, S> {
     /// Items nobody has claimed yet: a hint.
     pub fn unclaimed(&self) -> usize {
         self.shared.map_or(0, |shared| shared.ranges.unclaimed().saturating_mul(shared.unit))
+    }
+}
+
+impl<S: Divide> Drop for Claims<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.remainder.is_empty() {
+            // All at once: one chunk after the other could take for ever.
+            drop(self.take(|_, _| usize::MAX));
+        }
     }
 }

@@ -33,7 +33,8 @@
 //! * *One runner.* Only the owner stores into a slot, and only when it is empty. Whoever wants what is in it exchanges it for null:
 //!   one of them gets it.
 //! * *A frame is alive while it is used.* Others get at it through the slot only. The owner leaves the frame's stack by 1 if it
-//!   was never in the slot, by 4 otherwise, also while unwinding: then either it took the frame out itself, or it has seen
+//!   was never in the slot, by 4 otherwise, also if the first half has panicked: its panic is caught, and goes on when the
+//!   second half has run. Then either it took the frame out itself, or it has seen
 //!   done or returned, the taker's last access. The bell lies in the tree, which outlives every member in it.
 //! * *The list is a stack.* Joins nest as calls do. Shared frames are the oldest ones: offers go from old to new, and pops
 //!   from new to old.
@@ -90,6 +91,8 @@ pub fn apart<R>(f: impl FnOnce() -> R) -> R {
 pub fn is_inside() -> bool {
     !here().is_null()
 }
+
+type Payload = Box<dyn std::any::Any + Send>;
 
 /// Nobody has marked the frame yet.
 const FRESH: u32 = 0;
@@ -312,7 +315,7 @@ impl<B: FnOnce() -> RB, RB> Job<B, RB> {
     /// The second half's result when the frame was shared: from whoever took it, or by running it here.
     #[cold]
     fn finish(&self, seat: &Seat, below: *const Frame) -> RB {
-        match seat.retrieve(&self.frame, below, true) {
+        match seat.retrieve(&self.frame, below) {
             Taken::Back => {
                 // SAFETY: nobody else took it.
                 let half = unsafe { self.take_half() };
@@ -323,37 +326,26 @@ impl<B: FnOnce() -> RB, RB> Job<B, RB> {
         }
     }
 
-    /// Unlinks the job when the first half unwinds, and drops what there is of the second.
+    /// The first half has panicked: runs the second all the same, here or where it was taken, and then goes on with that panic.
     #[cold]
     #[inline(never)]
-    fn abandon(&self, seat: &Seat, below: *const Frame) {
-        seat.pop(below);
-        let shared = seat.is_split(&self.frame);
+    fn finish_after_panic(&self, seat: &Seat, below: *const Frame, payload: Payload) -> ! {
+        let second = || if seat.is_split(&self.frame) { self.finish(seat, below) } else { self.run_own(seat) };
         // The first half's panic is the one that goes on: results, payloads and whatever their drops throw are discarded.
-        match if shared { seat.retrieve(&self.frame, below, false) } else { Taken::Back } {
-            // SAFETY: nobody else took it.
-            Taken::Back => discard(unsafe { self.take_half() }),
-            // SAFETY: it is done.
-            Taken::Done => match unsafe { self.take_result() } {
-                Ok(result) => discard(result),
-                Err(payload) => discard(payload),
-            },
+        match catch_unwind(AssertUnwindSafe(second)) {
+            Ok(result) => discard(result),
+            Err(payload) => discard(payload),
         }
+        resume_unwind(payload)
     }
-}
 
-/// Unlinks a job when its first half unwinds.
-struct Unwinding<'a, B: FnOnce() -> RB, RB> {
-    job: &'a Job<B, RB>,
-    seat: &'a Seat,
-    below: *const Frame,
-}
-
-impl<B: FnOnce() -> RB, RB> Drop for Unwinding<'_, B, RB> {
-    // Inlined, so that the guard needs no room on the stack of a join that does not unwind.
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.job.abandon(self.seat, self.below);
+    /// The second half's result when the frame was not shared. By the owner, once, after the pop.
+    #[inline]
+    fn run_own(&self, seat: &Seat) -> RB {
+        // SAFETY: it was never offered.
+        let half = unsafe { self.take_half() };
+        seat.burn();
+        half()
     }
 }
 
@@ -371,7 +363,7 @@ fn discard<T>(value: T) {
 /// A thread that is in no [`Tree`] calls `outermost` instead, which is to start one.
 ///
 /// # Panics
-/// With the payload of `a`, else with that of `b`. By then the other half has ended, or was dropped without having begun.
+/// With the payload of `a`, else with that of `b`. By then both halves have run.
 #[inline]
 pub fn join<A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
 where
@@ -383,19 +375,18 @@ where
     let Some(seat) = (unsafe { here().as_ref() }) else { return outermost(a, b) };
     let job = Job::new(b);
     let below = seat.top();
-    // SAFETY: `job` stays where it is until it is popped and, if shared, retrieved: below, or by `unwinding`.
+    // SAFETY: `job` stays where it is until it is popped and, if shared, retrieved: below, whatever the halves throw.
     unsafe { seat.push(below, std::ptr::from_ref(&job).cast()) };
-    let unwinding = Unwinding { job: &job, seat, below };
-    seat.glance();
-    let ra = a();
+    // Inside: a question that is asked here may panic, too.
+    let ra = catch_unwind(AssertUnwindSafe(|| {
+        seat.glance();
+        a()
+    }));
     seat.pop(below);
-    if seat.is_split(&job.frame) {
-        std::mem::forget(unwinding);
-        return (ra, job.finish(seat, below));
-    }
-    seat.burn();
-    std::mem::forget(unwinding);
-    // SAFETY: it was never offered.
-    let half = unsafe { job.take_half() };
-    (ra, half())
+    let ra = match ra {
+        Ok(ra) => ra,
+        Err(payload) => job.finish_after_panic(seat, below, payload),
+    };
+    let rb = if seat.is_split(&job.frame) { job.finish(seat, below) } else { job.run_own(seat) };
+    (ra, rb)
 }

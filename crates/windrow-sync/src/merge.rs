@@ -13,6 +13,7 @@
 //! * *The slice is whole at the end.* If the truth is in the spare then, also while unwinding, it is copied to the slice.
 //! * Merges hold their source exclusively: two threads never compare the same item.
 
+use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,7 +26,6 @@ pub fn merging<'a, T, R>(items: &'a mut [T], f: impl FnOnce(&mut Merging<'a, T>)
 }
 
 /// Items on their way. See the [module page](self).
-#[derive(Debug)]
 pub struct Merging<'a, T> {
     items: &'a mut [T],
     spare: Vec<MaybeUninit<T>>,
@@ -33,6 +33,14 @@ pub struct Merging<'a, T> {
     swapped: bool,
     /// Items that the merges of this level have moved.
     moved: AtomicUsize,
+}
+
+/// Without the items: while they are in the spare the slice holds stale copies.
+impl<T> fmt::Debug for Merging<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (items, swapped) = (self.items.len(), self.swapped);
+        f.debug_struct("Merging").field("items", &items).field("swapped", &swapped).finish_non_exhaustive()
+    }
 }
 
 impl<T> Merging<'_, T> {
@@ -81,12 +89,18 @@ impl<T> Drop for Merging<'_, T> {
 }
 
 /// Two runs that are to be merged into one. Equal items keep their order.
-#[derive(Debug)]
 pub struct Merge<'m, T> {
     left: &'m mut [T],
     right: &'m mut [T],
     target: &'m mut [MaybeUninit<T>],
     moved: &'m AtomicUsize,
+}
+
+impl<T> fmt::Debug for Merge<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (left, right) = (self.left.len(), self.right.len());
+        f.debug_struct("Merge").field("left", &left).field("right", &right).finish_non_exhaustive()
+    }
 }
 
 impl<'m, T> Merge<'m, T> {

@@ -8,6 +8,7 @@
 //! A forgotten `Fill` reports nothing: its results leak, and no uninitialized memory is ever exposed.
 
 use std::cell::UnsafeCell;
+use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -43,7 +44,6 @@ impl Spans {
 type Ledger = Mutex<Spans>;
 
 /// See the [module page](self).
-#[derive(Debug)]
 pub struct Slots<T> {
     /// Never touched while shared; `ptr` is the way to the slots.
     buffer: UnsafeCell<Vec<MaybeUninit<T>>>,
@@ -59,6 +59,12 @@ pub struct Slots<T> {
 unsafe impl<T: Send> Sync for Slots<T> {}
 // SAFETY: as `Vec<T>`.
 unsafe impl<T: Send> Send for Slots<T> {}
+
+impl<T> fmt::Debug for Slots<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slots").field("len", &self.len).finish_non_exhaustive()
+    }
+}
 
 impl<T> Slots<T> {
     /// Room for `n` results of `members` members. One allocation of `n * size_of::<T>()` bytes.
@@ -142,12 +148,18 @@ unsafe impl<T: Send> Divide for Slots<T> {
 }
 
 /// The right to write one chunk of [`Slots`].
-#[derive(Debug)]
 pub struct Fill<'s, T> {
     room: &'s mut [MaybeUninit<T>],
     written: usize,
     lo: usize,
     ledger: &'s Ledger,
+}
+
+impl<T> fmt::Debug for Fill<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (room, written) = (self.room.len(), self.written);
+        f.debug_struct("Fill").field("room", &room).field("written", &written).finish_non_exhaustive()
+    }
 }
 
 impl<T> Fill<'_, T> {

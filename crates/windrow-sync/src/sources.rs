@@ -1,6 +1,7 @@
 //! Sources: ranges, slices, slices of runs, owned vectors.
 
 use std::cell::UnsafeCell;
+use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -164,11 +165,16 @@ unsafe impl<'a, T: Sync> Divide for Runs<'a, T> {
 }
 
 /// `&mut [T]`, piece by piece.
-#[derive(Debug)]
 pub struct SliceMut<'a, T> {
     start: *mut T,
     len: usize,
     borrow: PhantomData<&'a mut [T]>,
+}
+
+impl<T> fmt::Debug for SliceMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SliceMut").field("len", &self.len).finish_non_exhaustive()
+    }
 }
 
 impl<'a, T> SliceMut<'a, T> {
@@ -252,13 +258,18 @@ unsafe impl<'a, T: Send> Divide for RunsMut<'a, T> {
 }
 
 /// The items of a `Vec`, moved out one by one. Each is dropped exactly once, whatever panics.
-#[derive(Debug)]
 pub struct Items<T> {
     /// Never touched while shared; `ptr` is the way to the items.
     buffer: UnsafeCell<Vec<ManuallyDrop<T>>>,
     ptr: *mut ManuallyDrop<T>,
     len: usize,
     started: bool,
+}
+
+impl<T> fmt::Debug for Items<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Items").field("len", &self.len).field("started", &self.started).finish_non_exhaustive()
+    }
 }
 
 impl<T> Items<T> {
@@ -338,8 +349,13 @@ unsafe impl<T: Send> Divide for Items<T> {
 }
 
 /// Owned items of one chunk; those not taken are dropped with it.
-#[derive(Debug)]
 pub struct Take<'s, T>(std::slice::IterMut<'s, ManuallyDrop<T>>);
+
+impl<T> fmt::Debug for Take<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Take").field("len", &self.0.len()).finish_non_exhaustive()
+    }
+}
 
 impl<T> Iterator for Take<'_, T> {
     type Item = T;

@@ -290,3 +290,47 @@ fn an_item_that_panics_when_dropped_leaks_no_other() {
         assert_eq!(live.load(Relaxed), 0, "at {at}, results");
     }
 }
+
+/// Items of a source so long that range words hold units of many: claims are as long as their members want them all the same.
+#[test]
+fn claims_are_not_longer_than_wanted() {
+    for n in [1usize << 33, 1 << 40, usize::MAX] {
+        let mut division = Division::new(0..n);
+        let (mut lead, shared) = division.lead();
+        assert!(!shared.is_shared() && !shared.is_stopped());
+        lead.share_evenly(2);
+        assert!(shared.is_shared());
+        let mut all = Vec::new();
+        for member in [0, 1, 0] {
+            let mut claims = shared.claims(member);
+            for want in [1, 2, 1, 3, 1000, 1, 7] {
+                let (span, items, _) = claims.next(|_, _| want, half).unwrap();
+                assert!((1..=want).contains(&span.len()) && items == (span.lo..span.hi), "{span:?} of {n}");
+                all.push(items);
+            }
+        }
+        all.sort_by_key(|items| items.start);
+        assert!(all.iter().zip(&all[1..]).all(|(a, b)| a.end <= b.start), "{all:?}");
+        // A stop counts at once, also for a member inside a unit.
+        let mut claims = shared.claims(1);
+        assert!(claims.next(|_, _| 1, half).is_some());
+        shared.stop();
+        assert!(shared.is_stopped() && claims.next(|_, _| 1, half).is_none());
+    }
+    // All of it, in claims that are neither units nor parts of one.
+    let (n, sum) = (1usize << 40, AtomicUsize::new(0));
+    run!(0..n, 3, n / 97, |items| sum.fetch_add(items.len(), Relaxed));
+    assert_eq!(sum.into_inner(), n);
+}
+
+/// What is left of a claimed unit goes with the claims, and is not handed out again.
+#[test]
+fn a_remainder_stays_with_its_claims() {
+    let mut division = Division::new(0..1usize << 40);
+    let (mut lead, shared) = division.lead();
+    lead.share_evenly(1);
+    let (first, ..) = shared.claims(0).next(|_, _| 1, half).unwrap();
+    let (next, ..) = shared.claims(0).next(|_, _| 1, half).unwrap();
+    assert_eq!((first.len(), next.len()), (1, 1));
+    assert!(next.lo >= 1 << 8, "{first:?}, then {next:?}: of one unit");
+}

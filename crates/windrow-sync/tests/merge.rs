@@ -140,3 +140,20 @@ fn contradictions_do_no_harm() {
         assert!(items.iter().map(|item| *item.0).eq(0..30));
     }
 }
+
+/// While the items are in the spare the slice holds stale copies of them: printing those would read what was moved away.
+#[test]
+fn printing_looks_at_no_item() {
+    let mut items = [7_654_321, 1_234_567];
+    merging(&mut items, |merging| {
+        assert!(!format!("{merging:?}").contains("1234567"));
+        merging.level(1).for_each(|merge| {
+            assert!(!format!("{merge:?}").contains("1234567"));
+            merge.run(|a, b| a < b);
+        });
+        assert!(merging.finish());
+        let said = format!("{merging:?}");
+        assert!(said.contains("swapped: true") && !said.contains("1234567"), "{said}");
+    });
+    assert_eq!(items, [1_234_567, 7_654_321]);
+}

@@ -9,6 +9,7 @@ use windrow_plan::grain::{self, Costs, Crew as CrewState};
 use windrow_plan::looking::{self, Room};
 use windrow_plan::track::{self, Late};
 use windrow_plan::{Decision, Nanos};
+use windrow_sync::flag::Flag;
 use windrow_sync::gate::{Gate, State, Wait};
 use windrow_sync::hint::Hint;
 use windrow_sync::machine::{self, tick};
@@ -42,6 +43,8 @@ pub(crate) struct Crew {
     /// What teams remember.
     pub(crate) teams: team::Sites,
     pub(crate) places: Places,
+    /// The pool is gone. (Its leads, and lanes that were begun in it, may still use this.)
+    pub(crate) closed: Flag,
     costs: Costs,
     learned: Pad<Learned>,
     /// When a worker last looked for work, give or take [`ANSWERS`].
@@ -154,6 +157,7 @@ impl Crew {
             sites: Sites::default(),
             teams: team::Sites::default(),
             places: Places::new(threads - 1),
+            closed: Flag::new(),
             costs,
             learned: Pad(learned),
             answered: Pad::default(),

@@ -18,6 +18,10 @@ use crate::pool;
 /// (sooner if others have nothing to do) the oldest one of those that are open is offered to others. A waiting join runs
 /// nothing but parts of what it waits for, so locks that are held over it cannot deadlock by it.
 ///
+/// # Halves that wait for each other
+/// may wait for ever: `join(|| receive(), || send())` does not end, on any pool. `b` is offered to other members only while `a`
+/// makes further joins, and there may be no other member. rayon offers `b` before `a` begins.
+///
 /// The idea is heartbeat scheduling (Acar, Charguéraud and Rainey, PLDI 2018); Spice and chili showed how cheap it is.
 ///
 /// ```
@@ -33,8 +37,7 @@ use crate::pool;
 /// ```
 ///
 /// # Panics
-/// With the payload of `a` if that panics, else with that of `b`. By then the other half has ended, or it was dropped
-/// without having begun.
+/// With the payload of `a` if that panics, else with that of `b`. Both have run by then, whichever panics.
 #[inline]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -55,7 +58,7 @@ where
     RB: Send,
 {
     let site = outermost::<A, B, RA, RB> as fn(A, B) -> (RA, RB) as usize;
-    rooted(site, || sync::join(a, b, |a, b| (a(), b())))
+    rooted(site, || sync::join(a, b, |_, _| unreachable!("a tree has just begun")))
 }
 
 /// Runs `f` in a tree of its own. `site` tells calls of one place from calls of others: what it remembers of them says when to let

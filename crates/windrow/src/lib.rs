@@ -9,6 +9,7 @@ mod crew;
 mod explain;
 pub mod iter;
 mod join;
+mod looks;
 mod offload;
 pub mod overlap;
 mod places;

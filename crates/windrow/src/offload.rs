@@ -272,7 +272,8 @@ fn own_queue() -> Option<Arc<Queue>> {
     OWN_QUEUE.try_with(|own| own.borrow().clone()).ok().flatten()
 }
 
-/// The queues of this process's pools, by the address of the crew that each keeps alive.
+/// The queues of this process's pools, by the address of the crew that each keeps alive. That of a pool that is gone is there
+/// as long as it has leads.
 fn queues() -> MutexGuard<'static, BTreeMap<usize, Arc<Queue>>> {
     static QUEUES: PerProcess<Mutex<BTreeMap<usize, Arc<Queue>>>> = PerProcess::new();
     QUEUES.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
@@ -280,7 +281,12 @@ fn queues() -> MutexGuard<'static, BTreeMap<usize, Arc<Queue>>> {
 
 /// The pool of this crew is being dropped.
 pub(crate) fn close(crew: &Arc<Crew>) {
-    let queue = queues().remove(&Arc::as_ptr(crew).addr());
+    let queue = {
+        let mut queues = queues();
+        // Under the lock: a queue that is made after this knows that the pool is gone.
+        crew.closed.raise();
+        queues.remove(&Arc::as_ptr(crew).addr())
+    };
     if let Some(queue) = queue {
         queue.close();
     }
@@ -291,13 +297,15 @@ impl Queue {
         // A lead outlives its pool, and its queue takes closures as long as it has a lead.
         own_queue().filter(|own| own.is_of_this_process() && Arc::ptr_eq(&own.crew, crew)).unwrap_or_else(|| {
             let new = || Arc::new(Queue::new(crew.clone(), IDLE));
+            // A lane that outlives its pool may offload, too: then leads leave when the queue is empty, and the last one removes it.
             queues().entry(Arc::as_ptr(crew).addr()).or_insert_with(new).clone()
         })
     }
 
     fn new(crew: Arc<Crew>, idle: Duration) -> Self {
         let generation = machine::fork_generation();
-        Queue { crew, generation, idle, state: Mutex::default(), work: Condvar::new() }
+        let state = State { closed: crew.closed.is_up(), ..State::default() };
+        Queue { crew, generation, idle, state: Mutex::new(state), work: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -340,10 +348,27 @@ impl Queue {
             // With other leads it will be run, if later.
             let unrun = if state.leads.is_empty() { state.jobs.remove(&ticket) } else { None };
             drop(state);
+            self.remove_if_closed();
             if unrun.is_some() {
                 drop(unrun);
                 panic!("the system refuses to start a thread for an offloaded closure: {error}");
             }
+        }
+    }
+
+    /// The last lead of a pool that is gone has left: forgets the queue.
+    fn remove_if_closed(self: &Arc<Self>) {
+        let is_over = {
+            let state = self.lock();
+            state.closed && state.leads.is_empty() && state.jobs.is_empty()
+        };
+        if is_over {
+            let at = Arc::as_ptr(&self.crew).addr();
+            let mut queues = queues();
+            let is_own = queues.get(&at).is_some_and(|queue| Arc::ptr_eq(queue, self));
+            let queue = if is_own { queues.remove(&at) } else { None };
+            drop(queues);
+            drop(queue);
         }
     }
 
@@ -356,6 +381,7 @@ impl Queue {
                 discard(payload);
             }
         }
+        self.remove_if_closed();
     }
 
     fn next_job(&self, number: usize) -> Option<Job> {
@@ -421,6 +447,35 @@ mod tests {
             while leads(&queue) > 0 {
                 thread::yield_now();
             }
+        }
+    }
+
+    /// A lane that goes on after its pool has gone, say.
+    #[test]
+    fn the_queue_of_a_pool_that_is_gone_goes_too() {
+        let pool = Pool::new(2);
+        let crew = pool.crew.clone();
+        assert_eq!(offload_to(&crew, || 1).wait(), 1);
+        drop(pool);
+        let is_kept = || queues().contains_key(&Arc::as_ptr(&crew).addr());
+        for round in 0..3 {
+            let (tell, told) = std::sync::mpsc::channel();
+            let all: Vec<_> = (0..5)
+                .map(|i| {
+                    let tell = tell.clone();
+                    offload_to(&crew, move || tell.send(i).unwrap())
+                })
+                .collect();
+            assert_eq!(told.iter().take(5).sum::<i32>(), 10, "round {round}");
+            drop(all);
+            while is_kept() {
+                thread::yield_now();
+            }
+        }
+        // Nothing is left of one that was never begun by a lead.
+        offload_to(&crew, || ()).wait();
+        while is_kept() {
+            thread::yield_now();
         }
     }
 

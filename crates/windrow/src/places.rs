@@ -155,6 +155,9 @@ impl Places {
             return;
         }
         let (Some(worker), here) = (self.workers[member - 1].get(), here()) else { return };
+        if here == 0 {
+            return;
+        }
         let mut home = worker.home.lock().unwrap_or_else(PoisonError::into_inner);
         *home = worker.thread.allowed();
         let place = if here == self.caller.get() { elsewhere(&home, here) } else { u32::try_from(here - 1).ok() };

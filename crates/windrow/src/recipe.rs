@@ -6,10 +6,12 @@ mod views;
 
 use std::iter;
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 use windrow_sync::divide::{Divide, Leaf, Span};
 
 use crate::iter::{IntoParallelIterator, ParallelIterator};
+use crate::stop::Tokens;
 use crate::tries::Try;
 
 pub(crate) use keep::{Calls, Clones, Init, MapInit};
@@ -48,6 +50,13 @@ pub trait Recipe<S: Divide>: Sync {
     fn over(&self, _from: usize) -> bool {
         false
     }
+
+    /// Nothing of chunks that begin at `from` or later is wanted any more: a source that is pulled from is not pulled again.
+    fn call_off(&self, _from: usize) {}
+
+    /// A source that is pulled from looks at `tokens` before each item. Called before the first chunk.
+    #[doc(hidden)]
+    fn look_at(&self, _tokens: &Arc<Tokens>) {}
 }
 
 /// A recipe with one item for every index, in order.
@@ -57,10 +66,16 @@ pub trait Indexed {}
 macro_rules! passes_on {
     () => {
         passes_on!(loose R::LOOSE);
+        passes_on!(ends);
         const PER_CHUNK: bool = R::PER_CHUNK;
-
+    };
+    (ends) => {
         fn over(&self, from: usize) -> bool {
             self.0.over(from)
+        }
+
+        fn call_off(&self, from: usize) {
+            self.0.call_off(from);
         }
     };
     (loose $loose:expr) => {
@@ -69,6 +84,10 @@ macro_rules! passes_on {
 
         fn state(&self) -> R::State {
             self.0.state()
+        }
+
+        fn look_at(&self, tokens: &std::sync::Arc<crate::stop::Tokens>) {
+            self.0.look_at(tokens);
         }
     };
 }
@@ -278,6 +297,7 @@ impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(I::Value, R::Item) -> I::Value + Sy
     const EXACT: bool = false;
     const PER_CHUNK: bool = true;
     passes_on!(loose R::LOOSE);
+    passes_on!(ends);
 
     #[inline]
     fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = I::Value>
@@ -285,10 +305,6 @@ impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(I::Value, R::Item) -> I::Value + Sy
         S: 's,
     {
         iter::once_with(move || self.0.iter(state, at, chunk).fold(self.1.make(), &self.2))
-    }
-
-    fn over(&self, from: usize) -> bool {
-        self.0.over(from)
     }
 }
 
@@ -308,6 +324,7 @@ where
     const EXACT: bool = false;
     const PER_CHUNK: bool = true;
     passes_on!(loose R::LOOSE);
+    passes_on!(ends);
 
     #[inline]
     fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = T>
@@ -321,9 +338,5 @@ where
                 ControlFlow::Break(residual) => T::from_residual(residual),
             }
         })
-    }
-
-    fn over(&self, from: usize) -> bool {
-        self.0.over(from)
     }
 }

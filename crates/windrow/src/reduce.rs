@@ -8,6 +8,7 @@ use windrow_sync::divide::{Blocks, Divide, Division};
 use windrow_sync::slots::Slots;
 
 use crate::iter::ParallelIterator;
+use crate::looks::{Beat, Looks};
 use crate::pool::with_current;
 use crate::recipe::Recipe;
 use crate::region::run;
@@ -100,9 +101,16 @@ impl<I: Send> Each<I> for Gathers {
 /// Items of a block of a reduction over `n` items. It depends on `n` alone, or results would depend on the machine. 128
 /// blocks are eight for each of 16 members. A block of 8192 items takes some microseconds whatever they do (0.5 ns an item in
 /// the record `par`), far more than a claim; larger ones would only balance worse.
+///
+/// Every block has a result that is kept until the end. So there are 2^20 blocks at most (8 MB of 64-bit sums), and those of more
+/// than 2^33 items are longer.
 pub(crate) fn block(n: usize) -> usize {
-    n.div_ceil(128).clamp(1, 8192)
+    n.div_ceil(128).clamp(1, LONGEST).max(n.div_ceil(MOST_BLOCKS))
 }
+
+/// Items of the longest block that is run through without a look up.
+pub(crate) const LONGEST: usize = 8192;
+const MOST_BLOCKS: usize = 1 << 20;
 
 /// The result of every block, in order. (Of every chunk, in order, if the recipe is loose: then there is nothing to fix.)
 pub(crate) fn in_blocks<P: ParallelIterator, E: Each<P::Item>>(iter: P, each: &E) -> Vec<E::Result> {
@@ -120,10 +128,42 @@ pub(crate) fn in_blocks<P: ParallelIterator, E: Each<P::Item>>(iter: P, each: &E
         let (lead, shared) = division.lead();
         run(crew, &hints, lead, shared, |walk| {
             let state = recipe.state();
-            for (_, (blocks, mut fill)) in walk {
-                fill.fill(blocks.map(|(at, chunk)| each.each(recipe.iter(&state, at, chunk))));
+            if block <= LONGEST || P::Recipe::PER_CHUNK {
+                for (_, (blocks, mut fill)) in walk {
+                    fill.fill(blocks.map(|(at, chunk)| each.each(recipe.iter(&state, at, chunk))));
+                }
+                return;
+            }
+            // Blocks so long that others may panic meanwhile.
+            let mut beat = Beat::new(crew);
+            for (_, (mut blocks, mut fill)) in walk {
+                while let Some(pieces) = blocks.next_in_pieces() {
+                    let mut looks = Looks::new(pieces, &mut beat, || shared.is_stopped(), |_| ());
+                    let items = looks.by_ref().flat_map(|(at, chunk)| recipe.iter(&state, at, chunk));
+                    let result = each.each(items);
+                    if looks.is_cut() {
+                        return;
+                    }
+                    fill.fill(std::iter::once(result));
+                }
             }
         });
         division.done().1.expect("one result for every block")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_few_and_those_of_ordinary_calls_stay_what_they_were() {
+        for shift in 0..usize::BITS {
+            for n in [1usize << shift, (1 << shift) - 1, (1 << shift) + 1, usize::MAX >> shift] {
+                let (blocks, before) = (n.div_ceil(block(n)), n.div_ceil(128).clamp(1, 8192));
+                assert!(blocks <= 1 << 20, "{blocks} blocks of {n} items");
+                assert!(block(n) == before || n as u128 > 1 << 33, "{n} items");
+            }
+        }
+    }
 }

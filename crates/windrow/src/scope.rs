@@ -20,7 +20,9 @@ type Payload = Box<dyn Any + Send>;
 /// of the pool, the thread that waits for one by [`Handle::join`], or this one at the end. So on a pool of one thread, or in
 /// a short scope, all of them run here.
 ///
-/// A task that waits for something only another task will do may wait for ever, as there need not be another thread.
+/// # Tasks that wait for each other
+/// may wait for ever, and so may a scope's closure that waits for a task otherwise than by [`Handle::join`] (on a channel, say). No
+/// other thread need exist, and a task need not have begun before the closure ends. rayon offers a task when it is spawned.
 ///
 /// ```
 /// let words = ["one", "three", "fifteen"];
@@ -86,6 +88,8 @@ pub struct Scope<'scope> {
 struct Tasks<'scope> {
     /// Those that nobody has begun, and perhaps some that were begun by a join.
     waiting: VecDeque<Arc<dyn Task<'scope> + 'scope>>,
+    /// How many of them joins have begun since those were last taken out, or more.
+    begun: usize,
     unfinished: usize,
     /// What tasks threw, with their numbers, in the order in which they ended.
     panics: Vec<(usize, Payload)>,
@@ -96,7 +100,10 @@ struct Tasks<'scope> {
 
 impl std::fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scope").field("unfinished", &lock(&self.tasks).unfinished).finish_non_exhaustive()
+        let tasks = lock(&self.tasks);
+        let (unfinished, queued) = (tasks.unfinished, tasks.waiting.len());
+        drop(tasks);
+        f.debug_struct("Scope").field("unfinished", &unfinished).field("queued", &queued).finish_non_exhaustive()
     }
 }
 
@@ -190,6 +197,9 @@ impl<'scope> Scope<'scope> {
         waiter.into_iter().for_each(|waiter| self.invitation.ring(waiter));
     }
 }
+
+/// Tasks that joins have begun stay in the queue at least until they are more than these.
+const MANY: usize = 32;
 
 /// What the queue knows of a task.
 trait Task<'scope>: Send + Sync {
@@ -378,16 +388,23 @@ impl<'scope> Scope<'scope> {
         if !task.begin(self, None) {
             return;
         }
-        // What was joined soon after it was spawned is at the back. The rest is dropped when its turn comes.
-        loop {
-            let mut tasks = lock(&self.tasks);
-            if !tasks.waiting.back().is_some_and(|last| last.is_begun()) {
-                break;
-            }
-            let last = tasks.waiting.pop_back();
-            drop(tasks);
-            drop(last);
+        // What was joined soon after it was spawned is at the back, or near it.
+        let mut tasks = lock(&self.tasks);
+        tasks.begun += 1;
+        let mut gone = Vec::new();
+        while tasks.waiting.back().is_some_and(|last| last.is_begun()) {
+            gone.extend(tasks.waiting.pop_back());
+            tasks.begun = tasks.begun.saturating_sub(1);
         }
+        // The rest is taken out when half of the queue may be of that kind: constant work for each on average.
+        if tasks.begun > MANY && tasks.begun > tasks.waiting.len() / 2 {
+            tasks.begun = 0;
+            let (begun, waiting) = tasks.waiting.drain(..).partition::<Vec<_>, _>(|task| task.is_begun());
+            tasks.waiting = waiting.into();
+            gone.extend(begun);
+        }
+        drop(tasks);
+        drop(gone);
         self.count_end();
     }
 }

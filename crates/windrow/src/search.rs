@@ -11,9 +11,9 @@ use crate::pool::with_current;
 use crate::recipe::Recipe;
 use crate::region::run;
 
-/// Items between two looks at what others have found. A claim lasts about a microsecond, but where 2^32 items and more are
-/// left it holds a 2^32nd of them, and a fixed chunk is as long as the user wants. The shortest items take half a nanosecond
-/// (record `par`), so that a look every 2 us costs nothing that could be measured, and nobody works much longer in vain.
+/// Items between two looks at what others have found. A claim lasts 50 us at most, but a fixed chunk is as long as the user wants,
+/// and so are the claims of a caller alone. The shortest items take half a nanosecond (record `par`), so that a look every 2 us
+/// costs nothing that could be measured.
 pub(crate) const PIECE: usize = 4096;
 
 /// What counts of all that was found, and where it was. The lowest key wins.
@@ -117,6 +117,11 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
                     };
                     if let Some(hit) = hit {
                         found.offer(which.key(at.lo), hit);
+                        match which {
+                            Which::Any => recipe.call_off(0),
+                            Which::First => recipe.call_off(at.lo),
+                            Which::Last => {}
+                        }
                     }
                 }
                 if over(shared, whole.hi, nothing_from) {
@@ -128,12 +133,12 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
     found.into_best()
 }
 
-/// Whether a member that has come to `at` can leave: nothing comes from there on, says `nothing_from`, and nobody has left
-/// anything before it.
+/// Whether a member that has come to `at` can leave: `nothing_from` says that nothing comes from there on, and no item before it
+/// is left. The latter holds for a caller that has not shared; in a shared division claims are few and short by then.
 pub(crate) fn over<S: Divide>(division: &Division<S>, at: usize, nothing_from: impl Fn(usize) -> bool) -> bool {
     if nothing_from(0) {
         division.stop();
         return true;
     }
-    nothing_from(at) && division.claims(0).unclaimed() == 0
+    nothing_from(at) && !division.is_shared()
 }

@@ -50,15 +50,15 @@ pub trait ParallelSlice<T: Sync> {
     fn par_windows(&self, size: usize) -> Par<Range<usize>, Of<Windows<'_, T>>> {
         assert!(size > 0, "a window of 0 items shows nothing");
         let slice = self.whole();
-        Par::of(0..(slice.len() + 1).saturating_sub(size), Of(Windows { slice, size }))
+        Par::of(0..slice.len().saturating_sub(size - 1), Of(Windows { slice, size }))
     }
 
     /// The runs between the items for which `f` holds, and before the first and after the last one: one more than there are
     /// such items. `f` may be asked twice about an item.
     fn par_split<F: Fn(&T) -> bool + Sync>(&self, f: F) -> Par<Range<usize>, Of<Split<'_, T, F>>> {
         let slice = self.whole();
-        // A run can begin at every index and behind the last one.
-        Par::of(0..slice.len() + 1, Of(Split(slice, f)))
+        // A run can begin at every index and behind the last one. (Of `usize::MAX` items the last index stands for both.)
+        Par::of(0..slice.len().saturating_add(1), Of(Split(slice, f)))
     }
 
     /// Runs as long as possible in which `f` holds for every item and the next one. `f` may be asked twice about a pair.
@@ -173,7 +173,7 @@ impl<'a, T: Sync> Indices for Windows<'a, T> {
 
     #[inline]
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a [T]> {
-        self.slice[run.start..run.end + self.size - 1].windows(self.size)
+        self.slice[run.start..run.end + (self.size - 1)].windows(self.size)
     }
 }
 
@@ -196,10 +196,15 @@ impl<'a, T: Sync, F: Fn(&T) -> bool + Sync> Indices for Split<'a, T, F> {
 
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a [T]> {
         let slice = self.0;
-        let end = slice.len() + 1;
-        let runs = beginning_in(run, end, |at| at == 0 || (self.1)(&slice[at - 1]));
+        let begins = |at: usize| at == 0 || (self.1)(&slice[at - 1]);
+        // Behind the last item of the slice there is no index if it has `usize::MAX`.
+        let (end, has_last) = (slice.len().saturating_add(1), run.end == usize::MAX);
+        let behind = || (has_last && begins(slice.len())).then_some(slice.len());
+        let first = run.clone().find(|&at| begins(at)).or_else(behind);
         // What comes before the next run ends with a separator, or with the slice.
-        runs.into_iter().flat_map(move |runs| slice[runs.start..runs.end - 1].split(|item| (self.1)(item)))
+        let next = (run.end..end).find(|&at| begins(at));
+        let runs = first.map(|first| &slice[first..next.map_or(slice.len(), |next| next - 1)]);
+        runs.into_iter().flat_map(move |runs| runs.split(|item| (self.1)(item)))
     }
 }
 

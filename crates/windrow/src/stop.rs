@@ -2,17 +2,20 @@
 //!
 //! A member looks at the token before each claim, and between the pieces of a block; alone, the caller looks between pieces
 //! that last at most a heartbeat. So a look costs one load every microsecond or more (and a clock read if there is a
-//! deadline), and what has been begun is finished: a stopped call ends when its longest claimed item does.
+//! deadline), and what has been begun is finished: a stopped call ends when its longest claimed item does. Claims and pieces
+//! are sized by what items have cost so far. Where that says nothing of the next item, behind a bridge, a member looks
+//! before each item.
 //!
 //! A call that was stopped gives no result that could be taken for a whole one: it returns [`Stopped`].
 
 use std::cell::RefCell;
 use std::fmt;
 use std::iter::{Product, Sum};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use windrow_sync::divide::{BlockPieces, Blocks, Divide, Division, Lead, Span};
+use windrow_sync::divide::{Blocks, Divide, Division, Lead, Span};
 use windrow_sync::flag::Flag;
 use windrow_sync::machine::{self, tick};
 use windrow_sync::slots::Slots;
@@ -20,6 +23,7 @@ use windrow_sync::slots::Slots;
 use crate::crew::Crew;
 use crate::explain::{self, Explained};
 use crate::iter::ParallelIterator;
+use crate::looks::{Beat, Looks};
 use crate::pool::with_current;
 use crate::recipe::Recipe;
 use crate::reduce::{Counts, Each, Folds, Gathers, Greatest, Least, Products, Sums, block};
@@ -47,14 +51,91 @@ use crate::search::{Found, over};
 ///
 /// Source of the idea: .NET's `CancellationToken` with its linked sources. (rayon's answer to who asks, in its issue 1014, is a
 /// flag of one's own in every closure.)
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Stop(Arc<Token>);
 
-#[derive(Debug)]
+/// What the clones of a token share.
 struct Token {
+    signal: Arc<Signal>,
+    above: Option<Arc<Above>>,
+}
+
+#[derive(Debug)]
+struct Signal {
     flag: Flag,
     deadline: Option<Deadline>,
-    parent: Option<Stop>,
+}
+
+/// The ancestors of a token, nearest first. Never changed, and shared by siblings.
+///
+/// A closure that offloads its successor makes a chain of tokens without end, most of which are gone: no [`Stop`] for them exists,
+/// so they will not be stopped any more. Each child that finds `limit` ancestors above its parent makes a list without those,
+/// and takes over their deadlines. The limit is twice the number of those left, and a few: so lists stay as long as there are
+/// tokens, and making a child costs constant time on average.
+struct Above {
+    signal: Arc<Signal>,
+    /// Gone with the last clone of the token.
+    token: Weak<Token>,
+    /// Ancestors from here on.
+    depth: usize,
+    limit: usize,
+    next: Option<Arc<Above>>,
+}
+
+/// Ancestors that are never looked through for those that are gone.
+const FEW: usize = 16;
+
+impl Above {
+    /// The ancestors of a child of `parent`. What is gone of them leaves its end and its deadline to the `child`.
+    fn of(parent: &Stop, child: &mut Signal) -> Arc<Self> {
+        let mut next = parent.0.above.clone();
+        let mut limit = next.as_ref().map_or(FEW, |above| above.limit);
+        if next.as_ref().is_some_and(|above| above.depth >= above.limit) {
+            let mut left: Vec<&Above> = Vec::new();
+            for above in next.iter().flat_map(|above| above.all()) {
+                if above.token.strong_count() > 0 {
+                    left.push(above);
+                    continue;
+                }
+                // Acquire: pairs with the Release in the drop of the last clone; what was stopped before that is seen here.
+                fence(Ordering::Acquire);
+                if above.signal.has_ended() {
+                    child.flag.raise();
+                }
+                child.deadline = child.deadline.into_iter().chain(above.signal.deadline).min_by_key(|end| end.at);
+            }
+            limit = 2 * left.len() + FEW;
+            let copied = left.iter().rev().fold(None, |next: Option<Arc<Above>>, above| {
+                let depth = next.as_ref().map_or(0, |next| next.depth) + 1;
+                let (signal, token) = (above.signal.clone(), above.token.clone());
+                Some(Arc::new(Above { signal, token, depth, limit, next }))
+            });
+            next = copied;
+        }
+        let depth = next.as_ref().map_or(0, |next| next.depth) + 1;
+        let (signal, token) = (parent.0.signal.clone(), Arc::downgrade(&parent.0));
+        Arc::new(Above { signal, token, depth, limit, next })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Above> {
+        std::iter::successors(Some(self), |above| above.next.as_deref())
+    }
+}
+
+impl Drop for Above {
+    fn drop(&mut self) {
+        // One after the other: a list that drops its rest needs a stack as deep as it is long.
+        let mut next = self.next.take();
+        while let Some(above) = next {
+            next = Arc::into_inner(above).and_then(|mut above| above.next.take());
+        }
+    }
+}
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stop").field("stopped", &self.is_stopped()).finish_non_exhaustive()
+    }
 }
 
 impl Default for Stop {
@@ -82,7 +163,7 @@ impl Stop {
 
     /// A token that is stopped when this one is, or alone.
     pub fn child(&self) -> Self {
-        Self::of(None, Some(self.clone()))
+        Self::of(None, Some(self))
     }
 
     /// A token that is stopped when this one is, or alone, or after `time`.
@@ -97,7 +178,7 @@ impl Stop {
     /// assert!(step.is_stopped());
     /// ```
     pub fn child_after(&self, time: Duration) -> Self {
-        Self::of(Instant::now().checked_add(time), Some(self.clone()))
+        Self::of(Instant::now().checked_add(time), Some(self))
     }
 
     /// The token of the innermost closure that this thread runs for [`offload`](crate::offload()): it is stopped when nobody
@@ -108,36 +189,55 @@ impl Stop {
 
     /// Stops it, and its children. Calls that look at it return [`Stopped`], unless they are through.
     pub fn stop(&self) {
-        self.0.flag.raise();
+        self.0.signal.flag.raise();
     }
 
     /// Whether it is stopped: by [`stop`](Stop::stop), by its deadline, or by its parent.
     #[inline]
     pub fn is_stopped(&self) -> bool {
-        self.0.flag.is_up() || ((self.0.deadline.is_some() || self.0.parent.is_some()) && self.0.has_ended())
+        let Token { signal, above } = &*self.0;
+        signal.has_ended() || above.as_ref().is_some_and(|above| self.0.hears(above))
     }
 
-    fn of(deadline: Option<Instant>, parent: Option<Stop>) -> Self {
-        Stop(Arc::new(Token { flag: Flag::new(), deadline: deadline.map(Deadline::new), parent }))
+    fn of(deadline: Option<Instant>, parent: Option<&Stop>) -> Self {
+        let mut signal = Signal { flag: Flag::new(), deadline: deadline.map(Deadline::new) };
+        let above = parent.map(|parent| Above::of(parent, &mut signal));
+        Stop(Arc::new(Token { signal: Arc::new(signal), above }))
     }
 }
 
 impl Token {
-    fn has_ended(&self) -> bool {
-        let ended =
-            self.deadline.as_ref().is_some_and(Deadline::is_past) || self.parent.as_ref().is_some_and(Stop::is_stopped);
+    /// Whether one of the ancestors is stopped.
+    fn hears(&self, above: &Above) -> bool {
+        let ended = above.all().any(|above| above.signal.has_ended());
         if ended {
-            self.flag.raise();
+            self.signal.flag.raise();
         }
         ended
     }
 }
 
+impl Signal {
+    #[inline]
+    fn has_ended(&self) -> bool {
+        self.flag.is_up() || self.deadline.as_ref().is_some_and(|deadline| self.is_late(deadline))
+    }
+
+    fn is_late(&self, deadline: &Deadline) -> bool {
+        let late = deadline.is_past();
+        if late {
+            self.flag.raise();
+        }
+        late
+    }
+}
+
 /// A point in time that is asked about often.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Deadline {
     at: Instant,
-    /// Before this tick it has not come.
+    /// From this tick on, and before the next, it has not come.
+    from: u64,
     near: u64,
 }
 
@@ -146,11 +246,15 @@ impl Deadline {
         let left = at.saturating_duration_since(Instant::now());
         // The rate of ticks is known to about 1 in 10^4. Within the last 1 in 10^3 the clock itself is read.
         let ticks = left.as_nanos() as f64 * (0.999 / 1000.0) * machine::ticks_per_micro();
-        Deadline { at, near: tick().saturating_add(ticks as u64) }
+        let from = tick();
+        Deadline { at, from, near: from.saturating_add(ticks as u64) }
     }
 
+    /// The clock decides; ticks only save looking at it. They may start again from 0 (some machines do that when they wake up, or
+    /// when they are moved), which shows as a tick from before the deadline was made.
     fn is_past(&self) -> bool {
-        tick() >= self.near && Instant::now() >= self.at
+        let now = tick();
+        !(self.from..self.near).contains(&now) && Instant::now() >= self.at
     }
 }
 
@@ -222,7 +326,7 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
     /// If it was stopped before all items were consumed.
     pub fn for_each<F: Fn(P::Item) + Sync>(self, f: F) -> Result<(), Stopped> {
         let (source, recipe, hints) = self.iter.into_parts();
-        let watch = Watch::new(self.stop, source.total());
+        let watch = Watch::new(self.stop, &source, &recipe);
         let mut division = Division::new(source);
         let (lead, shared) = division.lead();
         with_current(|crew| {
@@ -261,7 +365,7 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
             return Ok(self.in_blocks(&Gathers)?.into_iter().flatten().collect::<Vec<_>>().into());
         }
         let (source, recipe, hints) = self.iter.into_parts();
-        let watch = Watch::new(self.stop, source.total());
+        let watch = Watch::new(self.stop, &source, &recipe);
         let all = with_current(|crew| {
             let slots = Slots::new(source.total(), crew.members);
             let mut division = Division::new((source, slots));
@@ -366,7 +470,7 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
     /// If it was stopped before all items were consumed, and `f` made nothing of those that were.
     pub fn find_map_any<B: Send, F: Fn(P::Item) -> Option<B> + Sync>(self, f: F) -> Result<Option<B>, Stopped> {
         let (source, recipe, hints) = self.iter.into_parts();
-        let watch = Watch::new(self.stop, source.total());
+        let watch = Watch::new(self.stop, &source, &recipe);
         let found = Found::new();
         let mut division = Division::new(source);
         let (lead, shared) = division.lead();
@@ -376,6 +480,7 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
                 for (at, chunk) in walk {
                     if let Some(hit) = recipe.iter(&state, at, chunk).find_map(&f) {
                         found.offer(0, hit);
+                        recipe.call_off(0);
                         shared.stop();
                         return;
                     }
@@ -405,7 +510,7 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
         }
         let (source, recipe, hints) = self.iter.into_parts();
         let n = source.total();
-        let watch = Watch::new(self.stop, n);
+        let watch = Watch::new(self.stop, &source, &recipe);
         let block = block(n);
         let hints = hints.0.of_blocks(block, n);
         let all = with_current(|crew| {
@@ -419,10 +524,11 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
                 let state = recipe.state();
                 for (_, (mut blocks, mut fill)) in walk {
                     while let Some(pieces) = blocks.next_in_pieces() {
-                        let mut looks = Looks { pieces, watch: &watch, beat: &mut beat, done, cut: false };
+                        // A piece that is taken is consumed.
+                        let mut looks = Looks::new(pieces, &mut beat, || watch.is_stopped(), |piece| done.add(piece));
                         let items = looks.by_ref().flat_map(|(at, chunk)| recipe.iter(&state, at, chunk));
                         let result = each.each(items);
-                        if looks.cut {
+                        if looks.is_cut() {
                             return;
                         }
                         fill.fill(std::iter::once(result));
@@ -437,7 +543,7 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
     /// The result of every chunk, in order: where which items come out depends on who comes first, blocks would fix nothing.
     fn in_chunks<E: Each<P::Item>>(self, each: &E) -> Result<Vec<E::Result>, Stopped> {
         let (source, recipe, hints) = self.iter.into_parts();
-        let watch = Watch::new(self.stop, source.total());
+        let watch = Watch::new(self.stop, &source, &recipe);
         let all = Mutex::new(Vec::new());
         let mut division = Division::new(source);
         let (lead, shared) = division.lead();
@@ -465,6 +571,8 @@ impl<'t, P: ParallelIterator> Stoppable<'t, P> {
 struct Watch<'t> {
     stop: &'t Stop,
     ambient: Option<Stop>,
+    /// The same two for a source that is pulled from.
+    tokens: Option<Arc<Tokens>>,
     done: Mutex<usize>,
     total: usize,
     /// The recipe wants no more items, of those there are.
@@ -472,8 +580,16 @@ struct Watch<'t> {
 }
 
 impl<'t> Watch<'t> {
-    fn new(stop: &'t Stop, total: usize) -> Self {
-        Self { stop, ambient: ambient(), done: Mutex::new(0), total, through: Flag::new() }
+    fn new<S: Divide, R: Recipe<S>>(stop: &'t Stop, source: &S, recipe: &R) -> Self {
+        let ambient = ambient();
+        let tokens = R::LOOSE.then(|| {
+            let both = std::iter::once(stop.clone()).chain(ambient.clone());
+            let tokens = Arc::new(Tokens { stops: both.collect(), pulled: Mutex::default() });
+            recipe.look_at(&tokens);
+            tokens
+        });
+        let (done, through) = (Mutex::default(), Flag::new());
+        Self { stop, ambient, tokens, done, total: source.total(), through }
     }
 
     #[inline]
@@ -485,7 +601,7 @@ impl<'t> Watch<'t> {
     #[inline]
     fn is_through<S: Divide>(&self, division: &Division<S>, at: Span, recipe: &impl Recipe<S>) -> bool {
         let leaves = over(division, at.hi, |from| recipe.over(from));
-        if leaves && recipe.over(0) {
+        if leaves {
             self.through.raise();
         }
         leaves
@@ -493,8 +609,47 @@ impl<'t> Watch<'t> {
 
     /// `whole`, if all items were consumed. Not whether the token is stopped by now: that may have come too late to matter.
     fn result<T>(self, whole: T) -> Result<T, Stopped> {
+        let Pulled { claimed, items, cut } = self.tokens.map_or_else(Pulled::default, |tokens| *tokens.pulled());
         let done = self.done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if done == self.total || self.through.is_up() { Ok(whole) } else { Err(Stopped { done, total: self.total }) }
+        let done = done.saturating_sub(claimed).saturating_add(items);
+        let all = done == self.total && !cut;
+        if all || self.through.is_up() { Ok(whole) } else { Err(Stopped { done, total: self.total }) }
+    }
+}
+
+/// The tokens of a call, for a source that is pulled from item by item. A claim of such a source says nothing of how long it
+/// lasts: the next item may come after an hour.
+#[derive(Debug)]
+pub struct Tokens {
+    stops: Vec<Stop>,
+    pulled: Mutex<Pulled>,
+}
+
+/// What became of the claims of a source that is pulled from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pulled {
+    pub(crate) claimed: usize,
+    /// Items that were pulled. (The claim with the last index may bring more than its share.)
+    pub(crate) items: usize,
+    /// One was not pulled because of a token.
+    pub(crate) cut: bool,
+}
+
+impl Tokens {
+    pub(crate) fn are_stopped(&self) -> bool {
+        self.stops.iter().any(Stop::is_stopped)
+    }
+
+    /// After each claim.
+    pub(crate) fn add(&self, claim: Pulled) {
+        let mut all = self.pulled();
+        all.claimed = all.claimed.saturating_add(claim.claimed);
+        all.items = all.items.saturating_add(claim.items);
+        all.cut |= claim.cut;
+    }
+
+    fn pulled(&self) -> MutexGuard<'_, Pulled> {
+        self.pulled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -568,100 +723,9 @@ impl<'s, S: Divide> Iterator for Watched<'_, 's, S> {
     }
 }
 
-/// A block in pieces, with a look at the token before each.
-struct Looks<'a, 'w, 's, S: Divide> {
-    pieces: BlockPieces<'s, S>,
-    watch: &'a Watch<'w>,
-    beat: &'a mut Beat<'w>,
-    done: &'a Done<'a>,
-    /// The token was stopped before the block was through.
-    cut: bool,
-}
-
-impl<'s, S: Divide> Iterator for Looks<'_, '_, 's, S> {
-    type Item = (Span, S::Chunk<'s>);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        let rest = self.pieces.rest();
-        if rest == 0 || self.cut {
-            return None;
-        }
-        if self.watch.is_stopped() {
-            self.cut = true;
-            return None;
-        }
-        let piece = self.pieces.take(self.beat.next(rest))?;
-        // Whoever takes a piece consumes it.
-        self.done.add(piece.0);
-        Some(piece)
-    }
-}
-
-/// Sizes pieces so that a look comes about once a heartbeat: twice the last one while that took less than half a heartbeat,
-/// half of it if it took more than one.
-struct Beat<'w> {
-    /// `None`: no looks, everything is one piece.
-    crew: Option<&'w Crew>,
-    size: usize,
-    /// Size of the last piece, and when it was handed out.
-    last: Option<(usize, u64)>,
-}
-
-impl<'w> Beat<'w> {
-    fn new(crew: &'w Crew) -> Self {
-        Self { crew: Some(crew), size: 1, last: None }
-    }
-
-    fn whole() -> Self {
-        Self { crew: None, size: usize::MAX, last: None }
-    }
-
-    /// Items of the next piece, of `rest` that are at hand.
-    #[inline]
-    fn next(&mut self, rest: usize) -> usize {
-        let Some(crew) = self.crew else { return rest };
-        if cfg!(all(target_family = "wasm", target_os = "unknown")) {
-            // Without a clock nothing can be sized in time.
-            return 1;
-        }
-        let now = tick();
-        if let Some((last, since)) = self.last {
-            let took = crew.nanos(now.saturating_sub(since));
-            if took > crew.fixed_costs().heartbeat {
-                self.size = (last / 2).max(1);
-            } else if took.0 * 2.0 < crew.fixed_costs().heartbeat.0 && last == self.size {
-                self.size = self.size.saturating_mul(2);
-            }
-        }
-        let size = self.size.min(rest);
-        self.last = Some((size, now));
-        size
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pieces_follow_the_time_that_the_last_one_took() {
-        with_current(|crew| {
-            let mut beat = Beat::new(crew);
-            assert_eq!(beat.next(100), 1);
-            // In the future: no time has passed, whatever interrupts this thread.
-            beat.last = Some((1, u64::MAX));
-            assert_eq!(beat.next(100), 2);
-            beat.last = Some((2, u64::MAX));
-            assert_eq!(beat.next(3), 3, "no more than there is");
-            beat.last = Some((3, u64::MAX));
-            assert_eq!(beat.next(100), 4, "a short piece is no reason to take a longer one");
-            while crew.nanos(tick()) <= crew.fixed_costs().heartbeat {}
-            beat.last = Some((4, 0));
-            assert_eq!(beat.next(100), 2);
-            assert_eq!(Beat::whole().next(100), 100);
-        });
-    }
 
     #[test]
     fn deadlines_come_when_they_do() {
@@ -670,6 +734,84 @@ mod tests {
         while !stop.is_stopped() {}
         assert!(Instant::now() >= at);
         assert!(!never.is_stopped() && Stop::at(at).is_stopped() && stop.clone().is_stopped());
+    }
+
+    #[test]
+    fn ticks_that_start_again_do_not_put_a_deadline_off() {
+        let (past, future) = (Instant::now(), Instant::now() + Duration::from_secs(3600));
+        assert!(Deadline { at: past, from: u64::MAX, near: u64::MAX }.is_past());
+        assert!(!Deadline { at: future, from: u64::MAX, near: u64::MAX }.is_past());
+        assert!(!Deadline { at: past, from: 0, near: u64::MAX }.is_past(), "the clock is not looked at");
+    }
+
+    /// On a thread whose stack holds some hundred calls.
+    fn shallow(f: impl FnOnce() + Send + 'static) {
+        std::thread::Builder::new().stack_size(64 << 10).spawn(f).unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn a_long_chain_needs_no_stack() {
+        let n = if cfg!(miri) { 500 } else { 200_000 };
+        shallow(move || {
+            // All of them exist.
+            let first = Stop::new();
+            let mut chain = vec![first.clone()];
+            for at in 0..n {
+                chain.push(chain[at].child());
+            }
+            let last = chain.pop().unwrap();
+            assert_eq!(last.0.above.as_ref().unwrap().depth, n);
+            assert!(!last.is_stopped() && format!("{last:?}").contains("stopped: false"));
+            first.stop();
+            assert!(last.is_stopped() && chain[n / 2].is_stopped());
+            drop(chain);
+            drop(first);
+            drop(last);
+        });
+    }
+
+    #[test]
+    fn a_chain_forgets_what_is_gone() {
+        let n = if cfg!(miri) { 500 } else { 200_000 };
+        shallow(move || {
+            let (root, mut last) = (Stop::new(), Stop::new());
+            let middle = root.child().child_after(Duration::MAX);
+            for at in 0..n {
+                last = if at == 0 { middle.child() } else { last.child() };
+            }
+            assert!(last.0.above.as_ref().unwrap().depth <= 2 * 3 + 2 * FEW, "{n} tokens are gone");
+            assert!(!last.is_stopped());
+            root.stop();
+            assert!(last.is_stopped());
+            // One that always lives a little longer than its child.
+            let (mut before, mut last) = (Stop::new(), Stop::new());
+            for _ in 0..n {
+                last = std::mem::replace(&mut before, last.child()).child();
+            }
+            assert!(last.0.above.as_ref().unwrap().depth <= 4 * FEW);
+        });
+    }
+
+    #[test]
+    fn what_is_gone_leaves_its_end_to_its_children() {
+        for link in 0..3 * FEW {
+            for of_time in [false, true] {
+                let mut last = Stop::new();
+                let soon = Instant::now() + Duration::from_millis(2);
+                for at in 0..4 * FEW {
+                    let child = match of_time && at == link {
+                        true => Stop::of(Some(soon), Some(&last)),
+                        false => last.child(),
+                    };
+                    if at == link && !of_time {
+                        last.stop();
+                    }
+                    last = child;
+                }
+                while of_time && Instant::now() < soon {}
+                assert!(last.is_stopped(), "link {link}");
+            }
+        }
     }
 
     #[test]

@@ -344,3 +344,31 @@ fn everything_at_once() {
         }
     });
 }
+
+/// Both halves run, whatever panics: the panic of the first half goes on when the second has ended.
+#[test]
+fn the_second_half_runs_though_the_first_panics() {
+    for threads in [1, 2, 4] {
+        let pool = Pool::new(threads);
+        for micros in [0, 30, 300] {
+            for bad in [false, true] {
+                let ran = AtomicUsize::new(0);
+                let second = || {
+                    assert!(!std::thread::panicking(), "the second half is no part of the unwinding");
+                    // Joins in it work as ever.
+                    join(|| ran.fetch_add(1, Relaxed), || ran.fetch_add(1, Relaxed));
+                    if bad {
+                        resume_unwind(Box::new("second"));
+                    }
+                };
+                let first = || {
+                    spin(micros);
+                    join(|| spin(micros), || -> () { resume_unwind(Box::new("first")) });
+                };
+                let thrown = catch_unwind(AssertUnwindSafe(|| pool.install(|| join(first, second)))).unwrap_err();
+                assert_eq!((*thrown.downcast::<&str>().unwrap(), ran.into_inner()), ("first", 2));
+            }
+        }
+        assert_eq!(pool.install(|| joined_fib(10)), fib(10));
+    }
+}

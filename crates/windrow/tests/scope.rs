@@ -275,3 +275,23 @@ fn handles_say_whether_their_task_has_ended() {
         assert_eq!(handle.join().unwrap(), 3);
     });
 }
+
+/// Each task is joined when the next one is there: what has ended leaves the queue.
+#[test]
+fn tasks_that_are_joined_one_behind_do_not_pile_up() {
+    let n = if SMALL { 200 } else { 20_000 };
+    Pool::new(1).install(|| {
+        scope(|s| {
+            let mut before = s.spawn(|_| 0);
+            for i in 1..n {
+                let next = s.spawn(move |_| i);
+                assert_eq!(before.join().unwrap(), i - 1);
+                before = next;
+            }
+            let said = format!("{s:?}");
+            let queued: usize = said.split("queued: ").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
+            assert!(queued <= 100, "{queued} tasks of {n} are kept");
+            assert_eq!(before.join().unwrap(), n - 1);
+        });
+    });
+}

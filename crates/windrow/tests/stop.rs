@@ -1,7 +1,9 @@
-//! Calls that are stopped: at every point, by everybody, in every shape; and calls that could have been but were not.
+//! Calls that are stopped: at every point, by everybody, in every shape; and calls that could have been but were not. Then calls
+//! over sources without an end: a token, a panic, a hit and an error end each of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use windrow::prelude::*;
@@ -343,4 +345,335 @@ fn a_fixed_claim_is_finished() {
         })
     });
     assert_eq!((stopped.unwrap_err().done, visited.into_inner()), (40, 40));
+}
+
+/// What `f` gives, if it ends at all: a call that does not end is a failure, not a test that hangs.
+fn ends<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
+    let (tell, told) = mpsc::channel();
+    let thread = std::thread::spawn(move || tell.send(catch_unwind(AssertUnwindSafe(f))).unwrap());
+    let result = told.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{what}: not ended"));
+    thread.join().unwrap();
+    result.unwrap_or_else(|payload| resume_unwind(payload))
+}
+
+/// An item that lets the others see what was raised before it, however busy the machine is.
+fn give_way() {
+    spin(10);
+    std::thread::yield_now();
+}
+
+/// Numbers from 1 on, without end and without a hint.
+fn numbers() -> impl Iterator<Item = usize> + Send {
+    let mut last = 0;
+    std::iter::from_fn(move || {
+        last += 1;
+        Some(last)
+    })
+}
+
+/// Calls `$body` on pools of 1, 2 and 4 threads, each on a thread of its own, with a time limit.
+macro_rules! on_pools {
+    ($what:expr, || $body:expr) => {
+        for threads in [1, 2, 4] {
+            ends(&format!("{} on {threads} threads", $what), move || Pool::new(threads).install(|| $body));
+        }
+    };
+}
+
+const HUGE: u64 = u64::MAX;
+
+/// A pool whose workers have come, so that fixed claims are shared at once.
+fn warm(threads: usize) -> Pool {
+    let pool = Pool::new(threads);
+    while threads > 1 && pool.counts().joined == 0 {
+        pool.install(|| (0..8).into_par_iter().chunk(1).for_each(|_| give_way()));
+    }
+    pool
+}
+
+/// Another thread has come to the call. Or it has been waited for long enough: a test that says less is better than none.
+struct Came(std::thread::ThreadId, AtomicBool, AtomicUsize);
+impl Came {
+    fn new() -> Self {
+        Came(std::thread::current().id(), AtomicBool::new(false), AtomicUsize::new(0))
+    }
+    /// At each item: whether this thread is the caller.
+    fn look(&self) -> bool {
+        let caller = std::thread::current().id() == self.0;
+        if !caller || self.2.fetch_add(1, Relaxed) > 200_000 {
+            self.1.store(true, Relaxed);
+        }
+        caller
+    }
+    fn get(&self) -> bool {
+        self.1.load(Relaxed)
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many items for Miri")]
+fn a_token_ends_sources_without_an_end() {
+    macro_rules! stopped {
+        ($source:expr, |$call:ident, $stop:ident| $body:expr) => {
+            on_pools!(stringify!($source, $body), || {
+                let (stop, visited) = (Stop::new(), AtomicUsize::new(0));
+                let $call = $source.map(|item| {
+                    give_way();
+                    if visited.fetch_add(1, Relaxed) == 100 {
+                        stop.stop();
+                    }
+                    item
+                });
+                let $stop = &stop;
+                let Stopped { done, total, .. } = $body.unwrap_err();
+                assert!(done >= 100 && done < total, "{done} of {total}");
+                assert_eq!(done, visited.load(Relaxed));
+            });
+        };
+    }
+    macro_rules! all_of {
+        ($source:expr) => {
+            stopped!($source, |call, stop| call.stop_when(stop).for_each(drop));
+            stopped!($source, |call, stop| call.stop_when(stop).count());
+            stopped!($source, |call, stop| call.stop_when(stop).max());
+            stopped!($source, |call, stop| call.filter(|_| true).stop_when(stop).find_any(|_| false));
+        };
+    }
+    all_of!(numbers().par_bridge());
+    all_of!((0..HUGE).into_par_iter());
+    all_of!(windrow::iter::repeat(1u8));
+    stopped!(numbers().par_bridge(), |call, stop| call.stop_when(stop).collect::<Vec<_>>());
+    stopped!((0..HUGE).into_par_iter(), |call, stop| call.filter(|i| i % 2 == 0).stop_when(stop).count());
+}
+
+/// A member looks at the token before each item that it pulls, however large its claim is.
+#[test]
+#[cfg_attr(miri, ignore = "too many items for Miri")]
+fn a_bridge_looks_at_the_token_before_every_item() {
+    const LAST: usize = 100_000;
+    for hint in [None, Some(LAST + 5)] {
+        on_pools!(format!("{hint:?}"), || {
+            let (stop, visited) = (Stop::new(), AtomicUsize::new(0));
+            let source = Hinted(
+                numbers().inspect(|&i| {
+                    if i == LAST {
+                        stop.stop();
+                    }
+                    assert!(i <= LAST, "the token was stopped while item {LAST} was pulled");
+                }),
+                hint,
+            );
+            let call = source.par_bridge().stop_when(&stop);
+            let Stopped { done, total, .. } = call.for_each(|_| _ = visited.fetch_add(1, Relaxed)).unwrap_err();
+            assert_eq!((done, visited.into_inner()), (LAST, LAST));
+            assert_eq!(total, hint.unwrap_or(usize::MAX));
+        });
+    }
+}
+
+/// An iterator with an upper bound, if there is one.
+struct Hinted<I>(I, Option<usize>);
+impl<I: Iterator> Iterator for Hinted<I> {
+    type Item = I::Item;
+    fn next(&mut self) -> Option<I::Item> {
+        self.0.next()
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, self.1)
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many items for Miri")]
+fn a_panic_ends_sources_without_an_end() {
+    macro_rules! thrown {
+        ($source:expr, |$call:ident| $body:expr) => {
+            on_pools!(stringify!($source, $body), || {
+                let visited = AtomicUsize::new(0);
+                let thrown = catch_unwind(AssertUnwindSafe(|| {
+                    let $call = $source.map(|item| {
+                        spin(10);
+                        if visited.fetch_add(1, Relaxed) == 100 {
+                            resume_unwind(Box::new("item 100"));
+                        }
+                        item
+                    });
+                    let _ = $body;
+                }));
+                assert_eq!(*thrown.unwrap_err().downcast::<&str>().unwrap(), "item 100");
+            });
+        };
+    }
+    macro_rules! all_of {
+        ($source:expr) => {
+            thrown!($source, |call| call.for_each(drop));
+            thrown!($source, |call| call.count());
+            thrown!($source, |call| call.any(|_| false));
+            thrown!($source, |call| call.stop_when(&Stop::new()).for_each(drop));
+            thrown!($source, |call| call.map(Some).collect::<Option<()>>().map(drop).is_some());
+        };
+    }
+    all_of!(numbers().par_bridge().panic_fuse().map(drop));
+    all_of!((0..HUGE).into_par_iter().map(drop));
+    all_of!(windrow::iter::repeat(()));
+    // One member deep in a huge block of a reduction, another one in the next.
+    ends("a panic in a huge block", || {
+        let (pool, came) = (warm(2), Came::new());
+        let thrown = catch_unwind(AssertUnwindSafe(|| {
+            pool.install(|| {
+                (0..1u64 << 60)
+                    .into_par_iter()
+                    .chunk(1)
+                    .map(|i| {
+                        give_way();
+                        if came.look() && came.get() {
+                            resume_unwind(Box::new("mine"));
+                        }
+                        i
+                    })
+                    .max()
+            })
+        }));
+        assert_eq!(*thrown.unwrap_err().downcast::<&str>().unwrap(), "mine");
+    });
+}
+
+/// A member whose claim is long stops pulling when another one panics.
+#[test]
+#[cfg_attr(miri, ignore = "too many items for Miri")]
+fn a_bridge_is_not_pulled_after_a_panic() {
+    ends("a panic beside a long claim", || {
+        let pool = warm(2);
+        let thrown = catch_unwind(AssertUnwindSafe(|| {
+            let came = Came::new();
+            pool.install(|| {
+                numbers().par_bridge().chunk(1 << 40).for_each(|_| {
+                    give_way();
+                    // A worker comes; then the caller throws, whose claim is not the worker's.
+                    if came.look() && came.get() {
+                        resume_unwind(Box::new("mine"));
+                    }
+                });
+            });
+        }));
+        assert_eq!(*thrown.unwrap_err().downcast::<&str>().unwrap(), "mine");
+    });
+}
+
+/// Items that are looked at after a hit: fewer than a piece of fixed size would hold.
+const BEHIND: usize = 2000;
+
+#[test]
+#[cfg_attr(miri, ignore = "too many items for Miri")]
+fn a_hit_ends_sources_without_an_end() {
+    macro_rules! found {
+        ($source:expr, |$call:ident, $hit:ident| $body:expr) => {
+            for threads in [1, 2, 4] {
+                ends(stringify!($source, $body), move || {
+                    let (found, behind, visited) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+                    let came = Came::new();
+                    // An item behind the 100th, when another thread has come.
+                    let $hit = || {
+                        give_way();
+                        came.look();
+                        let due = visited.fetch_add(1, Relaxed) >= 100 && (threads == 1 || came.get());
+                        let hit = due && !found.swap(true, Relaxed);
+                        if due && !hit {
+                            behind.fetch_add(1, Relaxed);
+                        }
+                        hit
+                    };
+                    warm(threads).install(|| {
+                        let $call = $source.chunk(1);
+                        $body;
+                    });
+                    assert!(behind.load(Relaxed) < BEHIND, "{behind:?} items were looked at after the hit");
+                });
+            }
+        };
+    }
+    macro_rules! all_of {
+        ($source:expr) => {
+            found!($source, |call, hit| assert!(call.any(|_| hit())));
+            found!($source, |call, hit| assert!(call.find_any(|_| hit()).is_some()));
+            found!($source, |call, hit| assert!(call.stop_when(&Stop::new()).any(|_| hit()).unwrap()));
+        };
+    }
+    all_of!((0..HUGE).into_par_iter());
+    all_of!(windrow::iter::repeat(1));
+    all_of!(numbers().par_bridge());
+    // Indices mean nothing at a bridge: any hit ends it, and so does any error.
+    found!(numbers().par_bridge(), |call, hit| assert!(call.find_first(|_| hit()).is_some()));
+    found!(numbers().par_bridge(), |call, hit| assert!(
+        call.try_for_each(|_| if hit() { Err(()) } else { Ok(()) }).is_err()
+    ));
+    found!(numbers().par_bridge(), |call, hit| {
+        assert!(call.map(|i| if hit() { Err(i) } else { Ok(i) }).collect::<Result<Vec<_>, _>>().is_err());
+    });
+    found!(numbers().par_bridge(), |call, hit| {
+        assert!(call.map(|i| if hit() { None } else { Some(i) }).try_reduce(|| 0, |a, b| Some(a.max(b))).is_none());
+    });
+    found!(numbers().par_bridge(), |call, hit| assert!(
+        call.map(|i| (!hit()).then_some(i)).while_some().count() >= 100
+    ));
+    found!(numbers().par_bridge(), |call, hit| assert!(call.take_any_while(|_| !hit()).count() >= 100));
+}
+
+/// An error at a low index ends the members behind it. (Those before it go on: theirs may come first.)
+#[test]
+#[cfg_attr(miri, ignore = "too many items for Miri")]
+fn an_error_ends_a_huge_reduction() {
+    on_pools!("try_reduce", || {
+        let items = (0..HUGE).into_par_iter().map(|i| if i == 100 { None } else { Some(i) });
+        assert_eq!(items.try_reduce(|| 0, |a, b| Some(a.max(b))), None);
+    });
+    ends("try_reduce in two blocks", || {
+        let (pool, came) = (warm(2), Came::new());
+        pool.install(|| {
+            let items = (0..1u64 << 60).into_par_iter().chunk(1).map(|i| {
+                give_way();
+                // The caller has the first block, and a worker one behind it.
+                if came.look() && came.get() { None } else { Some(i) }
+            });
+            assert_eq!(items.try_reduce(|| 0, |a, b| Some(a.max(b))), None);
+        });
+    });
+}
+
+/// A bridge that ends is through, on a pool of one thread too: none of its many indices is walked through then.
+#[test]
+fn a_bridge_that_ends_is_through() {
+    on_pools!("a bridge that ends", || {
+        let some = || numbers().take_while(|&i| i <= 20).par_bridge();
+        assert_eq!(some().map(Ok::<_, ()>).collect::<Result<Vec<_>, _>>().map(|all| all.len()), Ok(20));
+        assert_eq!(some().map(Some).while_some().count(), 20);
+        assert_eq!(some().take_any(30).count(), 20);
+        assert_eq!(some().take_any_while(|_| true).count(), 20);
+        assert_eq!(some().map(Some).try_reduce(|| 0, |a, b| Some(a + b)), Some(210));
+        assert_eq!(some().stop_when(&Stop::new()).count(), Ok(20));
+        assert_eq!(some().stop_when(&Stop::new()).find_any(|_| false), Ok(None));
+    });
+}
+
+/// A recipe that wants no more is through, wherever that is noticed.
+#[test]
+fn who_breaks_off_alone_is_through() {
+    for pool in pools() {
+        for at in [0, 1, 77, 500, 999] {
+            let items = (0..1000).into_par_iter().map(|i| (i < at).then_some(i)).while_some();
+            assert!(pool.install(|| items.stop_when(&Stop::new()).count()).is_ok_and(|n| n >= at), "at {at}");
+        }
+    }
+}
+
+/// Results are kept for a bounded number of blocks, however many items there are.
+#[test]
+#[cfg_attr(miri, ignore = "too many items for Miri")]
+fn reductions_of_huge_sources_need_little_memory() {
+    static UNITS: [(); usize::MAX] = [(); usize::MAX];
+    on_pools!("units", || {
+        assert_eq!(UNITS.par_iter().count(), usize::MAX);
+        assert_eq!(UNITS.par_iter().stop_when(&Stop::new()).count(), Ok(usize::MAX));
+        assert_eq!(UNITS[..1 << 40].par_iter().count(), 1 << 40);
+    });
 }

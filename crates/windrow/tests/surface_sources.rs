@@ -301,3 +301,25 @@ fn members_of_a_bridge_work_at_once() {
     });
     assert!(together.into_inner().unwrap() > 0, "40 ms of work stayed on one thread");
 }
+
+/// A slice of `usize::MAX` items has as many windows of one, and one run more than it has separators.
+#[test]
+fn slices_as_long_as_can_be() {
+    static UNITS: [(); usize::MAX] = [(); usize::MAX];
+    for pool in pools() {
+        pool.install(|| {
+            assert_eq!(UNITS.par_windows(1).len(), usize::MAX);
+            assert_eq!(UNITS.par_windows(1).position_any(|w| w.len() == 1), Some(0));
+            assert_eq!(UNITS.par_windows(usize::MAX).map(<[()]>::len).collect::<Vec<_>>(), [usize::MAX]);
+            assert_eq!(UNITS[1..].par_windows(usize::MAX).len(), 0);
+            assert_eq!(
+                UNITS.par_windows(usize::MAX - 1).rev().map(<[()]>::len).collect::<Vec<_>>(),
+                [usize::MAX - 1; 2]
+            );
+            assert!(UNITS.par_split(|()| true).any(<[()]>::is_empty));
+            assert!(UNITS.par_chunk_by(|(), ()| false).any(|run| run.len() == 1));
+        });
+    }
+    assert_eq!([1, 2].par_windows(4).len(), 0);
+    assert_eq!([0u8; 0].par_windows(1).len(), 0);
+}

@@ -18,6 +18,9 @@ pub(super) fn check(files: &[RustFile], roots: &[String], readme: Option<&str>) 
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for file in files {
         let trait_impls = scopes::items(&file.source).trait_impls;
+        if file.path.strip_prefix(SYNC).is_some_and(|path| path.starts_with("src/")) {
+            problems.extend(printed(file));
+        }
         for (offset, _) in file.source.words().filter(|&(_, word)| word == "unsafe") {
             match file.path.strip_prefix(SYNC) {
                 None => problems.push(format!("{}: unsafe code outside of windrow-sync", file.place(offset))),
@@ -34,6 +37,25 @@ pub(super) fn check(files: &[RustFile], roots: &[String], readme: Option<&str>) 
         problems.push(difference(&listed, &counted));
     }
     problems
+}
+
+/// Types that print memory which may hold nothing: a derived `Debug` reads every field, whether or not the type's state says that
+/// there is something in it.
+fn printed(file: &RustFile) -> Vec<String> {
+    let code = file.source.code();
+    let derives = code.match_indices("#[derive(").filter_map(|(at, _)| {
+        let (derived, item) = code[at..].split_once(")]")?;
+        let body = &item[..item.find(['{', ';']).map_or(item.len(), |open| match item.as_bytes()[open] {
+            b'{' => item.find("\n}").unwrap_or(item.len()),
+            _ => open,
+        })];
+        let cell = ["MaybeUninit", "ManuallyDrop"].into_iter().find(|cell| body.contains(cell))?;
+        derived.contains("Debug").then(|| {
+            let place = file.place(at);
+            format!("{place}: derive(Debug) beside {cell}\n    hint: write it by hand, without what may hold nothing")
+        })
+    });
+    derives.collect()
 }
 
 fn unexplained(file: &RustFile, offset: usize, trait_impls: &[Range<usize>]) -> Option<String> {
@@ -114,6 +136,25 @@ mod tests {
         ] {
             let found = problems(path, text);
             assert!(found.len() == 1 && found[0].contains("unsafe without"), "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn memory_of_doubtful_state_is_not_printed() {
+        let found = |text| printed(&RustFile::new("crates/windrow-sync/src/a.rs", text));
+        for text in [
+            "#[derive(Debug)]\npub struct A<T> {\n    a: Vec<MaybeUninit<T>>,\n}",
+            "#[derive(Clone, Debug)]\nstruct A<T>(ManuallyDrop<T>);",
+        ] {
+            let found = found(text);
+            assert!(found.len() == 1 && found[0].contains(":1: derive(Debug) beside"), "{text}: {found:?}");
+        }
+        for text in [
+            "#[derive(Clone)]\nstruct A<T>(ManuallyDrop<T>);",
+            "#[derive(Debug)]\nstruct A;\nstruct B<T>(MaybeUninit<T>);",
+            "#[derive(Debug)]\nstruct A {\n    a: u8,\n}\nstruct B<T>(MaybeUninit<T>);",
+        ] {
+            assert!(found(text).is_empty(), "{text}");
         }
     }
 

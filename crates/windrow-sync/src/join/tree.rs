@@ -432,17 +432,17 @@ impl Seat {
         offer.run();
     }
 
-    /// Takes back `frame`, the split, which has been popped, or waits until whoever took it is done; then `below` is the split. With
-    /// `help` it runs, meanwhile, what is part of the frame.
+    /// Takes back `frame`, the split, which has been popped, or waits until whoever took it is done; then `below` is the split.
+    /// Meanwhile this thread runs what is part of the frame.
     #[cold]
     #[inline(never)]
-    pub(crate) fn retrieve(&self, frame: &Frame, below: *const Frame, help: bool) -> Taken {
+    pub(crate) fn retrieve(&self, frame: &Frame, below: *const Frame) -> Taken {
         let (own, shown, tree) = (&self.own.0, &self.shown.0, self.tree());
         own.split.set(below);
         // Relaxed: if it comes out, nobody else has seen it.
         let taken = if shown.slot.swap(std::ptr::null_mut(), Ordering::Relaxed).is_null() {
             own.patience.set(0);
-            match tree.wait_for(self, frame, help) {
+            match tree.wait_for(self, frame) {
                 End::Done => Taken::Done,
                 End::Returned => Taken::Back,
             }
@@ -579,13 +579,13 @@ impl Tree {
     }
 
     /// Waits until `frame`, which another member has taken, has ended.
-    fn wait_for(&self, seat: &Seat, frame: &Frame, help: bool) -> End {
+    fn wait_for(&self, seat: &Seat, frame: &Frame) -> End {
         let end = Cell::new(None);
         let ended = || {
             end.set(frame.end());
             end.get().is_some()
         };
-        let help = || help && self.help_with(seat, frame);
+        let help = || self.help_with(seat, frame);
         loop {
             let waited = self.rhythm.settle.until(|| ended() || help());
             if let Some(end) = end.get() {

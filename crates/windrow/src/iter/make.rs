@@ -1,14 +1,15 @@
 //! Parallel iterators out of nothing, or out of serial ones.
 
-use std::iter;
 use std::ops::Range;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
 
 use windrow_sync::divide::Span;
 use windrow_sync::sources::Items;
 
 use super::Par;
 use crate::recipe::{Indexed, Indices, Of, Plain, Recipe};
+use crate::stop::{Pulled, Tokens};
 
 /// No item.
 pub fn empty<T: Send>() -> Par<Items<T>, Plain> {
@@ -58,7 +59,8 @@ pub trait ParallelBridge: Iterator + Sized {
     ///
     /// Members pull items one at a time from behind a lock, so the iterator itself is not made faster, and an item should cost
     /// more than the lock (some 20 ns, more if it is contended). It may block, and it may be endless if what consumes it ends
-    /// ([`find_any`](super::ParallelIterator::find_any), say). Which items share a reduction is not fixed by their number, so
+    /// ([`find_any`](super::ParallelIterator::find_any), say). Before each item a member looks up: after a hit, an error, a panic or a
+    /// stopped token no more is pulled. (A member that waits in `next` meanwhile cannot be told before that returns.) Which items share a reduction is not fixed by their number, so
     /// float sums may differ from run to run. Items that can be gathered first are better off so:
     /// `iter.collect::<Vec<_>>().into_par_iter()`.
     ///
@@ -76,33 +78,84 @@ impl<I: Iterator<Item: Send> + Send> ParallelBridge for I {
     fn par_bridge(self) -> Par<Range<usize>, Bridge<Self>> {
         // As many indices as there may be items. (Should there be more, the last index brings them.)
         let most = self.size_hint().1.unwrap_or(usize::MAX).max(1);
-        Par::of(0..most, Bridge { items: Mutex::new(Some(self)), end: most, exhausted: OnceLock::new() })
+        let (items, exhausted, tokens) = (Mutex::new(Some(self)), OnceLock::new(), OnceLock::new());
+        Par::of(0..most, Bridge { items, end: most, exhausted, tokens })
     }
 }
 
 /// A serial iterator that members share: an index is the right to pull one item.
+///
+/// How long a claim lasts is not known, since the next item may be late. So a member looks up before each item: whether a token
+/// is stopped, whether the items are called off, whether another member has panicked.
 #[derive(Debug)]
 pub struct Bridge<I> {
     /// `None` when it has ended.
     items: Mutex<Option<I>>,
-    /// Number of indices. Whoever has the last one pulls all there is, so that a wrong hint loses nothing.
+    /// Number of indices. The member with the last one pulls all there is, so that a wrong hint loses nothing.
     end: usize,
+    /// Nothing is pulled any more: it has ended, was called off, or a member has panicked.
     exhausted: OnceLock<()>,
+    tokens: OnceLock<Arc<Tokens>>,
 }
 
-impl<I: Iterator> Bridge<I> {
-    fn pull(&self) -> Option<I::Item> {
-        if self.exhausted.get().is_some() {
+impl<I> Bridge<I> {
+    fn is_exhausted(&self) -> bool {
+        self.exhausted.get().is_some()
+    }
+
+    fn exhaust(&self) {
+        self.exhausted.get_or_init(|| ());
+    }
+}
+
+/// The items of one claim.
+struct Pulls<'a, I: Iterator> {
+    bridge: &'a Bridge<I>,
+    claim: Pulled,
+    /// The claim has the last index.
+    last: bool,
+    /// A panic was under way when the claim began. (A drop may run a call.)
+    panicking: bool,
+}
+
+impl<I: Iterator> Iterator for Pulls<'_, I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        let Self { bridge, claim, last, .. } = self;
+        if claim.cut || claim.items >= claim.claimed && !*last || bridge.is_exhausted() {
             return None;
         }
         // After a panic in `next` nothing is pulled any more.
-        let mut items = self.items.lock().ok()?;
+        let mut items = bridge.items.lock().ok()?;
+        // What was raised while another member waited for its item counts.
+        if bridge.is_exhausted() {
+            return None;
+        }
+        if bridge.tokens.get().is_some_and(|tokens| tokens.are_stopped()) {
+            claim.cut = true;
+            return None;
+        }
         let item = items.as_mut()?.next();
-        if item.is_none() {
-            *items = None;
-            self.exhausted.get_or_init(|| ());
+        match item {
+            Some(_) => claim.items += 1,
+            None => {
+                *items = None;
+                bridge.exhaust();
+            }
         }
         item
+    }
+}
+
+impl<I: Iterator> Drop for Pulls<'_, I> {
+    fn drop(&mut self) {
+        if let Some(tokens) = self.bridge.tokens.get() {
+            tokens.add(self.claim);
+        }
+        if thread::panicking() && !self.panicking {
+            self.bridge.exhaust();
+        }
     }
 }
 
@@ -114,15 +167,24 @@ impl<I: Iterator<Item: Send> + Send> Recipe<Range<usize>> for Bridge<I> {
 
     fn state(&self) {}
 
-    fn iter<'s, 'w>(&'w self, _: &'w (), _: Span, mut run: Range<usize>) -> impl Iterator<Item = I::Item>
+    fn iter<'s, 'w>(&'w self, _: &'w (), _: Span, run: Range<usize>) -> impl Iterator<Item = I::Item>
     where
         Range<usize>: 's,
     {
-        let last = run.end == self.end;
-        iter::from_fn(move || if run.next().is_some() || last { self.pull() } else { None })
+        let claim = Pulled { claimed: run.len(), ..Pulled::default() };
+        Pulls { bridge: self, claim, last: run.end == self.end, panicking: thread::panicking() }
     }
 
     fn over(&self, _: usize) -> bool {
-        self.exhausted.get().is_some()
+        self.is_exhausted()
+    }
+
+    fn call_off(&self, _: usize) {
+        // Wherever that is: its indices say nothing of the order of its items.
+        self.exhaust();
+    }
+
+    fn look_at(&self, tokens: &Arc<Tokens>) {
+        self.tokens.get_or_init(|| tokens.clone());
     }
 }

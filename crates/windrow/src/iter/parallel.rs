@@ -175,7 +175,8 @@ pub trait ParallelIterator: Sized {
     /// Folds runs of items into accumulators, each begun with `identity`; the accumulators are the items of the result.
     ///
     /// Before [`collect`](Self::collect), [`sum`](Self::sum), [`reduce`](Self::reduce) and the like where runs begin depends
-    /// on the number of items alone. Before [`for_each`](Self::for_each), `any`, `all` and the searches it is not specified.
+    /// on the number of items alone. There are 2^20 runs at most; a member that is told to stop ends its run first, which of more
+    /// than 2^33 items may be long. Before [`for_each`](Self::for_each), `any`, `all` and the searches it is not specified.
     fn fold<T, I: Fn() -> T + Sync, F: Fn(T, Self::Item) -> T + Sync>(
         self,
         identity: I,
@@ -249,7 +250,8 @@ pub trait ParallelIterator: Sized {
         while_ok(self, Found::new())
     }
 
-    /// Does nothing: for programs that come from rayon. A panic stops the other members anyway, at their next claim.
+    /// Does nothing: for programs that come from rayon. A panic stops the other members anyway: at their next claim, at their
+    /// next item behind [`par_bridge`](super::ParallelBridge::par_bridge).
     fn panic_fuse(self) -> Self {
         self
     }
@@ -269,7 +271,8 @@ pub trait ParallelIterator: Sized {
 
     /// Ends early when `stop` is stopped; consumers then return [`Stopped`](crate::Stopped) instead of a result.
     ///
-    /// Members look at the token before each claim, 50 us of work at most; alone, the caller looks about every 20 us.
+    /// Members look at the token before each claim, which is 50 us of work at most by the cost of the items before it; alone, the
+    /// caller looks about every 20 us. Members of a [`par_bridge`](super::ParallelBridge::par_bridge) look before each item.
     /// Items that were begun are finished, so a stopped call lasts as long as its longest item (with
     /// [`chunk`](Self::chunk): as its longest claim; behind [`fold`](Self::fold): as its longest run). Inside of
     /// [`offload`](crate::offload()) the call ends also when the closure's own token is stopped.
@@ -289,6 +292,10 @@ pub trait ParallelIterator: Sized {
     }
 
     /// Calls `f` with every item, in no particular order.
+    ///
+    /// Items must not wait for each other: one that waits for what `f` does with another item may wait for ever. The caller
+    /// runs the first items alone, and other members may never come. So a barrier in `f` does not open, and an item does not
+    /// receive what another one sends.
     fn for_each<F: Fn(Self::Item) + Sync>(self, f: F) {
         let (source, recipe, hints) = self.into_parts();
         let mut division = Division::new(source);
@@ -318,6 +325,7 @@ pub trait ParallelIterator: Sized {
 
     /// Calls `f` with the items until it breaks off. The result is that of the first item for which it does, in the order of the
     /// source, as a serial loop's would be; items behind it may have been visited before that was known.
+    /// Behind [`par_bridge`](super::ParallelBridge::par_bridge), where items have no order, it is one of them, and the others stop.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -539,6 +547,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// The first item for which `f` holds. When one is found, what is behind it is not looked at any more.
+    /// Behind [`par_bridge`](super::ParallelBridge::par_bridge), where items have no order, any one ends the search.
     fn find_first<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item>
     where
         Self::Item: Send,

@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use windrow_sync::divide::{Divide, Span};
 
 use super::{Indexed, Recipe};
+use crate::stop::Tokens;
 
 /// A way to make a value.
 pub trait Init: Sync {
@@ -73,6 +74,14 @@ impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(&mut I::Value, R::Item) -> B + Sync
 
     fn over(&self, from: usize) -> bool {
         self.0.over(from)
+    }
+
+    fn call_off(&self, from: usize) {
+        self.0.call_off(from);
+    }
+
+    fn look_at(&self, tokens: &Arc<Tokens>) {
+        self.0.look_at(tokens);
     }
 }
 

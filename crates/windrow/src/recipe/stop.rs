@@ -10,6 +10,7 @@ use windrow_sync::marks::{Mark, Tickets};
 use windrow_sync::views::Pieces;
 
 use super::{Recipe, passes_on};
+use crate::reduce::LONGEST;
 use crate::search::Finds;
 use crate::tries::Try;
 
@@ -32,12 +33,23 @@ impl<S: Divide, R: Recipe<S>> Recipe<Pieces<S>> for TakeAny<R> {
     where
         Pieces<S>: 's,
     {
-        let items = pieces.take_while(|_| !self.1.gone()).flat_map(|(at, piece)| self.0.iter(state, at, piece));
-        items.take_while(|_| self.1.draw())
+        let open = |at: &Span| !self.1.gone() && !self.0.over(at.lo);
+        let items = pieces.take_while(move |(at, _)| open(at)).flat_map(|(at, piece)| self.0.iter(state, at, piece));
+        items.take_while(|_| {
+            let drawn = self.1.draw();
+            if self.1.gone() {
+                self.0.call_off(0);
+            }
+            drawn
+        })
     }
 
     fn over(&self, from: usize) -> bool {
         self.1.gone() || self.0.over(from)
+    }
+
+    fn call_off(&self, from: usize) {
+        self.0.call_off(from);
     }
 }
 
@@ -61,11 +73,13 @@ impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<Pieces<S>> 
         Pieces<S>: 's,
     {
         let going = || self.2.get().is_none();
-        let items = pieces.take_while(move |_| going()).flat_map(|(at, piece)| self.0.iter(state, at, piece));
+        let open = move |at: &Span| going() && !self.0.over(at.lo);
+        let items = pieces.take_while(move |(at, _)| open(at)).flat_map(|(at, piece)| self.0.iter(state, at, piece));
         items.take_while(move |item| {
             let taken = going() && (self.1)(item);
             if !taken {
                 self.2.get_or_init(|| ());
+                self.0.call_off(0);
             }
             taken
         })
@@ -73,6 +87,10 @@ impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<Pieces<S>> 
 
     fn over(&self, from: usize) -> bool {
         self.2.get().is_some() || self.0.over(from)
+    }
+
+    fn call_off(&self, from: usize) {
+        self.0.call_off(from);
     }
 }
 
@@ -85,16 +103,13 @@ impl<S: Divide, R: Recipe<S>> Recipe<S> for SkipAny<R> {
     const EXACT: bool = false;
     const PER_CHUNK: bool = R::PER_CHUNK;
     passes_on!(loose true);
+    passes_on!(ends);
 
     fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = R::Item>
     where
         S: 's,
     {
         self.0.iter(state, at, chunk).filter(|_| !self.1.draw())
-    }
-
-    fn over(&self, from: usize) -> bool {
-        self.0.over(from)
     }
 }
 
@@ -107,6 +122,7 @@ impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<S> for Skip
     const EXACT: bool = false;
     const PER_CHUNK: bool = R::PER_CHUNK;
     passes_on!(loose true);
+    passes_on!(ends);
 
     fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = R::Item>
     where
@@ -119,10 +135,6 @@ impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<S> for Skip
             }
             !skipping
         })
-    }
-
-    fn over(&self, from: usize) -> bool {
-        self.0.over(from)
     }
 }
 
@@ -151,11 +163,12 @@ where
     where
         Pieces<S>: 's,
     {
-        pieces.take_while(|(at, _)| self.1.found().wants(at.lo)).flat_map(move |(at, piece)| {
+        pieces.take_while(|(at, _)| !Recipe::<Pieces<S>>::over(self, at.lo)).flat_map(move |(at, piece)| {
             self.0.iter(state, at, piece).map_while(move |item| match item.branch() {
                 ControlFlow::Continue(item) => Some(item),
                 ControlFlow::Break(residual) => {
                     self.1.found().offer(at.lo, residual);
+                    self.0.call_off(at.lo);
                     None
                 }
             })
@@ -164,6 +177,10 @@ where
 
     fn over(&self, from: usize) -> bool {
         !self.1.found().wants(from) || self.0.over(from)
+    }
+
+    fn call_off(&self, from: usize) {
+        self.0.call_off(from);
     }
 }
 
@@ -183,23 +200,30 @@ where
     const EXACT: bool = false;
     const PER_CHUNK: bool = true;
     passes_on!(loose R::LOOSE);
+    passes_on!(ends);
 
     fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
     where
         S: 's,
     {
-        let wanted = (at.lo <= self.3.get()).then(|| self.0.iter(state, at, chunk));
-        wanted.into_iter().map(move |items| match try_reduce(items, (self.1)(), &self.2) {
-            ControlFlow::Continue(sum) => sum.map(Try::from_output),
-            ControlFlow::Break(residual) => {
-                self.3.lower(at.lo);
-                Some(Try::from_residual(residual))
+        let wanted = move || at.lo <= self.3.get();
+        let items = wanted().then(|| self.0.iter(state, at, chunk));
+        items.into_iter().map(move |items| {
+            let reduced = if at.len() <= LONGEST {
+                try_reduce(items, (self.1)(), &self.2)
+            } else {
+                // In a long run there is time to hear of an error before it.
+                try_reduce(items.take_while(|_| wanted()), (self.1)(), &self.2)
+            };
+            match reduced {
+                ControlFlow::Continue(sum) => sum.map(Try::from_output),
+                ControlFlow::Break(residual) => {
+                    self.3.lower(at.lo);
+                    self.0.call_off(at.lo);
+                    Some(Try::from_residual(residual))
+                }
             }
         })
-    }
-
-    fn over(&self, from: usize) -> bool {
-        self.0.over(from)
     }
 }
 

@@ -4,11 +4,13 @@
 //! first.
 
 use std::iter;
+use std::sync::Arc;
 
 use windrow_sync::divide::{Blocks, Divide, Span};
 use windrow_sync::views::{Merged, Part, Pieces};
 
 use super::{Indexed, Init, Recipe, passes_on};
+use crate::stop::Tokens;
 
 /// What all of these but pairs pass on.
 macro_rules! below {
@@ -17,6 +19,12 @@ macro_rules! below {
 
         fn over(&self, _: usize) -> bool {
             self.0.over(0)
+        }
+
+        fn call_off(&self, from: usize) {
+            if from == 0 {
+                self.0.call_off(0);
+            }
         }
     };
 }
@@ -224,6 +232,18 @@ macro_rules! of_two {
 
             fn over(&self, _: usize) -> bool {
                 self.0.over(0) && self.1.over(0)
+            }
+
+            fn call_off(&self, from: usize) {
+                if from == 0 {
+                    self.0.call_off(0);
+                    self.1.call_off(0);
+                }
+            }
+
+            fn look_at(&self, tokens: &Arc<Tokens>) {
+                self.0.look_at(tokens);
+                self.1.look_at(tokens);
             }
         }
     };

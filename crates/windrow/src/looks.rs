@@ -1,0 +1,112 @@
+//! Looking up from a long run: pieces that last about a heartbeat, and a question before each.
+
+use windrow_sync::divide::{BlockPieces, Divide, Span};
+use windrow_sync::machine::tick;
+
+use crate::crew::Crew;
+
+/// A block in pieces, until `stopped` says so, which is asked before each. `taken` is told of each.
+pub(crate) struct Looks<'a, 'w, 's, S: Divide, F: Fn() -> bool, G: Fn(Span)> {
+    pieces: BlockPieces<'s, S>,
+    beat: &'a mut Beat<'w>,
+    stopped: F,
+    taken: G,
+    cut: bool,
+}
+
+impl<'a, 'w, 's, S: Divide, F: Fn() -> bool, G: Fn(Span)> Looks<'a, 'w, 's, S, F, G> {
+    pub(crate) fn new(pieces: BlockPieces<'s, S>, beat: &'a mut Beat<'w>, stopped: F, taken: G) -> Self {
+        Self { pieces, beat, stopped, taken, cut: false }
+    }
+
+    /// It was stopped before the block was through.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut
+    }
+}
+
+impl<'s, S: Divide, F: Fn() -> bool, G: Fn(Span)> Iterator for Looks<'_, '_, 's, S, F, G> {
+    type Item = (Span, S::Chunk<'s>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.pieces.rest();
+        if rest == 0 || self.cut {
+            return None;
+        }
+        if (self.stopped)() {
+            self.cut = true;
+            return None;
+        }
+        let piece = self.pieces.take(self.beat.next(rest))?;
+        (self.taken)(piece.0);
+        Some(piece)
+    }
+}
+
+/// Sizes pieces so that a look comes about once a heartbeat: twice the last one while that took less than half a heartbeat,
+/// half of it if it took more than one.
+pub(crate) struct Beat<'w> {
+    /// `None`: no looks, everything is one piece.
+    crew: Option<&'w Crew>,
+    size: usize,
+    /// Size of the last piece, and when it was handed out.
+    last: Option<(usize, u64)>,
+}
+
+impl<'w> Beat<'w> {
+    pub(crate) fn new(crew: &'w Crew) -> Self {
+        Self { crew: Some(crew), size: 1, last: None }
+    }
+
+    pub(crate) fn whole() -> Self {
+        Self { crew: None, size: usize::MAX, last: None }
+    }
+
+    /// Items of the next piece, of `rest` that are at hand.
+    #[inline]
+    pub(crate) fn next(&mut self, rest: usize) -> usize {
+        let Some(crew) = self.crew else { return rest };
+        if cfg!(all(target_family = "wasm", target_os = "unknown")) {
+            // Without a clock nothing can be sized in time.
+            return 1;
+        }
+        let now = tick();
+        if let Some((last, since)) = self.last {
+            let took = crew.nanos(now.saturating_sub(since));
+            if took > crew.fixed_costs().heartbeat {
+                self.size = (last / 2).max(1);
+            } else if took.0 * 2.0 < crew.fixed_costs().heartbeat.0 && last == self.size {
+                self.size = self.size.saturating_mul(2);
+            }
+        }
+        let size = self.size.min(rest);
+        self.last = Some((size, now));
+        size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::with_current;
+
+    #[test]
+    fn pieces_follow_the_time_that_the_last_one_took() {
+        with_current(|crew| {
+            let mut beat = Beat::new(crew);
+            assert_eq!(beat.next(100), 1);
+            // In the future: no time has passed, whatever interrupts this thread.
+            beat.last = Some((1, u64::MAX));
+            assert_eq!(beat.next(100), 2);
+            beat.last = Some((2, u64::MAX));
+            assert_eq!(beat.next(3), 3, "no more than there is");
+            beat.last = Some((3, u64::MAX));
+            assert_eq!(beat.next(100), 4, "a short piece is no reason to take a longer one");
+            while crew.nanos(tick()) <= crew.fixed_costs().heartbeat {}
+            beat.last = Some((4, 0));
+            assert_eq!(beat.next(100), 2);
+            assert_eq!(Beat::whole().next(100), 100);
+        });
+    }
+}
