@@ -9,9 +9,9 @@ use crate::skiplist::SkipList;
 
 /// The operations of callers, where they have put them. An entry holds a reply only when its operation is done, for a panic answers those that
 /// have none.
-struct Entries<'a, Op, Reply>(&'a mut [Entry<Op, Reply>]);
+struct Entries<'a, 'b, Op, Reply>(&'a mut Batch<'b, Op, Reply>);
 
-impl<K> Ops<K, ()> for Entries<'_, SetOp<K>, bool> {
+impl<K> Ops<K, ()> for Entries<'_, '_, SetOp<K>, bool> {
     fn count(&self) -> usize {
         self.0.len()
     }
@@ -46,7 +46,7 @@ impl<K> Ops<K, ()> for Entries<'_, SetOp<K>, bool> {
     }
 }
 
-impl<K, V> Ops<K, V> for Entries<'_, MapOp<K, V>, Option<V>> {
+impl<K, V> Ops<K, V> for Entries<'_, '_, MapOp<K, V>, Option<V>> {
     fn count(&self) -> usize {
         self.0.len()
     }

@@ -16,6 +16,7 @@
 //! * Whatever goes wrong with a savepoint or the commit, the transaction is rolled back, and a write is only told `Ok` after a
 //!   `COMMIT` that said so, or, if it is a statement alone, when it has run and no transaction is open.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -55,51 +56,54 @@ impl Commits {
         result
     }
 
-    /// Runs writes as one transaction: all of them, unless one ends it. So many were run, or will not be.
-    fn transaction(&self, entries: &mut [Entry<Write, Write>]) -> usize {
-        let undo = |entries: &mut [Entry<Write, Write>], error: rusqlite::Error| {
-            let error = Arc::new(error);
-            entries.iter_mut().for_each(|entry| op(entry).0.undo(Error::Transaction(error.clone())));
-        };
+    /// Runs the writes of a batch from one of them on as one transaction: all of them, unless one ends it. Where those end that were run, or
+    /// will not be.
+    fn transaction(&self, batch: &mut Batch<'_, Write, Write>, from: usize) -> usize {
+        let end = batch.len();
         roll_back(&self.connection);
-        if let [one] = entries {
+        if from + 1 == end {
             let mut guard = Guard::alone(&self.connection);
-            let is_ok = op(one).0.run(&mut guard);
+            let is_ok = op(&mut batch[from]).0.run(&mut guard);
             match guard.end(is_ok) {
                 Ok(true) => {}
-                Ok(false) => op(one).0.undo(Error::Undone),
-                Err(error) => undo(entries, error),
+                Ok(false) => op(&mut batch[from]).0.undo(Error::Undone),
+                Err(error) => undo(batch, from..end, error),
             }
-            return 1;
+            return end;
         }
         let open = match Open::begin(&self.connection) {
             Ok(open) => open,
             Err(error) => {
-                undo(entries, error);
-                return entries.len();
+                undo(batch, from..end, error);
+                return end;
             }
         };
-        for ran in 1..=entries.len() {
-            let write = op(&mut entries[ran - 1]);
+        for at in from..end {
             let mut guard = open.guard();
-            let is_ok = write.0.run(&mut guard);
+            let is_ok = op(&mut batch[at]).0.run(&mut guard);
             match guard.end(is_ok) {
                 Ok(true) => {}
                 Ok(false) => {
-                    entries[..ran].iter_mut().for_each(|entry| op(entry).0.undo(Error::Undone));
-                    return ran;
+                    (from..=at).for_each(|at| op(&mut batch[at]).0.undo(Error::Undone));
+                    return at + 1;
                 }
                 Err(error) => {
-                    undo(&mut entries[..ran], error);
-                    return ran;
+                    undo(batch, from..at + 1, error);
+                    return at + 1;
                 }
             }
         }
         if let Err(error) = open.commit() {
-            undo(entries, error);
+            undo(batch, from..end, error);
         }
-        entries.len()
+        end
     }
+}
+
+/// Gives writes the error of their transaction.
+fn undo(batch: &mut Batch<'_, Write, Write>, writes: Range<usize>, error: rusqlite::Error) {
+    let error = Arc::new(error);
+    writes.for_each(|at| op(&mut batch[at]).0.undo(Error::Transaction(error.clone())));
 }
 
 impl BatchOps for Commits {
@@ -107,14 +111,11 @@ impl BatchOps for Commits {
     type Reply = Write;
 
     fn run(&mut self, batch: &mut Batch<'_, Write, Write>) {
-        let mut rest = &mut batch[..];
-        while !rest.is_empty() {
-            let (done, left) = {
-                let ran = self.transaction(rest);
-                rest.split_at_mut(ran)
-            };
-            done.iter_mut().for_each(|entry| entry.answer(|write| write));
-            rest = left;
+        let mut from = 0;
+        while from < batch.len() {
+            let end = self.transaction(batch, from);
+            (from..end).for_each(|at| batch[at].answer(|write| write));
+            from = end;
         }
     }
 }

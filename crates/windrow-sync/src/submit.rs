@@ -1,28 +1,52 @@
-//! Submit: many callers hand in operations, whoever holds the lock runs all that are there.
+//! Submit: many callers hand in operations; the caller that holds the lock runs all that are queued.
+//!
+//! # Glossary
+//! * *holder*: the thread that has the lock, be it a caller that blocks, a task that is polled, or the runner.
+//! * *node*: one caller's entry in the list. A *thread's* node lies on its stack, a *future's* in a slot.
+//! * *queue*: the nodes that a holder has taken out of the word, oldest first. It belongs to the holder.
+//! * *granted*: a thread was given the lock while it waited.
+//! * *invited*: a future was told to come and take the lock if it is free. It is so until it is polled (`INVITED`).
+//! * *fresh*: a node of the queue that no holder has met on letting go.
+//! * *kept*: a future that is alive and is not polled although its waker was woken. `select!`, `timeout(&mut f)` and `buffered` keep
+//!   futures so.
 //!
 //! # Protocol
 //! One word holds the lock and the list of what was handed in, newest first:
 //! `node | READER * readers | CLOSED | CALLED | HELD`, `node` being an address of which the low bits are free.
 //!
-//! 1. A caller pushes its node by one exchange. If that exchange finds the lock free it takes it too: there is no moment in which
-//!    something is queued and nobody knows of it. Otherwise the holder will see the node, since it can only let go by an exchange
+//! 1. A caller pushes its node by one exchange. If that exchange finds the lock free it takes it too, or calls: no node is ever queued
+//!    beside a free lock without a call. Otherwise the holder will see the node, since it can only let go by an exchange
 //!    that finds the list empty.
-//! 2. The holder *pulls* (takes the list out of the word and appends it, oldest first, to the *queue*, which belongs to the holder) and
+//! 2. The holder *pulls* (takes the list out of the word and appends it, oldest first, to the queue) and
 //!    *cuts*: the first operations of the queue, up to a limit, become a batch. Cutting is late: what arrives before it is in.
 //! 3. The holder answers: replies first, then the node's state becomes `DONE`. From then on a node on a caller's stack may be gone, so
-//!    who waits for it is taken out before. If it is told to ([`Cut::set_heads`]), it wakes only a few of many threads that sleep; each finds in
+//!    its waiter is taken out before. If it is told to ([`Cut::set_heads`]), it wakes only a few of many threads that sleep; each finds in
 //!    its node (`late`) the next to be woken. So a holder can be through with the next batch while those of this one wake up.
-//! 4. The holder lets go. Is the queue not empty, the duty goes to its oldest node:
-//!    * a thread is *granted* the lock (state `LEAD`; the word stays `HELD`);
-//!    * a future cannot be granted anything, for it may never be polled again. It is *invited*: flag `INVITED`, the word changes from
-//!      `HELD` to `CALLED`, its waker is woken. Whoever comes first takes the lock, the invited or any other caller. Who is dropped while
-//!      invited passes the duty on;
-//!    * with a runner elsewhere (a thread, a spawner) the word becomes `CALLED`, and the runner is signalled.
-//! 5. `CALLED` beside `HELD` asks the holder to look again before it lets go. An invited future that finds the lock held gives the
+//! 4. The holder lets go. If the queue is not empty, the duty to run is handed on:
+//!    * If a thread is queued, the oldest thread is *granted* the lock (state `LEAD`; the word stays `HELD`), also if futures are ahead of
+//!      it. A thread can be relied on: it waits for nothing else.
+//!    * Otherwise only futures are queued. None can be relied on, for any of them may be kept. So the holder invites every fresh one, and
+//!      the oldest that has given an earlier invitation back. The word changes from `HELD` to `CALLED`, then their wakers are
+//!      woken. The first to be polled takes the lock. An invited future that is dropped takes the lock too, and hands it on.
+//!    * With a runner elsewhere (a thread, a spawner) the word becomes `CALLED`, and the runner is signalled.
+//! 5. A future that finds the lock free may have to leave it so, for other tasks to come before ([`Launch::Deferred`]). Then it invites
+//!    itself: it sets `CALLED` and wakes its own waker. It does that also if `CALLED` is set already. Race prevented: the future that
+//!    set `CALLED` is kept, and each task that comes later waits for it beside a free lock.
+//! 6. `CALLED` beside `HELD` asks the holder to look again before it lets go. An invited future that finds the lock held gives the
 //!    invitation back, registers its waker, and then sets it. Race prevented: the holder invites, the future comes while the lock
-//!    is still held and goes to sleep, the holder lets go, nobody runs. Both exchange the word: either the future finds it free, or the holder's
+//!    is still held and goes to sleep, the holder lets go, no task runs. Both exchange the word: either the future finds it free, or the holder's
 //!    exchange fails and it looks at the future's new state.
-//! 6. Readers count themselves in the word while nothing is queued and nobody holds it. The last one out acts as a holder that lets go.
+//! 7. Readers count themselves in the word while nothing is queued and the lock is free. The last one out acts as a holder that lets go.
+//!
+//! Why a kept future stops no other caller: a thread that queues is granted the lock, or finds it free. A future that queues
+//! beside a free lock invites itself, and one that queues beside a holder is invited when that holder lets go. So each caller is woken
+//! at least once after it has queued, and finds the lock free, or held by a caller that runs. One case is left. A limit leaves
+//! futures in the queue that were invited and found the lock held; on letting go, the holder invites the oldest of them only. If just that
+//! one is kept from then on, those behind it wait for the next caller. (Inviting all of them each time would cost `n * n` polls.)
+//!
+//! What is invited is known without a walk: `fresh` is where the fresh part of the queue begins, and `asks` says that an
+//! invitation may have been given back. A future gives one back only before it nudges (step 6) or when it takes the lock, and
+//! holders see both.
 //!
 //! A future's node lives in a slot of a pool that the list owns, so a future that is forgotten leaves nothing dangling. Its states:
 //!
@@ -32,6 +56,7 @@
 //! | `TAKEN` | holder answers | `DONE` |
 //! | `TAKEN` with a new waker | holder takes that waker | `BUSY`, then `DONE` |
 //! | `QUEUED` with a waker | holder invites, and takes the waker | `BUSY`, then `QUEUED` and invited |
+//! | `QUEUED` with a waker | its future invites itself | the same and invited |
 //! | any | the future is dropped | `GONE` |
 //!
 //! A dropped future makes one exchange: what it finds says who frees the slot. `QUEUED`: never run, freed by whoever reaches it in the
@@ -63,7 +88,7 @@ use node::{DONE, LEAD, Node, Work};
 
 /// The lock is held.
 const HELD: usize = 1;
-/// Without `HELD`: somebody has been called to come and run. With it: look again before you let go.
+/// Without `HELD`: futures or the runner have been called to come and run. With it: the holder is to look again before it lets go.
 const CALLED: usize = 2;
 /// Nothing is taken in any more.
 const CLOSED: usize = 4;
@@ -124,8 +149,10 @@ enum Pushed {
     Queued,
     /// The lock is ours.
     Lead,
-    /// It was free and nobody had been called before.
+    /// It was free, and this is the first call.
     Called,
+    /// It was free, and others have been called, which may not come.
+    CalledToo,
     Closed,
 }
 
@@ -187,7 +214,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     /// After [`close`](Submit::close): nothing was taken.
     ///
     /// # Panics
-    /// If `lead` does; the entries that nobody has run by then stay unanswered.
+    /// If an entry holds no operation; nothing was taken then. If `lead` does; the entries that were not run by then stay unanswered.
     pub fn call(
         &self,
         entries: &mut [Entry<A, B>],
@@ -198,6 +225,11 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         if entries.is_empty() {
             return Ok(Fate::default());
         }
+        // Here, where it concerns the caller that hands them in: further on it would be another that runs them.
+        assert!(
+            entries.iter().all(|entry| matches!(entry, Entry::Op(_))),
+            "an entry was handed in without an operation"
+        );
         self.block_on(&Node::of_thread(Work::Entries(entries), mark), 0, look, &mut lead)
     }
 
@@ -227,6 +259,16 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     pub fn close(&self, look: Spin, mut lead: impl FnMut(&mut Held<'_, T, A, B>)) -> Result<(), Closed> {
         let mut nothing = |_: &mut T| ();
         self.block_on(&Node::of_thread(Work::job(&mut nothing), 0), CLOSED, look, &mut lead).map(|_| ())
+    }
+
+    /// Takes nothing in from now on, as [`close`](Submit::close), but waits for nothing: for the holder, which would wait for itself.
+    pub fn shut(&self) {
+        // Relaxed: exchanged below.
+        let mut word = self.word.0.load(Ordering::Relaxed);
+        // Relaxed: the flag carries nothing.
+        while let Err(now) = self.exchange(word, word.map_addr(|word| word | CLOSED), Ordering::Relaxed) {
+            word = now;
+        }
     }
 
     /// Whether it was closed.
@@ -306,6 +348,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
             let (tags, pushed) = match how {
                 Push::Take if is_free => (tags & !CALLED | HELD, Pushed::Lead),
                 Push::Call if is_free && tags & CALLED == 0 => (tags | CALLED, Pushed::Called),
+                Push::Call if is_free => (tags, Pushed::CalledToo),
                 _ => (tags, Pushed::Queued),
             };
             let new = node.map_addr(|node| node | tags | closing);
@@ -318,7 +361,13 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         }
     }
 
-    /// Takes the lock if it is free, or makes sure that who has it looks again before it lets go.
+    /// Whether the lock could be taken now, by a future: not if there is a runner.
+    fn is_free_to_tasks(&self) -> bool {
+        // Relaxed: it is exchanged before it is relied on.
+        self.signal.is_none() && self.word.0.load(Ordering::Relaxed).addr() & (HELD | READERS) == 0
+    }
+
+    /// Takes the lock if it is free, or makes sure that the holder looks again before it lets go.
     fn take_or_nudge(&self) -> bool {
         // Relaxed: exchanged below.
         let mut word = self.word.0.load(Ordering::Relaxed);

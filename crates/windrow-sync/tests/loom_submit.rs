@@ -187,7 +187,7 @@ fn three_callers_and_a_limit_of_one() {
 fn of_two_that_sleep_one_wakes_the_other() {
     model_of(2, || {
         let list = list();
-        let mut held = list.try_lock().expect("nobody is there yet");
+        let mut held = list.try_lock().expect("it is free");
         let others = [1, 1].map(|add| {
             let list = list.clone();
             thread::spawn(move || call(&list, add, 2).unwrap())
@@ -283,8 +283,9 @@ fn who_closes_waits_for_what_came_before() {
 
 #[test]
 fn tasks_invite_each_other() {
-    for launch in [Launch::Now, Launch::Deferred] {
-        model(move || {
+    // (Tasks that wake themselves take too many turns for all interleavings.)
+    for (launch, preemptions) in [(Launch::Now, None), (Launch::Deferred, Some(4))] {
+        check(preemptions, move || {
             let list = list();
             let other = {
                 let list = list.clone();
@@ -512,6 +513,92 @@ fn a_dropped_lead_hands_on_its_duty() {
         drop(leads);
         assert_eq!(other.join().unwrap(), 0);
         assert_eq!(total(list), 1);
+    });
+}
+
+/// A future that is alive and is not polled, whatever it is told.
+fn kept(list: &Arc<List>) -> std::pin::Pin<Box<impl Future<Output = usize> + use<>>> {
+    let list = list.clone();
+    Box::pin(async move { task(&list, 2, Launch::Deferred).await })
+}
+
+#[test]
+fn a_kept_future_does_not_stop_a_task_that_comes_later() {
+    for launch in [Launch::Now, Launch::Deferred] {
+        model(move || {
+            let list = list();
+            let mut kept = kept(&list);
+            assert!(poll_once(kept.as_mut()).is_pending());
+            let other = {
+                let list = list.clone();
+                thread::spawn(move || block_on(task(&list, 1, launch)))
+            };
+            drop(list.try_read());
+            assert_eq!(other.join().unwrap(), 2);
+            drop(kept);
+            assert_eq!(total(list), 3);
+        });
+    }
+}
+
+#[test]
+fn a_kept_future_does_not_stop_a_task_that_queued_behind_it() {
+    for launch in [Launch::Now, Launch::Deferred] {
+        model_of(3, move || {
+            let list = list();
+            let held = list.try_lock().expect("it is free");
+            let mut kept = kept(&list);
+            assert!(poll_once(kept.as_mut()).is_pending());
+            let other = {
+                let list = list.clone();
+                thread::spawn(move || block_on(task(&list, 1, launch)))
+            };
+            drop(held);
+            assert_eq!(other.join().unwrap(), 2);
+            drop(kept);
+            assert_eq!(total(list), 3);
+        });
+    }
+}
+
+/// The second is invited, comes while the lock is held, and gives the invitation back; the first is not polled.
+#[test]
+fn a_kept_future_does_not_stop_a_task_that_was_invited_before() {
+    model_of(2, || {
+        let list = list();
+        let held = list.try_lock().expect("it is free");
+        let mut kept = kept(&list);
+        assert!(poll_once(kept.as_mut()).is_pending());
+        let other = {
+            let list = list.clone();
+            thread::spawn(move || block_on(task(&list, 1, Launch::Now)))
+        };
+        drop(held);
+        // Again and again, without running anything.
+        for _ in 0..2 {
+            list.run(|held| assert!(held.data().get() <= 3));
+        }
+        assert_eq!(other.join().unwrap(), 2);
+        drop(kept);
+        assert_eq!(total(list), 3);
+    });
+}
+
+#[test]
+fn a_kept_future_does_not_stop_a_thread_behind_it() {
+    model(|| {
+        let list = list();
+        let held = list.try_lock().expect("it is free");
+        let mut kept = kept(&list);
+        assert!(poll_once(kept.as_mut()).is_pending());
+        let other = {
+            let list = list.clone();
+            thread::spawn(move || call(&list, 1, 1).unwrap())
+        };
+        drop(held);
+        assert_eq!(other.join().unwrap(), 2);
+        drop(kept);
+        assert_eq!(total(list), 3);
     });
 }
 

@@ -2,9 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
+use std::time::Duration;
 
 use windrow_sync::Spin;
 use windrow_sync::submit::{Closed, Entry, Fate, Held, Launch, Limit, Submit, Task};
@@ -103,6 +104,112 @@ fn a_signal_that_panics_is_its_callers_panic() {
     assert!(catch_unwind(call).is_err());
     assert_eq!(mine.map(Entry::into_reply), [Some(0), Some(1)]);
     assert_eq!(signals.load(Relaxed), 1);
+}
+
+#[test]
+fn what_holds_no_operation_is_refused_where_it_is_handed_in() {
+    let list = List::new(0, None);
+    let weighed = Limit { ops: 9, weight: Some((100, &|op: &u64| *op as usize)) };
+    let mut run = |held: &mut Held<'_, u64, u64, u64>| {
+        while let Some(mut cut) = held.cut(&weighed) {
+            let (sum, entries) = cut.parts();
+            entries.iter_mut().for_each(|entry| entry.answer(|op| *sum + op));
+        }
+    };
+    let mut mine: [_; 3] = entries();
+    list.call(&mut mine, 0, Spin::NONE, &mut run).unwrap();
+    let mut taken = [Entry::Op(1), Entry::Empty];
+    for again in [&mut mine[..], &mut taken] {
+        // An operation of another caller is queued.
+        let mut queued = Task::new(&list, 5, 0);
+        assert!(queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Deferred, batch).is_pending());
+        let call = AssertUnwindSafe(|| list.call(again, 0, Spin::NONE, |_| unreachable!("nothing was handed in")));
+        let refused = catch_unwind(call).unwrap_err();
+        assert_eq!(refused.downcast_ref(), Some(&"an entry was handed in without an operation"));
+        let answer = queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Deferred, &mut run);
+        assert!(matches!(answer, Poll::Ready(Ok((Entry::Reply(5), _)))));
+    }
+    assert_eq!(mine.map(Entry::into_reply), [Some(0), Some(1), Some(2)], "replies stay");
+}
+
+#[test]
+fn the_holder_may_shut_the_list() {
+    let list = List::new(0, None);
+    let mut queued = Task::new(&list, 5, 0);
+    assert!(queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Deferred, batch).is_pending());
+    assert!(list.run(|held| {
+        list.shut();
+        assert!(list.is_closed() && !list.is_over());
+        batch(held);
+    }));
+    assert!(list.is_over());
+    assert_eq!(list.call(&mut entries::<1>(), 0, Spin::NONE, batch), Err(Closed));
+    assert!(queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Now, batch).is_ready());
+}
+
+/// A kept future: it was woken, and is not polled.
+#[test]
+fn an_invitation_that_was_not_answered_is_not_the_last() {
+    let list = List::new(0, None);
+    let held = list.try_lock().expect("it is free");
+    let woken: [_; 3] = std::array::from_fn(|_| Arc::new(Counted::default()));
+    let mut tasks = [1, 1, 1].map(|op| Task::new(&list, op, 0));
+    let wakers = woken.clone().map(Waker::from);
+    let poll = |at: usize, tasks: &mut [Task<'_, u64, u64, u64>; 3], lead: &mut dyn FnMut(&mut Held<'_, _, _, _>)| {
+        tasks[at].poll(&mut Context::from_waker(&wakers[at]), Launch::Now, lead).is_ready()
+    };
+    for at in 0..3 {
+        assert!(!poll(at, &mut tasks, &mut batch));
+    }
+    let woken = || woken.each_ref().map(|woken| woken.0.load(Relaxed));
+    drop(held);
+    assert_eq!(woken(), [1, 1, 1], "all that came while it was held are invited");
+    // The second and the third come and find it held; the first is kept.
+    let held = list.run(|_| {
+        assert!(!poll(1, &mut tasks, &mut batch) && !poll(2, &mut tasks, &mut batch));
+    });
+    assert!(held);
+    assert_eq!(woken(), [1, 2, 1], "the oldest that has come is invited again");
+    // It is dropped, and the duty goes to the third.
+    tasks[1] = Task::new(&list, 7, 0);
+    assert_eq!(woken(), [1, 2, 2]);
+    assert!(poll(2, &mut tasks, &mut |held| while held.is_more() {
+        batch(held);
+    }));
+    assert!(poll(0, &mut tasks, &mut batch));
+    assert_eq!(*list.try_lock().expect("it is free").data(), 2);
+}
+
+/// Futures that are kept are ahead of it: the lock is granted to the thread.
+#[test]
+fn a_thread_runs_although_futures_are_ahead_of_it() {
+    let list = Arc::new(List::new(0, None));
+    let mut held = list.try_lock().expect("it is free");
+    let mut kept = [1, 1].map(|op| Task::new(&list, op, 0));
+    for task in &mut kept {
+        assert!(task.poll(&mut Context::from_waker(Waker::noop()), Launch::Now, batch).is_pending());
+    }
+    let (done, is_done) = mpsc::channel();
+    {
+        let list = list.clone();
+        thread::spawn(move || {
+            let mut mine = [Entry::Op(5)];
+            list.call(&mut mine, 0, Spin::NONE, |held| {
+                while !held.is_mine_answered() {
+                    batch(held);
+                }
+            })
+            .unwrap();
+            done.send(mine.map(Entry::into_reply)).unwrap();
+        });
+    }
+    while held.queued() != Some(3) {
+        thread::yield_now();
+    }
+    drop(held);
+    assert_eq!(is_done.recv_timeout(Duration::from_secs(60)), Ok([Some(7)]));
+    let answers = kept.iter_mut().map(|task| task.poll(&mut Context::from_waker(Waker::noop()), Launch::Now, batch));
+    assert_eq!(answers.filter(Poll::is_ready).count(), 2, "with those ahead of it");
 }
 
 /// Answers all that is queued in one batch, of whose threads it wakes so many.

@@ -39,7 +39,8 @@
 //! * Operations are linearizable; those of one caller keep their order, inside a chunk too. All operations of a batch are concurrent, so
 //!   `run` may take them in any order that suits it, unless two came in one chunk.
 //! * There is no timer. A batch is cut when the runner is ready, from what is there ([`linger`](Builder::linger) can change that).
-//! * Who runs a batch runs at most one more when its own operation is answered, then the duty goes to whoever has waited longest.
+//! * A caller that runs a batch runs at most one more when its own operation is answered. Then the blocking caller that has waited longest
+//!   runs; without one, the first task that comes.
 //! * An operation waits for the batch that is running when it comes, and for those ahead of it in the queue: none, as long as callers in
 //!   flight fit into one batch.
 //! * A panic in `run` answers all operations of the batch that had no reply with [`Why::Panicked`], and the structure is poisoned
@@ -50,7 +51,7 @@
 //! | caller | where its operation lies | how it waits |
 //! |---|---|---|
 //! | [`call`](Batched::call) | on its stack | tries the lock for a moment if operations are cheap; hands in, looks for 2 us if the last batch took no longer, then sleeps |
-//! | [`call_async`](Batched::call_async) | in a slot that is used again | its waker is woken; the first of the queue is asked to run |
+//! | [`call_async`](Batched::call_async) | in a slot that is used again | its waker is woken; tasks of the queue are asked to run, and the first to come does |
 //! | [`call_chunk`](Batched::call_chunk) | in the chunk | as `call`, once for all of them |
 //!
 //! Callers run batches themselves ([`build`](Builder::build)), or a thread does that is the structure's own
@@ -73,8 +74,16 @@
 //! # Deadlocks
 //! An operation that calls its own structure gets [`Why::Nested`] at once, if it does so on the thread that runs the batch. Not
 //! detected: a `run` that lets *other* threads call its own structure and waits for them, and two structures whose operations call each
-//! other in both directions; as with mutexes, order the structures. A future that was woken and is then neither polled nor dropped may be the one that
-//! is to run the next batch, and holds up the others.
+//! other in both directions; as with mutexes, order the structures.
+//!
+//! A future that is kept without being polled (`select!`, `timeout(&mut future)`, `buffered`) waits for itself only: each other caller is
+//! woken, and the first to come runs the batch, the kept operation included. Two cases remain. In a
+//! [bounded queue](Builder::queue) a kept future occupies its room until it is polled or dropped. With a [`limit`](Builder::limit), a kept future may
+//! hold up futures behind it that were woken before and found another caller running, until the next call of any kind.
+//!
+//! # Processes and threads that end
+//! A structure belongs to the process that made it. In a forked child every call gets [`Why::Forked`], and dropping it leaks what it holds: its
+//! runner does not exist there, and a batch may have been running. Calls from destructors of thread-local values work.
 //!
 //! Sources: implicit batching as a functor over explicitly batched structures (obatcher), after BATCHER (Agrawal et al., SPAA 2014);
 //! write groups of LevelDB; flat combining (Hendler et al., SPAA 2010).
@@ -86,6 +95,7 @@ use windrow_sync::submit::{Fate, Submit};
 
 mod build;
 mod chunk;
+mod entries;
 mod error;
 mod future;
 mod lead;
@@ -94,6 +104,7 @@ mod stats;
 
 pub use build::{Builder, Full};
 pub use chunk::{Chunk, Ticket, Tickets};
+pub use entries::{Batch, Sorted};
 pub use error::{CallError, Why};
 pub use future::CallAsync;
 pub use stats::Stats;
@@ -108,16 +119,21 @@ pub trait BatchOps {
     /// What an operation returns. A `Result`, if it can fail: then one that fails does not concern the others.
     type Reply: Send;
 
-    /// Runs all operations of a batch and answers each ([`Entry::reply`]); in parallel if it likes. Entries must not be swapped: each
-    /// belongs to its caller.
+    /// Runs all operations of a batch and answers each ([`Entry::reply`]); in parallel if it likes, or in an order of their keys
+    /// ([`Batch::sorted_by_key`]). Each entry belongs to a caller: what stands in it when this returns is that caller's reply. An
+    /// operation without a reply gets [`Why::Unanswered`].
     fn run(&mut self, batch: &mut Batch<'_, Self::Op, Self::Reply>);
 
     /// Runs one operation that came alone. By default a batch of one.
+    ///
+    /// # Panics
+    /// If [`run`](BatchOps::run) leaves it unanswered. [`Batched`] makes [`Why::Unanswered`] of that.
     fn run_one(&mut self, op: Self::Op) -> Self::Reply {
         let mut entries = [Entry::Op(op)];
-        self.run(&mut Batch { entries: &mut entries });
+        self.run(&mut Batch::new(&mut entries));
         let [entry] = entries;
-        entry.into_reply().expect("every operation of a batch is answered")
+        // Without the hook: in a larger batch the same fault is an error too.
+        entry.into_reply().unwrap_or_else(|| std::panic::resume_unwind(Box::new(lead::LeftUnanswered)))
     }
 
     /// What an operation counts for [`Builder::weight_limit`]: bytes, tokens. If it panics, the operation is run on its own.
@@ -129,33 +145,6 @@ pub trait BatchOps {
     /// Called on the caller's thread before the operation is handed in: the place for hashing, encoding, sort keys.
     fn prepare(op: &mut Self::Op) {
         let _ = op;
-    }
-}
-
-/// The operations of a batch, in the order in which they were handed in: a slice of entries.
-#[derive(Debug)]
-pub struct Batch<'b, Op, Reply> {
-    entries: &'b mut [Entry<Op, Reply>],
-}
-
-impl<'b, Op, Reply> Batch<'b, Op, Reply> {
-    /// A batch of one's own, for calling [`BatchOps::run`] without a wrapper.
-    pub fn new(entries: &'b mut [Entry<Op, Reply>]) -> Self {
-        Batch { entries }
-    }
-}
-
-impl<Op, Reply> std::ops::Deref for Batch<'_, Op, Reply> {
-    type Target = [Entry<Op, Reply>];
-
-    fn deref(&self) -> &Self::Target {
-        self.entries
-    }
-}
-
-impl<Op, Reply> std::ops::DerefMut for Batch<'_, Op, Reply> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        self.entries
     }
 }
 
@@ -209,8 +198,8 @@ impl<S: BatchOps> Batched<S> {
     #[cold]
     fn call_in_company(&self, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         let shared = &*self.shared;
-        if shared.is_inside() {
-            return Err(CallError::new(Why::Nested, Some(op)));
+        if let Some(why) = shared.refuses() {
+            return Err(CallError::new(why, Some(op)));
         }
         if let Some(held) = shared.wait_alone() {
             return shared.alone(held, op);
@@ -269,7 +258,7 @@ impl<S: BatchOps> Batched<S> {
     /// How batches have come out so far, and whether they pay.
     ///
     /// # Errors
-    /// [`Why::Nested`], from an operation of this structure.
+    /// [`Why::Nested`] from an operation of this structure, [`Why::Forked`].
     pub fn stats(&self) -> Result<Stats, Why> {
         self.shared.stats()
     }
@@ -277,29 +266,41 @@ impl<S: BatchOps> Batched<S> {
     /// Takes nothing in from now on, and returns when all that was handed in before is answered.
     ///
     /// # Errors
-    /// [`Why::Closed`] if it was closed before, [`Why::Nested`] from an operation of this structure.
+    /// [`Why::Closed`] if it was closed before, [`Why::Nested`] from an operation of this structure, [`Why::Forked`].
     pub fn close(&self) -> Result<(), Why> {
         self.shared.close()
     }
 
-    /// Closes it and gives the structure back. `None` if it is poisoned, or was made on a thread of its own, where it has been dropped.
+    /// Closes it and gives the structure back. `None` if it is poisoned, or was made on a separate thread, where it has been dropped; also
+    /// from an operation of this structure, and in a forked child.
     pub fn into_inner(mut self) -> Option<S> {
         self.end();
-        self.shared.give_up()
+        if self.shared.refuses().is_some() { None } else { self.shared.give_up() }
     }
 
     fn end(&mut self) {
-        // Closed already is as good.
-        let _ = self.close();
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != std::thread::current().id()
-        {
+        let thread = self.thread.take();
+        if self.shared.is_forked() {
+            // The thread does not exist here, and the structure may be in the state of a batch that was running at the fork.
+            std::mem::forget((thread, self.shared.clone()));
+            return;
+        }
+        let is_runner = thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id());
+        if is_runner || self.shared.is_inside() {
+            // The last handle, dropped by an operation or by what its end has woken: the runner finishes what is queued, and then ends.
+            self.submit().shut();
+            return;
+        }
+        // Closed already is as good. A spawner that panics may have done so before, in a call, where there is a caller to be told.
+        lead::quietly(|| _ = self.close());
+        if let Some(thread) = thread {
             // It catches all panics: those of the structure, of wakers and of what is dropped.
             let _ = thread.join();
         }
     }
 }
 
+/// Closes it, as [`close`](Batched::close). An operation that drops the last handle of its own structure closes it without waiting.
 impl<S: BatchOps> Drop for Batched<S> {
     fn drop(&mut self) {
         self.end();

@@ -3,6 +3,8 @@
 mod batches;
 #[path = "batches/executor.rs"]
 mod executor;
+#[path = "batches/misuse.rs"]
+mod misuse;
 
 use std::cell::Cell;
 use std::collections::HashSet;

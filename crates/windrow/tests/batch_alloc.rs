@@ -54,6 +54,37 @@ fn tasks_allocate_nothing_after_warm_up() {
     }
 }
 
+/// Visits its operations by key.
+struct Sorts(u64);
+
+impl BatchOps for Sorts {
+    type Op = u64;
+    type Reply = u64;
+
+    fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+        batch.sorted_by_key(|op| *op % 7).for_each(|entry| {
+            self.0 += entry.take();
+            entry.reply(self.0);
+        });
+    }
+}
+
+#[test]
+fn an_order_of_a_batch_allocates_nothing_after_warm_up() {
+    let batched = Batched::new(Sorts(0));
+    let mut chunk = Chunk::new();
+    let mut round = || {
+        batched.call(1).unwrap();
+        chunk.extend(0..300);
+        batched.call_chunk(&mut chunk).unwrap();
+        chunk.extend(0..20);
+        batched.call_chunk(&mut chunk).unwrap();
+        assert!(chunk.replies().all(|reply| reply.is_ok()));
+    };
+    (0..3).for_each(|_| round());
+    assert_eq!(measure(|| (0..100).for_each(|_| round())).count_total, 0);
+}
+
 #[test]
 fn threads_and_chunks_allocate_nothing_after_warm_up() {
     let batched = Batched::new(Plain(0));

@@ -90,13 +90,13 @@ fn who_runs_does_one_batch_more_and_hands_on() {
     let counter = Batched::builder().limit(2).build(Counter::default());
     let mut tasks = calls(&counter, &[1; 10]);
     assert!(!tasks.iter_mut().any(Polled::poll));
-    assert!(tasks[0].is_woken() && !tasks[1..].iter().any(Polled::is_woken), "one wakes itself, to run");
+    assert!(tasks.iter().all(Polled::is_woken), "each wakes itself, to run if it is the first");
+    tasks.iter().for_each(|task| task.flag.raised.store(false, Relaxed));
     assert!(tasks[0].poll());
-    // Its own batch and one more are answered; the oldest that is left is invited.
+    // Its own batch and one more are answered. The others are about to come.
     let woken: Vec<_> = tasks.iter().map(Polled::is_woken).collect();
-    assert_eq!(woken, [false, true, true, true, true, false, false, false, false, false]);
-    assert!(tasks[4].is_woken());
-    drop(woken);
+    assert_eq!(woken, [false, true, true, true, false, false, false, false, false, false]);
+    tasks.iter().for_each(|task| task.flag.raised.store(true, Relaxed));
     run_rest(&mut tasks);
     assert!(tasks.iter_mut().map(|task| reply(task).unwrap()).eq(0..10));
     drop(tasks);
@@ -131,10 +131,10 @@ fn a_dropped_leader_hands_on_its_duty() {
     let counter = Batched::new(Counter::default());
     let mut tasks = calls(&counter, &[1, 10, 100]);
     assert!(!tasks.iter_mut().any(Polled::poll));
-    // It was to run the batch, and the next takes over; that one is dropped too.
-    assert!(tasks[0].is_woken() && !tasks[1].is_woken());
+    // It was the first that was to run the batch, and the next takes over; that one is dropped too.
+    assert!(tasks[0].is_woken());
     drop(tasks.remove(0));
-    assert!(tasks[0].is_woken() && !tasks[1].is_woken());
+    assert!(tasks[0].is_woken());
     drop(tasks.remove(0));
     run_rest(&mut tasks);
     assert_eq!(reply(&mut tasks[0]), Ok(0));
@@ -144,6 +144,25 @@ fn a_dropped_leader_hands_on_its_duty() {
     assert!(!alone[0].poll());
     drop(alone);
     assert_eq!(block_on(counter.call_async(1)).unwrap(), 100);
+}
+
+/// As `select!` keeps the futures that lose, and `buffered` those that are not its first.
+#[test]
+fn a_future_that_is_kept_and_not_polled_stops_no_other_task() {
+    for limit in [1, 2, usize::MAX] {
+        let counter = Batched::builder().limit(limit).build(Counter::default());
+        let mut kept = calls(&counter, &[1; 8]);
+        assert!(!kept.iter_mut().any(Polled::poll));
+        // One after the other, as the body of such a loop awaits them.
+        for _ in 0..3 {
+            let mut awaited = calls(&counter, &[10]);
+            run_all(&mut awaited);
+            assert!(reply(&mut awaited[0]).is_ok());
+        }
+        run_rest(&mut kept);
+        drop(kept);
+        assert_eq!(counter.into_inner().unwrap().value, 38);
+    }
 }
 
 #[test]

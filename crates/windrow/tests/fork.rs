@@ -10,11 +10,13 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread;
 use std::time::Instant;
 
 use forked::forked;
+use windrow::batch::{Batch, BatchOps, Batched, Chunk, Full, Why};
 use windrow::prelude::*;
 use windrow::team::RefusedKind;
 use windrow::{Pool, Stop, Width, offload, team};
@@ -185,4 +187,101 @@ fn what_was_inherited_may_be_dropped() {
     assert!(closure.wait().is_some_and(|name| name.starts_with("windrow-lead-")));
     running.stop();
     assert!(running.wait().is_err());
+}
+
+/// Adds; an operation that has a gate says that it runs, and waits there.
+struct Sum(u64);
+
+impl BatchOps for Sum {
+    type Op = (u64, Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
+    type Reply = u64;
+
+    fn run(&mut self, batch: &mut Batch<'_, Self::Op, u64>) {
+        for entry in batch.iter_mut() {
+            let (more, gate) = entry.take();
+            if let Some((runs, go)) = gate {
+                runs.send(()).unwrap();
+                go.recv().unwrap();
+            }
+            self.0 += more;
+            entry.reply(self.0);
+        }
+    }
+}
+
+/// Every call of the child's is refused, and what it inherited can be dropped.
+fn is_refused(sum: &mut Option<Batched<Sum>>) -> bool {
+    let Some(inherited) = sum.take() else { return false };
+    let mut chunk = Chunk::new();
+    chunk.push((1, None));
+    let error = inherited.call((5, None)).unwrap_err();
+    let mut future = Box::pin(inherited.call_async((1, None)));
+    let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let refused = [
+        inherited.call_chunk(&mut chunk),
+        inherited.exclusive(|_| ()),
+        inherited.read(|_| ()),
+        inherited.stats().map(|_| ()),
+        inherited.close(),
+        Err(error.why()),
+    ];
+    drop(future);
+    let has_op = error.into_op().is_some_and(|(op, _)| op == 5);
+    let mut tickets = inherited.tickets(2);
+    tickets.defer((1, None));
+    drop(tickets);
+    drop(inherited);
+    refused.iter().all(|refused| *refused == Err(Why::Forked)) && polled.is_ready() && has_op && chunk.len() == 1
+}
+
+#[test]
+fn a_batched_structure_is_the_parents() {
+    for builder in [|| Batched::builder(), || Batched::builder().queue(1, Full::Wait)] {
+        for sum in [
+            builder().build(Sum(0)),
+            builder().build_on_thread(|| Sum(0)).unwrap(),
+            builder().build_beside_thread(Sum(0)).unwrap(),
+            builder().build_spawned(Sum(0), |run| drop(thread::spawn(run))),
+        ] {
+            sum.call((1, None)).unwrap();
+            let mut inherited = Some(sum);
+            assert!(forked(|| is_refused(&mut inherited)));
+            // It is made anew there.
+            assert!(forked(|| Batched::new(Sum(1)).call((1, None)).is_ok_and(|sum| sum == 2)));
+            let sum = inherited.unwrap();
+            assert_eq!(sum.call((1, None)).unwrap(), 2, "the parent's is as it was");
+        }
+    }
+}
+
+#[test]
+fn a_child_forked_while_a_batch_runs() {
+    let sum = std::sync::Arc::new(Batched::builder().queue(1, Full::Wait).build(Sum(0)));
+    let ((runs, ran), (go, gone)) = (mpsc::channel(), mpsc::channel());
+    let caller = {
+        let sum = sum.clone();
+        thread::spawn(move || {
+            let mut chunk = Chunk::new();
+            chunk.push((1, Some((runs, gone))));
+            sum.call_chunk(&mut chunk).unwrap();
+        })
+    };
+    ran.recv().unwrap();
+    // Futures that wait for room, of which the parent's threads would tell.
+    let mut waiting = Some(Box::pin(sum.call_async((1, None))));
+    assert!(waiting.as_mut().unwrap().as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(forked(|| {
+        let mut future = waiting.take().unwrap();
+        let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        drop(future);
+        polled.is_ready() && sum.call((1, None)).is_err_and(|error| error.why() == Why::Forked)
+    }));
+    assert!(forked(|| {
+        drop(waiting.take());
+        true
+    }));
+    drop(waiting);
+    go.send(()).unwrap();
+    caller.join().unwrap();
+    assert_eq!(sum.call((1, None)).unwrap(), 2);
 }

@@ -17,6 +17,12 @@ pub(super) struct Inside<T, A, B> {
     /// The queue, oldest first, linked.
     first: Address<T, A, B>,
     last: Address<T, A, B>,
+    /// The first of it that no holder has met on letting go. All that come after it are fresh too.
+    fresh: Address<T, A, B>,
+    /// A future that is not fresh may have given an invitation back. Otherwise all of them are invited.
+    asks: bool,
+    /// How many nodes of the queue are threads'.
+    threads: usize,
     /// The batch that runs. It is empty beside a cut; should one be leaked, who has the lock answers it.
     parts: Vec<Part<T, A, B>>,
     /// Entries of a batch that come from several nodes.
@@ -25,7 +31,9 @@ pub(super) struct Inside<T, A, B> {
 
 impl<T, A, B> Inside<T, A, B> {
     pub(super) fn new(data: T) -> Self {
-        Inside { data, first: ptr::null_mut(), last: ptr::null_mut(), parts: Vec::new(), gathered: Vec::new() }
+        let none = ptr::null_mut();
+        let (parts, gathered) = (Vec::new(), Vec::new());
+        Inside { data, first: none, last: none, fresh: none, asks: false, threads: 0, parts, gathered }
     }
 
     /// What comes after a node of the queue.
@@ -58,6 +66,26 @@ impl<T, A, B> Inside<T, A, B> {
         if next.is_null() {
             self.last = before;
         }
+        if self.fresh == at {
+            self.fresh = next;
+        }
+        self.threads -= usize::from(!self.is_task(at));
+    }
+
+    fn is_task(&self, at: Address<T, A, B>) -> bool {
+        // SAFETY: in the queue, so not answered, so alive.
+        unsafe { (*at).is_task }
+    }
+
+    /// The oldest node of a thread. It walks through the queue if one is there.
+    fn oldest_thread(&mut self) -> Option<Address<T, A, B>> {
+        let mut at = self.first;
+        (self.threads > 0).then(|| {
+            while self.is_task(at) {
+                at = self.after(at);
+            }
+            at
+        })
     }
 
     /// Appends nodes that are linked newest first.
@@ -66,7 +94,11 @@ impl<T, A, B> Inside<T, A, B> {
         while !at.is_null() {
             let older = self.after(at);
             self.link(at, oldest);
+            self.threads += usize::from(!self.is_task(at));
             (oldest, at) = (at, older);
+        }
+        if self.fresh.is_null() {
+            self.fresh = oldest;
         }
         if self.last.is_null() {
             self.first = oldest;
@@ -241,10 +273,12 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
             }
         }
         let newest = seen.map_addr(|word| word & !TAGS);
-        if newest.is_null() {
-            return;
-        }
-        self.inside(|inside| inside.append(newest));
+        self.inside(|inside| {
+            inside.asks |= seen.addr() & CALLED != 0;
+            if !newest.is_null() {
+                inside.append(newest);
+            }
+        });
     }
 
     /// The next batch: operations from the front of the queue, in the order in which they were handed in, those of futures that were dropped
@@ -293,7 +327,8 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
             let ops = unsafe { std::slice::from_raw_parts(from, fitting) };
             fitting = 0;
             for entry in ops {
-                let one = weigh(entry.op());
+                // All of them do: see `Submit::call`.
+                let one = if let Entry::Op(op) = entry { weigh(op) } else { 0 };
                 if one > *weight && !(is_first && fitting == 0) {
                     break;
                 }
@@ -519,53 +554,87 @@ impl<'s, T: Send, A: Send, B: Send> Held<'s, T, A, B> {
             && self.submit.word.0.compare_exchange(held, ptr::null_mut(), Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Hands the lock to the oldest who waits, or lets go; whether the runner is to be signalled.
+    /// Hands the lock on, or lets go; whether the runner is to be signalled.
     #[cold]
     fn hand_on(&mut self) -> bool {
         loop {
             self.pull();
-            let at = self.inside(|inside| inside.first);
             let mut to = CALLED;
             let mut is_called = false;
-            if at.is_null() {
+            if self.inside(|inside| inside.first.is_null()) {
                 to = 0;
             } else if self.submit.signal.is_some() {
                 is_called = true;
-            } else {
-                // SAFETY: in the queue: alive.
-                let node = unsafe { &*at };
-                if !node.is_task {
-                    self.turn_thread(at, LEAD, usize::MAX);
-                    return false;
-                }
-                let mut waiter = None;
-                let invited = invite(node, &mut waiter);
-                // One that was invited before may be told too: dropped here, it could panic.
-                self.tell_later(waiter);
-                match invited {
-                    Ok(()) => {}
-                    Err(Dropped) => {
-                        self.inside(Inside::pop);
-                        self.free(at);
-                        continue;
-                    }
-                }
+            } else if let Some(thread) = self.inside(Inside::oldest_thread) {
+                self.turn_thread(thread, LEAD, usize::MAX);
+                return false;
+            } else if !self.invite_tasks() {
+                continue;
             }
             let word = &self.submit.word.0;
             // Relaxed: exchanged below.
             let mut seen = word.load(Ordering::Relaxed);
-            // What was pushed since the pull stays in the word, if somebody is called: the next holder will see it.
-            while seen.addr() & CALLED == 0 && (to == CALLED || seen.addr() & !CLOSED == HELD) {
+            // What was pushed since the pull stays in the word only if the runner is called, which will see it. It may be a thread, to be
+            // granted the lock, or a future, to be invited.
+            while seen.addr() & !CLOSED == HELD || (is_called && seen.addr() & CALLED == 0) {
                 let free = seen.map_addr(|word| word & !HELD | to);
                 // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder sees the data.
                 match self.submit.exchange(seen, free, Ordering::Release) {
-                    Ok(()) => {
-                        return is_called;
-                    }
+                    Ok(()) => return is_called,
                     Err(now) => seen = now,
                 }
             }
         }
+    }
+
+    /// Invites futures of a queue that has nothing else: the oldest that may have given an invitation back, and all that are fresh. False if
+    /// those that were looked at are dropped: then there is another to be looked at, or none.
+    fn invite_tasks(&mut self) -> bool {
+        let (fresh, asks) = self.inside(|inside| (std::mem::replace(&mut inside.fresh, ptr::null_mut()), inside.asks));
+        let (mut at, mut is_any) = (self.inside(|inside| inside.first), false);
+        while at != fresh {
+            let next = self.inside(|inside| inside.after(at));
+            match self.invite_one(at) {
+                // Others may have given theirs back: they are looked at next time.
+                Ok(true) => {
+                    is_any = true;
+                    break;
+                }
+                Ok(false) if !asks => {
+                    is_any = true;
+                    break;
+                }
+                Ok(false) => is_any = true,
+                Err(Dropped) => {}
+            }
+            at = next;
+        }
+        if at == fresh {
+            self.inside(|inside| inside.asks = false);
+        }
+        at = fresh;
+        while !at.is_null() {
+            let next = self.inside(|inside| inside.after(at));
+            is_any |= self.invite_one(at).is_ok();
+            at = next;
+        }
+        is_any
+    }
+
+    /// Invites a future, and frees it if it is dropped and the first of the queue; further on it is freed when it is reached. Whether it was
+    /// not invited before.
+    fn invite_one(&mut self, at: Address<T, A, B>) -> Result<bool, Dropped> {
+        // SAFETY: in the queue: alive.
+        let node = unsafe { &*at };
+        let mut waiter = None;
+        let invited = invite(node, &mut waiter);
+        // One that was invited before may be told too: dropped here, it could panic.
+        self.tell_later(waiter);
+        if invited.is_err() && self.inside(|inside| inside.first == at) {
+            self.inside(Inside::pop);
+            self.free(at);
+        }
+        invited
     }
 }
 
@@ -575,8 +644,11 @@ impl<T: Send, A: Send, B: Send> Drop for Held<'_, T, A, B> {
         if let Some(mine) = self.mine {
             self.answer(Fate::default(), usize::MAX);
             // SAFETY: the caller's own.
-            if self.mine.is_some() && !unsafe { mine.as_ref() }.is_task {
-                self.withdraw(mine);
+            match unsafe { mine.as_ref() }.is_task {
+                _ if self.mine.is_none() => {}
+                // It stays in the queue, and came without an invitation or has given it back.
+                true => self.inside(|inside| inside.asks = true),
+                false => self.withdraw(mine),
             }
         }
         let mut is_called = false;
@@ -616,16 +688,17 @@ fn take<T, A, B>(node: &Node<T, A, B>) -> Result<Option<Waiter>, Dropped> {
     Err(Dropped)
 }
 
-/// A queued future is asked to come. If it had a waker, that is in `waiter` now.
-fn invite<T, A, B>(node: &Node<T, A, B>, waiter: &mut Option<Waiter>) -> Result<(), Dropped> {
+/// A queued future is asked to come; whether it was not before. If it had a waker, that is in `waiter` now.
+fn invite<T, A, B>(node: &Node<T, A, B>, waiter: &mut Option<Waiter>) -> Result<bool, Dropped> {
     // Acquire: pairs with the Release in `Task::drop`; the future has no more use for it.
     let mut state = node.state.load(Ordering::Acquire);
     loop {
         if phase(state) == GONE {
             return Err(Dropped);
         }
-        if state == QUEUED | INVITED {
-            return Ok(());
+        // By a holder, which has its waker, or by itself: then it has woken itself, or is about to.
+        if state & INVITED != 0 {
+            return Ok(false);
         }
         let next = if state & WATCHED == 0 { QUEUED | INVITED } else { BUSY };
         // Acquire: pairs with the Release in `register`; the waker is there; and with the one in `Task::drop`, as above. Release:
@@ -636,7 +709,7 @@ fn invite<T, A, B>(node: &Node<T, A, B>, waiter: &mut Option<Waiter>) -> Result<
                 *waiter = node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
                 state = BUSY;
             }
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(true),
             Err(now) => state = now,
         }
     }

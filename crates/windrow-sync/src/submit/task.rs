@@ -114,8 +114,9 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
                 submit.signal();
                 Poll::Pending
             }
-            Pushed::Called => {
-                // Relaxed: the invitation carries nothing. If it fails somebody has taken the lock meanwhile, and the duty with it.
+            Pushed::CalledToo if submit.signal.is_some() => Poll::Pending,
+            Pushed::Called | Pushed::CalledToo => {
+                // Relaxed: the invitation carries nothing. If it fails another caller has taken the lock meanwhile, and the duty with it.
                 let invited = node.state.compare_exchange(
                     QUEUED | WATCHED,
                     QUEUED | WATCHED | INVITED,
@@ -159,7 +160,8 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
                     return Poll::Pending;
                 }
                 _ if !register(node, state, context) => {}
-                _ if state & INVITED == 0 => return Poll::Pending,
+                // One that was not invited may come as well: those that were may be kept.
+                _ if state & INVITED == 0 && !self.submit.is_free_to_tasks() => return Poll::Pending,
                 _ if !self.submit.take_or_nudge() => return Poll::Pending,
                 // Relaxed: only holders answer, and that is who has the lock now.
                 _ if phase(node.state.load(Ordering::Relaxed)) == DONE => drop(Held::new(self.submit, None)),

@@ -1,6 +1,7 @@
 //! Choices: limits, a bounded queue, who runs.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -22,7 +23,10 @@ pub enum Full {
     Wait,
     /// [`Why::Full`](super::Why::Full), and its operation back.
     Reject,
-    /// It waits for its turn with the structure and runs its operation alone, past the bound. A future blocks its thread for that.
+    /// It waits for its turn with the structure and runs its operation alone, past the bound.
+    ///
+    /// For threads. A future *blocks the thread of its executor* for that, until the batch that runs is through and its turn has come. A
+    /// full queue so stops as many of the executor's threads as there are tasks that call: give tasks `Wait` or `Reject`.
     RunInline,
 }
 
@@ -133,7 +137,8 @@ impl<S: BatchOps> Builder<S> {
     }
 
     /// At most so many operations (at least 1) handed in and not answered; and what becomes of more. A chunk of more goes when nothing
-    /// else is there. What finds the structure free is not counted: it is run at once.
+    /// else is there. What finds the structure free is not counted: it is run at once. A future has its room until it is polled after the
+    /// answer, or dropped.
     pub fn queue(mut self, ops: usize, full: Full) -> Self {
         self.queue = Some(ops);
         self.options.full = full;
@@ -142,8 +147,12 @@ impl<S: BatchOps> Builder<S> {
 
     /// Lets the runner wait until `ops` operations are there, at most `longest` from the moment at which the oldest was handed in, and no
     /// longer than until [`close`](Batched::close) or [`exclusive`](Batched::exclusive) is called. Off by default, since it costs every
-    /// caller time that only a known pattern of arrivals gives back. Threads that run batches wait so, tasks do not: they have no timer. The
-    /// runner looks for arrivals every 100 us.
+    /// caller time that only a known pattern of arrivals gives back. The runner looks for arrivals every 100 us.
+    ///
+    /// Threads that run batches wait so. These do not:
+    /// * a task that runs a batch, for it has no timer;
+    /// * a thread whose [`call`](Batched::call) finds the structure free, which runs its operation at once and alone. With a
+    ///   [runner that is no caller](Builder::build_on_thread) no call does that.
     pub fn linger(mut self, ops: usize, longest: Duration) -> Self {
         self.options.linger = Some((ops, longest));
         self
@@ -158,7 +167,8 @@ impl<S: BatchOps> Builder<S> {
 
     fn shared(mut self, home: Option<Home<S>>, signal: Option<Signal>) -> Shared<S> {
         self.options.is_elsewhere = signal.is_some();
-        let state = State { home, is_poisoned: false, counts: Counts::new(self.options.limit) };
+        let counts = Counts::new(self.options.limit);
+        let state = State { home, is_poisoned: false, counts, order: Vec::new() };
         Shared {
             submit: Submit::new(state, signal),
             room: self.queue.map(Room::new),
@@ -169,6 +179,7 @@ impl<S: BatchOps> Builder<S> {
             alone: Hint::new(0),
             batch: Hint::new(0),
             turns: Hint::new(0),
+            generation: machine::fork_generation(),
         }
     }
 
@@ -236,7 +247,11 @@ impl<S: BatchOps> Builder<S> {
     /// Batches are run by whoever runs the closures that `spawn` is given: one whenever there is something to do and none is running. An
     /// executor's `spawn_blocking`, or a thread pool.
     ///
-    /// A closure that is dropped instead of run does its duty where it is dropped.
+    /// A closure that is dropped instead of run does its duty where it is dropped. One that is neither run nor dropped (leaked, or kept
+    /// by an executor that was stopped) leaves its callers waiting: no other is started before it has ended.
+    ///
+    /// If `spawn` panics, the panic goes to the caller on whose behalf it was called, after its operation has been answered. Dropping
+    /// the structure does not panic.
     pub fn build_spawned(
         self,
         structure: S,
@@ -251,7 +266,13 @@ impl<S: BatchOps> Builder<S> {
                 // Without callers there is nothing to run.
                 if let Some(shared) = shared.upgrade() {
                     let duty = Duty(shared);
-                    spawn(Box::new(move || drop(duty)));
+                    let spawned = catch_unwind(AssertUnwindSafe(|| spawn(Box::new(move || drop(duty)))));
+                    match spawned {
+                        Ok(()) => {}
+                        // This is the duty of a closure that was dropped by such a panic: its caller is told by that one.
+                        Err(payload) if std::thread::panicking() => super::lead::discard(payload),
+                        Err(payload) => resume_unwind(payload),
+                    }
                 }
             });
             self.shared(Some(Home::new(structure)), Some(signal))
@@ -275,7 +296,7 @@ impl<S: BatchOps> Shared<S> {
     /// The life of a runner's thread.
     fn live(&self, make: impl FnOnce() -> Option<Home<S>>) {
         // The hook has reported a panic; callers are told that there is no structure.
-        let mut home = std::panic::catch_unwind(std::panic::AssertUnwindSafe(make)).ok().flatten();
+        let mut home = catch_unwind(AssertUnwindSafe(make)).ok().flatten();
         while !self.submit.is_over() {
             let lead = || {
                 self.submit.run(|held| {
@@ -286,7 +307,7 @@ impl<S: BatchOps> Shared<S> {
                 })
             };
             // What is the structure's own is caught where it is called. Whatever else panics, callers must not be left without a runner.
-            let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(lead)).unwrap_or_else(|payload| {
+            let ran = catch_unwind(AssertUnwindSafe(lead)).unwrap_or_else(|payload| {
                 super::lead::discard(payload);
                 true
             });
@@ -303,8 +324,6 @@ impl<S: BatchOps> Shared<S> {
         while !self.submit.run(|held| last = held.data().home.take()) {
             std::thread::yield_now();
         }
-        if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(last))) {
-            super::lead::discard(payload);
-        }
+        super::lead::quietly(|| drop(last));
     }
 }

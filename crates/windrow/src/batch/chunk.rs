@@ -2,20 +2,27 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use windrow_sync::submit::{Entry, Fate};
 
 use super::{BatchOps, Batched, Full, Why, finish};
 
-/// Operations that are handed in together, and then their replies. It can be used again, and keeps its memory.
+/// Operations that are handed in together, and the replies to those that were handed in last. It can be used again, and keeps its memory.
+///
+/// The two are apart: what is pushed after a call is the next call's, whether or not the replies were taken. A call drops replies
+/// that are left of the one before, so a loop that needs none of them can go on without looking.
 pub struct Chunk<S: BatchOps> {
-    entries: Vec<Entry<S::Op, S::Reply>>,
+    /// To be handed in: operations only.
+    ops: Vec<Entry<S::Op, S::Reply>>,
+    /// Those of the last call, as it has left them.
+    done: Vec<Entry<S::Op, S::Reply>>,
     fate: Fate,
 }
 
 impl<S: BatchOps> fmt::Debug for Chunk<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chunk").field("len", &self.len()).finish_non_exhaustive()
+        f.debug_struct("Chunk").field("len", &self.len()).field("replies", &self.done.len()).finish_non_exhaustive()
     }
 }
 
@@ -28,29 +35,29 @@ impl<S: BatchOps> Default for Chunk<S> {
 impl<S: BatchOps> Chunk<S> {
     /// An empty one.
     pub fn new() -> Self {
-        Chunk { entries: Vec::new(), fate: Fate::default() }
+        Chunk { ops: Vec::new(), done: Vec::new(), fate: Fate::default() }
     }
 
     /// Appends an operation.
     pub fn push(&mut self, mut op: S::Op) {
         S::prepare(&mut op);
-        self.entries.push(Entry::Op(op));
+        self.ops.push(Entry::Op(op));
     }
 
-    /// How many operations or replies it holds.
+    /// How many operations it holds that have not been handed in.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.ops.len()
     }
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.ops.is_empty()
     }
 
-    /// Takes all replies out, in the order of the operations. An operation that was not run is dropped.
+    /// Takes out all replies of the last call, in the order of its operations. An operation that was not run is dropped.
     pub fn replies(&mut self) -> impl ExactSizeIterator<Item = Result<S::Reply, Why>> {
         let fate = self.fate;
-        self.entries.drain(..).map(move |entry| finish(Ok(fate), entry).map_err(|error| error.why()))
+        self.done.drain(..).map(move |entry| finish(Ok(fate), entry).map_err(|error| error.why()))
     }
 }
 
@@ -94,14 +101,15 @@ impl<S: BatchOps> Batched<S> {
     /// ```
     ///
     /// # Errors
-    /// If none of it was run, and the chunk still holds its operations: [`Why::Closed`], [`Why::Full`], [`Why::Nested`]. Other
-    /// failures are those of single operations, in [`Chunk::replies`].
+    /// If none of it was run, and the chunk still holds its operations: [`Why::Closed`], [`Why::Full`], [`Why::Nested`],
+    /// [`Why::Forked`]. Other failures are those of single operations, in [`Chunk::replies`].
     pub fn call_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), Why> {
         let shared = &*self.shared;
-        if shared.is_inside() {
-            return Err(Why::Nested);
+        if let Some(why) = shared.refuses() {
+            return Err(why);
         }
         if chunk.is_empty() {
+            chunk.done.clear();
             return Ok(());
         }
         let _room = match shared.wait_for_room(chunk.len()) {
@@ -110,8 +118,20 @@ impl<S: BatchOps> Batched<S> {
             Err(Full::RunInline) => None,
             Err(_) => return Err(Why::Full),
         };
-        chunk.fate = shared.hand_in(&mut chunk.entries).map_err(|_| Why::Closed)?;
-        Ok(())
+        // Should handing in panic, entries with replies among them are where they can be read and not handed in again.
+        let mut before = std::mem::replace(&mut chunk.done, std::mem::take(&mut chunk.ops));
+        match shared.hand_in(&mut chunk.done) {
+            Ok(fate) => {
+                chunk.fate = fate;
+                before.clear();
+                chunk.ops = before;
+                Ok(())
+            }
+            Err(_) => {
+                chunk.ops = std::mem::replace(&mut chunk.done, before);
+                Err(Why::Closed)
+            }
+        }
     }
 
     /// For a loop: operations are put off and handed in `chunk` at a time, or when a reply is asked for.
@@ -139,6 +159,8 @@ impl<S: BatchOps> Batched<S> {
     pub fn tickets(&self, chunk: usize) -> Tickets<'_, S> {
         Tickets {
             batched: self,
+            // Relaxed: a number that no other has.
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             size: chunk.max(1),
             chunk: Chunk::new(),
             handed: 0,
@@ -148,13 +170,21 @@ impl<S: BatchOps> Batched<S> {
     }
 }
 
+/// The next [`Tickets`].
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
 /// Stands for the reply to an operation that was put off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket(u64);
+pub struct Ticket {
+    /// The [`Tickets`] that it is of.
+    of: u64,
+    number: u64,
+}
 
 /// Operations of a loop that are put off. Dropped, it hands in what is left. See [`Batched::tickets`].
 pub struct Tickets<'b, S: BatchOps> {
     batched: &'b Batched<S>,
+    id: u64,
     size: usize,
     chunk: Chunk<S>,
     /// How many operations were handed in.
@@ -173,7 +203,7 @@ impl<S: BatchOps> fmt::Debug for Tickets<'_, S> {
 impl<S: BatchOps> Tickets<'_, S> {
     /// Puts `op` off.
     pub fn defer(&mut self, op: S::Op) -> Ticket {
-        let ticket = Ticket(self.handed + self.chunk.len() as u64);
+        let ticket = Ticket { of: self.id, number: self.handed + self.chunk.len() as u64 };
         self.chunk.push(op);
         if self.chunk.len() >= self.size {
             self.flush();
@@ -182,11 +212,15 @@ impl<S: BatchOps> Tickets<'_, S> {
     }
 
     /// The reply, for which what was put off is handed in if need be. `None` if it was taken before.
+    ///
+    /// # Panics
+    /// If the ticket is of other `Tickets`: its number would stand for another reply here.
     pub fn take(&mut self, ticket: Ticket) -> Option<Result<S::Reply, Why>> {
-        if ticket.0 >= self.handed {
+        assert!(ticket.of == self.id, "a ticket was given to other Tickets than those it is of");
+        if ticket.number >= self.handed {
             self.flush();
         }
-        let at = usize::try_from(ticket.0.checked_sub(self.first)?).ok()?;
+        let at = usize::try_from(ticket.number.checked_sub(self.first)?).ok()?;
         let reply = self.replies.get_mut(at)?.take();
         while let Some(None) = self.replies.front() {
             self.replies.pop_front();

@@ -12,6 +12,8 @@ pub enum Why {
     Full,
     /// An operation of the structure has called it. Nothing was run.
     Nested,
+    /// This process was forked after the structure was made: it is the parent's. Nothing was run here.
+    Forked,
     /// An earlier batch panicked, and nobody has recovered the structure. Nothing was run.
     Poisoned,
     /// The batch panicked. The operation may have been run in part.
@@ -26,6 +28,7 @@ impl fmt::Display for Why {
             Why::Closed => "the structure is closed",
             Why::Full => "the queue is full",
             Why::Nested => "an operation called its own structure",
+            Why::Forked => "the structure was made before this process was forked, and belongs to the parent",
             Why::Poisoned => "an earlier batch panicked",
             Why::Panicked => "the batch panicked",
             Why::Unanswered => "the batch left this operation unanswered",
@@ -52,7 +55,7 @@ impl<Op> CallError<Op> {
         self.why
     }
 
-    /// The operation, as [`BatchOps::prepare`](super::BatchOps::prepare) left it.
+    /// The operation, as [`BatchOps::prepare`](super::BatchOps::prepare) left it, if it was not run.
     pub fn into_op(self) -> Option<Op> {
         self.op
     }

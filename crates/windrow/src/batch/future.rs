@@ -17,7 +17,7 @@ impl<S: BatchOps> Batched<S> {
     /// warm-up it allocates nothing.
     ///
     /// A task that finds the structure free runs its operation at once, if waiting for others would not pay; otherwise it wakes itself, so
-    /// that tasks that are ready now come before, and runs the batch when it is polled again.
+    /// that tasks that are ready now come before, and runs the batch when it is polled again, unless another has done so.
     ///
     /// A future that is dropped while its operation is queued takes it back: it is never run.
     ///
@@ -79,6 +79,19 @@ impl<S: BatchOps> fmt::Debug for CallAsync<'_, S> {
 }
 
 impl<'b, S: BatchOps> CallAsync<'b, S> {
+    /// In a forked child: leaves to the parent what was handed in there. The operation, if it was not handed in.
+    fn abandon(&mut self) -> Option<S::Op> {
+        std::mem::forget((self.room.take(), self.waiting.take()));
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::New(op) => Some(op),
+            Stage::Handed(task) => {
+                std::mem::forget(task);
+                None
+            }
+            Stage::Over => None,
+        }
+    }
+
     /// Room in a bounded queue for what is to be handed in.
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Full>> {
         let shared: &'b Shared<S> = &self.batched.shared;
@@ -97,6 +110,9 @@ impl<S: BatchOps> Future for CallAsync<'_, S> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let shared = &*this.batched.shared;
+        if shared.is_forked() && !matches!(this.stage, Stage::Over) {
+            return Poll::Ready(Err(CallError::new(Why::Forked, this.abandon())));
+        }
         let defers = shared.defers.get() == 1;
         if let Stage::New(_) = this.stage {
             let Stage::New(op) = std::mem::replace(&mut this.stage, Stage::Over) else { unreachable!("just seen") };
@@ -129,5 +145,13 @@ impl<S: BatchOps> Future for CallAsync<'_, S> {
             Ok((entry, fate)) => finish(Ok(fate), entry),
             Err(op) => Err(CallError::new(Why::Closed, Some(op))),
         })
+    }
+}
+
+impl<S: BatchOps> Drop for CallAsync<'_, S> {
+    fn drop(&mut self) {
+        if self.batched.shared.is_forked() {
+            drop(self.abandon());
+        }
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct State<S> {
     pub(super) home: Option<Home<S>>,
     pub(super) is_poisoned: bool,
     pub(super) counts: Counts,
+    /// Room for an order of the operations of a batch.
+    pub(super) order: Vec<usize>,
 }
 
 pub(super) struct Shared<S: BatchOps> {
@@ -49,6 +51,8 @@ pub(super) struct Shared<S: BatchOps> {
     pub(super) batch: Hint,
     /// Operations handed in, more or less.
     pub(super) turns: Hint,
+    /// Of the process that made it.
+    pub(super) generation: u32,
 }
 
 pub(super) type Leading<'h, S> = Held<'h, State<S>, <S as BatchOps>::Op, <S as BatchOps>::Reply>;
@@ -61,7 +65,7 @@ fn here() -> u64 {
 }
 
 thread_local! {
-    /// What this thread is reading.
+    /// What this thread is reading. It is gone while the thread ends: then nothing is read, but used alone.
     static READING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -94,6 +98,9 @@ impl<S: BatchOps> State<S> {
 
     #[cold]
     fn failed(&mut self, payload: Box<dyn std::any::Any + Send>, options: &Options<S>) -> CallError<S::Op> {
+        if payload.is::<LeftUnanswered>() {
+            return CallError::new(Why::Unanswered, None);
+        }
         discard(payload);
         self.recover(options);
         CallError::new(Why::Panicked, None)
@@ -111,9 +118,13 @@ impl<S: BatchOps> State<S> {
 
     fn run(&mut self, entries: &mut [Entry<S::Op, S::Reply>], options: &Options<S>) -> Fate {
         let size = entries.len();
+        let order = std::mem::take(&mut self.order);
         let Some(structure) = self.structure() else { return POISONED };
+        let mut batch = Batch::with_room(entries, order);
         let start = machine::tick();
-        match catch_unwind(AssertUnwindSafe(|| structure.run(&mut Batch::new(entries)))) {
+        let result = catch_unwind(AssertUnwindSafe(|| structure.run(&mut batch)));
+        self.order = batch.into_room();
+        match result {
             Ok(()) => {
                 self.counts.fit.observe(size, options.since(start));
                 self.counts.count(size);
@@ -147,10 +158,35 @@ pub(super) fn discard(payload: Box<dyn std::any::Any + Send>) {
     }
 }
 
+/// Runs what is another's code, and must not keep up what follows it. A panic has been reported by the hook.
+pub(super) fn quietly(f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        discard(payload);
+    }
+}
+
+/// What unwinds from [`BatchOps::run_one`] if the operation has no reply.
+pub(super) struct LeftUnanswered;
+
 impl<S: BatchOps> Shared<S> {
     /// Whether this thread holds the lock, or reads: it would wait for itself.
     pub(super) fn is_inside(&self) -> bool {
-        self.runner.get() == here() || READING.with_borrow(|reading| reading.contains(&self.address()))
+        let reads = || READING.try_with(|reading| reading.borrow().contains(&self.address()));
+        self.runner.get() == here() || reads().unwrap_or(false)
+    }
+
+    /// Whether this is a forked child of the process that made it: the thread that holds the lock may not exist here.
+    #[inline]
+    pub(super) fn is_forked(&self) -> bool {
+        self.generation != machine::fork_generation()
+    }
+
+    /// Why a call of this thread cannot be taken in, whatever it is for.
+    pub(super) fn refuses(&self) -> Option<Why> {
+        if self.is_forked() {
+            return Some(Why::Forked);
+        }
+        self.is_inside().then_some(Why::Nested)
     }
 
     fn address(&self) -> usize {
@@ -169,7 +205,8 @@ impl<S: BatchOps> Shared<S> {
     #[inline]
     pub(super) fn try_alone(&self) -> Option<Leading<'_, S>> {
         let options = &self.options;
-        if options.is_elsewhere && !(options.is_shared && self.company.get() <= 1) {
+        let is_another = options.is_elsewhere && !(options.is_shared && self.company.get() <= 1);
+        if is_another || self.is_forked() {
             return None;
         }
         self.submit.try_lock()
@@ -362,8 +399,8 @@ impl<S: BatchOps> Shared<S> {
 
     /// Runs `job` on the state in its turn.
     pub(super) fn job(&self, job: &mut (dyn FnMut(&mut State<S>) + Send)) -> Result<(), Why> {
-        if self.is_inside() {
-            return Err(Why::Nested);
+        if let Some(why) = self.refuses() {
+            return Err(why);
         }
         let done = self.submit.job(job, self.look_for(), |held| self.lead(held, false));
         done.map(|_| ()).map_err(|_| Why::Closed)
@@ -407,10 +444,12 @@ impl<S: BatchOps> Shared<S> {
     where
         S: Sync,
     {
-        if self.is_inside() {
-            return Err(Why::Nested);
+        if let Some(why) = self.refuses() {
+            return Err(why);
         }
-        if let Some(state) = self.look() {
+        // Beside other readers only if a call inside of `f` can be told that it is nested. (What is closed takes no call.)
+        let can_read = || READING.try_with(|_| ()).is_ok() || self.submit.is_closed();
+        if let Some(state) = self.look().filter(|_| can_read()) {
             if state.is_poisoned {
                 return Err(Why::Poisoned);
             }
@@ -419,10 +458,10 @@ impl<S: BatchOps> Shared<S> {
                 struct Read;
                 impl Drop for Read {
                     fn drop(&mut self) {
-                        let _own = READING.with_borrow_mut(Vec::pop);
+                        let _own = READING.try_with(|reading| reading.borrow_mut().pop());
                     }
                 }
-                READING.with_borrow_mut(|reading| reading.push(self.address()));
+                let _ = READING.try_with(|reading| reading.borrow_mut().push(self.address()));
                 let _read = Read;
                 return Ok(f(structure));
             }
@@ -431,6 +470,9 @@ impl<S: BatchOps> Shared<S> {
     }
 
     pub(super) fn stats(&self) -> Result<Stats, Why> {
+        if self.is_forked() {
+            return Err(Why::Forked);
+        }
         if let Some(state) = self.look() {
             return Ok(state.counts.snapshot());
         }
@@ -440,8 +482,8 @@ impl<S: BatchOps> Shared<S> {
     }
 
     pub(super) fn close(&self) -> Result<(), Why> {
-        if self.is_inside() {
-            return Err(Why::Nested);
+        if let Some(why) = self.refuses() {
+            return Err(why);
         }
         self.submit.close(self.look_for(), |held| self.lead(held, false)).map_err(|_| Why::Closed)
     }

@@ -9,6 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, Thread};
 
+use super::lead::quietly;
+
 /// See the [module page](self).
 #[derive(Debug)]
 pub(super) struct Room {
@@ -208,7 +210,8 @@ impl Room {
         state.free += ops;
         while let Some(who) = state.give() {
             drop(state);
-            who.wake();
+            // A waker is another's code. Those behind in line, and the caller that gives its room back, are to go on.
+            quietly(|| who.wake());
             state = self.lock();
         }
     }
@@ -283,6 +286,27 @@ mod tests {
         drop(taken);
         assert!(room.try_take(1).is_some());
         assert_eq!(room.lock().line.len(), 0);
+    }
+
+    struct Bad;
+
+    impl std::task::Wake for Bad {
+        fn wake(self: std::sync::Arc<Self>) {
+            std::panic::resume_unwind(Box::new("injected"));
+        }
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_up_neither_the_line_nor_the_caller_that_gives_its_room_back() {
+        let room = Room::new(2);
+        let taken = room.try_take(2).unwrap();
+        let (mut bad, mut behind) = (None, None);
+        let waker = Waker::from(std::sync::Arc::new(Bad));
+        assert!(room.poll(&mut bad, 1, &mut Context::from_waker(&waker)).is_pending());
+        assert!(poll(&room, &mut behind, 1).is_none());
+        drop(taken);
+        assert!(matches!(room.lock().place(1), Place::Given), "it went on to the next");
+        assert!(poll(&room, &mut behind, 1).is_some() && poll(&room, &mut bad, 1).is_some());
     }
 
     #[test]

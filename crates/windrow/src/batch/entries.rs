@@ -1,0 +1,204 @@
+//! What a structure is given to run: operations, each in the place of its caller.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::iter::FusedIterator;
+use std::ops::{Deref, Index, IndexMut};
+use std::slice::SliceIndex;
+
+use windrow_sync::submit::Entry;
+
+use crate::iter::IntoParallelIterator;
+
+/// The operations of a batch, in the order in which they were handed in.
+///
+/// An entry's position stands for its caller, so the order is fixed: a batch can be read as a slice, and its entries can be changed one
+/// by one. A structure that wants its operations in another order visits them so, with [`sorted_by_key`](Batch::sorted_by_key).
+///
+/// ```compile_fail,E0596
+/// use windrow::batch::Batch;
+///
+/// fn run(batch: &mut Batch<'_, u64, u64>) {
+///     // This would give callers each other's replies.
+///     batch.sort_by_key(|entry| *entry.op());
+/// }
+/// ```
+pub struct Batch<'b, Op, Reply> {
+    entries: &'b mut [Entry<Op, Reply>],
+    /// Room for an order, used again by the next batch.
+    order: Vec<usize>,
+}
+
+impl<Op, Reply> fmt::Debug for Batch<'_, Op, Reply> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<'b, Op, Reply> Batch<'b, Op, Reply> {
+    /// A batch for calling [`BatchOps::run`](super::BatchOps::run) without a wrapper.
+    pub fn new(entries: &'b mut [Entry<Op, Reply>]) -> Self {
+        Batch { entries, order: Vec::new() }
+    }
+
+    pub(super) fn with_room(entries: &'b mut [Entry<Op, Reply>], order: Vec<usize>) -> Self {
+        Batch { entries, order }
+    }
+
+    pub(super) fn into_room(self) -> Vec<usize> {
+        self.order
+    }
+
+    /// All entries, to be answered.
+    #[inline]
+    pub fn iter_mut(
+        &mut self,
+    ) -> impl DoubleEndedIterator<Item = &mut Entry<Op, Reply>> + ExactSizeIterator + FusedIterator {
+        self.entries.iter_mut()
+    }
+
+    /// All entries, to be answered in parallel.
+    pub fn par_iter_mut(&mut self) -> <&mut [Entry<Op, Reply>] as IntoParallelIterator>::Iter
+    where
+        Op: Send,
+        Reply: Send,
+    {
+        (&mut *self.entries).into_par_iter()
+    }
+
+    /// The entry at a position.
+    #[inline]
+    pub fn get_mut(&mut self, at: usize) -> Option<&mut Entry<Op, Reply>> {
+        self.entries.get_mut(at)
+    }
+
+    /// The entries ordered by a key of their operations; those with equal keys in the order in which they were handed in. Entries stay
+    /// where they are: it is an order of positions that is sorted, in memory that the next batch uses again.
+    ///
+    /// ```
+    /// use windrow::batch::{Batch, BatchOps, Batched, Chunk};
+    ///
+    /// /// Seeks forwards only.
+    /// struct Disk;
+    ///
+    /// impl BatchOps for Disk {
+    ///     type Op = u64;
+    ///     type Reply = String;
+    ///
+    ///     fn run(&mut self, batch: &mut Batch<'_, u64, String>) {
+    ///         batch.sorted_by_key(|block| *block).for_each(|entry| entry.answer(|block| format!("block {block}")));
+    ///     }
+    /// }
+    ///
+    /// let disk = Batched::new(Disk);
+    /// let mut chunk = Chunk::new();
+    /// chunk.extend([9, 2, 5]);
+    /// disk.call_chunk(&mut chunk).unwrap();
+    /// assert!(chunk.replies().map(Result::unwrap).eq(["block 9", "block 2", "block 5"]));
+    /// ```
+    ///
+    /// # Panics
+    /// If an operation was taken or answered before.
+    pub fn sorted_by_key<K: Ord>(&mut self, mut key: impl FnMut(&Op) -> K) -> Sorted<'_, Op, Reply> {
+        self.sorted_by(|a, b| key(a).cmp(&key(b)))
+    }
+
+    /// As [`sorted_by_key`](Batch::sorted_by_key), by a comparison.
+    ///
+    /// # Panics
+    /// If an operation was taken or answered before.
+    pub fn sorted_by(&mut self, mut compare: impl FnMut(&Op, &Op) -> Ordering) -> Sorted<'_, Op, Reply> {
+        let Batch { entries, order } = self;
+        // One alone allocates nothing, also where it is run without a wrapper's memory.
+        let order = match entries.len() {
+            few @ (0 | 1) => &[0][..few],
+            many => {
+                order.clear();
+                order.extend(0..many);
+                // Positions differ, so this is stable; and unlike a stable sort it allocates nothing.
+                order.sort_unstable_by(|&a, &b| compare(entries[a].op(), entries[b].op()).then(a.cmp(&b)));
+                &order[..]
+            }
+        };
+        Sorted { entries, order }
+    }
+}
+
+impl<Op, Reply> Deref for Batch<'_, Op, Reply> {
+    type Target = [Entry<Op, Reply>];
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        self.entries
+    }
+}
+
+impl<Op, Reply, I: SliceIndex<[Entry<Op, Reply>]>> Index<I> for Batch<'_, Op, Reply> {
+    type Output = I::Output;
+
+    #[inline]
+    fn index(&self, at: I) -> &Self::Output {
+        &self.entries[at]
+    }
+}
+
+/// One entry at a time: a range of them could be sorted.
+impl<Op, Reply> IndexMut<usize> for Batch<'_, Op, Reply> {
+    #[inline]
+    fn index_mut(&mut self, at: usize) -> &mut Entry<Op, Reply> {
+        &mut self.entries[at]
+    }
+}
+
+/// Entries of a batch in an order of their operations: see [`Batch::sorted_by_key`].
+pub struct Sorted<'b, Op, Reply> {
+    entries: &'b mut [Entry<Op, Reply>],
+    order: &'b [usize],
+}
+
+impl<Op, Reply> fmt::Debug for Sorted<'_, Op, Reply> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sorted").field("positions", &self.order).finish_non_exhaustive()
+    }
+}
+
+impl<Op, Reply> Sorted<'_, Op, Reply> {
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// The positions in the batch, in this order.
+    pub fn positions(&self) -> &[usize] {
+        self.order
+    }
+
+    /// The entry that is `rank`-th in this order.
+    #[inline]
+    pub fn get(&self, rank: usize) -> Option<&Entry<Op, Reply>> {
+        self.order.get(rank).map(|&at| &self.entries[at])
+    }
+
+    /// The same, to be answered.
+    #[inline]
+    pub fn get_mut(&mut self, rank: usize) -> Option<&mut Entry<Op, Reply>> {
+        self.order.get(rank).map(|&at| &mut self.entries[at])
+    }
+
+    /// All entries in this order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry<Op, Reply>> + ExactSizeIterator {
+        self.order.iter().map(|&at| &self.entries[at])
+    }
+
+    /// Visits all entries in this order, to be answered.
+    pub fn for_each(&mut self, mut f: impl FnMut(&mut Entry<Op, Reply>)) {
+        for &at in self.order {
+            f(&mut self.entries[at]);
+        }
+    }
+}
