@@ -5,15 +5,20 @@
 //! for the ids. Two engines exist: `tokenizers` 1.0, and the released `tokenizers` 0.23 for the few `tokenizer.json`
 //! files that the former refuses or reads differently. Neither uses threads of its own.
 //!
-//! Both give the ids of `tokenizers` 0.23, `encode_fast`, without truncation and padding. Which one runs follows from the
-//! `tokenizer.json` alone, never from a document.
+//! Both give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. Which one runs
+//! follows from the `tokenizer.json` alone, never from a document.
+//!
+//! Memory that an engine can have only by ending the process is asked for before: a large text gets
+//! [`EngineError::NoMemory`] then.
 
 use std::any::Any;
+use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thiserror::Error;
 
 mod pipeline;
+mod regex;
 mod released;
 mod unicode;
 
@@ -63,12 +68,42 @@ pub enum EngineError {
         /// The message of the panic.
         reason: String,
     },
+    /// The system gives no memory for the text.
+    #[error(
+        "no memory for a text of {text} bytes: {engine} needs about {bytes} bytes more \
+         (hint: split the document, or raise the memory limit of the process)"
+    )]
+    NoMemory {
+        /// Name and version of the library.
+        engine: String,
+        /// Bytes of the text, after its normalization.
+        text: usize,
+        /// Bytes that were asked for.
+        bytes: usize,
+    },
 }
 
 impl EngineError {
     fn refused(engine: &str, reason: impl ToString) -> Self {
         Self::Refused { engine: engine.to_owned(), reason: reason.to_string() }
     }
+
+    fn no_memory(engine: &str, text: usize, bytes: usize) -> Self {
+        Self::NoMemory { engine: engine.to_owned(), text, bytes }
+    }
+}
+
+/// Texts below this size are encoded without asking for memory first.
+const LARGE: usize = 1 << 20;
+
+/// Whether the system gives this much memory now. An allocation of a library cannot fail without ending the process, so
+/// this is asked before the library allocates. Another thread may take the memory in between.
+fn has_memory(bytes: usize) -> bool {
+    let mut trial = Vec::<u8>::new();
+    let reserved = trial.try_reserve_exact(bytes);
+    // Otherwise the compiler may leave the allocation out.
+    black_box(&trial);
+    reserved.is_ok()
 }
 
 /// Runs code of an engine and turns a panic into its message. Whatever `run` was changing must be thrown away then.

@@ -2,7 +2,9 @@
 //!
 //! A name is one of the vocabularies of this crate, `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`; anything else
 //! is the path of a `tokenizer.json`, or of a directory that holds one. The ids are those of Hugging Face's `tokenizers`
-//! 0.23 for the same file, and of tiktoken for the vocabularies of this crate.
+//! 0.23 for the same file, and of tiktoken for the vocabularies of this crate. Regexes mean what they mean to Oniguruma,
+//! as in the Python wheel of `tokenizers` 0.23. A document that needs too much backtracking, or more memory than there
+//! is, has no ids and an error.
 //!
 //! A `tokenizer.json` is untrusted input: whatever is in it, loading returns a tokenizer or a [`LoadError`] that says
 //! what is wrong and where.
@@ -285,8 +287,10 @@ fn engine(
     };
     if !file.canonical {
         // The release candidate takes settings of the wrong type for missing ones.
-        Released::read_parts(&file.parts)
-            .map_err(|(place, reason)| LoadError::invalid(name, Fault::new(place, reason, fault::DAMAGED)))?;
+        Released::read_parts(&file.parts).map_err(|(place, reason)| {
+            let hint = if reason.starts_with("regex ") { fault::REGEX } else { fault::DAMAGED };
+            LoadError::invalid(name, Fault::new(place, reason, hint))
+        })?;
     }
     let reason = match pipeline(file, checked) {
         Ok(tokenizer) => return Ok(Box::new(Pipeline::new(tokenizer, options, checked.size))),

@@ -10,6 +10,8 @@ use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
 
 /// A second in a release build; these builds are slower and share the machine.
 const SOON: Duration = Duration::from_secs(4);
+/// No test comes near it unless the work is unbounded.
+const HANG: Duration = Duration::from_secs(60);
 
 /// Byte-level, with one merge: "ab" is token 256.
 fn byte_level() -> Value {
@@ -262,8 +264,8 @@ fn regexes() {
     let start = Instant::now();
     assert_eq!(encode(split("(a+)+$"), &text).len(), 50_001);
     assert!(start.elapsed() < SOON);
-    // This one needs backtracking, of which there is a limit. 0.23 itself would go on without splitting.
-    let tokenizer = load(split("(?:(?=a)a+)+(?!a)b")).expect("loads");
+    // This one needs backtracking, of which there is a limit. 0.23 itself panics.
+    let tokenizer = load(split("(?:(?=a)a+)+(?!a)(?!!)")).expect("loads");
     let mut encoder = tokenizer.engine().encoder();
     let mut ids = vec![7];
     let start = Instant::now();
@@ -274,15 +276,91 @@ fn regexes() {
     assert!(start.elapsed() < SOON);
     assert_eq!(ids, [7], "an error leaves the ids alone");
     encoder.encode("cab", &mut ids).expect("the encoder can go on");
-    assert_eq!(ids, [7, 99, 256]);
+    assert_eq!(ids[..2], [7, 99]);
 
-    refused(split("(a"), &["pre_tokenizer: regex", "Parsing error"]);
+    // 0.23 gives up on one place of the text after ten million retries; here all places together have a budget.
+    for expensive in [r"(?:a?){60}b", r"(a*)*b", r"(?=(a+)\1*b)c", r"(?:a|a)+b", r"(?:(?:(?:a?){99}){30}){30}b"] {
+        let start = Instant::now();
+        let result = load(split(expensive)).expect("loads").engine().encoder().encode(&text, &mut Vec::new());
+        assert!(matches!(&result, Ok(()) | Err(EngineError::Refused { .. })), "{expensive}: {result:?}");
+        assert!(start.elapsed() < HANG, "{expensive}: {:?}", start.elapsed());
+    }
+
+    let hint = "hint: correct the pattern: it is read as by Oniguruma";
+    refused(split("(a"), &["pre_tokenizer: regex", "unmatched parenthesis", hint]);
+    refused(split(r"\p{Nonsense}"), &["pre_tokenizer: regex", "invalid character property", hint]);
+    refused(split(r"a\Gb"), &[r"\G is not supported", hint]);
     refused(split(&"(a|".repeat(50_000)), &["pre_tokenizer.pretokenizers[0].pattern", "no more than 8192"]);
-    refused(split(&"(".repeat(8_000)), &["pre_tokenizer: regex"]);
-    refused(split(r"(?:\w{1000}){1000}"), &["pre_tokenizer: regex"]);
-    let replace = json!({"type": "Replace", "pattern": {"Regex": "(?:(?=a)a+)+(?!a)b"}, "content": "x"});
+    for open in ["(", "(?:", "(?=", "(?<!", "[", "[^[", "(?i:"] {
+        refused(split(&open.repeat(8_000 / open.len())), &["pre_tokenizer: regex", "nested more than 200 deep"]);
+    }
+    for nested in [r"(?:\w{1000}){1000}", r"(?:(?:a?){400}b){251}", r"((()){1000}){101}", r"a{101}{1000}"] {
+        refused(split(nested), &["pre_tokenizer: regex", "repetitions in repetitions, more than 100000"]);
+    }
+    // Inside of a class, behind a backslash or in names, braces repeat nothing.
+    let repeats = r"[a{9999}]{9}\{9999}{9}\p{L}{9999}|(?:\p{N}{1,3}){300}|(?:x{2,}){50000}|a{,3}";
+    assert_eq!(encode(split(repeats), "ab").len(), 2);
+    // Without parentheses there is depth, too.
+    for deep in [
+        &"a?*".repeat(2_500),
+        &"a{2}?".repeat(1_600),
+        &"(?i)".repeat(2_000),
+        &"a|".repeat(4_000),
+        &format!("a{}", "+?".repeat(4_000)),
+    ] {
+        if let Ok(tokenizer) = load(split(deep)) {
+            let _ = tokenizer.engine().encoder().encode("aab", &mut Vec::new());
+        }
+    }
+    let replace = json!({"type": "Replace", "pattern": {"Regex": "(?:(?=a)a+)+(?!a)(?!!)"}, "content": "x"});
     let tokenizer = load(with("/normalizer", replace).to_string()).expect("loads");
     assert!(matches!(tokenizer.engine().encoder().encode(&text, &mut ids), Err(EngineError::Refused { .. })));
+}
+
+/// A mistake that users make: both files lie in the same folder.
+#[test]
+fn tekken() {
+    let tekken =
+        json!({"config": {"pattern": ".", "default_vocab_size": 9}, "vocab": [{"rank": 0}], "special_tokens": []});
+    refused(tekken.to_string(), &["a tekken.json of Mistral", "hint: use the tokenizer.json of the same model"]);
+    refused(json!({"config": {}}).to_string(), &["model: is missing"]);
+}
+
+/// An allocation that fails in a library ends the process. Under a limit of memory, a large text is an error instead.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_memory_for_a_large_text() {
+    const CHILD: &str = "WINDROW_TEST_WITHOUT_MEMORY";
+    if std::env::var_os(CHILD).is_none() {
+        let test = std::env::current_exe().expect("a path");
+        let run = std::process::Command::new("sh")
+            .args(["-c", "ulimit -v 900000 && exec \"$0\" --exact no_memory_for_a_large_text --nocapture"])
+            .arg(test)
+            .env(CHILD, "1")
+            .output()
+            .expect("a shell");
+        assert!(run.status.success(), "{:?}: {}", run.status, String::from_utf8_lossy(&run.stderr));
+        return;
+    }
+    let split = json!({"type": "Split", "pattern": {"Regex": r"(a+)b"}, "behavior": "Isolated", "invert": false});
+    let words = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+    let released = json!({"type": "Sequence", "pretokenizers": [split, words]});
+    let text = "a".repeat(150 << 20);
+    for (pre_tokenizer, engine) in [(words, "1.0.0-rc.3"), (released, "0.23.1")] {
+        let tokenizer = load(with("/pre_tokenizer", pre_tokenizer).to_string()).expect("loads");
+        let mut encoder = tokenizer.engine().encoder();
+        let mut ids = vec![7];
+        match encoder.encode(&text, &mut ids) {
+            Err(error @ EngineError::NoMemory { .. }) => {
+                let message = error.to_string();
+                assert!(message.contains(engine) && message.contains("a text of 157286400 bytes"), "{message}");
+                assert!(message.contains("hint: split the document"), "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
+        encoder.encode("ab", &mut ids).expect("the encoder can go on");
+        assert_eq!(ids, [7, 256]);
+    }
 }
 
 #[test]

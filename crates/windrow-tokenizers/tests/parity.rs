@@ -25,7 +25,7 @@ const THREADS: usize = 2;
 const PAGE: usize = 6500;
 
 /// Strings that split implementations apart.
-const TRICKY: [&str; 31] = [
+const TRICKY: [&str; 34] = [
     "",
     " ",
     "\n",
@@ -44,6 +44,9 @@ const TRICKY: [&str; 31] = [
     "f'ma",
     "b'MM",
     "IT'S it'ſ I'LL we'Ve d'D",
+    " I'ſ",
+    "x'ſy it'ſ, HE'ſ 'ſ ſ'ſ'ſ",
+    "\u{11935}\u{11930} \u{105d2}\u{307}\u{1611e}\u{1611e}",
     "\n't",
     "\t#endif",
     "\u{95E}",

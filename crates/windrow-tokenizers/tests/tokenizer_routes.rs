@@ -205,6 +205,94 @@ fn regexes() {
     assert_eq!(with(json!({"type": "Sequence", "pretokenizers": members})), RELEASED);
 }
 
+/// Regexes that other engines read in another way. The words are those of the Python wheel of `tokenizers` 0.23.3, which
+/// runs Oniguruma.
+#[test]
+fn regexes_of_the_wheel() {
+    let cases: [(&str, &str, &[&str]); 20] = [
+        ("^a|b$", "a\nab\nb", &["a", "\n", "a", "b", "\n", "b"]),
+        ("(?m:a.b)", "a\nb acb", &["a\nb", " ", "acb"]),
+        (r"\A.|.\z|.\Z", "abc\n", &["a", "b", "c", "\n"]),
+        ("[[:alpha:]]+", "aé日 ½Ⅷ1\u{301}b", &["aé日", " ½", "Ⅷ", "1\u{301}", "b"]),
+        ("[[:punct:]]+", "a$+<>.!-_|~^`b", &["a", "$+<>.!-_|~^`", "b"]),
+        ("[[:space:]]+", "a\u{a0}b\u{85}d\u{200b}e", &["a", "\u{a0}", "b", "\u{85}", "d\u{200b}e"]),
+        (
+            r"\w+|[^\w\s]+",
+            "می\u{200c}روم a\u{200d}b ½x Ⅷy a_b",
+            &["می", "\u{200c}", "روم", " ", "a", "\u{200d}", "b", " ", "½x", " ", "Ⅷy", " ", "a_b"],
+        ),
+        (r"\bx", "a\u{200d}x x½x", &["a\u{200d}", "x", " ", "x", "½x"]),
+        (r"\p{N}{1,3}(?=(\p{N}{3})*\b)", "1234567 12ab 1234½", &["1", "234", "567", " 12ab ", "12", "34½"]),
+        (r"\R", "a\r\nb\nc\u{2028}d", &["a", "\r\n", "b", "\n", "c", "\u{2028}", "d"]),
+        (
+            r"\X",
+            "e\u{301}a \u{1f468}\u{200d}\u{1f469} x",
+            &["e\u{301}", "a", " ", "\u{1f468}\u{200d}\u{1f469}", " ", "x"],
+        ),
+        (r"\p{^L}+", "ab12 c!", &["ab", "12 ", "c", "!"]),
+        (r"\x{41}|\101|\o{102}", "ABC", &["A", "B", "C"]),
+        ("(?~ab)", "xxabyy", &["xx", "a", "byy"]),
+        (r"\h+", "ab xyz 12ff", &["ab", " xyz ", "12ff"]),
+        ("[a-c&&[^b]]+", "abcabc", &["a", "b", "ca", "b", "c"]),
+        ("(?i:ss)", "ß ſs SS", &["ß", " ", "ſs", " ", "SS"]),
+        ("a{,2}b", "aab ab b", &["aab", " ", "ab", " ", "b"]),
+        (r"(?<=a)b\K.", "abcab", &["ab", "c", "ab"]),
+        ("x*", "axxb", &["a", "xx", "b"]),
+    ];
+    for (regex, text, words) in cases {
+        let mut known: Vec<char> = text.chars().collect();
+        known.sort_unstable();
+        known.dedup();
+        let mut file = characters(&known.iter().collect::<String>());
+        file["pre_tokenizer"] = split(regex);
+        is_released(&file, &[text, &text.repeat(9)]);
+        let tokenizer = Tokenizer::from_json(file.to_string().as_bytes(), "test", &LoadOptions::default());
+        let mut ids = Vec::new();
+        tokenizer.expect("loads").engine().encoder().encode(text, &mut ids).expect("encodes");
+        let mut found: Vec<String> = Vec::new();
+        for id in ids {
+            // Behind [UNK], each character has a token that begins a word and one that does not.
+            let (at, inside) = ((id as usize - 1) / 2, id % 2 == 0);
+            match found.last_mut().filter(|_| inside) {
+                Some(word) => word.push(known[at]),
+                None => found.push(known[at].to_string()),
+            }
+        }
+        assert_eq!(found, words, "{regex:?}");
+    }
+}
+
+/// A search goes in windows of some thousand bytes, and place by place where one needs many retries. It finds what a search
+/// of the whole text finds.
+#[test]
+fn regexes_on_long_texts() {
+    let mut random = Random(0x51ed_270b);
+    let parts = ["a", "b", " ", "\n", "é", "日", "1", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"];
+    let mut texts = random.texts(4, &parts, 1500);
+    for run in ["a", "é", " ", "1", "a日"] {
+        texts.push(format!("{0}b{0}\n{0}", run.repeat(3000)));
+    }
+    let mut file = characters("ab \né日1");
+    for regex in [
+        "b",
+        r"\s+",
+        r"\s+(?!\S)|\s+",
+        "^a|b$",
+        r"a+(?=b)",
+        r"(?<=\n)a",
+        r"(?:a|aa)+1",
+        r"日?$",
+        r"\A\w|\d*\z",
+        ".*b",
+        "(?m:.*)1",
+        "",
+        r"[^a]*é",
+    ] {
+        file["pre_tokenizer"] = split(regex);
+        assert_eq!(engine_of(&file, &texts), RELEASED);
+    }
+}
+
 #[test]
 fn random_models() {
     let mut random = Random(0x1234_5678);

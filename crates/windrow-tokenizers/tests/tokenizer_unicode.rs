@@ -1,9 +1,12 @@
-//! Every character, through everything that depends on Unicode tables, against `tokenizers` 0.23.
+//! Every character, and every pair that composes, through everything that depends on Unicode tables, against
+//! `tokenizers` 0.23.
 //!
 //! The default looks at those characters that are in a table of some version and at a sample of the rest; all of them
 //! take some minutes: `WINDROW_PARITY=full cargo test --release -p windrow-tokenizers --test tokenizer_unicode`.
 
 use serde_json::{Map, Value, json};
+use tk_encode::normalizers::{NFC, NFD};
+use tk_encode::pipeline::Normalizer;
 use tk_encode::utils::DEEPSEEK_PATTERNS;
 use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
@@ -29,13 +32,19 @@ fn characters() -> impl Iterator<Item = char> {
 
 /// Encodes each character in each context and counts the texts that differ.
 fn compare(file: &Value, contexts: &[fn(char) -> String]) {
+    let texts = characters().flat_map(|character| contexts.iter().map(move |context| context(character)));
+    assert!(compare_texts(file, texts) > 50_000);
+}
+
+/// Encodes the texts, none of which may differ, and counts them.
+fn compare_texts(file: &Value, all: impl Iterator<Item = String>) -> usize {
     let json = file.to_string();
     let oracle: Oracle = json.parse().expect("the reference reads the file");
     let tokenizer = Tokenizer::from_json(json.as_bytes(), "test", &LoadOptions::default()).expect("loads");
     assert_eq!(tokenizer.engine().name(), "tokenizers 1.0.0-rc.3", "{:?}", tokenizer.notes());
     let mut encoder = tokenizer.engine().encoder();
     let (mut texts, mut differing, mut ids) = (0, Vec::new(), Vec::new());
-    for text in characters().flat_map(|character| contexts.iter().map(move |context| context(character))) {
+    for text in all {
         ids.clear();
         encoder.encode(&text, &mut ids).expect("encodes");
         texts += 1;
@@ -43,38 +52,46 @@ fn compare(file: &Value, contexts: &[fn(char) -> String]) {
             differing.push(text);
         }
     }
-    assert!(texts > 50_000, "{texts} texts");
     let first: Vec<_> = differing.iter().take(5).map(|text| text.escape_unicode().to_string()).collect();
     assert_eq!(differing.len(), 0, "{first:?} with {} {}", file["normalizer"], file["pre_tokenizer"]);
+    texts
 }
 
 /// The ids are the bytes of the normalized text.
 fn normalizer(normalizer: Value) {
+    let file = bytes(normalizer);
+    compare(&file, &[|c| format!("aA{c}b"), |c| format!("{c}\u{301}{c}\u{327}\u{301} e{c}\u{301}")]);
+}
+
+fn bytes(normalizer: Value) -> Value {
     let alphabet = BYTES_CHAR_LOOKUP.iter().enumerate();
     let vocab: Map<String, Value> = alphabet.map(|(byte, spelled)| (spelled.to_string(), json!(byte))).collect();
-    let file = json!({
+    json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": normalizer,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
         "post_processor": null, "decoder": null, "model": {"type": "BPE", "vocab": vocab, "merges": []},
-    });
-    compare(&file, &[|c| format!("aA{c}b"), |c| format!("{c}\u{301}{c}\u{327}\u{301} e{c}\u{301}")]);
+    })
 }
 
 /// The ids tell where words end: an unknown character makes its whole word unknown.
 fn pre_tokenizer(pre_tokenizer: Value) {
-    let known =
-        ["[UNK]", "a", "##a", "b", "##b", "A", "##A", "1", "##1", ".", "##.", "'", "##'", " ", "## ", "\n", "##\n"];
+    let file = word_pieces("abA1.' \n", pre_tokenizer);
+    compare(&file, &[|c| format!("a{c}b {c}a1{c}"), |c| format!(".{c}1A{c} \n{c} '{c}")]);
+}
+
+/// Each of the characters has a token for the beginning of a word and one for the rest, so the ids show every border.
+fn word_pieces(characters: &str, pre_tokenizer: Value) -> Value {
+    let tokens = characters.chars().flat_map(|character| [character.to_string(), format!("##{character}")]);
     let vocab: Map<String, Value> =
-        known.iter().enumerate().map(|(id, token)| ((*token).to_owned(), json!(id))).collect();
-    let file = json!({
+        std::iter::once("[UNK]".to_owned()).chain(tokens).enumerate().map(|(id, token)| (token, json!(id))).collect();
+    json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
         "pre_tokenizer": pre_tokenizer, "post_processor": null, "decoder": null,
         "model": {
             "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
             "vocab": vocab,
         },
-    });
-    compare(&file, &[|c| format!("a{c}b {c}a1{c}"), |c| format!(".{c}1A{c} \n{c} '{c}")]);
+    })
 }
 
 fn split(regex: &str) -> Value {
@@ -86,6 +103,61 @@ fn normalization_forms() {
     for form in ["NFC", "NFD", "NFKC", "NFKD"] {
         normalizer(json!({"type": form}));
     }
+}
+
+/// Pairs compose by the tables of both libraries alike, although the release candidate knows more of them.
+#[test]
+fn composing_pairs() {
+    let pairs: Vec<(String, char)> = (0..=0x10_ffff).filter_map(char::from_u32).filter_map(composes_from).collect();
+    assert!(pairs.len() > 12_000, "{} pairs", pairs.len());
+    let new = pairs.iter().filter(|(first, _)| first.chars().any(|c| u32::from(c) >= 0x105d2)).count();
+    assert!(new > 20, "{new} pairs are new");
+    for form in ["NFC", "NFD", "NFKC", "NFKD"] {
+        let texts = pairs.iter().flat_map(|(first, second)| {
+            [
+                format!("{first}{second}"),
+                format!("a{first}{second}{second}\u{301} {second}{first}"),
+                format!("{first}\u{327}{second}\u{301}{first}{first}{second}b"),
+            ]
+        });
+        compare_texts(&bytes(json!({"type": form})), texts);
+    }
+}
+
+/// The two parts that the release candidate composes to this character, if it composes any: the second is a character, and
+/// so is the first but for its own composition.
+fn composes_from(character: char) -> Option<(String, char)> {
+    let mut buffer = [0; 4];
+    let whole: &str = character.encode_utf8(&mut buffer);
+    let parts = NFD.normalize(whole, 0).expect("normalizes").into_owned();
+    let last = parts.chars().next_back().filter(|_| parts != whole)?;
+    let first = NFC.normalize(&parts[..parts.len() - last.len_utf8()], 0).expect("normalizes").into_owned();
+    let composed = NFC.normalize(&parts, 0).expect("normalizes") == whole;
+    (composed && first.chars().count() == 1).then_some((first, last))
+}
+
+/// Marks that only one library reorders, between marks that both do.
+#[test]
+fn order_of_marks() {
+    let marks: Vec<char> = characters().filter(|&c| !c.is_alphanumeric() && reorders(c)).collect();
+    assert!(marks.len() > 700, "{} marks", marks.len());
+    for form in ["NFC", "NFD", "NFKC", "NFKD"] {
+        let texts = marks.iter().flat_map(|mark| {
+            ["\u{301}", "\u{323}", "\u{93c}", "\u{5b0}", "\u{334}", "\u{345}"]
+                .into_iter()
+                .map(move |other| format!("e{other}{mark}{other}\u{327} {mark}{other}a{mark}"))
+        });
+        compare_texts(&bytes(json!({"type": form})), texts);
+    }
+}
+
+/// Whether the release candidate puts this character in front of a mark of the highest class, or a mark of the lowest in
+/// front of this character.
+fn reorders(character: char) -> bool {
+    ["a\u{345}", "a"].into_iter().zip(["", "\u{334}"]).any(|(before, behind)| {
+        let text = format!("{before}{character}{behind}");
+        NFD.normalize(&text, 0).expect("normalizes") != text
+    })
 }
 
 #[test]
@@ -125,6 +197,34 @@ fn regexes_of_models() {
     }
     let members: Vec<Value> = DEEPSEEK_PATTERNS.iter().map(|regex| split(regex)).collect();
     pre_tokenizer(json!({"type": "Sequence", "pretokenizers": members}));
+}
+
+/// `(?i:'s)` matches U+017F, whose case folding is `s`; the Kelvin sign folds to `k`, and the ligatures to two letters.
+#[test]
+fn contractions_by_case_folding() {
+    use bitcannon::regexes::{CL100K, GPT2, O200K, TEKKEN};
+    let alphabet = ["'", "\u{17f}", "x", "X", "s", "r", "e", " ", "1", ".", "\n"];
+    let more =
+        ["\u{212a}", "\u{df}", "\u{fb05}", "\u{fb06}", "\u{fb01}", "\u{130}", "\u{131}", "\u{301}", "日", "'\u{17f}"];
+    let known: String = alphabet.iter().chain(&more).copied().collect();
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut below = |end: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % end as u64) as usize
+    };
+    // All texts of four parts, and longer ones, which reach over the blocks of a program.
+    let digits = |mut number: usize| {
+        std::iter::repeat_with(move || (number % alphabet.len(), number /= alphabet.len()).0).take(4)
+    };
+    let mut texts: Vec<String> =
+        (0..alphabet.len().pow(4)).map(|n| digits(n).map(|at| alphabet[at]).collect()).collect();
+    let both: Vec<&str> = alphabet.into_iter().chain(more).collect();
+    texts.extend((0..4000).map(|_| (0..below(90)).map(|_| both[below(both.len())]).collect::<String>()));
+    for regex in [GPT2, CL100K, &CL100K.replace("{1,3}", ""), O200K, TEKKEN] {
+        compare_texts(&word_pieces(&known, split(regex)), texts.iter().cloned());
+    }
 }
 
 #[test]

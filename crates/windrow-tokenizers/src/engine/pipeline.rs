@@ -11,13 +11,24 @@ use tk_encode::pipeline::{
 };
 
 use super::unicode::{self, Differences};
-use super::{Encoder, Engine, EngineError, caught};
+use super::{Encoder, Engine, EngineError, LARGE, caught, has_memory};
 use crate::tokenizer::LoadOptions;
 
 const NAME: &str = "tokenizers 1.0.0-rc.3";
 
 /// Scratch grows to several bytes for each byte of the longest text; above this many bytes of text it is given back.
 const KEEP_SCRATCH: usize = 16 << 20;
+
+/// Pieces whose tokens get room at once.
+const PIECES: usize = 1 << 16;
+
+/// What a model may reserve beyond its tokens.
+const MORE_TOKENS: usize = 64;
+
+/// Memory for each byte of a text: for the normalized text as it grows, to split it, and to merge a single long piece.
+const BYTES_TO_NORMALIZE: usize = 4;
+const BYTES_TO_SPLIT: usize = 1 + size_of::<Span>() + 1;
+const BYTES_TO_MERGE: usize = 64;
 
 /// The engine that encodes nearly everything.
 pub(crate) struct Pipeline {
@@ -36,7 +47,7 @@ impl Pipeline {
         Self { tokenizer, add_special_tokens, special_in_text, vocab_size, differences }
     }
 
-    fn run(&self, text: &str, scratch: &mut Scratch) -> tk_encode::Result<()> {
+    fn run(&self, text: &str, scratch: &mut Scratch) -> Result<(), EngineError> {
         let template = &self.tokenizer.get_post_processor().single;
         if self.add_special_tokens {
             scratch.tokens.extend(template.prefix.iter().map(|&(token, _)| token));
@@ -53,11 +64,15 @@ impl Pipeline {
                 }
                 Segment::Text { text, input_offset } => (text, input_offset),
             };
+            if !normalizers.is_empty() {
+                ask_for(text.len(), BYTES_TO_NORMALIZE)?;
+            }
             let normalized = if differs {
-                unicode::normalize(normalizers, text, offset)?
+                unicode::normalize(normalizers, text, offset)
             } else {
-                normalize_all(normalizers, text, offset)?
+                normalize_all(normalizers, text, offset)
             };
+            let normalized = normalized.map_err(refused)?;
             // A normalizer may bring such characters in, too.
             let differs = differs || (matches!(normalized, Cow::Owned(_)) && self.differences.any_in(&normalized));
             for segment in SpecialSegmentIterator::new(&normalized, added, true, as_text) {
@@ -73,20 +88,51 @@ impl Pipeline {
         Ok(())
     }
 
-    fn run_model(&self, text: &str, differs: bool, scratch: &mut Scratch) -> tk_encode::Result<()> {
+    fn run_model(&self, text: &str, differs: bool, scratch: &mut Scratch) -> Result<(), EngineError> {
         if u32::try_from(text.len()).is_err() {
-            return Err(format!("{} bytes after normalization are more than the engine can address", text.len()).into());
+            let reason = format!("{} bytes after normalization are more than the engine can address", text.len());
+            return Err(refused(reason));
         }
         let Scratch { model, split, pieces, tokens } = scratch;
         pieces.clear();
+        // A program for a regex has a tag for each byte, and asks for room for as many pieces as the text has bytes.
+        ask_for(text.len(), BYTES_TO_SPLIT)?;
         let pre_tokenizer = self.tokenizer.get_pre_tokenizer();
         if differs {
-            unicode::pre_tokenize(pre_tokenizer, text, split, pieces)?;
+            unicode::pre_tokenize(pre_tokenizer, text, split, pieces).map_err(refused)?;
         } else {
-            pre_tokenizer.pre_tokenize(text, split, pieces)?;
+            pre_tokenizer.pre_tokenize(text, split, pieces).map_err(refused)?;
         }
-        self.tokenizer.get_model().tokenize_spans(text, pieces, model, tokens)
+        for pieces in pieces.chunks(PIECES) {
+            let (bytes, longest) = pieces.iter().map(|piece| piece.range().len()).fold((0, 0), add_and_max);
+            // No model makes more tokens than a piece has bytes.
+            reserve(tokens, bytes + pieces.len() + MORE_TOKENS, text)?;
+            ask_for(longest, BYTES_TO_MERGE)?;
+            self.tokenizer.get_model().tokenize_spans(text, pieces, model, tokens).map_err(refused)?;
+        }
+        Ok(())
     }
+}
+
+fn add_and_max((sum, longest): (usize, usize), length: usize) -> (usize, usize) {
+    (sum + length, longest.max(length))
+}
+
+fn refused(reason: impl ToString) -> EngineError {
+    EngineError::refused(NAME, reason)
+}
+
+/// An error if so many bytes of text are many, and the system does not give this much memory for each of them.
+fn ask_for(text: usize, bytes_each: usize) -> Result<(), EngineError> {
+    let bytes = text.saturating_mul(bytes_each);
+    if text > LARGE && !has_memory(bytes) {
+        return Err(EngineError::no_memory(NAME, text, bytes));
+    }
+    Ok(())
+}
+
+fn reserve<T>(items: &mut Vec<T>, more: usize, text: &str) -> Result<(), EngineError> {
+    items.try_reserve(more).map_err(|_| EngineError::no_memory(NAME, text.len(), more.saturating_mul(size_of::<T>())))
 }
 
 impl Engine for Pipeline {
@@ -134,19 +180,20 @@ impl Scratch {
 impl Encoder for PipelineEncoder<'_> {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
         self.scratch.tokens.clear();
-        match caught(|| self.engine.run(text, &mut self.scratch)) {
-            Ok(Ok(())) => ids.extend_from_slice(PipelineToken::cast_slice(&self.scratch.tokens)),
-            Ok(Err(error)) => return Err(EngineError::refused(NAME, error)),
+        let result = match caught(|| self.engine.run(text, &mut self.scratch)) {
+            Ok(Ok(())) => reserve(ids, self.scratch.tokens.len(), text)
+                .map(|()| ids.extend_from_slice(PipelineToken::cast_slice(&self.scratch.tokens))),
+            Ok(Err(error)) => Err(error),
             Err(reason) => {
                 self.scratch = Scratch::new(self.engine.tokenizer.get_model());
-                return Err(EngineError::Panicked { engine: NAME.to_owned(), reason });
+                Err(EngineError::Panicked { engine: NAME.to_owned(), reason })
             }
-        }
+        };
         if text.len() > KEEP_SCRATCH {
             self.scratch.split = PreTokenizerScratch::default();
             self.scratch.pieces = Vec::new();
             self.scratch.tokens = Vec::new();
         }
-        Ok(())
+        result
     }
 }

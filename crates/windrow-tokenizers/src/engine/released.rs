@@ -1,26 +1,28 @@
 //! The released `tokenizers` 0.23, for what the release candidate refuses or reads differently.
 //!
-//! Its regexes come from `fancy-regex`, which gives up on a text that needs too much backtracking. The library takes
-//! that for the end of the matches and goes on with what it has. Here the regexes of a `tokenizer.json` are run by
-//! [`Regex`], which reports it instead; all else is the library's.
-
-use std::cell::Cell;
+//! The library is built as its Python wheel is, with Oniguruma: `^`, `$`, `\w`, `\b` and POSIX brackets have the meaning
+//! that they have there. The regexes of a `tokenizer.json` are run by [`Regex`](super::regex::Regex), which finds the
+//! matches that the library finds, and bounds the work for them; all else is the library's.
 
 use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use tokenizers_023::normalizer::{NormalizedString, SplitDelimiterBehavior};
 use tokenizers_023::normalizers::Precompiled;
-use tokenizers_023::pattern::{Invert, Pattern};
+use tokenizers_023::pattern::Invert;
 use tokenizers_023::{
-    DecoderWrapper, Model, ModelWrapper, NormalizerWrapper, Offsets, PostProcessorWrapper, PreTokenizedString,
+    DecoderWrapper, Model, ModelWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizedString,
     PreTokenizerWrapper, TokenizerImpl,
 };
 
-use super::{Encoder, Engine, EngineError, caught};
+use super::regex::{self, Regex};
+use super::{Encoder, Engine, EngineError, LARGE, caught, has_memory};
 use crate::tokenizer::LoadOptions;
 
 const NAME: &str = "tokenizers 0.23.1";
+
+/// Memory that the library takes for each byte of a text.
+const BYTES_PER_BYTE: usize = 128;
 
 type Tokenizer = TokenizerImpl<ModelWrapper, Normalizer, PreTokenizer, PostProcessorWrapper, DecoderWrapper>;
 
@@ -79,10 +81,15 @@ struct ReleasedEncoder<'a> {
 
 impl Encoder for ReleasedEncoder<'_> {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
-        GAVE_UP.set(false);
+        // Each byte has two alignments of 16 bytes and three copies, each token 100 bytes.
+        let bytes = text.len().saturating_mul(BYTES_PER_BYTE);
+        if text.len() > LARGE && !has_memory(bytes) {
+            return Err(EngineError::no_memory(NAME, text.len(), bytes));
+        }
+        regex::begin(text.len());
         let encoding = caught(|| self.engine.tokenizer.encode_fast(text, self.engine.add_special_tokens));
-        if GAVE_UP.take() {
-            return Err(EngineError::refused(NAME, "a regex of the tokenizer.json needs too much backtracking"));
+        if let Some(reason) = regex::gave_up() {
+            return Err(EngineError::refused(NAME, reason));
         }
         match encoding {
             Ok(Ok(encoding)) => {
@@ -92,44 +99,6 @@ impl Encoder for ReleasedEncoder<'_> {
             Ok(Err(error)) => Err(EngineError::refused(NAME, error)),
             Err(reason) => Err(EngineError::Panicked { engine: NAME.to_owned(), reason }),
         }
-    }
-}
-
-thread_local! {
-    /// Whether a regex gave up since the encoder of this thread last looked. An error of a normalizer goes nowhere, so
-    /// it cannot be returned.
-    static GAVE_UP: Cell<bool> = const { Cell::new(false) };
-}
-
-/// A regex that says when it gave up.
-#[derive(Debug)]
-struct Regex(fancy_regex::Regex);
-
-impl Regex {
-    fn new<E: de::Error>(pattern: &str) -> Result<Self, E> {
-        fancy_regex::Regex::new(pattern).map(Self).map_err(|error| E::custom(format!("regex {pattern:?}: {error}")))
-    }
-}
-
-impl Pattern for &Regex {
-    fn find_matches(&self, inside: &str) -> tokenizers_023::Result<Vec<(Offsets, bool)>> {
-        if inside.is_empty() {
-            return Ok(vec![((0, 0), false)]);
-        }
-        let mut pieces = Vec::new();
-        let mut end = 0;
-        for found in self.0.find_iter(inside) {
-            let found = found.inspect_err(|_| GAVE_UP.set(true))?;
-            if end < found.start() {
-                pieces.push(((end, found.start()), false));
-            }
-            pieces.push(((found.start(), found.end()), true));
-            end = found.end();
-        }
-        if end < inside.len() {
-            pieces.push(((end, inside.len()), false));
-        }
-        Ok(pieces)
     }
 }
 
@@ -166,7 +135,7 @@ impl<'de> Deserialize<'de> for PreTokenizer {
         match (kind(&node), regex_of(&node)) {
             ("Sequence", _) => Ok(Self::Sequence(members(&node, "pretokenizers")?)),
             ("Split", Some(pattern)) => {
-                let regex = Regex::new(pattern)?;
+                let regex = Regex::new(pattern).map_err(de::Error::custom)?;
                 let Split { behavior, invert } = Split::deserialize(&node).map_err(de::Error::custom)?;
                 Ok(Self::Split { regex, behavior, invert })
             }
@@ -204,7 +173,7 @@ impl<'de> Deserialize<'de> for Normalizer {
         match (kind(&node), regex_of(&node)) {
             ("Sequence", _) => Ok(Self::Sequence(members(&node, "normalizers")?)),
             ("Replace", Some(pattern)) => {
-                let regex = Regex::new(pattern)?;
+                let regex = Regex::new(pattern).map_err(de::Error::custom)?;
                 let Replace { content } = Replace::deserialize(&node).map_err(de::Error::custom)?;
                 Ok(Self::Replace { regex, content })
             }

@@ -1,18 +1,26 @@
-//! Characters that the two libraries see differently, because their tables are of different Unicode versions.
+//! Characters that the two libraries see differently.
 //!
-//! The release candidate knows Unicode 17. In 0.23, the classes of regexes are those of Unicode 16, the punctuation that of
-//! Unicode 8 and the normalization forms those of Unicode 9. To a character that is newer than its tables, a library
-//! does nothing: it is in no class and stays as it is. So where the release candidate would look at such a character, it is
-//! shown another one instead, which no version knows and which takes as many bytes.
+//! The first cause is Unicode. The release candidate knows Unicode 17. In 0.23, the classes of regexes are those of
+//! Unicode 16, the punctuation that of Unicode 8 and the normalization forms those of Unicode 9. A library does nothing
+//! to a character that is newer than its tables: the character is in no class, stays as it is, and composes with none.
+//! The release candidate is therefore shown another character instead, which no version knows and which takes as many
+//! bytes.
 //!
-//! The tables are complete: `tests/tokenizer_unicode.rs` goes through all characters.
+//! The second cause is case. `(?i:'s|'t|...)` matches [`LONG_S`] behind an apostrophe, because the case folding of
+//! U+017F is `s`. The release candidate's programs for such regexes look for ASCII letters only. They are shown `'re`
+//! instead: another contraction of the same regex, of as many bytes. Both are lower-case letters, so nothing else in
+//! these regexes tells one from the other. No other character folds to the letters of these contractions.
+//!
+//! `tests/tokenizer_unicode.rs` goes through all characters, and through all pairs that compose.
 
 use std::borrow::Cow;
 
+use memchr::memmem::Finder;
 use tk_encode::pipeline::{
     Normalizer, PipelineNormalizer, PipelinePreTokenizer, PreTokenizer, PreTokenizerScratch, Span,
 };
 use tk_encode::pre_tokenizers::split::SplitPattern;
+use tk_encode::utils::Grammar;
 
 /// Ranges of characters, in order.
 type Ranges = &'static [(u32, u32)];
@@ -47,22 +55,24 @@ const PUNCTUATION: Ranges = &[
 /// Punctuation up to Unicode 8, and no more.
 const FORMER_PUNCTUATION: Ranges = &[(0x166d, 0x166d), (0x111c9, 0x111c9)];
 
-/// Neither decomposed nor reordered up to Unicode 9.
+/// Neither decomposed nor reordered nor composed up to Unicode 9.
 #[rustfmt::skip]
 const FORMS: Ranges = &[
     (0x7fd, 0x7fd), (0x897, 0x89f), (0x8ca, 0x8d3), (0x9fe, 0x9fe), (0xc3c, 0xc3c), (0xd3b, 0xd3c), (0xeba, 0xeba),
     (0x1715, 0x1715), (0x1abf, 0x1add), (0x1ae0, 0x1aeb), (0x1df6, 0x1dfa), (0x32ff, 0x32ff), (0xa7f1, 0xa7f4),
-    (0xa82c, 0xa82c), (0xab69, 0xab69), (0x105c9, 0x105c9), (0x105e4, 0x105e4), (0x10781, 0x10785),
-    (0x10787, 0x107b0), (0x107b2, 0x107ba), (0x10d24, 0x10d27), (0x10d69, 0x10d6d), (0x10eab, 0x10eac),
-    (0x10efa, 0x10efb), (0x10efd, 0x10eff), (0x10f46, 0x10f50), (0x10f82, 0x10f85), (0x11070, 0x11070),
-    (0x1133b, 0x1133b), (0x11383, 0x11383), (0x11385, 0x11385), (0x1138e, 0x1138e), (0x11391, 0x11391),
-    (0x113c5, 0x113c5), (0x113c7, 0x113c8), (0x113ce, 0x113d0), (0x1145e, 0x1145e), (0x11839, 0x1183a),
-    (0x11938, 0x11938), (0x1193d, 0x1193e), (0x11943, 0x11943), (0x119e0, 0x119e0), (0x11a34, 0x11a34),
-    (0x11a47, 0x11a47), (0x11a99, 0x11a99), (0x11d42, 0x11d42), (0x11d44, 0x11d45), (0x11d97, 0x11d97),
-    (0x11f41, 0x11f42), (0x16121, 0x16128), (0x1612f, 0x1612f), (0x16d68, 0x16d6a), (0x16ff0, 0x16ff1),
-    (0x1ccd6, 0x1ccf9), (0x1e030, 0x1e06d), (0x1e08f, 0x1e08f), (0x1e130, 0x1e136), (0x1e2ae, 0x1e2ae),
-    (0x1e2ec, 0x1e2ef), (0x1e4ec, 0x1e4ef), (0x1e5ee, 0x1e5ef), (0x1e6e3, 0x1e6e3), (0x1e6e6, 0x1e6e6),
-    (0x1e6ee, 0x1e6ef), (0x1e6f5, 0x1e6f5), (0x1f16c, 0x1f16c), (0x1fbf0, 0x1fbf9),
+    (0xa82c, 0xa82c), (0xab69, 0xab69), (0x105c9, 0x105c9), (0x105d2, 0x105d2), (0x105da, 0x105da), (0x105e4, 0x105e4),
+    (0x10781, 0x10785), (0x10787, 0x107b0), (0x107b2, 0x107ba), (0x10d24, 0x10d27), (0x10d69, 0x10d6d),
+    (0x10eab, 0x10eac), (0x10efa, 0x10efb), (0x10efd, 0x10eff), (0x10f46, 0x10f50), (0x10f82, 0x10f85),
+    (0x11070, 0x11070), (0x1133b, 0x1133b), (0x11382, 0x11385), (0x1138b, 0x1138b), (0x1138e, 0x1138e),
+    (0x11390, 0x11391), (0x113b8, 0x113b8), (0x113bb, 0x113bb), (0x113c2, 0x113c2), (0x113c5, 0x113c5),
+    (0x113c7, 0x113c9), (0x113ce, 0x113d0), (0x1145e, 0x1145e), (0x11839, 0x1183a), (0x11930, 0x11930),
+    (0x11935, 0x11935), (0x11938, 0x11938), (0x1193d, 0x1193e), (0x11943, 0x11943), (0x119e0, 0x119e0),
+    (0x11a34, 0x11a34), (0x11a47, 0x11a47), (0x11a99, 0x11a99), (0x11d42, 0x11d42), (0x11d44, 0x11d45),
+    (0x11d97, 0x11d97), (0x11f41, 0x11f42), (0x1611e, 0x16129), (0x1612f, 0x1612f), (0x16d63, 0x16d63),
+    (0x16d67, 0x16d6a), (0x16ff0, 0x16ff1), (0x1ccd6, 0x1ccf9), (0x1e030, 0x1e06d), (0x1e08f, 0x1e08f),
+    (0x1e130, 0x1e136), (0x1e2ae, 0x1e2ae), (0x1e2ec, 0x1e2ef), (0x1e4ec, 0x1e4ef), (0x1e5ee, 0x1e5ef),
+    (0x1e6e3, 0x1e6e3), (0x1e6e6, 0x1e6e6), (0x1e6ee, 0x1e6ef), (0x1e6f5, 0x1e6f5), (0x1f16c, 0x1f16c),
+    (0x1fbf0, 0x1fbf9),
 ];
 
 /// In no version, by the bytes they take.
@@ -71,9 +81,15 @@ const UNKNOWN: [char; 3] = ['\u{378}', '\u{2fe0}', '\u{e0080}'];
 /// Punctuation in every version, by the bytes it takes.
 const MARKS: [char; 3] = ['\u{a7}', '\u{2010}', '\u{10100}'];
 
-/// What tables to consult for a tokenizer.
+/// A contraction by case folding, and another one for the same regexes.
+const LONG_S: &str = "'\u{17f}";
+const CONTRACTION: &str = "'re";
+
+/// What to look for in the texts of a tokenizer.
 pub(super) struct Differences {
     tables: Vec<Ranges>,
+    /// Finds [`LONG_S`], if a regex ignores the case of contractions.
+    long_s: Option<Finder<'static>>,
     /// Whether a character of the tables may begin with this byte.
     leads: [bool; 256],
 }
@@ -91,7 +107,8 @@ impl Differences {
                 leads[usize::from(character.encode_utf8(&mut [0; 4]).as_bytes()[0])] = true;
             }
         }
-        Self { tables, leads }
+        let long_s = folds(pre_tokenizer).then(|| Finder::new(LONG_S));
+        Self { tables, leads, long_s }
     }
 
     /// Whether the text has any of these characters. Nearly no text has, so this is what every text pays for.
@@ -101,6 +118,9 @@ impl Differences {
         /// The first lead byte in the tables: lower bytes are ASCII, Latin, Greek, Cyrillic or continue a character.
         const FIRST: u8 = 0xd8;
         let bytes = text.as_bytes();
+        if self.long_s.as_ref().is_some_and(|finder| finder.find(bytes).is_some()) {
+            return true;
+        }
         bytes.chunks(CHUNK).enumerate().any(|(chunk, part)| {
             part.iter().fold(false, |any, &byte| any | (byte >= FIRST))
                 && part.iter().enumerate().any(|(at, &byte)| {
@@ -134,6 +154,15 @@ fn hides(pre_tokenizer: &PipelinePreTokenizer) -> Vec<(Ranges, [char; 3])> {
             vec![(CLASSES, UNKNOWN)]
         }
         _ => Vec::new(),
+    }
+}
+
+/// Whether a regex of the pre-tokenizer, or of its members, ignores the case of contractions.
+fn folds(pre_tokenizer: &PipelinePreTokenizer) -> bool {
+    match pre_tokenizer {
+        PipelinePreTokenizer::Sequence(sequence) => sequence.pre_tokenizers().iter().any(folds),
+        PipelinePreTokenizer::Split(split) => matches!(split.grammar(), Some(Grammar::Cl100k { .. } | Grammar::O200k)),
+        _ => false,
     }
 }
 
@@ -214,6 +243,9 @@ pub(super) fn pre_tokenize(
             for (table, behind) in hides(other) {
                 shown = Cow::Owned(hide(&shown, table, behind).into_owned());
             }
+            if folds(other) {
+                shown = Cow::Owned(shown.replace(LONG_S, CONTRACTION));
+            }
             other.pre_tokenize(&shown, scratch, pieces)
         }
     }
@@ -239,6 +271,12 @@ mod tests {
         assert!(
             UNKNOWN.iter().zip(&MARKS).zip(2..).all(|((a, b), bytes)| a.len_utf8() == bytes && b.len_utf8() == bytes)
         );
+    }
+
+    #[test]
+    fn the_stand_in_for_a_contraction_takes_as_many_bytes() {
+        assert_eq!(LONG_S.len(), CONTRACTION.len());
+        assert_eq!("'\u{17f}".to_uppercase(), "'S");
     }
 
     #[test]

@@ -4,6 +4,9 @@
 pub(super) const DAMAGED: &str = "the file is damaged or not a tokenizer.json: get it again, or write it again with \
                                   `save` of the tokenizers library";
 
+/// The remedy for a regex that cannot be run.
+pub(super) const REGEX: &str = "correct the pattern: it is read as by Oniguruma, the regex library of tokenizers 0.23";
+
 /// Libraries like to repeat what they were given.
 pub(super) const MAX_REASON: usize = 300;
 

@@ -98,7 +98,15 @@ impl<'a> File<'a> {
             Some(Value::Array(list)) => list.iter().enumerate().map(added_token).collect::<Result<_, _>>()?,
             Some(_) => return Err(Fault::new("added_tokens", "is not an array", DAMAGED)),
         };
-        let model = fields.get("model").ok_or_else(|| Fault::new("model", "is missing", DAMAGED))?;
+        let model = fields.get("model").ok_or_else(|| match fields.contains_key("config") {
+            // "config" with a pattern, and "vocab" with ranks and base64.
+            true if fields.contains_key("vocab") => Fault::new(
+                "",
+                "a tekken.json of Mistral, which cannot be read",
+                "use the tokenizer.json of the same model",
+            ),
+            _ => Fault::new("model", "is missing", DAMAGED),
+        })?;
         let ignored = ["truncation", "padding"]
             .into_iter()
             .filter(|name| fields.get(*name).is_some_and(|setting| setting.get() != "null"))

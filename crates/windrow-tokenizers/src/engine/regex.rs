@@ -1,0 +1,224 @@
+//! The regexes of a `tokenizer.json`, run by Oniguruma as `tokenizers` 0.23 runs them, with bounded work.
+//!
+//! A pattern is untrusted input, and Oniguruma backtracks. It counts retries, and gives up on a match that starts at one
+//! place of the text after [`MOST`] of them; the library panics then. That bound holds for each place, so a text of a
+//! million characters could keep a thread busy for a day. Two more bounds make the work linear in the text:
+//!
+//! * A document has a *budget* of retries. It pays for the expensive places only.
+//! * The match stack has a limit that grows with the text.
+//!
+//! A search therefore proceeds in windows of places and allows [`FEW`] retries for each. If some place of a window needs
+//! more, the search goes through that window place by place. It charges the retries that were not enough to the budget
+//! and allows [`FACTOR`] times as many, up to [`MOST`]. The first match that this finds is the first match of the text.
+//!
+//! A document whose budget is spent is refused. It never gets other ids than the library would give.
+
+use std::cell::Cell;
+
+use onig::{MatchParam, Region, SearchOptions};
+use tokenizers_023::Offsets;
+use tokenizers_023::pattern::Pattern;
+
+/// Retries that every place of a text has for nothing.
+const FEW: u32 = 256;
+
+/// How much more a place gets when its retries were not enough.
+const FACTOR: u32 = 8;
+
+/// Oniguruma's own limit for a place, which the library leaves as it is.
+const MOST: u32 = 10_000_000;
+
+/// Retries that a document has, besides [`BUDGET_PER_BYTE`].
+const BUDGET: u64 = 50_000_000;
+
+/// Retries that a document has for each byte. A pattern such as `\s+(?!\S)` needs less than one.
+const BUDGET_PER_BYTE: u64 = 1000;
+
+/// Entries of the match stack for each byte of a text, and besides. A repeated group needs two or three a byte.
+const STACK_PER_BYTE: usize = 16;
+const STACK: usize = 1 << 20;
+
+/// Bytes in the first window of a search; each window after it is twice as long.
+const WINDOW: usize = 4096;
+
+/// Groups in groups. Oniguruma follows them by recursion; real patterns have five.
+const MAX_NESTED: usize = 200;
+
+/// Repetitions in repetitions, multiplied. Oniguruma has the same limit for a single one, and counts no retries in them.
+const MAX_REPEATED: u64 = 100_000;
+
+thread_local! {
+    /// Retries that the document of this thread has left.
+    static LEFT: Cell<u64> = const { Cell::new(0) };
+    /// Why a regex gave up on the document of this thread. An error of a normalizer goes nowhere, so it is kept here.
+    static GAVE_UP: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// Gives the document that this thread encodes next its budget.
+pub(super) fn begin(bytes: usize) {
+    LEFT.set(BUDGET + BUDGET_PER_BYTE * bytes as u64);
+    GAVE_UP.set(None);
+}
+
+/// Why a regex gave up since [`begin`], if one did.
+pub(super) fn gave_up() -> Option<&'static str> {
+    GAVE_UP.take()
+}
+
+/// A regex that says when it gives up.
+#[derive(Debug)]
+pub(super) struct Regex(onig::Regex);
+
+impl Regex {
+    pub(super) fn new(pattern: &str) -> Result<Self, String> {
+        let refused = |reason: &str| format!("regex {pattern:?}: {reason}");
+        check(pattern).map_err(|reason| refused(&reason))?;
+        onig::Regex::new(pattern).map(Self).map_err(|error| refused(error.description()))
+    }
+
+    /// The first match that starts at `from` or behind it.
+    fn find(&self, text: &str, from: usize) -> Result<Option<Offsets>, onig::Error> {
+        let (mut at, mut window) = (from, WINDOW);
+        loop {
+            let to = boundary(text, at.saturating_add(window));
+            match self.search(text, at, to, FEW) {
+                Ok(None) if to == text.len() => return Ok(None),
+                Ok(None) => (at, window) = (to, window.saturating_mul(2)),
+                Ok(found) => return Ok(found),
+                Err(_) if window > WINDOW => window = WINDOW,
+                Err(_) => {
+                    let found = self.find_place_by_place(text, at, to)?;
+                    if found.is_some() || to == text.len() {
+                        return Ok(found);
+                    }
+                    at = to;
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn find_place_by_place(&self, text: &str, from: usize, to: usize) -> Result<Option<Offsets>, onig::Error> {
+        let mut at = from;
+        loop {
+            let next = boundary(text, at + 1).min(to);
+            let mut retries = FEW;
+            let found = loop {
+                match self.search(text, at, next, retries) {
+                    Err(_) if retries < MOST && charge(retries) => retries = retries.saturating_mul(FACTOR).min(MOST),
+                    result => break result?,
+                }
+            };
+            if found.is_some() || next >= to {
+                return Ok(found);
+            }
+            at = next;
+        }
+    }
+
+    /// The first match that starts in `from..to`, or maybe at `to`.
+    fn search(&self, text: &str, from: usize, to: usize, retries: u32) -> Result<Option<Offsets>, onig::Error> {
+        let mut limits = MatchParam::default();
+        limits.set_retry_limit_in_match(retries);
+        let stack = STACK.saturating_add(STACK_PER_BYTE.saturating_mul(text.len()));
+        limits.set_match_stack_limit(u32::try_from(stack).unwrap_or(u32::MAX));
+        let mut region = Region::new();
+        let options = SearchOptions::SEARCH_OPTION_NONE;
+        let found = self.0.search_with_param(text, from, to, options, Some(&mut region), limits)?;
+        Ok(found.and_then(|_| region.pos(0)))
+    }
+}
+
+/// Takes the retries from the budget, if that many are left.
+fn charge(retries: u32) -> bool {
+    let left = LEFT.get().checked_sub(u64::from(retries));
+    LEFT.set(left.unwrap_or(0));
+    left.is_some()
+}
+
+/// The first end of a character at `at` or behind it.
+fn boundary(text: &str, at: usize) -> usize {
+    (at..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len())
+}
+
+impl Pattern for &Regex {
+    fn find_matches(&self, inside: &str) -> tokenizers_023::Result<Vec<(Offsets, bool)>> {
+        if inside.is_empty() {
+            return Ok(vec![((0, 0), false)]);
+        }
+        let mut pieces = Vec::new();
+        let (mut from, mut before, mut end) = (0, None, 0);
+        while from <= inside.len() {
+            let found = self.find(inside, from).inspect_err(|_| {
+                GAVE_UP.set(Some("a regex of the tokenizer.json needs too much backtracking"));
+            })?;
+            let Some((start, stop)) = found else { break };
+            // An empty match directly behind another match does not count.
+            if start == stop && before == Some(stop) {
+                from = boundary(inside, from + 1).max(from + 1);
+                continue;
+            }
+            (from, before) = (stop, Some(stop));
+            if end != start {
+                pieces.push(((end, start), false));
+            }
+            pieces.push(((start, stop), true));
+            end = stop;
+        }
+        if end != inside.len() {
+            pieces.push(((end, inside.len()), false));
+        }
+        Ok(pieces)
+    }
+}
+
+/// What Oniguruma would accept and could not run in bounded time, or on a small stack.
+fn check(pattern: &str) -> Result<(), String> {
+    // The largest product of repetitions in each open group.
+    let mut groups = vec![1_u64];
+    // The product of what a quantifier would repeat.
+    let mut last = 1;
+    let mut classes = 0_usize;
+    let mut rest = pattern.chars();
+    while let Some(character) = rest.next() {
+        match character {
+            '\\' => match rest.next() {
+                Some('G') if classes == 0 => {
+                    return Err("\\G is not supported: a search here has several starts".to_owned());
+                }
+                Some('p' | 'P' | 'x' | 'o' | 'u') if rest.as_str().starts_with('{') => {
+                    rest.find(|&c| c == '}');
+                    last = 1;
+                }
+                _ => last = 1,
+            },
+            '[' => {
+                classes += 1;
+                last = 1;
+            }
+            ']' if classes > 0 => classes -= 1,
+            _ if classes > 0 => {}
+            '(' => groups.push(1),
+            ')' if groups.len() > 1 => last = groups.pop().unwrap_or(1),
+            '{' => {
+                let inside = rest.as_str().split('}').next().unwrap_or_default();
+                let most = inside.rsplit(',').find_map(|number| number.trim().parse::<u64>().ok());
+                last = most.map_or(1, |most| most.max(1).saturating_mul(last));
+                let group = groups.last_mut().expect("the whole pattern is a group");
+                *group = last.max(*group);
+                if *group > MAX_REPEATED {
+                    return Err(format!("repetitions in repetitions, more than {MAX_REPEATED} in all"));
+                }
+                continue;
+            }
+            '?' | '*' | '+' => {}
+            _ => last = 1,
+        }
+        if groups.len() + classes > MAX_NESTED {
+            return Err(format!("groups are nested more than {MAX_NESTED} deep"));
+        }
+        let group = groups.last_mut().expect("the whole pattern is a group");
+        *group = last.max(*group);
+    }
+    Ok(())
+}
