@@ -223,9 +223,13 @@ impl Found<'_> {
             });
         }
         if passed_over > 0 {
-            let files = if passed_over == 1 { "file" } else { "files" };
-            let why = if self.options.all_text { "that are not text" } else { "of other extensions" };
-            self.notes.push(format!("{}: {passed_over} {files} {why} passed over", shown(root)));
+            let what = match (self.options.all_text, passed_over) {
+                (true, 1) => "file that is not text",
+                (true, _) => "files that are not text",
+                (false, 1) => "file of other extensions",
+                (false, _) => "files of other extensions",
+            };
+            self.notes.push(format!("{}: {passed_over} {what} passed over", shown(root)));
         }
         Ok(())
     }
