@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use windrow_tokenizers::encode::Job;
+use windrow_tokenizers::encode::{Job, MaxSkipped};
 use windrow_tokenizers::input;
 use windrow_tokenizers::manifest::OnError;
 use windrow_tokenizers::output::{Dtype, Format};
@@ -14,6 +14,7 @@ const HELP: &str = "\
 
 Examples:
   windrow encode README.md -o readme
+  windrow encode --all-text src/ -o code
   windrow encode corpus/ more.jsonl.zst -o tokens --threads 2
   windrow encode 'corpus/*.jsonl.gz' -o train --tokenizer gpt2 --format nanogpt
   zcat dump.gz | windrow encode - --lines -o tokens --tokenizer path/to/tokenizer.json --json
@@ -25,7 +26,7 @@ Examples:
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 73 the output cannot be created, 74 reading or writing failed, \
-130 Ctrl-C, 143 SIGTERM.";
+129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.";
 
 /// Encodes corpora of text into token files, and plans overlapped operations.
 #[derive(Debug, Parser)]
@@ -83,21 +84,41 @@ pub(crate) struct Encode {
     #[arg(long, value_name = "NAME", default_value = "text")]
     pub(crate) field: String,
 
-    /// What all inputs hold, whatever their extensions say. Stdin is text without it.
+    /// What all inputs hold, whatever their extensions say. Stdin is text without it; with jsonl, directories give their .json files too.
     #[arg(long, value_enum)]
     pub(crate) input_format: Option<InputFormat>,
 
-    /// Threads that encode; auto: as many as affinity and quota allow.
-    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = size::threads)]
-    pub(crate) threads: usize,
+    /// Further extensions of text, such as rs,py,c.
+    #[arg(long, value_name = "EXT,...", value_delimiter = ',', value_parser = extension)]
+    pub(crate) ext: Vec<String>,
+
+    /// All files are text, whatever their extensions say; those of directories that are not are passed over.
+    #[arg(long)]
+    pub(crate) all_text: bool,
+
+    /// Take hidden files and folders of directories, too.
+    #[arg(long)]
+    pub(crate) hidden: bool,
+
+    /// Take what .gitignore and its like name, too. Only --ext and --all-text leave that out.
+    #[arg(long)]
+    pub(crate) no_ignore: bool,
+
+    /// Threads that encode; auto: as many as affinity and quota allow [default: auto, or 1 if TOKENIZERS_PARALLELISM is false].
+    #[arg(long, value_name = "auto|N", value_parser = size::threads)]
+    pub(crate) threads: Option<usize>,
 
     /// Budget of the documents in flight, such as 512M. A larger document runs alone.
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::bytes)]
     pub(crate) memory: usize,
 
-    /// What a bad document does: end the run, or be left out and listed in the manifest.
+    /// What a bad document does: end the run, or be left out and listed in OUT.skipped.jsonl.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) on_error: Policy,
+
+    /// The most documents that may be left out, as a number or a share of those read. That all are bad is always an error.
+    #[arg(long, value_name = "N|P%", value_parser = size::most_skipped)]
+    pub(crate) max_skipped: Option<MaxSkipped>,
 
     /// Replace existing files, once the new ones are complete.
     #[arg(long)]
@@ -126,6 +147,16 @@ pub(crate) struct Encode {
     /// Bytes of documents that a thread takes at a time.
     #[arg(long, hide = true, value_name = "SIZE", default_value_t = Job::CHUNK_BYTES, value_parser = size::bytes)]
     pub(crate) chunk_bytes: usize,
+}
+
+/// An extension as it is compared: in lower case, without a dot.
+fn extension(text: &str) -> Result<String, String> {
+    match text.strip_prefix('.').unwrap_or(text) {
+        "" => Err("an extension is missing".into()),
+        "gz" | "zst" | "zstd" => Err("this is a compression, and no kind of text".into()),
+        name if name.contains(['/', '.', '*']) => Err("give the last part of the name only, such as rs".into()),
+        name => Ok(name.to_ascii_lowercase()),
+    }
 }
 
 /// Values by the names that their type already has.

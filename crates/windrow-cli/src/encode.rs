@@ -1,16 +1,18 @@
 //! `windrow encode`.
 
+use std::env;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::thread;
 
 use indicatif::ProgressBar;
-use windrow_tokenizers::encode::{Job, Observer, encode};
-use windrow_tokenizers::input::{InputFile, InputOptions, resolve};
+use windrow_tokenizers::encode::{Job, Observer, Summary, encode};
+use windrow_tokenizers::input::{self, Compression, InputFile, InputOptions, WalkOptions, resolve};
 use windrow_tokenizers::manifest::{OnError, ReadOptions};
 use windrow_tokenizers::output::{Output, OutputOptions, Staging};
+use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
-use crate::args::{Encode, InputFormat};
+use crate::args::{Encode, InputFormat, Policy};
 use crate::eos::eos;
 use crate::exit::Code;
 use crate::progress::Progress;
@@ -49,8 +51,14 @@ pub(crate) fn run(options: Encode) -> Code {
     }
     match prepare(&options, &staging) {
         Ok(prepared) => prepared.run(&options, bar),
+        // The thread that watches for signals says it, and with this call the two say it once.
+        Err(Refused(_, Code::Signal(_))) => signals::interrupted(),
         Err(Refused(message, code)) => {
-            report::error(message);
+            report::error(&message);
+            if options.json {
+                // A result that cannot be written changes nothing: the run has failed already.
+                let _ = report::print(summary::json(&Summary::default(), &options, Some(&message)));
+            }
             code
         }
     }
@@ -67,14 +75,33 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
     if options.lines && options.input_format.is_some_and(|format| format == InputFormat::Jsonl) {
         return Err(Refused::usage("--lines contradicts --input-format jsonl\nhint: leave out one of them"));
     }
+    if options.all_text && options.input_format == Some(InputFormat::Jsonl) {
+        return Err(Refused::usage("--all-text contradicts --input-format jsonl\nhint: leave out one of them"));
+    }
+    if options.max_skipped.is_some() && options.on_error == Policy::Fail {
+        let message =
+            "--max-skipped has no effect: the first bad document ends the run\nhint: pass --on-error skip too";
+        return Err(Refused::usage(message));
+    }
     let note = |note: &String| {
         if !options.quiet {
             report::note(note);
         }
     };
     let format = options.input_format.map(Into::into);
-    let resolved = resolve(&options.inputs, &InputOptions { lines: options.lines, format })?;
+    // A corpus in a folder that git ignores is a corpus; what is built beside source code is no source code.
+    let takes_source = options.all_text || !options.ext.is_empty();
+    let reading = InputOptions {
+        lines: options.lines,
+        format,
+        extensions: options.ext.clone(),
+        all_text: options.all_text,
+        walk: WalkOptions { hidden: options.hidden, ignore_files: takes_source && !options.no_ignore },
+    };
+    let resolved = resolve(&options.inputs, &reading)?;
     resolved.notes.iter().for_each(note);
+    let threads = threads(options.threads, &note);
+    one_thread_each(&resolved.files, threads).iter().for_each(note);
 
     let reading = ReadOptions {
         field: options.field.clone(),
@@ -93,18 +120,68 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
         append_eos: eos(&tokenizer, options.format, options.append_eos, options.eos.as_deref())
             .map_err(Refused::usage)?,
         overwrite: options.overwrite,
+        list_skipped: options.on_error == Policy::Skip,
         ..OutputOptions::new(&options.output, tokenizer.vocab_size())
     };
-    output.check_inputs(resolved.files.iter().map(|file| Path::new(file.name())))?;
+    output.check_inputs(resolved.files.iter().filter_map(InputFile::path))?;
     let output = Output::create_in(&output, staging)?;
     let job = Job {
         reading,
-        threads: options.threads,
+        threads,
         memory: options.memory,
         chunk_bytes: options.chunk_bytes,
+        max_skipped: options.max_skipped,
         ..Job::new(resolved.files)
     };
     Ok(Prepared { job, tokenizer, output })
+}
+
+/// The number of threads, 0 for as many as there are CPUs. Without `--threads` the switch counts that people have set for Hugging Face's
+/// `tokenizers`, in the same words.
+fn threads(asked: Option<usize>, note: &impl Fn(&String)) -> usize {
+    const SWITCH: &str = "TOKENIZERS_PARALLELISM";
+    match (asked, env::var(SWITCH)) {
+        (Some(threads), _) => threads,
+        (None, Ok(value)) if is_off(&value) => {
+            note(&format!("one thread encodes, because {SWITCH} is {:?} (--threads N counts more)", value));
+            1
+        }
+        (None, _) => 0,
+    }
+}
+
+/// Whether `tokenizers` reads a value as false.
+fn is_off(value: &str) -> bool {
+    matches!(value.to_ascii_lowercase().as_str(), "" | "off" | "false" | "f" | "no" | "n" | "0")
+}
+
+/// A text file that is one document of more bytes than this, 256 chunks, is worth a note.
+const LARGE: u64 = 256 * Job::CHUNK_BYTES as u64;
+
+/// A note about large documents, each of which one thread encodes while the others wait.
+fn one_thread_each(files: &[InputFile], threads: usize) -> Option<String> {
+    let threads = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
+    let is_large = |file: &&InputFile| {
+        // What a compressed file holds is not known, but hardly less.
+        let bytes = file.bytes().unwrap_or(0);
+        file.format() == input::Format::Text && bytes > LARGE
+    };
+    let large: Vec<&InputFile> = files.iter().filter(is_large).collect();
+    let largest = large.iter().max_by_key(|file| file.bytes())?;
+    if threads < 2 {
+        return None;
+    }
+    let compressed = if largest.compression() == Some(Compression::None) { "" } else { " compressed" };
+    let size = summary::size(largest.bytes().unwrap_or(0));
+    let name = shown(largest.name());
+    let others = match large.len() - 1 {
+        0 => String::new(),
+        others => format!(" (and {others} more such)"),
+    };
+    Some(format!(
+        "{name} is one document of {size}{compressed}{others}: one of {threads} threads encodes it; \
+         --lines makes a document of each line, or split it"
+    ))
 }
 
 impl Prepared {
@@ -115,8 +192,11 @@ impl Prepared {
             let stored = job.inputs.iter().map(InputFile::bytes).sum();
             Progress::start(bar, stored)
         });
-        let skips = job.reading.on_error == OnError::Skip;
-        let budget = job.memory;
+        let described = summary::Described {
+            skips: job.reading.on_error == OnError::Skip,
+            budget: job.memory,
+            tokenizer: tokenizer.name().to_owned(),
+        };
         let outcome = match &progress {
             Some(progress) => encode(job, &tokenizer, output, progress as &dyn Observer),
             None => encode(job, &tokenizer, output, &()),
@@ -135,15 +215,45 @@ impl Prepared {
             }
         };
         if !options.quiet {
-            summary::describe(&summary, &options.output, skips, budget);
+            summary::describe(&summary, options, &described);
         }
         let error = error.map(|error| error.to_string());
         if options.json
-            && let Err(error) = report::print(summary::json(&summary, &options.output, error.as_deref()))
+            && let Err(error) = report::print(summary::json(&summary, options, error.as_deref()))
         {
             report::error(format_args!("cannot write to stdout: {error}\nhint: the run itself is not concerned by it"));
             return if code == Code::Done { Code::Io } else { code };
         }
         code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_switch_of_tokenizers_is_read_as_there() {
+        for off in ["", "0", "false", "False", "FALSE", "f", "no", "N", "off", "Off"] {
+            assert!(is_off(off), "{off}");
+        }
+        for on in ["1", "true", "TRUE", "yes", "on", "2", " false"] {
+            assert!(!is_off(on), "{on}");
+        }
+    }
+
+    #[test]
+    fn large_texts_that_one_thread_encodes_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in [("a.txt", LARGE + 1), ("b.txt", LARGE), ("c.txt.gz", 2 * LARGE), ("d.jsonl", 3 * LARGE)] {
+            std::fs::File::create(folder.path().join(name)).unwrap().set_len(bytes).unwrap();
+        }
+        let inputs = [folder.path().to_str().unwrap().to_owned()];
+        let files = |lines| resolve(&inputs, &InputOptions { lines, ..InputOptions::default() }).unwrap().files;
+        let note = one_thread_each(&files(false), 2).unwrap();
+        let says = "c.txt.gz is one document of 33.6 MB compressed (and 1 more such): one of 2 threads encodes it; --lines makes";
+        assert!(note.contains(says), "{note}");
+        assert_eq!(one_thread_each(&files(false), 1), None);
+        assert_eq!(one_thread_each(&files(true), 2), None);
     }
 }

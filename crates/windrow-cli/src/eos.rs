@@ -1,6 +1,7 @@
 //! Which id ends a document.
 
 use windrow_tokenizers::output::Format;
+use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::Tokenizer;
 
 /// Special tokens that an error names.
@@ -27,7 +28,7 @@ pub(crate) fn eos(
             Some((_, id)) => Ok(Some(id)),
             None => Err(format!(
                 "the token that ends a document of {} is not known\nhint: name it with --eos: {}",
-                tokenizer.name(),
+                shown(tokenizer.name()),
                 candidates(tokenizer)
             )),
         };
@@ -38,7 +39,7 @@ pub(crate) fn eos(
             Ok(id) if id < tokenizer.vocab_size() => Ok(Some(id)),
             _ => Err(format!(
                 "--eos {asked}: the ids of {} end at {}\nhint: the special tokens are: {}",
-                tokenizer.name(),
+                shown(tokenizer.name()),
                 tokenizer.vocab_size().saturating_sub(1),
                 candidates(tokenizer)
             )),
@@ -47,7 +48,7 @@ pub(crate) fn eos(
     tokenizer.token_to_id(asked).map(Some).ok_or_else(|| {
         format!(
             "--eos {asked:?} is no token of {}\nhint: its special tokens are: {}",
-            tokenizer.name(),
+            shown(tokenizer.name()),
             candidates(tokenizer)
         )
     })
@@ -59,7 +60,7 @@ fn candidates(tokenizer: &Tokenizer) -> String {
     if special.is_empty() {
         return "none; any token or id can be given".to_owned();
     }
-    let shown: Vec<String> = special.iter().take(SHOWN).map(|(token, id)| format!("{token} ({id})")).collect();
+    let shown: Vec<String> = special.iter().take(SHOWN).map(|(token, id)| format!("{} ({id})", shown(token))).collect();
     let more = if special.len() > SHOWN { ", ..." } else { "" };
     format!("{}{more}", shown.join(", "))
 }

@@ -64,6 +64,8 @@ impl From<&OutputError> for Code {
             OutputErrorKind::Document => Self::BadInput,
             OutputErrorKind::CannotCreate => Self::CannotCreate,
             OutputErrorKind::Io => Self::Io,
+            // Which signal it was only `signals::interrupted` knows.
+            OutputErrorKind::Interrupted => Self::Signal(2),
             _ => Self::Failed,
         }
     }
@@ -85,8 +87,21 @@ impl From<&EncodeError> for Code {
         match error {
             EncodeError::Input(error) => error.into(),
             EncodeError::Output(error) => error.into(),
-            EncodeError::Document(_) => Self::BadInput,
+            EncodeError::Document(_) | EncodeError::TooManySkipped { .. } | EncodeError::AllSkipped { .. } => {
+                Self::BadInput
+            }
             _ => Self::Failed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_changes_is_of_the_system_and_not_of_the_data() {
+        let changed = InputError::Changed { name: "log.txt".to_owned() };
+        assert_eq!(Code::from(&EncodeError::Input(changed)).number(), 74);
     }
 }

@@ -1,7 +1,7 @@
 //! The command `windrow`: corpora of text in, token files out; and plans of overlapped operations.
 //!
 //! Data goes to stdout, every message to stderr. Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 73 the output cannot
-//! be created, 74 reading or writing failed, 130 Ctrl-C, 143 SIGTERM.
+//! be created, 74 reading or writing failed, 129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.
 #![forbid(unsafe_code)]
 
 mod args;

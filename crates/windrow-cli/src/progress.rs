@@ -1,9 +1,12 @@
 //! The progress bar: documents, MB/s, tokens/s, and the time left where the sizes of the inputs are known.
 
+use std::fmt::{Debug, Write};
+use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use console::Term;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 use windrow_tokenizers::encode::{Observer, Step};
 
 const REDRAWS_A_SECOND: u8 = 8;
@@ -20,14 +23,78 @@ impl Progress {
         let template = match stored {
             Some(bytes) => {
                 bar.set_length(bytes);
-                "{percent:>3}% [{bar:24}] {msg}, {eta} left"
+                "{percent:>3}% [{bar:24}] {msg}{left}"
             }
             None => "{spinner} {decimal_bytes} {msg}",
         };
-        bar.set_style(ProgressStyle::with_template(template).expect("a constant").progress_chars("=> "));
-        bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_A_SECOND));
+        let style = ProgressStyle::with_template(template).expect("a constant").progress_chars("=> ");
+        bar.set_style(style.with_key("left", |state: &ProgressState, line: &mut dyn Write| {
+            // A line that cannot be written is not shown.
+            let _ = line.write_str(&left(state.pos(), state.len(), state.eta()));
+        }));
+        // None of it on a terminal that cannot move its cursor.
+        if !ProgressDrawTarget::stderr_with_hz(REDRAWS_A_SECOND).is_hidden() {
+            let line = Line(Term::buffered_stderr());
+            bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(line), REDRAWS_A_SECOND));
+        }
         bar.enable_steady_tick(Duration::from_secs(1) / u32::from(REDRAWS_A_SECOND));
         Self { bar, begin: Instant::now(), done: Mutex::default() }
+    }
+}
+
+/// What is left, as far as it can be said: nothing is known before the first documents are done, and behind the last one comes the disk.
+fn left(done: u64, of: Option<u64>, eta: Duration) -> String {
+    match of {
+        Some(of) if of > 0 && done >= of => ", writing to the disk".to_owned(),
+        Some(_) if done > 0 && eta >= Duration::from_secs(1) => format!(", {}s left", eta.as_secs()),
+        _ => String::new(),
+    }
+}
+
+/// A terminal on which the cursor stays behind the bar. The bar's own filler moves it to the right end, and what a terminal echoes for Ctrl-C
+/// would be on the next line: the bar would not be cleared but the line below it.
+#[derive(Debug)]
+struct Line<T>(T);
+
+impl<T: TermLike> TermLike for Line<T> {
+    fn width(&self) -> u16 {
+        self.0.width()
+    }
+
+    fn height(&self) -> u16 {
+        self.0.height()
+    }
+
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_up(n)
+    }
+
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_down(n)
+    }
+
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_right(n)
+    }
+
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_left(n)
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.0.write_line(text)
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        if text.bytes().all(|byte| byte == b' ') { Ok(()) } else { self.0.write_str(text.trim_end_matches(' ')) }
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -51,5 +118,78 @@ impl Observer for Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A terminal of 80 columns: the column of its cursor and the text of its line.
+    #[derive(Clone, Debug, Default)]
+    struct Screen(Arc<Mutex<(usize, String)>>);
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+            assert_eq!(n, 0, "the bar has one line");
+            Ok(())
+        }
+        fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+            self.move_cursor_up(n)
+        }
+        fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+            self.move_cursor_up(n)
+        }
+        fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+            self.move_cursor_up(n)
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            panic!("a line: {text}")
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            let mut screen = self.0.lock().unwrap();
+            screen.0 += text.chars().count();
+            screen.1.push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            *self.0.lock().unwrap() = (0, String::new());
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_cursor_stays_behind_the_bar_so_that_an_echo_is_cleared_with_it() {
+        let screen = Screen::default();
+        let bar =
+            ProgressBar::with_draw_target(Some(10), ProgressDrawTarget::term_like(Box::new(Line(screen.clone()))));
+        bar.set_style(ProgressStyle::with_template("{percent}% {msg}").unwrap());
+        bar.set_message("some documents");
+        bar.tick();
+        let (column, text) = screen.0.lock().unwrap().clone();
+        assert!(text.contains("some documents"), "{text:?}");
+        assert!(column < 70, "the echo of Ctrl-C is on the same line: {column}, {text:?}");
+        bar.finish_and_clear();
+        assert_eq!(screen.0.lock().unwrap().1, "");
+    }
+
+    #[test]
+    fn what_is_left_is_said_when_it_is_known() {
+        let eta = Duration::from_secs;
+        assert_eq!(left(0, Some(100), eta(0)), "");
+        assert_eq!(left(0, Some(100), eta(7)), "");
+        assert_eq!(left(50, Some(100), eta(7)), ", 7s left");
+        assert_eq!(left(99, Some(100), eta(0)), "");
+        assert_eq!(left(100, Some(100), eta(0)), ", writing to the disk");
+        assert_eq!(left(0, Some(0), eta(0)), "");
+        assert_eq!(left(5, None, eta(3)), "");
     }
 }

@@ -1,5 +1,7 @@
 //! Sizes and counts on the command line.
 
+use windrow_tokenizers::encode::MaxSkipped;
+
 /// More threads than any machine has use for; a larger number is a slip of the hand.
 const MOST_THREADS: usize = 1023;
 
@@ -39,9 +41,37 @@ pub(crate) fn threads(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A number of documents, or a share of them in percent.
+pub(crate) fn most_skipped(text: &str) -> Result<MaxSkipped, String> {
+    let wrong = || "give a number such as 100, or a share such as 0.5%".to_owned();
+    match text.strip_suffix('%') {
+        // `parse` alone would take `inf`, `1e9` and signs.
+        Some(share) if share.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
+            let share: f64 = share.parse().map_err(|_| wrong())?;
+            if share <= 100.0 { Ok(MaxSkipped::Percent(share)) } else { Err("a share is at most 100%".to_owned()) }
+        }
+        Some(_) => Err(wrong()),
+        None if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            text.parse().map(MaxSkipped::Documents).map_err(|_| wrong())
+        }
+        None => Err(wrong()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_and_shares_of_bad_documents() {
+        assert_eq!(most_skipped("0"), Ok(MaxSkipped::Documents(0)));
+        assert_eq!(most_skipped("100"), Ok(MaxSkipped::Documents(100)));
+        assert_eq!(most_skipped("0.5%"), Ok(MaxSkipped::Percent(0.5)));
+        assert_eq!(most_skipped("100%"), Ok(MaxSkipped::Percent(100.0)));
+        for text in ["", "%", ".%", "-1", "+1", "1.5", "101%", "inf%", "1e2%", "many", "99999999999999999999"] {
+            assert!(most_skipped(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sizes() {

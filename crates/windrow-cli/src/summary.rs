@@ -1,14 +1,20 @@
 //! What came of a run, for people and for programs.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde::Serialize;
 use windrow_tokenizers::encode::Summary;
+use windrow_tokenizers::output::Published;
+use windrow_tokenizers::shown;
 
+use crate::args::Encode;
 use crate::report;
 
+/// Less text than this has no rate: reading the clock and starting threads would be most of it.
+const RATED: u64 = 1_000_000;
+
 /// The version of the object that `--json` prints. It grows when a field changes its meaning or goes away.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -17,8 +23,17 @@ struct Report<'a> {
     /// Of text in the written documents.
     bytes: u64,
     tokens: u64,
+    tokenizer: &'a str,
+    format: &'static str,
+    /// Of the ids; none where they are text, and none of a run that published nothing.
+    dtype: Option<&'a str>,
     /// From the first read to the end of the publication; loading the tokenizer comes before.
     seconds: f64,
+    /// Of which until the last document was encoded and handed to the system.
+    encoding_seconds: f64,
+    /// Of which for syncing and renaming.
+    publishing_seconds: f64,
+    /// Text by `encoding_seconds`.
     mb_per_s: f64,
     peak_in_flight_bytes: usize,
     outputs: Vec<String>,
@@ -35,7 +50,7 @@ struct Documents {
 }
 
 /// The summary as one line of JSON.
-pub(crate) fn json(summary: &Summary, prefix: &Path, error: Option<&str>) -> String {
+pub(crate) fn json(summary: &Summary, options: &Encode, error: Option<&str>) -> String {
     let documents = summary.documents;
     let report = Report {
         schema: SCHEMA,
@@ -47,18 +62,37 @@ pub(crate) fn json(summary: &Summary, prefix: &Path, error: Option<&str>) -> Str
         },
         bytes: summary.text_bytes,
         tokens: summary.tokens,
+        tokenizer: &options.tokenizer,
+        format: options.format.name(),
+        dtype: summary.published.as_ref().and_then(dtype),
         seconds: summary.elapsed.as_secs_f64(),
+        encoding_seconds: summary.encoding.as_secs_f64(),
+        publishing_seconds: publishing(summary),
         mb_per_s: megabytes_per_second(summary),
         peak_in_flight_bytes: summary.peak_in_flight,
-        outputs: outputs(summary, prefix),
+        outputs: outputs(summary, options).map(|path| path.display().to_string()).collect(),
         error,
     };
     serde_json::to_string(&report).expect("numbers and strings")
 }
 
-/// The summary on stderr. `skips`: bad documents were to be left out. `budget`: what was to be in flight at most.
-pub(crate) fn describe(summary: &Summary, prefix: &Path, skips: bool, budget: usize) {
+/// What a summary for people names beside the numbers.
+pub(crate) struct Described {
+    /// Whether `--on-error skip` was given.
+    pub(crate) skips: bool,
+    /// `--memory`.
+    pub(crate) budget: usize,
+    pub(crate) tokenizer: String,
+}
+
+/// The summary on stderr.
+pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Described) {
     let documents = summary.documents;
+    if summary.stdin_looks_like_json_lines && !options.all_text {
+        report::note(
+            "-: begins with a line of JSON, and was read as one document of text (--input-format jsonl reads JSON lines)",
+        );
+    }
     let Some(published) = &summary.published else {
         report::say(format_args!(
             "nothing was published; {} read until then: {} good, {} skipped, {} failed",
@@ -69,42 +103,63 @@ pub(crate) fn describe(summary: &Summary, prefix: &Path, skips: bool, budget: us
         ));
         return;
     };
-    if summary.peak_in_flight > budget {
+    if summary.peak_in_flight > described.budget {
         report::note(format_args!(
             "--memory was exceeded by a large document, which ran alone: {} in flight, of {}",
             size(summary.peak_in_flight as u64),
-            size(budget as u64)
+            size(described.budget as u64)
         ));
     }
     for path in &published.left_behind {
-        report::note(format_args!("{} could not be removed", path.display()));
+        report::note(format_args!("{} could not be removed", shown(path)));
     }
     if documents.skipped > 0 {
-        let manifest = published.manifest.display();
-        report::note(format_args!("{} left out, see {manifest}", counted(documents.skipped, "bad document")));
+        let list = published.files.last().map_or("", |list| &list.file);
+        let list = options.output.with_file_name(list);
+        report::note(format_args!("{} left out, see {}", counted(documents.skipped, "bad document"), shown(&list)));
     }
-    let skipped = if skips { format!(" ({} skipped)", documents.skipped) } else { String::new() };
+    let skipped = if described.skips { format!(" ({} skipped)", documents.skipped) } else { String::new() };
     report::say(format_args!(
-        "{}{skipped}, {} of text, {} in {:.2} s: {:.1} MB/s",
+        "{}{skipped}, {} of text, {} of {} ({}{})",
         counted(documents.written, "document"),
         size(summary.text_bytes),
         counted(summary.tokens, "token"),
-        summary.elapsed.as_secs_f64(),
-        megabytes_per_second(summary)
+        shown(&described.tokenizer),
+        options.format,
+        dtype(published).map_or_else(String::new, |dtype| format!(", {dtype}"))
     ));
-    report::say(outputs(summary, prefix).join(" "));
+    let encoding = summary.encoding.as_secs_f64();
+    let rate = match summary.text_bytes {
+        0..RATED => String::new(),
+        _ => format!(" ({:.1} MB/s)", megabytes_per_second(summary)),
+    };
+    report::say(format_args!("encoded in {encoding:.2} s{rate}, published in {:.2} s", publishing(summary)));
+    let files: Vec<String> = outputs(summary, options).map(|path| shown(&path).to_string()).collect();
+    report::say(files.join(" "));
+}
+
+/// The element type of the ids.
+fn dtype(published: &Published) -> Option<&str> {
+    published.files.first().and_then(|file| file.dtype.as_deref())
 }
 
 /// The files that were published, the manifest last, by the prefix as it was given.
-fn outputs(summary: &Summary, prefix: &Path) -> Vec<String> {
-    let Some(published) = &summary.published else { return Vec::new() };
-    let data = published.files.iter().map(|file| prefix.with_file_name(&file.file));
-    data.chain([published.manifest.clone()]).map(|path| path.display().to_string()).collect()
+fn outputs(summary: &Summary, options: &Encode) -> impl Iterator<Item = PathBuf> {
+    let published = summary.published.iter();
+    published.flat_map(|published| {
+        let data = published.files.iter().map(|file| options.output.with_file_name(&file.file));
+        data.chain([published.manifest.clone()])
+    })
 }
 
-/// Text in units of 10^6 bytes a second.
+/// Seconds for syncing and renaming.
+fn publishing(summary: &Summary) -> f64 {
+    summary.elapsed.saturating_sub(summary.encoding).as_secs_f64()
+}
+
+/// Text in units of 10^6 bytes a second of encoding.
 fn megabytes_per_second(summary: &Summary) -> f64 {
-    summary.text_bytes as f64 / 1e6 / summary.elapsed.as_secs_f64().max(1e-9)
+    summary.text_bytes as f64 / 1e6 / summary.encoding.as_secs_f64().max(1e-9)
 }
 
 fn counted(number: u64, what: &str) -> String {
@@ -112,7 +167,7 @@ fn counted(number: u64, what: &str) -> String {
 }
 
 /// Bytes in decimal units, as rates are.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => counted(bytes, "byte"),
         1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),

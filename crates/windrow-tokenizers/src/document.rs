@@ -7,11 +7,12 @@
 
 use std::fmt;
 
-use memchr::{memchr_iter, memrchr};
+use memchr::{memchr_iter, memmem, memrchr};
 use serde::Serialize;
 use serde::de::{self, DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
 
 use crate::input::{Format, Record};
+use crate::shown;
 
 /// What is wrong with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -99,7 +100,7 @@ impl BadDocument {
 
 impl fmt::Display for BadDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.byte, self.reason)
+        write!(f, "{}:{}:{}: {}", shown(&self.file), self.line, self.byte, shown(&self.reason))
     }
 }
 
@@ -165,8 +166,24 @@ fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
             let reason = r"a lone surrogate: the \u escape of half a character".to_string();
             Fault::new(FaultKind::LoneSurrogate, line.as_bytes(), at, reason)
         }
-        _ => Fault::new(FaultKind::Syntax, line.as_bytes(), at, format!("JSON syntax error: {message}")),
+        _ => {
+            let hint = number_hint(line.as_bytes(), at);
+            Fault::new(FaultKind::Syntax, line.as_bytes(), at, format!("JSON syntax error: {message}{hint}"))
+        }
     }
+}
+
+/// Names the numbers that many programs write and that JSON does not have. The place of the error is in or at one of them.
+fn number_hint(line: &[u8], at: usize) -> &'static str {
+    let is_near = |word: &[u8]| {
+        let begin = at.saturating_sub(word.len());
+        let end = (at + word.len()).min(line.len());
+        memmem::find(&line[begin..end], word).is_some()
+    };
+    if is_near(b"NaN") || is_near(b"Infinity") {
+        return " (NaN and Infinity are no JSON; hint: write null in their place; Python's `json.dumps(..., allow_nan=False)` finds them)";
+    }
+    ""
 }
 
 /// Names the fields that a line has instead. `line` is known to be an object.

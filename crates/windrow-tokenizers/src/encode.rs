@@ -51,6 +51,7 @@ use crate::engine::Engine;
 use crate::input::{FileReport, InputError, InputFile};
 use crate::manifest::{self, Documents, ManifestBody, ReadOptions, SkippedDocument, TokenizerIdentity};
 use crate::output::{Output, OutputError, Published};
+use crate::shown;
 use crate::tokenizer::Tokenizer;
 
 /// What to encode, and how.
@@ -73,6 +74,37 @@ pub struct Job {
     pub memory: usize,
     /// Bytes of consecutive documents that a worker takes at a time.
     pub chunk_bytes: usize,
+    /// How many documents may be left out, where bad ones are; nothing is published beyond it. That all documents are bad is always an
+    /// error.
+    pub max_skipped: Option<MaxSkipped>,
+}
+
+/// How many bad documents a run may leave out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MaxSkipped {
+    /// As many. One more ends the run.
+    Documents(u64),
+    /// As many of a hundred that were read. It is looked at when everything is read.
+    Percent(f64),
+}
+
+impl MaxSkipped {
+    /// Whether the account of a whole run is beyond it.
+    fn is_exceeded(self, documents: &Documents) -> bool {
+        match self {
+            Self::Documents(most) => documents.skipped > most,
+            Self::Percent(most) => documents.skipped as f64 * 100.0 > most * documents.read as f64,
+        }
+    }
+}
+
+impl fmt::Display for MaxSkipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Documents(most) => write!(f, "{most}"),
+            Self::Percent(most) => write!(f, "{most}%"),
+        }
+    }
 }
 
 impl Job {
@@ -88,7 +120,7 @@ impl Job {
     /// Encodes `inputs` on all CPUs, with 1 GiB, from the field `text` of JSON lines; a bad document ends the run.
     pub fn new(inputs: Vec<InputFile>) -> Self {
         let reading = ReadOptions { field: "text".to_owned(), special_in_text: true, ..ReadOptions::default() };
-        Self { inputs, reading, threads: 0, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES }
+        Self { inputs, reading, threads: 0, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES, max_skipped: None }
     }
 
     /// Small enough that several batches with their ids are in flight within the budget.
@@ -137,6 +169,10 @@ pub struct Summary {
     pub tokens: u64,
     /// From the first read to the end of the publication.
     pub elapsed: Duration,
+    /// Of which until the last document was encoded and given to the output. The rest is syncing and renaming.
+    pub encoding: Duration,
+    /// Whether standard input was read as text and begins with a line of JSON.
+    pub stdin_looks_like_json_lines: bool,
     /// The most bytes that were in flight at a time, counted as in [`Job::memory`] but with the ids that there
     /// were and not those reckoned with.
     pub peak_in_flight: usize,
@@ -153,10 +189,39 @@ pub enum EncodeError {
     Input(#[from] InputError),
     /// The first bad document, with [`OnError::Fail`](crate::manifest::OnError::Fail).
     #[error(
-        "{}:{}:{}: {}\nhint: repair it, or leave out bad documents with --on-error skip (the manifest lists them)",
-        .0.file, .0.line, .0.byte, .0.reason
+        "{}\nhint: repair it, or leave out bad documents with --on-error skip (OUT.skipped.jsonl lists them)",
+        Place(.0)
     )]
     Document(SkippedDocument),
+    /// More documents were bad than [`Job::max_skipped`] allows.
+    #[error(
+        "{} of {} documents are bad, more than --max-skipped {most} allows; {}: {}\n\
+         hint: repair them, check --field and --input-format, or allow more; nothing was published",
+        documents.skipped + documents.failed,
+        documents.read,
+        if documents.failed > 0 { "the last" } else { "the first" },
+        Place(bad)
+    )]
+    TooManySkipped {
+        /// The account until then.
+        documents: Documents,
+        /// What was allowed.
+        most: MaxSkipped,
+        /// With a number of documents the one that was too many; otherwise the first that was left out.
+        bad: Box<SkippedDocument>,
+    },
+    /// Bad documents were left out, and there was no other.
+    #[error(
+        "{}; the first: {}\nhint: check --field and --input-format; nothing was published",
+        if *read == 1 { "the only document is bad".to_owned() } else { format!("all {read} documents are bad") },
+        Place(first)
+    )]
+    AllSkipped {
+        /// How many were read.
+        read: u64,
+        /// The first of them.
+        first: SkippedDocument,
+    },
     /// The output could not be written or published.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -164,7 +229,10 @@ pub enum EncodeError {
     #[error("cannot start a thread: {0}\nhint: raise the limits on processes and memory (ulimit -u, ulimit -v)")]
     Thread(io::Error),
     /// A stage panicked.
-    #[error("{stage} panicked: {message}\nhint: this is a fault of windrow or of a part of it: please report it")]
+    #[error(
+        "{stage} panicked: {}\nhint: this is a fault of windrow or of a part of it: please report it",
+        shown(message)
+    )]
     Panicked {
         /// What the stage was doing.
         stage: &'static str,
@@ -174,6 +242,16 @@ pub enum EncodeError {
     /// Told to stop: the call was [offloaded](windrow::offload()), and nobody waits for its result any more.
     #[error("stopped before all documents were encoded")]
     Stopped,
+}
+
+/// `file:line:byte: reason`, for a terminal.
+struct Place<'a>(&'a SkippedDocument);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SkippedDocument { file, line, byte, reason, .. } = self.0;
+        write!(f, "{}:{line}:{byte}: {}", shown(file), shown(reason))
+    }
 }
 
 /// A run that ended early, and how far it got. Nothing of it is published.
@@ -231,13 +309,16 @@ pub fn encode_with(
     observer: &dyn Observer,
 ) -> Result<Summary, Box<Failed>> {
     let begin = Instant::now();
-    let reading = job.reading.clone();
+    let (reading, max_skipped) = (job.reading.clone(), job.max_skipped);
     let run = stages::run(job, engine, output, observer);
+    let encoding = begin.elapsed();
     let mut summary = Summary {
         documents: run.account.documents,
         text_bytes: run.account.text_bytes,
         tokens: run.sink.as_ref().map_or(0, Output::tokens),
-        elapsed: begin.elapsed(),
+        elapsed: encoding,
+        encoding,
+        stdin_looks_like_json_lines: run.stdin_looks_like_json_lines,
         peak_in_flight: run.peak,
         published: None,
     };
@@ -252,9 +333,11 @@ pub fn encode_with(
                 inputs: reports.into_iter().map(listed).collect(),
                 documents: summary.documents,
                 text_bytes: summary.text_bytes,
-                skipped: run.account.skipped,
             };
-            output.publish(body).map_err(EncodeError::Output)
+            match too_many_skipped(&summary.documents, max_skipped, run.account.first_bad) {
+                Some(error) => Err(error),
+                None => output.publish(body).map_err(EncodeError::Output),
+            }
         }
         (Ok(_), None) => unreachable!("a stage that ends well returns the output"),
         (Err(error), _) => Err(error),
@@ -264,6 +347,20 @@ pub fn encode_with(
         Ok(published) => Ok(Summary { published: Some(published), ..summary }),
         Err(error) => Err(Box::new(Failed { error, summary })),
     }
+}
+
+/// The error of a run that left out more than it may.
+fn too_many_skipped(
+    documents: &Documents,
+    most: Option<MaxSkipped>,
+    first: Option<SkippedDocument>,
+) -> Option<EncodeError> {
+    let first = first?;
+    if documents.written == 0 {
+        return Some(EncodeError::AllSkipped { read: documents.read, first });
+    }
+    let most = most.filter(|most| most.is_exceeded(documents))?;
+    Some(EncodeError::TooManySkipped { documents: *documents, most, bad: Box::new(first) })
 }
 
 fn engine_identity(engine: &dyn Engine) -> manifest::Engine {

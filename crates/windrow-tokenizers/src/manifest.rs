@@ -10,7 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::output::{Dtype, Format};
 
 /// The version of the layout below. It grows when a field changes its meaning or goes away.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
+
+/// The most documents that [`Manifest::skipped`] lists.
+pub const SKIPPED_IN_MANIFEST: usize = 1000;
 
 /// Everything in `OUT.manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +36,10 @@ pub struct Manifest {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
-    /// The data files, in the order of [`Format::suffixes`].
+    /// The data files, in the order of [`Format::suffixes`]; then `OUT.skipped.jsonl`, which lists every document that was left out, if
+    /// it was asked for.
     pub outputs: Vec<OutputFile>,
-    /// Every document that was left out, in input order.
+    /// The first [`SKIPPED_IN_MANIFEST`] documents that were left out, in input order.
     pub skipped: Vec<SkippedDocument>,
 }
 
@@ -54,8 +58,6 @@ pub struct ManifestBody {
     pub documents: Documents,
     /// UTF-8 bytes of text in the written documents.
     pub text_bytes: u64,
-    /// Every document that was left out, in input order.
-    pub skipped: Vec<SkippedDocument>,
 }
 
 /// An encoding engine and the versions of its parts.
@@ -114,7 +116,7 @@ pub enum OnError {
     /// It ends the run; nothing is published.
     #[default]
     Fail,
-    /// It is left out and listed.
+    /// It is left out, counted and listed.
     Skip,
 }
 

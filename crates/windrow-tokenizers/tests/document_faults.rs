@@ -68,7 +68,7 @@ fn syntax_errors_are_placed() {
         (r#"{text: "a"}"#, 1, "key must be a string"),
         (r#"{"text": "a", "n": 01}"#, 20, "invalid number"),
         (r#"{"text": "a", "n": 1e999}"#, 23, "number out of range"),
-        (r#"{"text": "a", "n": NaN}"#, 19, "expected value"),
+        (r#"{"text": "a", "n": nan}"#, 20, "expected ident"),
         ("{\"text\": \"a\tb\"}", 11, "control character (\\u0000-\\u001F) found while parsing a string"),
         (r#"{"text": "\x"}"#, 11, "invalid escape"),
         (r#"{"text": "\u12"}"#, 15, "invalid escape"),
@@ -190,6 +190,18 @@ fn other_encodings_are_guessed() {
         let fault = text_of(Format::Text, bytes, "text", &mut String::new()).unwrap_err();
         assert!(fault.reason.starts_with("not valid UTF-8 (") && fault.reason.contains(guess), "{}", fault.reason);
     }
+}
+
+#[test]
+fn numbers_that_are_no_json_are_explained() {
+    for line in
+        [r#"{"text": "a", "score": NaN}"#, r#"{"score": Infinity, "text": "a"}"#, r#"{"text": "a", "x": [-Infinity]}"#]
+    {
+        let (kind, _, reason) = fault(line);
+        assert_eq!(kind, FaultKind::Syntax, "{line}");
+        assert!(reason.contains("NaN and Infinity are no JSON; hint: write null"), "{line}: {reason}");
+    }
+    assert!(!fault(r#"{"text": "NaN", "x": }"#).2.contains("Infinity"));
 }
 
 #[test]

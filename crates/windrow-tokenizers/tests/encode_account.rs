@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
-use windrow_tokenizers::encode::{EncodeError, Failed, Job, Summary, encode_with};
+use windrow_tokenizers::encode::{EncodeError, Failed, Job, MaxSkipped, Summary, encode_with};
 use windrow_tokenizers::engine::{Encoder, Engine, EngineError};
 use windrow_tokenizers::input::{Compression, Format, InputFile};
 use windrow_tokenizers::manifest::{Documents, Manifest, OnError, TokenizerIdentity};
@@ -194,13 +194,23 @@ proptest! {
         let directory = tempfile::tempdir().unwrap();
         let mut skipping = job();
         skipping.reading.on_error = OnError::Skip;
-        let summary = run(directory.path(), &corpora, skipping).unwrap();
+        let outcome = run(directory.path(), &corpora, skipping);
         let counts = Documents {
             read: documents.len() as u64,
             written: good.len() as u64,
             skipped: bad.len() as u64,
             failed: 0,
         };
+        if good.is_empty() && !bad.is_empty() {
+            // Nothing of such a run is of use.
+            let failed = outcome.unwrap_err();
+            let EncodeError::AllSkipped { read, first } = &failed.error else { panic!("another error: {failed}") };
+            prop_assert_eq!((*read, first.file.as_str(), first.line), (counts.read, bad[0].0, bad[0].1));
+            prop_assert_eq!(failed.summary.documents, counts);
+            prop_assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+            return Ok(());
+        }
+        let summary = outcome.unwrap();
         prop_assert_eq!(summary.documents, counts);
         prop_assert_eq!((summary.text_bytes, summary.tokens), (text_bytes(&good), text_bytes(&good)));
         let written = texts(directory.path());
@@ -234,5 +244,25 @@ proptest! {
         prop_assert_eq!(failed.summary.text_bytes, text_bytes(&good[..first as usize]));
         prop_assert_eq!(failed.summary.published, None);
         prop_assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_share_of_bad_documents_is_judged_at_the_end() {
+    let corpus = Corpus { format: Format::Lines, bytes: b"a\n\x01\nb\nc\n\x01\nd\ne\nf\ng\nh".to_vec() };
+    for (percent, is_ok) in [(0.0, false), (19.99, false), (20.0, true), (100.0, true)] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut job = Job { max_skipped: Some(MaxSkipped::Percent(percent)), ..Job::new(Vec::new()) };
+        job.reading.on_error = OnError::Skip;
+        let outcome = run(directory.path(), std::slice::from_ref(&corpus), job);
+        assert_eq!(outcome.is_ok(), is_ok, "{percent}");
+        let Err(failed) = outcome else { continue };
+        let said = failed.to_string();
+        assert!(
+            said.starts_with(&format!("2 of 10 documents are bad, more than --max-skipped {percent}% allows; ")),
+            "{said}"
+        );
+        assert!(said.contains("the first: file-0:2:1: ") && said.contains("nothing was published"), "{said}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }

@@ -84,6 +84,34 @@ fn a_panicking_engine_is_reported_and_nothing_is_left() {
 }
 
 #[test]
+fn an_engine_that_refuses_a_text_leaves_nothing() {
+    struct Refuses;
+    impl Engine for Refuses {
+        fn name(&self) -> &str {
+            "refuses 0.1"
+        }
+        fn encoder(&self) -> Box<dyn Encoder + '_> {
+            Box::new(Self)
+        }
+        fn token_to_id(&self, _: &str) -> Option<u32> {
+            None
+        }
+    }
+    impl Encoder for Refuses {
+        fn encode(&mut self, text: &str, _: &mut Vec<u32>) -> Result<(), EngineError> {
+            let reason = format!("no room for {text}");
+            if text == "bad" { Err(EngineError::Refused { engine: "refuses 0.1".into(), reason }) } else { Ok(()) }
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = Output::create(&OutputOptions::new(directory.path().join("out"), 100)).unwrap();
+    let job = Job::new(vec![lines("good\nbad\ngood"), endless()]);
+    let failed = encode_with(job, &Refuses, TokenizerIdentity::default(), output, &()).unwrap_err();
+    assert!(matches!(&failed.error, EncodeError::Document(bad) if bad.line == 2), "{failed}");
+    assert!(is_empty(directory.path()));
+}
+
+#[test]
 fn an_abandoned_output_ends_the_run() {
     let directory = tempfile::tempdir().unwrap();
     let staging = Staging::default();

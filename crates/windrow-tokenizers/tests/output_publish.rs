@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use windrow_tokenizers::manifest::{Documents, ManifestBody};
+use windrow_tokenizers::manifest::{Documents, Manifest, ManifestBody, SkippedDocument};
 use windrow_tokenizers::output::{Format, Output, OutputError, OutputErrorKind, OutputOptions, Staging};
 
 fn options(directory: &Path, format: Format) -> OutputOptions {
@@ -198,13 +198,50 @@ fn stale_files_of_a_killed_run_are_taken_over() {
     for name in ["out.bin", "out.idx", "out.ids.npy", "out.manifest.json"] {
         fs::write(directory.path().join(name.to_owned() + ".windrow-part"), "x".repeat(10_000)).unwrap();
     }
-    for name in ["out.manifest.json.windrow-old", "out.windrow-lock"] {
-        fs::write(directory.path().join(name), "{}").unwrap();
-    }
+    fs::write(directory.path().join("out.windrow-lock"), "{}").unwrap();
     write(&options(directory.path(), Format::Npy)).unwrap();
     assert_eq!(names(directory.path()), set(["out.ids.npy", "out.manifest.json", "out.offsets.npy"]));
     let manifest = fs::read(directory.path().join("out.manifest.json")).unwrap();
     serde_json::from_slice::<serde_json::Value>(&manifest).expect("nothing of the longer stale file is left in it");
+}
+
+#[test]
+fn old_data_that_a_killed_run_moved_aside_comes_back_and_is_then_refused_or_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = OutputOptions { overwrite: true, ..options(directory.path(), Format::Npy) };
+    write(&options).unwrap();
+    let all = ["out.ids.npy", "out.manifest.json", "out.offsets.npy"];
+    let bytes = |name: &str| fs::read(directory.path().join(name)).unwrap();
+    let before = all.map(bytes);
+    for name in ["out.manifest.json", "out.ids.npy"] {
+        fs::rename(directory.path().join(name), directory.path().join(name.to_owned() + ".windrow-old")).unwrap();
+    }
+    fs::write(directory.path().join("out.ids.npy"), "new, and without a manifest").unwrap();
+    refused(write(&OutputOptions { overwrite: false, ..options.clone() }), &["already exists"]);
+    assert_eq!(all.map(bytes), before);
+    assert_eq!(names(directory.path()), set(all));
+    write(&options).unwrap();
+    assert_eq!(names(directory.path()), set(all));
+}
+
+#[test]
+fn skipped_documents_are_all_in_the_list_and_the_first_in_the_manifest() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = OutputOptions { list_skipped: true, ..options(directory.path(), Format::Npy) };
+    assert_eq!(options.targets().iter().filter(|path| path.ends_with("out.skipped.jsonl")).count(), 1);
+    let mut output = Output::create(&options).unwrap();
+    let bad = |line| SkippedDocument { file: "a\n.txt".into(), line, ..SkippedDocument::default() };
+    (1..=2_500).for_each(|line| output.skip(bad(line)).unwrap());
+    let documents = Documents { read: 2_500, skipped: 2_500, ..Documents::default() };
+    let published = output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap();
+    assert_eq!(published.files.last().unwrap().file, "out.skipped.jsonl");
+    let list = fs::read_to_string(directory.path().join("out.skipped.jsonl")).unwrap();
+    let listed: Vec<SkippedDocument> = list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(listed, (1..=2_500).map(bad).collect::<Vec<_>>());
+    let manifest = fs::read(directory.path().join("out.manifest.json")).unwrap();
+    let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
+    assert_eq!(manifest.skipped, listed[..1000]);
+    assert_eq!(manifest.outputs[2].blake3, blake3::hash(list.as_bytes()).to_hex().as_str());
 }
 
 #[test]

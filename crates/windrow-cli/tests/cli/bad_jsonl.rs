@@ -75,3 +75,60 @@ fn no_good_line_is_lost_around_bad_ones() {
     let expected: Vec<Vec<u32>> = (0..1_000).chain(0..1_000).map(|i| tiny_ids(&format!("the {i}"))).collect();
     assert_eq!(ids_of(&place.read("out.jsonl")), expected);
 }
+
+#[test]
+fn a_run_without_a_good_document_publishes_nothing() {
+    let skip = "--on-error skip";
+    check_inputs(&[
+        (
+            "in.jsonl",
+            b"{\"body\": \"a\"}\n\n{\"body\": \"b\"}\n",
+            skip,
+            65,
+            &[
+                "error: all 2 documents are bad; the first: in.jsonl:1:1: field \"text\" is missing (hint: the line has \"body\"",
+                "hint: check --field and --input-format; nothing was published",
+            ],
+        ),
+        ("in.jsonl", b"[]", skip, 65, &["error: the only document is bad; the first: in.jsonl:1:1: "]),
+    ]);
+    // There was nothing to lose in a file without documents.
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string()).file("in.jsonl", "\n");
+    place.line("encode in.jsonl -o out --tokenizer tiny.json --on-error skip").ok();
+    assert_eq!(place.read("out.skipped.jsonl"), b"");
+}
+
+#[test]
+fn more_bad_documents_than_allowed_are_an_error() {
+    let bytes = b"{\"text\": \"a\"}\n[]\n{\"text\": \"b\"}\n{}\n{\"text\": \"c\"}\n";
+    let skip = |most: &str| format!("--on-error skip --max-skipped {most}");
+    check_inputs(&[
+        (
+            "in.jsonl",
+            bytes,
+            &skip("1"),
+            65,
+            &["error: 2 of 4 documents are bad, more than --max-skipped 1 allows; the last: in.jsonl:4:1: ", "hint: "],
+        ),
+        ("in.jsonl", bytes, &skip("0"), 65, &["1 of 2 documents are bad, more than --max-skipped 0", "in.jsonl:2:1: "]),
+        (
+            "in.jsonl",
+            bytes,
+            &skip("39.9%"),
+            65,
+            &["2 of 5 documents are bad, more than --max-skipped 39.9%", "the first: "],
+        ),
+    ]);
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string()).file("in.jsonl", bytes);
+    for most in ["2", "40%"] {
+        place.line(&format!("encode in.jsonl -o out --tokenizer tiny.json --overwrite {}", skip(most))).ok();
+    }
+}
+
+#[test]
+fn numbers_that_only_python_writes_are_explained() {
+    let line = b"{\"text\": \"a\", \"score\": NaN}";
+    check_inputs(&[("in.jsonl", line, "", 65, &["in.jsonl:1:24: JSON syntax error", "NaN and Infinity are no JSON"])]);
+}

@@ -22,6 +22,10 @@ fn command_lines_that_cannot_be_understood() {
         ("encode in.txt -o out --memory lots", &["--memory", "such as 512M"]),
         ("encode in.txt -o out --memory 99999999999T", &["--memory", "too large"]),
         ("encode in.txt -o out --chunk-bytes 0", &["--chunk-bytes"]),
+        ("encode in.txt -o out --max-skipped few", &["--max-skipped", "a share such as 0.5%"]),
+        ("encode in.txt -o out --max-skipped 101%", &["--max-skipped", "at most 100%"]),
+        ("encode in.txt -o out --ext *.rs", &["--ext", "such as rs"]),
+        ("encode in.txt -o out --ext gz", &["--ext", "compression"]),
     ] {
         let ran = place.line(line);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{line}");
@@ -56,6 +60,11 @@ fn options_that_contradict_each_other_or_the_vocabulary() {
             "--tokenizer tiny.json --lines --input-format jsonl",
             &["--lines contradicts --input-format jsonl", "hint: "][..],
         ),
+        (
+            "--tokenizer tiny.json --all-text --input-format jsonl",
+            &["--all-text contradicts --input-format jsonl", "hint: "],
+        ),
+        ("--tokenizer tiny.json --max-skipped 5", &["--max-skipped has no effect", "hint: pass --on-error skip"]),
         ("--tokenizer tiny.json --format nanogpt", &["of tiny.json is not known", "--eos: <|end|> (258)"]),
         ("--tokenizer tiny.json --append-eos", &["of tiny.json is not known", "--eos: <|end|> (258)"]),
         (

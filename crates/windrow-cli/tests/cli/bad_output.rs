@@ -29,7 +29,13 @@ fn places_where_nothing_can_be_created() {
         ];
         Case { files, line: &line, code, says }.check();
     }
-    Case { files: vec![("in.txt", b"the".to_vec())], line: &long, code: 73, says: &["xxx"] }.check();
+    Case {
+        files: vec![("in.txt", b"the".to_vec())],
+        line: &long,
+        code: 73,
+        says: &["xxx", "hint: choose a shorter name"],
+    }
+    .check();
     if cfg!(target_os = "linux") {
         let line = "encode in.txt -o /proc/out --tokenizer tiny.json";
         Case { files: vec![("in.txt", b"the".to_vec())], line, code: 73, says: &["/proc/out"] }.check();
@@ -53,6 +59,51 @@ fn an_input_is_never_replaced() {
             vec![("in.jsonl", b"{\"text\": \"a\"}".to_vec()), ("folder/in.jsonl", b"{\"text\": \"a\"}".to_vec())];
         Case { files, line, code: 73, says }.check();
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_input_whose_name_is_no_utf_8_is_never_replaced_either() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string());
+    let text = "{\"text\": \"precious\"}\n";
+    fs::create_dir(place.path("d")).unwrap();
+    fs::write(place.path("d").join(OsStr::from_bytes(b"\xff.jsonl")), text).unwrap();
+    let before = place.contents();
+    let prefix = OsStr::from_bytes(b"d/\xff");
+    let rest = ["--format", "jsonl", "--overwrite", "--tokenizer", "tiny.json"].map(OsStr::new);
+    let arguments = [&["encode", "d", "-o"].map(OsStr::new)[..], &[prefix], &rest].concat();
+    place.run(arguments).fails("d", 73, &[r"d/\xff.jsonl is an input of this run", "hint: "]);
+    assert_eq!(place.contents(), before);
+
+    // What a shell puts on stdin has a name, too.
+    place.file("in.jsonl", text);
+    let line = "encode - --input-format jsonl -o in --format jsonl --overwrite --tokenizer tiny.json";
+    let mut command = place.command(line.split(' '));
+    command.stdin(fs::File::open(place.path("in.jsonl")).unwrap());
+    crate::common::Ran::of(command.output().unwrap()).fails(line, 73, &["in.jsonl is an input of this run"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn names_of_files_cannot_speak_to_the_terminal() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string());
+    place.file("d/\u{1b}]0;EVIL\u{7}\nerror: forged\u{202e}.txt", b"ok\n\xff");
+    place.file("d/e/x.txt", "good");
+    let quiet = |text: &str| !text.contains(['\u{1b}', '\u{7}', '\u{202e}']) && !text.contains("\nerror: forged");
+    for arguments in ["", "--on-error skip", "--on-error skip --max-skipped 0", "--lines --on-error skip --json"] {
+        let ran = place.line(&format!("encode d d -o d/out --tokenizer tiny.json --overwrite {arguments}"));
+        assert!(quiet(&ran.stderr) && quiet(&ran.stdout), "{arguments}: {}", ran.stderr);
+        assert!(ran.stderr.contains(r"\u{1b}]0;EVIL\u{7}\nerror: forged\u{202e}.txt"), "{arguments}: {}", ran.stderr);
+    }
+    let ran = place.run(["encode", "d/e", "-o", "d/\u{1b}[2J\n", "--tokenizer", "tiny.json"]).ok();
+    assert!(quiet(&ran.stderr) && ran.stderr.contains(r"d/\u{1b}[2J\n.ids.npy"), "{}", ran.stderr);
+    let ran = place.run(["encode", "d/e", "-o", "d/\u{1b}[2J\n", "--tokenizer", "tiny.json"]);
+    assert!(quiet(&ran.stderr) && ran.code == Some(73), "{}", ran.stderr);
 }
 
 #[test]
@@ -96,7 +147,11 @@ fn a_disk_that_is_full() {
     let line = "encode in.txt -o out --tokenizer tiny.json --quiet";
     let limited = format!("ulimit -f 1000; exec {} {line}", env!("CARGO_BIN_EXE_windrow"));
     let ran = Ran::of(Command::new("sh").args(["-c", &limited]).current_dir(place.path("")).output().unwrap());
-    ran.fails(line, 74, &["cannot write out.ids.npy: File too large", "hint: "]);
+    ran.fails(
+        line,
+        74,
+        &["cannot write out.ids.npy: File too large", "hint: raise the limit on the size of files (ulimit -f)"],
+    );
     assert_eq!(place.contents(), before);
 }
 

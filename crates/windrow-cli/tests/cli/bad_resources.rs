@@ -104,7 +104,7 @@ mod unix {
             let ran = in_shell(&place, &format!("ulimit -n {limit};"), line, "");
             match ran.code {
                 Some(0) => break,
-                Some(code @ (1 | 73 | 74)) => ran.fails(line, code, &["Too many open files", "hint: "]),
+                Some(code @ (1 | 73 | 74)) => ran.fails(line, code, &["Too many open files", "hint: raise the limit"]),
                 // The dynamic linker needs some, too.
                 Some(127) => continue,
                 _ => panic!("{ran:?}"),

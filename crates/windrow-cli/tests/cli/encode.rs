@@ -167,9 +167,26 @@ fn the_summary_says_what_was_done() {
     let keys: Vec<&str> = ran.stdout.split('"').filter(|key| summary.get(key).is_some()).collect();
     assert_eq!(
         keys,
-        ["schema", "documents", "bytes", "tokens", "seconds", "mb_per_s", "peak_in_flight_bytes", "outputs"]
+        [
+            "schema",
+            "documents",
+            "bytes",
+            "tokens",
+            "tokenizer",
+            "format",
+            "dtype",
+            "seconds",
+            "encoding_seconds",
+            "publishing_seconds",
+            "mb_per_s",
+            "peak_in_flight_bytes",
+            "outputs"
+        ]
     );
-    assert_eq!(summary["schema"], 1);
+    assert_eq!(summary["schema"], 2);
+    assert_eq!([&summary["tokenizer"], &summary["format"], &summary["dtype"]], ["tiny.json", "npy", "u16"]);
+    let seconds = ["seconds", "encoding_seconds", "publishing_seconds"].map(|key| summary[key].as_f64().unwrap());
+    assert!((seconds[0] - seconds[1] - seconds[2]).abs() < 1e-6, "{seconds:?}");
     assert_eq!(summary["documents"], json!({"read": 6, "written": 6, "skipped": 0, "failed": 0}));
     assert_eq!(summary["bytes"], json!(TEXTS.concat().len()));
     assert_eq!(summary["tokens"], json!(TEXTS.map(tiny_ids).concat().len()));
@@ -178,6 +195,11 @@ fn the_summary_says_what_was_done() {
     assert!(summary["peak_in_flight_bytes"].as_u64().unwrap() > 0);
     assert_eq!(summary["outputs"], json!(["./out.ids.npy", "./out.offsets.npy", "./out.manifest.json"]));
     assert!(ran.stderr.contains("6 documents, 75 bytes of text, "), "{}", ran.stderr);
+    assert!(ran.stderr.contains(" tokens of tiny.json (npy, u16)\nencoded in "), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("MB/s"), "so little text has no rate: {}", ran.stderr);
+    place.file("more.txt", "the text ".repeat(200_000));
+    let more = place.line("encode more.txt -o more --tokenizer tiny.json").ok();
+    assert!(more.stderr.contains(" MB/s), published in "), "{}", more.stderr);
     assert!(ran.stderr.contains("./out.ids.npy ./out.offsets.npy ./out.manifest.json\n"), "{}", ran.stderr);
 
     let ran = place.line("encode in.jsonl -o quiet --tokenizer tiny.json --quiet").ok();
@@ -193,7 +215,7 @@ fn the_manifest_says_what_was_done_and_how() {
     let ran = place.line(line).ok();
     let counts = json!({"read": 9, "written": 7, "skipped": 2, "failed": 0});
     assert_eq!(ran.summary()["documents"], counts);
-    assert!(ran.stderr.contains("note: 2 bad documents left out, see out.manifest.json"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("note: 2 bad documents left out, see out.skipped.jsonl"), "{}", ran.stderr);
     let manifest = place.json("out.manifest.json");
     assert_eq!(manifest["documents"], counts);
     assert_eq!(manifest["tokens"], json!(TEXTS.map(tiny_ids).concat().len() + 1 + 7));
@@ -216,12 +238,16 @@ fn the_manifest_says_what_was_done_and_how() {
         assert_eq!(input["bytes"], json!(place.read(name).len()));
         assert_eq!(input["documents"], json!(documents));
     }
-    for (output, name) in manifest["outputs"].as_array().unwrap().iter().zip(["out.ids.npy", "out.offsets.npy"]) {
+    let names = ["out.ids.npy", "out.offsets.npy", "out.skipped.jsonl"];
+    assert_eq!(manifest["outputs"].as_array().unwrap().len(), 3);
+    for (output, name) in manifest["outputs"].as_array().unwrap().iter().zip(names) {
         assert_eq!((&output["file"], &output["blake3"]), (&json!(name), &hash(name)));
     }
     let skipped = manifest["skipped"].as_array().unwrap();
     let places: Vec<Value> = skipped.iter().map(|bad| json!([bad["file"], bad["line"], bad["offset"]])).collect();
     assert_eq!(places, [json!(["bad.jsonl", 3, 15]), json!(["bad.jsonl", 4, 26])]);
+    let list = String::from_utf8(place.read("out.skipped.jsonl")).unwrap();
+    assert_eq!(&list.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>(), skipped);
 }
 
 #[test]
@@ -235,6 +261,87 @@ fn a_failed_run_has_its_account_too() {
     assert_eq!(summary["outputs"], json!([]));
     assert!(summary["error"].as_str().unwrap().starts_with("bad.jsonl:2:1: "), "{summary}");
     assert!(ran.stderr.contains("nothing was published; 2 documents read until then: 1 good, 0 skipped, 1 failed"));
+}
+
+#[test]
+fn a_run_that_does_not_begin_has_an_object_too() {
+    let place = corpus();
+    for (line, code, says) in [
+        ("encode missing.txt -o out --tokenizer tiny.json --json", 2, "missing.txt: no such file"),
+        ("encode in.jsonl -o out --tokenizer in.jsonl --json", 65, "tokenizer in.jsonl: "),
+        ("encode in.jsonl -o no/out --tokenizer tiny.json --json", 73, "no does not exist"),
+    ] {
+        let ran = place.line(line);
+        assert_eq!(ran.code, Some(code), "{line}");
+        let summary = ran.summary();
+        assert!(summary["error"].as_str().unwrap().contains(says), "{summary}");
+        assert_eq!(summary["documents"], json!({"read": 0, "written": 0, "skipped": 0, "failed": 0}));
+        assert_eq!((&summary["outputs"], &summary["dtype"]), (&json!([]), &Value::Null));
+    }
+}
+
+#[test]
+fn source_code_is_text() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string());
+    place.file("src/a.rs", "fn").file("src/b.py", "def").file("src/c.png", b"\x89PNG\0").file("src/.git/HEAD", "ref");
+    place.file("src/built/d.rs", "built").file("src/.gitignore", "/built\n").file("src/Makefile", "all:");
+    let texts = |arguments: &str| {
+        let ran =
+            place.line(&format!("encode src -o out --tokenizer tiny.json --format jsonl --overwrite {arguments}")).ok();
+        let ids = ids_of(&place.read("out.jsonl"));
+        (
+            ids.iter().map(|ids| String::from_utf8(ids.iter().map(|&id| id as u8).collect()).unwrap()).collect(),
+            ran.stderr,
+        )
+    };
+    let (some, said): (Vec<String>, String) = texts("--ext rs,.PY");
+    assert_eq!(some, ["fn", "def"]);
+    assert!(said.contains("note: src: 2 files of other extensions passed over\n"), "{said}");
+    let (all, said) = texts("--all-text");
+    assert_eq!(all, ["all:", "fn", "def"]);
+    for note in ["1 file that are not text", "2 hidden files and folders", "1 file or folder left out by ignore files"]
+    {
+        assert!(said.contains(&note.replace("1 file that are", "1 file that is")), "{said}");
+    }
+    assert_eq!(texts("--all-text --no-ignore").0, ["all:", "fn", "def", "built"]);
+    assert_eq!(texts("--all-text --hidden").0, ["ref", "/built\n", "all:", "fn", "def"]);
+}
+
+#[test]
+fn c4_and_its_like_are_json_lines_on_request() {
+    let place = corpus();
+    place.file("c4/1.json.gz", gzip(b"{\"text\": \"a\"}\n{\"text\": \"b\"}\n")).file("c4/2.json", "{\"text\": \"c\"}");
+    let line = "encode c4 -o out --tokenizer tiny.json --format jsonl";
+    place.line(line).fails(line, 2, &["c4: no input in this directory (2 files", "`--input-format jsonl` takes .json"]);
+    place.line(&format!("{line} --input-format jsonl")).ok();
+    assert_eq!(ids_of(&place.read("out.jsonl")), ["a", "b", "c"].map(tiny_ids));
+}
+
+#[test]
+fn json_lines_on_stdin_are_worth_a_word() {
+    let place = corpus();
+    let line = "encode - -o out --tokenizer tiny.json --overwrite";
+    let ran = place.run_with(line, b"{\"text\": \"a\"}\n{\"text\": \"b\"}\n").ok();
+    assert!(
+        ran.stderr.contains("note: -: begins with a line of JSON, ") && ran.stderr.contains("--input-format jsonl")
+    );
+    let ran = place.run_with(&format!("{line} --input-format jsonl"), b"{\"text\": \"a\"}\n").ok();
+    assert!(!ran.stderr.contains("note: "), "{}", ran.stderr);
+}
+
+#[test]
+fn the_switch_of_tokenizers_makes_it_serial_unless_threads_are_given() {
+    let place = corpus();
+    let said = |arguments: &str, value: &str| {
+        let line = format!("encode in.jsonl -o out --tokenizer tiny.json --overwrite {arguments}");
+        let output = place.command(line.split_whitespace()).env("TOKENIZERS_PARALLELISM", value).output().unwrap();
+        crate::common::Ran::of(output).ok().stderr
+    };
+    assert!(said("", "False").contains("note: one thread encodes, because TOKENIZERS_PARALLELISM is \"False\""));
+    for (arguments, value) in [("", "true"), ("--threads 2", "false"), ("--threads auto", "0")] {
+        assert!(!said(arguments, value).contains("one thread"), "{arguments} {value}");
+    }
 }
 
 #[test]

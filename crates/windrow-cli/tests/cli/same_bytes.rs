@@ -38,7 +38,7 @@ fn whatever_the_threads_and_chunks() {
     let place = corpus();
     let common = "encode c -o out --tokenizer tiny.json --overwrite --on-error skip";
     let first = written(&place, &format!("{common} --threads 1"));
-    assert_eq!(first.len(), 3);
+    assert_eq!(first.len(), 4);
     assert!(place.json("out.manifest.json")["documents"]["skipped"].as_u64().unwrap() > 300);
     for threads in [1, 2, 4, 8] {
         for chunk_bytes in ["1", "100", "5000", "64K", "1G"] {

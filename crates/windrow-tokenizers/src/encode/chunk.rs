@@ -1,6 +1,7 @@
 //! Batches of records to chunks of ids.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use windrow::Stop;
@@ -9,7 +10,7 @@ use windrow::prelude::*;
 use super::{Observer, Step};
 use crate::document::{BadDocument, text_of};
 use crate::engine::{Encoder, Engine};
-use crate::input::{Batch, Record};
+use crate::input::{Batch, Format, Record};
 use crate::manifest::SkippedDocument;
 
 /// What a record costs beyond its bytes, in bytes: so that a million empty lines are not one chunk.
@@ -44,7 +45,11 @@ pub(super) struct Bad {
 impl Chunk {
     /// The memory it takes, in bytes.
     pub(super) fn memory(&self) -> usize {
-        self.ids.capacity() * size_of::<u32>() + self.ends.capacity() * size_of::<usize>()
+        let texts = self.bad.iter().map(|bad| bad.document.file.capacity() + bad.document.reason.capacity());
+        self.ids.capacity() * size_of::<u32>()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.bad.capacity() * size_of::<Bad>()
+            + texts.sum::<usize>()
     }
 }
 
@@ -61,6 +66,7 @@ pub(super) struct Workshop<'e> {
     pub(super) chunk_bytes: usize,
     /// As many as there are workers at most.
     pub(super) benches: Mutex<Vec<Bench<'e>>>,
+    pub(super) stdin_looks_like_json_lines: AtomicBool,
 }
 
 /// What one worker encodes with.
@@ -136,6 +142,10 @@ impl Workshop<'_> {
         let name = &self.names[record.file as usize];
         let text = text_of(record.format, bytes, self.field, &mut bench.unescaped)
             .map_err(|fault| listed(BadDocument::new(name, record, fault)))?;
+        if record.format == Format::Text && name == "-" && is_json_line(text) {
+            // Relaxed: it says only this, and is read when the workers have ended.
+            self.stdin_looks_like_json_lines.store(true, Ordering::Relaxed);
+        }
         let before = ids.len();
         bench.encoder.encode(text, ids).map_err(|error| {
             ids.truncate(before);
@@ -143,6 +153,12 @@ impl Workshop<'_> {
         })?;
         Ok(text.len())
     }
+}
+
+/// Whether the first line of a text is a JSON object.
+fn is_json_line(text: &str) -> bool {
+    let line = text.trim_start().lines().next().unwrap_or_default();
+    line.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok()
 }
 
 /// A bad document as the manifest lists it: with the place where its line starts.
@@ -181,7 +197,6 @@ fn divide(records: &[Record], bytes: usize) -> Vec<Cut> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Format;
 
     fn records(lengths: &[usize]) -> Vec<Record> {
         let record = |&len| Record { file: 0, format: Format::Lines, line: 1, offset: 0, start: 0, len };

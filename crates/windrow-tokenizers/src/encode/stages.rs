@@ -7,6 +7,7 @@
 //! run that has failed does not wait for it. It may also wait for memory: closing the [`Budget`] refuses that.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use windrow::{Pool, Stop};
 
 use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record};
-use super::{EncodeError, Job, Observer};
+use super::{EncodeError, Job, MaxSkipped, Observer};
 use crate::document::text_of;
 use crate::engine::{Engine, caught};
 use crate::input::{Batch, FileReport, Reader};
@@ -40,6 +41,9 @@ pub(super) trait Sink: Send {
     /// As [`Output::documents`].
     fn documents(&self) -> u64;
 
+    /// As [`Output::skip`].
+    fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError>;
+
     /// As [`Output::write_back`].
     fn write_back(&mut self) -> Option<WriteBack> {
         None
@@ -55,6 +59,10 @@ impl Sink for Output {
         Output::documents(self)
     }
 
+    fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
+        Output::skip(self, document)
+    }
+
     fn write_back(&mut self) -> Option<WriteBack> {
         Output::write_back(self)
     }
@@ -66,6 +74,7 @@ pub(super) struct Run<S> {
     /// The sink, unless its stage panicked.
     pub(super) sink: Option<S>,
     pub(super) peak: usize,
+    pub(super) stdin_looks_like_json_lines: bool,
     pub(super) end: Result<Vec<FileReport>, EncodeError>,
 }
 
@@ -74,7 +83,8 @@ pub(super) struct Run<S> {
 pub(super) struct Account {
     pub(super) documents: Documents,
     pub(super) text_bytes: u64,
-    pub(super) skipped: Vec<SkippedDocument>,
+    /// The first that was left out.
+    pub(super) first_bad: Option<SkippedDocument>,
 }
 
 /// From one stage to the next.
@@ -105,13 +115,25 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
     let batch_bytes = job.batch_bytes();
     let reader = Reader::new(job.inputs, batch_bytes);
     let (field, on_error) = (job.reading.field, job.reading.on_error);
+    let most_skipped = match job.max_skipped {
+        Some(MaxSkipped::Documents(most)) => most,
+        _ => u64::MAX,
+    };
     let pool = Pool::new(job.threads);
     let (used, recycled) = mpsc::channel();
     let (feeder, batches) = overlap::fed();
 
     let reading = match Reading::start(reader, feeder, recycled, Arc::clone(&budget)) {
         Ok(reading) => reading,
-        Err(error) => return Run { account: Account::default(), sink: Some(sink), peak: 0, end: Err(error) },
+        Err(error) => {
+            return Run {
+                account: Account::default(),
+                sink: Some(sink),
+                peak: 0,
+                stdin_looks_like_json_lines: false,
+                end: Err(error),
+            };
+        }
     };
     let workshop = Workshop {
         engine,
@@ -121,6 +143,7 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
         stop_at_bad: on_error == OnError::Fail,
         chunk_bytes: job.chunk_bytes,
         benches: Default::default(),
+        stdin_looks_like_json_lines: AtomicBool::new(false),
     };
     // After the batch with the first bad document, if that ends the run, none is needed.
     let mut through = false;
@@ -134,7 +157,8 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
         }
         Item::End(reports) => Ok(Item::End(reports)),
     };
-    let mut writer = Writer { sink, account: Account::default(), names: &names, field: &field, on_error };
+    let account = Account::default();
+    let mut writer = Writer { sink, account, names: &names, field: &field, on_error, most_skipped };
     let (mut whole, mut reports) = (true, None);
     let write = |item| match item {
         Item::Batch(Encoded { batch, held, chunks }) => {
@@ -175,7 +199,9 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
     };
     let Writer { sink, account, .. } = writer;
     let (sink, account) = if whole { (Some(sink), account) } else { (None, Account::default()) };
-    Run { account, sink, peak: budget.peak(), end }
+    // Relaxed: the workers have ended, and joining them ordered what they stored.
+    let stdin_looks_like_json_lines = workshop.stdin_looks_like_json_lines.load(Ordering::Relaxed);
+    Run { account, sink, peak: budget.peak(), stdin_looks_like_json_lines, end }
 }
 
 fn panics_in<T>(stage: &'static str, body: impl FnOnce() -> T) -> Result<T, EncodeError> {
@@ -235,23 +261,65 @@ struct Writer<'e, S> {
     names: &'e [String],
     field: &'e str,
     on_error: OnError,
+    /// How many may be left out.
+    most_skipped: u64,
 }
 
 impl<S: Sink> Writer<'_, S> {
     fn write(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
+        // The one after those that may be left out ends the run. Nothing after it is written, so that the account does not depend on
+        // how documents are divided into chunks.
+        let allowed =
+            if self.on_error == OnError::Fail { 0 } else { self.most_skipped - self.account.documents.skipped };
+        if let Some(last) = usize::try_from(allowed).ok().and_then(|allowed| chunk.bad.get(allowed)) {
+            let last = last.record;
+            self.cut_after(&mut chunk, batch, last);
+        }
         self.append(&mut chunk, batch)?;
-        match (self.on_error, chunk.bad.first()) {
-            (OnError::Fail, Some(bad)) => {
+        for Bad { document, .. } in chunk.bad {
+            self.account.documents.read += 1;
+            if self.on_error == OnError::Fail {
                 self.account.documents.failed += 1;
-                self.account.documents.read += 1;
-                Err(EncodeError::Document(bad.document.clone()))
+                return Err(EncodeError::Document(document));
             }
-            _ => {
-                self.account.documents.skipped += chunk.bad.len() as u64;
-                self.account.documents.read += chunk.bad.len() as u64;
-                self.account.skipped.extend(chunk.bad.into_iter().map(|bad| bad.document));
-                Ok(())
+            if self.account.documents.skipped == self.most_skipped {
+                self.account.documents.failed += 1;
+                let most = MaxSkipped::Documents(self.most_skipped);
+                let (documents, bad) = (self.account.documents, Box::new(document));
+                return Err(EncodeError::TooManySkipped { documents, most, bad });
             }
+            self.account.documents.skipped += 1;
+            if self.account.first_bad.is_none() {
+                self.account.first_bad = Some(document.clone());
+            }
+            self.sink.skip(document)?;
+        }
+        Ok(())
+    }
+
+    /// Drops what comes after the record of this index.
+    fn cut_after(&self, chunk: &mut Chunk, batch: &Batch, last: usize) {
+        let good = self.good(chunk);
+        let kept = good.partition_point(|&record| record < last);
+        self.drop_text(chunk, batch, &good[kept..]);
+        chunk.ids.truncate(kept.checked_sub(1).map_or(0, |before| chunk.ends[before]));
+        chunk.ends.truncate(kept);
+        chunk.bad.retain(|bad| bad.record <= last);
+    }
+
+    /// The records that have ids, of a chunk that ends with a bad one or with its last record.
+    fn good(&self, chunk: &Chunk) -> Vec<usize> {
+        let mut bad = chunk.bad.iter().map(|bad| bad.record).peekable();
+        let is_good = |index: &usize| bad.next_if_eq(index).is_none();
+        chunk.records.clone().filter(is_good).take(chunk.ends.len()).collect()
+    }
+
+    /// Takes the text of these records, which are good, out of the account of a chunk.
+    fn drop_text(&self, chunk: &mut Chunk, batch: &Batch, records: &[usize]) {
+        for &index in records {
+            let record = &batch.records[index];
+            let text = text_of(record.format, batch.bytes_of(record), self.field, &mut String::new()).map(str::len);
+            chunk.text_bytes -= text.expect("it had a text before") as u64;
         }
     }
 
@@ -276,19 +344,14 @@ impl<S: Sink> Writer<'_, S> {
 
     /// Makes a bad document of the good one with this number in the chunk; if it ends the run, drops all that follow.
     fn reject(&self, chunk: &mut Chunk, batch: &Batch, number: usize, error: &OutputError) {
-        let good: Vec<usize> =
-            chunk.records.clone().filter(|&index| chunk.bad.iter().all(|bad| bad.record != index)).collect();
+        let good = self.good(chunk);
         let last = if self.on_error == OnError::Fail {
             chunk.bad.clear();
             chunk.ends.len()
         } else {
             number + 1
         };
-        for &index in &good[number..last] {
-            let record = &batch.records[index];
-            let text = text_of(record.format, batch.bytes_of(record), self.field, &mut String::new()).map(str::len);
-            chunk.text_bytes -= text.expect("it had a text before") as u64;
-        }
+        self.drop_text(chunk, batch, &good[number..last]);
         let begin = number.checked_sub(1).map_or(0, |before| chunk.ends[before]);
         let end = chunk.ends[last - 1];
         chunk.ids.drain(begin..end);

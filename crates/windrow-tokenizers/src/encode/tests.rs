@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::stages::{Run, Sink, run};
-use super::{EncodeError, Job};
+use super::{EncodeError, Job, MaxSkipped};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, Format, InputFile};
-use crate::manifest::{Documents, OnError};
+use crate::manifest::{Documents, OnError, SkippedDocument};
 use crate::output::{OutputError, OutputErrorKind};
 
 /// One id a byte. Text that holds `panic` makes it panic, text that holds `refuse` makes it refuse.
@@ -44,6 +44,7 @@ impl Encoder for Bytes {
 /// Keeps documents, and calls `meanwhile` before each append.
 struct Kept<F> {
     documents: Vec<String>,
+    skipped: Vec<SkippedDocument>,
     /// Ids that a document may have at most.
     longest: usize,
     meanwhile: F,
@@ -51,7 +52,7 @@ struct Kept<F> {
 
 impl<F> Kept<F> {
     fn new(meanwhile: F) -> Self {
-        Self { documents: Vec::new(), longest: usize::MAX, meanwhile }
+        Self { documents: Vec::new(), skipped: Vec::new(), longest: usize::MAX, meanwhile }
     }
 }
 
@@ -77,6 +78,11 @@ impl<F: FnMut(usize) -> Result<(), OutputError> + Send + 'static> Sink for Kept<
 
     fn documents(&self) -> u64 {
         self.documents.len() as u64
+    }
+
+    fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
+        self.skipped.push(document);
+        Ok(())
     }
 }
 
@@ -267,10 +273,59 @@ fn bad_documents_are_skipped_and_listed_in_order() {
     let inputs = vec![lines("one\nrefuse\ntwo"), jsonl(format!("{good}\n[]\n\n{good}\n{{}}")), lines("refuse")];
     let run = ends(Job { chunk_bytes: 1, ..job(inputs, OnError::Skip) }, Kept::new(|_| Ok(())));
     assert_eq!(run.end.unwrap().iter().map(|report| report.documents).sum::<u64>(), 8);
-    assert_eq!(run.sink.unwrap().documents, ["one", "two", "good", "good"]);
+    let sink = run.sink.unwrap();
+    assert_eq!(sink.documents, ["one", "two", "good", "good"]);
     assert_eq!(run.account.documents, account(8, 4, 4, 0));
-    let places: Vec<_> = run.account.skipped.iter().map(|bad| (bad.file.as_str(), bad.line, bad.offset)).collect();
+    assert_eq!(run.account.first_bad.as_ref(), sink.skipped.first());
+    let places: Vec<_> = sink.skipped.iter().map(|bad| (bad.file.as_str(), bad.line, bad.offset)).collect();
     assert_eq!(places, [("lines", 2, 4), ("jsonl", 2, 17), ("jsonl", 5, 38), ("lines", 1, 0)]);
+}
+
+#[test]
+fn one_bad_document_too_many_ends_the_run_whatever_the_chunks() {
+    let text = "one\nrefuse\ntwo\nrefuse\nthree\nrefuse\nfour\n";
+    for chunk_bytes in [1, 40, 1_000] {
+        for (most, read, written) in [(0, 2, 1), (1, 4, 2), (2, 6, 3)] {
+            let job = job(vec![lines(text)], OnError::Skip);
+            let job = Job { chunk_bytes, max_skipped: Some(MaxSkipped::Documents(most)), ..job };
+            let run = ends(job, Kept::new(|_| Ok(())));
+            let case = format!("{most} at most, chunks of {chunk_bytes}");
+            let EncodeError::TooManySkipped { documents, bad, .. } = run.end.unwrap_err() else { panic!("{case}") };
+            assert_eq!(documents, account(read, written, most, 1), "{case}");
+            assert_eq!(run.account.documents, documents, "{case}");
+            assert_eq!(bad.line, read, "{case}");
+            let sink = run.sink.unwrap();
+            assert_eq!(sink.documents, ["one", "two", "three"][..written as usize], "{case}");
+            assert_eq!(run.account.text_bytes, sink.documents.concat().len() as u64, "{case}");
+            assert_eq!(sink.skipped.len() as u64, most, "{case}");
+        }
+        let job = job(vec![lines(text)], OnError::Skip);
+        let job = Job { chunk_bytes, max_skipped: Some(MaxSkipped::Documents(3)), ..job };
+        assert!(ends(job, Kept::new(|_| Ok(()))).end.is_ok());
+    }
+}
+
+#[test]
+fn bad_documents_take_memory_while_they_are_in_flight() {
+    let text = "refuse\n".repeat(2_000);
+    let run = ends(job(vec![lines(text)], OnError::Skip), Kept::new(|_| Ok(())));
+    assert_eq!(run.sink.unwrap().skipped.len(), 2_000);
+    // A batch of the smallest size has 85 of them; the reason alone has 42 bytes.
+    assert!(run.peak > 85 * (48 + 42), "{} bytes in flight", run.peak);
+}
+
+#[test]
+fn json_lines_on_stdin_are_noticed() {
+    let text = |name: &str, text: &'static str, format| {
+        ends(
+            job(vec![InputFile::from_reader(name, text.as_bytes(), format, None)], OnError::Fail),
+            Kept::new(|_| Ok(())),
+        )
+    };
+    assert!(text("-", "\n {\"text\": \"a\"}\n{\"text\"", Format::Text).stdin_looks_like_json_lines);
+    assert!(!text("-", "{\n\"text\": \"a\"}", Format::Text).stdin_looks_like_json_lines);
+    assert!(!text("-", "{\"text\": \"a\"}", Format::Jsonl).stdin_looks_like_json_lines);
+    assert!(!text("a.txt", "{\"text\": \"a\"}", Format::Text).stdin_looks_like_json_lines);
 }
 
 #[test]
@@ -296,10 +351,11 @@ fn a_document_that_the_format_cannot_hold_is_a_bad_one() {
     let mut sink = Kept::new(|_| Ok(()));
     sink.longest = 5;
     let run = ends(job(vec![lines(text)], OnError::Skip), sink);
-    assert_eq!(run.sink.unwrap().documents, ["one", "two", "!"]);
+    let sink = run.sink.unwrap();
+    assert_eq!(sink.documents, ["one", "two", "!"]);
     assert_eq!(run.account.documents, account(7, 3, 4, 0));
     assert_eq!(run.account.text_bytes, 7);
-    let places: Vec<_> = run.account.skipped.iter().map(|bad| (bad.line, bad.reason.as_str())).collect();
+    let places: Vec<_> = sink.skipped.iter().map(|bad| (bad.line, bad.reason.as_str())).collect();
     let refused = "bytes 1.0 cannot encode this text: told to";
     assert_eq!(places, [(2, "too long"), (3, refused), (5, "too long"), (6, "too long")]);
 

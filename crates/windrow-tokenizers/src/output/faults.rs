@@ -24,6 +24,8 @@ enum Fault {
     Crash,
     /// From that call on nothing can be renamed, not even back. Removing still works.
     NoRename,
+    /// Nothing can be written.
+    NoWrite,
     /// The output is abandoned by another thread.
     Abandon(Staging),
 }
@@ -64,6 +66,7 @@ impl Faulty {
             Fault::Once if now == script.at => Err(io::ErrorKind::StorageFull.into()),
             Fault::Crash if now >= script.at => Err(io::ErrorKind::StorageFull.into()),
             Fault::NoRename if now >= script.at && name == "rename" => Err(io::ErrorKind::PermissionDenied.into()),
+            Fault::NoWrite if name == "write" => Err(io::ErrorKind::StorageFull.into()),
             Fault::Abandon(staging) if now == script.at => {
                 let thread = std::thread::spawn(move || staging.abandon());
                 if UNLOCKED.contains(&name) {
@@ -115,7 +118,10 @@ fn undisturbed() -> Staging {
 }
 
 fn options(directory: &Path, format: Format, overwrite: bool) -> OutputOptions {
-    OutputOptions { format, overwrite, append_eos: Some(7), ..OutputOptions::new(directory.join("out"), 60_000) }
+    // One format with the list of documents that are left out, as a further file.
+    let list_skipped = format == Format::Jsonl;
+    let options = OutputOptions::new(directory.join("out"), 60_000);
+    OutputOptions { format, overwrite, append_eos: Some(7), list_skipped, ..options }
 }
 
 /// Three documents; those of `variant` 0 and 1 differ.
@@ -125,7 +131,8 @@ fn write(options: &OutputOptions, staging: &Staging, variant: u32) -> Result<Pub
     output.append(&ids, &[10, 10, ids.len()])?;
     output.append(&[], &[])?;
     output.append(&[1, 2], &[2])?;
-    let documents = Documents { read: 4, written: 4, ..Documents::default() };
+    (0..variant).try_for_each(|_| output.skip(SkippedDocument::default()))?;
+    let documents = Documents { read: 4 + u64::from(variant), written: 4, skipped: variant.into(), failed: 0 };
     output.publish(ManifestBody { documents, ..ManifestBody::default() })
 }
 
@@ -145,8 +152,12 @@ fn prepare(format: Format, overwrite: bool) -> (tempfile::TempDir, BTreeMap<Stri
 }
 
 fn whole(format: Format) -> BTreeMap<String, blake3::Hash> {
+    whole_of(format, 1)
+}
+
+fn whole_of(format: Format, variant: u32) -> BTreeMap<String, blake3::Hash> {
     let (directory, _) = prepare(format, false);
-    write(&options(directory.path(), format, false), &undisturbed(), 1).unwrap();
+    write(&options(directory.path(), format, false), &undisturbed(), variant).unwrap();
     contents(directory.path())
 }
 
@@ -225,6 +236,88 @@ fn after_a_crash_no_manifest_lies_and_the_next_run_clears_the_rest() {
             write(&options(directory.path(), format, true), &undisturbed(), 1)
                 .unwrap_or_else(|error| panic!("{case}: {error}"));
             assert_eq!(contents(directory.path()), whole, "{case}");
+        }
+    }
+}
+
+/// The directory after a killed run and the next one: the new data if the new manifest has its name, otherwise what was before.
+fn expected<'a>(
+    directory: &Path,
+    before: &'a BTreeMap<String, blake3::Hash>,
+    new: &'a BTreeMap<String, blake3::Hash>,
+) -> &'a BTreeMap<String, blake3::Hash> {
+    let name = "out.manifest.json";
+    if contents(directory).get(name) == new.get(name) { new } else { before }
+}
+
+/// A run that fails at its first write.
+fn fail(options: &OutputOptions) -> OutputError {
+    write(options, &Faulty::new(1).staging(|_| Fault::NoWrite), 1).expect_err("no write succeeds")
+}
+
+#[test]
+fn after_a_crash_a_failing_run_leaves_the_old_data_or_the_new() {
+    for ((format, overwrite), variant) in cases().flat_map(|case| [(case, 0), (case, 1)]) {
+        let new = whole_of(format, variant);
+        for at in 1..=count_calls(format, overwrite) {
+            let (directory, before) = prepare(format, overwrite);
+            let disk = Faulty::new(at);
+            let options = options(directory.path(), format, overwrite);
+            let _ = write(&options, &disk.staging(|_| Fault::Crash), variant);
+            let expected = expected(directory.path(), &before, &new);
+            // With other numbers of skipped documents there may be fewer calls.
+            let Some(call) = disk.calls().get(at - 1).copied() else { break };
+            let case = format!("{format}, overwrite {overwrite}, {variant}, call {at}: {call}");
+            let error = fail(&OutputOptions { overwrite: true, ..options });
+            assert_eq!(error.kind(), OutputErrorKind::Io, "{case}: {error}");
+            assert_eq!(&contents(directory.path()), expected, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_crash_while_a_crash_is_taken_back_loses_nothing() {
+    for (format, overwrite, variant) in [(Format::Npy, true, 0), (Format::Npy, true, 1), (Format::Jsonl, false, 0)] {
+        let new = whole_of(format, variant);
+        for at in 1..=count_calls(format, overwrite) {
+            for second in 1.. {
+                let (directory, before) = prepare(format, overwrite);
+                let (first, disk) = (Faulty::new(at), Faulty::new(second));
+                let options = options(directory.path(), format, overwrite);
+                let _ = write(&options, &first.staging(|_| Fault::Crash), variant);
+                if !matches!(first.calls().get(at - 1), Some(&("rename" | "sync directory"))) {
+                    break;
+                }
+                let expected = expected(directory.path(), &before, &new);
+                let options = OutputOptions { overwrite: true, ..options };
+                let _ = write(&options, &disk.staging(|_| Fault::Crash), 1);
+                let case = format!("{format}, {variant}, call {at}, then call {second}");
+                let calls = disk.calls();
+                if calls[..second.min(calls.len())].contains(&"write") {
+                    // Everything was taken back before.
+                    break;
+                }
+                fail(&options);
+                assert_eq!(&contents(directory.path()), expected, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_of_another_format_takes_back_too() {
+    let (directory, before) = prepare(Format::Npy, true);
+    // The last rename: the data is new, the manifest is not there.
+    let calls = count_calls(Format::Npy, true);
+    for at in 1..=calls {
+        let _ = write(&options(directory.path(), Format::Npy, true), &Faulty::new(at).staging(|_| Fault::Crash), 1);
+        let [manifest, aside] =
+            ["", ".windrow-old"].map(|suffix| directory.path().join("out.manifest.json".to_owned() + suffix));
+        if aside.exists() && !manifest.exists() {
+            fail(&options(directory.path(), Format::Megatron, true));
+            assert_eq!(contents(directory.path()), before, "call {at}");
+        } else if contents(directory.path()).get("out.manifest.json") != before.get("out.manifest.json") {
+            break;
         }
     }
 }
@@ -429,8 +522,8 @@ fn a_document_too_long_for_the_format_is_refused_before_it_is_written() {
     assert_eq!((output.documents(), output.tokens()), (1, 3), "nothing of the refused run counts");
     output.append(&[4, 5], &[2]).unwrap();
     let documents = Documents { read: 3, written: 2, skipped: 1, failed: 0 };
-    let skipped = vec![SkippedDocument::default()];
-    output.publish(ManifestBody { documents, skipped, ..ManifestBody::default() }).unwrap();
+    output.skip(SkippedDocument::default()).unwrap();
+    output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap();
     let bin = fs::read(directory.path().join("out.bin")).unwrap();
     assert_eq!(bin, [1, 0, 2, 0, 7, 0, 4, 0, 5, 0, 7, 0]);
 }

@@ -3,7 +3,7 @@
 //! [`Output::create`] stages, [`Output::append`] takes runs of documents in order, [`Output::publish`] makes everything
 //! final and writes the manifest last. Until then no final name exists or changes, and whatever ends a run early, an
 //! error, a panic, [`Staging::abandon`], leaves the directory as it was. A killed process leaves files whose names hold
-//! `.windrow-`; the next run with the same prefix removes them. At any time one run at most writes under a prefix.
+//! `.windrow-` and, killed while it published, data without a manifest; the next run with the same prefix takes all of that back. At any time one run at most writes under a prefix.
 //!
 //! ```
 //! use windrow_tokenizers::manifest::{Documents, ManifestBody};
@@ -39,7 +39,8 @@ pub use error::{OutputError, OutputErrorKind};
 pub use format::{Dtype, Format};
 pub use staging::Staging;
 
-use crate::manifest::{Manifest, ManifestBody, Options, OutputFile, SCHEMA};
+use crate::manifest::{Manifest, ManifestBody, Options, OutputFile, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument};
+use crate::shown;
 pub(crate) use file::WriteBack;
 use file::{StagedFile, StorageWriter};
 use run::Run;
@@ -63,6 +64,8 @@ pub struct OutputOptions {
     /// Whether existing files of this format and an existing manifest are replaced, when everything is complete. Files
     /// of another format under the same prefix stay; the manifest no longer speaks of them.
     pub overwrite: bool,
+    /// Whether `OUT.skipped.jsonl` is written too: a [`SkippedDocument`] a line, for every document that was left out.
+    pub list_skipped: bool,
 }
 
 impl OutputOptions {
@@ -75,6 +78,7 @@ impl OutputOptions {
             vocab_size,
             append_eos: None,
             overwrite: false,
+            list_skipped: false,
         }
     }
 
@@ -94,9 +98,13 @@ impl OutputOptions {
         self.format.dtype(self.dtype, largest)
     }
 
+    fn names(&self) -> Targets {
+        Targets::new(&self.prefix, self.format, self.list_skipped)
+    }
+
     /// The files that publication creates or replaces, the manifest last.
     pub fn targets(&self) -> Vec<PathBuf> {
-        Targets::new(&self.prefix, self.format).all().cloned().collect()
+        self.names().all().cloned().collect()
     }
 
     /// Refuses an output that would replace or remove one of its own inputs.
@@ -105,13 +113,13 @@ impl OutputOptions {
     /// [`OutputErrorKind::CannotCreate`] naming the file.
     pub fn check_inputs<P: AsRef<Path>>(&self, inputs: impl IntoIterator<Item = P>) -> Result<(), OutputError> {
         // An input exists, so only what exists already can be one: usually nothing, and no input is looked at.
-        let existing: Vec<_> = Targets::new(&self.prefix, self.format).touched().filter(|path| path.exists()).collect();
+        let existing: Vec<_> = self.names().touched().filter(|path| path.exists()).collect();
         if existing.is_empty() {
             return Ok(());
         }
         for input in inputs {
             if let Some(path) = existing.iter().find(|path| same_file(path, input.as_ref())) {
-                let message = format!("{} is an input of this run and would be replaced by its output", path.display());
+                let message = format!("{} is an input of this run and would be replaced by its output", shown(path));
                 return Err(OutputError::new(OutputErrorKind::CannotCreate, message)
                     .at(path)
                     .hint("choose another prefix with -o"));
@@ -122,7 +130,7 @@ impl OutputOptions {
 
     fn check_prefix(&self) -> Result<(), OutputError> {
         let refuse = |why: &str| {
-            let message = format!("the output prefix {:?} {why}", self.prefix.display().to_string());
+            let message = format!("the output prefix \"{}\" {why}", shown(&self.prefix));
             Err(OutputError::new(OutputErrorKind::Usage, message)
                 .hint("give a path that ends in a name, for example -o out/corpus"))
         };
@@ -148,6 +156,10 @@ pub struct Output {
     longest: usize,
     documents: u64,
     tokens: u64,
+    /// The list of documents that were left out, how many there are, and the first of them.
+    list: Option<StagedFile>,
+    skipped: u64,
+    first_skipped: Vec<SkippedDocument>,
 }
 
 /// What was published.
@@ -182,12 +194,14 @@ impl Output {
     pub fn create_in(options: &OutputOptions, staging: &Staging) -> Result<Self, OutputError> {
         options.check_prefix()?;
         let dtype = options.element_type()?;
-        let targets = Targets::new(&options.prefix, options.format);
+        let targets = options.names();
         let mut files = staging.open(&targets, options.overwrite)?;
         let manifest = files.pop();
         let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
+        let mut files: Vec<_> = files.collect();
+        let list = if options.list_skipped { files.pop() } else { None };
         Ok(Self {
-            writer: Some(Writer::new(options.format, dtype, files.collect())?),
+            writer: Some(Writer::new(options.format, dtype, files)?),
             manifest,
             options: options.clone(),
             dtype,
@@ -196,6 +210,9 @@ impl Output {
             longest: if options.format == Format::Megatron { MegatronWriter::LONGEST } else { usize::MAX },
             documents: 0,
             tokens: 0,
+            list,
+            skipped: 0,
+            first_skipped: Vec::new(),
         })
     }
 
@@ -234,6 +251,25 @@ impl Output {
         self.writer.as_mut().expect("present until published").append(run)?;
         self.documents += ends.len() as u64;
         self.tokens += ids.len() as u64 + if run.eos.is_some() { ends.len() as u64 } else { 0 };
+        Ok(())
+    }
+
+    /// Counts a document that is left out, and lists it: in `OUT.skipped.jsonl`, if that was asked for, and the first
+    /// [`SKIPPED_IN_MANIFEST`] in the manifest too. Memory does not grow with their number.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
+    pub fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
+        if let Some(list) = &mut self.list {
+            list.put(|bytes| {
+                serde_json::to_writer(&mut *bytes, &document).expect("strings and numbers become JSON");
+                bytes.push(b'\n');
+            })?;
+        }
+        self.skipped += 1;
+        if self.first_skipped.len() < SKIPPED_IN_MANIFEST {
+            self.first_skipped.push(document);
+        }
         Ok(())
     }
 
@@ -277,8 +313,11 @@ impl Output {
     pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
         let writer = self.writer.take().expect("present until published");
-        let files: Vec<_> = writer
-            .complete()?
+        let mut complete = writer.complete()?;
+        if let Some(list) = self.list.take() {
+            complete.push((list.complete()?, None));
+        }
+        let files: Vec<_> = complete
             .into_iter()
             .map(|(file, dtype)| OutputFile {
                 file: file.target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -303,7 +342,7 @@ impl Output {
             text_bytes: body.text_bytes,
             tokens: self.tokens,
             outputs: files,
-            skipped: body.skipped,
+            skipped: std::mem::take(&mut self.first_skipped),
         };
         self.write_manifest(&manifest)?;
         let left_behind = self.staging.publish(&self.targets, self.options.overwrite)?;
@@ -318,7 +357,7 @@ impl Output {
 
     fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
         let counts = body.documents;
-        let listed = body.skipped.len() as u64;
+        let listed = self.skipped;
         if counts.is_balanced() && counts.written == self.documents && counts.skipped == listed {
             return Ok(());
         }

@@ -13,7 +13,11 @@
 //! 4. the state becomes `Published`, what was moved aside is removed, and the lock last.
 //!
 //! So at no instant does a manifest stand beside data that it does not describe, and a manifest is there only with all
-//! of its data. Every row of renames holds the state's mutex; the syncs, which can take long, do not. [`Staging::abandon`]
+//! of its data: **no manifest means not published**. A run that is killed in steps 1 to 3 leaves no manifest under the final name. The next
+//! run for the prefix, whatever becomes of it, first takes back what the killed one had renamed ([`recover`]): the old files go home, the
+//! old manifest last. What was moved aside is removed only where a manifest says that the publication was complete.
+//!
+//! Every row of renames holds the state's mutex; the syncs, which can take long, do not. [`Staging::abandon`]
 //! takes the same mutex and undoes whatever row it finds: it waits for a few renames at most, and afterwards the
 //! directory holds what it held before the run.
 
@@ -25,6 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::error::{OutputError, OutputErrorKind};
 use super::format::Format;
 use super::storage::{Disk, Storage};
+use crate::manifest::Manifest;
+use crate::shown;
 
 /// `path` with `suffix` added to its last component, whatever bytes that has.
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -43,6 +49,70 @@ fn aside_name(target: &Path) -> PathBuf {
     with_suffix(target, ".windrow-old")
 }
 
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// blake3 of a regular file, in hexadecimal.
+fn hash_of(path: &Path) -> io::Result<String> {
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(path)?)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// Takes back the renames of a run that was killed before its publication was complete. Each step leaves names from which a further call
+/// goes on.
+fn recover(storage: &dyn Storage, targets: &Targets) -> Result<(), OutputError> {
+    if !targets.is_unfinished() {
+        return Ok(());
+    }
+    let rename = |from: &Path, to: &Path| {
+        storage.rename(from, to).map_err(|error| {
+            let doing = format!("cannot take back what a killed run renamed: {} to", shown(from));
+            OutputError::io(OutputErrorKind::CannotCreate, &doing, to, error)
+        })
+    };
+    let sync = || {
+        let directory = targets.directory();
+        storage.sync_directory(directory).map_err(|error| {
+            OutputError::io(OutputErrorKind::CannotCreate, "cannot sync the directory", directory, error)
+        })
+    };
+    let mut moved = false;
+    for target in targets.finalized_by_a_killed_run() {
+        rename(&target, &staged_name(&target))?;
+        moved = true;
+    }
+    for target in targets.any_data() {
+        let aside = aside_name(&target);
+        if exists(&aside) {
+            if exists(&target) {
+                rename(&target, &staged_name(&target))?;
+            }
+            rename(&aside, &target)?;
+            moved = true;
+        }
+    }
+    if moved {
+        sync()?;
+    }
+    let aside = aside_name(&targets.manifest);
+    if exists(&aside) {
+        rename(&aside, &targets.manifest)?;
+        sync()?;
+    }
+    Ok(())
+}
+
+/// What the manifest's name ends in.
+const MANIFEST: &str = ".manifest.json";
+
+/// What the name of the list of documents that were left out ends in.
+const SKIPPED: &str = ".skipped.jsonl";
+
 /// The final names under one prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Targets {
@@ -52,12 +122,23 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    pub(crate) fn new(prefix: &Path, format: Format) -> Self {
+    /// With `skipped`, the list of documents that are left out is the last of the data files.
+    pub(crate) fn new(prefix: &Path, format: Format, skipped: bool) -> Self {
+        let suffixes = format.suffixes().iter().copied().chain(skipped.then_some(SKIPPED));
         Self {
             prefix: prefix.to_owned(),
-            data: format.suffixes().iter().map(|suffix| with_suffix(prefix, suffix)).collect(),
-            manifest: with_suffix(prefix, ".manifest.json"),
+            data: suffixes.map(|suffix| with_suffix(prefix, suffix)).collect(),
+            manifest: with_suffix(prefix, MANIFEST),
         }
+    }
+
+    /// The data files of every format.
+    fn any_data(&self) -> Vec<PathBuf> {
+        let mut data: Vec<PathBuf> =
+            Format::ALL.into_iter().flat_map(|format| Self::new(&self.prefix, format, true).data).collect();
+        data.sort();
+        data.dedup();
+        data
     }
 
     /// Data files in order, the manifest last.
@@ -70,18 +151,43 @@ impl Targets {
         with_suffix(&self.prefix, ".windrow-lock")
     }
 
-    /// Names that a killed run may have left: staged files of any format, and what it moved aside for this one.
+    /// Names that a killed run may have left, of any format. The staged manifest is the first: as long as it is there, [`recover`] may take
+    /// the files that it lists for those of the killed run.
     fn leftovers(&self) -> impl Iterator<Item = PathBuf> {
-        let mut names: Vec<_> = self.all().map(|target| aside_name(target)).collect();
-        for format in Format::ALL {
-            names.extend(Self::new(&self.prefix, format).all().map(|target| staged_name(target)));
-        }
-        names.into_iter()
+        let data = self.any_data();
+        let staged: Vec<_> = [&self.manifest].into_iter().chain(&data).map(|target| staged_name(target)).collect();
+        let aside: Vec<_> = data.iter().chain([&self.manifest]).map(|target| aside_name(target)).collect();
+        staged.into_iter().chain(aside)
     }
 
     /// Every name that a run may create, replace or remove.
     pub(crate) fn touched(&self) -> impl Iterator<Item = PathBuf> {
-        self.all().cloned().chain(self.leftovers()).chain([self.lock()])
+        let taken_back = if self.is_unfinished() { self.any_data() } else { Vec::new() };
+        self.all().cloned().chain(taken_back).chain(self.leftovers()).chain([self.lock()])
+    }
+
+    /// Whether a run has ended, or still is, before its publication was complete.
+    fn is_unfinished(&self) -> bool {
+        !exists(&self.manifest) && self.leftovers().any(|path| exists(&path))
+    }
+
+    /// The data files that a killed run has given their final names, though nothing made way for them: its staged manifest lists them.
+    fn finalized_by_a_killed_run(&self) -> Vec<PathBuf> {
+        let listed = fs::read(staged_name(&self.manifest)).ok();
+        // A manifest that is not complete was not yet relied on.
+        let Some(manifest) = listed.and_then(|json| serde_json::from_slice::<Manifest>(&json).ok()) else {
+            return Vec::new();
+        };
+        let is_listed = |path: &PathBuf| {
+            let output =
+                manifest.outputs.iter().find(|output| path.file_name().is_some_and(|name| *name == *output.file));
+            output.is_some_and(|output| hash_of(path).is_ok_and(|hash| hash == output.blake3))
+        };
+        let mut data = self.any_data();
+        data.retain(|path| {
+            !exists(&staged_name(path)) && !exists(&aside_name(path)) && exists(path) && is_listed(path)
+        });
+        data
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -97,7 +203,7 @@ impl Targets {
             // The entry itself counts, not what it links to: a rename replaces the entry.
             let Ok(found) = fs::symlink_metadata(path) else { continue };
             let exists = |what: &str| {
-                OutputError::new(OutputErrorKind::CannotCreate, format!("{} {what}", path.display())).at(path)
+                OutputError::new(OutputErrorKind::CannotCreate, format!("{} {what}", shown(path))).at(path)
             };
             if found.is_dir() {
                 return Err(exists("is a directory").hint("choose another prefix with -o"));
@@ -113,14 +219,14 @@ impl Targets {
     fn check_directory(&self) -> Result<(), OutputError> {
         let directory = self.directory();
         let refused = |why: &str, hint: String| {
-            let message = format!("cannot create {}: {} {why}", self.prefix.display(), directory.display());
+            let message = format!("cannot create {}: {} {why}", shown(&self.prefix), shown(directory));
             Err(OutputError::new(OutputErrorKind::CannotCreate, message).at(directory).hint(hint))
         };
         match fs::metadata(directory) {
             Ok(found) if found.is_dir() => Ok(()),
             Ok(_) => refused("is not a directory", "choose another prefix with -o".to_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                refused("does not exist", format!("create it first: mkdir -p {}", directory.display()))
+                refused("does not exist", format!("create it first: mkdir -p {}", shown(directory)))
             }
             Err(error) => Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot look into", directory, error)),
         }
@@ -212,7 +318,7 @@ impl State {
 
     fn rename(&mut self, storage: &dyn Storage, from: PathBuf, to: PathBuf, aside: bool) -> Result<(), OutputError> {
         storage.rename(&from, &to).map_err(|error| {
-            let doing = format!("cannot rename {} to", from.display());
+            let doing = format!("cannot rename {} to", shown(&from));
             OutputError::io(OutputErrorKind::Io, &doing, &to, error)
         })?;
         self.moves.push(Move { from, to, aside });
@@ -236,6 +342,11 @@ impl State {
     fn discard(&mut self, storage: &dyn Storage, phase: Phase) -> Vec<PathBuf> {
         let mut left = Vec::new();
         for Move { from, to, aside } in self.moves.drain(..).rev() {
+            // The old manifest goes home only to all of its data. Otherwise the next run completes what failed here.
+            if !left.is_empty() && from.as_os_str().as_encoded_bytes().ends_with(MANIFEST.as_bytes()) {
+                left.push(to);
+                continue;
+            }
             // A new file must not stay under a final name; an old one that cannot go back stays aside.
             if storage.rename(&to, &from).is_err() && (aside || storage.remove(&to).is_err()) {
                 left.push(to);
@@ -324,11 +435,12 @@ impl Staging {
 
     fn open_files(&self, state: &mut State, targets: &Targets, overwrite: bool) -> Result<Vec<File>, OutputError> {
         targets.check_directory()?;
-        targets.refuse_existing(overwrite)?;
+        if !targets.is_unfinished() {
+            targets.refuse_existing(overwrite)?;
+        }
         state.lock = Some(Lock::acquire(targets)?);
         state.phase = Phase::Staged;
-        // Again under the lock: another run may have published in between.
-        targets.refuse_existing(overwrite)?;
+        recover(self.storage(), targets)?;
         for stale in targets.leftovers() {
             match self.storage().remove(&stale) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -342,6 +454,8 @@ impl Staging {
                 _ => {}
             }
         }
+        // Again under the lock: another run may have published in between, and old data may have come back.
+        targets.refuse_existing(overwrite)?;
         let mut files = Vec::new();
         for path in targets.all() {
             let staged = staged_name(path);
@@ -416,7 +530,7 @@ impl Lock {
         let path = targets.lock();
         let refused = |error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", &path, error);
         let busy = || {
-            let message = format!("another run is writing {}", targets.prefix.display());
+            let message = format!("another run is writing {}", shown(&targets.prefix));
             OutputError::new(OutputErrorKind::CannotCreate, message)
                 .at(&path)
                 .hint("wait until it has finished, or choose another -o")
@@ -424,7 +538,7 @@ impl Lock {
         // Each further round means that another run ended between our open and our lock.
         for _ in 0..100 {
             if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
-                let message = format!("{} is in the way: not a regular file", path.display());
+                let message = format!("{} is in the way: not a regular file", shown(&path));
                 return Err(OutputError::new(OutputErrorKind::CannotCreate, message).at(&path).hint("remove it"));
             }
             let mut options = OpenOptions::new();
@@ -501,7 +615,7 @@ mod tests {
     #[test]
     fn a_lock_has_one_holder_though_its_name_comes_and_goes() {
         let directory = tempfile::tempdir().unwrap();
-        let targets = Targets::new(&directory.path().join("out"), Format::Npy);
+        let targets = Targets::new(&directory.path().join("out"), Format::Npy, false);
         let (held, acquired) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
