@@ -7,4 +7,8 @@ pub mod engine;
 pub mod input;
 pub mod manifest;
 pub mod output;
+mod remedy;
+mod shown;
 pub mod tokenizer;
+
+pub use shown::{Shown, shown};

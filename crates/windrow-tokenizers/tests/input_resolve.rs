@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use windrow_tokenizers::input::{
-    Batch, Compression, ErrorClass, Format, InputError, InputOptions, Reader, Resolved, resolve,
+    Batch, Compression, ErrorClass, Format, InputError, InputOptions, Reader, Resolved, WalkOptions, resolve, walk,
 };
 
 /// A directory of files with these names, each of which holds its own name.
@@ -77,7 +77,7 @@ fn lines_replaces_text_only() {
     assert_eq!(formats(InputOptions::default()), [Format::Text, Format::Jsonl, Format::Text]);
     let lines = InputOptions { lines: true, ..InputOptions::default() };
     assert_eq!(formats(lines), [Format::Lines, Format::Jsonl, Format::Lines]);
-    let forced = |lines, format| InputOptions { lines, format: Some(format) };
+    let forced = |lines, format| InputOptions { lines, format: Some(format), ..InputOptions::default() };
     assert_eq!(formats(forced(false, Format::Jsonl)), [Format::Jsonl; 3]);
     assert_eq!(formats(forced(false, Format::Lines)), [Format::Lines; 3]);
     assert_eq!(formats(forced(true, Format::Text)), [Format::Lines; 3]);
@@ -108,7 +108,7 @@ fn other_files_of_a_directory_are_counted() {
     assert_eq!(names(&dir, &resolved), ["a.txt"]);
     assert_eq!(resolved.notes, [format!("{}: 3 files of other extensions passed over", dir.path().display())]);
     // A forced format does not make every file an input.
-    let forced = InputOptions { format: Some(Format::Text), lines: false };
+    let forced = InputOptions { format: Some(Format::Text), ..InputOptions::default() };
     assert_eq!(resolve(&[arg(dir.path())], &forced).unwrap().files.len(), 1);
 }
 
@@ -118,6 +118,98 @@ fn a_directory_without_input_is_an_error() {
     assert!(refused(&[arg(dir.path())]).contains("no input in this directory (2 files of other extensions)"));
     let empty = tree(&[]);
     assert!(refused(&[arg(empty.path())]).contains("no input in this directory (0 files"));
+}
+
+#[test]
+fn hidden_entries_are_left_out_and_counted() {
+    let dir = tree(&["a.txt", ".hidden.txt", ".git/b.txt", "sub/.c.txt", "sub/.d/e.txt"]);
+    let resolved = plain(&[arg(dir.path())]).unwrap();
+    assert_eq!(names(&dir, &resolved), ["a.txt"]);
+    let note = format!("{}: 4 hidden files and folders left out (--hidden takes them)", dir.path().display());
+    assert_eq!(resolved.notes, [note]);
+
+    let hidden = InputOptions { walk: WalkOptions { hidden: true, ignore_files: false }, ..InputOptions::default() };
+    let resolved = resolve(&[arg(dir.path())], &hidden).unwrap();
+    assert_eq!(names(&dir, &resolved), [".git/b.txt", ".hidden.txt", "a.txt", "sub/.c.txt", "sub/.d/e.txt"]);
+    assert!(resolved.notes.is_empty(), "{:?}", resolved.notes);
+    // A hidden folder that is named is read.
+    assert_eq!(plain(&[arg(dir.path().join(".git"))]).unwrap().files.len(), 1);
+    assert!(
+        refused(&[arg(dir.path().join("sub"))]).contains("(0 files of other extensions), 2 hidden or ignored left out")
+    );
+}
+
+#[test]
+fn ignore_files_count_on_request_and_what_they_name_is_counted() {
+    let dir = tree(&["a.txt", "b.txt", "target/c.txt", "target/deep/d.txt", "sub/e.txt", ".git/HEAD"]);
+    fs::write(dir.path().join(".gitignore"), "/target\nb.txt\n").unwrap();
+    fs::write(dir.path().join("sub/.ignore"), "e.*\n").unwrap();
+    assert_eq!(plain(&[arg(dir.path())]).unwrap().files.len(), 5);
+
+    let options = WalkOptions { hidden: false, ignore_files: true };
+    let walked = walk(dir.path(), &options).unwrap();
+    assert_eq!(walked.files, [dir.path().join("a.txt")]);
+    assert_eq!((walked.hidden, walked.ignored, walked.special), (3, 3, 0));
+    let root = dir.path().display();
+    assert_eq!(
+        walked.notes,
+        [
+            format!("{root}: 3 hidden files and folders left out (--hidden takes them)"),
+            format!("{root}: 3 files and folders left out by ignore files (--no-ignore takes them)")
+        ]
+    );
+    let all = walk(dir.path(), &WalkOptions { hidden: true, ignore_files: true }).unwrap();
+    assert_eq!((all.files.len(), all.hidden, all.ignored), (4, 0, 3));
+}
+
+#[test]
+fn extensions_can_be_added() {
+    let dir = tree(&["a.rs", "b.PY.gz", "c.h", "d.txt", "e.jsonl"]);
+    let options = InputOptions { extensions: vec!["rs".into(), "py".into()], ..InputOptions::default() };
+    let resolved = resolve(&[arg(dir.path())], &options).unwrap();
+    assert_eq!(names(&dir, &resolved), ["a.rs", "b.PY.gz", "d.txt", "e.jsonl"]);
+    let formats: Vec<_> = resolved.files.iter().map(|file| file.format()).collect();
+    assert_eq!(formats, [Format::Text, Format::Text, Format::Text, Format::Jsonl]);
+    assert_eq!(resolved.files[1].compression(), Some(Compression::Gzip));
+    assert_eq!(resolve(&[arg(dir.path().join("a.rs"))], &options).unwrap().files.len(), 1);
+}
+
+#[test]
+fn all_text_is_what_begins_as_text() {
+    let dir = tree(&["Makefile", "a.rs", "b.jsonl", "c.txt.gz", "empty"]);
+    let split = [&[b'x'; (64 << 10) - 1][..], "é".as_bytes()].concat();
+    for (name, bytes) in [
+        ("nul", &b"text\0"[..]),
+        ("latin-1", b"caf\xe9 "),
+        ("cut", b"caf\xc3"),
+        ("image.gz", b"\x1f\x8b\x08\x00"),
+        ("empty", b""),
+        ("split", &split),
+    ] {
+        fs::write(dir.path().join(name), bytes).unwrap();
+    }
+    let options = InputOptions { all_text: true, ..InputOptions::default() };
+    let resolved = resolve(&[arg(dir.path())], &options).unwrap();
+    assert_eq!(names(&dir, &resolved), ["Makefile", "a.rs", "b.jsonl", "c.txt.gz", "empty", "split"]);
+    assert!(resolved.files.iter().all(|file| file.format() == Format::Text));
+    assert_eq!(resolved.notes, [format!("{}: 4 files that are not text passed over", dir.path().display())]);
+
+    let pattern = resolve(&[arg(dir.path().join("*t"))], &options).unwrap();
+    assert_eq!(names(&dir, &pattern), ["split"]);
+    assert!(pattern.notes[0].ends_with("cut: passed over, it is not text"), "{:?}", pattern.notes);
+    // A name is a decision.
+    assert_eq!(resolve(&[arg(dir.path().join("nul"))], &options).unwrap().files[0].format(), Format::Text);
+}
+
+#[test]
+fn json_is_json_lines_on_request_only() {
+    let dir = tree(&["c4.json.gz", "d.json", "e.jsonl"]);
+    assert_eq!(names(&dir, &plain(&[arg(dir.path())]).unwrap()), ["e.jsonl"]);
+    assert!(refused(&[arg(dir.path().join("c4.json.gz"))]).contains("--input-format"));
+    let jsonl = InputOptions { format: Some(Format::Jsonl), ..InputOptions::default() };
+    let resolved = resolve(&[arg(dir.path())], &jsonl).unwrap();
+    assert_eq!(names(&dir, &resolved), ["c4.json.gz", "d.json", "e.jsonl"]);
+    assert_eq!(resolved.files[0].compression(), Some(Compression::Gzip));
 }
 
 #[test]
@@ -175,14 +267,17 @@ fn an_unknown_extension_needs_a_format() {
     for name in ["corpus.dat", "corpus.gz", "corpus"] {
         let path = arg(dir.path().join(name));
         let message = refused(std::slice::from_ref(&path));
-        assert!(message.ends_with("hint: add `--input-format text|lines|jsonl`"), "{message}");
-        let forced = InputOptions { format: Some(Format::Jsonl), lines: false };
+        assert!(
+            message.contains("\nhint: add `--input-format text|lines|jsonl`, or take it for text with `--ext`"),
+            "{message}"
+        );
+        let forced = InputOptions { format: Some(Format::Jsonl), ..InputOptions::default() };
         let resolved = resolve(&[path], &forced).unwrap();
         let gzip = if name.ends_with(".gz") { Compression::Gzip } else { Compression::None };
         assert_eq!((resolved.files[0].format(), resolved.files[0].compression()), (Format::Jsonl, Some(gzip)));
     }
     // `lines` says how text is cut, not that something is text.
-    let lines = InputOptions { lines: true, format: None };
+    let lines = InputOptions { lines: true, ..InputOptions::default() };
     assert!(resolve(&[arg(dir.path().join("corpus"))], &lines).is_err());
 }
 
@@ -241,6 +336,19 @@ mod unix {
         assert_eq!(names(&dir, &resolved), ["real/a.txt", "real/c.txt", "real/there/b.txt"]);
         assert!(resolved.notes.iter().any(|note| note.contains("real/round: passed over, it links back")));
         assert!(resolved.notes.iter().any(|note| note.contains("b.txt: given more than once")));
+    }
+
+    #[test]
+    fn names_cannot_speak_to_the_terminal() {
+        let dir = tree(&["\u{1b}[31m\nerror: forged.dat", "sub/\u{202e}.txt", "sub/x\ny.pdf"]);
+        let name = |shown: &str| format!("{}/{shown}", dir.path().display());
+        let message = refused(&[arg(dir.path().join("\u{1b}[31m\nerror: forged.dat"))]);
+        assert!(message.starts_with(&name(r"\u{1b}[31m\nerror: forged.dat: its extension")), "{message}");
+        let twice = arg(dir.path().join("sub/\u{202e}.txt"));
+        let resolved = plain(&[twice.clone(), twice]).unwrap();
+        assert_eq!(resolved.notes, [name(r"sub/\u{202e}.txt: given more than once, and read each time")]);
+        // The manifest, which is JSON, has the name as it is.
+        assert!(resolved.files[0].name().ends_with("\u{202e}.txt"));
     }
 
     #[test]

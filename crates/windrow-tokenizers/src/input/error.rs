@@ -4,6 +4,9 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::remedy::remedy;
+use crate::shown;
+
 /// An input that could not be found, read, decompressed or held.
 ///
 /// All of these end a run, also one that skips bad documents: after any of them nobody could say how many documents the
@@ -16,14 +19,19 @@ pub enum InputError {
     NoInputs,
     /// Nothing has this name.
     #[error(
-        "{name}: no such file or directory\nhint: check the spelling; relative names start at the current directory"
+        "{}: no such file or directory\nhint: check the spelling; relative names start at the current directory",
+        shown(name)
     )]
     Missing {
         /// The argument.
         name: String,
     },
     /// It exists but cannot be opened, listed or looked at.
-    #[error("{name}: cannot be opened: {source}\nhint: check that it exists and that you may read it")]
+    #[error(
+        "{}: cannot be opened: {source}\nhint: {}",
+        shown(name),
+        remedy(source).unwrap_or("check that it exists and that you may read it")
+    )]
     Unreadable {
         /// The file or directory.
         name: String,
@@ -31,30 +39,42 @@ pub enum InputError {
         source: io::Error,
     },
     /// A file named on the command line whose extension says nothing.
-    #[error("{name}: its extension does not tell what it holds\nhint: add `--input-format text|lines|jsonl`")]
+    #[error(
+        "{}: its extension does not tell what it holds\n\
+         hint: add `--input-format text|lines|jsonl`, or take it for text with `--ext` or `--all-text`",
+        shown(name)
+    )]
     UnknownExtension {
         /// The file.
         name: String,
     },
     /// A directory without any file of a known extension.
     #[error(
-        "{name}: no input in this directory ({passed_over} files of other extensions)\n\
-         hint: .txt .text .md .jsonl .ndjson are read, plain or with .gz .zst .zstd; name other files one by one with `--input-format`"
+        "{}: no input in this directory ({passed_over} files of other extensions){}\n\
+         hint: .txt .text .md .jsonl .ndjson are read, plain or with .gz .zst .zstd; `--ext rs,py` adds extensions of text, `--all-text` \
+         takes all text, `--input-format jsonl` takes .json, `--hidden` and `--no-ignore` take what is left out",
+        shown(name),
+        if *left_out > 0 { format!(", {left_out} hidden or ignored left out") } else { String::new() }
     )]
     EmptyDirectory {
         /// The directory.
         name: String,
         /// Files below it that were passed over.
         passed_over: usize,
+        /// Entries that were left out: hidden, or named by an ignore file.
+        left_out: usize,
     },
     /// A pattern that matches no file.
-    #[error("{pattern}: no file matches this pattern\nhint: `*` does not cross directories, `**` does")]
+    #[error("{}: no file matches this pattern\nhint: `*` does not cross directories, `**` does", shown(pattern))]
     NoMatch {
         /// The argument.
         pattern: String,
     },
     /// A pattern that cannot be read.
-    #[error("{pattern}: not a valid pattern: {reason}\nhint: write `[*]`, `[?]` or `[[]` for the character itself")]
+    #[error(
+        "{}: not a valid pattern: {reason}\nhint: write `[*]`, `[?]` or `[[]` for the character itself",
+        shown(pattern)
+    )]
     BadPattern {
         /// The argument.
         pattern: String,
@@ -66,7 +86,9 @@ pub enum InputError {
     StdinTwice,
     /// Reading failed midway.
     #[error(
-        "{name}: cannot be read at byte {offset}: {source}\nhint: check the disk or the program that feeds it, and run again"
+        "{}: cannot be read at byte {offset}: {source}\nhint: {}",
+        shown(name),
+        remedy(source).unwrap_or("check the disk or the program that feeds it, and run again")
     )]
     Read {
         /// The file.
@@ -77,7 +99,7 @@ pub enum InputError {
         source: io::Error,
     },
     /// Compressed data that is not whole.
-    #[error("{name}: {reason} at byte {offset} of the compressed file\nhint: {hint}")]
+    #[error("{}: {reason} at byte {offset} of the compressed file\nhint: {hint}", shown(name))]
     Compressed {
         /// The file.
         name: String,
@@ -89,15 +111,16 @@ pub enum InputError {
         /// What to do about it.
         hint: &'static str,
     },
-    /// Somebody wrote to the file during the run.
-    #[error("{name}: changed while it was read\nhint: wait until it is complete, and run again")]
+    /// The file was written to during the run. Run again, it may be read: so this is of [`ErrorClass::Io`].
+    #[error("{}: changed while it was read\nhint: wait until it is complete, and run again", shown(name))]
     Changed {
         /// The file.
         name: String,
     },
     /// A record for which there is no memory.
     #[error(
-        "{name}:{line}: no memory for a record of more than {bytes} bytes\nhint: split it, or give the process more memory"
+        "{}:{line}: no memory for a record of more than {bytes} bytes\nhint: split it, or give the process more memory",
+        shown(name)
     )]
     TooLarge {
         /// The file.

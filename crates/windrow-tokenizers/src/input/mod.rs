@@ -21,16 +21,18 @@ mod error;
 mod reader;
 mod resolve;
 mod stream;
+mod walk;
 
 use std::fmt;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 pub use error::{ErrorClass, InputError};
 pub use reader::{Batch, FileReport, Reader, Record, Stopped};
 pub use resolve::{InputOptions, Resolved, resolve};
+pub use walk::{WalkOptions, Walked, is_hidden, walk};
 
 /// What the (decompressed) bytes of a file mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -106,9 +108,19 @@ impl InputFile {
         Self { name: name.into(), format, compression, bytes: None, origin: Origin::Stream(Box::new(reader)) }
     }
 
-    /// The name used in messages and manifests: the path as given or found, `-` for stdin.
+    /// The name used in messages and manifests: the path as given or found, `-` for stdin. Bytes that are no UTF-8 are lost in it:
+    /// only [`path`](Self::path) tells files apart.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What to compare with other files: the path that is opened; for stdin a name of what it is, where the system has one.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.origin {
+            Origin::Path(path) => Some(path),
+            Origin::Stdin => cfg!(unix).then_some(Path::new("/dev/stdin")),
+            Origin::Stream(_) => None,
+        }
     }
 
     /// What its bytes mean.

@@ -2,13 +2,17 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use glob::MatchOptions;
-use walkdir::WalkDir;
 
+use super::walk::{WalkOptions, walk};
 use super::{Compression, Format, InputError, InputFile, Origin};
+use crate::shown;
+
+/// How much of a file is read to tell whether it is text.
+const FIRST_BLOCK: usize = 64 << 10;
 
 /// How arguments are understood.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +21,20 @@ pub struct InputOptions {
     pub lines: bool,
     /// The format of every file, whatever its extension says. Without it the extension decides, and stdin is text.
     pub format: Option<Format>,
+    /// Further extensions of text, without the dot, in lower case.
+    pub extensions: Vec<String>,
+    /// Every file is text, whatever its extension says. Those of directories and patterns that are not (a NUL or bytes that are no
+    /// UTF-8 in the first 64 KiB) are passed over.
+    pub all_text: bool,
+    /// What is left out of directories.
+    pub walk: WalkOptions,
+}
+
+/// How a file came to be an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chosen {
+    ByName,
+    ByPattern,
 }
 
 impl InputOptions {
@@ -26,6 +44,54 @@ impl InputOptions {
             format => format,
         }
     }
+
+    /// Format and compression by extension.
+    fn kind_of(&self, path: &Path) -> (Option<Format>, Compression) {
+        let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+        let compressions = [(".gz", Compression::Gzip), (".zst", Compression::Zstd), (".zstd", Compression::Zstd)];
+        let (stem, compression) = compressions
+            .into_iter()
+            .find_map(|(suffix, compression)| Some((name.strip_suffix(suffix)?, compression)))
+            .unwrap_or((&name, Compression::None));
+        let extension = stem.rsplit_once('.').map(|(_, extension)| extension);
+        let format = match extension {
+            Some("txt" | "text" | "md") => Some(Format::Text),
+            Some(extension) if self.extensions.iter().any(|text| text == extension) => Some(Format::Text),
+            // Of those with --all-text none is anything else.
+            _ if self.all_text => None,
+            Some("jsonl" | "ndjson") => Some(Format::Jsonl),
+            // Mostly one value over many lines: only on request.
+            Some("json") if self.format == Some(Format::Jsonl) => Some(Format::Jsonl),
+            _ => None,
+        };
+        (format, compression)
+    }
+
+    /// The same, where text may also be told by its first bytes; none for a file that is to be passed over.
+    fn kind_or_text(&self, path: &Path) -> Result<Option<(Format, Compression)>, InputError> {
+        match self.kind_of(path) {
+            (Some(format), compression) => Ok(Some((format, compression))),
+            (None, _) if self.all_text && is_text(path)? => Ok(Some((Format::Text, Compression::None))),
+            (None, _) => Ok(None),
+        }
+    }
+}
+
+/// Whether the first block of a file is UTF-8 without NUL.
+fn is_text(path: &Path) -> Result<bool, InputError> {
+    let unreadable = |source| unreadable(path, source);
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Ok(false);
+    }
+    let mut block = Vec::with_capacity(FIRST_BLOCK);
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(FIRST_BLOCK as u64).read_to_end(&mut block).map_err(unreadable)?;
+    let is_utf8 = match str::from_utf8(&block) {
+        Ok(_) => true,
+        // The block may end within a character.
+        Err(error) => error.error_len().is_none() && block.len() == FIRST_BLOCK,
+    };
+    Ok(is_utf8 && !block.contains(&0))
 }
 
 /// What arguments stand for.
@@ -41,7 +107,8 @@ pub struct Resolved {
 ///
 /// - A file is taken as it is. Its extension tells the format (`.txt` `.text` `.md`: text; `.jsonl` `.ndjson`: jsonl) and the
 ///   compression (a further `.gz`, `.zst` or `.zstd`); upper case is the same.
-/// - A directory stands for all files of these extensions below it. Symbolic links are followed, but not in circles.
+///   [`InputOptions::extensions`] and [`InputOptions::all_text`] make more files text. With a forced format of jsonl, `.json` has it too.
+/// - A directory stands for all files of these extensions below it, as [`walk`] finds them.
 /// - `-` is stdin.
 /// - What does not exist and contains `*`, `?` or `[` is a pattern, and stands for what a shell would put in its place:
 ///   each match is treated as if it had been named.
@@ -65,8 +132,8 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
             continue;
         }
         match fs::symlink_metadata(arg) {
-            Ok(_) => found.named(Path::new(arg))?,
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(unreadable(arg, e)),
+            Ok(_) => found.named(Path::new(arg), Chosen::ByName)?,
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(unreadable(Path::new(arg), e)),
             Err(_) if arg.contains(['*', '?', '[']) => found.pattern(arg)?,
             Err(_) => return Err(InputError::Missing { name: arg.clone() }),
         }
@@ -82,12 +149,26 @@ struct Found<'o> {
 }
 
 impl Found<'_> {
-    fn named(&mut self, path: &Path) -> Result<(), InputError> {
-        let metadata = fs::metadata(path).map_err(|e| unreadable(path.display(), e))?;
+    fn named(&mut self, path: &Path, chosen: Chosen) -> Result<(), InputError> {
+        let metadata = fs::metadata(path).map_err(|e| unreadable(path, e))?;
         if metadata.is_dir() {
             return self.directory(path);
         }
-        let (by_extension, compression) = kind_of(path);
+        let (by_extension, compression) = match (self.options.all_text, chosen) {
+            (true, Chosen::ByPattern) => match self.options.kind_or_text(path)? {
+                Some((format, compression)) => (Some(format), compression),
+                None => {
+                    self.notes.push(format!("{}: passed over, it is not text", shown(path)));
+                    return Ok(());
+                }
+            },
+            // A name on the command line is a decision: if the file is no text, that is an error of its document.
+            (true, Chosen::ByName) => match self.options.kind_of(path) {
+                (Some(format), compression) => (Some(format), compression),
+                (None, _) => (Some(Format::Text), Compression::None),
+            },
+            (false, _) => self.options.kind_of(path),
+        };
         let format = self
             .options
             .format(by_extension)
@@ -100,54 +181,51 @@ impl Found<'_> {
             MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
         let matches = glob::glob_with(pattern, like_a_shell)
             .map_err(|e| InputError::BadPattern { pattern: pattern.into(), reason: e.to_string() })?;
-        let mut paths =
-            matches.collect::<Result<Vec<_>, _>>().map_err(|e| unreadable(e.path().display().to_string(), e.into()))?;
+        let mut paths = Vec::new();
+        for found in matches {
+            paths.push(found.map_err(|e| {
+                let path = e.path().to_path_buf();
+                unreadable(&path, e.into())
+            })?);
+        }
         if paths.is_empty() {
             return Err(InputError::NoMatch { pattern: pattern.into() });
         }
-        sort_bytewise(&mut paths);
-        paths.iter().try_for_each(|path| self.named(path))
+        paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+        paths.iter().try_for_each(|path| self.named(path, Chosen::ByPattern))
     }
 
     fn directory(&mut self, root: &Path) -> Result<(), InputError> {
-        let mut paths = Vec::new();
-        let mut passed_over = 0_usize;
-        for entry in WalkDir::new(root).follow_links(true) {
-            match entry {
-                Ok(entry) if entry.file_type().is_dir() => {}
-                Ok(entry) if entry.file_type().is_file() && kind_of(entry.path()).0.is_some() => {
-                    paths.push(entry.into_path());
-                }
-                Ok(_) => passed_over += 1,
-                Err(e) if e.loop_ancestor().is_some() => {
-                    let link = e.path().unwrap_or(root).display();
-                    self.notes.push(format!("{link}: passed over, it links back to a directory above it"));
-                }
-                Err(e) => {
-                    let path = e.path().unwrap_or(root).to_path_buf();
-                    let dangling = fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_symlink());
-                    if dangling && kind_of(&path).0.is_none() {
-                        passed_over += 1;
-                    } else {
-                        let source = e.into_io_error().unwrap_or_else(|| io::ErrorKind::Other.into());
-                        return Err(unreadable(path.display(), source));
-                    }
-                }
+        let walked = walk(root, &self.options.walk)?;
+        self.notes.extend(walked.notes);
+        let mut passed_over = walked.special;
+        for (path, source) in walked.broken {
+            if self.options.kind_of(&path).0.is_some() {
+                return Err(unreadable(&path, source));
             }
+            passed_over += 1;
         }
-        if paths.is_empty() {
-            return Err(InputError::EmptyDirectory { name: root.display().to_string(), passed_over });
+        let before = self.files.len();
+        for path in walked.files {
+            let Some((kind, compression)) = self.options.kind_or_text(&path)? else {
+                passed_over += 1;
+                continue;
+            };
+            let format = self.options.format(Some(kind)).unwrap_or(kind);
+            let metadata = fs::metadata(&path).map_err(|e| unreadable(&path, e))?;
+            self.add(path, format, compression, &metadata)?;
+        }
+        if self.files.len() == before {
+            return Err(InputError::EmptyDirectory {
+                name: root.display().to_string(),
+                passed_over,
+                left_out: walked.hidden + walked.ignored,
+            });
         }
         if passed_over > 0 {
             let files = if passed_over == 1 { "file" } else { "files" };
-            self.notes.push(format!("{}: {passed_over} {files} of other extensions passed over", root.display()));
-        }
-        sort_bytewise(&mut paths);
-        for path in paths {
-            let (by_extension, compression) = kind_of(&path);
-            let format = self.options.format(by_extension).expect("only files of known extensions were kept");
-            let metadata = fs::metadata(&path).map_err(|e| unreadable(path.display(), e))?;
-            self.add(path, format, compression, &metadata)?;
+            let why = if self.options.all_text { "that are not text" } else { "of other extensions" };
+            self.notes.push(format!("{}: {passed_over} {files} {why} passed over", shown(root)));
         }
         Ok(())
     }
@@ -162,11 +240,11 @@ impl Found<'_> {
         let name = path.display().to_string();
         // Only regular files: to open a named pipe here would wait for its writer, or take it from the reader.
         if metadata.is_file() {
-            File::open(&path).map_err(|e| unreadable(&name, e))?;
+            File::open(&path).map_err(|e| unreadable(&path, e))?;
         }
-        let identity = fs::canonicalize(&path).map_err(|e| unreadable(&name, e))?;
+        let identity = fs::canonicalize(&path).map_err(|e| unreadable(&path, e))?;
         if !self.seen.insert(identity) {
-            self.notes.push(format!("{name}: given more than once, and read each time"));
+            self.notes.push(format!("{}: given more than once, and read each time", shown(&path)));
         }
         let bytes = metadata.is_file().then_some(metadata.len());
         self.files.push(InputFile { name, format, compression: Some(compression), bytes, origin: Origin::Path(path) });
@@ -174,27 +252,6 @@ impl Found<'_> {
     }
 }
 
-/// Format and compression by extension.
-fn kind_of(path: &Path) -> (Option<Format>, Compression) {
-    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-    let compressions = [(".gz", Compression::Gzip), (".zst", Compression::Zstd), (".zstd", Compression::Zstd)];
-    let (stem, compression) = compressions
-        .into_iter()
-        .find_map(|(suffix, compression)| Some((name.strip_suffix(suffix)?, compression)))
-        .unwrap_or((&name, Compression::None));
-    let format = match stem.rsplit_once('.').map(|(_, extension)| extension) {
-        Some("txt" | "text" | "md") => Some(Format::Text),
-        Some("jsonl" | "ndjson") => Some(Format::Jsonl),
-        _ => None,
-    };
-    (format, compression)
-}
-
-/// By the bytes of whole paths, so that the order depends neither on the locale nor on how a tree is walked.
-fn sort_bytewise(paths: &mut [PathBuf]) {
-    paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
-}
-
-fn unreadable(name: impl ToString, source: io::Error) -> InputError {
-    InputError::Unreadable { name: name.to_string(), source }
+pub(super) fn unreadable(path: &Path, source: io::Error) -> InputError {
+    InputError::Unreadable { name: path.display().to_string(), source }
 }

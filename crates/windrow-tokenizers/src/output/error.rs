@@ -4,6 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::remedy::remedy;
+use crate::shown;
+
 /// What kind of trouble an [`OutputError`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -64,9 +67,9 @@ impl OutputError {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 "choose a directory that you may write to with -o"
             }
-            _ => "check that disk (space, quota, health) or write to another one with -o",
+            _ => remedy(&source).unwrap_or("check that disk (space, quota, health) or write to another one with -o"),
         };
-        let mut error = Self::new(kind, format!("{doing} {}: {source}", path.display())).at(path).hint(hint);
+        let mut error = Self::new(kind, format!("{doing} {}: {source}", shown(path))).at(path).hint(hint);
         error.0.source = Some(source);
         error
     }
@@ -132,7 +135,7 @@ impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
         for path in &self.0.left_behind {
-            write!(f, "\nleft behind: {}", path.display())?;
+            write!(f, "\nleft behind: {}", shown(path))?;
         }
         match &self.0.hint {
             Some(hint) => write!(f, "\nhint: {hint}"),

@@ -40,6 +40,7 @@ pub use format::{Dtype, Format};
 pub use staging::Staging;
 
 use crate::manifest::{Manifest, ManifestBody, Options, OutputFile, SCHEMA};
+use crate::shown;
 pub(crate) use file::WriteBack;
 use file::{StagedFile, StorageWriter};
 use run::Run;
@@ -111,7 +112,7 @@ impl OutputOptions {
         }
         for input in inputs {
             if let Some(path) = existing.iter().find(|path| same_file(path, input.as_ref())) {
-                let message = format!("{} is an input of this run and would be replaced by its output", path.display());
+                let message = format!("{} is an input of this run and would be replaced by its output", shown(path));
                 return Err(OutputError::new(OutputErrorKind::CannotCreate, message)
                     .at(path)
                     .hint("choose another prefix with -o"));
@@ -122,7 +123,7 @@ impl OutputOptions {
 
     fn check_prefix(&self) -> Result<(), OutputError> {
         let refuse = |why: &str| {
-            let message = format!("the output prefix {:?} {why}", self.prefix.display().to_string());
+            let message = format!("the output prefix \"{}\" {why}", shown(&self.prefix));
             Err(OutputError::new(OutputErrorKind::Usage, message)
                 .hint("give a path that ends in a name, for example -o out/corpus"))
         };

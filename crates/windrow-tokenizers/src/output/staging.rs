@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::error::{OutputError, OutputErrorKind};
 use super::format::Format;
 use super::storage::{Disk, Storage};
+use crate::shown;
 
 /// `path` with `suffix` added to its last component, whatever bytes that has.
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -97,7 +98,7 @@ impl Targets {
             // The entry itself counts, not what it links to: a rename replaces the entry.
             let Ok(found) = fs::symlink_metadata(path) else { continue };
             let exists = |what: &str| {
-                OutputError::new(OutputErrorKind::CannotCreate, format!("{} {what}", path.display())).at(path)
+                OutputError::new(OutputErrorKind::CannotCreate, format!("{} {what}", shown(path))).at(path)
             };
             if found.is_dir() {
                 return Err(exists("is a directory").hint("choose another prefix with -o"));
@@ -113,14 +114,14 @@ impl Targets {
     fn check_directory(&self) -> Result<(), OutputError> {
         let directory = self.directory();
         let refused = |why: &str, hint: String| {
-            let message = format!("cannot create {}: {} {why}", self.prefix.display(), directory.display());
+            let message = format!("cannot create {}: {} {why}", shown(&self.prefix), shown(directory));
             Err(OutputError::new(OutputErrorKind::CannotCreate, message).at(directory).hint(hint))
         };
         match fs::metadata(directory) {
             Ok(found) if found.is_dir() => Ok(()),
             Ok(_) => refused("is not a directory", "choose another prefix with -o".to_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                refused("does not exist", format!("create it first: mkdir -p {}", directory.display()))
+                refused("does not exist", format!("create it first: mkdir -p {}", shown(directory)))
             }
             Err(error) => Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot look into", directory, error)),
         }
@@ -212,7 +213,7 @@ impl State {
 
     fn rename(&mut self, storage: &dyn Storage, from: PathBuf, to: PathBuf, aside: bool) -> Result<(), OutputError> {
         storage.rename(&from, &to).map_err(|error| {
-            let doing = format!("cannot rename {} to", from.display());
+            let doing = format!("cannot rename {} to", shown(&from));
             OutputError::io(OutputErrorKind::Io, &doing, &to, error)
         })?;
         self.moves.push(Move { from, to, aside });
@@ -416,7 +417,7 @@ impl Lock {
         let path = targets.lock();
         let refused = |error| OutputError::io(OutputErrorKind::CannotCreate, "cannot create", &path, error);
         let busy = || {
-            let message = format!("another run is writing {}", targets.prefix.display());
+            let message = format!("another run is writing {}", shown(&targets.prefix));
             OutputError::new(OutputErrorKind::CannotCreate, message)
                 .at(&path)
                 .hint("wait until it has finished, or choose another -o")
@@ -424,7 +425,7 @@ impl Lock {
         // Each further round means that another run ended between our open and our lock.
         for _ in 0..100 {
             if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
-                let message = format!("{} is in the way: not a regular file", path.display());
+                let message = format!("{} is in the way: not a regular file", shown(&path));
                 return Err(OutputError::new(OutputErrorKind::CannotCreate, message).at(&path).hint("remove it"));
             }
             let mut options = OpenOptions::new();

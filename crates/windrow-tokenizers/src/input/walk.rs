@@ -1,0 +1,174 @@
+//! Directories to files.
+//!
+//! One walker for all commands. Symbolic links are followed, but not in circles. Hidden files and folders are left out, as in
+//! patterns, and on request also what ignore files (`.gitignore`, `.ignore`, git's own excludes) name. What is left out is counted.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ignore::{DirEntry, WalkBuilder};
+
+use super::InputError;
+use super::resolve::unreadable;
+use crate::shown;
+
+/// Which entries of a directory are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WalkOptions {
+    /// Take files and folders whose names begin with a dot, too.
+    pub hidden: bool,
+    /// Leave out what ignore files name. Those of folders above count, and those of git only inside of a repository.
+    pub ignore_files: bool,
+}
+
+/// What lies below a directory.
+#[derive(Debug, Default)]
+pub struct Walked {
+    /// Regular files, also behind links, in bytewise order of their paths.
+    pub files: Vec<PathBuf>,
+    /// Links that lead nowhere, and what the system says of them.
+    pub broken: Vec<(PathBuf, io::Error)>,
+    /// Sockets, pipes, devices.
+    pub special: usize,
+    /// Hidden files and folders that were left out, whatever else speaks against them. What lies in such a folder is not counted.
+    pub hidden: usize,
+    /// Files and folders that ignore files left out. What lies in such a folder is not counted.
+    pub ignored: usize,
+    /// What a user should know and need not act on: links in circles, ignore files that cannot be read, entries left out.
+    pub notes: Vec<String>,
+}
+
+/// Finds everything below `root`.
+///
+/// # Errors
+/// [`InputError::Unreadable`] for a folder that cannot be listed.
+pub fn walk(root: &Path, options: &WalkOptions) -> Result<Walked, InputError> {
+    let mut builder = WalkBuilder::new(root);
+    builder.follow_links(true).standard_filters(options.ignore_files).hidden(!options.hidden);
+    let mut walked = Walked::default();
+    let mut folders = Vec::new();
+    let mut met = Counts::default();
+    for entry in builder.build() {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                met.add(loop_of(&error).or(path_of(&error)).and_then(Path::file_name));
+                walked.fault(root, error)?;
+                continue;
+            }
+        };
+        if entry.depth() > 0 {
+            met.add(Some(entry.file_name()));
+        }
+        if let Some(error) = entry.error() {
+            walked.notes.push(shown(&error.to_string()).to_string());
+        }
+        if is(&entry, fs::FileType::is_dir) {
+            folders.push(entry.into_path());
+        } else if is(&entry, fs::FileType::is_file) {
+            walked.files.push(entry.into_path());
+        } else {
+            walked.special += 1;
+        }
+    }
+    walked.count_left_out(&folders, &met)?;
+    walked.files.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+    walked.note_left_out(root);
+    Ok(walked)
+}
+
+fn is(entry: &DirEntry, what: impl Fn(&fs::FileType) -> bool) -> bool {
+    entry.file_type().is_some_and(|kind| what(&kind))
+}
+
+/// Whether a name begins with a dot.
+pub fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+/// Entries of folders.
+#[derive(Debug, Default)]
+struct Counts {
+    hidden: usize,
+    others: usize,
+}
+
+impl Counts {
+    fn add(&mut self, name: Option<&OsStr>) {
+        let is_hidden = name.is_some_and(is_hidden);
+        self.hidden += usize::from(is_hidden);
+        self.others += usize::from(!is_hidden);
+    }
+}
+
+impl Walked {
+    /// Takes up an entry that the walker could not follow.
+    fn fault(&mut self, root: &Path, error: ignore::Error) -> Result<(), InputError> {
+        if let Some(link) = loop_of(&error) {
+            self.notes.push(format!("{}: passed over, it links back to a directory above it", shown(link)));
+            return Ok(());
+        }
+        let path = path_of(&error).unwrap_or(root).to_path_buf();
+        let source = error.into_io_error().unwrap_or_else(|| io::ErrorKind::Other.into());
+        let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_symlink());
+        if is_link && source.kind() == io::ErrorKind::NotFound {
+            self.broken.push((path, source));
+            return Ok(());
+        }
+        Err(unreadable(&path, source))
+    }
+
+    /// Counts what the walker left out: the entries of its folders, less the `met` ones.
+    fn count_left_out(&mut self, folders: &[PathBuf], met: &Counts) -> Result<(), InputError> {
+        let mut there = Counts::default();
+        for folder in folders {
+            for entry in fs::read_dir(folder).map_err(|source| unreadable(folder, source))? {
+                let entry = entry.map_err(|source| unreadable(folder, source))?;
+                there.add(Some(&entry.file_name()));
+            }
+        }
+        // A file that appeared or went away in between must not make this underflow.
+        self.hidden = there.hidden.saturating_sub(met.hidden);
+        self.ignored = there.others.saturating_sub(met.others);
+        Ok(())
+    }
+
+    fn note_left_out(&mut self, root: &Path) {
+        let entries = |count| if count == 1 { "file or folder" } else { "files and folders" };
+        if self.hidden > 0 {
+            let Self { hidden, .. } = *self;
+            self.notes.push(format!(
+                "{}: {hidden} hidden {} left out (--hidden takes them)",
+                shown(root),
+                entries(hidden)
+            ));
+        }
+        if self.ignored > 0 {
+            let Self { ignored, .. } = *self;
+            let what = entries(ignored);
+            self.notes
+                .push(format!("{}: {ignored} {what} left out by ignore files (--no-ignore takes them)", shown(root)));
+        }
+    }
+}
+
+/// The link that closes a circle, if that is the error.
+fn loop_of(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::Loop { child, .. } => Some(child),
+        ignore::Error::WithPath { err, .. }
+        | ignore::Error::WithDepth { err, .. }
+        | ignore::Error::WithLineNumber { err, .. } => loop_of(err),
+        _ => None,
+    }
+}
+
+fn path_of(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => path_of(err),
+        _ => None,
+    }
+}
