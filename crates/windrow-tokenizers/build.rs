@@ -1,21 +1,29 @@
-//! Turns the vocabularies that the registry crate `tiktoken-rs` ships (MIT, with the ranks published by OpenAI's
-//! tiktoken, MIT too) into compressed canonical `tokenizer.json` files, which `src/embedded.rs` includes.
+//! Prepares the vocabularies that the registry crate `tiktoken-rs` ships (MIT, with the ranks published by OpenAI's
+//! tiktoken, MIT too), for `src/tokenizer/embedded.rs` to include.
 //!
 //! A rank file orders tokens; a `tokenizer.json` orders pairs. The pair of a token is what is left just before the
 //! end when byte pair encoding runs on the token's own bytes with the lower ranks alone. One pair a token is enough:
 //! inside the bytes of a token nothing depends on what stands around it, so every text reaches the same pair.
+//!
+//! `OUT_DIR/NAME.zst` holds three columns, one after the other, all by rank: the length of each token in a byte, the length of
+//! the left half of its pair in a byte (0 for a single byte), and the bytes of all tokens. `OUT_DIR/vocabularies.rs` is the
+//! array of the vocabularies.
 
 use std::collections::HashMap;
 use std::env;
 use std::error::Error;
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use json::Parts;
 use tiktoken_rs::CoreBPE;
 
-/// Above this, `zstd` gains less than one percent on these files and takes several times as long.
-const ZSTD_LEVEL: i32 = 15;
+#[path = "src/tokenizer/embedded/json.rs"]
+mod json;
+
+/// Above this, `zstd` gains less than one percent on these columns and takes several times as long.
+const ZSTD_LEVEL: i32 = 19;
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 const CL100K: &str = concat!(
@@ -30,84 +38,53 @@ const O200K: &str = concat!(
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/tokenizer/embedded/json.rs");
     let out = env::var("OUT_DIR")?;
-    embed(&out, "r50k_base", &tiktoken_rs::r50k_base()?, GPT2)?;
-    embed(&out, "cl100k_base", &tiktoken_rs::cl100k_base()?, CL100K)?;
-    embed(&out, "o200k_base", &tiktoken_rs::o200k_base()?, O200K)?;
+    let out = Path::new(&out);
+    let mut list = String::from("[\n");
+    prepare(out, &mut list, "r50k_base", &tiktoken_rs::r50k_base()?, GPT2)?;
+    prepare(out, &mut list, "cl100k_base", &tiktoken_rs::cl100k_base()?, CL100K)?;
+    prepare(out, &mut list, "o200k_base", &tiktoken_rs::o200k_base()?, O200K)?;
+    list.push(']');
+    fs::write(out.join("vocabularies.rs"), list)?;
     Ok(())
 }
 
-/// Writes `OUT_DIR/NAME.json.zst`.
-fn embed(out: &str, name: &str, bpe: &CoreBPE, pattern: &str) -> Result<(), Box<dyn Error>> {
-    let mut special: Vec<(String, u32)> = bpe
-        .special_tokens()
-        .into_iter()
-        .map(|token| (token.to_owned(), bpe.encode_with_special_tokens(token)[0]))
-        .collect();
+/// Writes the columns of a vocabulary, and adds it to the list.
+fn prepare(out: &Path, list: &mut String, name: &str, bpe: &CoreBPE, pattern: &str) -> Result<(), Box<dyn Error>> {
+    let mut special: Vec<(&str, u32)> =
+        bpe.special_tokens().into_iter().map(|token| (token, bpe.encode_with_special_tokens(token)[0])).collect();
     special.sort_by_key(|&(_, id)| id);
-    let end = special.last().ok_or("a vocabulary without special tokens")?.1;
 
-    // Ids between the ranks and the special tokens may be free.
-    let tokens: Vec<(Vec<u8>, u32)> = (0..=end)
-        .filter(|id| special.iter().all(|(_, taken)| taken != id))
-        .filter_map(|id| Some((bpe.decode_bytes(&[id]).ok()?, id)))
+    // The ranks count from 0 without a gap; ids between them and the special tokens may be free.
+    let tokens: Vec<Vec<u8>> = (0..special.first().ok_or("a vocabulary without special tokens")?.1)
+        .map_while(|rank| bpe.decode_bytes(&[rank]).ok())
         .collect();
-    let ranks: HashMap<&[u8], u32> = tokens.iter().map(|(bytes, id)| (bytes.as_slice(), *id)).collect();
-
-    let printable = printable_bytes();
-    let spell = |bytes: &[u8]| bytes.iter().map(|&byte| printable[usize::from(byte)]).collect::<String>();
-
-    // Written by hand, in the order of the ids: a JSON map would sort the tokens and need many times the memory.
-    let mut vocab = String::from("{");
-    let mut merges = String::from("[");
-    for (bytes, id) in &tokens {
-        push_entry(&mut vocab, &spell(bytes), *id);
-        if let Some(at) = last_pair(bytes, *id, &ranks)? {
-            if merges.len() > 1 {
-                merges.push(',');
-            }
-            merges.push_str(&json!([spell(&bytes[..at]), spell(&bytes[at..])]).to_string());
-        }
-    }
-    // Only a token that the model knows keeps its id when it is added; no piece of text ever equals one of these.
-    for (token, id) in &special {
-        push_entry(&mut vocab, token, *id);
-    }
-    vocab.push('}');
-    merges.push(']');
-
-    let added: Vec<Value> = special
+    let ranks: HashMap<&[u8], u32> = tokens.iter().map(Vec::as_slice).zip(0..).collect();
+    let tokens: Vec<(&[u8], u8)> = tokens
         .iter()
-        .map(|(token, id)| {
-            json!({
-                "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
-                "normalized": false, "special": true,
-            })
-        })
-        .collect();
-    let added = Value::Array(added);
-    let pre_tokenizer =
-        json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
-    let text = format!(
-        concat!(
-            r#"{{"version":"2.0","truncation":null,"padding":null,"added_tokens":{added},"normalizer":null,"#,
-            r#""pre_tokenizer":{pre_tokenizer},"post_processor":null,"decoder":{{"type":"ByteLevel"}},"#,
-            r#""model":{{"type":"BPE","byte_level":true,"ignore_merges":true,"vocab":{vocab},"merges":{merges}}}}}"#,
-        ),
-        added = added,
-        pre_tokenizer = pre_tokenizer,
-        vocab = vocab,
-        merges = merges,
-    );
-    fs::write(Path::new(out).join(format!("{name}.json.zst")), zstd::bulk::compress(text.as_bytes(), ZSTD_LEVEL)?)?;
-    Ok(())
-}
+        .zip(0..)
+        .map(|(token, rank)| Ok((token.as_slice(), u8::try_from(last_pair(token, rank, &ranks)?.unwrap_or(0))?)))
+        .collect::<Result<_, Box<dyn Error>>>()?;
 
-fn push_entry(vocab: &mut String, token: &str, id: u32) {
-    if vocab.len() > 1 {
-        vocab.push(',');
+    let mut columns = Vec::new();
+    for (token, _) in &tokens {
+        columns.push(u8::try_from(token.len())?);
     }
-    vocab.push_str(&format!("{}:{id}", Value::from(token)));
+    columns.extend(tokens.iter().map(|&(_, left)| left));
+    columns.extend(tokens.iter().flat_map(|&(token, _)| token));
+    fs::write(out.join(format!("{name}.zst")), zstd::bulk::compress(&columns, ZSTD_LEVEL)?)?;
+
+    let hash = blake3::hash(Parts { pattern, tokens: &tokens, special: &special }.json().as_bytes());
+    writeln!(
+        list,
+        "Embedded {{ name: {name:?}, pattern: {pattern:?}, special: &{special:?}, tokens: {}, bytes: {}, hash: {:?}, \
+         columns: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.zst\")) }},",
+        tokens.len(),
+        columns.len(),
+        hash.to_hex().as_str(),
+    )?;
+    Ok(())
 }
 
 /// Where the last merge of a token joins its two halves; `None` for a single byte.
@@ -135,19 +112,4 @@ fn last_pair(token: &[u8], rank: u32, ranks: &HashMap<&[u8], u32>) -> Result<Opt
         [_, middle, _] => Ok(Some(middle)),
         _ => Err(format!("the token of rank {rank} is not the union of two tokens of lower rank")),
     }
-}
-
-/// The byte-level alphabet: printable Latin-1 bytes stand for themselves, the others for U+0100 and after.
-fn printable_bytes() -> [char; 256] {
-    let mut next = 0x100;
-    std::array::from_fn(|byte| {
-        let plain = matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-        let code = if plain {
-            byte as u32
-        } else {
-            next += 1;
-            next - 1
-        };
-        char::from_u32(code).expect("below the surrogates")
-    })
 }

@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::workspace::{self, Failure, Workspace, list, text};
 
 /// A member and the members it may depend on directly, in tests and build scripts too.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
+    ("windrow-allocator", &[]),
     ("windrow-plan", &[]),
     ("windrow-sync", &[]),
     ("windrow", &["windrow-plan", "windrow-sync"]),
@@ -13,11 +14,12 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("windrow-collective", &["windrow", "windrow-sync"]),
     ("windrow-sqlite", &["windrow"]),
     ("windrow-tokenizers", &["windrow"]),
-    ("windrow-cli", &["windrow", "windrow-collective", "windrow-tokenizers"]),
+    ("windrow-cli", &["windrow", "windrow-allocator", "windrow-collective", "windrow-tokenizers"]),
     (
         "windrow-bench",
         &[
             "windrow",
+            "windrow-allocator",
             "windrow-plan",
             "windrow-sync",
             "windrow-collections",

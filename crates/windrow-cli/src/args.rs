@@ -7,12 +7,13 @@ use windrow_tokenizers::input;
 use windrow_tokenizers::manifest::OnError;
 use windrow_tokenizers::output::{Dtype, Format};
 
-use crate::{plan, size};
+use crate::{count, plan, size};
 
 const HELP: &str = "\
 {about}
 
 Examples:
+  windrow count --model gpt-4o .
   windrow encode README.md -o readme
   windrow encode --all-text src/ -o code
   windrow encode corpus/ more.jsonl.zst -o tokens --threads 2
@@ -28,7 +29,7 @@ const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 73 the output cannot be created, 74 reading or writing failed, \
 129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.";
 
-/// Encodes corpora of text into token files, and plans overlapped operations.
+/// Counts tokens, encodes corpora of text into token files, and plans overlapped operations.
 #[derive(Debug, Parser)]
 #[command(name = "windrow", version, help_template = HELP, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     /// Encode text into token files: OUT.ids.npy and its like, beside OUT.manifest.json.
     #[command(help_template = HELP, after_help = AFTER_HELP)]
     Encode(Box<Encode>),
+    /// Count tokens per file and in all, as wc counts words.
+    #[command(help_template = count::args::HELP, after_help = count::args::AFTER_HELP)]
+    Count(Box<count::Options>),
     /// Plan where to cut a matrix product that is fused with a collective, or say that it is not worth it.
     #[command(help_template = plan::HELP, after_help = plan::AFTER_HELP)]
     Plan(Box<plan::Options>),
@@ -56,9 +60,8 @@ pub(crate) struct Encode {
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: std::path::PathBuf,
 
-    /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path of a tokenizer.json.
-    #[arg(long, value_name = "NAME|PATH", default_value = "o200k_base")]
-    pub(crate) tokenizer: String,
+    #[command(flatten)]
+    pub(crate) vocabulary: count::args::Vocabulary,
 
     /// Layout of the output.
     #[arg(long, default_value = Format::Npy.name(), value_parser = named::<Format, _>(Format::ALL.map(Format::name)))]

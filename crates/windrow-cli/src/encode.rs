@@ -111,7 +111,7 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
         special_in_text: !options.no_special_in_text,
     };
     let load = LoadOptions { add_special_tokens: reading.add_special_tokens, special_in_text: reading.special_in_text };
-    let tokenizer = Tokenizer::load(&options.tokenizer, &load)?;
+    let tokenizer = Tokenizer::load(options.vocabulary.name()?, &load)?;
     tokenizer.notes().iter().for_each(note);
 
     let output = OutputOptions {

@@ -62,7 +62,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, error: Option<&str>) -> 
         },
         bytes: summary.text_bytes,
         tokens: summary.tokens,
-        tokenizer: &options.tokenizer,
+        tokenizer: options.vocabulary.shown(),
         format: options.format.name(),
         dtype: summary.published.as_ref().and_then(dtype),
         seconds: summary.elapsed.as_secs_f64(),

@@ -17,12 +17,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thiserror::Error;
 
+mod early;
 mod pipeline;
+mod ranks;
 mod regex;
 mod released;
 mod unicode;
 
+pub(crate) use early::Early;
 pub(crate) use pipeline::Pipeline;
+pub(crate) use ranks::Ranks;
 pub(crate) use released::Released;
 
 /// A tokenizer ready to encode, shared by all workers.

@@ -1,10 +1,10 @@
 //! Tokenizers by name or from a `tokenizer.json`.
 //!
-//! A name is one of the vocabularies of this crate, `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`; anything else
-//! is the path of a `tokenizer.json`, or of a directory that holds one. The ids are those of Hugging Face's `tokenizers`
-//! 0.23 for the same file, and of tiktoken for the vocabularies of this crate. Regexes mean what they mean to Oniguruma,
-//! as in the Python wheel of `tokenizers` 0.23. A document that needs too much backtracking, or more memory than there
-//! is, has no ids and an error.
+//! A name is one of the vocabularies of this crate, `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`, each also without
+//! `_base`. [`vocabulary_of`] knows which of them a model has. Anything else is the path of a `tokenizer.json`, or of a directory that
+//! holds one. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies of this
+//! crate. Regexes mean what they mean to Oniguruma, as in the Python wheel of `tokenizers` 0.23. A document that needs too much
+//! backtracking, or more memory than the process can get, has no ids and an error.
 //!
 //! A `tokenizer.json` is untrusted input: whatever is in it, loading returns a tokenizer or a [`LoadError`] that says
 //! what is wrong and where.
@@ -22,9 +22,13 @@ mod check;
 mod embedded;
 mod fault;
 mod file;
+mod names;
 mod route;
 
+pub use names::vocabulary_of;
+
 use check::Checked;
+use embedded::Embedded;
 use fault::Fault;
 use file::File;
 
@@ -53,14 +57,20 @@ impl Default for LoadOptions {
 #[non_exhaustive]
 pub enum LoadError {
     /// Neither a known name nor a file.
-    #[error(
-        "tokenizer {name:?} is neither the name of a vocabulary nor a file; \
-         hint: the names are {}, and a path to a tokenizer.json is accepted",
-        embedded::NAMES
-    )]
+    #[error("tokenizer {name:?} is neither the name of a vocabulary nor a file\nhint: {}", names::hint(name))]
     Unknown {
         /// What was asked for.
         name: String,
+    },
+    /// No vocabulary of this crate belongs to the model.
+    #[error("model {name:?} {reason}\nhint: {hint}")]
+    UnknownModel {
+        /// What was asked for.
+        name: String,
+        /// Why the model has no vocabulary here.
+        reason: String,
+        /// What to do.
+        hint: String,
     },
     /// The file cannot be read.
     #[error("tokenizer {name}: {source}\nhint: check the path and its permissions")]
@@ -118,6 +128,7 @@ pub struct Tokenizer {
     vocab_size: u32,
     added: Vec<AddedId>,
     eos: Option<(String, u32)>,
+    embedded: Option<Embedded>,
     notes: Vec<String>,
 }
 
@@ -133,9 +144,30 @@ impl Tokenizer {
     /// # Errors
     /// When there is no such name or file, or the file is not a `tokenizer.json` that an engine can encode with.
     pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
-        if let Some(embedded) = embedded::find(name_or_path) {
-            return Self::from_embedded(embedded, options);
+        match embedded::find(name_or_path) {
+            Some(embedded) => Self::from_embedded(embedded, embedded.fast(options).map(|engine| Box::new(engine) as _)),
+            None => Self::read(name_or_path, options),
         }
+    }
+
+    /// [`load`](Self::load), but a vocabulary of this crate is ready within milliseconds: the first texts are encoded by a slower
+    /// engine, while a thread builds the fast one. The ids are the same.
+    ///
+    /// For a program that starts often and may have little to encode. It may end before its engine is built.
+    ///
+    /// # Errors
+    /// Those of [`load`](Self::load).
+    pub fn load_early(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
+        match embedded::find(name_or_path) {
+            Some(embedded) => {
+                Self::from_embedded(embedded, embedded.early(options).map(|engine| Box::new(engine) as _))
+            }
+            None => Self::read(name_or_path, options),
+        }
+    }
+
+    /// Reads the `tokenizer.json` at this path.
+    fn read(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         let path = Path::new(name_or_path);
         let read_error = |source| LoadError::Read { name: name_or_path.to_owned(), source };
         let metadata = match fs::metadata(path) {
@@ -147,7 +179,7 @@ impl Tokenizer {
         if metadata.is_dir() {
             let inside = path.join("tokenizer.json");
             return match inside.to_str() {
-                Some(inside) if Path::new(inside).is_file() => Self::load(inside, options),
+                Some(inside) if Path::new(inside).is_file() => Self::read(inside, options),
                 _ => Err(LoadError::invalid(
                     name_or_path,
                     Fault::new("", "a directory without tokenizer.json", "give the path of the file"),
@@ -194,32 +226,35 @@ impl Tokenizer {
         let engine = engine(&file, &checked, name, options, &mut notes)?;
         let added = file.added.into_iter().zip(checked.added);
         let added = added.map(|(token, id)| AddedId { content: token.content, id, special: token.special }).collect();
-        Ok(Self { name: name.to_owned(), hash: hash(json), engine, vocab_size: checked.size, added, eos: None, notes })
-    }
-
-    fn from_embedded(embedded: embedded::Embedded, options: &LoadOptions) -> Result<Self, LoadError> {
-        let name = embedded.name;
-        let refused = |reason: String| LoadError::Refused { name: name.to_owned(), reason };
-        let json = embedded.json().map_err(|error| refused(error.to_string()))?;
-        let tokenizer = tokenizers::from_json(&json).map_err(|error| refused(error.to_string()))?;
-        let mut added: Vec<AddedId> = tokenizer
-            .get_added_vocabulary()
-            .get_added_tokens_decoder()
-            .into_iter()
-            .map(|(id, token)| AddedId { content: token.content, id, special: token.special })
-            .collect();
-        added.sort_by_key(|token| token.id);
-        // The special tokens come last.
-        let vocab_size = added.last().map_or(0, |token| token.id + 1);
-        let eos = added.iter().find(|token| token.content == embedded::END_OF_TEXT);
-        let eos = eos.map(|token| (token.content.clone(), token.id));
         Ok(Self {
             name: name.to_owned(),
-            hash: hash(json.as_bytes()),
-            engine: Box::new(Pipeline::new(tokenizer, options, vocab_size)),
-            vocab_size,
+            hash: hash(json),
+            engine,
+            vocab_size: checked.size,
             added,
-            eos,
+            eos: None,
+            embedded: None,
+            notes,
+        })
+    }
+
+    fn from_embedded(
+        embedded: Embedded,
+        engine: Result<Box<dyn Engine>, embedded::Failure>,
+    ) -> Result<Self, LoadError> {
+        let name = embedded.name.to_owned();
+        let engine = engine.map_err(|error| LoadError::Refused { name: name.clone(), reason: error.to_string() })?;
+        let added =
+            embedded.special.iter().map(|&(content, id)| AddedId { content: content.to_owned(), id, special: true });
+        let eos = embedded.special.iter().find(|(content, _)| *content == embedded::END_OF_TEXT);
+        Ok(Self {
+            name,
+            hash: embedded.hash.to_owned(),
+            engine,
+            vocab_size: embedded.vocab_size(),
+            added: added.collect(),
+            eos: eos.map(|&(content, id)| (content.to_owned(), id)),
+            embedded: Some(embedded),
             notes: Vec::new(),
         })
     }
@@ -265,6 +300,22 @@ impl Tokenizer {
         let mut special: Vec<&AddedId> = self.added.iter().filter(|token| token.special).collect();
         special.sort_by_key(|token| likeness_to_eos(&token.content));
         special.into_iter().map(|token| (token.content.clone(), token.id)).collect()
+    }
+
+    /// The last place inside of `text`, which is UTF-8, where it can be cut: the ids of the two parts, one after the other, are
+    /// those of the whole, whatever stands before and after `text`. `None` without such a place, and always for a
+    /// `tokenizer.json`.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default())?;
+    /// assert_eq!(tokenizer.last_cut(b"one\ntwo\nthree"), Some(8));
+    /// assert_eq!(tokenizer.last_cut(b"one two three"), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn last_cut(&self, text: &[u8]) -> Option<usize> {
+        self.embedded?.last_cut(text)
     }
 
     /// What a user should know about this tokenizer, a line each.
@@ -365,6 +416,12 @@ fn likeness_to_eos(token: &str) -> usize {
         let token = token.to_lowercase();
         USUAL.len() + usize::from(!(token.contains("eos") || token.contains("end") || token.contains("eot")))
     })
+}
+
+/// The early engine of an embedded vocabulary.
+#[cfg(test)]
+pub(crate) fn early_for_tests(name: &str, options: &LoadOptions) -> crate::engine::Early {
+    embedded::find(name).and_then(|embedded| embedded.early(options).ok()).expect("an embedded vocabulary")
 }
 
 fn hash(json: &[u8]) -> String {

@@ -1,6 +1,7 @@
 //! What a loaded tokenizer says about itself.
 
 use serde_json::{Value, json};
+use tiktoken_rs::CoreBPE;
 use tk_encode::utils::byte_level::char_to_byte;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
@@ -87,6 +88,141 @@ fn cl100k_tokens_end_with_their_last_line_end() {
         json["model"]["vocab"].as_object().expect("a vocabulary").keys().filter(|token| token.contains(line_end));
     assert!(with_line_end.clone().count() > 1000);
     assert_eq!(with_line_end.find(|token| !token.ends_with(line_end)), None);
+}
+
+/// What is hard for byte pair encoding or for the patterns, and what is not.
+const ATOMS: [&str; 48] = [
+    "the",
+    "The",
+    " of",
+    "ing",
+    "x",
+    "Q",
+    " ",
+    "  ",
+    "    ",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\t",
+    " \n",
+    "'s",
+    "'LL",
+    "n't",
+    "1",
+    "23",
+    "4567",
+    "0x",
+    "=",
+    "====",
+    "--",
+    "//",
+    "/*",
+    "*/",
+    ");\n",
+    "{\n",
+    "\u{e9}",
+    "e\u{301}",
+    "\u{df}",
+    "\u{4e2d}\u{6587}",
+    "\u{3042}",
+    "\u{d55c}",
+    "\u{5e9}\u{5dc}",
+    "\u{1f468}\u{200d}\u{1f469}",
+    "\u{1f600}",
+    "\u{a0}",
+    "\u{2003}",
+    "\u{2028}",
+    "\0",
+    "\u{7f}",
+    "\u{fffd}",
+    "\u{10ffff}",
+    "<|endoftext|>",
+    "\u{feff}",
+    "antidisestablishmentarianism",
+];
+
+/// Texts of atoms and of letters, the same in every run; some words are long.
+fn texts() -> Vec<String> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as usize % below
+    };
+    let mut texts: Vec<String> =
+        vec![String::new(), "a".repeat(3000), " ".repeat(3000), "\n".repeat(700), "ab".repeat(999)];
+    for length in (1..40).chain(120..135).chain([255, 256, 1000]) {
+        texts.push((0..length).map(|_| char::from(b'a' + next(26) as u8)).collect());
+        texts.push((0..length).map(|_| char::from(b"aAbB"[next(4)])).collect());
+        texts.push((0..length).map(|_| char::from(b"=-+#"[next(4)])).collect());
+        texts.push((0..length).map(|_| char::from_u32(0x4e00 + next(5000) as u32).unwrap()).collect());
+    }
+    for _ in 0..400 {
+        let length = 1 + next(60);
+        texts.push((0..length).map(|_| ATOMS[next(ATOMS.len())]).collect());
+    }
+    texts
+}
+
+fn early(name: &str, special_in_text: bool) -> Tokenizer {
+    Tokenizer::load_early(name, &LoadOptions { special_in_text, ..LoadOptions::default() }).expect("loads")
+}
+
+/// All texts together are not enough to begin with the fast engine.
+#[test]
+fn the_early_engine_gives_the_ids_of_tiktoken() {
+    let oracles: [(&str, fn() -> CoreBPE); 3] = [
+        ("r50k_base", || tiktoken_rs::r50k_base().expect("ranks")),
+        ("cl100k_base", || tiktoken_rs::cl100k_base().expect("ranks")),
+        ("o200k_base", || tiktoken_rs::o200k_base().expect("ranks")),
+    ];
+    for (name, oracle) in oracles {
+        let oracle = oracle();
+        let (ordinary, special) = (early(name, false), early(name, true));
+        for text in texts() {
+            assert_eq!(ids(&ordinary, &text), oracle.encode_ordinary(&text), "{name}: {text:?}");
+            assert_eq!(ids(&special, &text), oracle.encode_with_special_tokens(&text), "{name}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn an_early_tokenizer_says_the_same_of_itself() {
+    for name in ["gpt2", "cl100k", "o200k"] {
+        let (early, fast) = (early(name, true), embedded(name));
+        assert_eq!((early.name(), early.hash(), early.vocab_size()), (fast.name(), fast.hash(), fast.vocab_size()));
+        assert_eq!((early.eos(), early.eos_candidates()), (fast.eos(), fast.eos_candidates()));
+        assert_eq!(early.engine().name(), fast.engine().name());
+        for token in ["the", "\u{120}the", "\u{10a}", "<|endoftext|>", "<|nothing|>", "\u{4e2d}", ""] {
+            assert_eq!(early.token_to_id(token), fast.token_to_id(token), "{token:?}");
+        }
+    }
+}
+
+/// Wherever a text may be cut, the parts have the ids of the whole, in both engines' view: that of tiktoken.
+#[test]
+fn cuts_change_no_ids() {
+    for name in ["r50k_base", "cl100k_base", "o200k_base"] {
+        let tokenizer = early(name, false);
+        let mut cuts = 0;
+        for text in texts() {
+            let whole = ids(&tokenizer, &text);
+            let mut end = text.len();
+            while let Some(cut) = tokenizer.last_cut(&text.as_bytes()[..end]) {
+                let (first, second) = text.split_at(cut);
+                let parts = [ids(&tokenizer, first), ids(&tokenizer, second)].concat();
+                assert_eq!(parts, whole, "{name}: {first:?} {second:?}");
+                cuts += 1;
+                end = cut;
+            }
+        }
+        assert!(cuts > 100, "{name}: {cuts}");
+    }
+    let file = word_level(json!([])).to_string();
+    let given = Tokenizer::from_json(file.as_bytes(), "x.json", &LoadOptions::default()).expect("loads");
+    assert_eq!(given.last_cut(b"one\ntwo"), None, "nothing is known of other patterns");
 }
 
 #[test]

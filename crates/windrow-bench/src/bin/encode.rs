@@ -7,6 +7,10 @@
 //! default the system's temporary folder; one in memory shows what syncing to disk costs.
 #![forbid(unsafe_code)]
 
+// Measured with the allocator that the command ships.
+#[cfg(feature = "mimalloc")]
+use windrow_allocator as _;
+
 use std::path::{Path, PathBuf};
 
 use windrow_bench::{Arm, compare, record};

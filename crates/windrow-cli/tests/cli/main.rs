@@ -9,6 +9,7 @@ mod bad_resources;
 mod bad_text;
 mod bad_tokenizer;
 mod common;
+mod count;
 mod encode;
 mod plan;
 mod same_bytes;

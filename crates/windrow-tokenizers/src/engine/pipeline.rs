@@ -9,7 +9,9 @@ use tk_encode::pipeline::{
     Model, PipelineModel, PipelineModelScratch, PipelineToken, PipelineTokenizer, PreTokenizer, PreTokenizerScratch,
     Segment, Span, SpecialSegmentIterator, normalize_all,
 };
+use tk_encode::utils::byte_level::char_to_byte;
 
+use super::ranks::{Ranks, RanksScratch};
 use super::unicode::{self, Differences};
 use super::{Encoder, Engine, EngineError, LARGE, caught, has_memory};
 use crate::tokenizer::LoadOptions;
@@ -37,6 +39,8 @@ pub(crate) struct Pipeline {
     special_in_text: bool,
     vocab_size: u32,
     differences: Differences,
+    /// Encodes in the place of the tokenizer's model.
+    ranks: Option<Ranks>,
 }
 
 impl Pipeline {
@@ -44,7 +48,12 @@ impl Pipeline {
     pub(crate) fn new(tokenizer: PipelineTokenizer, options: &LoadOptions, vocab_size: u32) -> Self {
         let LoadOptions { add_special_tokens, special_in_text } = *options;
         let differences = Differences::new(tokenizer.get_normalizers(), tokenizer.get_pre_tokenizer());
-        Self { tokenizer, add_special_tokens, special_in_text, vocab_size, differences }
+        Self { tokenizer, add_special_tokens, special_in_text, vocab_size, differences, ranks: None }
+    }
+
+    /// The same engine with another model: `ranks` instead of the tokenizer's.
+    pub(crate) fn with_ranks(self, ranks: Ranks) -> Self {
+        Self { ranks: Some(ranks), ..self }
     }
 
     fn run(&self, text: &str, scratch: &mut Scratch) -> Result<(), EngineError> {
@@ -93,7 +102,7 @@ impl Pipeline {
             let reason = format!("{} bytes after normalization are more than the engine can address", text.len());
             return Err(refused(reason));
         }
-        let Scratch { model, split, pieces, tokens } = scratch;
+        let Scratch { model, ranks, split, pieces, tokens } = scratch;
         pieces.clear();
         // A program for a regex has a tag for each byte, and asks for room for as many pieces as the text has bytes.
         ask_for(text.len(), BYTES_TO_SPLIT)?;
@@ -108,7 +117,10 @@ impl Pipeline {
             // No model makes more tokens than a piece has bytes.
             reserve(tokens, bytes + pieces.len() + MORE_TOKENS, text)?;
             ask_for(longest, BYTES_TO_MERGE)?;
-            self.tokenizer.get_model().tokenize_spans(text, pieces, model, tokens).map_err(refused)?;
+            match &self.ranks {
+                None => self.tokenizer.get_model().tokenize_spans(text, pieces, model, tokens).map_err(refused)?,
+                Some(table) => table.tokenize(text, pieces, ranks, tokens),
+            }
         }
         Ok(())
     }
@@ -145,6 +157,9 @@ impl Engine for Pipeline {
     }
 
     fn token_to_id(&self, token: &str) -> Option<u32> {
+        if let Some(ranks) = &self.ranks {
+            return ranks.rank(&token.chars().map(char_to_byte).collect::<Option<Vec<u8>>>()?);
+        }
         // Only two of the four models can look a token up by itself.
         match self.tokenizer.get_model() {
             PipelineModel::Unigram(model) => model.token_to_id(token),
@@ -161,6 +176,7 @@ struct PipelineEncoder<'a> {
 
 struct Scratch {
     model: PipelineModelScratch,
+    ranks: RanksScratch,
     split: PreTokenizerScratch,
     pieces: Vec<Span>,
     tokens: Vec<PipelineToken>,
@@ -170,6 +186,7 @@ impl Scratch {
     fn new(model: &PipelineModel) -> Self {
         Self {
             model: model.init_scratch(),
+            ranks: RanksScratch::default(),
             split: PreTokenizerScratch::default(),
             pieces: Vec::new(),
             tokens: Vec::new(),

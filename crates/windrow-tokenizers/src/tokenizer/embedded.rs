@@ -1,6 +1,6 @@
 //! The vocabularies that are part of the crate.
 //!
-//! They are made by the build script from the registry crate `tiktoken-rs` (Copyright (c) 2023 Roger Zurawicki and
+//! They are prepared by the build script from the registry crate `tiktoken-rs` (Copyright (c) 2023 Roger Zurawicki and
 //! contributors, MIT licence), which ships the ranks of OpenAI's `tiktoken` (Copyright (c) 2022 OpenAI, Shantanu Jain,
 //! MIT licence).
 //!
@@ -9,13 +9,38 @@
 //! a text as one piece, where this one cuts behind the last line end; the ids are the same, since no token of
 //! `cl100k_base` goes on after a line end that is its last (`tests/tokenizer_load.rs`).
 
-use std::io::Read;
+use std::io;
+
+use tk_encode::models::bpe::{BpeConfig, PipelineBPE};
+use tk_encode::models::wordlevel::WordLevel;
+use tk_encode::pipeline::{
+    NormalizerChain, PipelineModel, PipelinePostProcessor, PipelinePreTokenizer, PipelineTokenizer,
+};
+use tk_encode::pre_tokenizers::split::{Split, SplitPattern};
+use tk_encode::tokenizer::SplitDelimiterBehavior;
+use tk_encode::vocab::bucket_added_vocabulary::{AddedToken, AddedVocabulary};
+
+use super::LoadOptions;
+use crate::engine::{Early, Pipeline, Ranks};
+
+mod json;
 
 /// A vocabulary of the crate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Embedded {
     pub(super) name: &'static str,
-    json: &'static [u8],
+    /// The pattern that splits text into pieces.
+    pattern: &'static str,
+    /// The special tokens in the order of their ids.
+    pub(super) special: &'static [(&'static str, u32)],
+    /// How many other tokens there are.
+    tokens: usize,
+    /// The blake3 hash of the `tokenizer.json`, in hexadecimal.
+    pub(super) hash: &'static str,
+    /// Bytes of the columns.
+    bytes: usize,
+    /// The columns that `build.rs` describes, compressed.
+    columns: &'static [u8],
 }
 
 /// What ends a document in all of them.
@@ -24,23 +49,129 @@ pub(super) const END_OF_TEXT: &str = "<|endoftext|>";
 /// Names for messages.
 pub(super) const NAMES: &str = "r50k_base (or gpt2), cl100k_base and o200k_base";
 
-const ALL: [Embedded; 3] = [
-    Embedded { name: "r50k_base", json: include_bytes!(concat!(env!("OUT_DIR"), "/r50k_base.json.zst")) },
-    Embedded { name: "cl100k_base", json: include_bytes!(concat!(env!("OUT_DIR"), "/cl100k_base.json.zst")) },
-    Embedded { name: "o200k_base", json: include_bytes!(concat!(env!("OUT_DIR"), "/o200k_base.json.zst")) },
-];
+const ALL: [Embedded; 3] = include!(concat!(env!("OUT_DIR"), "/vocabularies.rs"));
 
 /// The vocabulary of a name or alias.
 pub(super) fn find(name: &str) -> Option<Embedded> {
-    let name = if name == "gpt2" { "r50k_base" } else { name };
+    let name = match name {
+        "gpt2" | "r50k" => "r50k_base",
+        "cl100k" => "cl100k_base",
+        "o200k" => "o200k_base",
+        name => name,
+    };
     ALL.into_iter().find(|embedded| embedded.name == name)
 }
 
+pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// The columns of a vocabulary.
+struct Columns {
+    columns: Vec<u8>,
+    tokens: usize,
+}
+
+impl Columns {
+    /// The length of each token.
+    fn lengths(&self) -> &[u8] {
+        &self.columns[..self.tokens]
+    }
+
+    /// The tokens by rank, each with the length of the left half of its pair.
+    fn iter(&self) -> impl Iterator<Item = (&[u8], u8)> {
+        let (columns, mut bytes) = self.columns.split_at(2 * self.tokens);
+        let (lengths, lefts) = columns.split_at(self.tokens);
+        lengths.iter().zip(lefts).map(move |(&length, &left)| {
+            let (token, rest) = bytes.split_at(usize::from(length));
+            bytes = rest;
+            (token, left)
+        })
+    }
+
+    fn into_ranks(mut self) -> Ranks {
+        let bytes = self.columns.split_off(2 * self.tokens);
+        Ranks::new(self.lengths(), bytes)
+    }
+}
+
 impl Embedded {
+    /// The largest id, plus one: the special tokens come last.
+    pub(super) fn vocab_size(&self) -> u32 {
+        self.special.last().map_or(0, |(_, id)| id + 1)
+    }
+
+    /// The last place between a line end and an ASCII letter or digit where a piece of text ends, however the text goes on.
+    ///
+    /// No piece goes on from a line end to a letter or digit, and none looks back. So the parts have the pieces of the whole if
+    /// the last piece of the first part does not depend on what follows it. Where white space up to its last line end is
+    /// a piece, it never does. Otherwise the white space before a letter is cut before its last character, unless it is only
+    /// one character.
+    pub(super) fn last_cut(&self, text: &[u8]) -> Option<usize> {
+        let any_white_space = self.pattern.contains(r"|\s*[\r\n]+|");
+        memchr::memrchr_iter(b'\n', text).map(|at| at + 1).find(|&cut| {
+            text.get(cut).is_some_and(u8::is_ascii_alphanumeric)
+                && (any_white_space || (cut > 1 && text[cut - 2].is_ascii_graphic()))
+        })
+    }
+
+    fn columns(&self) -> io::Result<Columns> {
+        let columns = zstd::bulk::decompress(self.columns, self.bytes)?;
+        Ok(Columns { columns, tokens: self.tokens })
+    }
+
     /// The canonical `tokenizer.json`.
-    pub(super) fn json(&self) -> std::io::Result<String> {
-        let mut json = String::new();
-        zstd::stream::read::Decoder::with_buffer(self.json)?.read_to_string(&mut json)?;
-        Ok(json)
+    pub(super) fn json(&self) -> io::Result<String> {
+        let columns = self.columns()?;
+        let tokens: Vec<_> = columns.iter().collect();
+        Ok(json::Parts { pattern: self.pattern, tokens: &tokens, special: self.special }.json())
+    }
+
+    /// The engine that is ready at once.
+    pub(super) fn early(self, options: &LoadOptions) -> Result<Early, Failure> {
+        // Never asked: it only has to be there.
+        let model = PipelineModel::WordLevel(WordLevel::default());
+        let ranks = self.columns()?.into_ranks();
+        let first = self.engine(model, options)?.with_ranks(ranks);
+        let options = *options;
+        Ok(Early::new(first, Box::new(move || self.fast(&options).map_err(|error| error.to_string()))))
+    }
+
+    /// The fast engine.
+    pub(super) fn fast(&self, options: &LoadOptions) -> Result<Pipeline, Failure> {
+        let columns = self.columns()?;
+        let mut config = BpeConfig { byte_level: true, ignore_merges: true, ..BpeConfig::default() };
+        config.vocab.reserve(self.tokens + self.special.len());
+        config.merges.reserve(self.tokens);
+        for ((token, left), id) in columns.iter().zip(0..) {
+            if left > 0 {
+                let (left, right) = token.split_at(usize::from(left));
+                config.merges.push((json::spell(left), json::spell(right)));
+            }
+            config.vocab.insert(json::spell(token), id);
+        }
+        // Only a token that the model knows keeps its id when it is added.
+        config.vocab.extend(self.special.iter().map(|&(token, id)| (token.to_owned(), id)));
+        self.engine(PipelineModel::BPE(PipelineBPE::from_config(config)?), options)
+    }
+
+    /// An engine around a model.
+    fn engine(&self, model: PipelineModel, options: &LoadOptions) -> Result<Pipeline, Failure> {
+        let mut added = AddedVocabulary::new();
+        let id = |token: &str| self.special.iter().find(|(special, _)| *special == token).map(|&(_, id)| id);
+        let tokens = self.special.iter().map(|(token, _)| AddedToken::from(*token, true));
+        added.add_tokens(tokens, self.tokens, id, None::<&NormalizerChain<'_>>)?;
+        let pattern = SplitPattern::Regex(self.pattern.to_owned());
+        let split = Split::native(pattern, SplitDelimiterBehavior::Isolated, false)?;
+        let tokenizer = PipelineTokenizer::from_parts(
+            added,
+            Vec::new(),
+            PipelinePreTokenizer::Split(split),
+            model,
+            PipelinePostProcessor::default(),
+            None,
+            Default::default(),
+            None,
+            None,
+        );
+        Ok(Pipeline::new(tokenizer, options, self.vocab_size()))
     }
 }

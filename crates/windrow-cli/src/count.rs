@@ -1,0 +1,189 @@
+//! `windrow count`: tokens per file and in all.
+
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+
+use windrow::Pool;
+use windrow::prelude::*;
+use windrow_tokenizers::input::{WalkOptions, walk};
+use windrow_tokenizers::shown;
+use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+
+use crate::exit::Code;
+use crate::report;
+
+pub(crate) mod args;
+mod lines;
+mod text;
+
+pub(crate) use args::Options;
+use lines::{Lines, Table};
+use text::{Count, Counter, Uncounted};
+
+/// What a text without a known length weighs.
+const UNKNOWN_LENGTH: u64 = 1 << 20;
+
+/// Something to count.
+#[derive(Debug)]
+struct Input {
+    /// `-` is stdin.
+    path: PathBuf,
+    /// As far as it is known.
+    bytes: u64,
+    /// The command line names it: it was not found in a directory.
+    named: bool,
+}
+
+impl Input {
+    fn count(&self, counter: &Counter<'_>) -> Result<Count, Uncounted> {
+        if self.path.as_os_str() == "-" {
+            return counter.count(io::stdin().lock());
+        }
+        let file = File::open(&self.path).map_err(Uncounted::Read)?;
+        counter.count(file)
+    }
+}
+
+/// What became of an input.
+#[derive(Debug)]
+enum Outcome {
+    Counted(Count),
+    /// A binary file in a directory.
+    Skipped,
+    /// Why it is not counted, and the code to exit with.
+    Failed(String, Code),
+}
+
+/// Everything to count, in order.
+#[derive(Debug, Default)]
+struct Inputs {
+    inputs: Vec<Input>,
+    /// What could not be looked into.
+    failed: Vec<(String, Code)>,
+    notes: Vec<String>,
+}
+
+/// Runs the command and reports how it went.
+pub(crate) fn run(options: Options) -> Code {
+    // Text that looks like a special token is text: `encode_ordinary` of tiktoken.
+    let load = LoadOptions { special_in_text: false, ..LoadOptions::default() };
+    let tokenizer = options.vocabulary.name().and_then(|name| Tokenizer::load_early(name, &load));
+    let tokenizer = match tokenizer {
+        Ok(tokenizer) => tokenizer,
+        Err(error) => {
+            report::error(&error);
+            return Code::from(&error);
+        }
+    };
+    let inputs = inputs(&options);
+    if !options.quiet {
+        tokenizer.notes().iter().chain(&inputs.notes).for_each(report::note);
+    }
+    match options.threads {
+        0 => count(&options, &tokenizer, inputs),
+        threads => Pool::new(threads).install(|| count(&options, &tokenizer, inputs)),
+    }
+}
+
+/// Finds everything to count.
+fn inputs(options: &Options) -> Inputs {
+    let walking = WalkOptions { hidden: options.hidden, ignore_files: !options.no_ignore };
+    let mut found = Inputs::default();
+    for path in &options.paths {
+        if path.as_os_str() == "-" {
+            found.inputs.push(Input { path: path.clone(), bytes: UNKNOWN_LENGTH, named: true });
+            continue;
+        }
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => match walk(path, &walking) {
+                Ok(walked) => {
+                    found.notes.extend(walked.notes);
+                    found.inputs.extend(walked.files.into_iter().map(|path| {
+                        let bytes = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+                        Input { path, bytes, named: false }
+                    }));
+                }
+                Err(error) => found.failed.push((error.to_string(), Code::Io)),
+            },
+            Ok(metadata) => {
+                let bytes = if metadata.is_file() { metadata.len() } else { UNKNOWN_LENGTH };
+                found.inputs.push(Input { path: path.clone(), bytes, named: true });
+            }
+            // Opening it says the same again, in its place.
+            Err(_) => found.inputs.push(Input { path: path.clone(), bytes: 0, named: true }),
+        }
+    }
+    found
+}
+
+/// Counts everything and prints it.
+fn count(options: &Options, tokenizer: &Tokenizer, found: Inputs) -> Code {
+    let counter = Counter::new(tokenizer);
+    let Inputs { inputs, mut failed, .. } = found;
+    // As in wc, the width of a column follows from the bytes, which are known before the tokens.
+    let bytes = inputs.iter().map(|input| input.bytes).sum();
+    let table = Table::new(options, bytes, inputs.len() > 1);
+    let lines = Lines::new(&inputs, table);
+    // An error is that of stdout. Files after it are of no use.
+    let printed = inputs.par_iter().weigh(weight).enumerate().try_for_each(|(at, input)| {
+        let outcome = match input.count(&counter) {
+            Ok(count) => Outcome::Counted(count),
+            Err(Uncounted::Binary) if !input.named => Outcome::Skipped,
+            Err(uncounted) => failure(input, uncounted),
+        };
+        lines.add(at, outcome)
+    });
+    let finished = printed.and_then(|()| lines.finish(tokenizer, &failed));
+    let mut code = Code::Done;
+    match finished {
+        Ok(finished) => {
+            failed.extend(finished.failed);
+            if finished.skipped > 0 && !options.quiet {
+                let files = if finished.skipped == 1 { "file" } else { "files" };
+                report::note(format_args!("{} binary {files} skipped", finished.skipped));
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Code::Done,
+        Err(error) => {
+            report::error(format_args!("cannot write to stdout: {error}\nhint: check where it leads to"));
+            code = Code::Io;
+        }
+    }
+    for (message, failed) in failed {
+        report::error(message);
+        // A file that cannot be read weighs more than one that is not text.
+        if code != Code::Io {
+            code = failed;
+        }
+    }
+    code
+}
+
+/// What a file costs: its bytes, and opening it.
+fn weight(input: &Input) -> usize {
+    usize::try_from(input.bytes).unwrap_or(usize::MAX / 2).saturating_add(1 << 10)
+}
+
+fn failure(input: &Input, uncounted: Uncounted) -> Outcome {
+    let name = shown(&input.path);
+    let (message, code) = match uncounted {
+        Uncounted::Read(error) => {
+            (format!("{name}: {error}\nhint: check that it exists and that you may read it"), Code::Io)
+        }
+        Uncounted::Binary => {
+            (format!("{name}: is binary (it has a zero byte)\nhint: only text has tokens"), Code::BadInput)
+        }
+        Uncounted::NotUtf8 { byte } => {
+            (format!("{name}: byte {byte}: is not UTF-8\nhint: convert it: iconv -t UTF-8"), Code::BadInput)
+        }
+        Uncounted::Engine(error) => (format!("{name}: {error}"), Code::BadInput),
+    };
+    Outcome::Failed(message, code)
+}
+
+/// The path of an input, for JSON.
+fn lossy(input: &Input) -> Cow<'_, str> {
+    input.path.to_string_lossy()
+}

@@ -1,0 +1,81 @@
+//! The canonical `tokenizer.json` of an embedded vocabulary. `build.rs` hashes it, the crate writes it when it is asked for.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+/// What a vocabulary is made of.
+pub(super) struct Parts<'a> {
+    /// The pattern that splits text into pieces.
+    pub(super) pattern: &'a str,
+    /// The tokens by rank, each with the length of the left half of its pair; 0 for a single byte.
+    pub(super) tokens: &'a [(&'a [u8], u8)],
+    /// The special tokens in the order of their ids, which are above the ranks.
+    pub(super) special: &'a [(&'a str, u32)],
+}
+
+impl Parts<'_> {
+    /// The file, written by hand in the order of the ids: a JSON map would sort the tokens and need many times the memory.
+    pub(super) fn json(&self) -> String {
+        let mut vocab = String::from("{");
+        let mut merges = String::from("[");
+        for (id, &(bytes, left)) in self.tokens.iter().enumerate() {
+            push_entry(&mut vocab, &spell(bytes), id);
+            if left > 0 {
+                let (left, right) = bytes.split_at(usize::from(left));
+                let comma = if merges.len() > 1 { "," } else { "" };
+                write!(merges, "{comma}[{},{}]", Value::from(spell(left)), Value::from(spell(right))).expect("memory");
+            }
+        }
+        // Only a token that the model knows keeps its id when it is added; no piece of text ever equals one of these.
+        for &(token, id) in self.special {
+            push_entry(&mut vocab, token, id as usize);
+        }
+        let added: Vec<Value> = self
+            .special
+            .iter()
+            .map(|(token, id)| {
+                json!({
+                    "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
+                    "normalized": false, "special": true,
+                })
+            })
+            .collect();
+        let pre_tokenizer =
+            json!({"type": "Split", "pattern": {"Regex": self.pattern}, "behavior": "Isolated", "invert": false});
+        format!(
+            concat!(
+                r#"{{"version":"2.0","truncation":null,"padding":null,"added_tokens":{added},"normalizer":null,"#,
+                r#""pre_tokenizer":{pre_tokenizer},"post_processor":null,"decoder":{{"type":"ByteLevel"}},"#,
+                r#""model":{{"type":"BPE","byte_level":true,"ignore_merges":true,"vocab":{vocab}}},"merges":{merges}]}}}}"#,
+            ),
+            added = Value::Array(added),
+            pre_tokenizer = pre_tokenizer,
+            vocab = vocab,
+            merges = merges,
+        )
+    }
+}
+
+fn push_entry(vocab: &mut String, token: &str, id: usize) {
+    let comma = if vocab.len() > 1 { "," } else { "" };
+    write!(vocab, "{comma}{}:{id}", Value::from(token)).expect("memory");
+}
+
+/// Bytes in the byte-level alphabet: printable Latin-1 bytes stand for themselves, the others for U+0100 and after.
+pub(super) fn spell(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| PRINTABLE[usize::from(byte)]).collect()
+}
+
+const PRINTABLE: [char; 256] = {
+    let mut table = ['\0'; 256];
+    let (mut byte, mut next) = (0, 0x100);
+    while byte < 256 {
+        let plain = matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
+        let code = if plain { byte as u32 } else { next };
+        next += if plain { 0 } else { 1 };
+        table[byte] = char::from_u32(code).expect("below the surrogates");
+        byte += 1;
+    }
+    table
+};

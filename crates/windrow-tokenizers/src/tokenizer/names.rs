@@ -1,0 +1,187 @@
+//! Models by the names people know.
+//!
+//! The tables are those of tiktoken 0.14 (`tiktoken/model.py`): a name that is listed, else the first prefix that fits.
+
+use super::{LoadError, embedded};
+
+/// The vocabulary of a model.
+#[rustfmt::skip]
+const MODELS: &[(&str, &str)] = &[
+    ("o1", "o200k_base"), ("o3", "o200k_base"), ("o4-mini", "o200k_base"),
+    ("gpt-5", "o200k_base"), ("gpt-4.1", "o200k_base"), ("gpt-4o", "o200k_base"), ("gpt-4", "cl100k_base"),
+    ("gpt-3.5-turbo", "cl100k_base"), ("gpt-3.5", "cl100k_base"), ("gpt-35-turbo", "cl100k_base"),
+    ("davinci-002", "cl100k_base"), ("babbage-002", "cl100k_base"),
+    ("text-embedding-ada-002", "cl100k_base"), ("text-embedding-3-small", "cl100k_base"),
+    ("text-embedding-3-large", "cl100k_base"),
+    ("text-davinci-003", "p50k_base"), ("text-davinci-002", "p50k_base"), ("text-davinci-001", "r50k_base"),
+    ("text-curie-001", "r50k_base"), ("text-babbage-001", "r50k_base"), ("text-ada-001", "r50k_base"),
+    ("davinci", "r50k_base"), ("curie", "r50k_base"), ("babbage", "r50k_base"), ("ada", "r50k_base"),
+    ("code-davinci-002", "p50k_base"), ("code-davinci-001", "p50k_base"), ("code-cushman-002", "p50k_base"),
+    ("code-cushman-001", "p50k_base"), ("davinci-codex", "p50k_base"), ("cushman-codex", "p50k_base"),
+    ("text-davinci-edit-001", "p50k_edit"), ("code-davinci-edit-001", "p50k_edit"),
+    ("text-similarity-davinci-001", "r50k_base"), ("text-similarity-curie-001", "r50k_base"),
+    ("text-similarity-babbage-001", "r50k_base"), ("text-similarity-ada-001", "r50k_base"),
+    ("text-search-davinci-doc-001", "r50k_base"), ("text-search-curie-doc-001", "r50k_base"),
+    ("text-search-babbage-doc-001", "r50k_base"), ("text-search-ada-doc-001", "r50k_base"),
+    ("code-search-babbage-code-001", "r50k_base"), ("code-search-ada-code-001", "r50k_base"),
+    ("gpt2", "gpt2"), ("gpt-2", "gpt2"),
+];
+
+/// The vocabulary of the models whose names begin so.
+#[rustfmt::skip]
+const PREFIXES: &[(&str, &str)] = &[
+    ("o1-", "o200k_base"), ("o3-", "o200k_base"), ("o4-mini-", "o200k_base"),
+    ("gpt-5", "o200k_base"), ("gpt-4.5-", "o200k_base"), ("gpt-4.1-", "o200k_base"), ("chatgpt-4o-", "o200k_base"),
+    ("gpt-4o-", "o200k_base"), ("gpt-4-", "cl100k_base"),
+    ("gpt-3.5-turbo-", "cl100k_base"), ("gpt-35-turbo-", "cl100k_base"), ("gpt-oss-", "o200k_harmony"),
+    ("ft:gpt-4o", "o200k_base"), ("ft:gpt-4", "cl100k_base"), ("ft:gpt-3.5-turbo", "cl100k_base"),
+    ("ft:davinci-002", "cl100k_base"), ("ft:babbage-002", "cl100k_base"),
+];
+
+/// What tiktoken calls the vocabulary of a model.
+fn encoding(model: &str) -> Option<&'static str> {
+    let listed = MODELS.iter().find(|(name, _)| *name == model);
+    listed.or_else(|| PREFIXES.iter().find(|(prefix, _)| model.starts_with(prefix))).map(|&(_, encoding)| encoding)
+}
+
+/// The name of the vocabulary that a model of OpenAI uses, for [`Tokenizer::load`](super::Tokenizer::load): `gpt-4o` has
+/// `o200k_base`. Names map as in tiktoken.
+///
+/// ```
+/// use windrow_tokenizers::tokenizer::vocabulary_of;
+///
+/// assert_eq!(vocabulary_of("gpt-4o")?, "o200k_base");
+/// assert_eq!(vocabulary_of("gpt-4-0613")?, "cl100k_base");
+/// # Ok::<(), windrow_tokenizers::tokenizer::LoadError>(())
+/// ```
+///
+/// # Errors
+/// [`LoadError::UnknownModel`] for a name that tiktoken does not know, or whose vocabulary is not part of this crate.
+pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
+    let unknown = |reason, hint| LoadError::UnknownModel { name: model.to_owned(), reason, hint };
+    match encoding(model) {
+        Some(encoding) => match embedded::find(encoding) {
+            Some(embedded) => Ok(embedded.name),
+            None if encoding == "o200k_harmony" => Err(unknown(
+                "has the vocabulary o200k_harmony, which is not built in".to_owned(),
+                "it differs from o200k_base by its special tokens alone: --tokenizer o200k_base counts ordinary text alike"
+                    .to_owned(),
+            )),
+            None => Err(unknown(
+                format!("has the vocabulary {encoding}, which is not built in"),
+                format!("the vocabularies are {}, and a tokenizer.json of the model is accepted", embedded::NAMES),
+            )),
+        },
+        None if embedded::find(model).is_some() => {
+            Err(unknown("is a vocabulary and not a model".to_owned(), format!("--tokenizer {model}")))
+        }
+        None => {
+            let similar = similar(model).map_or_else(String::new, |name| format!("did you mean {name}? "));
+            let hint = format!(
+                "{similar}the models are those of OpenAI, such as gpt-4o, gpt-4 and text-embedding-3-small; for another model, \
+                 download tokenizer.json from its page and pass --tokenizer path/to/tokenizer.json"
+            );
+            Err(unknown("is not known".to_owned(), hint))
+        }
+    }
+}
+
+/// A hint for what is neither a vocabulary nor a file.
+pub(super) fn hint(name: &str) -> String {
+    let model = match encoding(name).and_then(embedded::find) {
+        Some(embedded) => format!("{name} is a model, with the vocabulary {}; ", embedded.name),
+        None => String::new(),
+    };
+    format!("{model}the names are {}, and a path to a tokenizer.json is accepted", embedded::NAMES)
+}
+
+/// The listed model with the most similar name, if one differs by a third of its letters or less.
+fn similar(model: &str) -> Option<&'static str> {
+    let letters: Vec<char> = model.chars().take(64).map(|letter| letter.to_ascii_lowercase()).collect();
+    let near = MODELS.iter().map(|&(name, _)| (distance(&letters, name), name));
+    near.min().filter(|&(distance, name)| distance <= name.len() / 3).map(|(_, name)| name)
+}
+
+/// Letters to insert, remove or replace.
+fn distance(from: &[char], to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=from.len()).collect();
+    for (above, letter) in to.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = above + 1;
+        for at in 0..from.len() {
+            let replaced = diagonal + usize::from(from[at] != letter);
+            diagonal = row[at + 1];
+            row[at + 1] = replaced.min(row[at].min(diagonal) + 1);
+        }
+    }
+    row[from.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
+
+    use super::*;
+
+    fn of_tiktoken(model: &str) -> Option<&'static str> {
+        get_tokenizer(model).map(|tokenizer| match tokenizer {
+            Tokenizer::O200kHarmony => "o200k_harmony",
+            Tokenizer::O200kBase => "o200k_base",
+            Tokenizer::Cl100kBase => "cl100k_base",
+            Tokenizer::P50kBase => "p50k_base",
+            Tokenizer::R50kBase => "r50k_base",
+            Tokenizer::P50kEdit => "p50k_edit",
+            Tokenizer::Gpt2 => "gpt2",
+        })
+    }
+
+    #[test]
+    fn models_have_the_vocabularies_of_tiktoken() {
+        let names = MODELS.iter().chain(PREFIXES).map(|(name, _)| *name);
+        let more = [
+            "gpt-4o-mini",
+            "gpt-4o-2024-05-13",
+            "chatgpt-4o-latest",
+            "o1-preview",
+            "o3-mini",
+            "o4-mini-high",
+            "gpt-4-32k",
+            "gpt-4-turbo",
+            "gpt-5-mini",
+            "gpt-5.1",
+            "gpt-oss-20b",
+            "gpt-3.5-turbo-16k",
+            "ft:gpt-4o:org::id",
+            "ft:gpt-4:x",
+            "gpt-4x",
+            "o2",
+            "llama",
+            "",
+            "GPT-4O",
+            "text-embedding-3",
+            "text-davinci-003",
+            "o5",
+            "gpt-6",
+        ];
+        for model in names.chain(more) {
+            assert_eq!(encoding(model), of_tiktoken(model), "{model}");
+        }
+    }
+
+    #[test]
+    fn models_that_cannot_be_counted_say_why() {
+        let message = |model| vocabulary_of(model).unwrap_err().to_string();
+        for (model, says) in [
+            ("text-davinci-003", "has the vocabulary p50k_base, which is not built in"),
+            ("gpt-oss-20b", "hint: it differs from o200k_base by its special tokens alone"),
+            ("gpt4o", "is not known\nhint: did you mean gpt-4o? "),
+            ("GPT-4", "did you mean gpt-4? "),
+            ("Qwen/Qwen3-8B", "is not known\nhint: the models are"),
+            ("Qwen/Qwen3-8B", "--tokenizer path/to/tokenizer.json"),
+            ("o200k_base", "is a vocabulary and not a model\nhint: --tokenizer o200k_base"),
+        ] {
+            assert!(message(model).contains(says), "{}", message(model));
+        }
+        assert_eq!(vocabulary_of("gpt-2").unwrap(), "r50k_base");
+    }
+}
