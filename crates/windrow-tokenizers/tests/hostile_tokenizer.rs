@@ -259,12 +259,10 @@ fn regexes() {
         let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
         with("/pre_tokenizer", json!({"type": "Sequence", "pretokenizers": [split, bytes]})).to_string()
     };
-    // A regex engine that is linear in the text runs this one.
     let text = format!("{}!", "a".repeat(50_000));
-    let start = Instant::now();
-    assert_eq!(encode(split("(a+)+$"), &text).len(), 50_001);
-    assert!(start.elapsed() < SOON);
-    // This one needs backtracking, of which there is a limit. 0.23 itself panics.
+    // Of backtracking there is a limit: on both, 0.23 itself panics.
+    let backtracks = load(split("(a+)+$")).expect("loads").engine().encoder().encode(&text, &mut Vec::new());
+    assert!(matches!(backtracks, Err(EngineError::Refused { .. })), "{backtracks:?}");
     let tokenizer = load(split("(?:(?=a)a+)+(?!a)(?!!)")).expect("loads");
     let mut encoder = tokenizer.engine().encoder();
     let mut ids = vec![7];

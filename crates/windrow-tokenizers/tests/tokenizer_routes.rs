@@ -262,8 +262,7 @@ fn regexes_of_the_wheel() {
     }
 }
 
-/// A search goes in windows of some thousand bytes, and place by place where one needs many retries. It finds what a search
-/// of the whole text finds.
+/// A search goes place by place where one needs many retries. It finds what a search of the whole text finds.
 #[test]
 fn regexes_on_long_texts() {
     let mut random = Random(0x51ed_270b);
@@ -280,7 +279,7 @@ fn regexes_on_long_texts() {
         "^a|b$",
         r"a+(?=b)",
         r"(?<=\n)a",
-        r"(?:a|aa)+1",
+        r"(?:ab|a)+1",
         r"日?$",
         r"\A\w|\d*\z",
         ".*b",

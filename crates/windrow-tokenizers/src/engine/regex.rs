@@ -7,9 +7,9 @@
 //! * A document has a *budget* of retries. It pays for the expensive places only.
 //! * The match stack has a limit that grows with the text.
 //!
-//! A search therefore proceeds in windows of places and allows [`FEW`] retries for each. If some place of a window needs
-//! more, the search goes through that window place by place. It charges the retries that were not enough to the budget
-//! and allows [`FACTOR`] times as many, up to [`MOST`]. The first match that this finds is the first match of the text.
+//! A search therefore allows [`FEW`] retries for each place. If some place needs more, the text is matched place by
+//! place. A place charges the retries that were not enough to the budget and gets [`FACTOR`] times as many, up to
+//! [`MOST`]. The first match that this finds is the first match of the text.
 //!
 //! A document whose budget is spent is refused. It never gets other ids than the library would give.
 
@@ -37,9 +37,6 @@ const BUDGET_PER_BYTE: u64 = 1000;
 /// Entries of the match stack for each byte of a text, and besides. A repeated group needs two or three a byte.
 const STACK_PER_BYTE: usize = 16;
 const STACK: usize = 1 << 20;
-
-/// Bytes in the first window of a search; each window after it is twice as long.
-const WINDOW: usize = 4096;
 
 /// Groups in groups. Oniguruma follows them by recursion; real patterns have five.
 const MAX_NESTED: usize = 200;
@@ -78,55 +75,46 @@ impl Regex {
 
     /// The first match that starts at `from` or behind it.
     fn find(&self, text: &str, from: usize) -> Result<Option<Offsets>, onig::Error> {
-        let (mut at, mut window) = (from, WINDOW);
-        loop {
-            let to = boundary(text, at.saturating_add(window));
-            match self.search(text, at, to, FEW) {
-                Ok(None) if to == text.len() => return Ok(None),
-                Ok(None) => (at, window) = (to, window.saturating_mul(2)),
-                Ok(found) => return Ok(found),
-                Err(_) if window > WINDOW => window = WINDOW,
-                Err(_) => {
-                    let found = self.find_place_by_place(text, at, to)?;
-                    if found.is_some() || to == text.len() {
-                        return Ok(found);
-                    }
-                    at = to;
-                }
-            }
+        let (mut region, options) = (Region::new(), SearchOptions::SEARCH_OPTION_NONE);
+        let limits = limits(text, FEW);
+        match self.0.search_with_param(text, from, text.len(), options, Some(&mut region), limits) {
+            Ok(found) => Ok(found.and_then(|_| region.pos(0))),
+            Err(_) => self.find_place_by_place(text, from),
         }
     }
 
     #[cold]
-    fn find_place_by_place(&self, text: &str, from: usize, to: usize) -> Result<Option<Offsets>, onig::Error> {
+    fn find_place_by_place(&self, text: &str, from: usize) -> Result<Option<Offsets>, onig::Error> {
         let mut at = from;
         loop {
-            let next = boundary(text, at + 1).min(to);
             let mut retries = FEW;
             let found = loop {
-                match self.search(text, at, next, retries) {
+                match self.match_at(text, at, retries) {
                     Err(_) if retries < MOST && charge(retries) => retries = retries.saturating_mul(FACTOR).min(MOST),
                     result => break result?,
                 }
             };
-            if found.is_some() || next >= to {
+            if found.is_some() || at == text.len() {
                 return Ok(found);
             }
-            at = next;
+            at = boundary(text, at + 1);
         }
     }
 
-    /// The first match that starts in `from..to`, or maybe at `to`.
-    fn search(&self, text: &str, from: usize, to: usize, retries: u32) -> Result<Option<Offsets>, onig::Error> {
-        let mut limits = MatchParam::default();
-        limits.set_retry_limit_in_match(retries);
-        let stack = STACK.saturating_add(STACK_PER_BYTE.saturating_mul(text.len()));
-        limits.set_match_stack_limit(u32::try_from(stack).unwrap_or(u32::MAX));
-        let mut region = Region::new();
-        let options = SearchOptions::SEARCH_OPTION_NONE;
-        let found = self.0.search_with_param(text, from, to, options, Some(&mut region), limits)?;
+    /// The match that starts at this place.
+    fn match_at(&self, text: &str, at: usize, retries: u32) -> Result<Option<Offsets>, onig::Error> {
+        let (mut region, options) = (Region::new(), SearchOptions::SEARCH_OPTION_NONE);
+        let found = self.0.match_with_param(text, at, options, Some(&mut region), limits(text, retries))?;
         Ok(found.and_then(|_| region.pos(0)))
     }
+}
+
+fn limits(text: &str, retries: u32) -> MatchParam {
+    let mut limits = MatchParam::default();
+    limits.set_retry_limit_in_match(retries);
+    let stack = STACK.saturating_add(STACK_PER_BYTE.saturating_mul(text.len()));
+    limits.set_match_stack_limit(u32::try_from(stack).unwrap_or(u32::MAX));
+    limits
 }
 
 /// Takes the retries from the budget, if that many are left.
