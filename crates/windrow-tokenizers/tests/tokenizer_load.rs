@@ -173,7 +173,8 @@ fn early(name: &str, special_in_text: bool) -> Tokenizer {
 /// All texts together are not enough to begin with the fast engine.
 #[test]
 fn the_early_engine_gives_the_ids_of_tiktoken() {
-    let oracles: [(&str, fn() -> CoreBPE); 3] = [
+    type Oracle = fn() -> CoreBPE;
+    let oracles: [(&str, Oracle); 3] = [
         ("r50k_base", || tiktoken_rs::r50k_base().expect("ranks")),
         ("cl100k_base", || tiktoken_rs::cl100k_base().expect("ranks")),
         ("o200k_base", || tiktoken_rs::o200k_base().expect("ranks")),
