@@ -64,6 +64,8 @@ fn binaries(messages: &str) -> Vec<Binary> {
 struct Ran {
     name: String,
     took: Duration,
+    /// Tests that passed, and that failed, as it says itself.
+    counts: (usize, usize),
     /// Where its output is, and how it ended, if it failed.
     failed: Option<(PathBuf, String)>,
 }
@@ -77,6 +79,8 @@ pub(crate) fn run(workspace: &Workspace, binaries: &[Binary]) -> Result<(), Fail
     let slowest: Vec<String> =
         slowest.iter().take(5).map(|ran| format!("{} {:.1} s", ran.name, ran.took.as_secs_f64())).collect();
     println!("test: {} binaries; the slowest are {}", ran.len(), slowest.join(", "));
+    let sum = |of: fn(&Ran) -> usize| ran.iter().map(of).sum::<usize>();
+    println!("test: {} passed, {} failed", sum(|ran| ran.counts.0), sum(|ran| ran.counts.1));
     Failure::unless_empty("tests failed", &failed)
 }
 
@@ -118,7 +122,20 @@ fn one(logs: &Path, binary: &Binary) -> Ran {
     let log = logs.join(binary.name.replace("::", "-").replace(' ', "-") + ".log");
     let start = Instant::now();
     let how = started(&log, binary).and_then(|mut child| ended(&mut child, start + LIMIT));
-    Ran { name: binary.name.clone(), took: start.elapsed(), failed: how.err().map(|how| (log, how)) }
+    let counts = counts(&String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()));
+    Ran { name: binary.name.clone(), took: start.elapsed(), counts, failed: how.err().map(|how| (log, how)) }
+}
+
+/// How many tests passed and failed, from lines like `test result: ok. 3 passed; 0 failed; 0 ignored`.
+fn counts(log: &str) -> (usize, usize) {
+    let results = log.lines().filter_map(|line| line.strip_prefix("test result: "));
+    results.fold((0, 0), |(passed, failed), line| {
+        let number = |what: &str| {
+            let before = line.split(what).next().unwrap_or("").rsplit([' ', ';']).find(|word| !word.is_empty());
+            before.and_then(|word| word.parse::<usize>().ok()).unwrap_or(0)
+        };
+        (passed + number(" passed"), failed + number(" failed"))
+    })
 }
 
 /// As `cargo test` starts it.
@@ -223,6 +240,13 @@ pub(crate) fn repeat(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_of_a_binary_are_counted() {
+        let log = "running 3 tests\ntest result: FAILED. 12 passed; 1 failed; 0 ignored; 0 measured\n\ntest result: ok. 5 passed; 0 failed";
+        assert_eq!(counts(log), (17, 1));
+        assert_eq!(counts("no test harness"), (0, 0));
+    }
 
     #[test]
     fn test_binaries_are_found_among_messages() {

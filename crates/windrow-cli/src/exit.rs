@@ -87,6 +87,7 @@ impl From<&EncodeError> for Code {
         match error {
             EncodeError::Input(error) => error.into(),
             EncodeError::Output(error) => error.into(),
+            EncodeError::NoMemory(_) => Self::Io,
             EncodeError::Document(_) | EncodeError::TooManySkipped { .. } | EncodeError::AllSkipped { .. } => {
                 Self::BadInput
             }

@@ -222,6 +222,10 @@ pub enum EncodeError {
         /// The first of them.
         first: SkippedDocument,
     },
+    /// The engine got no memory for a document. The run ends also with [`OnError::Skip`](crate::manifest::OnError::Skip): the machine has
+    /// failed, not the document.
+    #[error("{}", Place(.0))]
+    NoMemory(SkippedDocument),
     /// The output could not be written or published.
     #[error(transparent)]
     Output(#[from] OutputError),

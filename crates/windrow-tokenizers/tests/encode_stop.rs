@@ -10,7 +10,7 @@ use std::time::Duration;
 use windrow_tokenizers::encode::{EncodeError, Failed, Job, Observer, Step, Summary, encode, encode_with};
 use windrow_tokenizers::engine::{Encoder, Engine, EngineError};
 use windrow_tokenizers::input::{Compression, Format, InputFile};
-use windrow_tokenizers::manifest::{Manifest, TokenizerIdentity};
+use windrow_tokenizers::manifest::{Manifest, OnError, TokenizerIdentity};
 use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions, Staging};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
@@ -108,6 +108,38 @@ fn an_engine_that_refuses_a_text_leaves_nothing() {
     let job = Job::new(vec![lines("good\nbad\ngood"), endless()]);
     let failed = encode_with(job, &Refuses, TokenizerIdentity::default(), output, &()).unwrap_err();
     assert!(matches!(&failed.error, EncodeError::Document(bad) if bad.line == 2), "{failed}");
+    assert!(is_empty(directory.path()));
+}
+
+/// The machine's failure is not the document's: with `Skip`, too, nothing is published, and every document is accounted for.
+#[test]
+fn an_engine_without_memory_ends_the_run() {
+    struct Poor;
+    impl Engine for Poor {
+        fn name(&self) -> &str {
+            "poor 0.1"
+        }
+        fn encoder(&self) -> Box<dyn Encoder + '_> {
+            Box::new(Self)
+        }
+        fn token_to_id(&self, _: &str) -> Option<u32> {
+            None
+        }
+    }
+    impl Encoder for Poor {
+        fn encode(&mut self, text: &str, _: &mut Vec<u32>) -> Result<(), EngineError> {
+            let error = EngineError::NoMemory { engine: "poor 0.1".into(), text: text.len(), bytes: 1 << 40 };
+            if text == "large" { Err(error) } else { Ok(()) }
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = Output::create(&OutputOptions::new(directory.path().join("out"), 100)).unwrap();
+    let job = Job { on_error: OnError::Skip, ..Job::new(vec![lines("good\nlarge\ngood")]) };
+    let failed = encode_with(job, &Poor, TokenizerIdentity::default(), output, &()).unwrap_err();
+    assert!(matches!(&failed.error, EncodeError::NoMemory(document) if document.line == 2), "{failed}");
+    assert!(failed.to_string().contains("no memory for a text of 5 bytes"), "{failed}");
+    let documents = failed.summary.documents;
+    assert_eq!((documents.read, documents.written, documents.failed), (2, 1, 1));
     assert!(is_empty(directory.path()));
 }
 

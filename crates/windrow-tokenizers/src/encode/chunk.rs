@@ -9,7 +9,7 @@ use windrow::prelude::*;
 
 use super::{Observer, Step};
 use crate::document::{BadDocument, text_of};
-use crate::engine::{Encoder, Engine};
+use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Batch, Format, Record};
 use crate::manifest::SkippedDocument;
 
@@ -40,6 +40,9 @@ pub(super) struct Bad {
     /// Its index in the batch.
     pub(super) record: usize,
     pub(super) document: SkippedDocument,
+    /// Whether it is the machine that failed and not the document: that ends the run, or what is published would depend on
+    /// the machine.
+    pub(super) is_out_of_memory: bool,
 }
 
 impl Chunk {
@@ -107,9 +110,9 @@ impl Workshop<'_> {
                     chunk.text_bytes += text_bytes as u64;
                     chunk.ends.push(chunk.ids.len());
                 }
-                Err(document) => {
-                    chunk.bad.push(Bad { record: index, document });
-                    if self.stop_at_bad {
+                Err((document, is_out_of_memory)) => {
+                    chunk.bad.push(Bad { record: index, document, is_out_of_memory });
+                    if self.stop_at_bad || is_out_of_memory {
                         break;
                     }
                 }
@@ -131,17 +134,18 @@ impl Workshop<'_> {
         chunk
     }
 
-    /// Appends the ids of a document and returns the length of its text in bytes.
+    /// Appends the ids of a document and returns the length of its text in bytes; or what is wrong with it, and whether it is only that
+    /// there is no memory for it.
     fn encode_document(
         &self,
         bytes: &[u8],
         record: &Record,
         bench: &mut Bench<'_>,
         ids: &mut Vec<u32>,
-    ) -> Result<usize, SkippedDocument> {
+    ) -> Result<usize, (SkippedDocument, bool)> {
         let name = &self.names[record.file as usize];
         let text = text_of(record.format, bytes, self.field, &mut bench.unescaped)
-            .map_err(|fault| listed(BadDocument::new(name, record, fault)))?;
+            .map_err(|fault| (listed(BadDocument::new(name, record, fault)), false))?;
         if record.format == Format::Text && name == "-" && is_json_line(text) {
             // Relaxed: it says only this, and is read when the workers have ended.
             self.stdin_looks_like_json_lines.store(true, Ordering::Relaxed);
@@ -149,7 +153,7 @@ impl Workshop<'_> {
         let before = ids.len();
         bench.encoder.encode(text, ids).map_err(|error| {
             ids.truncate(before);
-            at_record(name, record, error.to_string())
+            (at_record(name, record, error.to_string()), matches!(error, EngineError::NoMemory { .. }))
         })?;
         Ok(text.len())
     }

@@ -275,9 +275,16 @@ impl<S: Sink> Writer<'_, S> {
             let last = last.record;
             self.cut_after(&mut chunk, batch, last);
         }
+        if let Some(last) = chunk.bad.iter().find(|bad| bad.is_out_of_memory).map(|bad| bad.record) {
+            self.cut_after(&mut chunk, batch, last);
+        }
         self.append(&mut chunk, batch)?;
-        for Bad { document, .. } in chunk.bad {
+        for Bad { document, is_out_of_memory, .. } in chunk.bad {
             self.account.documents.read += 1;
+            if is_out_of_memory {
+                self.account.documents.failed += 1;
+                return Err(EncodeError::NoMemory(document));
+            }
             if self.on_error == OnError::Fail {
                 self.account.documents.failed += 1;
                 return Err(EncodeError::Document(document));
@@ -360,7 +367,8 @@ impl<S: Sink> Writer<'_, S> {
         let record = &batch.records[good[number]];
         let message = error.to_string();
         let reason = message.lines().next().unwrap_or_default().to_owned();
-        let bad = Bad { record: good[number], document: at_record(&self.names[record.file as usize], record, reason) };
+        let document = at_record(&self.names[record.file as usize], record, reason);
+        let bad = Bad { record: good[number], document, is_out_of_memory: false };
         let place = chunk.bad.partition_point(|other| other.record < bad.record);
         chunk.bad.insert(place, bad);
     }
