@@ -11,6 +11,9 @@
 //! place. A place charges the retries that were not enough to the budget and gets [`FACTOR`] times as many, up to
 //! [`MOST`]. The first match that this finds is the first match of the text.
 //!
+//! Two costs are not counted as retries: a backreference compares as many bytes as its group has, and a possessive loop
+//! reads on to the end of the text. With a pattern made for it, the work still grows with a power of the text.
+//!
 //! A document whose budget is spent is refused. It never gets other ids than the library would give.
 
 use std::cell::Cell;
@@ -23,13 +26,13 @@ use tokenizers_023::pattern::Pattern;
 const FEW: u32 = 256;
 
 /// How much more a place gets when its retries were not enough.
-const FACTOR: u32 = 8;
+const FACTOR: u32 = 2;
 
 /// Oniguruma's own limit for a place, which the library leaves as it is.
 const MOST: u32 = 10_000_000;
 
-/// Retries that a document has, besides [`BUDGET_PER_BYTE`].
-const BUDGET: u64 = 50_000_000;
+/// Retries that a document has, besides [`BUDGET_PER_BYTE`]. It allows some seconds.
+const BUDGET: u64 = 200_000_000;
 
 /// Retries that a document has for each byte. A pattern such as `\s+(?!\S)` needs less than one.
 const BUDGET_PER_BYTE: u64 = 1000;
