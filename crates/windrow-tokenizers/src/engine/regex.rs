@@ -11,6 +11,9 @@
 //! place. A place charges the retries that were not enough to the budget and gets [`FACTOR`] times as many, up to
 //! [`MOST`]. The first match that this finds is the first match of the text.
 //!
+//! Two costs are not counted as retries: a backreference compares as many bytes as its group has, and a possessive loop
+//! reads on to the end of the text. With a pattern made for it, the work still grows with a power of the text.
+//!
 //! A document whose budget is spent is refused. It never gets other ids than the library would give.
 
 use std::cell::Cell;
@@ -23,13 +26,13 @@ use tokenizers_023::pattern::Pattern;
 const FEW: u32 = 256;
 
 /// How much more a place gets when its retries were not enough.
-const FACTOR: u32 = 8;
+const FACTOR: u32 = 2;
 
 /// Oniguruma's own limit for a place, which the library leaves as it is.
 const MOST: u32 = 10_000_000;
 
-/// Retries that a document has, besides [`BUDGET_PER_BYTE`].
-const BUDGET: u64 = 50_000_000;
+/// Retries that a document has, besides [`BUDGET_PER_BYTE`]. It allows some seconds.
+const BUDGET: u64 = 200_000_000;
 
 /// Retries that a document has for each byte. A pattern such as `\s+(?!\S)` needs less than one.
 const BUDGET_PER_BYTE: u64 = 1000;
@@ -43,6 +46,9 @@ const MAX_NESTED: usize = 200;
 
 /// Repetitions in repetitions, multiplied. Oniguruma has the same limit for a single one, and counts no retries in them.
 const MAX_REPEATED: u64 = 100_000;
+
+/// Characters of a pattern that a message shows.
+const SHOWN: usize = 60;
 
 thread_local! {
     /// Retries that the document of this thread has left.
@@ -68,7 +74,10 @@ pub(super) struct Regex(onig::Regex);
 
 impl Regex {
     pub(super) fn new(pattern: &str) -> Result<Self, String> {
-        let refused = |reason: &str| format!("regex {pattern:?}: {reason}");
+        // The reason follows, and a message has an end.
+        let shown: String = pattern.chars().take(SHOWN).collect();
+        let more = if shown.len() < pattern.len() { "..." } else { "" };
+        let refused = |reason: &str| format!("regex {shown:?}{more}: {reason}");
         check(pattern).map_err(|reason| refused(&reason))?;
         onig::Regex::new(pattern).map(Self).map_err(|error| refused(error.description()))
     }
@@ -190,8 +199,14 @@ fn check(pattern: &str) -> Result<(), String> {
             ')' if groups.len() > 1 => last = groups.pop().unwrap_or(1),
             '{' => {
                 let inside = rest.as_str().split('}').next().unwrap_or_default();
-                let most = inside.rsplit(',').find_map(|number| number.trim().parse::<u64>().ok());
-                last = most.map_or(1, |most| most.max(1).saturating_mul(last));
+                let is_count = !inside.is_empty() && inside.chars().all(|c| c.is_ascii_digit() || c == ',');
+                if !is_count || inside.len() == rest.as_str().len() {
+                    last = 1;
+                    continue;
+                }
+                rest = rest.as_str()[inside.len() + 1..].chars();
+                let most = inside.rsplit(',').find_map(|number| number.parse::<u64>().ok());
+                last = most.map_or(1, |most| most.max(1)).saturating_mul(last);
                 let group = groups.last_mut().expect("the whole pattern is a group");
                 *group = last.max(*group);
                 if *group > MAX_REPEATED {
