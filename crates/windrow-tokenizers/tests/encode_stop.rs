@@ -134,7 +134,8 @@ fn an_engine_without_memory_ends_the_run() {
     }
     let directory = tempfile::tempdir().unwrap();
     let output = Output::create(&OutputOptions::new(directory.path().join("out"), 100)).unwrap();
-    let job = Job { on_error: OnError::Skip, ..Job::new(vec![lines("good\nlarge\ngood")]) };
+    let mut job = Job::new(vec![lines("good\nlarge\ngood")]);
+    job.reading.on_error = OnError::Skip;
     let failed = encode_with(job, &Poor, TokenizerIdentity::default(), output, &()).unwrap_err();
     assert!(matches!(&failed.error, EncodeError::NoMemory(document) if document.line == 2), "{failed}");
     assert!(failed.to_string().contains("no memory for a text of 5 bytes"), "{failed}");

@@ -288,6 +288,10 @@ fn regexes() {
     refused(split("(a"), &["pre_tokenizer: regex", "unmatched parenthesis", hint]);
     refused(split(r"\p{Nonsense}"), &["pre_tokenizer: regex", "invalid character property", hint]);
     refused(split(r"a\Gb"), &[r"\G is not supported", hint]);
+    // It would keep a thread busy for minutes.
+    for backreference in [r"(?=(a+)\1*b)c", r"(?<x>a+)\k<x>"] {
+        refused(split(backreference), &["backreferences are not supported", hint]);
+    }
     refused(split(&"(a|".repeat(50_000)), &["pre_tokenizer.pretokenizers[0].pattern", "no more than 8192"]);
     for open in ["(", "(?:", "(?=", "(?<!", "[", "[^[", "(?i:"] {
         refused(split(&open.repeat(8_000 / open.len())), &["pre_tokenizer: regex", "nested more than 200 deep"]);

@@ -11,8 +11,8 @@
 //! place. A place charges the retries that were not enough to the budget and gets [`FACTOR`] times as many, up to
 //! [`MOST`]. The first match that this finds is the first match of the text.
 //!
-//! Two costs are not counted as retries: a backreference compares as many bytes as its group has, and a possessive loop
-//! reads on to the end of the text. With a pattern made for it, the work still grows with a power of the text.
+//! Two costs are not counted as retries. A backreference compares as many bytes as its group has, so patterns with one are refused. A
+//! possessive loop reads on to the end of the text: with a pattern made for it, the work grows with the square of the text.
 //!
 //! A document whose budget is spent is refused. It never gets other ids than the library would give.
 
@@ -169,6 +169,13 @@ impl Pattern for &Regex {
     }
 }
 
+/// Whether this character behind a backslash begins a backreference: `\k`, or the number of a group. Larger numbers are octal.
+fn is_backreference(first: char, rest: &str, pattern: &str) -> bool {
+    let more = rest.bytes().take_while(u8::is_ascii_digit).take(8);
+    let number = more.fold(u64::from(first) - u64::from('0'), |number, digit| 10 * number + u64::from(digit - b'0'));
+    first == 'k' || number <= pattern.matches('(').count() as u64
+}
+
 /// What Oniguruma would accept and could not run in bounded time, or on a small stack.
 fn check(pattern: &str) -> Result<(), String> {
     // The largest product of repetitions in each open group.
@@ -180,6 +187,9 @@ fn check(pattern: &str) -> Result<(), String> {
     while let Some(character) = rest.next() {
         match character {
             '\\' => match rest.next() {
+                Some(digit @ ('1'..='9' | 'k')) if classes == 0 && is_backreference(digit, rest.as_str(), pattern) => {
+                    return Err("backreferences are not supported: their work has no bound".to_owned());
+                }
                 Some('G') if classes == 0 => {
                     return Err("\\G is not supported: a search here has several starts".to_owned());
                 }
