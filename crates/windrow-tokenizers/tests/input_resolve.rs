@@ -302,6 +302,14 @@ fn a_file_given_twice_is_read_twice() {
     let batch = reader.next_batch(Batch::default(), &mut |_| Ok(())).unwrap().unwrap();
     let texts: Vec<_> = batch.records.iter().map(|record| batch.bytes_of(record)).collect();
     assert_eq!(texts, [b"a.txt", b"b.txt", b"a.txt"]);
+
+    let resolved = plain(&[arg(dir.path()), arg(dir.path())]).unwrap();
+    assert_eq!(resolved.notes.len(), 1);
+    assert!(
+        resolved.notes[0].ends_with("a.txt: given more than once, and read each time; so is 1 other"),
+        "{:?}",
+        resolved.notes
+    );
 }
 
 #[test]

@@ -119,7 +119,7 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
     if args.is_empty() {
         return Err(InputError::NoInputs);
     }
-    let mut found = Found { options, files: Vec::new(), notes: Vec::new(), seen: HashSet::new() };
+    let mut found = Found { options, files: Vec::new(), notes: Vec::new(), seen: HashSet::new(), repeated: Vec::new() };
     let mut stdin = false;
     for arg in args {
         if arg == "-" {
@@ -138,6 +138,14 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
             Err(_) => return Err(InputError::Missing { name: arg.clone() }),
         }
     }
+    if let Some((first, others)) = found.repeated.split_first() {
+        let more = match others.len() {
+            0 => String::new(),
+            1 => "; so is 1 other".to_owned(),
+            more => format!("; so are {more} others"),
+        };
+        found.notes.push(format!("{}: given more than once, and read each time{more}", shown(first)));
+    }
     Ok(Resolved { files: found.files, notes: found.notes })
 }
 
@@ -146,6 +154,8 @@ struct Found<'o> {
     files: Vec<InputFile>,
     notes: Vec<String>,
     seen: HashSet<PathBuf>,
+    /// Files that were seen before.
+    repeated: Vec<PathBuf>,
 }
 
 impl Found<'_> {
@@ -248,7 +258,7 @@ impl Found<'_> {
         }
         let identity = fs::canonicalize(&path).map_err(|e| unreadable(&path, e))?;
         if !self.seen.insert(identity) {
-            self.notes.push(format!("{}: given more than once, and read each time", shown(&path)));
+            self.repeated.push(path.clone());
         }
         let bytes = metadata.is_file().then_some(metadata.len());
         self.files.push(InputFile { name, format, compression: Some(compression), bytes, origin: Origin::Path(path) });
