@@ -11,8 +11,8 @@ use super::{Encoder, Engine, EngineError, Pipeline, caught};
 /// Builds the fast engine.
 type Build = Box<dyn Fn() -> Result<Pipeline, String> + Send + Sync>;
 
-/// Bytes of text after which the fast engine is built. It takes as much time as encoding some 10 MB from ranks, on a CPU that may
-/// be idle; a tenth of that is lost where it is not.
+/// Bytes of text after which the fast engine is built. An estimate: the build takes hundreds of milliseconds of one CPU, which a corpus
+/// earns back and a handful of files does not.
 const WORTH_BUILDING: usize = 1 << 20;
 
 /// An engine that is ready at once and becomes fast.
