@@ -78,7 +78,7 @@ fn from(mut records: Vec<Record>, bars: &str, harm: &str) -> Result<(Vec<Record>
 
 fn section(record: &Record, verdicts: &[Verdict]) -> String {
     let (command, machine) = (record.fact("command"), record.fact("machine"));
-    let mut text = format!("\n## {}\n\n`{command}` on {machine}\n\n", record.name);
+    let mut text = format!("\n## {}\n`{command}` on {machine}\n\n", record.name);
     text.push_str("| | bar | |\n|---|---|---|\n");
     for Verdict { what, bar, is_met } in verdicts {
         let _ = writeln!(text, "| {what} | {bar} | {} |", if *is_met { "met" } else { "**missed**" });
@@ -181,7 +181,7 @@ mod tests {
         for part in [
             "| loops | 2 | 1 | 50.0 % | - | 1.250 | 2.000 | - | loops: b windrow |\n",
             "| [loops](#loops) | 0 | 1 | abc |\n",
-            "\n## loops\n\n`c --record` on m x2\n\n| | bar | |\n|---|---|---|\n| slower: 1 | <= 0 (never) | **missed** |\n",
+            "\n## loops\n`c --record` on m x2\n\n| | bar | |\n|---|---|---|\n| slower: 1 | <= 0 (never) | **missed** |\n",
             "| windrow | 1.000 | 1 of 2 | 1 | 0 | 2.00 | b | 1.00 |\n\n- late\n",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

@@ -53,7 +53,8 @@ impl Record {
 fn is_version(line: &str) -> bool {
     line.split(", ").all(|part| match part.split_once(' ') {
         Some((_, version)) => !version.is_empty() && version.chars().all(|c| c.is_ascii_digit() || c == '.'),
-        None => false,
+        // A setting of the environment, such as `OMP_WAIT_POLICY=passive`.
+        None => part.contains('='),
     })
 }
 
