@@ -168,7 +168,8 @@ fn compare(options: &Options) -> Result<(), String> {
         let notes =
             [vec![format!("text bytes of a run: {text_bytes}"), "vocabulary: gpt2".to_owned()], verdicts].concat();
         let root = Path::new("bench/record");
-        let written = record::write_lines(root, "allocator", &record::command("allocator"), &notes, COLUMNS, &lines);
+        let written =
+            record::write_lines(root, "allocator-runs", &record::command("allocator"), &notes, COLUMNS, &lines);
         println!("{}", written.map_err(|error| error.to_string())?.display());
     }
     Ok(())
