@@ -69,7 +69,9 @@ struct Inputs {
 pub(crate) fn run(options: Options) -> Code {
     // Text that looks like a special token is text: `encode_ordinary` of tiktoken.
     let load = LoadOptions { special_in_text: false, ..LoadOptions::default() };
-    let tokenizer = options.vocabulary.name().and_then(|name| Tokenizer::load_early(name, &load));
+    let inputs = inputs(&options);
+    let bytes = inputs.inputs.iter().map(|input| input.bytes).sum();
+    let tokenizer = options.vocabulary.name().and_then(|name| Tokenizer::load_early(name, &load, bytes));
     let tokenizer = match tokenizer {
         Ok(tokenizer) => tokenizer,
         Err(error) => {
@@ -77,7 +79,6 @@ pub(crate) fn run(options: Options) -> Code {
             return Code::from(&error);
         }
     };
-    let inputs = inputs(&options);
     if !options.quiet {
         tokenizer.notes().iter().chain(&inputs.notes).for_each(report::note);
     }

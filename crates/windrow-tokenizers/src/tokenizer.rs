@@ -151,16 +151,17 @@ impl Tokenizer {
     }
 
     /// [`load`](Self::load), but a vocabulary of this crate is ready within milliseconds: the first texts are encoded by a slower
-    /// engine, while a thread builds the fast one. The ids are the same.
+    /// engine, until the fast one is worth the time to build it. The ids are the same.
     ///
-    /// For a program that starts often and may have little to encode. It may end before its engine is built.
+    /// For a program that starts often and may have little to encode. `bytes` is how much text there is, or 0 if that is not
+    /// known: then the fast engine is built when as much time was spent without it as it costs.
     ///
     /// # Errors
     /// Those of [`load`](Self::load).
-    pub fn load_early(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
+    pub fn load_early(name_or_path: &str, options: &LoadOptions, bytes: u64) -> Result<Self, LoadError> {
         match embedded::find(name_or_path) {
             Some(embedded) => {
-                Self::from_embedded(embedded, embedded.early(options).map(|engine| Box::new(engine) as _))
+                Self::from_embedded(embedded, embedded.early(options, bytes).map(|engine| Box::new(engine) as _))
             }
             None => Self::read(name_or_path, options),
         }
@@ -309,7 +310,7 @@ impl Tokenizer {
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
     ///
-    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default())?;
+    /// let tokenizer = Tokenizer::load_early("gpt2", &LoadOptions::default(), 0)?;
     /// assert_eq!(tokenizer.last_cut(b"one\ntwo\nthree"), Some(8));
     /// assert_eq!(tokenizer.last_cut(b"one two three"), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -421,7 +422,7 @@ fn likeness_to_eos(token: &str) -> usize {
 /// The early engine of an embedded vocabulary.
 #[cfg(test)]
 pub(crate) fn early_for_tests(name: &str, options: &LoadOptions) -> crate::engine::Early {
-    embedded::find(name).and_then(|embedded| embedded.early(options).ok()).expect("an embedded vocabulary")
+    embedded::find(name).and_then(|embedded| embedded.early(options, 0).ok()).expect("an embedded vocabulary")
 }
 
 fn hash(json: &[u8]) -> String {

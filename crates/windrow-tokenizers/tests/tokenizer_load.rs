@@ -167,7 +167,7 @@ fn texts() -> Vec<String> {
 }
 
 fn early(name: &str, special_in_text: bool) -> Tokenizer {
-    Tokenizer::load_early(name, &LoadOptions { special_in_text, ..LoadOptions::default() }).expect("loads")
+    Tokenizer::load_early(name, &LoadOptions { special_in_text, ..LoadOptions::default() }, 0).expect("loads")
 }
 
 /// All texts together are not enough to begin with the fast engine.

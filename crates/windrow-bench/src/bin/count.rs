@@ -64,14 +64,17 @@ fn compare(options: &Options) -> Result<(), String> {
     record::allowed(options.record)?;
     let said = |error: std::io::Error| error.to_string();
     let text = fs::read_to_string(&options.text).map_err(|error| format!("{}: {error}", options.text.display()))?;
-    let files = files(&text, options.bytes);
-    let bytes: usize = files.iter().map(|file| file.len()).sum();
+    // Each has memory of its own, as if it had been read: slices of one text would stay in the caches.
+    let files: Vec<String> = files(&text, options.bytes).into_iter().map(str::to_owned).collect();
+    let bytes: usize = files.iter().map(String::len).sum();
     let tree = tempfile::tempdir().map_err(said)?;
     for (at, file) in files.iter().enumerate() {
         let folder = tree.path().join((at / FILES_PER_FOLDER).to_string());
         fs::create_dir_all(&folder).map_err(said)?;
         fs::write(folder.join(format!("{at}.txt")), file).map_err(said)?;
     }
+    // What is still to be written would be written beside the first turns.
+    Command::new("sync").status().map_err(said)?;
     let load = LoadOptions { special_in_text: false, ..LoadOptions::default() };
     let tokenizer = Tokenizer::load("o200k_base", &load).map_err(|error| error.to_string())?;
 
@@ -144,7 +147,7 @@ fn by_command(windrow: &Path, tree: &Path) -> Result<usize, String> {
 }
 
 /// Files by the next free thread; nothing else runs.
-fn by_engine(tokenizer: &Tokenizer, files: &[&str]) -> usize {
+fn by_engine(tokenizer: &Tokenizer, files: &[String]) -> usize {
     // Relaxed: a ticket; the threads' ends order the counts.
     let next = AtomicUsize::new(0);
     let member = || {

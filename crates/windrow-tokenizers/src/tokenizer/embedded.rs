@@ -10,6 +10,7 @@
 //! `cl100k_base` goes on after a line end that is its last (`tests/tokenizer_load.rs`).
 
 use std::io;
+use std::time::Instant;
 
 use tk_encode::models::bpe::{BpeConfig, PipelineBPE};
 use tk_encode::models::wordlevel::WordLevel;
@@ -125,14 +126,16 @@ impl Embedded {
         Ok(json::Parts { pattern: self.pattern, tokens: &tokens, special: self.special }.json())
     }
 
-    /// The engine that is ready at once.
-    pub(super) fn early(self, options: &LoadOptions) -> Result<Early, Failure> {
+    /// The engine that is ready at once, for so many bytes of text, 0 if that is not known.
+    pub(super) fn early(self, options: &LoadOptions, expected: u64) -> Result<Early, Failure> {
+        let begin = Instant::now();
         // Never asked: it only has to be there.
         let model = PipelineModel::WordLevel(WordLevel::default());
         let ranks = self.columns()?.into_ranks();
         let first = self.engine(model, options)?.with_ranks(ranks);
         let options = *options;
-        Ok(Early::new(first, Box::new(move || self.fast(&options).map_err(|error| error.to_string()))))
+        let build = Box::new(move || self.fast(&options).map_err(|error| error.to_string()));
+        Ok(Early::new(first, build, begin.elapsed(), expected))
     }
 
     /// The fast engine.
