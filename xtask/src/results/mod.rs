@@ -87,9 +87,7 @@ fn section(record: &Record, verdicts: &[Verdict]) -> String {
     let notes: Vec<&str> = record.notes().filter(|note| bars::noted(note).is_none() && !is_summary(note)).collect();
     let (tabled, rest) = by_cells(&notes);
     text.push_str(&tabled);
-    if !rest.is_empty() {
-        text.push('\n');
-    }
+    // A list ends a table without an empty line, too.
     rest.iter().for_each(|note| text.push_str(&format!("- {note}\n")));
     text
 }
