@@ -1,6 +1,6 @@
 //! The vocabularies that are part of the crate.
 //!
-//! They are prepared by the build script from the registry crate `tiktoken-rs` (Copyright (c) 2023 Roger Zurawicki and
+//! `examples/vocabularies.rs` makes them from the registry crate `tiktoken-rs` (Copyright (c) 2023 Roger Zurawicki and
 //! contributors, MIT licence), which ships the ranks of OpenAI's `tiktoken` (Copyright (c) 2022 OpenAI, Shantanu Jain,
 //! MIT licence).
 //!
@@ -40,7 +40,7 @@ pub(super) struct Embedded {
     pub(super) hash: &'static str,
     /// Bytes of the columns.
     bytes: usize,
-    /// The columns that `build.rs` describes, compressed.
+    /// The columns that `examples/vocabularies.rs` describes, compressed.
     columns: &'static [u8],
 }
 
@@ -50,7 +50,7 @@ pub(super) const END_OF_TEXT: &str = "<|endoftext|>";
 /// Names for messages.
 pub(super) const NAMES: &str = "r50k_base (or gpt2), cl100k_base and o200k_base";
 
-const ALL: [Embedded; 3] = include!(concat!(env!("OUT_DIR"), "/vocabularies.rs"));
+const ALL: [Embedded; 3] = include!("../../vocabularies/list.rs");
 
 /// The vocabulary of a name or alias.
 pub(super) fn find(name: &str) -> Option<Embedded> {

@@ -1,4 +1,5 @@
-//! The canonical `tokenizer.json` of an embedded vocabulary. `build.rs` hashes it, the crate writes it when it is asked for.
+//! The canonical `tokenizer.json` of an embedded vocabulary. `examples/vocabularies.rs` hashes it, the crate writes it when it is
+//! asked for.
 
 use std::fmt::Write;
 

@@ -1,0 +1,150 @@
+//! Makes the embedded vocabularies from those that the registry crate `tiktoken-rs` ships (MIT, with the ranks published by OpenAI's
+//! tiktoken, MIT too): `cargo run --release -p windrow-tokenizers --example vocabularies`.
+//!
+//! They are made here and not by a build script, which would make every build of the crate compile two regex engines and `tiktoken-rs`
+//! for its host. The test of this program makes them again and compares.
+//!
+//! A rank file orders tokens; a `tokenizer.json` orders pairs. The pair of a token is what is left just before the
+//! end when byte pair encoding runs on the token's own bytes with the lower ranks alone. One pair a token is enough:
+//! inside the bytes of a token nothing depends on what stands around it, so every text reaches the same pair.
+//!
+//! `vocabularies/NAME.zst` holds three columns, one after the other, all by rank: the length of each token in a byte, the length of
+//! the left half of its pair in a byte (0 for a single byte), and the bytes of all tokens. `vocabularies/list.rs` is the
+//! array of the vocabularies, for `src/tokenizer/embedded.rs` to include.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use json::Parts;
+use tiktoken_rs::CoreBPE;
+
+#[path = "../src/tokenizer/embedded/json.rs"]
+mod json;
+
+/// Above this, `zstd` gains less than one percent on these columns and takes several times as long.
+const ZSTD_LEVEL: i32 = 19;
+
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+const CL100K: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+const O200K: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let made = Made::from_tiktoken()?;
+    for (name, columns) in &made.columns {
+        fs::write(folder().join(format!("{name}.zst")), zstd::bulk::compress(columns, ZSTD_LEVEL)?)?;
+    }
+    fs::write(folder().join(LIST), made.list)?;
+    Ok(())
+}
+
+const LIST: &str = "list.rs";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("vocabularies")
+}
+
+/// What the files hold.
+struct Made {
+    /// By name.
+    columns: Vec<(&'static str, Vec<u8>)>,
+    list: String,
+}
+
+impl Made {
+    fn from_tiktoken() -> Result<Self, Box<dyn Error>> {
+        let mut made = Self { columns: Vec::new(), list: String::from("[\n") };
+        made.add("r50k_base", &tiktoken_rs::r50k_base()?, GPT2)?;
+        made.add("cl100k_base", &tiktoken_rs::cl100k_base()?, CL100K)?;
+        made.add("o200k_base", &tiktoken_rs::o200k_base()?, O200K)?;
+        made.list.push_str("]\n");
+        Ok(made)
+    }
+
+    fn add(&mut self, name: &'static str, bpe: &CoreBPE, pattern: &str) -> Result<(), Box<dyn Error>> {
+        let mut special: Vec<(&str, u32)> =
+            bpe.special_tokens().into_iter().map(|token| (token, bpe.encode_with_special_tokens(token)[0])).collect();
+        special.sort_by_key(|&(_, id)| id);
+
+        // The ranks count from 0 without a gap; ids between them and the special tokens may be free.
+        let tokens: Vec<Vec<u8>> = (0..special.first().ok_or("a vocabulary without special tokens")?.1)
+            .map_while(|rank| bpe.decode_bytes(&[rank]).ok())
+            .collect();
+        let ranks: HashMap<&[u8], u32> = tokens.iter().map(Vec::as_slice).zip(0..).collect();
+        let tokens: Vec<(&[u8], u8)> = tokens
+            .iter()
+            .zip(0..)
+            .map(|(token, rank)| Ok((token.as_slice(), u8::try_from(last_pair(token, rank, &ranks)?.unwrap_or(0))?)))
+            .collect::<Result<_, Box<dyn Error>>>()?;
+
+        let mut columns = Vec::new();
+        for (token, _) in &tokens {
+            columns.push(u8::try_from(token.len())?);
+        }
+        columns.extend(tokens.iter().map(|&(_, left)| left));
+        columns.extend(tokens.iter().flat_map(|&(token, _)| token));
+        let hash = blake3::hash(Parts { pattern, tokens: &tokens, special: &special }.json().as_bytes());
+        writeln!(
+            self.list,
+            "Embedded {{ name: {name:?}, pattern: {pattern:?}, special: &{special:?}, tokens: {}, bytes: {}, hash: {:?}, \
+         columns: include_bytes!(\"{name}.zst\") }},",
+            tokens.len(),
+            columns.len(),
+            hash.to_hex().as_str(),
+        )?;
+        self.columns.push((name, columns));
+        Ok(())
+    }
+}
+
+/// Where the last merge of a token joins its two halves; `None` for a single byte.
+fn last_pair(token: &[u8], rank: u32, ranks: &HashMap<&[u8], u32>) -> Result<Option<usize>, String> {
+    if token.len() == 1 {
+        return Ok(None);
+    }
+    let lower = |from: usize, to: usize| ranks.get(&token[from..to]).copied().filter(|&other| other < rank);
+    // Part i is token[starts[i]..starts[i + 1]], and joined[i] the rank of parts i and i + 1 together.
+    let mut starts: Vec<usize> = (0..=token.len()).collect();
+    let mut joined: Vec<Option<u32>> = starts.windows(3).map(|part| lower(part[0], part[2])).collect();
+    while let Some((at, _)) =
+        joined.iter().enumerate().filter_map(|(at, rank)| Some((at, (*rank)?))).min_by_key(|&(_, rank)| rank)
+    {
+        starts.remove(at + 1);
+        joined.remove(at);
+        if at < joined.len() {
+            joined[at] = lower(starts[at], starts[at + 2]);
+        }
+        if at > 0 {
+            joined[at - 1] = lower(starts[at - 1], starts[at + 1]);
+        }
+    }
+    match starts[..] {
+        [_, middle, _] => Ok(Some(middle)),
+        _ => Err(format!("the token of rank {rank} is not the union of two tokens of lower rank")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_are_what_tiktoken_has() {
+        let made = Made::from_tiktoken().unwrap();
+        assert_eq!(fs::read_to_string(folder().join(LIST)).unwrap(), made.list);
+        for (name, columns) in made.columns {
+            let file = fs::read(folder().join(format!("{name}.zst"))).unwrap();
+            assert!(zstd::bulk::decompress(&file, columns.len()).unwrap() == columns, "{name}");
+        }
+    }
+}
