@@ -180,7 +180,7 @@ mod tests {
             "| loops | 2 | 1 | 50.0 % | - | 1.250 | 2.000 | - | loops: b windrow |\n",
             "| [loops](#loops) | 0 | 1 | abc |\n",
             "\n## loops\n`c --record` on m x2\n\n| | bar | |\n|---|---|---|\n| slower: 1 | <= 0 (never) | **missed** |\n",
-            "| windrow | 1.000 | 1 of 2 | 1 | 0 | 2.00 | b | 1.00 |\n\n- late\n",
+            "| windrow | 1.000 | 1 of 2 | 1 | 0 | 2.00 | b | 1.00 |\n- late\n",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
