@@ -170,7 +170,7 @@ fn early(name: &str, special_in_text: bool) -> Tokenizer {
     Tokenizer::load_early(name, &LoadOptions { special_in_text, ..LoadOptions::default() }, 0).expect("loads")
 }
 
-/// All texts together are not enough to begin with the fast engine.
+/// From ranks: so little text does not pay for the fast engine.
 #[test]
 fn the_early_engine_gives_the_ids_of_tiktoken() {
     type Oracle = fn() -> CoreBPE;

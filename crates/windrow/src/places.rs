@@ -137,9 +137,8 @@ impl Places {
         if !others.is_empty() {
             PACKED.set(1);
             me.confine(&others);
-            // It may have waited for a CPU meanwhile. A mask that came from outside in that time stays, as in `is_ours`.
-            let only = self.only.get();
-            if me.allowed() == others && others.iter().all(|&cpu| u64::from(cpu) + 1 != only) {
+            // It may have waited for a CPU meanwhile. A mask that came from outside in that time stays, unless it is the same.
+            if me.allowed() == others {
                 me.confine(&home);
             }
         }
