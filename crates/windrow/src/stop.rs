@@ -243,10 +243,12 @@ struct Deadline {
 
 impl Deadline {
     fn new(at: Instant) -> Self {
+        let rate = machine::ticks_per_micro();
+        // The tick comes first: a thread that loses its CPU here makes `near` too early, which costs reads of the clock, not too late.
+        let from = tick();
         let left = at.saturating_duration_since(Instant::now());
         // The rate of ticks is known to about 1 in 10^4. Within the last 1 in 10^3 the clock itself is read.
-        let ticks = left.as_nanos() as f64 * (0.999 / 1000.0) * machine::ticks_per_micro();
-        let from = tick();
+        let ticks = left.as_nanos() as f64 * (0.999 / 1000.0) * rate;
         Deadline { at, from, near: from.saturating_add(ticks as u64) }
     }
 
