@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -34,14 +34,17 @@ fn defaults() -> Command {
     command
 }
 
+/// Starts the command. It is not there before it takes signals: until `env` has seen to that it would ignore them in a background job.
 fn start(folder: &Path, arguments: &str) -> Child {
     let mut command = defaults();
-    command.arg(env!("CARGO_BIN_EXE_windrow")).args(arguments.split_whitespace());
-    spawn(&mut command, folder)
+    command.args(["sh", "-c", "echo; exec \"$0\" \"$@\" > /dev/null", env!("CARGO_BIN_EXE_windrow")]);
+    let mut child = spawn(command.args(arguments.split_whitespace()), folder);
+    child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+    child
 }
 
 fn spawn(command: &mut Command, folder: &Path) -> Child {
-    command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
