@@ -296,7 +296,7 @@ fn a_file_given_twice_is_read_twice() {
     let resolved = plain(&[arg(dir.path()), arg(&dotted)]).unwrap();
     assert_eq!(resolved.files.len(), 3);
     assert_eq!(resolved.notes.len(), 1);
-    assert!(resolved.notes[0].ends_with("a.txt: given more than once, and read each time"), "{}", resolved.notes[0]);
+    assert!(resolved.notes[0].ends_with("a.txt: reached more than once, by arguments or links, and read each time"), "{}", resolved.notes[0]);
 
     let mut reader = Reader::new(resolved.files, 1 << 10);
     let batch = reader.next_batch(Batch::default(), &mut |_| Ok(())).unwrap().unwrap();
@@ -306,7 +306,7 @@ fn a_file_given_twice_is_read_twice() {
     let resolved = plain(&[arg(dir.path()), arg(dir.path())]).unwrap();
     assert_eq!(resolved.notes.len(), 1);
     assert!(
-        resolved.notes[0].ends_with("a.txt: given more than once, and read each time; so is 1 other"),
+        resolved.notes[0].ends_with("a.txt: reached more than once, by arguments or links, and read each time; so is 1 other"),
         "{:?}",
         resolved.notes
     );
@@ -343,7 +343,7 @@ mod unix {
         let resolved = plain(&[arg(dir.path().join("real"))]).unwrap();
         assert_eq!(names(&dir, &resolved), ["real/a.txt", "real/c.txt", "real/there/b.txt"]);
         assert!(resolved.notes.iter().any(|note| note.contains("real/round: passed over, it links back")));
-        assert!(resolved.notes.iter().any(|note| note.contains("b.txt: given more than once")));
+        assert!(resolved.notes.iter().any(|note| note.contains("b.txt: reached more than once")));
     }
 
     #[test]
@@ -354,7 +354,7 @@ mod unix {
         assert!(message.starts_with(&name(r"\u{1b}[31m\nerror: forged.dat: its extension")), "{message}");
         let twice = arg(dir.path().join("sub/\u{202e}.txt"));
         let resolved = plain(&[twice.clone(), twice]).unwrap();
-        assert_eq!(resolved.notes, [name(r"sub/\u{202e}.txt: given more than once, and read each time")]);
+        assert_eq!(resolved.notes, [name(r"sub/\u{202e}.txt: reached more than once, by arguments or links, and read each time")]);
         // The manifest, which is JSON, has the name as it is.
         assert!(resolved.files[0].name().ends_with("\u{202e}.txt"));
     }

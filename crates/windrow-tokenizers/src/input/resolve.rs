@@ -144,7 +144,7 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
             1 => "; so is 1 other".to_owned(),
             more => format!("; so are {more} others"),
         };
-        found.notes.push(format!("{}: given more than once, and read each time{more}", shown(first)));
+        found.notes.push(format!("{}: reached more than once, by arguments or links, and read each time{more}", shown(first)));
     }
     Ok(Resolved { files: found.files, notes: found.notes })
 }

@@ -95,10 +95,14 @@ pub(super) fn hint(name: &str) -> String {
     format!("{model}the names are {}, and a path to a tokenizer.json is accepted", embedded::NAMES)
 }
 
-/// The listed model with the most similar name, if one differs by a third of its letters or less.
+/// The listed model with the most similar name, if one differs by a third of its letters or less. The digits must agree: `gpt-2` is no
+/// slip of `gpt-9`.
 fn similar(model: &str) -> Option<&'static str> {
+    let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
     let letters: Vec<char> = model.chars().take(64).map(|letter| letter.to_ascii_lowercase()).collect();
-    let near = MODELS.iter().map(|&(name, _)| (distance(&letters, name), name));
+    let asked = digits(model);
+    let alike = MODELS.iter().filter(|(name, _)| digits(name) == asked);
+    let near = alike.map(|&(name, _)| (distance(&letters, name), name));
     near.min().filter(|&(distance, name)| distance <= name.len() / 3).map(|(_, name)| name)
 }
 
@@ -176,6 +180,8 @@ mod tests {
             ("gpt-oss-20b", "hint: it differs from o200k_base by its special tokens alone"),
             ("gpt4o", "is not known\nhint: did you mean gpt-4o? "),
             ("GPT-4", "did you mean gpt-4? "),
+            ("gtp-4o", "did you mean gpt-4o? "),
+            ("gpt-9", "is not known\nhint: the models are"),
             ("Qwen/Qwen3-8B", "is not known\nhint: the models are"),
             ("Qwen/Qwen3-8B", "--tokenizer path/to/tokenizer.json"),
             ("o200k_base", "is a vocabulary and not a model\nhint: --tokenizer o200k_base"),
