@@ -1,4 +1,4 @@
-//! Which targets get mimalloc: Cargo's own answer, for the command that ships.
+//! Which targets get mimalloc, according to Cargo, for the released command.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ const OTHERS: [&str; 5] = [
     "x86_64-unknown-linux-musl",
 ];
 
-/// The packages that the binary `windrow` is made of on a target.
+/// The packages of the binary `windrow` on a target.
 fn packages(target: &str, features: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO"));
     command.args(["tree", "--package", "windrow-cli", "--edges", "normal", "--prefix", "none", "--target", target]);
@@ -43,7 +43,7 @@ fn without_the_feature_no_target_has_mimalloc() {
     }
 }
 
-/// The attribute must be there exactly where the crate is: `build.rs` reads the manifest for it.
+/// The attribute must be set exactly on the targets that have the crate: `build.rs` reads the manifest to decide.
 #[test]
 fn the_manifest_lists_the_measured_targets() {
     let manifest = include_str!("../Cargo.toml");

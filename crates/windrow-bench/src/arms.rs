@@ -1,4 +1,4 @@
-//! The arms: ways to run the items of a cell, each called in the same way and answering for the same output.
+//! The arms: ways to run the items of a cell, all called in the same way and checked against the same output.
 
 use std::fmt;
 use std::hint::black_box;
@@ -27,14 +27,14 @@ pub struct Loaded {
     pub index: usize,
     /// Its items.
     pub items: Vec<Item>,
-    /// What every arm must give, this
+    /// The expected output of every arm that gives one.
     pub expected: Vec<u64>,
-    /// or the sum of it alone.
+    /// The sum of the expected output, for arms that give a sum.
     pub sum: [u64; 1],
 }
 
 impl Loaded {
-    /// Of the expected output, as the peers in C compute it.
+    /// The checksum of the expected output, as the peers in C compute it.
     pub fn checksum(&self) -> u64 {
         self.expected.iter().fold(0, |sum, value| sum.wrapping_mul(31).wrapping_add(*value))
     }
@@ -57,18 +57,18 @@ pub struct Ask {
     pub calls: usize,
     /// Whether to time each call, or all of them together.
     pub each: bool,
-    /// A wait before each call that is timed alone: spent looking at the clock if it is short, else asleep.
+    /// A wait before each call that is timed alone: spinning on the clock if it is short, otherwise asleep.
     pub gap: Duration,
-    /// A rest after the calls. What the runtime burns in it is asked for too.
+    /// A rest after the calls. The CPU time that the runtime burns in it is measured too.
     pub rest: Duration,
-    /// A further time in which the pool has nothing to do, and what it burns then.
+    /// A further time in which the pool has nothing to do; its CPU time is measured.
     pub idle: Duration,
 }
 
 /// What was timed.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
-    /// Nanoseconds of each call, or one entry: those of all.
+    /// Nanoseconds of each call, or one entry for all calls together.
     pub nanos: Vec<f64>,
     /// CPU nanoseconds of all calls, with the gaps.
     pub cpu: f64,
@@ -99,14 +99,14 @@ impl fmt::Debug for dyn Arm + '_ {
     }
 }
 
-/// Times `call` as asked, and its CPU seconds.
+/// Times `call` as asked, and measures its CPU seconds.
 fn timed(ask: Ask, mut call: impl FnMut()) -> Reply {
     timed_on(ask, &mut (), |()| (), |()| call())
 }
 
-/// Times `call` as asked. `prepare` comes before each call and is not timed where each call is.
+/// Times `call` as asked. `prepare` runs before each call; it is not timed if each call is.
 fn timed_on<S>(ask: Ask, state: &mut S, prepare: impl Fn(&mut S), mut call: impl FnMut(&mut S)) -> Reply {
-    // Before the warm-up: it takes longer than idle workers stay awake.
+    // Made before the warm-up: making it takes longer than idle workers stay awake.
     let clock = CpuClock::new();
     for _ in 0..ask.warm_up {
         prepare(state);
@@ -154,7 +154,7 @@ fn wait_for(time: Duration) {
 
 /// Runs the items of the cell of this index into the output.
 type Call = Box<dyn FnMut(usize, &[Item], &mut Vec<u64>) + Send>;
-/// Runs what it is given inside a pool.
+/// Runs its argument inside a pool.
 type Enter = Box<dyn Fn(&mut (dyn FnMut() + Send))>;
 
 /// An arm in this process.
@@ -188,7 +188,7 @@ impl Arm for Here {
 
     fn run(&mut self, ask: Ask) -> Reply {
         let cell = self.cell.as_deref().expect("a cell was loaded");
-        // What an earlier run left must not answer for this one.
+        // The output of an earlier run must not count for this one.
         self.out.clear();
         self.out.resize(cell.items.len(), 0);
         let (out, call, mut reply) = (&mut self.out, &mut self.call, Reply::default());
@@ -200,17 +200,17 @@ impl Arm for Here {
     }
 }
 
-/// On the calling thread, outside of any pool.
+/// Runs on the calling thread, outside of any pool.
 fn outside(body: &mut (dyn FnMut() + Send)) {
     body();
 }
 
-/// How many threads, and how the call sites of windrow are used.
+/// The number of threads, and the use of windrow's call sites.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Threads of every pool.
     pub threads: usize,
-    /// Whether all cells go through one call site of windrow, or each through its own.
+    /// Whether all cells go through one call site of windrow, or each through a separate one.
     pub shared: bool,
 }
 
@@ -221,19 +221,19 @@ pub const CONTROL: &str = "control";
 /// The arms that run windrow.
 pub const WINDROW: [&str; 3] = ["windrow", "windrow-collect", "windrow-reduce"];
 
-/// The arms that run something else in parallel.
+/// The arms of the other runtimes.
 pub fn peers() -> impl Iterator<Item = &'static str> {
     rust_peers::NAMES.into_iter().chain(process::NAMES)
 }
 
-/// One arm of each peer, at its best setting: what `best-peers` stands for. The settings are chosen by the geometric mean over the
+/// One or a few arms of each peer, at its best setting: `best-peers` selects them. The settings are chosen by the geometric mean over the
 /// warm cells.
 ///
-/// - rayon four times: as programs call it, from inside its pool, with the `min_len` of tokenizers' pull request 2077, and in one chunk a
+/// - rayon has four: as programs call it, from inside its pool, with the `min_len` of tokenizers' pull request 2077, and in one chunk a
 ///   thread, which lost to serial in no warm cell.
-/// - OpenMP three times: `static` has the best mean of all peers, `guided` is the best schedule that balances, and passive waiting is the
+/// - OpenMP has three: `static` has the best mean of all peers, `guided` is the best schedule that balances, and passive waiting is the
 ///   setting for a machine with other work.
-/// - The others once. chili is called as its documentation has it; cutting off at 32 items is a number tuned by hand.
+/// - The others have one. chili is called as its documentation shows; a cut-off at 32 items is a number tuned by hand.
 pub const BEST_PEERS: [&str; 12] = [
     "rayon",
     "rayon-inside",
@@ -288,7 +288,7 @@ fn windrow_arm(name: &str, setting: Setting) -> Option<Box<dyn Arm>> {
     })
 }
 
-/// The global pool, as programs use it, where it has the threads that are asked for, else a pool of its own.
+/// The global pool, as programs use it, if it has the requested number of threads; otherwise a separate pool.
 fn windrow_pool(setting: Setting) -> impl Fn(&mut (dyn FnMut() + Send)) {
     let pool = (windrow::current_num_threads() != setting.threads).then(|| windrow::Pool::new(setting.threads));
     move |body| match &pool {

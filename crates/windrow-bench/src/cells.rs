@@ -1,4 +1,4 @@
-//! The cells: how many items, of what cost, in what order. Data; the arms and the regimes are elsewhere.
+//! The cells: the number of items, their costs and their order. They are data; the arms and the regimes are elsewhere.
 
 use crate::random::Random;
 use crate::work::{Calibration, Item};
@@ -9,7 +9,7 @@ pub struct Cell {
     /// `uniform/10ns/100`, `outlier/first`, `log/random/1000`.
     pub name: String,
     shape: Shape,
-    /// How many items.
+    /// Number of items.
     pub n: usize,
 }
 
@@ -17,7 +17,7 @@ pub struct Cell {
 enum Shape {
     /// All items cost the same, in nanoseconds.
     Uniform(f64),
-    /// Items of 100 ns, and one, where this says, of a thousand times that.
+    /// Items of 100 ns, and one item of a thousand times that, at the given place.
     Outlier(Stands),
     /// Costs log-uniform over the three decades from 10 ns to 10 us.
     Log(Order),
@@ -49,7 +49,7 @@ const SMALL_BESIDE_OUTLIER: usize = 512;
 const ORDERS: [(&str, Order); 3] =
     [("random", Order::Random), ("ascending", Order::Ascending), ("descending", Order::Descending)];
 
-/// How many cells there are.
+/// Number of cells.
 pub const CELLS: usize = 31;
 
 /// All cells, always in the same order.
@@ -69,7 +69,7 @@ pub fn cells() -> Vec<Cell> {
 }
 
 impl Cell {
-    /// What each item costs, in nanoseconds, nominally.
+    /// The nominal cost of each item, in nanoseconds.
     pub fn costs(&self) -> Vec<f64> {
         match self.shape {
             Shape::Uniform(cost) => vec![cost; self.n],
@@ -97,18 +97,17 @@ impl Cell {
         }
     }
 
-    /// The items, of the costs that `calibration` says.
+    /// Items with these costs on the calibrated machine.
     pub fn items(&self, calibration: &Calibration) -> Vec<Item> {
         let item = |(seed, cost): (usize, f64)| Item { seed: seed as u64, turns: calibration.turns(cost) };
         self.costs().into_iter().enumerate().map(item).collect()
     }
 
-    /// The least time that `threads` threads can take, as a share of the serial time: half of the work for two, or the largest
-    /// item.
+    /// The least time of `threads` threads, as a share of the serial time: half of the work for two threads, or the largest item.
     pub fn bound(&self, threads: usize) -> f64 {
         let costs = self.costs();
         let total: f64 = costs.iter().sum();
-        // Two items cannot be shared by more than two, and three by two only in two rounds; costs that vary fill up.
+        // Two items occupy at most two threads, and three items take two threads two rounds. Items of varying cost fill the gaps.
         let rounds = match self.shape {
             Shape::Uniform(_) => self.n.div_ceil(threads) as f64 / self.n as f64,
             _ => 1.0 / threads as f64,

@@ -1,4 +1,4 @@
-//! CPU seconds of this process, exact to the call.
+//! CPU seconds of this process, exact at each call.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use nix::time::{ClockId, clock_gettime};
 
 /// CPU time of the process.
 ///
-/// The kernel brings the account of a running thread up to date only at ticks and switches, milliseconds apart, unless its own
-/// clock is read. So that a worker which still spins is counted in full, the clock of every thread is read first.
+/// The kernel updates the account of a running thread only at ticks and switches, milliseconds apart, unless that thread's clock is read.
+/// So the clock of every thread is read first, to count spinning workers in full.
 #[derive(Clone, Debug)]
 pub struct CpuClock {
     threads: Vec<ClockId>,
 }
 
 impl CpuClock {
-    /// For the threads there are now; those that start later are counted less exactly.
+    /// For the threads that run now. Threads that start later are counted less exactly.
     pub fn new() -> Self {
         let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
         let ids = tasks.filter_map(|task| task.file_name().to_str()?.parse::<i32>().ok());
@@ -26,7 +26,7 @@ impl CpuClock {
     /// CPU time of all threads, past ones included.
     pub fn now(&self) -> Duration {
         for &thread in &self.threads {
-            // A thread may have ended; the process has its time.
+            // A thread may have ended; the process clock includes its time.
             let _ = clock_gettime(thread);
         }
         clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
@@ -49,7 +49,7 @@ mod tests {
     fn a_thread_that_spins_is_counted_while_it_does() {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // Relaxed: nothing but the flag itself is handed over.
+            // Relaxed: the flag publishes nothing else.
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
@@ -58,7 +58,7 @@ mod tests {
             let clock = CpuClock::new();
             let before = clock.now();
             let deadline = Instant::now() + Duration::from_secs(60);
-            // This thread sleeps, so what is counted is the other's.
+            // This thread sleeps, so the counted time is the other thread's.
             while clock.now() - before < Duration::from_millis(2) {
                 assert!(Instant::now() < deadline, "the spinning thread is not counted");
                 std::thread::sleep(Duration::from_micros(100));

@@ -1,8 +1,8 @@
-//! Loops whose outer level must be sequential: decompositions, time steps, paths. Each sequentially, as rounds of a team, and on rayon,
-//! with the same kernels.
+//! Loops whose outer level must be sequential: decompositions, time steps, paths. Each runs sequentially, as rounds of a team, and on
+//! rayon, with the same kernels.
 //!
-//! The rounds of a problem are written once; its versions differ in who works on their parts. All give the bits of the sequential
-//! version.
+//! The rounds of a problem are written once; its versions differ in the threads that work on the parts. All versions give the bits of the
+//! sequential version.
 
 pub mod blocked;
 pub mod cholesky;

@@ -1,8 +1,8 @@
 //! Side-by-side measurements: interleaved, verified, with a control.
 //!
-//! A comparison runs its arms in turn, `A B A B`, in alternating order, checks every answer, and reports the paired ratio with its
-//! spread. A *control* arm runs the same code as the baseline: its ratio says how far apart two equal things are on this machine at
-//! this moment, and no difference below that is one.
+//! A comparison runs its arms in turn, `A B A B`, in alternating order, checks every answer, and reports the paired ratio with its spread.
+//! A *control* arm runs the same code as the baseline. Its ratio shows how much two equal arms differ on this machine at this moment, and
+//! smaller differences mean nothing.
 #![forbid(unsafe_code)]
 
 pub mod arms;
@@ -25,7 +25,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How a program ends: with its error on stderr, if it has one.
+/// Ends a program: prints its error to stderr, if it has one.
 pub fn exit_code(ran: Result<(), impl fmt::Display>) -> ExitCode {
     match ran {
         Ok(()) => ExitCode::SUCCESS,

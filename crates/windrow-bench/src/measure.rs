@@ -8,12 +8,12 @@ use crate::arms::{Arm, Ask, Loaded, Reply, SERIAL};
 use crate::random::Random;
 use crate::verdict::{Regime, Samples};
 
-/// How to measure.
+/// The settings of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// What goes on around the calls.
+    /// The conditions around the calls.
     pub regime: Regime,
-    /// How often each arm takes its turn.
+    /// The number of turns of each arm.
     pub repetitions: usize,
 }
 
@@ -23,10 +23,10 @@ const TURN_NANOS: f64 = 1e6;
 const FEW_CALLS: usize = 16;
 /// Calls timed one by one where a turn has more.
 const SINGLES: usize = 32;
-/// After a turn a pool comes to rest before the next arm's: nobody is timed beside another's spinning workers.
+/// After a turn a pool comes to rest before the next arm's turn: no arm is timed beside another's spinning workers.
 const REST: Duration = Duration::from_millis(1);
 
-/// What reading the clock twice adds to a time, in nanoseconds.
+/// The time that reading the clock twice adds, in nanoseconds.
 pub fn clock_cost() -> f64 {
     let once = |_| {
         let start = Instant::now();
@@ -39,7 +39,7 @@ fn pause(random: &mut Random) -> Duration {
     Duration::from_micros(3_000 + random.below(27_001) as u64)
 }
 
-/// What a run over cells takes if every arm is as fast as serial. `costs` are the nanoseconds of each cell's serial call.
+/// The time of a run over cells if every arm is as fast as serial. `costs` are the nanoseconds of each cell's serial call.
 pub fn least_time(costs: impl Iterator<Item = f64>, arms: usize, plan: Plan) -> Duration {
     let turn = |nanos: f64| {
         let calls = calls_of_a_turn(nanos);
@@ -52,7 +52,7 @@ pub fn least_time(costs: impl Iterator<Item = f64>, arms: usize, plan: Plan) -> 
     Duration::from_nanos((costs.map(turn).sum::<f64>() * (arms * plan.repetitions) as f64) as u64)
 }
 
-/// As many back-to-back calls as take about [`TURN_NANOS`].
+/// The number of back-to-back calls that take about [`TURN_NANOS`].
 fn calls_of_a_turn(nanos: f64) -> usize {
     (TURN_NANOS / nanos.max(1.0)).round().clamp(1.0, 1e5) as usize
 }
@@ -97,7 +97,7 @@ fn cold_turn(arm: &mut dyn Arm, pause: Duration, clock: f64, samples: &mut Sampl
     samples.cpu_at_rest.push(cpu_at_rest);
 }
 
-/// Many calls, of which the clock sees only the whole when it would be felt; then some are timed one by one.
+/// Many calls. They are timed as a whole if reading the clock would show; then some are timed one by one.
 fn warm_turn(arm: &mut dyn Arm, calls: usize, clock: f64, samples: &mut Samples) {
     let ask = Ask { warm_up: calls.div_ceil(8), calls, each: calls <= FEW_CALLS, rest: REST, ..Ask::default() };
     let Reply { nanos, cpu, cpu_at_rest, .. } = arm.run(ask);
@@ -108,8 +108,8 @@ fn warm_turn(arm: &mut dyn Arm, calls: usize, clock: f64, samples: &mut Samples)
     samples.singles.extend(singles.into_iter().map(|nanos| nanos - clock));
 }
 
-/// Measures cells through one call site, in shuffled order, so that what the call site remembers is as often wrong as right. The
-/// samples of each arm, for each cell. What a pool burns between calls, while outputs are compared, is not counted.
+/// Measures cells through one call site, in shuffled order, so that the cost the call site remembers is as often wrong as right. Returns
+/// the samples of each arm, for each cell. CPU time between calls, while outputs are compared, does not count.
 ///
 /// # Panics
 /// As [`cell`].
@@ -153,7 +153,7 @@ mod tests {
     use crate::work::Item;
     use std::cell::RefCell;
 
-    /// An arm without a clock: an item takes it a microsecond. It writes down what it is asked.
+    /// A simulated arm: an item takes it a microsecond. It writes down what it is asked.
     struct Told {
         name: &'static str,
         items: usize,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn is_about(time: f64, expected: f64) -> bool {
-        // Less what a look at the clock costs, which is the machine's.
+        // Less the time of reading the clock, which depends on the machine.
         time <= expected && time > expected - 900.0
     }
 
@@ -219,7 +219,7 @@ mod tests {
     fn the_least_time_is_what_serial_arms_are_asked_for() {
         let seconds =
             |regime, cost| least_time([cost; 2].into_iter(), 3, Plan { regime, repetitions: 5 }).as_secs_f64();
-        // 100 calls and 32 alone, 13 to warm up before each, 1 ms of rest after each.
+        // 100 calls and 32 single ones, 13 to warm up before each group, 1 ms of rest after each.
         assert!((seconds(Regime::Warm, 1e4) - 30.0 * 3.58e-3).abs() < 1e-9);
         assert!((seconds(Regime::Busy, 1e7) - 30.0 * 21e-3).abs() < 1e-9);
         assert!((seconds(Regime::Cold, 1e6) - 30.0 * 18.5e-3).abs() < 1e-9);

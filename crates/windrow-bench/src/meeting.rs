@@ -3,43 +3,43 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A count on a cache line of its own.
+/// A count on a separate cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line(AtomicU32);
 
-/// A meeting of two, over and over. Each writes its own line and looks at the other's.
+/// A repeated meeting of two parties. Each writes its line and reads the other's.
 #[derive(Debug, Default)]
 pub struct Meeting {
     lines: [Line; 2],
     missed: AtomicU64,
 }
 
-/// Nobody waits longer: a runtime that runs one part after the other cannot make them meet.
+/// The longest wait: a runtime that runs one part after the other cannot make them meet.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 impl Meeting {
-    /// Waits for the other; `who` is 0 or 1.
+    /// Waits for the other party. The parties have the numbers 0 and 1.
     pub fn meet(&self, who: usize) {
         let (mine, other) = (&self.lines[who].0, &self.lines[1 - who].0);
-        // Relaxed: nobody else writes this line, and a party's next part comes after this one.
+        // Relaxed: only this party writes this line, and its next part comes after this one.
         let turn = mine.load(Ordering::Relaxed) + 1;
-        // Release, pairs with the Acquire below, as any handshake would.
+        // Release, pairs with the Acquire load of this line by the other party, as in any handshake.
         mine.store(turn, Ordering::Release);
         if !until(PATIENCE, || other.load(Ordering::Acquire) >= turn) {
-            // Relaxed: a count for a table, read when all is over.
+            // Relaxed: a count for a table, read after the end.
             self.missed.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// How often somebody waited in vain.
+    /// Number of waits that ended without the other party.
     pub fn missed(&self) -> u64 {
         // Relaxed: as where it is counted.
         self.missed.load(Ordering::Relaxed)
     }
 }
 
-/// Spins until `done`, or `patience` is over; whether it was done.
+/// Spins until `done`, or until `patience` is over. Returns whether it was done.
 fn until(patience: Duration, done: impl Fn() -> bool) -> bool {
     let mut start = None;
     loop {
@@ -55,25 +55,25 @@ fn until(patience: Duration, done: impl Fn() -> bool) -> bool {
     }
 }
 
-/// The least that a region of two parts costs: a thread that waits for a line to change, and answers on another.
+/// The least cost of a region of two parts: a thread that waits for one line to change, and answers on another.
 #[derive(Debug, Default)]
 pub struct Bare {
     go: Line,
     done: Line,
 }
 
-/// What tells the other thread of a [`Bare`] to end.
+/// Tells the other thread of a [`Bare`] to end.
 const END: u32 = u32::MAX;
 
 impl Bare {
-    /// Begins anew.
+    /// Resets the lines.
     pub fn start(&self) {
         // Relaxed: the thread that will serve is started after this.
         self.go.0.store(0, Ordering::Relaxed);
         self.done.0.store(0, Ordering::Relaxed);
     }
 
-    /// The other thread: does `part` at each [`go`](Bare::go), until [`end`](Bare::end).
+    /// Runs the other thread: does `part` at each [`go`](Bare::go), until [`end`](Bare::end).
     pub fn serve(&self, part: impl Fn()) {
         for turn in 1.. {
             // Acquire, pairs with the Release in `tell`.
@@ -90,9 +90,9 @@ impl Bare {
         }
     }
 
-    /// One turn: lets the other thread go, does `part` here, and waits for the other.
+    /// One turn: starts the other thread's part, does `part` here, and waits for the other thread.
     pub fn go(&self, part: impl Fn()) {
-        // Relaxed: this thread alone writes the line.
+        // Relaxed: only this thread writes the line.
         let turn = self.go.0.load(Ordering::Relaxed) + 1;
         self.tell(turn);
         part();

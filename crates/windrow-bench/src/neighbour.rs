@@ -3,15 +3,15 @@
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 
-/// Such a process, not bound to any CPU, until this is dropped.
+/// A running neighbour process, not bound to any CPU. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Neighbour(Child);
 
-/// Set in the environment of the process that is to be one.
+/// This environment variable makes a process a neighbour.
 const ROLE: &str = "WINDROW_BENCH_NEIGHBOUR";
 
 impl Neighbour {
-    /// Starts this executable again, in its role.
+    /// Starts this executable again as a neighbour.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -21,7 +21,7 @@ impl Neighbour {
         Self(child.expect("this executable can be started again"))
     }
 
-    /// To be asked first of all by `main`. In the role, it keeps a CPU busy until the parent lets go or dies, and then says yes.
+    /// `main` must call this first. In a neighbour process, it keeps a CPU busy until the parent ends it or dies, and then returns true.
     pub fn is_this_process() -> bool {
         if std::env::var_os(ROLE).is_none() {
             return false;
@@ -36,7 +36,7 @@ impl Neighbour {
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        // It ends when its standard input does, but the next run should not meet it.
+        // It ends when its standard input ends, but the next run must not overlap with it.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,11 +1,11 @@
-//! Repeatable randomness: the same seed, the same shuffles, pauses and resamples.
+//! Repeatable randomness: the same seed gives the same shuffles, pauses and resamples.
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for each seed.
+    /// A separate sequence for each seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -18,12 +18,12 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    /// Below `end`, which is not 0.
+    /// A number below `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.bits()) * end as u128) >> 64) as usize
     }
 
-    /// Every order equally likely.
+    /// Shuffles; every order is equally likely.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for at in (1..items.len()).rev() {
             items.swap(at, self.below(at + 1));

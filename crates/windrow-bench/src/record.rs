@@ -1,4 +1,4 @@
-//! Records: what a document may quote.
+//! Records, which documents may quote.
 //!
 //! A record is a CSV file `bench/record/<machine>/<date>-<name>.csv` that begins with the command, the commit and the compiler as
 //! comments.
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::Row;
 
-/// The first line of what a program prints, or a dash.
+/// The first line of a program's output, or a dash.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().ok();
     let text = output.filter(|output| output.status.success()).map(|output| output.stdout).unwrap_or_default();
@@ -18,7 +18,7 @@ fn said(program: &str, arguments: &[&str]) -> String {
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
-/// Peers that are crates.
+/// The peers that are crates.
 const PEERS: [&str; 14] = [
     "rayon",
     "rayon-core",
@@ -36,7 +36,7 @@ const PEERS: [&str; 14] = [
     "rusqlite",
 ];
 
-/// The versions of the peers that are crates, as locked.
+/// The versions of the peers that are crates, from the lock file.
 pub fn versions() -> Vec<String> {
     let lock = include_str!("../../../Cargo.lock");
     let version = |name: &str| {
@@ -55,24 +55,24 @@ pub fn machine() -> String {
     format!("{} x{cpus}", model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()))
 }
 
-/// A machine's name as a folder name.
+/// A machine's name in the form of a folder name.
 fn slug(machine: &str) -> String {
     let words: Vec<&str> =
         machine.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     words.join("-").to_lowercase()
 }
 
-/// Set in the environment, it allows records of uncommitted code.
+/// This environment variable allows records of uncommitted code.
 const ALLOW_DIRTY: &str = "WINDROW_RECORD_DIRTY";
 
-/// The commit, and whether anything but records differs from it.
+/// The commit, and whether anything except records differs from it.
 fn commit() -> String {
     let changes = said("git", &["status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)bench"]);
     let dirty = if changes == "-" { "" } else { "-dirty" };
     format!("{}{dirty}", said("git", &["describe", "--always"]))
 }
 
-/// Whether a record may be written, for a program to ask before it measures; yes if none is `wanted`.
+/// Whether a record may be written; a program asks before it measures. Always `Ok` if none is `wanted`.
 ///
 /// # Errors
 /// When tracked files outside of `bench` differ from the commit: no checkout could repeat the record.
@@ -104,7 +104,7 @@ fn lines_of(rows: &[Row]) -> Vec<String> {
     rows.iter().flat_map(|row| row.times.iter().enumerate().map(move |time| line(row, time))).collect()
 }
 
-/// Writes a table below `root`, which is `bench/record`; where to. `columns` is its first line.
+/// Writes a table below `root`, which is `bench/record`, and returns its path. `columns` is its first line.
 ///
 /// # Errors
 /// When the record is not [allowed], or the folder or the file cannot be written.
@@ -148,7 +148,7 @@ fn write_text(
     Ok(path)
 }
 
-/// The command that started this process, as one types it at the root of the repository.
+/// The command that started this process, for the root of the repository.
 pub fn command(bin: &str) -> String {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let command = format!("cargo run --release -p windrow-bench --bin {bin} -- {}", arguments.join(" "));

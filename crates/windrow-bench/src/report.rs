@@ -1,4 +1,4 @@
-//! What was measured, as text and as a record.
+//! Measurements, as text and as a record.
 
 use std::fmt::Write;
 use std::io;
@@ -13,7 +13,7 @@ use crate::verdict::{Line, Regime, Samples, Verdict, judge};
 #[derive(Debug)]
 pub struct Cell {
     name: String,
-    /// The least time, as a share of serial's.
+    /// The least possible time, as a share of serial's.
     bound: f64,
     samples: Vec<Samples>,
     lines: Vec<Line>,
@@ -48,7 +48,7 @@ impl Cell {
         Line::new(&self.samples[at], &self.samples[with])
     }
 
-    /// How many nanoseconds each arm adds to serial, for each of `count` things in a call.
+    /// The nanoseconds that each arm adds to serial, for each of `count` operations in a call.
     pub fn beyond_serial(&self, count: u64) -> impl Iterator<Item = f64> {
         self.lines.iter().map(move |line| (line.nanos - self.lines[0].nanos) / count as f64)
     }
@@ -75,14 +75,14 @@ impl Cell {
         self.lines.iter().map(|line| line.ratio)
     }
 
-    /// The best that any peer, or serial, reached.
+    /// The best ratio of any peer, or of serial.
     pub fn best_other(&self, arms: &[String]) -> f64 {
         let others = arms.iter().zip(&self.lines).filter(|(arm, _)| !is_control(arm) && !is_windrow(arm));
         others.map(|(_, line)| line.ratio).fold(f64::INFINITY, f64::min)
     }
 }
 
-/// Serial again, here or in another compiler's words.
+/// Whether the arm is serial again, here or compiled by another compiler.
 fn is_control(arm: &str) -> bool {
     arm == CONTROL || arm.ends_with("-serial")
 }
@@ -141,7 +141,7 @@ impl Report {
         values.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::NAN, "-"))
     }
 
-    /// Writes a record called `name` of the program `bin`; where to. `notes` go into its head, with the versions of the peers.
+    /// Writes a record called `name` of the program `bin`, and returns its path. `notes` go into its head, with the versions of the peers.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -159,10 +159,10 @@ impl Report {
     }
 }
 
-/// Whether a rule is broken.
+/// Returns whether a rule is broken.
 type Rule = fn(&Verdict) -> bool;
 
-/// For each arm the cells in which every one of the runs breaks a rule; nothing of a single run, which has said so.
+/// For each arm, the cells in which every run breaks a rule. Empty for a single run, whose summary has them already.
 pub fn broken_in_all(runs: &[Report]) -> String {
     let mut text = String::new();
     let [first, _, ..] = runs else { return text };
@@ -193,12 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_says_who_loses_where_and_how_far_the_best_is() {
+    fn the_summary_says_which_arm_loses_where_and_how_far_the_best_is() {
         let summary = report().summary();
         let lines: Vec<&str> = summary.lines().collect();
         assert_eq!(lines.len(), 4);
         assert!(lines[1].contains("loses  1") && lines[1].contains("worst x1.20 (b)"), "{}", lines[1]);
-        // Best in a is rayon, in b serial; omp-serial is a control. (1.2 * 1.2)^(1/2)
+        // The best in a is rayon, in b serial; omp-serial is a control. (1.2 * 1.2)^(1/2)
         assert!(lines[1].ends_with("vs best of others geomean x1.200, worst x1.20 (b)"), "{}", lines[1]);
         assert!(lines[2].contains("loses  1") && lines[2].contains("geomean x1.000"), "{}", lines[2]);
     }

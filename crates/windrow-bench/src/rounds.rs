@@ -1,7 +1,7 @@
-//! Rounds that follow each other, each of which can be shared: `x[i + 1..] += x[i]` for one `i` after the other.
+//! Rounds that follow each other, and can each be shared: `x[i + 1..] += x[i]` for one `i` after the other.
 //!
-//! The problem and the peers are those of Sarah El Kazdadi's "speeding up data parallel code sections with... tokio?": a round
-//! takes a microsecond, so what is compared is how fast threads find together.
+//! The problem and the peers are those of Sarah El Kazdadi's "speeding up data parallel code sections with... tokio?". A round takes a
+//! microsecond, so the comparison is about how fast threads synchronize.
 
 use bytes::BytesMut;
 
@@ -12,19 +12,18 @@ pub mod parts;
 pub mod presence;
 pub mod split;
 
-/// The numbers in a block of bytes.
+/// The block's bytes as numbers.
 ///
 /// # Panics
-/// If the block does not begin where a number may, which no allocator does that this was measured with.
+/// If the block is not aligned for numbers; the allocators in use always align it.
 pub fn numbers(bytes: &mut [u8]) -> &mut [f64] {
     bytemuck::cast_slice_mut(bytes)
 }
 
-/// `n` numbers of which all rounds stay exact.
+/// `n` numbers for which all rounds stay exact.
 ///
-/// Every round doubles an error and would soon make infinities of arbitrary numbers, which hide a round left out. So what
-/// is drawn are the heads, random multiples of 2^-20 in [-1, 1): the sums of them stay below 2^20 and are exact in a
-/// double. `peers/openmp.c` has the same numbers.
+/// Every round doubles an error, so arbitrary numbers would soon become infinite and hide a missing round. So the heads are drawn: random
+/// multiples of 2^-20 in [-1, 1). Their sums stay below 2^20 and are exact in a double. `peers/openmp.c` has the same numbers.
 pub fn input(n: usize) -> Vec<f64> {
     let mut sum = 0.0;
     (0..n as u64)
@@ -38,7 +37,7 @@ pub fn input(n: usize) -> Vec<f64> {
         .collect()
 }
 
-/// A round's work on one part; every arm here calls this very function, so that they differ by what goes on between rounds alone.
+/// A round's work on one part. Every arm here calls this one function, so arms differ only in what happens between rounds.
 #[inline(never)]
 pub fn add(head: f64, part: &mut [f64]) {
     for number in part {
@@ -54,8 +53,8 @@ pub fn sequential(x: &mut [f64], rounds: usize) {
     }
 }
 
-/// What one of `width` threads has to do in these rounds, however fast the others are: the least time that they can take.
-/// It is the last part of each tail, which shrinks and never moves.
+/// The work of one of `width` threads in these rounds, without waiting for the others: the least possible time. It is the last part of each
+/// tail, which shrinks and never moves.
 pub fn one_share(x: &mut [f64], rounds: usize, width: usize) {
     for i in 0..rounds {
         let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
@@ -65,15 +64,15 @@ pub fn one_share(x: &mut [f64], rounds: usize, width: usize) {
     }
 }
 
-/// The numbers' bits, as the peer in C sums them up.
+/// A checksum of the numbers' bits, equal to that of the peer in C.
 pub fn checksum(x: &[f64]) -> u64 {
     x.iter().fold(0, |sum: u64, number| sum.wrapping_mul(31).wrapping_add(number.to_bits()))
 }
 
-/// The numbers that all arms work on in turn, and what they must become.
+/// The numbers that all arms work on in turn, and their expected values.
 #[derive(Debug, Default)]
 pub struct Field {
-    /// How many rounds are run.
+    /// Number of rounds.
     pub rounds: usize,
     /// The numbers.
     pub x: BytesMut,
@@ -90,27 +89,27 @@ impl Field {
         Self { rounds, x: BytesMut::zeroed(8 * n), input, expected }
     }
 
-    /// How many numbers there are.
+    /// Number of numbers.
     pub fn len(&self) -> usize {
         self.input.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.input.is_empty()
     }
 
-    /// Sets the numbers back to where they begin.
+    /// Resets the numbers to their start values.
     pub fn reset(&mut self) {
         numbers(&mut self.x).copy_from_slice(&self.input);
     }
 
-    /// Whether the numbers are what the rounds make of them, bit for bit.
+    /// Whether the numbers equal the expected result of the rounds, bit for bit.
     pub fn is_right(&self) -> bool {
         self.x == bytemuck::cast_slice::<f64, u8>(&self.expected)
     }
 
-    /// Of what the numbers must become.
+    /// The checksum of the expected numbers.
     pub fn checksum(&self) -> u64 {
         checksum(&self.expected)
     }
@@ -125,7 +124,7 @@ mod tests {
         let n = 5000;
         let mut x = input(n);
         sequential(&mut x, n);
-        // What stands at i afterwards is the head that was drawn for it.
+        // The value at i afterwards is the head that was drawn for it.
         for (at, head) in x.iter().enumerate() {
             assert!((-1.0..1.0).contains(head) && (head * f64::from(1 << 20)).fract() == 0.0, "{at}: {head}");
         }

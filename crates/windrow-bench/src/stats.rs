@@ -1,4 +1,4 @@
-//! Medians, percentiles, and how sure a median is.
+//! Medians, percentiles, and confidence intervals of medians.
 
 use crate::random::Random;
 
@@ -12,7 +12,7 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share).round() as usize]
 }
 
-/// The middle value, or the mean of the middle two.
+/// The median; for an even number of values, the mean of the two in between.
 ///
 /// # Panics
 /// Without values.

@@ -1,8 +1,8 @@
-//! When a cell loses.
+//! The rules by which a cell loses.
 
 use crate::stats::{interval, median, quantile};
 
-/// What goes on around the calls.
+/// The conditions around the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Regime {
     /// Back-to-back calls.
@@ -15,14 +15,14 @@ pub enum Regime {
     Busy,
 }
 
-/// What one arm measured in one cell.
+/// The measurements of one arm in one cell.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
     /// Nanoseconds of a call, one entry for each repetition.
     pub times: Vec<f64>,
     /// Nanoseconds of calls timed one by one.
     pub singles: Vec<f64>,
-    /// CPU nanoseconds of a call, one entry for each repetition; of cold calls with the pause that follows.
+    /// CPU nanoseconds of a call, one entry for each repetition; for cold calls, with the pause that follows.
     pub cpu: Vec<f64>,
     /// CPU nanoseconds of the rest after a repetition's calls.
     pub cpu_at_rest: Vec<f64>,
@@ -39,11 +39,11 @@ pub struct Line {
     pub interval: (f64, f64),
     /// The 10th and the 90th percentile of the ratios.
     pub spread: (f64, f64),
-    /// The fastest repetition by serial's fastest: interruptions make times longer, never shorter.
+    /// The fastest repetition relative to serial's fastest: interruptions make times longer, never shorter.
     pub fastest: f64,
-    /// 90th percentile of single calls by that of serial's.
+    /// 90th percentile of single calls, relative to serial's.
     pub p90: f64,
-    /// CPU time by serial's, over all repetitions.
+    /// CPU time relative to serial's, over all repetitions.
     pub cpu: f64,
     /// CPU nanoseconds burnt in the rest after a repetition's calls, on average.
     pub cpu_at_rest: f64,
@@ -74,19 +74,19 @@ impl Line {
 /// The rules that a line breaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Slower than serial, and surely so.
+    /// Slower than serial, beyond noise.
     pub loses: bool,
-    /// Slow calls are slower than serial's slow calls by too much.
+    /// The slow calls are too much slower than serial's slow calls.
     pub p90: bool,
-    /// CPU seconds that bought nothing.
+    /// CPU seconds without a gain.
     pub cpu: bool,
     /// Faster than the machine can be: something else was measured.
     pub impossible: bool,
 }
 
-/// Judges a line by the rules of its regime. `bound` is the least share of serial's time that is possible, `control` the ratio of serial to itself.
+/// Judges a line by the rules of its regime. `bound` is the least possible share of serial's time, `control` the ratio of serial to itself.
 pub fn judge(line: &Line, regime: Regime, serial_nanos: f64, control: f64, bound: f64) -> Verdict {
-    // The price of deciding cannot be a share of next to nothing.
+    // In a very short call, the price of deciding may exceed any share of the time.
     let allowance = if regime == Regime::Cold { 300.0 } else { 60.0 };
     let least = if serial_nanos < 1e3 { 1.0 + allowance / serial_nanos } else { 1.05 };
     let slowest = match regime {

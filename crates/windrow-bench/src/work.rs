@@ -1,4 +1,4 @@
-//! The work of an item: a loop of dependent multiplications, long enough to cost what its cell says.
+//! The work of an item: a loop of dependent multiplications, whose length gives the cost of the cell.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -7,14 +7,14 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct Item {
-    /// What the work starts from.
+    /// The start value.
     pub seed: u64,
-    /// How long it is.
+    /// The length.
     pub turns: u64,
 }
 
-/// What every arm computes for an item. Each turn needs the one before, so a compiler can neither skip nor vectorize it.
-/// The peers in C and C++ have the same function.
+/// The computation of every arm for an item. Each turn needs the one before, so a compiler can neither skip nor vectorize it. The peers in
+/// C and C++ have the same function.
 #[inline]
 pub fn work(item: Item) -> u64 {
     (0..item.turns).fold(item.seed, |x, _| (x ^ (x >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -27,10 +27,10 @@ pub fn serial(items: &[Item], out: &mut [u64]) {
     }
 }
 
-/// What turns cost on this machine, as an item of a serial loop.
+/// The cost of turns on this machine, in an item of a serial loop.
 ///
-/// Short items overlap in the processor, so that a turn has no one price: the cost is measured at every power of two and
-/// interpolated between.
+/// Short items overlap in the processor, so a turn has no fixed cost. The cost is measured at every power of two and interpolated in
+/// between.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     /// (turns, nanoseconds), ascending in both.
@@ -49,13 +49,13 @@ impl Calibration {
                 black_box(&mut out);
                 start.elapsed().as_nanos() as f64 / items.len() as f64
             };
-            // The fastest of some is the one that nothing interrupted.
+            // The fastest of several runs is the one that nothing interrupted.
             (turns as f64, (0..12).map(|_| once()).fold(f64::INFINITY, f64::min))
         };
         Self::from_points((0..=16).map(|power| point(1 << power)).collect())
     }
 
-    /// From points, ascending in turns. Noise that would make more turns cheaper is levelled.
+    /// From points, ascending in turns. Noise that would make more turns cheaper is removed.
     fn from_points(mut points: Vec<(f64, f64)>) -> Self {
         for at in 1..points.len() {
             points[at].1 = points[at].1.max(points[at - 1].1);
@@ -63,11 +63,11 @@ impl Calibration {
         Self { points }
     }
 
-    /// How many turns cost `nanos`; at least one.
+    /// The number of turns that cost `nanos`; at least one.
     pub fn turns(&self, nanos: f64) -> u64 {
         let after = self.points.partition_point(|point| point.1 <= nanos).clamp(1, self.points.len() - 1);
         let ((turns, cost), (more_turns, more_cost)) = (self.points[after - 1], self.points[after]);
-        // Beyond the last point the last piece goes on.
+        // Beyond the last point, the last slope continues.
         let slope = (more_turns - turns) / (more_cost - cost).max(f64::MIN_POSITIVE);
         (turns + (nanos - cost) * slope).round().clamp(1.0, 1e9) as u64
     }

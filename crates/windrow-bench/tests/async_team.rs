@@ -1,4 +1,4 @@
-//! Teams of tasks on the executors there are: results against the serial loop, members that go, and data that comes back.
+//! Teams of tasks on several executors: results equal those of the serial loop, members leave, and the data comes back.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use smol::channel;
 use smol::future::FutureExt;
 use windrow::team::{AsyncMember, AsyncTeam, Ended, Own, split};
 
-/// An executor, and its threads.
+/// An executor, and the number of its threads.
 #[derive(Clone, Copy, Debug)]
 enum On {
     Tokio(usize),
@@ -24,7 +24,7 @@ const ALL: [On; 4] = [Tokio(2), TokioCurrent, Smol(1), Smol(2)];
 const ONE_THREAD: [On; 3] = [Tokio(1), TokioCurrent, Smol(1)];
 
 impl On {
-    /// Runs `main` on the executor, until it is through.
+    /// Runs `main` on the executor until it ends.
     fn run<R>(self, main: impl AsyncFnOnce(Spawner) -> R) -> R {
         let on_tokio = |mut builder: tokio::runtime::Builder| builder.enable_time().build().unwrap();
         match self {
@@ -45,7 +45,7 @@ impl On {
                     for _ in 1..threads {
                         scope.spawn(|| smol::block_on(executor.run(end.recv())));
                     }
-                    // (Dropped also by a panic, or the other threads would go on.)
+                    // (Also dropped by a panic, because the other threads would go on.)
                     let _through = through;
                     smol::block_on(executor.run(main(Spawner::Smol(executor.clone()))))
                 })
@@ -54,7 +54,7 @@ impl On {
     }
 }
 
-/// Where tasks are spawned.
+/// The executor on which tasks are spawned.
 #[derive(Clone)]
 enum Spawner {
     Tokio(tokio::runtime::Handle),
@@ -75,7 +75,7 @@ impl Spawner {
     }
 }
 
-/// How a task came to its end.
+/// The end of a task.
 #[derive(Debug, PartialEq)]
 enum Out<R> {
     Done(R),
@@ -107,7 +107,7 @@ impl<R> Task<R> {
     }
 }
 
-/// Spawns a team, and waits for all of it.
+/// Spawns a team and waits for all of its members.
 async fn team<T, R, F>(
     spawner: &Spawner,
     width: usize,
@@ -136,7 +136,7 @@ fn serial(x: &mut [f64], rounds: usize) {
     }
 }
 
-/// One such round.
+/// One round of this.
 async fn round(member: &mut AsyncMember<Vec<f64>>, i: usize) -> Result<(), Ended> {
     let (head, mine) = member
         .round::<f64, &mut [f64]>(|x, deal| {
@@ -174,7 +174,7 @@ fn rounds_equal_the_serial_loop_at_every_width() {
     }
 }
 
-/// More members than threads: a member that waits gives its thread back, so one look by each is enough for a round.
+/// More members than threads: a waiting member yields its thread, so one poll of each is enough for a round.
 #[test]
 fn many_members_on_one_thread_are_polled_once_a_round() {
     const WIDTH: usize = 64;
@@ -200,7 +200,7 @@ fn many_members_on_one_thread_are_polled_once_a_round() {
     }
 }
 
-/// More than a tree's first level, on two threads.
+/// More members than the first level of a tree holds, on two threads.
 #[test]
 fn wide_teams_on_few_threads() {
     for on in [Tokio(2), Smol(2)] {
@@ -228,7 +228,7 @@ fn wide_teams_on_few_threads() {
     }
 }
 
-/// A value that counts itself.
+/// A value that counts its instances.
 struct Counted(Arc<AtomicUsize>);
 impl Counted {
     fn new(alive: &Arc<AtomicUsize>) -> Counted {
@@ -242,7 +242,7 @@ impl Drop for Counted {
     }
 }
 
-/// How a member may go in its fourth round.
+/// How a member leaves in its fourth round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Returns,
@@ -254,15 +254,15 @@ enum Way {
     Drops,
 }
 
-/// Whoever goes, and however: the others are told, all parts are dropped once, and the data comes back.
+/// A member leaves in some way: the other members are released, all parts are dropped once, and the data comes back.
 #[test]
-fn who_leaves_releases_the_others() {
+fn a_leaving_member_releases_the_others() {
     const WIDTH: usize = 5;
     for (on, way) in ALL.into_iter().flat_map(|on| {
         [Way::Returns, Way::Panics, Way::SplitPanics, Way::TooFewParts, Way::Never, Way::Drops].map(|way| (on, way))
     }) {
-        for who in 0..WIDTH {
-            let (alive, context) = (Arc::new(AtomicUsize::new(0)), format!("{way:?} by {who} on {on:?}"));
+        for faulty in 0..WIDTH {
+            let (alive, context) = (Arc::new(AtomicUsize::new(0)), format!("{way:?} by {faulty} on {on:?}"));
             let data = Counted::new(&alive);
             let (data, outs) = on.run(async |spawner| {
                 team(&spawner, WIDTH, data, |mut member| {
@@ -270,7 +270,7 @@ fn who_leaves_releases_the_others() {
                     async move {
                         for turn in 0..10 {
                             let bad = turn == 3;
-                            let me = bad && member.index() == who;
+                            let me = bad && member.index() == faulty;
                             if me && way == Way::Returns {
                                 return Ok(());
                             }
@@ -282,7 +282,7 @@ fn who_leaves_releases_the_others() {
                             });
                             if me && way == Way::Drops {
                                 let mut future = pin!(future);
-                                // Ready if it was the last; else it is dropped.
+                                // Ready if this was the last member to come; else the future is dropped.
                                 let once = std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context)));
                                 drop(once.await);
                                 return Ok(());
@@ -309,7 +309,7 @@ fn who_leaves_releases_the_others() {
     }
 }
 
-/// Tasks are cancelled from outside while they wait.
+/// Tasks are cancelled while they wait.
 #[test]
 fn a_member_that_is_cancelled_ends_the_team() {
     for on in ALL {
@@ -318,7 +318,7 @@ fn a_member_that_is_cancelled_ends_the_team() {
                 on.run(async |spawner| {
                     let (team, mut members) = AsyncTeam::new(numbers(50), width);
                     let ((begun, has_begun), (go, held)) = (channel::bounded::<()>(1), channel::bounded::<()>(1));
-                    // The first holds all others up.
+                    // The first member delays all others.
                     let mut first = members.remove(0);
                     let first = spawner.spawn(async move {
                         round(&mut first, 0).await?;
@@ -341,7 +341,7 @@ fn a_member_that_is_cancelled_ends_the_team() {
     }
 }
 
-/// `finish` may be waited for before the members begin, and when they are long gone; also of a team that nobody has spawned.
+/// `finish` may be awaited before the members begin and long after they have ended, and also for a team that was never spawned.
 #[test]
 fn the_data_comes_back_whenever_it_is_asked_for() {
     let mut expected = numbers(300);
@@ -350,7 +350,7 @@ fn the_data_comes_back_whenever_it_is_asked_for() {
         on.run(async |spawner| {
             let (team, members) = AsyncTeam::new(numbers(300), 3);
             let finish = spawner.spawn(async move { team.finish().await });
-            // It is waiting now, or will be soon.
+            // By now it waits, or soon will.
             smol::future::yield_now().await;
             let tasks: Vec<_> = members.into_iter().map(|member| spawner.spawn(rounds(member, 300))).collect();
             assert_eq!(finish.join().await, Done(expected.clone()));
@@ -371,7 +371,7 @@ fn the_data_comes_back_whenever_it_is_asked_for() {
     }
 }
 
-/// An executor that is dropped takes its tasks along; who waits for the data elsewhere gets it.
+/// A dropped executor drops its tasks; a thread that waits elsewhere for the data gets the data.
 #[test]
 fn the_data_outlives_the_executor() {
     for threads in [1, 2] {
@@ -393,14 +393,14 @@ fn the_data_outlives_the_executor() {
         drop(runtime);
         let mut expected = numbers(50);
         serial(&mut expected, 1);
-        // All have had their part of the first round, and nobody of the second.
+        // All members have had their part of the first round, and none of the second.
         let x = smol::block_on(team.finish());
         assert_eq!(x.len(), 50);
         assert_eq!(x[0], expected[0]);
     }
 }
 
-/// Work between rounds may wait for other things, with a part in hand.
+/// A member may hold its part between rounds while its task waits for something else.
 #[test]
 fn a_part_may_be_held_while_a_task_waits_for_something_else() {
     for on in ALL {
@@ -424,7 +424,7 @@ fn a_part_may_be_held_while_a_task_waits_for_something_else() {
     }
 }
 
-/// They can be spawned anywhere.
+/// The futures can be spawned anywhere.
 #[test]
 fn futures_are_send_and_borrow_nothing() {
     fn spawned<F: Future + Send + 'static>(_: F) {}

@@ -1,4 +1,4 @@
-//! Tasks of an executor that share a structure: in a steady state nobody allocates.
+//! Tasks of an executor that share a structure do not allocate in a steady state.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use windrow_collections::{Counter, OrderedSet, SetOp};
 
 const TASKS: usize = 127;
 
-/// Polls a future, and sets a mark when the runtime has come back to it so often.
+/// Lets the executor go on for this many polls.
 struct Turns(usize);
 
 impl Future for Turns {
@@ -27,7 +27,7 @@ impl Future for Turns {
     }
 }
 
-/// Allocations while 127 tasks, which have run for some time, go on.
+/// Counts allocations while 127 tasks go on that have already run for some time.
 fn allocations<S>(structure: S, op: fn(usize) -> S::Op) -> (u64, u64)
 where
     S: BatchOps<Op: 'static> + Send + 'static,
@@ -39,7 +39,7 @@ where
         runtime.spawn(async move {
             for turn in 0.. {
                 batched.call_async(op(turn * TASKS + task)).await.unwrap();
-                // A call that finds the structure free never lets go of the executor.
+                // A call that finds the structure free never yields to the executor.
                 Turns(1).await;
             }
         });
@@ -52,7 +52,7 @@ where
     (count, ops() - before)
 }
 
-/// Batches cost much and operations nothing: it pays to hand over.
+/// Batches cost much and operations nothing, so handing over pays.
 struct Slow(Counter);
 
 impl BatchOps for Slow {
@@ -74,7 +74,7 @@ fn tasks_of_an_executor_allocate_nothing_in_a_steady_state() {
     assert!(ops > 10_000, "{ops}");
     let (allocations_of_slow, ops) = allocations(Slow(Counter::default()), |_| 1);
     assert!(ops > 10_000, "{ops}");
-    // The set grows no more: its keys are there when it is looked at.
+    // The set grows no more: by now it has all of its keys.
     let (allocations_of_set, ops) = allocations(OrderedSet::new(), |turn| SetOp::Insert(turn as u64 % 10_000));
     assert!(ops > 10_000, "{ops}");
     assert_eq!([allocations_of_counter, allocations_of_slow, allocations_of_set], [0; 3]);

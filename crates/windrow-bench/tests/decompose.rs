@@ -1,4 +1,4 @@
-//! Decompositions, time steps and paths: the same bits however they are divided, the result that faer has, and small residuals.
+//! Decompositions, time steps and paths: the same bits for every division, the result of faer, and small residuals.
 
 use windrow::Pool;
 use windrow::team::Width;
@@ -9,12 +9,12 @@ use windrow_bench::decompose::library::Faer;
 use windrow_bench::decompose::lu::Lu;
 use windrow_bench::decompose::sweeps::{Additions, Heat, Paths};
 
-/// Around tiles, micropanels and panels, and one of many panels.
+/// Sizes near tiles, micropanels and panels, and one with many panels.
 const SIZES: [usize; 12] = [1, 2, 4, 7, 8, 31, 32, 33, 64, 97, 129, 250];
-/// Of a step of an elimination, for the sizes here.
+/// The rounding error of an elimination step, for the sizes here.
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
-/// Teams of the current pool, and of one with more threads than this machine may have.
+/// Teams of the current pool, and of a pool with more threads than this machine may have.
 fn teams(mut team: impl FnMut(Width) + Send) {
     [1, 2, 3, 8].into_iter().for_each(|members| team(Width::at_most(members)));
     let pool = Pool::new(4);
@@ -25,7 +25,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// The same bits in every version and for every width.
+/// Checks that every version and every width gives the same bits.
 fn versions_agree<P: Panel>(n: usize, panel: usize, input: &[f64]) -> Blocked<P> {
     let mut blocked = Blocked::<P>::with_panels(n, panel);
     let mut run = |version: &mut (dyn FnMut(&mut Blocked<P>) + Send)| {
@@ -81,7 +81,7 @@ fn cholesky_has_the_same_bits_in_all_versions_and_is_what_faer_finds() {
     }
 }
 
-/// Factors differ by rounding, which a random matrix's condition (about `n`, seldom much more) makes larger.
+/// Factors differ by rounding, multiplied by the condition of a random matrix (about `n`, seldom much more).
 fn assert_near(ours: &[f64], theirs: &[f64], n: usize) {
     let most = theirs.iter().fold(1.0f64, |most, value| most.max(value.abs()));
     let distance = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);

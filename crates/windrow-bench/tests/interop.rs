@@ -5,17 +5,17 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use windrow::{Pool, Stop};
+use windrow::{CancelToken, Pool};
 
 const N: u64 = 20_000;
 
-/// What every call in here computes, by windrow.
+/// The computation of every call in this file, with windrow.
 fn by_windrow(n: u64) -> u64 {
     use windrow::prelude::*;
     (0..n).into_par_iter().map(|i| std::hint::black_box(i * i)).sum()
 }
 
-/// The same by rayon.
+/// The same with rayon.
 fn by_rayon(n: u64) -> u64 {
     use rayon::prelude::*;
     (0..n).into_par_iter().map(|i| std::hint::black_box(i * i)).sum()
@@ -29,7 +29,7 @@ fn serial(n: u64) -> u64 {
 fn windrow_inside_of_rayon() {
     use rayon::prelude::*;
     let expected = serial(N);
-    // From the global pool's threads, from those of another one, from join and from scope.
+    // From the global pool's threads, from those of another pool, from join and from scope.
     assert!((0..200).into_par_iter().all(|_| by_windrow(N) == expected));
     let rayon = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
     rayon.install(|| {
@@ -70,7 +70,7 @@ fn both_inside_of_each_other() {
             0 => 1,
             _ if depth.is_multiple_of(2) => {
                 use windrow::prelude::*;
-                (0..3).into_par_iter().chunk(1).map(|_: i32| down(depth - 1)).sum()
+                (0..3).into_par_iter().with_claim_size(1).map(|_: i32| down(depth - 1)).sum()
             }
             _ => {
                 use rayon::prelude::*;
@@ -85,7 +85,7 @@ fn both_inside_of_each_other() {
     });
 }
 
-/// One that runs on the thread that blocks, and one with threads.
+/// A runtime that runs on the blocking thread, and one with threads.
 fn runtimes() -> [tokio::runtime::Runtime; 2] {
     let current = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let multi = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
@@ -99,25 +99,25 @@ fn windrow_inside_of_tokio() {
     for runtime in runtimes() {
         runtime.block_on(async {
             for _ in 0..20 {
-                // Straight from a task, as one does with short calls; on tokio's threads for what blocks; on windrow's own.
+                // Directly from a task, as with short calls; on tokio's threads for blocking work; and on windrow's threads.
                 let straight = tokio::spawn(async { by_windrow(N) });
                 let blocking = tokio::task::spawn_blocking(|| by_windrow(N));
-                let offloaded = tokio::spawn(windrow::offload(|| by_windrow(N)));
+                let spawned = tokio::spawn(windrow::spawn_joinable(|| by_windrow(N)));
                 let pool = pool.clone();
-                let of_pool = tokio::spawn(async move { pool.offload(|| by_windrow(N)).await });
-                let all = tokio::try_join!(straight, blocking, offloaded, of_pool).unwrap();
+                let of_pool = tokio::spawn(async move { pool.spawn_joinable(|| by_windrow(N)).await });
+                let all = tokio::try_join!(straight, blocking, spawned, of_pool).unwrap();
                 assert_eq!(all, (expected, expected, expected, expected));
             }
         });
     }
 }
 
-/// The executor goes on while a closure runs, also if its only thread awaits the closure: that waits for what a task does.
+/// The executor goes on while a closure runs, even if its only thread awaits the closure. The closure waits for what a task does.
 #[test]
-fn an_offloaded_closure_leaves_the_executor_free() {
+fn a_spawned_closure_leaves_the_executor_free() {
     for runtime in runtimes() {
         let (go, gone) = std::sync::mpsc::channel();
-        let closure = windrow::offload(move || {
+        let closure = windrow::spawn_joinable(move || {
             gone.recv().unwrap();
             by_windrow(N)
         });
@@ -134,7 +134,7 @@ fn an_offloaded_closure_leaves_the_executor_free() {
     }
 }
 
-/// A timeout of tokio drops the future, and that stops the closure.
+/// A timeout of tokio drops the future, and that cancels the closure.
 #[test]
 fn a_timeout_drains_the_closure() {
     for runtime in runtimes() {
@@ -142,11 +142,11 @@ fn a_timeout_drains_the_closure() {
         let begun = Arc::new(Barrier::new(2));
         let closure = {
             let begun = begun.clone();
-            windrow::offload(move || {
+            windrow::spawn_joinable(move || {
                 use windrow::prelude::*;
                 begun.wait();
-                let stop = Stop::new();
-                let long = (0..1u64 << 40).into_par_iter().stop_when(&stop);
+                let stop = CancelToken::new();
+                let long = (0..1u64 << 40).into_par_iter().with_cancel(&stop);
                 tell.send(long.for_each(|x| _ = std::hint::black_box(x))).unwrap();
             })
         };
@@ -168,7 +168,7 @@ fn a_panic_of_a_closure_is_a_panic_of_its_task() {
                 }
             });
         };
-        let error = runtime.block_on(async { tokio::spawn(windrow::offload(closure)).await.unwrap_err() });
+        let error = runtime.block_on(async { tokio::spawn(windrow::spawn_joinable(closure)).await.unwrap_err() });
         assert_eq!(*error.into_panic().downcast::<&str>().unwrap(), "mine");
         assert_eq!(by_windrow(N), serial(N));
     }
@@ -186,17 +186,17 @@ fn tokio_inside_of_windrow() {
                 tokio::task::yield_now().await;
                 tokio::spawn(async move { i * 2 }).await.unwrap()
             };
-            // On a runtime of other threads, and on one of its own.
+            // On a runtime with other threads, and on a new one.
             if i % 2 == 0 { handle.block_on(task) } else { runtimes()[0].block_on(task) }
         })
         .collect();
     assert!(doubled.iter().enumerate().all(|(i, twice)| *twice == 2 * i as u64));
-    // And around again: a closure on one of windrow's two leads drives tasks that offload.
+    // And the other way round: a closure on one of windrow's two spawn threads drives tasks that spawn.
     let pool = Pool::new(2);
-    let closure = pool.offload(move || {
+    let closure = pool.spawn_joinable(move || {
         handle.block_on(async {
-            let inner = tokio::spawn(windrow::offload(|| by_windrow(N)));
-            inner.await.unwrap() + windrow::offload(|| by_windrow(N)).await
+            let inner = tokio::spawn(windrow::spawn_joinable(|| by_windrow(N)));
+            inner.await.unwrap() + windrow::spawn_joinable(|| by_windrow(N)).await
         })
     });
     assert_eq!(closure.wait(), 2 * serial(N));

@@ -1,4 +1,4 @@
-//! What the command line may say.
+//! The options of the command line.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -39,13 +39,13 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Encode text into token files: OUT.ids.npy and its like, beside OUT.manifest.json.
+    /// Encode text into token files: OUT.ids.npy and similar files, beside OUT.manifest.json.
     #[command(help_template = HELP, after_help = AFTER_HELP)]
     Encode(Box<Encode>),
-    /// Count tokens per file and in all, as wc counts words.
+    /// Count tokens per file and in total, as wc counts words.
     #[command(help_template = count::args::HELP, after_help = count::args::AFTER_HELP)]
     Count(Box<count::Options>),
-    /// Plan where to cut a matrix product that is fused with a collective, or say that it is not worth it.
+    /// Plan where to cut a matrix product that is fused with a collective, or report that cutting does not pay.
     #[command(help_template = plan::HELP, after_help = plan::AFTER_HELP)]
     Plan(Box<plan::Options>),
 }
@@ -67,19 +67,19 @@ pub(crate) struct Encode {
     #[arg(long, default_value = Format::Npy.name(), value_parser = named::<Format, _>(Format::ALL.map(Format::name)))]
     pub(crate) format: Format,
 
-    /// Type of the ids; by the size of the vocabulary if not given.
+    /// Type of the ids; by default the size of the vocabulary decides.
     #[arg(long, value_parser = named::<Dtype, _>(Dtype::ALL.map(Dtype::name)))]
     pub(crate) dtype: Option<Dtype>,
 
-    /// The token that ends a document, by its name or its id; known for the vocabularies that have a name here.
+    /// The token that ends a document, by its name or its id; known for the embedded vocabularies.
     #[arg(long, value_name = "TOKEN|ID")]
     pub(crate) eos: Option<String>,
 
-    /// Append it to every document; nanogpt always does.
+    /// Append the token that ends a document to every document; nanogpt always does.
     #[arg(long)]
     pub(crate) append_eos: bool,
 
-    /// Every line of a text file is a document.
+    /// Treat every line of a text file as a document.
     #[arg(long)]
     pub(crate) lines: bool,
 
@@ -87,23 +87,24 @@ pub(crate) struct Encode {
     #[arg(long, value_name = "NAME", default_value = "text")]
     pub(crate) field: String,
 
-    /// What all inputs hold, whatever their extensions say. Stdin is text without it; with jsonl, directories give their .json files too.
+    /// Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read
+    /// too.
     #[arg(long, value_enum)]
     pub(crate) input_format: Option<InputFormat>,
 
-    /// Further extensions of text, such as rs,py,c.
+    /// Additional extensions of text, such as rs,py,c.
     #[arg(long, value_name = "EXT,...", value_delimiter = ',', value_parser = extension)]
     pub(crate) ext: Vec<String>,
 
-    /// All files are text, whatever their extensions say; those of directories that are not are passed over.
+    /// Treat all files as text, regardless of their extensions; files of directories that are not text are passed over.
     #[arg(long)]
     pub(crate) all_text: bool,
 
-    /// Take hidden files and folders of directories, too.
+    /// Read hidden files and folders of directories, too.
     #[arg(long)]
     pub(crate) hidden: bool,
 
-    /// Take what .gitignore and its like name, too. Only --ext and --all-text leave that out.
+    /// Also read files that .gitignore and similar files name. They are only skipped with --ext and --all-text.
     #[arg(long)]
     pub(crate) no_ignore: bool,
 
@@ -111,15 +112,15 @@ pub(crate) struct Encode {
     #[arg(long, value_name = "auto|N", value_parser = size::threads)]
     pub(crate) threads: Option<usize>,
 
-    /// Budget of the documents in flight, such as 512M. A larger document runs alone.
+    /// Memory budget of the documents in flight, such as 512M. A larger document runs alone.
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::bytes)]
     pub(crate) memory: usize,
 
-    /// What a bad document does: end the run, or be left out and listed in OUT.skipped.jsonl.
+    /// What to do with a bad document: end the run, or skip it and list it in OUT.skipped.jsonl.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) on_error: Policy,
 
-    /// The most documents that may be left out, as a number or a share of those read. That all are bad is always an error.
+    /// Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails.
     #[arg(long, value_name = "N|P%", value_parser = size::most_skipped)]
     pub(crate) max_skipped: Option<MaxSkipped>,
 
@@ -127,11 +128,11 @@ pub(crate) struct Encode {
     #[arg(long)]
     pub(crate) overwrite: bool,
 
-    /// Add what the template of a tokenizer.json puts around a document, such as [CLS] and [SEP].
+    /// Add the tokens that the template of a tokenizer.json puts around a document, such as [CLS] and [SEP].
     #[arg(long)]
     pub(crate) add_special_tokens: bool,
 
-    /// Take special tokens that are written in a text for text like any other.
+    /// Treat special tokens that are written in a text as plain text.
     #[arg(long)]
     pub(crate) no_special_in_text: bool,
 
@@ -139,20 +140,20 @@ pub(crate) struct Encode {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print nothing but errors on stderr.
+    /// Print only errors on stderr.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// No progress bar, even on a terminal.
+    /// Show no progress bar, even on a terminal.
     #[arg(long)]
     pub(crate) no_progress: bool,
 
-    /// Bytes of documents that a thread takes at a time.
+    /// Bytes of documents that a thread claims at a time.
     #[arg(long, hide = true, value_name = "SIZE", default_value_t = Job::CHUNK_BYTES, value_parser = size::bytes)]
     pub(crate) chunk_bytes: usize,
 }
 
-/// An extension as it is compared: in lower case, without a dot.
+/// An extension in the form for comparisons: in lower case, without a dot.
 fn extension(text: &str) -> Result<String, String> {
     match text.strip_prefix('.').unwrap_or(text) {
         "" => Err("an extension is missing".into()),

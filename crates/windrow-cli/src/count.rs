@@ -1,4 +1,4 @@
-//! `windrow count`: tokens per file and in all.
+//! `windrow count`: tokens per file and in total.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -22,17 +22,17 @@ pub(crate) use args::Options;
 use lines::{Lines, Table};
 use text::{Count, Counter, Uncounted};
 
-/// What a text without a known length weighs.
+/// The weight of a text of unknown length.
 const UNKNOWN_LENGTH: u64 = 1 << 20;
 
-/// Something to count.
+/// A text to count.
 #[derive(Debug)]
 struct Input {
     /// `-` is stdin.
     path: PathBuf,
-    /// As far as it is known.
+    /// Its size, or 0 if unknown.
     bytes: u64,
-    /// The command line names it: it was not found in a directory.
+    /// Whether the command line names it; otherwise it was found in a directory.
     named: bool,
 }
 
@@ -46,26 +46,26 @@ impl Input {
     }
 }
 
-/// What became of an input.
+/// The result for an input.
 #[derive(Debug)]
 enum Outcome {
     Counted(Count),
     /// A binary file in a directory.
     Skipped,
-    /// Why it is not counted, and the code to exit with.
+    /// Why it could not be counted, and the exit code.
     Failed(String, Code),
 }
 
-/// Everything to count, in order.
+/// All inputs, in order.
 #[derive(Debug, Default)]
 struct Inputs {
     inputs: Vec<Input>,
-    /// What could not be looked into.
+    /// Paths that could not be inspected.
     failed: Vec<(String, Code)>,
     notes: Vec<String>,
 }
 
-/// Runs the command and reports how it went.
+/// Runs the command and reports the result.
 pub(crate) fn run(options: Options) -> Code {
     // Text that looks like a special token is text: `encode_ordinary` of tiktoken.
     let load = LoadOptions { special_in_text: false, ..LoadOptions::default() };
@@ -88,7 +88,7 @@ pub(crate) fn run(options: Options) -> Code {
     }
 }
 
-/// Finds everything to count.
+/// Finds all inputs.
 fn inputs(options: &Options) -> Inputs {
     let walking = WalkOptions { hidden: options.hidden, ignore_files: !options.no_ignore };
     let mut found = Inputs::default();
@@ -112,22 +112,22 @@ fn inputs(options: &Options) -> Inputs {
                 let bytes = if metadata.is_file() { metadata.len() } else { UNKNOWN_LENGTH };
                 found.inputs.push(Input { path: path.clone(), bytes, named: true });
             }
-            // Opening it says the same again, in its place.
+            // Opening it gives the same error again, in its place.
             Err(_) => found.inputs.push(Input { path: path.clone(), bytes: 0, named: true }),
         }
     }
     found
 }
 
-/// Counts everything and prints it.
+/// Counts all inputs and prints the counts.
 fn count(options: &Options, tokenizer: &Tokenizer, found: Inputs) -> Code {
     let counter = Counter::new(tokenizer);
     let Inputs { inputs, mut failed, .. } = found;
-    // As in wc, the width of a column follows from the bytes, which are known before the tokens.
+    // As in wc, the width of a column depends on the bytes, which are known before the tokens.
     let bytes = inputs.iter().map(|input| input.bytes).sum();
     let table = Table::new(options, bytes, inputs.len() > 1);
     let lines = Lines::new(&inputs, table);
-    // An error is that of stdout. Files after it are of no use.
+    // The only error here is that of stdout, so later files need not be counted.
     let printed = inputs.par_iter().weigh(weight).enumerate().try_for_each(|(at, input)| {
         let outcome = match input.count(&counter) {
             Ok(count) => Outcome::Counted(count),
@@ -154,7 +154,7 @@ fn count(options: &Options, tokenizer: &Tokenizer, found: Inputs) -> Code {
     }
     for (message, failed) in failed {
         report::error(message);
-        // A file that cannot be read weighs more than one that is not text.
+        // A file that cannot be read is a more serious failure than one that is not text.
         if code != Code::Io {
             code = failed;
         }
@@ -162,7 +162,7 @@ fn count(options: &Options, tokenizer: &Tokenizer, found: Inputs) -> Code {
     code
 }
 
-/// What a file costs: its bytes, and opening it.
+/// The cost of a file: its bytes, and opening it.
 fn weight(input: &Input) -> usize {
     usize::try_from(input.bytes).unwrap_or(usize::MAX / 2).saturating_add(1 << 10)
 }

@@ -20,7 +20,7 @@ use crate::report;
 use crate::signals;
 use crate::summary;
 
-/// An error that was not reported yet, and the code to exit with.
+/// An error that is not reported yet, and the exit code.
 struct Refused(String, Code);
 
 impl Refused {
@@ -39,7 +39,7 @@ where
     }
 }
 
-/// Runs the command and reports how it went.
+/// Runs the command and reports the result.
 pub(crate) fn run(options: Encode) -> Code {
     let staging = Staging::default();
     let bar = ProgressBar::hidden();
@@ -51,12 +51,12 @@ pub(crate) fn run(options: Encode) -> Code {
     }
     match prepare(&options, &staging) {
         Ok(prepared) => prepared.run(&options, bar),
-        // The thread that watches for signals says it, and with this call the two say it once.
+        // The thread that watches for signals reports it; this call ensures that it is reported only once.
         Err(Refused(_, Code::Signal(_))) => signals::interrupted(),
         Err(Refused(message, code)) => {
             report::error(&message);
             if options.json {
-                // A result that cannot be written changes nothing: the run has failed already.
+                // A failure to print the result changes nothing: the run has already failed.
                 let _ = report::print(summary::json(&Summary::default(), &options, Some(&message)));
             }
             code
@@ -64,7 +64,7 @@ pub(crate) fn run(options: Encode) -> Code {
     }
 }
 
-/// Everything checked and opened, and nothing read.
+/// A run after all checks: everything is open, and nothing has been read.
 struct Prepared {
     job: Job,
     tokenizer: Tokenizer,
@@ -89,7 +89,8 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
         }
     };
     let format = options.input_format.map(Into::into);
-    // A corpus in a folder that git ignores is a corpus; what is built beside source code is no source code.
+    // Ignore files do not apply to corpora, which may be in a folder that git ignores. They apply to source code, because build output
+    // is not source code.
     let takes_source = options.all_text || !options.ext.is_empty();
     let reading = InputOptions {
         lines: options.lines,
@@ -136,8 +137,8 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
     Ok(Prepared { job, tokenizer, output })
 }
 
-/// The number of threads, 0 for as many as there are CPUs. Without `--threads` the switch counts that people have set for Hugging Face's
-/// `tokenizers`, in the same words.
+/// The number of threads, 0 for one per CPU. Without `--threads`, the environment variable of Hugging Face's `tokenizers` applies, with
+/// the same values.
 fn threads(asked: Option<usize>, note: &impl Fn(&String)) -> usize {
     const SWITCH: &str = "TOKENIZERS_PARALLELISM";
     match (asked, env::var(SWITCH)) {
@@ -155,14 +156,14 @@ fn is_off(value: &str) -> bool {
     matches!(value.to_ascii_lowercase().as_str(), "" | "off" | "false" | "f" | "no" | "n" | "0")
 }
 
-/// A text file that is one document of more bytes than this, 256 chunks, is worth a note.
+/// A text file that is one document of more bytes than this, 256 chunks, gets a note.
 const LARGE: u64 = 256 * Job::CHUNK_BYTES as u64;
 
-/// A note about large documents, each of which one thread encodes while the others wait.
+/// A note about large documents: one thread encodes each of them while the other threads wait.
 fn one_thread_each(files: &[InputFile], threads: usize) -> Option<String> {
     let threads = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
     let is_large = |file: &&InputFile| {
-        // What a compressed file holds is not known, but hardly less.
+        // The decompressed size of a compressed file is unknown, but hardly smaller.
         let bytes = file.bytes().unwrap_or(0);
         file.format() == input::Format::Text && bytes > LARGE
     };

@@ -1,13 +1,13 @@
-//! Which id ends a document.
+//! Selects the id that ends a document.
 
 use windrow_tokenizers::output::Format;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::Tokenizer;
 
-/// Special tokens that an error names.
+/// Number of special tokens that an error lists.
 const SHOWN: usize = 8;
 
-/// The id to append to documents, if any is. `asked` is a token, or the number of an id.
+/// The id to append to documents, if any. `asked` is a token, or the number of an id.
 pub(crate) fn eos(
     tokenizer: &Tokenizer,
     format: Format,
@@ -33,7 +33,7 @@ pub(crate) fn eos(
             )),
         };
     };
-    // A vocabulary has tokens that are digits, but nobody ends a document with one.
+    // A vocabulary has tokens that are digits, but such a token never ends a document.
     if !asked.is_empty() && asked.bytes().all(|byte| byte.is_ascii_digit()) {
         return match asked.parse() {
             Ok(id) if id < tokenizer.vocab_size() => Ok(Some(id)),
@@ -54,7 +54,7 @@ pub(crate) fn eos(
     })
 }
 
-/// The special tokens, the likely ends first.
+/// The special tokens, likely end-of-text tokens first.
 fn candidates(tokenizer: &Tokenizer) -> String {
     let special = tokenizer.eos_candidates();
     if special.is_empty() {

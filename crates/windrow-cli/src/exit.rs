@@ -1,4 +1,4 @@
-//! Exit codes, after `sysexits.h` where that has one.
+//! Exit codes, according to `sysexits.h` if that has one.
 
 use std::process::ExitCode;
 
@@ -7,17 +7,17 @@ use windrow_tokenizers::input::{ErrorClass, InputError};
 use windrow_tokenizers::output::{OutputError, OutputErrorKind};
 use windrow_tokenizers::tokenizer::LoadError;
 
-/// How the command ends.
+/// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     Done,
-    /// Anything that has no code of its own.
+    /// Any failure without a specific code.
     Failed,
     Usage,
     BadInput,
     CannotCreate,
     Io,
-    /// A signal of this number ended it.
+    /// It was ended by the signal with this number.
     Signal(u8),
 }
 
@@ -34,7 +34,7 @@ impl Code {
         }
     }
 
-    /// Whether the output was abandoned, which only a signal does.
+    /// Whether the output was abandoned, which only a signal causes.
     pub(crate) fn is_interruption(error: &EncodeError) -> bool {
         matches!(error, EncodeError::Output(error) if error.kind() == OutputErrorKind::Interrupted)
     }
@@ -64,7 +64,7 @@ impl From<&OutputError> for Code {
             OutputErrorKind::Document => Self::BadInput,
             OutputErrorKind::CannotCreate => Self::CannotCreate,
             OutputErrorKind::Io => Self::Io,
-            // Which signal it was only `signals::interrupted` knows.
+            // Only `signals::interrupted` knows which signal it was.
             OutputErrorKind::Interrupted => Self::Signal(2),
             _ => Self::Failed,
         }

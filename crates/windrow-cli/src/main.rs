@@ -1,7 +1,7 @@
-//! The command `windrow`: counts of tokens; corpora of text in, token files out; and plans of overlapped operations.
+//! The command `windrow`: counts tokens, encodes corpora of text into token files, and plans overlapped operations.
 //!
-//! Data goes to stdout, every message to stderr. Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 73 the output cannot
-//! be created, 74 reading or writing failed, 129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.
+//! Data goes to stdout, all messages to stderr. Exit codes: 0 done, 1 failed, 2 usage, 65 bad input, 73 the output cannot be created,
+//! 74 reading or writing failed, 129 SIGHUP, 130 Ctrl-C, 143 SIGTERM.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -16,7 +16,7 @@ mod signals;
 mod size;
 mod summary;
 
-// Its allocator becomes that of the process.
+// Makes its allocator the global one.
 #[cfg(feature = "mimalloc")]
 use windrow_allocator as _;
 

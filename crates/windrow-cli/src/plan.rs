@@ -1,7 +1,7 @@
-//! `windrow plan`: where to cut a matrix product that is fused with a collective, from what its parts were measured to take.
+//! `windrow plan`: where to cut a matrix product that is fused with a collective, given measured times of its parts.
 //!
-//! The decision is `windrow_plan`'s. Here are arguments, samples and saved plans read, and plans shown: for people, as JSON, as a
-//! drawing and as a trace. Everything is checked and computed before anything is written.
+//! `windrow_plan` decides. This module reads arguments, samples and saved plans, and shows plans: as text, as JSON, as a drawing and as
+//! a trace. Everything is checked and computed before anything is written.
 
 mod args;
 mod calibrate;
@@ -31,7 +31,7 @@ use samples::{Fits, Measured};
 use crate::exit::Code;
 use crate::report;
 
-/// Why there is no plan, and the code to exit with.
+/// Why there is no plan, and the exit code.
 #[derive(Debug)]
 struct Refused(String, Code);
 
@@ -45,7 +45,7 @@ impl Refused {
     }
 }
 
-/// Runs the command and reports how it went.
+/// Runs the command and reports the result.
 pub(crate) fn run(options: Options) -> Code {
     #[cfg(feature = "mpi")]
     if options.calibrate == Some(Where::Mpi) {
@@ -66,32 +66,32 @@ fn print(shown: String) -> Result<(), Refused> {
     })
 }
 
-/// A plan, what it was made from, and what it is compared with.
+/// A plan, its inputs, and its alternatives.
 struct Planned<'a> {
     options: &'a Options,
     measured: &'a Measured,
     fits: &'a Fits,
     choice: Choice,
     replays: Vec<Replay>,
-    /// What to know before trusting it.
+    /// What to know before trusting the plan.
     notes: Vec<String>,
 }
 
-/// Tiles over time, by their name.
+/// A named course of tiles over time.
 struct Course<'a> {
     name: String,
     tiles: &'a Tiles,
     timeline: Timeline,
 }
 
-/// What goes to stdout; the files are written by then.
+/// The text for stdout; the files are already written.
 fn planned(options: &Options) -> Result<String, Refused> {
     options.check()?;
     let outputs = Outputs::check(options)?;
     decided(options, &outputs, &measure(options)?)
 }
 
-/// The same from what was measured.
+/// The same, given the measurements.
 fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Result<String, Refused> {
     outputs.write_samples(|| measured.csv())?;
     let fits = measured.fit(options)?;
@@ -104,7 +104,7 @@ fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Res
         matmul: options.lists_rule().then_some(Matmul { k: options.k, n: options.n }),
         ..Problem::new(Rows(options.m), &compute, &communicate)
     };
-    // Flags are checked by now, so what is impossible comes from the samples.
+    // Flags are already checked, so an impossible value comes from the samples.
     let impossible =
         |error: windrow_collective::Error| Refused::bad_input(format_args!("{}: {error}", measured.origin));
     let choice = Choice::new(&problem, measured).map_err(impossible)?;
@@ -121,12 +121,12 @@ fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Res
     Ok(if options.json { summary::json(&planned) } else { summary::text(&planned) })
 }
 
-/// What the parts of the operation take. Whatever measures has its place here, beside the file of samples.
+/// The measured times of the parts of the operation: from a file of samples, or calibrated.
 fn measure(options: &Options) -> Result<Measured, Refused> {
     match (&options.cost, options.calibrate) {
         (Some(path), _) => samples::read(path),
         (None, Some(Where::InProcess)) => calibrate::in_process(options),
-        // With MPI there are several of this process, and it does not come here.
+        // With MPI, this command runs in several processes, which do not get here.
         (None, Some(Where::Mpi)) => Err(Refused::usage(
             "this windrow was built without MPI\n\
              hint: build it with cargo install --path crates/windrow-cli --features mpi, and start it with mpiexec; \

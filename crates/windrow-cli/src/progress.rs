@@ -1,4 +1,4 @@
-//! The progress bar: documents, MB/s, tokens/s, and the time left where the sizes of the inputs are known.
+//! The progress bar: documents, MB/s, tokens/s, and the time left if the sizes of the inputs are known.
 
 use std::fmt::{Debug, Write};
 use std::io;
@@ -18,7 +18,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Takes `bar` up; `stored` is the number of bytes to read, if that is known.
+    /// Starts `bar`; `stored` is the number of bytes to read, if known.
     pub(crate) fn start(bar: ProgressBar, stored: Option<u64>) -> Self {
         let template = match stored {
             Some(bytes) => {
@@ -32,7 +32,7 @@ impl Progress {
             // A line that cannot be written is not shown.
             let _ = line.write_str(&left(state.pos(), state.len(), state.eta()));
         }));
-        // None of it on a terminal that cannot move its cursor.
+        // Not on a terminal that cannot move its cursor.
         if !ProgressDrawTarget::stderr_with_hz(REDRAWS_A_SECOND).is_hidden() {
             let line = Line(Term::buffered_stderr());
             bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(line), REDRAWS_A_SECOND));
@@ -42,7 +42,7 @@ impl Progress {
     }
 }
 
-/// What is left, as far as it can be said: nothing is known before the first documents are done, and behind the last one comes the disk.
+/// The text for the time left: empty before the first documents are done; after the last one, only the disk is left.
 fn left(done: u64, of: Option<u64>, eta: Duration) -> String {
     match of {
         Some(of) if of > 0 && done >= of => ", writing to the disk".to_owned(),
@@ -51,8 +51,8 @@ fn left(done: u64, of: Option<u64>, eta: Duration) -> String {
     }
 }
 
-/// A terminal on which the cursor stays behind the bar. The bar's own filler moves it to the right end, and what a terminal echoes for Ctrl-C
-/// would be on the next line: the bar would not be cleared but the line below it.
+/// A terminal whose cursor stays behind the bar. The bar's own padding moves the cursor to the right end. The echo of Ctrl-C would then
+/// go to the next line, and clearing would remove that line instead of the bar.
 #[derive(Debug)]
 struct Line<T>(T);
 

@@ -1,30 +1,30 @@
-//! Messages on stderr and results on stdout. Neither may be there any more: that is no reason to panic.
+//! Messages on stderr and results on stdout. Either may be closed; that is no reason to panic.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::panic;
 use std::sync::{Mutex, PoisonError};
 
-/// Where and why the last panic was.
+/// Place and message of the last panic.
 static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// A line, or some, on stderr.
+/// One or more lines on stderr.
 pub(crate) fn say(message: impl Display) {
-    // Without a stderr there is nobody to tell.
+    // If stderr is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
-/// An error with its hints on lines of their own.
+/// An error with its hints on separate lines.
 pub(crate) fn error(error: impl Display) {
     say(format_args!("error: {error}"));
 }
 
-/// Something to know, and not to act on.
+/// A note that needs no action.
 pub(crate) fn note(note: impl Display) {
     say(format_args!("note: {note}"));
 }
 
-/// A result on stdout. A reader that has gone away has seen enough.
+/// A result on stdout. A reader that closes the pipe is not an error.
 pub(crate) fn print(result: impl Display) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{result}").and_then(|()| stdout.flush()) {
@@ -33,8 +33,8 @@ pub(crate) fn print(result: impl Display) -> io::Result<()> {
     }
 }
 
-/// Keeps the text of panics for [`panicked`]. Those that an engine has over a document become a message about that
-/// document. `RUST_BACKTRACE` brings the usual text back.
+/// Keeps the text of panics for [`panicked`]. A panic of an engine becomes an error of the document. `RUST_BACKTRACE` restores the
+/// usual text.
 pub(crate) fn silence_panics() {
     if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
         return;
@@ -44,7 +44,7 @@ pub(crate) fn silence_panics() {
     }));
 }
 
-/// The last resort.
+/// Reports a panic that no other code has handled.
 pub(crate) fn panicked() {
     let last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
     error(format_args!(

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP: abandon the output, say so, exit. Whatever the other threads are doing, nothing waits for them.
+//! Ctrl-C, SIGTERM and SIGHUP: abandon the output, report it, exit. The process waits for no other thread.
 
 use std::process;
 use std::sync::{Once, OnceLock};
@@ -11,9 +11,9 @@ use crate::report;
 
 static SIGNAL: OnceLock<u8> = OnceLock::new();
 
-/// Stops the run for the signal of this number, unless everything is published already: then it counts as complete.
+/// Stops the run for the signal with this number, unless everything is already published: then the run is complete.
 fn stop(staging: &Staging, bar: &ProgressBar, number: u8) {
-    // Before the abandonment, which the main thread may notice at once.
+    // Stored before the abandonment, which the main thread may notice at once.
     SIGNAL.get_or_init(|| number);
     if staging.abandon() {
         bar.finish_and_clear();
@@ -21,16 +21,16 @@ fn stop(staging: &Staging, bar: &ProgressBar, number: u8) {
     }
 }
 
-/// Says, one time, that the run was interrupted, and with which code the process is to exit.
+/// Reports, once, that the run was interrupted, and returns the exit code.
 pub(crate) fn interrupted() -> Code {
     static SAID: Once = Once::new();
     SAID.call_once(|| report::error("interrupted; nothing was published"));
-    // SIGINT is what an abandonment without a signal would be like.
+    // Without a signal, an abandonment counts as SIGINT.
     Code::Signal(*SIGNAL.get().unwrap_or(&2))
 }
 
-/// Watches for signals from now on. One that is ignored at the start stays ignored: by the custom, that is how `nohup` and the background
-/// jobs of a script ask for it.
+/// Watches for signals from now on. A signal that is ignored at the start stays ignored: by convention, that is how `nohup` and the
+/// background jobs of a script request it.
 #[cfg(unix)]
 pub(crate) fn watch(staging: &Staging, bar: &ProgressBar) -> std::io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -38,7 +38,7 @@ pub(crate) fn watch(staging: &Staging, bar: &ProgressBar) -> std::io::Result<()>
 
     let ignored = ignored();
     let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|&signal| ignored & (1 << (signal - 1)) == 0);
-    // A file beyond the limit of `ulimit -f` is then an error of the write call, with a message, and no sudden death.
+    // Then a file beyond the limit of `ulimit -f` is an error of the write call, with a message, and does not kill the process.
     let mut signals = Signals::new(wanted.chain([SIGXFSZ]))?;
     let (staging, bar) = (staging.clone(), bar.clone());
     std::thread::Builder::new().name("windrow-signal".to_owned()).spawn(move || {
@@ -49,7 +49,8 @@ pub(crate) fn watch(staging: &Staging, bar: &ProgressBar) -> std::io::Result<()>
     Ok(())
 }
 
-/// The signals that this process ignores, a bit each, the first for signal 1. Only Linux says it without unsafe code; elsewhere none.
+/// The signals that this process ignores, one bit each, the first for signal 1. Only Linux reports them without unsafe code; elsewhere
+/// none.
 #[cfg(unix)]
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use windrow_tokenizers::encode::MaxSkipped;
 
-/// More threads than any machine has use for; a larger number is a slip of the hand.
+/// Maximum number of threads; a larger number is a typing error.
 const MOST_THREADS: usize = 1023;
 
 /// Bytes: a number with an optional unit. `K`, `M`, `G`, `T` and `KiB`, ... are powers of 1024, `KB`, ... of 1000.
@@ -45,7 +45,7 @@ pub(crate) fn threads(text: &str) -> Result<usize, String> {
 pub(crate) fn most_skipped(text: &str) -> Result<MaxSkipped, String> {
     let wrong = || "give a number such as 100, or a share such as 0.5%".to_owned();
     match text.strip_suffix('%') {
-        // `parse` alone would take `inf`, `1e9` and signs.
+        // `parse` alone would accept `inf`, `1e9` and signs.
         Some(share) if share.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
             let share: f64 = share.parse().map_err(|_| wrong())?;
             if share <= 100.0 { Ok(MaxSkipped::Percent(share)) } else { Err("a share is at most 100%".to_owned()) }

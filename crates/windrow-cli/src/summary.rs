@@ -1,4 +1,4 @@
-//! What came of a run, for people and for programs.
+//! The result of a run, as text and as JSON.
 
 use std::path::PathBuf;
 
@@ -10,30 +10,30 @@ use windrow_tokenizers::shown;
 use crate::args::Encode;
 use crate::report;
 
-/// Less text than this has no rate: reading the clock and starting threads would be most of it.
+/// Less text than this gets no rate: reading the clock and starting threads would be most of the time.
 const RATED: u64 = 1_000_000;
 
-/// The version of the object that `--json` prints. It grows when a field changes its meaning or goes away.
+/// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
 const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
     documents: Documents,
-    /// Of text in the written documents.
+    /// Bytes of text in the written documents.
     bytes: u64,
     tokens: u64,
     tokenizer: &'a str,
     format: &'static str,
-    /// Of the ids; none where they are text, and none of a run that published nothing.
+    /// Type of the ids; none if they are text, or if the run published nothing.
     dtype: Option<&'a str>,
     /// From the first read to the end of the publication; loading the tokenizer comes before.
     seconds: f64,
-    /// Of which until the last document was encoded and handed to the system.
+    /// The part of it until the last document was encoded and passed to the system.
     encoding_seconds: f64,
-    /// Of which for syncing and renaming.
+    /// The part of it for syncing and renaming.
     publishing_seconds: f64,
-    /// Text by `encoding_seconds`.
+    /// Text divided by `encoding_seconds`.
     mb_per_s: f64,
     peak_in_flight_bytes: usize,
     outputs: Vec<String>,
@@ -76,7 +76,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, error: Option<&str>) -> 
     serde_json::to_string(&report).expect("numbers and strings")
 }
 
-/// What a summary for people names beside the numbers.
+/// Options that a text summary mentions beside the numbers.
 pub(crate) struct Described {
     /// Whether `--on-error skip` was given.
     pub(crate) skips: bool,
@@ -143,7 +143,7 @@ fn dtype(published: &Published) -> Option<&str> {
     published.files.first().and_then(|file| file.dtype.as_deref())
 }
 
-/// The files that were published, the manifest last, by the prefix as it was given.
+/// The published files, the manifest last, with the prefix as it was given.
 fn outputs(summary: &Summary, options: &Encode) -> impl Iterator<Item = PathBuf> {
     let published = summary.published.iter();
     published.flat_map(|published| {
@@ -157,7 +157,7 @@ fn publishing(summary: &Summary) -> f64 {
     summary.elapsed.saturating_sub(summary.encoding).as_secs_f64()
 }
 
-/// Text in units of 10^6 bytes a second of encoding.
+/// Text in units of 10^6 bytes per second of encoding.
 fn megabytes_per_second(summary: &Summary) -> f64 {
     summary.text_bytes as f64 / 1e6 / summary.encoding.as_secs_f64().max(1e-9)
 }
@@ -166,7 +166,7 @@ fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Bytes in decimal units, as rates are.
+/// Bytes in decimal units, like rates.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => counted(bytes, "byte"),

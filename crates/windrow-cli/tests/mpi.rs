@@ -1,4 +1,4 @@
-//! `windrow plan --calibrate mpi`, started by `mpiexec` (or what `MPIEXEC` names).
+//! `windrow plan --calibrate mpi`, started by `mpiexec` (or the program in `MPIEXEC`).
 
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
@@ -7,9 +7,9 @@ use serde_json::Value;
 
 const SHAPE: &str = "plan matmul-reduce-scatter --m 64 --n 64 --k 48 --align 4 --calibrate mpi";
 
-/// Runs a program with arguments on so many ranks. One that hangs is ended after two minutes.
+/// Runs a program with arguments on so many ranks. A hanging program is ended after two minutes.
 fn mpiexec(ranks: usize, program: &[&str], line: &str, folder: &tempfile::TempDir) -> Output {
-    // Ranks of one run want the processors for themselves.
+    // The ranks of one run need the processors for themselves.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mpiexec = std::env::var_os("MPIEXEC").unwrap_or("mpiexec".into());
@@ -25,7 +25,7 @@ fn place() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// All ranks refuse with this code, and one of them says so.
+/// All ranks refuse with this code, and one of them reports it.
 #[track_caller]
 fn refused(ranks: usize, line: &str, code: i32, says: &[&str]) {
     let folder = place();
@@ -37,7 +37,7 @@ fn refused(ranks: usize, line: &str, code: i32, says: &[&str]) {
     assert_eq!(folder.path().read_dir().unwrap().count(), 0, "{line}");
 }
 
-/// However its samples scatter, it ends with a plan.
+/// It ends with a plan, however its samples scatter.
 #[test]
 fn all_ranks_calibrate_and_one_speaks() {
     let folder = place();
@@ -66,13 +66,13 @@ fn the_ranks_are_those_of_the_world() {
 
 #[test]
 fn what_one_rank_refuses_all_refuse() {
-    // Before anything is measured: on all ranks, and on rank 0 alone.
+    // Refused before anything is measured: on all ranks, and on rank 0 only.
     let odd = SHAPE.replace("--m 64", "--m 63");
     refused(2, &format!("{odd} --ranks 2"), 2, &["63 rows cannot be dealt out to 2 ranks"]);
     refused(2, &format!("{SHAPE} --ranks 2 --svg no/t.svg"), 73, &["no does not exist"]);
 }
 
-/// Against what the page asks for: it is an error all the same, said by rank 0, and nobody waits.
+/// The documentation forbids this. It is still an error, reported by rank 0, and no rank hangs.
 #[test]
 fn ranks_with_other_arguments() {
     let with = |other: &str| format!("{SHAPE} --ranks 2 : -n 1 {} {other} --ranks 2", WINDROW[0]);
@@ -91,7 +91,7 @@ fn ranks_with_other_arguments() {
     refused(1, &with(&SHAPE.replace("--m 64", "--m 48")), 1, &["error: cannot calibrate: ", "m is "]);
 }
 
-/// A run that ends with this code after its calibration, and says this, once.
+/// A run that ends with this code after its calibration, and prints this message once.
 #[track_caller]
 fn ends(program: &[&str], line: &str, code: i32, says: &str) {
     let output = mpiexec(2, program, line, &place());
@@ -100,7 +100,7 @@ fn ends(program: &[&str], line: &str, code: i32, says: &str) {
     assert_eq!(stderr.matches("error: ").count(), 1, "{stderr}");
 }
 
-/// Rank 0 fails after all have measured, and nobody waits for it.
+/// Rank 0 fails after all ranks have measured, and no rank hangs.
 #[test]
 fn what_rank_0_alone_cannot_do_ends_all() {
     let line = format!("{SHAPE} --ranks 2");

@@ -1,7 +1,7 @@
-//! Ctrl-C, SIGTERM and SIGHUP at many moments: the command ends soon and leaves nothing, or it was complete.
+//! Ctrl-C, SIGTERM and SIGHUP at many moments: the command ends soon and leaves nothing, or its output was complete.
 //!
-//! A process that is started in the background of a script, or by nohup, ignores some signals, and so do its children. These tests start the
-//! command with the usual dispositions, whatever their own are.
+//! A process started in the background of a script, or by nohup, ignores some signals, and so do its children. These tests start the
+//! command with the default dispositions, whatever their own dispositions are.
 #![cfg(unix)]
 
 use std::collections::BTreeSet;
@@ -13,14 +13,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A command that still runs after so long does not react: it waits for nothing, but the system may let it wait for a disk.
+/// A command that still runs after so long does not react. It waits for nothing itself, but the system may make it wait for a disk.
 const HANGS: Duration = Duration::from_secs(60);
 
 const SIGHUP: (&str, i32) = ("-HUP", 1);
 const SIGINT: (&str, i32) = ("-INT", 2);
 const SIGTERM: (&str, i32) = ("-TERM", 15);
 
-/// A program that runs another one in its own place, with the dispositions of the signals as they are by default.
+/// A program that executes another one with the default dispositions of signals.
 fn defaults() -> Command {
     static WITH_ENV: OnceLock<bool> = OnceLock::new();
     let with_env = || Command::new("env").args(["--default-signal=HUP,INT,TERM", "true"]).output();
@@ -52,7 +52,7 @@ fn send(child: &Child, signal: (&str, i32)) {
     assert!(Command::new("kill").args([signal.0, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Waits for the end, though not for ever.
+/// Waits for the end, with a timeout.
 #[track_caller]
 fn wait(child: &mut Child) -> ExitStatus {
     let begin = Instant::now();
@@ -70,16 +70,16 @@ fn wait(child: &mut Child) -> ExitStatus {
 
 /// How a run ended after a signal.
 struct Ended {
-    /// From before the signal was sent.
+    /// Time since just before the signal was sent.
     after: Duration,
     complete: bool,
 }
 
-/// Sends the signal and waits for the end. `inputs` are the files that were there before.
+/// Sends the signal and waits for the end. `inputs` are the files that existed before.
 #[track_caller]
 fn stop(mut child: Child, signal: (&str, i32), folder: &Path, inputs: &[&str]) -> Ended {
     let begin = Instant::now();
-    // A child that has ended is not gone before it is waited for.
+    // A child that has ended still exists until it is waited for.
     send(&child, signal);
     let status = wait(&mut child);
     let after = begin.elapsed();
@@ -95,7 +95,7 @@ fn stop(mut child: Child, signal: (&str, i32), folder: &Path, inputs: &[&str]) -
             fs::remove_file(folder.join(name)).unwrap();
         }
     } else {
-        // Before the command watches for signals, one kills it as any other program.
+        // Before the command watches for signals, a signal kills it like any other program.
         let early = status.signal() == Some(signal.1);
         assert!(early || status.code() == Some(128 + signal.1), "{status}: {said}");
         assert!(early || said.ends_with("error: interrupted; nothing was published\n"), "{said}");
@@ -104,7 +104,7 @@ fn stop(mut child: Child, signal: (&str, i32), folder: &Path, inputs: &[&str]) -
     Ended { after, complete }
 }
 
-/// Prints how long it took. That is some milliseconds, but the disk and other programs have a say in it: no figure is asserted.
+/// Prints how long it took: some milliseconds, but the disk and other programs matter too, so no figure is asserted.
 fn judge(what: &str, mut ended: Vec<Ended>) {
     ended.sort_by_key(|ended| ended.after);
     let (median, slowest) = (ended[ended.len() / 2].after, ended[ended.len() - 1].after);
@@ -123,7 +123,7 @@ fn while_it_reads_encodes_and_writes() {
             folder.path(),
             &format!("encode - --lines -o out --tokenizer gpt2 --format megatron --memory {memory} --quiet"),
         );
-        // The moment is one of progress: that the command has taken this much, but for what a pipe holds.
+        // The moment is a point of progress: the command has read this much, except for what a pipe buffers.
         let mut stdin = child.stdin.take().unwrap();
         for _ in 0..moment * moment {
             stdin.write_all(lines.as_bytes()).unwrap();
@@ -153,7 +153,7 @@ fn from_its_first_instruction_to_its_last() {
     let mut ended = Vec::new();
     for moment in 0..40_u32 {
         let child = start(folder.path(), arguments);
-        // No progress can be seen from outside at most of these moments, so they are moments in time, the last ones dense.
+        // At most of these moments no progress is visible from outside, so they are points in time, the last ones dense.
         let at = if moment < 20 { whole * moment / 20 } else { whole * 3 / 4 + whole * (moment - 20) / 50 };
         std::thread::sleep(at);
         ended.push(stop(child, SIGINT, folder.path(), &["in.txt"]));
@@ -186,7 +186,7 @@ fn in_the_middle_of_one_huge_document() {
 fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
     let folder = tempfile::tempdir().unwrap();
     for (name, signal) in [("HUP", SIGHUP), ("INT", SIGINT), ("TERM", SIGTERM)] {
-        // As nohup does it, and a script for its background jobs.
+        // As nohup does, and a script for its background jobs.
         let script = format!(
             "trap '' {name}; exec {} encode - --lines -o out --tokenizer gpt2 --format megatron --quiet",
             env!("CARGO_BIN_EXE_windrow")
@@ -196,7 +196,7 @@ fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
         let mut child = spawn(&mut command, folder.path());
         let mut stdin = child.stdin.take().unwrap();
         let begin = Instant::now();
-        // Once there is a lock, the command has long watched for signals.
+        // Once the lock exists, the command watches for signals.
         while !folder.path().join("out.windrow-lock").exists() {
             assert!(begin.elapsed() < HANGS && child.try_wait().unwrap().is_none(), "{name}: it does not begin");
             std::thread::sleep(Duration::from_millis(1));

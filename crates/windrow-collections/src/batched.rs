@@ -1,4 +1,4 @@
-//! Collections inside of [`Batched`](windrow::batch::Batched): operations of many callers come as one batch.
+//! The collections inside of [`Batched`](windrow::batch::Batched): the operations of many callers arrive as one batch.
 
 use windrow::batch::{Batch, BatchOps, Entry};
 
@@ -7,8 +7,8 @@ use crate::keys::Key;
 use crate::ordered::{MapOp, Ops, OrderedMap, OrderedSet, SetOp, Verb, of_set};
 use crate::skiplist::SkipList;
 
-/// The operations of callers, where they have put them. An entry holds a reply only when its operation is done, for a panic answers those that
-/// have none.
+/// The operations of callers, in place. An entry gets a reply only when its operation is done, because a panic answers the entries
+/// without one.
 struct Entries<'a, 'b, Op, Reply>(&'a mut Batch<'b, Op, Reply>);
 
 impl<K> Ops<K, ()> for Entries<'_, '_, SetOp<K>, bool> {
@@ -88,7 +88,7 @@ impl<K, V> Ops<K, V> for Entries<'_, '_, MapOp<K, V>, Option<V>> {
     }
 }
 
-/// A reply says of an insert whether the key is new, of others whether it was there.
+/// For an insert, the reply says whether the key is new; for other operations, whether it was present.
 impl<K: Key<Column: Send> + Send + Sync> BatchOps for OrderedSet<K> {
     type Op = SetOp<K>;
     type Reply = bool;
@@ -106,13 +106,13 @@ impl<K: Key<Column: Send> + Send + Sync> BatchOps for OrderedSet<K> {
     }
 }
 
-/// A reply is the value that the key had before.
+/// The reply is the previous value of the key.
 impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> BatchOps for OrderedMap<K, V> {
     type Op = MapOp<K, V>;
     type Reply = Option<V>;
 
     fn run(&mut self, batch: &mut Batch<'_, MapOp<K, V>, Option<V>>) {
-        // The method of the same name that takes operations from anywhere.
+        // Not this method but the inherent one of the same name, which takes any `Ops`.
         OrderedMap::run(self, &mut Entries(batch));
     }
 
@@ -125,7 +125,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> BatchOps for OrderedMa
     }
 }
 
-/// A reply says of an insert whether the key is new, of others whether it was there.
+/// For an insert, the reply says whether the key is new; for other operations, whether it was present.
 impl<K: Key + Send> BatchOps for SkipList<K> {
     type Op = SetOp<K>;
     type Reply = bool;
@@ -143,7 +143,7 @@ impl<K: Key + Send> BatchOps for SkipList<K> {
     }
 }
 
-/// An operation is a number to add, its reply what the counter was before. A batch is consumed in place.
+/// An operation is a number to add; the reply is the previous value of the counter. A batch is consumed in place.
 impl BatchOps for Counter {
     type Op = i64;
     type Reply = i64;
@@ -160,7 +160,7 @@ impl BatchOps for Counter {
     }
 }
 
-/// As a [`Counter`], but a batch is drained to an array first.
+/// As for [`Counter`], but a batch is first drained to an array.
 impl BatchOps for Drained {
     type Op = i64;
     type Reply = i64;

@@ -1,26 +1,26 @@
-//! A counter that takes its additions by the batch.
+//! A counter that takes its additions in batches.
 
 use windrow::prelude::*;
 
-/// From so many additions on a batch is summed in parallel: below, the serial loop is as fast as handing out parts of it.
+/// Batches from this size on are summed in parallel: below it, the serial loop is as fast.
 const LARGE: usize = 1 << 16;
 
-/// A number; an addition gets what it was before. Additions wrap, as those of atomics do.
+/// A number; an addition returns its previous value. Additions wrap, like those of atomics.
 ///
-/// Batches of a counter are what makes no sense alone: an addition costs less than handing it over. An
-/// [`AtomicI64`](std::sync::atomic::AtomicI64) is faster whenever callers come one by one, however many they are. This is the smallest structure with
-/// results that depend on the order, so it is what batching is measured with; and from loops, whose chunks are batches already,
-/// it is faster than an atomic.
+/// Batching a counter does not pay by itself: an addition costs less than handing it over. An
+/// [`AtomicI64`](std::sync::atomic::AtomicI64) is faster if callers come one by one, however many there are. The counter is the
+/// smallest structure with results that depend on the order, so it serves to measure batching. For loops, whose chunks are already
+/// batches, it is faster than an atomic.
 ///
-/// Inside of [`Batched`](windrow::batch::Batched) an operation is a number to add. A batch is consumed in place; a caller that finds
-/// nobody else adds at once. [`Drained`] is for comparison.
+/// Inside of [`Batched`](windrow::batch::Batched) an operation is a number to add. A batch is consumed in place; a caller without
+/// company adds at once. [`Drained`] is for comparison.
 ///
-/// Without it, three ways lead to it, from the least to the most done for the caller:
+/// Without `Batched`, there are three ways to add:
 ///
-/// * [`add_all`](Self::add_all): the additions were collected into an array before, and the results go to another. Large arrays are
-///   summed in parallel, as prefix sums.
-/// * [`add_in_place`](Self::add_in_place), [`add_each`](Self::add_each): the additions are consumed where they are.
-/// * [`add`](Self::add): one alone, for whoever finds nobody else.
+/// * [`add_all`](Self::add_all): the additions are in an array, and the results go to another. Large arrays are summed in parallel, as
+///   prefix sums.
+/// * [`add_in_place`](Self::add_in_place), [`add_each`](Self::add_each): the additions are replaced by their results.
+/// * [`add`](Self::add): a single addition.
 ///
 /// ```
 /// use windrow_collections::Counter;
@@ -37,17 +37,17 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// A counter that begins at `value`.
+    /// A counter that starts at `value`.
     pub const fn new(value: i64) -> Self {
         Counter { value }
     }
 
-    /// What it is now.
+    /// The current value.
     pub const fn get(&self) -> i64 {
         self.value
     }
 
-    /// Adds, and returns what it was before.
+    /// Adds a number and returns the previous value.
     #[inline]
     pub const fn add(&mut self, by: i64) -> i64 {
         let before = self.value;
@@ -55,17 +55,17 @@ impl Counter {
         before
     }
 
-    /// Adds one number after the other, and notes what it was before each.
+    /// Adds the numbers in order and stores the value before each in `before`.
     ///
     /// # Panics
-    /// Unless there is room for exactly one result an addition.
+    /// If `before` and `by` differ in length.
     pub fn add_all(&mut self, by: &[i64], before: &mut [i64]) {
         assert_eq!(by.len(), before.len(), "one result an addition");
         before.copy_from_slice(by);
         self.add_in_place(before);
     }
 
-    /// Adds one number after the other, and puts what it was before each in its place.
+    /// Adds the numbers in order and replaces each by the value before it.
     pub fn add_in_place(&mut self, by: &mut [i64]) {
         let Some(last) = by.last().copied() else { return };
         if by.len() < LARGE {
@@ -76,7 +76,7 @@ impl Counter {
         }
     }
 
-    /// Adds one number after the other, wherever they are, and puts what it was before each in its place.
+    /// Adds the numbers in order, wherever they are, and replaces each by the value before it.
     ///
     /// ```
     /// let mut requests = [("a", 5), ("b", 1)];
@@ -92,8 +92,8 @@ impl Counter {
     }
 }
 
-/// A [`Counter`] whose batches are drained to an array and then added all at once: the plainest way to make a batch of what many callers
-/// want, and the slowest.
+/// A [`Counter`] whose batches are drained to an array and then added all at once: the plainest way to batch the operations of many
+/// callers, and the slowest.
 ///
 /// ```
 /// use windrow::batch::Batched;
@@ -106,12 +106,12 @@ impl Counter {
 #[derive(Clone, Debug, Default)]
 pub struct Drained {
     counter: Counter,
-    /// Room for a batch, used again.
+    /// The array of a batch, reused.
     room: Vec<i64>,
 }
 
 impl Drained {
-    /// Around a counter.
+    /// Wraps a counter.
     pub const fn new(counter: Counter) -> Self {
         Drained { counter, room: Vec::new() }
     }
@@ -121,7 +121,7 @@ impl Drained {
         self.counter
     }
 
-    /// Collects the additions, adds one after the other, and returns what it was before each.
+    /// Collects the additions, adds them in order, and returns the values before each.
     pub fn add_drained(&mut self, by: impl IntoIterator<Item = i64>) -> &[i64] {
         self.room.clear();
         self.room.extend(by);
@@ -134,7 +134,7 @@ impl Drained {
 mod tests {
     use super::*;
 
-    /// Numbers that overflow as well.
+    /// Numbers, some of which overflow.
     fn numbers(count: usize) -> Vec<i64> {
         (0..count as u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) as i64).collect()
     }

@@ -1,9 +1,9 @@
 //! Keys, and the numbers that order them.
 //!
-//! A search looks at numbers first: comparing two machine words takes no branch and no second cache line, comparing two strings takes
-//! both. Where the number says everything (integers, pairs of them) the key itself is kept in a plain array and never asked.
-//! Elsewhere (strings) the number is made of the first bytes, and the keys are asked only when numbers are equal. Graefe, "Modern
-//! B-Tree Techniques" (2011), section 3.5, calls such numbers poor man's normalized keys.
+//! A search compares numbers first: comparing two machine words takes no branch and no second cache line, but comparing two strings
+//! takes both. If the number determines the key (integers, pairs of integers), the keys are a plain array and are never compared.
+//! Otherwise (strings) the number consists of the first bytes, and keys are compared only if numbers are equal. Graefe, "Modern B-Tree
+//! Techniques" (2011), section 3.5, calls such numbers poor man's normalized keys.
 
 mod impls;
 mod prefixed;
@@ -13,15 +13,15 @@ pub use prefixed::Prefixed;
 pub(crate) use words::first_not;
 pub use words::{Exact, Words};
 
-/// How many keys a leaf holds at most.
+/// Maximum number of keys in a leaf.
 ///
-/// With keys of 8 bytes a leaf and its header are eight cache lines. On random inserts of one million keys 62 was as fast as 30 and
-/// 46 one by one, and needs half of the index of 30.
+/// With keys of 8 bytes, a leaf and its header fill eight cache lines. For random single inserts of one million keys, 62 was as fast as
+/// 30 and 46, and needs half of the index of 30.
 pub(crate) const CAPACITY: usize = 62;
 
-/// An unsigned number of the machine, as wide as a key needs.
+/// An unsigned machine integer, as wide as a key needs.
 pub trait Number: Copy + Ord + Send + Sync + std::fmt::Debug + 'static + sealed::Sealed {
-    /// The largest one: it fills what is not used, so that a search needs no length.
+    /// The largest number. It fills unused places, so that a search needs no length.
     const MAX: Self;
 }
 
@@ -41,20 +41,20 @@ mod sealed {
 
 /// A number that never contradicts the order: `a <= b` implies `a.prefix() <= b.prefix()`.
 ///
-/// It may be the same for many values, which makes searches slower, not wrong. A prefix that does contradict the order loses keys: they
-/// are there, and are not found.
+/// Many values may have the same number, which makes searches slower, not wrong. A prefix that contradicts the order loses keys: they
+/// are stored but not found.
 pub trait Prefix: Ord {
-    /// `u64`, or `u128` for keys that need more to be told apart.
+    /// `u64`, or `u128` for keys that need more bits to differ.
     type Word: Number;
 
     /// The number of this value.
     fn prefix(&self) -> Self::Word;
 }
 
-/// What a collection can be ordered by.
+/// A type that can order a collection.
 ///
-/// Implemented for integers, `bool`, `char`, pairs of integers, strings and byte strings in most of their forms. Any other type that
-/// is `Ord + Clone` becomes a key inside of [`Plain`], or by two lines of its own:
+/// Implemented for integers, `bool`, `char`, pairs of integers, and most forms of strings and byte strings. Any other type that is
+/// `Ord + Clone` becomes a key inside of [`Plain`], or by implementing two traits:
 ///
 /// ```
 /// use windrow_collections::{Key, OrderedSet, Prefix, Prefixed};
@@ -76,7 +76,7 @@ pub trait Prefix: Ord {
 /// assert!(versions.insert(Version { major: 1, minor: 2, tag: "beta".into() }));
 /// ```
 pub trait Key: Prefix + Clone {
-    /// How a leaf keeps its keys: [`Words`] where the prefix is the whole key, else [`Prefixed`].
+    /// How a leaf stores its keys: [`Words`] if the prefix is the whole key, otherwise [`Prefixed`].
     type Column: Column<Self>;
 }
 
@@ -97,9 +97,9 @@ impl<K: Ord + Clone> Key for Plain<K> {
     type Column = Prefixed<Self>;
 }
 
-/// The keys of one leaf, sorted. The leaf knows how many they are.
+/// The sorted keys of one leaf. The leaf knows their number.
 ///
-/// Only searches compare keys: nothing else in here can run code of a user, but for drops of whole leaves.
+/// Only searches compare keys. No other method can run user code, except for drops of whole leaves.
 pub trait Column<K: Key>: column::Sealed<K> {}
 
 pub(crate) mod column {
@@ -109,13 +109,13 @@ pub(crate) mod column {
 
     /// What leaves do with a column.
     pub trait Sealed<K: Key>: Clone {
-        /// Whether words tell keys apart, so that an index need not keep the keys.
+        /// Whether words determine keys, so that an index need not store the keys.
         const EXACT: bool;
 
-        /// Without keys.
+        /// A column without keys.
         fn empty() -> Self;
 
-        /// Where `key` is among the first `len`, or where it belongs.
+        /// The index of `key` among the first `len` keys, or the index at which to insert it.
         fn find<Q>(&self, len: usize, word: K::Word, key: &Q) -> Result<usize, usize>
         where
             K: Borrow<Q>,
@@ -124,19 +124,19 @@ pub(crate) mod column {
         /// The key at `at`.
         fn key(&self, at: usize) -> &K;
 
-        /// Puts `key` at `at`, before what is there.
+        /// Inserts `key` at `at`.
         fn insert(&mut self, len: usize, at: usize, word: K::Word, key: K);
 
-        /// Takes the key at `at` out.
+        /// Removes the key at `at`.
         fn remove(&mut self, len: usize, at: usize) -> K;
 
-        /// Takes the keys from `at` on.
+        /// Removes the keys from `at` on and returns them.
         fn split_off(&mut self, len: usize, at: usize) -> Self;
 
-        /// Puts the keys of `other` behind the own ones.
+        /// Appends the keys of `other`.
         fn append(&mut self, len: usize, other: Self, others: usize);
 
-        /// Asks for the lines that a search and an insert will touch.
+        /// Prefetches the cache lines that a search and an insert will touch.
         fn prefetch(&self);
     }
 }

@@ -1,4 +1,4 @@
-//! A skip list in an arena, searched by many at once.
+//! A skip list in an arena, with interleaved searches.
 
 mod walk;
 
@@ -12,26 +12,26 @@ use crate::keys::{Key, Number, Prefix};
 use crate::ordered::{All, Mixed, Ops, SetOp, Verb};
 use walk::{GROUP, Walks};
 
-/// Levels. One node of four reaches the next, so that is enough for every number of nodes that `u32` can name.
+/// Number of levels. One node in four reaches the next level, so this is enough for as many nodes as `u32` can number.
 const LEVELS: usize = 16;
 
-/// No tower.
+/// The null tower.
 const NONE: u32 = u32::MAX;
 
 /// The tower before all keys.
 const HEAD: u32 = 0;
 
-/// Batches from this size on are put into the order of their keys first.
+/// Batches from this size on are sorted by key first.
 const LARGE: usize = 4096;
 
 /// A sorted set of nodes with links of several lengths (Pugh, "Skip lists: a probabilistic alternative to balanced trees", 1990).
 ///
-/// It is here for comparison: [`OrderedSet`](crate::OrderedSet) does the same several times as fast. A link carries the first word of the key
-/// that it leads to, so that a search loads a node only if it goes there; and a batch walks with many searches at the same time, so
-/// that their cache misses overlap.
+/// This is for comparison: [`OrderedSet`](crate::OrderedSet) does the same several times as fast. A link holds the first word of the
+/// key it leads to, so a search loads a node only if it goes there. A batch interleaves many searches, so that their cache misses
+/// overlap.
 ///
 /// # Panics
-/// If `Ord` or `Clone` of a key panics, the panic reaches the caller, and the list is as it was before the operation.
+/// If `Ord` or `Clone` of a key panics, the panic reaches the caller, and the list is unchanged by the operation.
 ///
 /// ```
 /// use windrow_collections::SkipList;
@@ -44,30 +44,30 @@ const LARGE: usize = 4096;
 /// ```
 #[derive(Clone)]
 pub struct SkipList<K: Key> {
-    /// Towers: links of one node after each other, the lowest first. A tower is named by the place of its lowest link.
+    /// Towers: the links of each node in a row, the lowest first. The index of its lowest link names a tower.
     links: Vec<Link<K::Word>>,
-    /// Keys by slot; `None` for a slot that is free.
+    /// Keys by slot; `None` for a free slot.
     keys: Vec<Option<K>>,
-    /// How many links the tower of a slot has.
+    /// Number of links in the tower of each slot.
     heights: Vec<u8>,
-    /// Towers that are free, by height.
+    /// Free towers, by height.
     free: [Vec<u32>; LEVELS],
     /// Levels in use.
     levels: usize,
     len: usize,
-    /// What the next height is drawn from.
+    /// The state of the generator of heights.
     seed: u64,
-    /// Counts removals: they make places found before useless.
+    /// Number of removals: each invalidates the towers found before.
     removals: u32,
     walks: Walks<K::Word>,
 }
 
-/// A link, beside the word of the key at its other end.
+/// A link, with the word of the key it leads to.
 #[derive(Clone, Copy)]
 struct Link<W> {
     word: W,
     next: u32,
-    /// In the lowest link of a tower: the slot of its own key.
+    /// In the lowest link of a tower: the slot of the tower's key.
     slot: u32,
 }
 
@@ -88,29 +88,29 @@ impl<K: Key> SkipList<K> {
             free: Default::default(),
             levels: 1,
             len: 0,
-            // Any number but 0; always the same one, so that runs can be repeated.
+            // Any number but 0, always the same, so that runs can be repeated.
             seed: 0x9E37_79B9_7F4A_7C15,
             removals: 0,
             walks: Walks::new(),
         }
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Removes all keys, and gives their memory back.
+    /// Removes all keys and frees their memory.
     pub fn clear(&mut self) {
         drop(std::mem::take(self));
     }
 
-    /// Whether `key` is there.
+    /// Whether the list contains `key`.
     pub fn contains<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -120,7 +120,7 @@ impl<K: Key> SkipList<K> {
         self.is_at(self.before(word, key)[0], word, key)
     }
 
-    /// Adds `key`, and says whether it is new. One that is there already stays.
+    /// Inserts `key` and returns whether it is new. A key that is already present stays.
     pub fn insert(&mut self, key: K) -> bool {
         let word = key.prefix();
         let before = self.before(word, &key);
@@ -132,7 +132,7 @@ impl<K: Key> SkipList<K> {
         new
     }
 
-    /// Removes `key`, and says whether it was there.
+    /// Removes `key` and returns whether it was present.
     pub fn remove<Q>(&mut self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -171,7 +171,7 @@ impl<K: Key> SkipList<K> {
     /// The keys of a range, ascending.
     ///
     /// # Panics
-    /// If the range begins behind its end.
+    /// If the start of the range is behind its end.
     pub fn range<Q>(&self, range: impl RangeBounds<Q>) -> Nodes<'_, K>
     where
         K: Borrow<Q>,
@@ -198,7 +198,7 @@ impl<K: Key> SkipList<K> {
             Bound::Excluded(key) => first(key, false),
             Bound::Unbounded => NONE,
         };
-        // Both ends excluded and equal: the end comes before the beginning.
+        // If both ends are equal and excluded, the end comes before the start.
         let empty = match (range.start_bound(), range.end_bound()) {
             (Bound::Excluded(low), Bound::Excluded(high)) => low == high,
             _ => false,
@@ -229,7 +229,7 @@ impl<K: Key> SkipList<K> {
         link.word < word || (equal && self.key(link.next).is_some_and(|other| other.borrow() < key))
     }
 
-    /// Whether `key` comes right behind a tower that is before it.
+    /// Whether `key` directly follows a tower that is before it.
     #[inline]
     fn is_at<Q>(&self, before: u32, word: K::Word, key: &Q) -> bool
     where
@@ -242,7 +242,7 @@ impl<K: Key> SkipList<K> {
             && (K::Column::EXACT || self.key(link.next).is_some_and(|other| other.borrow() == key))
     }
 
-    /// The last towers before a key.
+    /// The last tower before a key, on each level.
     fn before<Q>(&self, word: K::Word, key: &Q) -> Before
     where
         K: Borrow<Q>,
@@ -256,7 +256,7 @@ impl<K: Key> SkipList<K> {
         before
     }
 
-    /// From a tower before a key, to the last one on this level.
+    /// Follows the links of this level from a tower before a key to the last such tower.
     #[inline]
     fn follow<Q>(&self, mut at: u32, level: usize, word: K::Word, key: &Q) -> u32
     where
@@ -269,7 +269,7 @@ impl<K: Key> SkipList<K> {
         at
     }
 
-    /// Puts a key that is not there behind these towers. No code of a user runs.
+    /// Inserts a key that is not present behind these towers. No user code runs.
     fn link(&mut self, before: &Before, height: usize, word: K::Word, key: K) {
         let tower = match self.free[height - 1].pop() {
             Some(tower) => tower,
@@ -299,7 +299,7 @@ impl<K: Key> SkipList<K> {
         tower
     }
 
-    /// A height: one of four is higher than 1, of these one of four higher than 2. (xorshift64, Marsaglia 2003.)
+    /// A random height: one in four is above 1, of these one in four above 2. (xorshift64, Marsaglia 2003.)
     fn draw(&mut self) -> usize {
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;
@@ -307,7 +307,7 @@ impl<K: Key> SkipList<K> {
         (self.seed.trailing_zeros() as usize / 2 + 1).min(LEVELS)
     }
 
-    /// Takes the key out that comes right behind these towers. No code of a user runs.
+    /// Removes the key that directly follows these towers. No user code runs.
     fn unlink(&mut self, before: &Before) -> Option<K> {
         let tower = self.link_of(before[0], 0).next;
         let slot = self.link_of(tower, 0).slot as usize;
@@ -324,10 +324,10 @@ impl<K: Key> SkipList<K> {
         self.keys[slot].take()
     }
 
-    /// Checks every invariant of the structure: for tests, it reads all keys.
+    /// Checks every invariant of the structure by reading all keys; for tests.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The invariant that does not hold.
     pub fn check(&self) -> Result<(), String> {
         let claim = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
         claim(self.iter().count() == self.len, "wrong length")?;
@@ -355,16 +355,17 @@ impl<K: Key> SkipList<K> {
 }
 
 impl<K: Key> SkipList<K> {
-    /// Applies a batch, as if one operation after the other. A result says of an insert whether the key is new, of others whether it was there.
+    /// Applies a batch, as if one operation after the other. For an insert, the result says whether the key is new; for other
+    /// operations, whether it was present.
     ///
     /// # Panics
-    /// Unless there is room for exactly one result an operation. If a comparison or a clone panics: operations that were done stay done.
+    /// If `ops` and `results` differ in length. If a comparison or a clone panics: completed operations stay done.
     pub fn apply(&mut self, ops: &[SetOp<K>], results: &mut [bool]) {
         assert_eq!(ops.len(), results.len(), "one result an operation");
         self.run(&mut Mixed { ops, results });
     }
 
-    /// Inserts keys, as if one after the other, and says of each whether it is new.
+    /// Inserts keys, as if one after the other, and stores for each whether it is new.
     ///
     /// # Panics
     /// As [`apply`](Self::apply).
@@ -373,7 +374,7 @@ impl<K: Key> SkipList<K> {
         self.run(&mut All::<_, true> { keys, results: new });
     }
 
-    /// Removes keys, as if one after the other, and says of each whether it was there.
+    /// Removes keys, as if one after the other, and stores for each whether it was present.
     ///
     /// # Panics
     /// As [`apply`](Self::apply).
@@ -382,10 +383,10 @@ impl<K: Key> SkipList<K> {
         self.run(&mut All::<_, false> { keys, results: found });
     }
 
-    /// Applies a batch from whatever has collected it, as if one operation after the other.
+    /// Applies a batch from any source of operations, as if one operation after the other.
     ///
     /// # Panics
-    /// If a comparison or a clone panics: operations that were done stay done.
+    /// If a comparison or a clone panics: completed operations stay done.
     pub fn run(&mut self, ops: &mut impl Ops<K, ()>) {
         let mut walks = std::mem::replace(&mut self.walks, Walks::new());
         if ops.count() < LARGE {
@@ -393,7 +394,7 @@ impl<K: Key> SkipList<K> {
                 self.group(ops, &mut walks, start..ops.count().min(start + GROUP));
             }
         } else {
-            // Neighbours in the batch are neighbours in the list then, and share most of their ways.
+            // Then neighbours in the batch are neighbours in the list, and share most of their search paths.
             let mut order = std::mem::take(&mut walks.order);
             order.clear();
             order.extend((0..ops.count()).map(|at| (ops.key(at).prefix(), at)));
@@ -408,7 +409,7 @@ impl<K: Key> SkipList<K> {
                 let removals = self.removals;
                 walks.from = from;
                 self.group(ops, &mut walks, group.iter().map(|(_, at)| *at));
-                // Before the last key, and so before all that come; unless it is gone.
+                // These towers are before the last key, and so before all following ones, unless they were removed.
                 let last = walks.before[group.len() - 1];
                 from = if self.removals == removals { last } else { [HEAD; LEVELS] };
             }
@@ -418,7 +419,7 @@ impl<K: Key> SkipList<K> {
         self.walks = walks;
     }
 
-    /// Does operations, at most `GROUP`, in this order.
+    /// Applies up to `GROUP` operations, in this order.
     fn group(
         &mut self,
         ops: &mut impl Ops<K, ()>,
@@ -432,7 +433,7 @@ impl<K: Key> SkipList<K> {
             if self.removals != removals {
                 *before = self.before(word, key);
             }
-            // Operations of this group may have put keys between.
+            // Operations of this group may have inserted keys in between.
             before[0] = self.follow(before[0], 0, word, key);
             let found = self.is_at(before[0], word, key);
             let mut gone = None;
@@ -456,7 +457,7 @@ impl<K: Key> SkipList<K> {
         }
     }
 
-    /// From towers before a key, to the last ones, on levels from 1 on.
+    /// Follows the links of all levels from 1 on, from towers before a key to the last such towers.
     fn follow_all(&self, before: &mut Before, levels: usize, word: K::Word, key: &K) {
         for (level, before) in before.iter_mut().enumerate().take(levels).skip(1) {
             *before = self.follow(*before, level, word, key);

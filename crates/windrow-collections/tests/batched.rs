@@ -1,5 +1,5 @@
-//! Collections inside of `Batched`: replies in the order of submission, equal to those of the standard library; every increment of a counter gets
-//! a number of its own.
+//! Collections inside of `Batched`: replies come in order of submission and equal those of the standard library; every increment of a
+//! counter gets a different number.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
-use windrow::batch::{BatchOps, Batched, Chunk, Why};
+use windrow::batch::{BatchError, BatchOps, Batched, Chunk};
 use windrow::prelude::*;
 use windrow_collections::{
     Counter, Drained, Key, MapOp, OrderedMap, OrderedSet, Plain, Prefix, Prefixed, SetOp, SkipList,
@@ -53,7 +53,7 @@ fn on_set<K: Ord>(set: &mut BTreeSet<K>, op: SetOp<K>) -> bool {
     }
 }
 
-/// Chunks of one caller, in batches of at most `limit`, and single calls.
+/// Chunks of one caller, in batches of up to `limit`, and single calls.
 fn same<K>(chunks: Vec<Vec<MapOp<K, u32>>>, limit: usize) -> Result<(), TestCaseError>
 where
     K: Key<Column: Send> + std::fmt::Debug + Send + Sync,
@@ -117,7 +117,7 @@ fn a_batch_that_is_dealt_to_the_shards_answers_in_order() {
 fn callers_of_every_kind_share_a_set() {
     const EACH: u64 = 5_000;
     let set = Batched::builder().limit(127).build(OrderedSet::new());
-    // Every key is inserted by four callers: a thread, a task, chunks of a loop twice.
+    // Four callers insert every key: a thread, a task, and the chunks of a loop, twice.
     let new: u64 = std::thread::scope(|scope| {
         let thread = scope.spawn(|| (0..EACH).filter(|key| set.call(SetOp::Insert(*key)).unwrap()).count() as u64);
         let task = scope.spawn(|| {
@@ -214,7 +214,7 @@ fn a_panic_is_the_answer_to_what_was_not_done() {
     chunk.extend([1, 13, 2].map(|key| MapOp::Insert(Unlucky(key), 'c')));
     chunk.push(MapOp::Remove(Unlucky(1)));
     map.call_chunk(&mut chunk).unwrap();
-    let panicked = Err(Why::Panicked);
+    let panicked = Err(BatchError::Panicked);
     assert_eq!(chunk.replies().collect::<Vec<_>>(), [Ok(Some('a')), panicked, panicked, panicked]);
     let map = map.into_inner().unwrap();
     assert!(map.iter().map(|(key, value)| (key.0, *value)).eq([(1, 'c'), (13, 'b')]));

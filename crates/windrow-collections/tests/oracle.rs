@@ -1,4 +1,4 @@
-//! The standard library's `BTreeMap` is the oracle: same operations, same results, and the shape stays valid.
+//! The standard library's `BTreeMap` is the oracle: the same operations give the same results, and the structure stays valid.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -67,7 +67,7 @@ where
     Ok(())
 }
 
-/// Iterators, ranges between keys that may be there or not, and look-ups of many keys.
+/// Compares iterators, ranges between keys that are present or not, and lookups of many keys.
 fn same_order<K>(map: &OrderedMap<K, u32>, oracle: &BTreeMap<K, u32>, keys: &[K]) -> Result<(), TestCaseError>
 where
     K: Key + Debug,
@@ -163,7 +163,7 @@ proptest! {
     }
 }
 
-/// Numbers that look random, the same ones each time (xorshift64*, Vigna 2016).
+/// Pseudo-random numbers, the same ones each time (xorshift64*, Vigna 2016).
 fn numbers(mut seed: u64) -> impl FnMut() -> u64 {
     move || {
         seed ^= seed >> 12;

@@ -1,4 +1,4 @@
-//! Keys whose comparisons, clones and drops panic at any point: nothing is lost, nothing is there twice, and the shape stays valid.
+//! Keys whose comparisons, clones and drops panic at any point: no key is lost or duplicated, and the structure stays valid.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use windrow_collections::{Key, MapOp, OrderedMap, Prefix, Prefixed};
 
-/// Comparisons and clones of the keys of a map until one of them panics, on whichever thread that is; negative: none does.
+/// Counts down the comparisons and clones of a map's keys until one of them panics, on any thread; negative: none does.
 struct Fuse(AtomicI64);
 
 impl Fuse {
@@ -28,7 +28,7 @@ impl Fuse {
     }
 }
 
-/// A key with the fuse of its map, which counts how many of its kind are alive. Four have the same prefix.
+/// A key with the fuse of its map, which counts how many such keys are alive. Four keys share a prefix.
 struct Fused(u32, Arc<Fuse>);
 
 impl Clone for Fused {
@@ -83,7 +83,7 @@ fn single_operations() {
     let mut oracle = BTreeMap::new();
     for round in 0..20_000_u32 {
         let key = next() % 600;
-        // Grows in the first half, shrinks in the second.
+        // The map grows in the first half and shrinks in the second.
         let insert = (next() % 10 < 7) == (round < 10_000);
         fuse.set(Some(next() % 12));
         let asked = Fused(key, fuse.clone());
@@ -108,7 +108,7 @@ fn single_operations() {
     assert_eq!(Arc::strong_count(&fuse), 1);
 }
 
-/// Of the operations of a batch that a panic ends, those before it are done, and no others.
+/// When a panic ends a batch, the operations before it are done, and no others.
 #[test]
 fn groups() {
     let (fuse, mut next) = (Fuse::new(), numbers(2));
@@ -130,7 +130,7 @@ fn groups() {
         fuse.set(None);
         panics += u32::from(result.is_err());
         let mut done = ops.iter();
-        // However many were done, the map is what it was after one of them.
+        // The map is what it was after one of the operations, whichever.
         let now = contents(&map);
         assert_eq!(map.check(), Ok(()));
         loop {
@@ -160,7 +160,7 @@ fn groups() {
     assert_eq!(Arc::strong_count(&fuse), 1);
 }
 
-/// A large batch goes through its keys in no particular order: each key is as before or as after, and the shape is valid.
+/// A large batch visits its keys in no particular order. After a panic each key is as before or as after, and the structure is valid.
 #[test]
 fn large_batches() {
     const KEYS: u32 = 60_000;
@@ -174,7 +174,7 @@ fn large_batches() {
         let mut batch = Vec::new();
         for _ in 0..8_000 {
             let key = next() % (KEYS * 2);
-            // One operation a key, so that there are two states of it only.
+            // One operation per key, so that a key has two states only.
             if after.get(&key) != before.get(&key) {
                 continue;
             }
@@ -187,7 +187,7 @@ fn large_batches() {
                 batch.push(MapOp::Insert(fused, round));
             }
         }
-        // It burns on the threads that do shards, so it does not matter which of them do many.
+        // Any thread that runs shards may burn the fuse, so it does not matter which threads run many.
         fuse.set((round % 6 > 0).then(|| next() % 60_000));
         let result = catch_unwind(AssertUnwindSafe(|| map.apply(batch, &mut results)));
         fuse.set(None);
@@ -211,7 +211,7 @@ thread_local! {
     static DROPS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A key whose drop panics when it is asked to.
+/// A key whose drop panics on request.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Dropped(u32);
 

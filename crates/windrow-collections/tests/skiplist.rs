@@ -1,4 +1,4 @@
-//! The skip list against the standard library's `BTreeSet`.
+//! The skip list compared with the standard library's `BTreeSet`.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! What is asked of collections one by one, against the standard library's.
+//! The single operations of the collections, compared with those of the standard library.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;

@@ -1,11 +1,11 @@
-//! A product that is summed over two ranks, with a link between them: not tiled, in uniform tiles, and as the planner cuts it.
+//! A product that is summed over two ranks, with a link between them: not tiled, in uniform tiles, and cut by the planner.
 //!
 //! ```sh
 //! cargo run --release -p windrow-collective --example matmul_all_reduce            # 2048 x 512 times 512 x 512, 100 MB/s
 //! cargo run --release -p windrow-collective --example matmul_all_reduce -- 4096 1024 512 250
 //! ```
 //!
-//! The arguments are m, n, k of a rank, and megabytes a second. All cuts run in turns; the median of seven is shown.
+//! The arguments are m, n, k of a rank, and megabytes a second. All cuts run in turns; the example prints the median of seven.
 
 use std::error::Error;
 use std::process::ExitCode;

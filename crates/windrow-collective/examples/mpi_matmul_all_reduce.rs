@@ -1,12 +1,12 @@
-//! A product that is summed over the ranks of MPI: not tiled, in uniform tiles, and as the planner cuts it.
+//! A product that is summed over the ranks of MPI: not tiled, in uniform tiles, and cut by the planner.
 //!
 //! ```sh
 //! cargo build --release -p windrow-collective --features mpi --example mpi_matmul_all_reduce
 //! mpirun -n 2 target/release/examples/mpi_matmul_all_reduce 2048 512 512
 //! ```
 //!
-//! The arguments are m, n, and k of a rank. All cuts run in turns; the median of nine whole calls is shown, of the slowest rank. `scripts/netns-mpi.sh`
-//! runs it over a link of a given speed.
+//! The arguments are m, n, and k of a rank. All cuts run in turns; the example prints the median of nine whole calls, of the slowest rank.
+//! `scripts/netns-mpi.sh` runs it over a link of a given speed.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -44,7 +44,7 @@ fn compare() -> Result<(), Box<dyn Error>> {
     let rows = [16, 8, 4, 3, 2].map(|parts| (m / parts).next_multiple_of(align)).to_vec();
     let mut how = Calibration { rows, align: align as u64, ..Calibration::default() };
     let mut profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, n, k, &how)?;
-    // A busy machine gives times that scatter. All ranks have the same ones, and go on together.
+    // A busy machine gives times that scatter. All ranks have the same times and repeat together.
     while how.repeats < 12 && profile.fit_error() > how.fitting.tolerance {
         how.repeats *= 2;
         profile = fused.calibrate::<f32>(Operation::MatmulAllReduce, n, k, &how)?;

@@ -1,4 +1,4 @@
-//! What ranks have to agree about before they compute.
+//! The checks that all ranks agree on a call before they compute.
 
 use windrow::plan::cost::{Fitting, Joints};
 use windrow::plan::tile;
@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Communicator, Error, Operation, Tiles};
 
-/// What an operation was called with.
+/// The arguments of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) operation: Operation,
@@ -22,11 +22,11 @@ const OPERATIONS: [Operation; 3] =
 const FIELDS: [&str; 7] = ["the operation", "the element", "m", "n", "k", "how to tile", "the plan"];
 
 impl Header {
-    /// As all ranks have to give it; what each may have for itself is 0.
+    /// The words that must be equal on all ranks. A size that ranks may choose separately is 0.
     fn words(&self, tiles: &Tiles, cut: &tile::Tiles) -> [u64; 7] {
         let Self { operation, element, m, n, k } = *self;
         let shared = |size: usize, shared| if shared { size as u64 } else { 0 };
-        // A product that is summed may have more terms on some ranks, one that is gathered more columns.
+        // A summed product may have more terms on some ranks, a gathered one more columns.
         let gathers = operation == Operation::AllGatherMatmul;
         let mut name = [0; 8];
         name[..element.len()].copy_from_slice(element.as_bytes());
@@ -44,7 +44,7 @@ impl Header {
     }
 }
 
-/// A word of a header as it was meant.
+/// A word of a header, as text for a message.
 fn shown(words: &[u64], field: usize) -> String {
     let word = words[field];
     match (FIELDS[field], words[5]) {
@@ -56,7 +56,7 @@ fn shown(words: &[u64], field: usize) -> String {
     }
 }
 
-/// All ranks call the same, or all get the same error.
+/// Checks that all ranks made the same call; otherwise all get the same error.
 pub(crate) fn on_call(
     communicator: &mut impl Communicator,
     header: &Header,
@@ -67,7 +67,7 @@ pub(crate) fn on_call(
     same(communicator, header.operation, &mine, |words, field| (FIELDS[field], shown(words, field)))
 }
 
-/// An argument that is no operand.
+/// An argument other than an operand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     name: &'static str,
@@ -94,7 +94,7 @@ impl Setting {
     }
 }
 
-/// All ranks have the same settings, or all get the same error.
+/// Checks that all ranks have the same settings; otherwise all get the same error.
 pub(crate) fn on_settings(
     communicator: &mut impl Communicator,
     operation: Operation,
@@ -122,7 +122,7 @@ fn same(
     Ok(())
 }
 
-/// The tiles of rank 0, and the time it predicts, to all ranks.
+/// Broadcasts the tiles of rank 0 and its predicted time to all ranks.
 pub(crate) fn on_tiles(
     communicator: &mut impl Communicator,
     decided: Option<(&tile::Tiles, Nanos)>,

@@ -1,19 +1,19 @@
-//! Memory for elements of any kind, kept from use to use.
+//! Memory for elements of any kind, reused from call to call.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
 use crate::Element;
 
-/// Elements of some kind.
+/// A buffer for elements of one kind at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
-    /// Aligned for every element. As many as were ever needed.
+    /// Aligned for every element; never shrinks.
     words: Vec<u64>,
     bytes: usize,
 }
 
 impl Buffer {
-    /// So many elements, of any value.
+    /// Sets the number of elements. Their values are unspecified.
     pub(crate) fn resize<T: Element>(&mut self, len: usize) -> &mut [T] {
         self.bytes = len * size_of::<T>();
         let words = self.bytes.div_ceil(8);
@@ -23,7 +23,7 @@ impl Buffer {
         self.get_mut()
     }
 
-    /// Bytes it has room for.
+    /// Capacity in bytes.
     pub(crate) fn room(&self) -> usize {
         8 * self.words.len()
     }

@@ -1,16 +1,17 @@
-//! Measuring what tiles take, and which plan is the fastest.
+//! Measuring the times of tiles, and finding the fastest plan.
 //!
-//! Tiles are measured *back to back*, as they run in an operation: an isolated one finds an idle link and warm caches. All passes go
-//! through the lanes, so handing over and copying out are part of what a tile takes. Three passes for every size: computation with
+//! Tiles are measured *back to back*, as they run in an operation: an isolated tile finds an idle link and warm caches. All passes go
+//! through the lanes, so a tile's time includes handing over and copying out. There are three passes for every size: computation with
 //! nothing to communicate; communication with nothing to compute; and both at once, without waiting for each other. In the last pass
-//! a lane's factor is the time both lanes were busy over what the tiles of that time take alone. All ranks get the times of the slowest.
+//! a lane's factor is the time both lanes were busy, divided by the time that the tiles of that time take alone. All ranks get the times of
+//! the slowest.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use windrow::plan::cost::Fitting;
-use windrow::plan::tile::{self, Contention, Order, Span};
+use windrow::plan::tile::{self, Contention, Order, TileSpan};
 use windrow::plan::{Nanos, Rows};
 
 use crate::agree::{self, Header, Setting};
@@ -20,32 +21,32 @@ use crate::product::{Parcel, Product};
 use crate::profile::{Measured, Shape, Stage};
 use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tiles};
 
-/// How to calibrate. The same on all ranks.
+/// Settings of a calibration, the same on all ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
-    /// Rows of the tiles that are measured, of all ranks together; three sizes at least. Where rows are dealt out, multiples of the number of
+    /// Rows of the tiles to measure, of all ranks together; at least three sizes. Where rows are dealt out, use multiples of the number of
     /// ranks.
     pub rows: Vec<usize>,
-    /// Tiles that run back to back, at least.
+    /// The least number of tiles that run back to back.
     pub tiles: usize,
     /// Passes over all sizes. The fit takes the median.
     pub repeats: usize,
-    /// What is fitted to the times. Without a limit, as is the default, a busy machine gives a profile whose plans are off by as much as
-    /// its fits: [`Profile::fit_error`] tells.
+    /// The kind of fit to the times. The default has no limit: a busy machine then gives a profile whose plans are off by as much as
+    /// its fits. [`Profile::fit_error`] tells by how much.
     pub fitting: Fitting,
-    /// Alignment of the plans made from it, in rows.
+    /// Alignment, in rows, of the plans made from the profile.
     pub align: u64,
 }
 
 impl Default for Calibration {
-    /// 256, 512, 768, 1024 and 2048 rows, three times, four tiles in a row; any fit; aligned to 128 rows.
+    /// 256, 512, 768, 1024 and 2048 rows; three repeats; four tiles in a row; any fit; aligned to 128 rows.
     fn default() -> Self {
         Self { rows: vec![256, 512, 768, 1024, 2048], tiles: 4, repeats: 3, fitting: Fitting::UNLIMITED, align: 128 }
     }
 }
 
 impl Calibration {
-    /// What ranks have to agree about, beside the sizes.
+    /// The settings that ranks have to agree about, besides the sizes.
     fn settings(&self) -> [Setting; 7] {
         let [tolerance, limit, noise, joints] = Setting::fitting(&self.fitting);
         let tiles = Setting::count("the number of tiles in a row", self.tiles as u64);
@@ -54,7 +55,7 @@ impl Calibration {
     }
 }
 
-/// Both lanes are to be busy at once for so long, or the time one of them takes to wake up (50 us) would be seen.
+/// The time in nanoseconds for which both lanes are busy at once. In a shorter time, one lane's wake-up (50 us) would show.
 const TOGETHER: f64 = 2e6;
 
 /// Operands to measure with.
@@ -68,14 +69,14 @@ struct Operands<T> {
 }
 
 impl<T: Float> Operands<T> {
-    /// Of a product of so many rows.
+    /// Operands of a product of `m` rows.
     fn new(operation: Operation, ranks: usize, m: usize, n: usize, k: usize) -> Self {
         let rows = match operation {
             Operation::MatmulAllReduce => [m, m],
             Operation::MatmulReduceScatter => [m, m / ranks],
             Operation::AllGatherMatmul => [m / ranks, m],
         };
-        // Zeros and ones: sums stay numbers that no kernel is slow with.
+        // Zeros and ones: no kernel is slow with the sums of these.
         let fill = |len: usize| (0..len).map(|at| T::from(u8::from(at % 3 == 0))).collect::<Vec<_>>();
         Self { a: fill(rows[0] * k), b: fill(k * n), c: fill(rows[1] * n), rows, n, k }
     }
@@ -86,9 +87,9 @@ impl<T: Float> Operands<T> {
     }
 }
 
-/// Tiles whose computation is left out.
+/// Tiles without computation.
 struct Idle {
-    /// Elements that are given and got.
+    /// Elements given and received.
     give: usize,
     get: usize,
 }
@@ -103,7 +104,7 @@ impl Idle {
     }
 }
 
-/// Communicates only.
+/// Only communicates.
 struct Alone<T> {
     idle: Idle,
     of: std::marker::PhantomData<T>,
@@ -121,14 +122,14 @@ impl<T: Float> Stages<Parcel> for Alone<T> {
     fn drain(&mut self, _: usize, _: &mut Parcel) {}
 }
 
-/// Communicates, and beside it computes tiles of its own. The lanes begin within a microsecond of `began`.
+/// Communicates, and computes other tiles at the same time. The lanes begin within a microsecond of `began`.
 struct Beside<'a, 'b, T> {
     idle: Idle,
     product: &'a mut Product<'b, T>,
     began: Instant,
-    /// When it could begin to compute.
+    /// When the computation could begin.
     start: Option<Nanos>,
-    computed: Vec<Span>,
+    computed: Vec<TileSpan>,
 }
 
 impl<T: Float> Stages<Parcel> for Beside<'_, '_, T> {
@@ -152,8 +153,8 @@ impl<T: Float> Stages<Parcel> for Beside<'_, '_, T> {
             let start = self.start.take().unwrap_or_else(now);
             self.product.fill(tile, &mut own);
             self.product.drain(tile, &mut own);
-            self.computed.push(Span { start, end: now() });
-            // As it does after it has handed a tile over.
+            self.computed.push(TileSpan { start, end: now() });
+            // As the lane does after it has handed a tile over.
             thread::yield_now();
         }
     }
@@ -168,14 +169,14 @@ impl<T: Float> Stages<Parcel> for Beside<'_, '_, T> {
 }
 
 impl<C: Communicator + Send + 'static> Fused<C> {
-    /// Measures what tiles of an operation take in each lane, alone and together. A call of all ranks, with the same arguments; they
+    /// Measures the times of an operation's tiles in each lane, alone and together. All ranks call it with the same arguments and
     /// get the same profile. [`use_profile`](Self::use_profile) then makes [`Tiles::Auto`] follow it.
     ///
-    /// It takes about as long as `2 * repeats * (repeats + tiles)` tiles of each size. The machine should have nothing else to do.
+    /// It takes about as long as `2 * repeats * (repeats + tiles)` tiles of each size. The machine should be otherwise idle.
     ///
-    /// # Errors
-    /// A size cannot be dealt out to the ranks, the times give no cost function (there are fewer than three sizes, or the best fit misses them by
-    /// more than `how.fitting.limit`), ranks disagree about the arguments, or a rank is gone.
+    /// A size cannot be dealt out to the ranks; the times give no cost function (there are fewer than three sizes, or the best fit misses
+    /// them by more than `how.fitting.limit`); ranks disagree about the arguments; or a rank is gone. more than `how.fitting.limit`), ranks
+    /// disagree about the arguments, or a rank is gone.
     pub fn calibrate<T: Float>(
         &mut self,
         operation: Operation,
@@ -219,7 +220,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         Ok(Profile::fitted(shape, samples, contention, &how.fitting)?.align(how.align))
     }
 
-    /// What a tile of so many rows takes in each lane.
+    /// The time of a tile of `rows` rows in each lane.
     fn alone<T: Float>(
         &mut self,
         operation: Operation,
@@ -242,7 +243,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         Ok(each)
     }
 
-    /// By what factor each lane takes longer than alone while both run.
+    /// The factor by which each lane takes longer while both run than alone.
     fn together<T: Float>(
         &mut self,
         operation: Operation,
@@ -251,7 +252,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         tiles: usize,
         each: [f64; 2],
     ) -> Result<[f64; 2], Error> {
-        // All ranks have the same times, so they communicate as often. Half as long again, for computation that is slowed down.
+        // All ranks have the same times, so they communicate equally often. Half more, because the computation is slowed down.
         let [compute, communicate] = each.map(|nanos| nanos.max(1.0));
         let computed = (tiles as f64).max((3.0 * communicate).max(TOGETHER) / compute).ceil();
         let sent = (1.5 * computed * compute / communicate).ceil() + 2.0;
@@ -264,7 +265,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         Ok(factors)
     }
 
-    /// Tiles of one size through the lanes; beside so many that are only communicated, if there are any.
+    /// Runs tiles of one size through the lanes. With `beside`, runs that many communicated tiles at the same time.
     fn pass<T: Float>(
         &mut self,
         operation: Operation,
@@ -282,7 +283,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             Operation::MatmulReduceScatter => c.rows,
             _ => a.rows,
         };
-        // One after the other, and from the top again.
+        // One after the other, then from the top again.
         let (part, places) = (rows / unit, (each / (rows / unit).max(1)).max(1));
         let tiles = (0..count).map(|tile| tile % places * part..(tile % places + 1) * part).collect();
         let mut product = Product { operation, ranks, a, b, c, scratch: &mut scratch, tiles };
@@ -315,7 +316,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         }
     }
 
-    /// The largest of all ranks.
+    /// The largest value of all ranks, for each place.
     fn slowest(&mut self, values: &mut [f64]) -> Result<(), Error> {
         let mut all = vec![0.0; values.len() * self.size()];
         self.communicator().all_gather(values, &mut all)?;
@@ -327,9 +328,9 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         Ok(())
     }
 
-    /// Runs the three plans that are predicted to be the fastest for so many rows, in turns, and keeps the one that is: for this `m`,
-    /// [`Tiles::Auto`] then takes it. A call of all ranks, with the same arguments. The profile is that of rank 0. What each took is
-    /// the median over `repeats`, of the slowest rank.
+    /// Runs the three plans that are predicted to be the fastest for `m` rows, in turns, and keeps the fastest: [`Tiles::Auto`] then takes
+    /// it for this `m`. All ranks call it with the same arguments. The profile is that of rank 0. A plan's time is the median over
+    /// `repeats`, of the slowest rank.
     ///
     /// # Errors
     /// Rank 0 has no profile of the operation, ranks disagree about the arguments, or as for
@@ -398,11 +399,11 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             return Err(Error::NoProfile { operation, element, n, k });
         };
         let plan = profile.plan(m as u64)?;
-        // The short-long rule keeps to no limit.
+        // The short-long rule ignores limits.
         let others = plan.alternatives.into_iter().filter(|other| profile.allows(&other.tiles));
         let mut others: Vec<_> = others.map(|other| (other.tiles, other.predicted)).collect();
         others.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        // Alternatives within noise may be predicted to be faster than the plan, which is among them all the same.
+        // Within noise, alternatives may be predicted to be faster than the plan; the plan is a candidate all the same.
         let mut candidates = vec![(plan.tiles, plan.predicted)];
         for other in others {
             if candidates.len() < 3 && candidates.iter().all(|known| known.0 != other.0) {
@@ -419,17 +420,17 @@ impl<C: Communicator + Send + 'static> Fused<C> {
 pub struct Tried {
     /// Its tiles.
     pub tiles: tile::Tiles,
-    /// What they were predicted to take.
+    /// Their predicted time.
     pub predicted: Nanos,
-    /// What the whole call took.
+    /// The time of the whole call.
     pub took: Nanos,
 }
 
-/// By what factor each lane takes longer in the time both lanes are busy than its tiles of that time take alone.
+/// For each lane, the time both lanes are busy divided by the time that its tiles of that time take alone.
 fn slowdown(trace: &Trace, alone: [f64; 2]) -> [f64; 2] {
     let (compute, communicate) = (&trace.compute, &trace.communicate);
-    let start = |spans: &[Span]| spans.first().map_or(0.0, |span| span.start.0);
-    let end = |spans: &[Span]| spans.last().map_or(0.0, |span| span.end.0);
+    let start = |spans: &[TileSpan]| spans.first().map_or(0.0, |span| span.start.0);
+    let end = |spans: &[TileSpan]| spans.last().map_or(0.0, |span| span.end.0);
     let window = start(compute).max(start(communicate))..end(compute).min(end(communicate));
     let mut factors = [0.0; 2];
     for (factor, (spans, alone)) in factors.iter_mut().zip([compute, communicate].into_iter().zip(alone)) {
@@ -452,8 +453,8 @@ fn idle<T>(operation: Operation, ranks: usize, operands: &Operands<T>, rows: usi
     }
 }
 
-/// From the first beginning to the last end.
-fn busy(spans: &[Span]) -> f64 {
+/// The time from the first beginning to the last end.
+fn busy(spans: &[TileSpan]) -> f64 {
     match (spans.first(), spans.last()) {
         (Some(first), Some(last)) => last.end.0 - first.start.0,
         _ => 0.0,
@@ -472,7 +473,7 @@ mod tests {
 
     const SHAPE: (Operation, usize, usize) = (Operation::MatmulReduceScatter, 8192, 3072);
 
-    /// Of the guide's shape, in whose thresholds the short-long rule finds a short tile and several long ones.
+    /// Has the shape of the guide's example: by its thresholds the short-long rule finds a short tile and several long ones.
     fn profile(ranks: usize) -> Profile {
         let sample = |stage, m: u64, fixed: f64| Measured { stage, m, microseconds: fixed + 0.2 * m as f64 };
         let samples = [128, 256, 512, 1024, 2048, 4096]
@@ -483,27 +484,27 @@ mod tests {
         Profile::new(shape, samples.collect(), Contention::NONE).unwrap()
     }
 
-    /// In the time both lanes are busy, their tiles take these factors longer than alone.
+    /// In the time both lanes are busy, their tiles take longer than alone by these factors.
     #[test]
     fn lanes_are_slowed_down_by_what_they_take_together() {
-        let spans = |from: f64, each: f64, count: usize| -> Vec<Span> {
+        let spans = |from: f64, each: f64, count: usize| -> Vec<TileSpan> {
             (0..count)
                 .map(|at| from + each * at as f64)
-                .map(|at| Span { start: Nanos(at), end: Nanos(at + each) })
+                .map(|at| TileSpan { start: Nanos(at), end: Nanos(at + each) })
                 .collect()
         };
         let slow = |compute, communicate, alone| {
             slowdown(&Trace { compute, communicate, paces: Vec::new(), end: Nanos(0.0) }, alone)
         };
         assert_eq!(slow(spans(0.0, 30.0, 10), spans(0.0, 50.0, 6), [20.0, 40.0]), [1.5, 1.25]);
-        // Where only one lane is busy nothing counts: before 100, and after 200, in the middle of a tile.
+        // Time in which only one lane is busy does not count: before 100, and after 200, which is inside a tile.
         assert_eq!(slow(spans(0.0, 20.0, 10), spans(100.0, 80.0, 3), [10.0, 80.0]), [2.0, 1.0]);
-        // Lanes that are never busy together.
+        // Lanes that are never busy at once.
         assert_eq!(slow(spans(0.0, 20.0, 5), spans(200.0, 20.0, 5), [10.0, 10.0]), [0.0, 0.0]);
         assert_eq!(slow(Vec::new(), spans(0.0, 20.0, 5), [10.0, 10.0]), [0.0, 0.0]);
     }
 
-    /// Straight costs, of which the plan takes fewer tiles than the best cut: it is run all the same.
+    /// With straight costs, the plan takes fewer tiles than the best cut, and is still run.
     #[test]
     fn the_plan_is_a_candidate() {
         let (operation, n, k) = SHAPE;
@@ -527,7 +528,7 @@ mod tests {
             let candidates = fused.candidates(operation, "f32", [4096, n, k]).unwrap();
             (candidates.len(), candidates.iter().map(|known| known.0.len()).max())
         };
-        // Eight tiles of the rule are among the best three, if so many may be.
+        // The eight tiles of the rule are among the best three, if eight are allowed.
         assert_eq!(longest(profile(1).most_tiles(8)), (3, Some(8)));
         assert_eq!(longest(profile(1).most_tiles(2)).1, Some(2));
         assert_eq!(longest(profile(1).most_tiles(1)), (1, Some(1)));
@@ -539,7 +540,7 @@ mod tests {
             let tiles = tile::Tiles::new(rows.iter().copied().map(Rows).collect::<Vec<_>>()).unwrap();
             profile(3).most_tiles(3).allows(&tiles)
         };
-        // Tiles begin at multiples of 128 rows that can be dealt out to three ranks. The last one may end anywhere.
+        // Tiles begin at multiples of 128 rows that can be dealt out to three ranks. The last tile may end anywhere.
         assert!(allows(&[384, 768, 3]) && allows(&[3]) && allows(&[]));
         assert!(!allows(&[3, 384]) && !allows(&[128, 384]) && !allows(&[384; 4]));
     }

@@ -1,22 +1,22 @@
-//! Calls of collectives, and whether those of all ranks belong together.
+//! Calls of collectives, and the check that the calls of all ranks match.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::Error;
 
-/// What a rank called: all ranks of a group call the same, in the same order.
+/// What a rank called. All ranks of a group make the same calls, in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
     /// Which collective.
     pub name: &'static str,
-    /// Of what.
+    /// The kind of the elements.
     pub element: &'static str,
     /// Elements this rank gives.
     pub gives: usize,
     /// Elements this rank gets.
     pub gets: usize,
-    /// From which rank, for a broadcast.
+    /// The source rank of a broadcast.
     pub root: Option<usize>,
 }
 
@@ -32,14 +32,14 @@ impl fmt::Display for Call {
     }
 }
 
-/// A call and how far it has come, or why it fails.
+/// A rank's call and its step within it, or why the call fails.
 #[derive(Debug)]
 pub(crate) struct Post {
     pub(crate) step: u8,
     pub(crate) call: Result<Call, Error>,
 }
 
-/// All ranks called the same, and it can be done. The first rank that gave up, or is gone, decides otherwise.
+/// `Ok` if all ranks called the same and the lengths fit. A rank that refused or left fails the call; the first such rank names the error.
 pub(crate) fn judge(posts: &[Post]) -> Result<(), Error> {
     let size = posts.len();
     let mut calls = Vec::with_capacity(size);
@@ -63,7 +63,7 @@ pub(crate) fn judge(posts: &[Post]) -> Result<(), Error> {
     }
 }
 
-/// One of the parts of so many elements. Some are longer by one.
+/// The range of one of `parts` parts of `len` elements. Some parts are longer by one.
 pub(crate) fn part(len: usize, parts: usize, part: usize) -> Range<usize> {
     let (each, rest) = (len / parts, len % parts);
     let start = |part: usize| part * each + part.min(rest);

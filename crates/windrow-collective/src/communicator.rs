@@ -6,14 +6,14 @@ use crate::{Element, Error};
 
 /// One rank of a group. All ranks call the same collectives in the same order; each call returns when this rank's part is done.
 ///
-/// **Sums** go by rank, place by place: `((x0 + x1) + x2) + ...`. So all ranks get the same bits, and an operation that is cut into
-/// several calls gets the bits of the uncut one.
+/// **Sums** are added up in rank order, element by element: `((x0 + x1) + x2) + ...`. So all ranks get the same bits, and an operation that
+/// is cut into several calls gets the bits of the uncut one.
 ///
-/// **Errors** are those of the group. Whatever goes wrong is returned by the same call on every rank, so that all ranks have made the
-/// same number of calls afterwards: the group stays usable, unless a rank has left it ([`Error::Left`]). A backend that cannot
-/// promise that is none. Who cannot make the next call tells the others by [`refuse`](Self::refuse).
+/// **Errors** belong to the group: the same call returns an error on every rank. So all ranks have made the same number of calls
+/// afterwards, and the group stays usable, unless a rank has left it ([`Error::Left`]). Every backend must keep this promise. A rank that
+/// cannot make the next call tells the others by [`refuse`](Self::refuse).
 ///
-/// The names are those of MPI (MPI Forum, 1994).
+/// The method names are those of MPI (MPI Forum, 1994).
 pub trait Communicator {
     /// This rank, from 0.
     fn rank(&self) -> usize;
@@ -24,22 +24,22 @@ pub trait Communicator {
     /// Replaces the data of every rank by the sum over all ranks.
     ///
     /// # Errors
-    /// Ranks called something else, or with another length; a rank refused or left; a piece was damaged.
+    /// Ranks made different calls, or gave different lengths; a rank refused or left; a piece was damaged.
     fn all_reduce<T: Element>(&mut self, data: &mut [T]) -> Result<(), Error>;
 
-    /// The sum over all ranks of `input`, to each rank its part: the first to rank 0, and so on.
+    /// Sums `input` over all ranks and gives each rank its part: the first part to rank 0, and so on.
     ///
     /// # Errors
     /// As for [`all_reduce`](Self::all_reduce); `input` is not `size` times as long as `output`.
     fn reduce_scatter<T: Element>(&mut self, input: &[T], output: &mut [T]) -> Result<(), Error>;
 
-    /// The input of all ranks, one after the other, to every rank.
+    /// Gives every rank the inputs of all ranks, one after the other.
     ///
     /// # Errors
     /// As for [`all_reduce`](Self::all_reduce); `output` is not `size` times as long as `input`.
     fn all_gather<T: Element>(&mut self, input: &[T], output: &mut [T]) -> Result<(), Error>;
 
-    /// Replaces the data of every rank by that of one.
+    /// Replaces the data of every rank by that of rank `root`.
     ///
     /// # Errors
     /// As for [`all_reduce`](Self::all_reduce); there is no such rank.
@@ -51,21 +51,22 @@ pub trait Communicator {
     /// As for [`all_reduce`](Self::all_reduce).
     fn barrier(&mut self) -> Result<(), Error>;
 
-    /// Takes the place of this rank's next collective, and makes it fail on all ranks with [`Error::Refused`], which it returns, or with
-    /// the error of a rank that is gone.
+    /// Takes the place of this rank's next collective and makes it fail on all ranks. The error is [`Error::Refused`], which this returns,
+    /// or that of a rank that is gone.
     fn refuse(&mut self, why: &str) -> Error;
 
-    /// What the latest collective was to take and took, if this backend paces.
+    /// The requested and the taken time of the latest collective, if this backend paces.
     fn pace(&self) -> Option<Pace> {
         None
     }
 }
 
-/// The time a paced operation was to take, and what it took. Never less than asked for; more if memory is slower than the link.
+/// The requested and the taken time of a paced operation. It never takes less than requested; it takes more if memory is slower than the
+/// link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Asked for.
+    /// The requested time.
     pub asked: Duration,
-    /// Taken, from when the last rank had called.
+    /// The taken time, from when the last rank had called.
     pub taken: Duration,
 }

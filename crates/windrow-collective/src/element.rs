@@ -1,4 +1,4 @@
-//! What collectives carry, and how it is added up.
+//! The numbers that collectives carry, and how they are added up.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub trait Element: sealed::Sealed + bytemuck::Pod + Default + PartialEq + fmt::D
     /// Its name in messages.
     const NAME: &'static str;
 
-    /// The sums, place by place, of what each rank gave, in the order of the ranks: `((x0 + x1) + x2) + ...`.
+    /// Adds up the ranks' parts element by element, in rank order: `((x0 + x1) + x2) + ...`.
     ///
     /// `bf16` is added up in `f32` and rounded once; `u64` wraps around.
     ///
@@ -54,7 +54,7 @@ impl Element for bf16 {
     const NAME: &'static str = "bf16";
 
     fn sum(parts: &[&[Self]], sums: &mut [Self]) {
-        // Wide sums of a strip at a time; it stays in the first cache.
+        // Sums a strip at a time in f32, so that the strip stays in the first-level cache.
         const STRIP: usize = 512;
         let mut wide = [0.0_f32; STRIP];
         for (strip, sums) in sums.chunks_mut(STRIP).enumerate() {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn sums_go_by_rank() {
-        // In another order the 1 would be lost, or not.
+        // The order decides whether the 1 is lost.
         let parts = [&[1e20_f64][..], &[-1e20], &[1.0]];
         let mut sums = [0.0];
         f64::sum(&parts, &mut sums);

@@ -1,4 +1,4 @@
-//! What can go wrong, and on which rank.
+//! Errors, and the rank each is about.
 
 use windrow::plan::tile::{Lane, Unplannable};
 
@@ -7,17 +7,17 @@ use crate::tiles::Operation;
 
 /// Why a collective or a fused operation has no result.
 ///
-/// All ranks learn of it in the same call. What the call was to write is then unspecified: some of it may have been written.
+/// All ranks return it from the same call. The output of that call is then unspecified and may be partly written.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Two ranks called different collectives, or the same with other lengths.
+    /// Two ranks called different collectives, or the same one with different lengths.
     #[error("rank {} called {}, rank {} called {}", .calls[0].0, .calls[0].1, .calls[1].0, .calls[1].1)]
     Mismatch {
         /// The first rank, and one that differs from it.
         calls: Box<[(usize, Call); 2]>,
     },
-    /// Lengths that cannot belong together: of a scatter or a gather.
+    /// Lengths that do not fit together, of a scatter or a gather.
     #[error("rank {rank} called {call} in a group of {size}\nhint: one side has {size} times as many as the other")]
     Lengths {
         /// The rank.
@@ -27,7 +27,7 @@ pub enum Error {
         /// Ranks of the group.
         size: usize,
     },
-    /// A broadcast from a rank that there is not.
+    /// A broadcast from a rank that does not exist.
     #[error("a broadcast from rank {root} in a group of {size}")]
     Root {
         /// The rank named.
@@ -35,7 +35,7 @@ pub enum Error {
         /// Ranks of the group.
         size: usize,
     },
-    /// A rank could not take part in this call, and said so: see [`Communicator::refuse`](crate::Communicator::refuse).
+    /// A rank could not take part in this call and refused it: see [`Communicator::refuse`](crate::Communicator::refuse).
     #[error("rank {rank} gave up: {why}")]
     Refused {
         /// The rank.
@@ -43,33 +43,33 @@ pub enum Error {
         /// Its reason.
         why: String,
     },
-    /// A rank is gone. The group is of no use any more.
+    /// A rank is gone. The group is no longer usable.
     #[error("rank {rank} {}", if *.panicked { "panicked" } else { "has left the group" })]
     Left {
         /// The rank.
         rank: usize,
-        /// It was unwinding.
+        /// The rank left because its thread panicked.
         panicked: bool,
     },
-    /// A piece arrived that is not what was sent.
+    /// A piece arrived damaged.
     #[error("rank {to} received a damaged piece from rank {from}")]
     Damaged {
-        /// Who sent it.
+        /// The rank that sent it.
         from: usize,
-        /// Who received it.
+        /// The rank that received it.
         to: usize,
     },
     /// Ranks gave an operation different arguments.
     #[error("{operation}: {what} is {} on rank {}, {} on rank {}", .values[0].1, .values[0].0, .values[1].1, .values[1].0)]
     Disagree {
-        /// The operation of the rank that says so.
+        /// The operation, on the rank that reports this.
         operation: Operation,
-        /// Which argument.
+        /// The argument.
         what: &'static str,
         /// The first rank, and one that differs from it, with their arguments.
         values: Box<[(usize, String); 2]>,
     },
-    /// An operand is no matrix, or does not fit the others.
+    /// An operand is not a valid matrix, or does not fit the others.
     #[error("operand {operand}: {why}")]
     Shape {
         /// Its name.
@@ -83,26 +83,26 @@ pub enum Error {
         /// What is wrong, with the numbers.
         why: String,
     },
-    /// The tile was not computed or communicated because this rank's lane failed: its own fault, not that of another rank.
+    /// A lane of this rank failed at a tile. The fault is this rank's, not another rank's.
     #[error("the {lane} of tile {tile} {}: {why}", if *.panicked { "panicked" } else { "was stopped" })]
     Stopped {
-        /// Which lane.
+        /// The lane.
         lane: Lane,
-        /// Which tile, from 0.
+        /// The tile's index, from 0.
         tile: usize,
-        /// It panicked.
+        /// Whether the lane panicked.
         panicked: bool,
-        /// What it said.
+        /// The message.
         why: String,
     },
-    /// Tiles were to be chosen, and there is no profile of this operation.
+    /// [`Tiles::Auto`](crate::Tiles::Auto) was asked for, and there is no profile of this operation.
     #[error(
         "no profile of {operation} for {element}, n = {n}, k = {k}\nhint: calibrate it, and give it to use_profile on rank 0"
     )]
     NoProfile {
         /// The operation.
         operation: Operation,
-        /// Of what.
+        /// The kind of the elements.
         element: &'static str,
         /// Columns of the product.
         n: usize,
@@ -112,7 +112,7 @@ pub enum Error {
     /// Measured times gave no cost function.
     #[error("the {lane} cannot be predicted: {why}")]
     Unfit {
-        /// Whose times.
+        /// The lane.
         lane: Lane,
         /// Why not.
         why: String,
@@ -120,13 +120,13 @@ pub enum Error {
     /// The planner refused its inputs.
     #[error(transparent)]
     Unplannable(#[from] Unplannable),
-    /// MPI is not as it has to be.
+    /// MPI is in a state windrow cannot use.
     #[error("mpi {why}")]
     Mpi {
-        /// What it is like.
+        /// What is wrong.
         why: String,
     },
-    /// The thread that communicates could not be started, or is gone.
+    /// The communication thread could not be started, or is gone.
     #[error("the thread that communicates {why}")]
     Thread {
         /// What happened.

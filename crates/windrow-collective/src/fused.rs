@@ -1,4 +1,4 @@
-//! Products and collectives at the same time.
+//! Matrix products that overlap with their collectives.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,13 +14,13 @@ use crate::lanes::{Carry, Fault, Helper, Lanes, Trace, Watch};
 use crate::product::{self, Parcel, Product, Scratch};
 use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tiles};
 
-/// A rank with two lanes: the caller's thread computes, a thread of its own communicates. It lives from call to call, and so does the memory of
-/// tiles: about as much as the largest operation communicates.
+/// A rank with two lanes: the caller's thread computes, and a separate thread communicates. The thread and the memory of tiles are kept
+/// from call to call; the memory is about as much as the largest operation communicates.
 ///
-/// All ranks make the same calls in the same order. An operation takes, beside its tiles, one all-gather of 56 bytes that compares
-/// the arguments, two broadcasts of the tiles with [`Tiles::Auto`], and a barrier at the end: no rank returns `Ok` if another fails.
+/// All ranks make the same calls in the same order. Besides its tiles, an operation takes one all-gather of 56 bytes that compares
+/// the arguments, two broadcasts of the tiles with [`Tiles::Auto`], and a barrier at the end. So no rank returns `Ok` if another fails.
 pub struct Fused<C> {
-    /// Dropped first, as the rank is to leave on the thread of the caller.
+    /// Dropped first, so that the communicator is dropped on the caller's thread.
     pub(crate) helper: Helper,
     communicator: Arc<Mutex<C>>,
     rank: usize,
@@ -39,21 +39,21 @@ type Known = (Profile, BTreeMap<u64, tile::Plan>);
 pub struct Outcome {
     /// The tiles: rows of the whole product.
     pub tiles: tile::Tiles,
-    /// The plan, where one was made: on rank 0, of [`Tiles::Auto`]. Its tiles are others if they were [refined](Fused::refine).
+    /// The plan, on rank 0 with [`Tiles::Auto`]. If the tiles were [refined](Fused::refine), the plan's tiles differ from `tiles`.
     pub plan: Option<tile::Plan>,
-    /// What the tiles were predicted to take, with [`Tiles::Auto`].
+    /// The predicted time of the tiles, with [`Tiles::Auto`].
     pub predicted: Option<Nanos>,
-    /// When each tile was where.
+    /// When each tile was in each lane.
     pub trace: Trace,
-    /// What the call took, with what ranks had to agree about before and after.
+    /// The time of the whole call, with what ranks agree about before and after.
     pub elapsed: Nanos,
 }
 
 impl<C: Communicator + Send + 'static> Fused<C> {
-    /// Starts the thread that communicates for this rank.
+    /// Starts the communication thread of this rank.
     ///
     /// # Errors
-    /// The operating system has no thread to give.
+    /// The operating system cannot start a thread.
     pub fn new(communicator: C) -> Result<Self, Error> {
         let (rank, size) = (communicator.rank(), communicator.size());
         Ok(Self {
@@ -83,13 +83,13 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         self.communicator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Before each tile is computed or communicated, `watch` is called in its lane, with its place. If it returns an error, the operation stops
-    /// on all ranks: that is how one is cancelled.
+    /// Sets a function that is called in its lane before each tile is computed or communicated, with the tile's index. If it returns an
+    /// error, the operation stops on all ranks. This is how an operation is cancelled.
     pub fn watch(&mut self, watch: impl Fn(Lane, usize) -> Result<(), String> + Send + Sync + 'static) {
         self.watch = Some(Arc::new(watch));
     }
 
-    /// Nobody watches any more.
+    /// Removes the function set by [`watch`](Self::watch).
     pub fn unwatch(&mut self) {
         self.watch = None;
     }
@@ -97,8 +97,8 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     /// `c = sum over ranks of a * b`, on all ranks: `a` is m x k, `b` is k x n, `c` is m x n. Ranks may have different `k`.
     ///
     /// # Errors
-    /// An operand does not fit, ranks disagree about the arguments, tiles do not fit or cannot be chosen, or a lane of any rank failed. What `c`
-    /// holds is not the result then.
+    /// An operand does not fit, ranks disagree about the arguments, tiles do not fit or cannot be chosen, or a lane of any rank failed. The
+    /// contents of `c` are then unspecified.
     pub fn matmul_all_reduce<T: Float>(
         &mut self,
         a: MatRef<'_, T>,
@@ -124,8 +124,8 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         self.run(Operation::MatmulReduceScatter, a, b, c, tiles)
     }
 
-    /// `c = (rows of all ranks) * b`: `a` is m / ranks x k, `b` is k x n, `c` is m x n, and the rows of rank 0 are the first. Ranks may have
-    /// different `n`.
+    /// `c = (rows of all ranks) * b`: `a` is m / ranks x k, `b` is k x n, `c` is m x n, and the rows of rank 0 are the first.
+    /// Ranks may have different `n`.
     ///
     /// # Errors
     /// As for [`matmul_all_reduce`](Self::matmul_all_reduce).
@@ -139,19 +139,19 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         self.run(Operation::AllGatherMatmul, a, b, c, tiles)
     }
 
-    /// From now on, [`Tiles::Auto`] cuts operations of this kind by this profile, in place of an earlier one. Only that of rank 0
-    /// matters: it decides for all. An operation of another `n` or `k`, or another element, has another profile.
+    /// Sets the profile by which [`Tiles::Auto`] cuts operations of this kind from now on, in place of an earlier one. Only the profile of
+    /// rank 0 matters: rank 0 decides for all. An operation of another `n`, `k` or element has another profile.
     ///
-    /// Plans are made when they are needed first, and kept until the profile is replaced or [re-fitted](Profile::refit), which it is by
-    /// itself when its predictions drift. [`plan_ahead`](Self::plan_ahead) makes one before.
+    /// A plan is made on first use and kept until the profile is replaced or [re-fitted](Profile::refit). Re-fitting happens
+    /// automatically when predictions drift. [`plan_ahead`](Self::plan_ahead) makes a plan before its first use.
     pub fn use_profile(&mut self, profile: Profile) {
         self.profiles.retain(|(known, _)| known.shape() != profile.shape());
         self.profiles.push((profile, BTreeMap::new()));
     }
 
-    /// Makes the plan that the next such operation with [`Tiles::Auto`] needs, so that it does not have to: of [m, n, k], which are those
-    /// of rank 0. Where the rows are dealt out, m is that of all ranks. Not a call of all ranks: rank 0 decides, so only there is
-    /// anything to do, and only there is a plan returned. How long it takes: see [`Tiles::Auto`].
+    /// Makes the plan for [m, n, k] in advance, so that the next such operation with [`Tiles::Auto`] need not. The sizes are those of rank
+    /// 0; where the rows are dealt out, m is that of all ranks. This is not a collective call: rank 0 decides, so only rank 0 plans and
+    /// returns a plan. [`Tiles::Auto`] says how long planning takes.
     ///
     /// ```
     /// use std::thread;
@@ -269,7 +269,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         Ok(outcome)
     }
 
-    /// What rank 0 does with [`Tiles::Auto`].
+    /// The decision of rank 0 with [`Tiles::Auto`].
     fn decide(&mut self, header: &Header) -> Result<Decided, Error> {
         let Header { operation, element, m, n, k } = *header;
         let Some((profile, plans)) = self.profile_mut(operation, element, n, k) else {
@@ -283,7 +283,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         Ok(Decided { tiles, predicted, plan: plan.clone() })
     }
 
-    /// What the communication lane does.
+    /// The work of the communication lane.
     pub(crate) fn carry<T: Float>(&self, operation: Operation) -> Carry<Parcel> {
         let communicator = Arc::clone(&self.communicator);
         Arc::new(move |parcel| {
@@ -293,12 +293,12 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         })
     }
 
-    /// What went wrong on this rank alone goes wrong on all.
+    /// Turns an error of this rank alone into an error of all ranks.
     pub(crate) fn or_refuse<R>(&mut self, ready: Result<R, Error>) -> Result<R, Error> {
         ready.map_err(|error| self.tell(Fault { error, agreed: false }))
     }
 
-    /// The other ranks know why this one stopped.
+    /// Tells the other ranks why this one stopped, if they do not know yet.
     pub(crate) fn tell(&mut self, Fault { error, agreed }: Fault) -> Error {
         if !agreed {
             self.communicator().refuse(&error.to_string());
@@ -307,7 +307,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     }
 }
 
-/// A cut, and why.
+/// A cut, and the plan it comes from.
 struct Decided {
     tiles: tile::Tiles,
     predicted: Nanos,
@@ -324,7 +324,7 @@ impl<C> fmt::Debug for Fused<C> {
 #[cfg(test)]
 mod tests {
     use windrow::plan::Rows;
-    use windrow::plan::tile::{Contention, Verdict};
+    use windrow::plan::tile::{Contention, PlanVerdict};
 
     use super::*;
     use crate::{Group, Measured, Shape, Stage};
@@ -355,13 +355,13 @@ mod tests {
         fused.use_profile(profile(all_reduce));
         assert!(fused.profiles[0].1.is_empty());
         let plan = fused.plan_ahead::<f32>(all_reduce, SIZE).unwrap().expect("this is rank 0");
-        assert_eq!((fused.profiles[0].1.get(&64), plan.verdict()), (Some(&plan), Verdict::Tile));
-        // What is kept is used, whatever it is: no other is made.
+        assert_eq!((fused.profiles[0].1.get(&64), plan.verdict()), (Some(&plan), PlanVerdict::Tile));
+        // The kept plan is used as it is; no other is made.
         let other = tile::Plan { tiles: tile::Tiles::new([Rows(4), Rows(60)]).unwrap(), ..plan.clone() };
         fused.profiles[0].1.insert(64, other.clone());
         let outcome = run(&mut fused);
         assert_eq!((outcome.tiles, outcome.plan), (other.tiles.clone(), Some(other)));
-        // A new profile has plans of its own.
+        // A new profile starts without plans.
         fused.use_profile(profile(all_reduce));
         assert_eq!(run(&mut fused).plan, Some(plan));
     }

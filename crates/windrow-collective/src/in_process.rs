@@ -1,20 +1,20 @@
-//! Ranks in one process: a thread each, and memory between them.
+//! Ranks in one process: one thread for each rank, with shared memory between them.
 //!
 //! # Protocol
 //!
 //! A collective has up to three steps, each ended by a *meeting* of all ranks.
 //!
-//! 1. *Give*: a rank copies what it gives into its slot, and comes to the meeting with its [`Call`]. The last to come compares the
-//!    calls; all leave with one verdict.
-//! 2. *Sum* (all-reduce only): a rank adds up its part of all slots, in the order of the ranks, into its result slot.
-//! 3. *Take*: a rank copies out of the slots, or sums its part of them, into the caller's memory. Over a link there is a meeting after
-//!    it, so that a damaged piece is an error on every rank.
+//! 1. *Give*: a rank copies its contribution into its slot and comes to the meeting with its [`Call`]. The last rank to come compares the
+//!    calls; all ranks leave with one verdict.
+//! 2. *Sum* (all-reduce only): a rank adds up its part of all slots, in rank order, into its result slot.
+//! 3. *Take*: a rank copies from the slots, or sums its part of them, into the caller's memory. Over a link a meeting follows, so that a
+//!    damaged piece is an error on every rank.
 //!
-//! Slots exist twice and are used in turns. So a rank may write the slot of call `k` as soon as it has left the first meeting of call
-//! `k - 1`: everybody who came to that one had finished reading call `k - 2`, which used the same slots.
+//! There are two sets of slots, used in turns. So a rank may write the slot of call `k` as soon as it has left the first meeting of call
+//! `k - 1`. Every rank that came to that meeting had finished reading call `k - 2`, which used the same slots.
 //!
-//! A rank that is dropped marks the meeting for good, and wakes who waits there: nobody waits for a rank that is gone. A verdict that was
-//! given before stays valid, so a rank may leave while others are still on their way out of the last meeting.
+//! A rank that is dropped marks the meeting for good and wakes the ranks that wait there: no rank waits for a rank that is gone. A verdict
+//! given earlier stays valid, so a rank may leave while others are still on their way out of the last meeting.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -64,22 +64,22 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group of so many ranks, which communicate as fast as memory lets them.
+    /// A group of `size` ranks that communicate at the speed of memory.
     ///
     /// # Panics
-    /// There are none.
+    /// `size` is 0.
     pub fn new(size: usize) -> Self {
         assert!(size > 0, "a group without ranks");
         Self { size, link: None }
     }
 
-    /// The ranks communicate over a link of this speed.
+    /// Makes the ranks communicate over a link of this speed.
     pub fn link(mut self, link: Link) -> Self {
         self.link = Some(link);
         self
     }
 
-    /// The ranks, in order. Give each to a thread of its own: a collective returns only when all ranks have called it.
+    /// The ranks, in order. Give each to a separate thread: a collective returns only when all ranks have called it.
     pub fn ranks(self) -> Vec<Rank> {
         let slots = || (0..self.size).map(|_| RwLock::default()).collect();
         let shared = Arc::new(Shared {
@@ -105,14 +105,14 @@ pub struct Rank {
     paced: Paced,
 }
 
-/// All paced operations of a rank so far.
+/// Totals of all paced operations of a rank so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paced {
-    /// How many.
+    /// The number of operations.
     pub operations: u64,
-    /// The time asked for, added up.
+    /// The sum of the requested times.
     pub asked: Duration,
-    /// The time taken, added up.
+    /// The sum of the taken times.
     pub taken: Duration,
 }
 
@@ -121,17 +121,17 @@ struct Shared {
     size: usize,
     link: Option<Link>,
     meeting: Meeting,
-    /// What each rank gives: by turn and rank.
+    /// Each rank's contribution, by turn and rank.
     given: [Vec<RwLock<Slot>>; 2],
-    /// What each rank has summed up: by turn and rank.
+    /// Each rank's sums, by turn and rank.
     summed: [Vec<RwLock<Slot>>; 2],
-    /// A rank whose next piece is damaged on its way.
+    /// A rank whose next piece a test damages on its way.
     #[cfg(test)]
     spoil: std::sync::Mutex<Option<usize>>,
 }
 
 impl Rank {
-    /// All paced operations so far. A failed one does not count.
+    /// Totals of all paced operations so far. A failed operation does not count.
     pub fn paced(&self) -> Paced {
         self.paced
     }
@@ -140,7 +140,7 @@ impl Rank {
     fn give<T: Element>(&mut self, call: Call, data: &[T], parts: usize) -> Result<Turn, Error> {
         let shared = &self.shared;
         let (turn, checked, called) = (shared.meeting.turn(), shared.link.is_some(), Instant::now());
-        // Of several parts one is for each rank.
+        // With several parts, each rank reads one; a rank's own part does not travel.
         let own = (parts > 1).then_some(self.rank);
         {
             let mut slot = shared.given[turn][self.rank].write().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +155,7 @@ impl Rank {
         Ok(Turn { turn, call, pacer: asked.map(|asked| Pacer { began, asked }) })
     }
 
-    /// The sum of a part of all slots. Reading is paced over a stretch of the operation.
+    /// Sums up one rank's part of all slots. Reading is paced over a stretch of the operation.
     fn sum<T: Element>(&self, turn: &Turn, of: usize, sums: &mut [T], stretch: Range<f64>) -> Result<(), Error> {
         let given: Vec<_> = self.shared.given[turn.turn]
             .iter()
@@ -175,7 +175,7 @@ impl Rank {
         Ok(())
     }
 
-    /// Copies what a rank has left for all into memory, `whole` of all that is copied.
+    /// Copies one rank's slot into memory. `whole` is the range of everything that is copied, for pacing.
     fn copy<T: Element>(
         &self,
         turn: &Turn,
@@ -193,7 +193,7 @@ impl Rank {
         Ok(())
     }
 
-    /// The last step, after everything is in place, or is known not to be.
+    /// The last step: reports whether everything is in place.
     fn close(&mut self, turn: Turn, step: u8, taken: Result<(), Error>) -> Result<(), Error> {
         let Some(pacer) = turn.pacer else { return taken };
         self.shared.meeting.come(self.rank, step, taken.map(|()| turn.call), pacer.began)?;
@@ -214,7 +214,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// Waits until a piece can be on its way.
+    /// Sleeps until the link would have delivered this piece.
     fn pace(&self, stretch: &Range<f64>, whole: &Range<usize>, piece: &Range<usize>) {
         if let Some(pacer) = &self.pacer {
             let share = (piece.start - whole.start) as f64 / whole.len().max(1) as f64;

@@ -1,19 +1,19 @@
-//! Two lanes: the caller computes, a thread of its own communicates.
+//! Two lanes: the caller computes, a separate thread communicates.
 //!
 //! # Protocol
 //!
-//! The caller fills a parcel for each tile, in order, and hands it over; the thread communicates parcels in that order and hands them
-//! back; the caller drains them. Parcels own their memory, so nothing is shared. As many are under way as there are tiles: the
-//! planner's lanes never wait for space either. If tiles are computed first, the caller drains what has come back between two of them; if they are
-//! communicated first, it hands over all of them before it computes, or the thread would wait.
+//! The caller fills a parcel for each tile, in order, and hands it over. The thread communicates parcels in that order and hands them back;
+//! the caller drains them. Parcels own their memory, so nothing is shared. There may be as many parcels under way as there are tiles,
+//! because the planner's lanes never wait for space either. If tiles are computed first, the caller drains returned parcels between two
+//! tiles. If they are communicated first, the caller hands over all of them before it computes, or the thread would wait.
 //!
-//! Where both lanes are to be busy at once, to be measured, the thread holds the second tile until the caller begins with the first that has
-//! come back: on a processor that they share it could be through with all tiles before. It is let go by what it waits for being dropped,
-//! which a fault does as well.
+//! To measure both lanes at once, the thread holds the second tile until the caller begins with the first returned one. On a processor that
+//! the lanes share, the thread could otherwise finish all tiles before. The thread waits on a channel, and dropping its sender releases
+//! the thread; a fault drops the sender too.
 //!
-//! A fault of either lane sets `stop`. The thread then hands back parcels as they are; the caller computes no more, and leaves when all
-//! parcels are back, so neither lane is left behind. Faults are *agreed* if a collective returned them, as then every rank has the same
-//! one, and *own* otherwise: then the other ranks have yet to be told.
+//! A fault of either lane sets `stop`. The thread then hands back parcels as they are. The caller computes no more, and leaves when all
+//! parcels are back, so neither lane is left behind. A fault is *agreed* if a collective returned it: then every rank has the same
+//! one. Otherwise it is *own*, and the other ranks have yet to be told.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,15 +23,15 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use windrow::plan::Nanos;
-use windrow::plan::tile::{Lane, Order, Span};
+use windrow::plan::tile::{Lane, Order, TileSpan};
 
 use crate::prompt::be_prompt;
 use crate::{Error, Pace};
 
-/// Called before each tile in its lane; what it says stops the operation on all ranks.
+/// Called before each tile in its lane; an error stops the operation on all ranks.
 pub(crate) type Watch = Arc<dyn Fn(Lane, usize) -> Result<(), String> + Send + Sync>;
 
-/// The thread of the communication lane. It lives until this is dropped.
+/// The communication thread. It runs until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Helper {
     jobs: Option<Sender<Job>>,
@@ -67,7 +67,7 @@ impl Drop for Helper {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // Its jobs catch their panics.
+            // Its jobs catch their panics, so the result says nothing.
             let _ = thread.join();
         }
     }
@@ -75,14 +75,14 @@ impl Drop for Helper {
 
 /// When each tile was in each lane, in nanoseconds since the first one began.
 ///
-/// It is cut short if the operation failed. Handing over and copying results out is not part of the spans.
+/// It is cut short if the operation failed. The spans do not include handing over and copying results out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// The computation of each tile.
-    pub compute: Vec<Span>,
+    pub compute: Vec<TileSpan>,
     /// The communication of each tile.
-    pub communicate: Vec<Span>,
-    /// What each communication was to take and took, if the backend paces.
+    pub communicate: Vec<TileSpan>,
+    /// The requested and the taken time of each communication, if the backend paces.
     pub paces: Vec<Option<Pace>>,
     /// When the last result was in place.
     pub end: Nanos,
@@ -90,7 +90,7 @@ pub struct Trace {
 
 impl Trace {
     /// The spans of a lane.
-    pub fn spans(&self, lane: Lane) -> &[Span] {
+    pub fn spans(&self, lane: Lane) -> &[TileSpan] {
         match lane {
             Lane::Compute => &self.compute,
             Lane::Communicate => &self.communicate,
@@ -98,30 +98,30 @@ impl Trace {
     }
 }
 
-/// What carries a tile from lane to lane, and is used again.
+/// A parcel that carries a tile from lane to lane and is used again.
 pub(crate) trait Reused: Default + Send + 'static {
-    /// Bytes it has had room for.
+    /// Capacity in bytes.
     fn room(&self) -> usize;
 }
 
 /// What the caller does with parcels.
 pub(crate) trait Stages<P> {
-    /// Bytes of a tile's parcel.
+    /// Bytes that a tile's parcel needs.
     fn room(&self, tile: usize) -> usize;
 
-    /// Before a tile is communicated: its computation, if that comes first.
+    /// Runs before a tile is communicated: computes it, if computation comes first.
     fn fill(&mut self, tile: usize, parcel: &mut P);
 
-    /// After it was communicated: its computation, if that comes last.
+    /// Runs after a tile was communicated: computes it, if computation comes last.
     fn drain(&mut self, tile: usize, parcel: &mut P);
 
-    /// The second tile is communicated only when the first one is drained, however long it takes to hand all of them over. On a
-    /// processor that the lanes share the thread would be through with all tiles before the caller drains any.
+    /// Whether the second tile waits until the first one is drained, so that both lanes are busy at once. On a processor that the lanes
+    /// share, the thread could otherwise finish all tiles before the caller drains any.
     fn begins_together(&self) -> bool {
         false
     }
 
-    /// Called before that, so that the caller may know when it could begin: the thread may get the processor first.
+    /// Called before the thread is released, so that the caller can note its own start: the thread may get the processor first.
     fn begin(&mut self) {}
 }
 
@@ -129,7 +129,7 @@ pub(crate) trait Stages<P> {
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: Error,
-    /// All ranks know.
+    /// All ranks know of it.
     pub(crate) agreed: bool,
 }
 
@@ -137,12 +137,12 @@ pub(crate) struct Fault {
 struct Back<P> {
     tile: usize,
     parcel: P,
-    /// Nothing if it was not communicated.
-    sent: Option<(Span, Option<Pace>)>,
+    /// `None` if it was not communicated.
+    sent: Option<(TileSpan, Option<Pace>)>,
     fault: Option<Fault>,
 }
 
-/// What the communication lane does with parcels.
+/// The work of the communication lane on a parcel.
 pub(crate) type Carry<P> = Arc<dyn Fn(&mut P) -> Result<Option<Pace>, Error> + Send + Sync>;
 
 /// Two lanes, ready to run.
@@ -156,12 +156,12 @@ pub(crate) struct Lanes<'a, P> {
 }
 
 impl<P: Reused> Lanes<'_, P> {
-    /// All tiles through both lanes.
+    /// Runs all tiles through both lanes.
     pub(crate) fn run(self, tiles: usize, stages: &mut dyn Stages<P>) -> (Trace, Result<(), Fault>) {
         let (hand_back, backs) = mpsc::channel();
         let (began, stop) = (Instant::now(), Arc::new(Mutex::new(false)));
         let (begin, held) = mpsc::channel();
-        // Who waits there is let go when this is dropped: before the first tile is drained, and at any fault.
+        // Dropping `begin` releases the thread: before the first tile is drained, and at any fault.
         let begin = stages.begins_together().then_some(begin);
         let mut held = begin.is_some().then_some(held);
         let mut run = Run { lanes: self, stages, began, stop, begin, trace: Trace::default(), fault: None };
@@ -178,7 +178,8 @@ impl<P: Reused> Lanes<'_, P> {
             match run.hand_over(tile, parcel, held, &hand_back) {
                 Ok(()) => {
                     away += 1;
-                    // The other thread may run here. It would wait for a tick of the scheduler, 4 ms, and all ranks with it.
+                    // Let the communication thread run on this CPU. Else it would wait for a tick of the scheduler, 4 ms, and all ranks
+                    // with it.
                     thread::yield_now();
                 }
                 Err(error) => run.stop(error, false),
@@ -228,8 +229,8 @@ impl<P: Reused> Run<'_, '_, P> {
         Some(parcel)
     }
 
-    /// The smallest that is large enough, or else the largest. With any other, memory would be grown, and touched for the first time, during
-    /// the computation, again and again while operations are cut in different ways.
+    /// Takes the smallest spare parcel that is large enough, or else the largest. Any other choice would grow memory, and touch it for the
+    /// first time, during the computation, again and again while operations are cut in different ways.
     fn spare(&mut self, room: usize) -> P {
         let spare = &mut *self.lanes.spare;
         let has = |place: &usize| spare[*place].room();
@@ -249,7 +250,7 @@ impl<P: Reused> Run<'_, '_, P> {
         let (began, stop, hand_back) = (self.began, Arc::clone(&self.stop), hand_back.clone());
         self.lanes.helper.submit(move || {
             if let Some(held) = held {
-                // Nothing is ever sent there.
+                // Nothing is ever sent there: this waits until the sender is dropped.
                 let _ = held.recv();
             }
             let stopped = || stop.lock().unwrap_or_else(PoisonError::into_inner);
@@ -257,7 +258,7 @@ impl<P: Reused> Run<'_, '_, P> {
             if !*stopped() {
                 let start = since(began);
                 let result = in_lane(Lane::Communicate, tile, watch.as_ref(), || send(&mut parcel));
-                let span = Span { start, end: since(began) };
+                let span = TileSpan { start, end: since(began) };
                 match result {
                     Ok(Ok(pace)) => sent = Some((span, pace)),
                     Ok(Err(error)) => fault = Some(Fault { error, agreed: true }),
@@ -265,7 +266,7 @@ impl<P: Reused> Run<'_, '_, P> {
                 }
                 *stopped() |= fault.is_some();
             }
-            // The caller waits for all parcels.
+            // The receiver exists: the caller waits for all parcels.
             let _ = hand_back.send(Back { tile, parcel, sent, fault });
         })
     }
@@ -289,13 +290,13 @@ impl<P: Reused> Run<'_, '_, P> {
         self.lanes.spare.push(parcel);
     }
 
-    /// A stage of the caller, with what is around it if it is the computation.
+    /// Runs a stage of the caller. If the stage is the computation, calls the watch and records the span.
     fn caller(&mut self, tile: usize, computes: bool, stage: impl FnOnce(&mut dyn Stages<P>)) {
         let watch = self.lanes.watch.as_ref().filter(|_| computes);
         let start = since(self.began);
         let done = in_lane(Lane::Compute, tile, watch, || stage(&mut *self.stages));
         match done {
-            Ok(()) if computes => self.trace.compute.push(Span { start, end: since(self.began) }),
+            Ok(()) if computes => self.trace.compute.push(TileSpan { start, end: since(self.began) }),
             Ok(()) => {}
             Err(error) => self.stop(error, false),
         }
@@ -306,9 +307,9 @@ fn since(began: Instant) -> Nanos {
     Nanos(began.elapsed().as_nanos() as f64)
 }
 
-/// Asks the watch, and catches what panics.
+/// Calls the watch and the stage, and catches panics.
 fn in_lane<R>(lane: Lane, tile: usize, watch: Option<&Watch>, stage: impl FnOnce() -> R) -> Result<R, Error> {
-    // A parcel or a result that a panic has left half done is not looked at any more.
+    // A parcel or a result that a panic has left half done is not used any more.
     let ran = catch_unwind(AssertUnwindSafe(|| {
         watch.map_or(Ok(()), |watch| watch(lane, tile))?;
         Ok(stage())
@@ -340,7 +341,7 @@ mod tests {
         }
     }
 
-    /// Panics at a tile, before it is communicated or after.
+    /// Panics at a tile, before or after it is communicated.
     struct Panics {
         at: Option<(usize, bool)>,
         drained: usize,
@@ -366,7 +367,7 @@ mod tests {
         }
 
         fn begin(&mut self) {
-            // Long enough for a thread that is not held.
+            // Long enough for a thread that does not wait to go ahead.
             thread::sleep(Duration::from_millis(1));
             *self.begun.lock().unwrap() = true;
         }

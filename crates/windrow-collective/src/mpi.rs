@@ -1,13 +1,13 @@
 //! Ranks of MPI.
 //!
-//! MPI does not say in which order a reduction adds up, nor that all ranks get the same bits. So sums are not left to it: elements travel to the
+//! MPI promises neither an order of a reduction nor the same bits on all ranks. So sums are not left to it: elements travel to the
 //! rank that adds them up (`MPI_Alltoallv`), and sums travel to all (`MPI_Allgatherv`). Each rank sends and receives as much as in a
-//! ring, and elements are bytes to MPI, `bf16` too.
+//! ring. To MPI, elements are bytes, `bf16` too.
 //!
-//! Before a collective, ranks gather what each of them called, 48 bytes a rank. That is how different calls, refusals and ranks that leave are
-//! errors of all. It costs a small all-gather for every call.
+//! Before a collective, ranks gather what each of them called, 48 bytes a rank. That turns differing calls, refusals and leaving ranks into
+//! errors of all ranks. It costs a small all-gather for every call.
 //!
-//! All operations are non-blocking ones that are tested for, with a yield in between.
+//! All operations are non-blocking ones: the caller tests them and yields in between.
 
 use std::thread;
 
@@ -25,15 +25,15 @@ use crate::{Communicator, Element, Error};
 
 /// This process as a rank of `MPI_COMM_WORLD`.
 ///
-/// Ends MPI when it is dropped, after telling the other ranks, so dropping it waits until they call something or are dropped. Drop it on the thread
-/// that made it. A rank that is *killed* is beyond that: MPI then ends all processes.
+/// Dropping it tells the other ranks and then ends MPI. The drop waits until they call something or are dropped. Drop it on the thread
+/// that made it. If a rank is *killed*, MPI ends all processes.
 pub struct World {
     rank: usize,
     size: usize,
     gone: Option<Error>,
     received: Buffer,
     summed: Buffer,
-    /// Ends MPI when dropped.
+    /// Ends MPI when it is dropped.
     _universe: Universe,
 }
 
@@ -41,7 +41,7 @@ impl World {
     /// Starts MPI.
     ///
     /// # Errors
-    /// It was started before in this process, or does not let several threads call it in turns.
+    /// MPI was started before in this process, or does not let several threads call it in turns.
     pub fn init() -> Result<Self, Error> {
         let Some((universe, threading)) = ::mpi::initialize_with_threading(Threading::Serialized) else {
             return Err(Error::Mpi { why: "was started before in this process".to_owned() });
@@ -56,7 +56,7 @@ impl World {
         Ok(Self { rank, size, gone: None, received, summed, _universe: universe })
     }
 
-    /// All ranks call the same, or all get the same error.
+    /// Checks that all ranks make the same call; otherwise all get the same error.
     fn meet(&mut self, call: Coming<'_>) -> Result<(), Error> {
         if let Some(gone) = &self.gone {
             return Err(gone.clone());
@@ -75,7 +75,7 @@ impl World {
                 },
             });
         }
-        // Who leaves leaves for good, whatever else there is.
+        // A rank that leaves ends the group, before any other verdict.
         let left = posts.iter().find(|post| matches!(post.call, Err(Error::Left { .. })));
         if let Some(Post { call: Err(gone), .. }) = left {
             self.gone = Some(gone.clone());
@@ -99,7 +99,7 @@ impl World {
         self.meet(Coming::Calls(Call { name, element: T::NAME, gives, gets, root: None }))
     }
 
-    /// Sums of this rank's part of what all ranks give.
+    /// The sums of this rank's part of all ranks' contributions.
     fn sum<'a, T: Element>(&'a mut self, give: &[T]) -> &'a [T] {
         let Self { rank, size, received, summed, .. } = self;
         let len = part(give.len(), *size, *rank).len();
@@ -121,16 +121,16 @@ impl World {
     }
 }
 
-/// Bytes that one call of MPI moves: it counts them in 32 bits.
+/// Bytes that one call of MPI moves at most: MPI counts them in 32 bits.
 const MOST: usize = 1 << 30;
 
-/// How many elements that are.
+/// The same limit in elements.
 const fn most<T>() -> usize {
     MOST / size_of::<T>()
 }
 
-/// Begins an operation and waits until it is done. A blocking call of MPI would not let go of the processor meanwhile, and slow down who computes or,
-/// with fewer processors than ranks, who is waited for.
+/// Begins an operation, then tests and yields until it is done. A blocking call of MPI would keep the processor, and slow down the
+/// computing thread or, with fewer processors than ranks, the rank that it waits for.
 fn polite<'a, D: ?Sized + 'a>(begin: impl for<'s> FnOnce(&'s LocalScope<'a>) -> Request<'a, D, &'s LocalScope<'a>>) {
     request::scope(|scope| {
         let mut request = begin(scope);
@@ -151,13 +151,13 @@ fn world() -> SimpleCommunicator {
     SimpleCommunicator::world()
 }
 
-/// Bytes and places of the parts of so many elements. Fewer than 2^31 bytes.
+/// Byte counts and offsets of the parts of `len` elements. Fewer than 2^31 bytes.
 fn partition<T>(len: usize, parts: usize) -> (Vec<i32>, Vec<i32>) {
     let parts = (0..parts).map(|at| part(len, parts, at));
     parts.map(|part| ((part.len() * size_of::<T>()) as i32, (part.start * size_of::<T>()) as i32)).unzip()
 }
 
-/// What a rank comes with.
+/// What a rank brings to a meeting.
 #[derive(Clone, Copy)]
 enum Coming<'a> {
     Calls(Call),
@@ -190,7 +190,7 @@ impl Coming<'_> {
     }
 }
 
-/// A call from the words of its header.
+/// The call that the words of a header stand for.
 fn call_of(words: &[u64]) -> Call {
     Call {
         name: NAMES[words[1] as usize % NAMES.len()],
@@ -269,7 +269,7 @@ impl Communicator for World {
     }
 
     fn barrier(&mut self) -> Result<(), Error> {
-        // Nobody knows what all have called before all have called.
+        // The header exchange is a barrier by itself: it ends when all ranks have called.
         self.meet(Coming::Calls(Call { name: "barrier", element: "", gives: 0, gets: 0, root: None }))
     }
 
@@ -284,7 +284,7 @@ impl Communicator for World {
 impl Drop for World {
     fn drop(&mut self) {
         if self.gone.is_none() {
-            // It fails for all, as it should.
+            // It fails on all ranks, as intended.
             let _ = self.meet(Coming::Leaves { panicked: thread::panicking() });
         }
     }

@@ -1,4 +1,4 @@
-//! The computation and the transport of one tile.
+//! The computation and the communication of one tile.
 
 use std::ops::Range;
 use std::thread;
@@ -11,7 +11,7 @@ use crate::buffer::Buffer;
 use crate::lanes::{Reused, Stages};
 use crate::{Communicator, Element, Error, MatMut, MatRef, Operation};
 
-/// A number that matrices are made of: `f32`, `f64`, and [`half::bf16`], which is multiplied and added up in `f32`.
+/// A number that matrices are made of: `f32`, `f64`, and [`half::bf16`]. Products of `bf16` are computed and added up in `f32`.
 pub trait Float: Element + Multiply + From<u8> {}
 
 impl Float for f32 {}
@@ -20,14 +20,14 @@ impl Float for bf16 {}
 
 /// Not to be called from outside.
 pub trait Multiply: Sized {
-    /// Must have been called with the right operand before it is multiplied with.
+    /// Prepares the right operand; must be called before `multiply` uses it.
     fn prepare(b: MatRef<'_, Self>, scratch: &mut Scratch);
 
-    /// `out = a * b`, of operands that fit.
+    /// `out = a * b`, for operands that fit.
     fn multiply(out: MatMut<'_, Self>, a: MatRef<'_, Self>, b: MatRef<'_, Self>, scratch: &mut Scratch);
 }
 
-/// Operands in wider numbers.
+/// Operands converted to wider numbers.
 #[derive(Debug, Default)]
 pub struct Scratch {
     a: Buffer,
@@ -49,7 +49,7 @@ macro_rules! multiply {
                     return;
                 }
                 let fits = "operands are checked";
-                // Where the next row would begin is not checked if there is none.
+                // With one row, no row follows it, and its stride is not checked.
                 let shape = |rows: usize, cols: usize, stride: usize| {
                     (rows, cols).strides((if rows > 1 { stride } else { cols }, 1))
                 };
@@ -95,7 +95,7 @@ fn widen(narrow: MatRef<'_, bf16>, wide: &mut Buffer) {
     }
 }
 
-/// A tile on its way between the lanes.
+/// The memory of a tile on its way between the lanes.
 #[derive(Debug, Default)]
 pub(crate) struct Parcel {
     give: Buffer,
@@ -103,7 +103,7 @@ pub(crate) struct Parcel {
 }
 
 impl Parcel {
-    /// Room for what is given and what is got.
+    /// Sets the number of given and of received elements.
     pub(crate) fn resize<T: Element>(&mut self, give: usize, get: usize) {
         self.give.resize::<T>(give);
         self.get.resize::<T>(get);
@@ -116,7 +116,7 @@ impl Reused for Parcel {
     }
 }
 
-/// What the communication lane does with a tile.
+/// The work of the communication lane on a tile.
 pub(crate) fn communicate<T: Element>(
     operation: Operation,
     communicator: &mut impl Communicator,
@@ -146,7 +146,7 @@ impl<T: Float> Product<'_, T> {
     /// Rows of the whole product.
     ///
     /// # Errors
-    /// An operand is no matrix, or does not fit.
+    /// An operand is not a valid matrix, or does not fit the others.
     pub(crate) fn check(&self) -> Result<usize, Error> {
         let Self { operation, ranks, a, b, c, .. } = self;
         a.check("a")?;
@@ -173,7 +173,7 @@ impl<T: Float> Product<'_, T> {
         Ok(of)
     }
 
-    /// Rows that a rank of a dealt-out axis has.
+    /// Rows of each rank, where an axis is dealt out.
     fn each(&self) -> usize {
         match self.operation {
             Operation::MatmulAllReduce => self.a.rows,
@@ -183,22 +183,22 @@ impl<T: Float> Product<'_, T> {
     }
 }
 
-/// The same rows of every rank's share.
+/// The rows of a tile in the share of every rank.
 fn shares(ranks: usize, each: usize, tile: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
     let Range { start, end } = *tile;
     (0..ranks).map(move |rank| rank * each + start..rank * each + end)
 }
 
-/// Multiplications of a strip: 0.75 ms on a processor that does 45 in a nanosecond.
+/// Multiplications in a strip: 0.75 ms on a processor that does 45 in a nanosecond.
 const STRIP: usize = 1 << 25;
 
-/// Rows of a strip at least, so that packing `b` for each does not show.
+/// The least rows of a strip, so that packing `b` for each strip does not show.
 const ROWS: usize = 64;
 
-/// `out = a * b` in strips of rows. Between them the thread that communicates gets the processor, should it wait for it: the scheduler of
-/// Linux lets it wait for a tick otherwise, 4 ms.
+/// `out = a * b` in strips of rows. Between strips it yields to the communication thread: the scheduler of Linux would otherwise let that
+/// thread wait for a tick, 4 ms.
 fn multiply<T: Float>(mut out: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, scratch: &mut Scratch) {
-    // However many rows there are, nothing is in them.
+    // Without columns there are no elements, for any number of rows.
     if out.cols == 0 {
         return;
     }
@@ -286,7 +286,7 @@ mod tests {
                     };
                     let (a, b, margin) = (matrix(rows, depth), matrix(depth, cols), 64);
                     let mut out = vec![canary; margin + rows * cols + margin];
-                    // What was there before does not matter.
+                    // Old contents must not matter.
                     out[margin..margin + rows * cols].fill(T::from(0_i8) / T::from(0_i8));
                     let inner = MatMut { data: &mut out[margin..margin + rows * cols], rows, cols, stride: cols };
                     let (a, b) = (MatRef::new(&a[..], rows, depth), MatRef::new(&b[..], depth, cols));

@@ -1,4 +1,4 @@
-//! What the tiles of an operation take, as measured: from it, plans.
+//! Measured costs of an operation's tiles, and the plans made from them.
 
 use std::collections::VecDeque;
 
@@ -10,12 +10,12 @@ use windrow::plan::{Nanos, Rows};
 use crate::refit::{Observed, Refit};
 use crate::{Error, Operation, Tiles};
 
-/// The measured costs of an operation of some `n` and `k`, for any `m`: samples of both lanes, what was fitted to them, and how the
+/// The measured costs of an operation of some `n` and `k`, for any `m`: samples of both lanes, the fits to them, and how the
 /// lanes slow each other down. [`Fused::calibrate`](crate::Fused::calibrate) makes one; [`Profile::new`] takes times from elsewhere.
 ///
-/// As JSON it holds the samples; the fits are made again when it is read, and are the same: all its numbers have nine digits after the
-/// point, and none if they have seven before it. So few are read as they were written by any reader of JSON, also by those
-/// that are a bit off in the seventeenth digit. It [follows](Self::refit) a machine that becomes slower or faster.
+/// Its JSON form holds the samples; reading it makes the fits again, with equal results. Numbers have nine digits after the point, and none
+/// if they have seven before it. So few digits are read back exactly by any reader of JSON, also by readers that are slightly off in the
+/// seventeenth digit. A profile [follows](Self::refit) a machine that becomes slower or faster.
 ///
 /// ```
 /// use windrow::plan::tile::Contention;
@@ -42,7 +42,7 @@ pub struct Profile {
     communicate: Fit<Rows>,
 }
 
-/// What a profile is of.
+/// What a profile was measured for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// The operation.
@@ -57,28 +57,28 @@ pub struct Shape {
     pub k: usize,
 }
 
-/// A lane, as samples name it.
+/// A lane, as samples name it in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// Of [`Lane::Compute`].
+    /// [`Lane::Compute`].
     Compute,
-    /// Of [`Lane::Communicate`].
+    /// [`Lane::Communicate`].
     Communicate,
 }
 
-/// What a tile took in a lane, alone.
+/// The time of a tile in one lane, with the other lane idle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The lane.
     pub stage: Stage,
     /// Rows of the tile, of all ranks together.
     pub m: u64,
-    /// Microseconds.
+    /// The time in microseconds.
     pub microseconds: f64,
 }
 
-/// A profile as it is written.
+/// A profile as it is stored in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stored {
     #[serde(flatten)]
@@ -90,14 +90,14 @@ pub(crate) struct Stored {
     #[serde(default = "usual_limit")]
     limit: f64,
     pub(crate) noise: f64,
-    /// The pieces of a fit have to meet.
+    /// Whether neighbouring pieces of a fit must meet.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     continuous: bool,
     contention: Factors,
     pub(crate) samples: Vec<Measured>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) refined: Vec<Refined>,
-    /// Predictions that were observed, ever.
+    /// The number of predictions observed since the profile was made.
     #[serde(default)]
     pub(crate) predictions: u64,
     #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
@@ -114,7 +114,7 @@ struct Factors {
     communicate: f64,
 }
 
-/// Tiles that were the fastest when they were measured.
+/// Tiles that were measured to be the fastest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Refined {
     m: u64,
@@ -122,10 +122,10 @@ pub(crate) struct Refined {
 }
 
 impl Profile {
-    /// From times that were measured elsewhere. Tiles are aligned to 128 rows; there may be any number of them.
+    /// Makes a profile from times that were measured elsewhere. Tiles are aligned to 128 rows, and their number is not limited.
     ///
     /// # Errors
-    /// The times of a lane give no cost function, or a factor is below 1.
+    /// The times of a lane give no cost function, or a contention factor is below 1.
     pub fn new(shape: Shape, samples: Vec<Measured>, contention: Contention) -> Result<Self, Error> {
         Self::fitted(shape, samples, contention, &Fitting::default())
     }
@@ -154,20 +154,20 @@ impl Profile {
         })
     }
 
-    /// Tiles begin at multiples of this many rows; where rows are dealt out to ranks, of a multiple that can be. 0 is taken as 1, no
-    /// alignment.
+    /// Makes tiles begin at multiples of this many rows. Where rows are dealt out to ranks, the multiple must also be one that can be dealt
+    /// out. 0 means 1: no alignment.
     pub fn align(mut self, rows: u64) -> Self {
         self.stored.align = rows.max(1);
         self
     }
 
-    /// So many tiles at most; 0 is taken as 1, which is not to tile.
+    /// Limits the number of tiles. 0 means 1: no tiling.
     pub fn most_tiles(mut self, tiles: usize) -> Self {
         self.stored.most_tiles = Some(tiles.max(1));
         self
     }
 
-    /// The lanes slow each other down by these factors.
+    /// Sets the factors by which the lanes slow each other down.
     ///
     /// # Errors
     /// A factor is below 1.
@@ -175,7 +175,7 @@ impl Profile {
         Self::try_from(Stored { contention: Factors { compute, communicate }, ..self.stored })
     }
 
-    /// Whether these tiles keep to its limits: where they begin, and how many there are.
+    /// Whether these tiles keep to the limits of the profile: where tiles begin, and how many there are.
     pub(crate) fn allows(&self, tiles: &tile::Tiles) -> bool {
         let Stored { shape, align, most_tiles, .. } = &self.stored;
         let align = common_multiple(*align, shape.operation.unit(shape.ranks) as u64);
@@ -183,7 +183,7 @@ impl Profile {
             && tiles.iter().rev().skip(1).all(|tile| tile.0.is_multiple_of(align))
     }
 
-    /// What it is of.
+    /// What the profile was measured for.
     pub fn shape(&self) -> &Shape {
         &self.stored.shape
     }
@@ -201,27 +201,27 @@ impl Profile {
         [&self.compute, &self.communicate].map(|fit| fit.worst().relative().abs()).into_iter().fold(0.0, f64::max)
     }
 
-    /// The share by which a prediction may be off: what a fit is to stay within, or what these fits are off by if that is more.
+    /// The share by which a prediction may be off: the tolerance of the fit, or the error of these fits if that is more.
     pub(crate) fn expected_error(&self) -> f64 {
         self.stored.tolerance.max(self.fit_error())
     }
 
-    /// How the lanes slow each other down.
+    /// The factors by which the lanes slow each other down.
     pub fn contention(&self) -> Contention {
         let Factors { compute, communicate } = self.stored.contention;
         Contention { compute, communicate }
     }
 
-    /// The samples, as they were given, and times what they were [re-fitted](Self::refit) by.
+    /// The samples as given, times the factors of any [re-fit](Self::refit).
     pub fn samples(&self) -> &[Measured] {
         &self.stored.samples
     }
 
-    /// The best cut of so many rows, by the fitted costs; of cuts that are as good, as far as the samples can tell (their noise, see
-    /// [`Fitting`]), one with half of the tiles, and so on. The plan then says so: its `gap` is the distance from the best cut, its
-    /// `why` is that the samples cannot tell them apart, and the best cut is one of its alternatives, `best`.
+    /// The best cut of `m` rows by the fitted costs. If the samples cannot tell it from a cut with half of the tiles (by their noise, see
+    /// [`Fitting`]), that one is taken, and so on. The plan then says so: its `gap` is the distance from the best cut, its `why` says that
+    /// the samples cannot tell them apart, and the best cut is one of its alternatives, `best`.
     ///
-    /// Without that, costs below what was measured, which no sample contradicts, give plans of many small tiles.
+    /// Otherwise fitted costs below the measured ones, which no sample contradicts, would give plans of many small tiles.
     ///
     /// # Errors
     /// See [`Problem::plan`].
@@ -243,7 +243,7 @@ impl Profile {
             }
             let Some(mut plan) = few else { return Ok(best) };
             plan.inputs.most_tiles = problem.most_tiles;
-            // No cut takes less than that.
+            // No cut takes less than this.
             let least = best.predicted.0 / (1.0 + best.gap);
             plan.gap = (plan.predicted.0 / least - 1.0).max(0.0);
             plan.why = match plan.losses.lane {
@@ -260,7 +260,7 @@ impl Profile {
         })
     }
 
-    /// What a cut would take.
+    /// The predicted time of a cut.
     ///
     /// # Errors
     /// The tiles do not add up to the rows.
@@ -283,7 +283,7 @@ impl Profile {
         Ok(solve(&problem)?)
     }
 
-    /// What [`Tiles::Auto`] does with so many rows: what was measured to be the best, or else the plan.
+    /// The choice of [`Tiles::Auto`] for `m` rows: the tiles that were measured to be the fastest, or else the plan.
     pub(crate) fn choose(&self, m: u64, plan: &Plan) -> Result<(tile::Tiles, Nanos), Error> {
         match self.stored.refined.iter().find(|refined| refined.m == m) {
             Some(refined) => {
@@ -295,13 +295,13 @@ impl Profile {
         }
     }
 
-    /// From now on, so many rows are cut like that.
+    /// Cuts `m` rows into these tiles from now on.
     pub(crate) fn refine(&mut self, m: u64, tiles: &tile::Tiles) {
         self.stored.refined.retain(|refined| refined.m != m);
         self.stored.refined.push(Refined { m, tiles: tiles.iter().map(|rows| rows.0).collect() });
     }
 
-    /// The tiles that were measured to be the best for so many rows, if any were: see [`Fused::refine`](crate::Fused::refine).
+    /// The tiles that were measured to be the fastest for `m` rows, if any were: see [`Fused::refine`](crate::Fused::refine).
     pub fn refined(&self, m: u64) -> Option<Tiles> {
         let refined = self.stored.refined.iter().find(|refined| refined.m == m)?;
         let tiles = tile::Tiles::new(refined.tiles.iter().copied().map(Rows).collect::<Vec<_>>());
@@ -314,16 +314,16 @@ impl Profile {
     }
 }
 
-/// As `windrow plan` aligns: a multiple of the tiles of every kernel there is.
+/// The alignment of `windrow plan`: a multiple of every kernel's tile.
 const ALIGN: u64 = 128;
 
-/// Profiles that say no limit were written when there was the usual one.
+/// Stored profiles without a limit date from when every profile had the usual one.
 fn usual_limit() -> f64 {
     Fitting::default().limit
 }
 
-/// A number with so few digits (15) that whoever reads it gets the same one: with up to 2^53 of them before a power of ten up to
-/// 10^22, its double is one exact division away (Clinger, 1990). Times are in microseconds, so nothing is lost that could be measured.
+/// Rounds to so few digits (15) that every reader gets the same number. With up to 2^53 of them before a power of ten up to
+/// 10^22, the double is one exact division away (Clinger, 1990). Times are in microseconds, so the rounding is below what can be measured.
 pub(crate) fn kept(number: f64) -> f64 {
     let scale = if number.abs() < 1e6 { 1e9 } else { 1.0 };
     (number * scale).round() / scale

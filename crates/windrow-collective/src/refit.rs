@@ -1,48 +1,48 @@
-//! What operations took beside what was predicted, and a profile that follows a machine that has changed.
+//! Observed times of operations, and re-fitting a profile when the machine has changed.
 //!
-//! A prediction that is off says nothing about which lane is to blame. The trace does: from the spans of both lanes comes what tiles
-//! would have taken *alone*, as time in which both were busy counts by the factors of the [contention](Profile::contention). Its ratio to
-//! the fitted costs of the same tiles is a factor for each lane; the median of the latest outcomes is taken, and the samples of the
-//! lane are multiplied by it and fitted again. So it takes outcomes of any number of rows, even always the same, and keeps the shape
-//! that was calibrated. A bad moment changes nothing: most predictions have to be off, to the same side, and the new fit has to
-//! explain what the old one missed.
+//! A wrong prediction does not say which lane is to blame; the trace does. From the spans of both lanes follows how long tiles would have
+//! taken *alone*, because time in which both were busy counts by the factors of the [contention](Profile::contention). The ratio to the
+//! fitted costs of the same tiles is a factor for each lane. Re-fitting takes the median of the latest outcomes, multiplies the samples of
+//! the lane by it, and fits again. So outcomes of any number of rows will do, even always the same, and the calibrated shape is kept. A
+//! single bad moment changes nothing: most predictions have to be off, to the same side, and the new fit has to explain what the old one
+//! missed.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use windrow::plan::tile::{self, Lane, Order, Span};
+use windrow::plan::tile::{self, Lane, Order, TileSpan};
 use windrow::plan::{Nanos, Rows};
 
 use crate::profile::{Stage, kept};
 use crate::{Error, Outcome, Profile, Trace};
 
-/// That a profile was fitted again, or why not: see [`Profile::refit`].
+/// A re-fit of a profile, or why there was none: see [`Profile::refit`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refit {
-    /// When: after so many predictions had been observed, from the first one on.
+    /// The number of predictions that had been observed, from the first one on.
     pub after: u64,
-    /// By what the times of the computation were multiplied, or would have been.
+    /// The factor by which the times of the computation were multiplied, or would have been.
     pub compute: f64,
-    /// The same of the communication.
+    /// The factor of the communication.
     pub communicate: f64,
-    /// Why the profile stayed as it was, if it did.
+    /// Why the profile stayed unchanged, if it did.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub refused: Option<String>,
 }
 
-/// What an operation took, in microseconds.
+/// An operation's times, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Observed {
     tiles: Vec<u64>,
     took: f64,
-    /// What its tiles would have taken in each lane alone.
+    /// The time its tiles would have taken in each lane alone.
     compute: f64,
     communicate: f64,
 }
 
 impl Profile {
-    /// Remembers by what share the prediction of an operation was off (of the last 16), and what its tiles took in each lane (of the
-    /// last 8). An outcome without a prediction says nothing. [`Fused`](crate::Fused) does that by itself after every operation with
+    /// Records by what share the prediction of an operation was off (for the last 16), and the times of its tiles in each lane (for the
+    /// last 8). An outcome without a prediction is ignored. [`Fused`](crate::Fused) calls this after every operation with
     /// [`Tiles::Auto`](crate::Tiles::Auto).
     pub fn observe(&mut self, outcome: &Outcome) {
         let took = outcome.trace.end;
@@ -57,13 +57,13 @@ impl Profile {
         }
     }
 
-    /// By which shares recent predictions were above what operations took, the latest last.
+    /// The shares by which recent predictions were above the times of the operations, the latest last.
     pub fn errors(&self) -> impl ExactSizeIterator<Item = f64> + '_ {
         self.stored.errors.iter().copied()
     }
 
-    /// Eight predictions or more are known, and more than half of them were off by more than the tolerance of the fit, and by more than
-    /// the fit [misses its samples](Self::fit_error): the machine is not what it was when it was calibrated.
+    /// Whether the machine has changed since it was calibrated. True if at least eight predictions are known and more than half of them
+    /// were off by more than the tolerance of the fit, and by more than the fit [misses its samples](Self::fit_error).
     pub fn needs_refit(&self) -> bool {
         let expected = self.expected_error();
         self.most_are(|error| error.abs() > expected)
@@ -74,18 +74,18 @@ impl Profile {
         errors.len() >= LATEST && 2 * errors.iter().filter(|&&error| off(error)).count() > errors.len()
     }
 
-    /// Fits again if predictions have [drifted](Self::needs_refit): the samples of each lane are multiplied by what tiles took beside what
-    /// they cost by the fit, the median of the last eight outcomes. [`Fused`](crate::Fused) does that by itself on rank 0, whose profile
-    /// decides. Nothing if there was no need, or fewer than eight outcomes are known since the last time.
+    /// Fits again if predictions have [drifted](Self::needs_refit). The samples of each lane are multiplied by the ratio of the tiles'
+    /// measured times to their fitted costs, the median of the last eight outcomes. [`Fused`](crate::Fused) calls this on rank 0, whose
+    /// profile decides. Returns `None` if there was no need, or if there are fewer than eight outcomes since the last time.
     ///
-    /// The profile stays as it was, and says why, if its predictions were not off to one side, as a factor would make them; if
-    /// the new fit does not halve the mean error of these outcomes, so that something else is to blame; or if there is no such fit.
-    /// [`needs_refit`](Self::needs_refit) then still holds: it is time to calibrate.
+    /// The profile stays unchanged, and says why, in three cases: its predictions were not all off to one side, as a factor would make
+    /// them; the new fit does not halve the mean error of these outcomes, so something else is to blame; or there is no such fit.
+    /// [`needs_refit`](Self::needs_refit) then stays true: calibrate again.
     ///
-    /// Cuts that were [refined](Self::refined) are forgotten if one lane has changed more than the other, by more than noise: they were the
-    /// fastest on a machine that is no more. If both lanes are slower alike, the fastest cut is still the fastest.
+    /// Cuts that were [refined](Self::refined) are dropped if one lane has changed more than the other, by more than noise: they may no
+    /// longer be the fastest. If both lanes have slowed down alike, the fastest cut is still the fastest.
     ///
-    /// It sees this rank only. What waits there for a slower rank is communication to it.
+    /// A profile sees this rank only. Waiting for a slower rank counts as communication.
     pub fn refit(&mut self) -> Option<&Refit> {
         if !self.needs_refit() || self.stored.observed.len() < LATEST {
             return None;
@@ -105,12 +105,12 @@ impl Profile {
         self.stored.refits.back()
     }
 
-    /// When it was fitted again, or was to be, the latest last: of the last 16 times.
+    /// The last 16 re-fits, done or refused, the latest last.
     pub fn refits(&self) -> impl ExactSizeIterator<Item = &Refit> + DoubleEndedIterator + '_ {
         self.stored.refits.iter()
     }
 
-    /// What recent tiles took beside what they cost by the fit.
+    /// The ratio of recent tiles' times to their fitted costs.
     fn factor(&self, lane: Lane) -> f64 {
         let ratios = self.stored.observed.iter().map(|observed| {
             let took = match lane {
@@ -123,7 +123,7 @@ impl Profile {
         let mut ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
         ratios.sort_by(f64::total_cmp);
         match ratios.len() {
-            // A lane that costs nothing.
+            // The lane costs nothing.
             0 => 1.0,
             len => (ratios[(len - 1) / 2] + ratios[len / 2]) / 2.0,
         }
@@ -159,25 +159,25 @@ impl Profile {
         Ok(fitted)
     }
 
-    /// By what share the prediction is off.
+    /// The share by which the prediction is off.
     fn misses(&self, observed: &Observed) -> Result<f64, Error> {
         let tiles = tile::Tiles::new(observed.tiles.iter().copied().map(Rows).collect::<Vec<_>>())?;
         let predicted = self.predict(tiles.total().0, &tiles)?;
         Ok((predicted.as_micros() / observed.took - 1.0).abs())
     }
 
-    /// What the tiles of a trace would have taken in each lane alone. Nothing if there are none.
+    /// The time that the tiles of a trace would have taken in each lane alone. `None` for an empty trace.
     fn alone(&self, trace: &Trace) -> Option<[Nanos; 2]> {
         let mut compute = trace.compute.clone();
         if self.shape().operation.order() == Order::ComputeFirst {
-            // The caller does not wait between two tiles: it hands over and copies out, which is calibrated as computation.
+            // The caller does not wait between two tiles: it hands over and copies out, and calibration counts that as computation.
             for place in 1..compute.len() {
                 compute[place - 1].end = compute[place].start;
             }
         }
         let (communicate, contention) = (&trace.communicate, self.contention());
         let both = overlap(&compute, communicate);
-        let alone = |spans: &[Span], factor: f64| {
+        let alone = |spans: &[TileSpan], factor: f64| {
             let busy: f64 = spans.iter().map(|span| span.length().0).sum();
             Nanos(busy - both * (1.0 - 1.0 / factor))
         };
@@ -186,8 +186,8 @@ impl Profile {
     }
 }
 
-/// How long both lanes were busy. The spans of a lane follow each other.
-fn overlap(compute: &[Span], communicate: &[Span]) -> f64 {
+/// How long both lanes were busy. The spans of one lane are in order.
+fn overlap(compute: &[TileSpan], communicate: &[TileSpan]) -> f64 {
     let (mut both, mut other) = (0.0, communicate);
     for span in compute {
         // A span of the other lane may reach into the next one of this lane.
@@ -209,10 +209,10 @@ fn keep<T>(kept: &mut VecDeque<T>, value: T, most: usize) {
     kept.push_back(value);
 }
 
-/// Predictions that are remembered: enough for half of them to mean something.
+/// Predictions that are kept: enough for half of them to mean something.
 const KEPT: usize = 16;
 
-/// The latest of them, and as many as are needed to say anything. If more than half of all have drifted, these all have.
+/// Outcomes that are needed, and kept. If more than half of the kept predictions have drifted, all of these have.
 const LATEST: usize = KEPT / 2;
 
 #[cfg(test)]
@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn lanes_overlap_where_both_are_busy() {
-        let spans = |at: &[(f64, f64)]| -> Vec<Span> {
-            at.iter().map(|&(start, end)| Span { start: Nanos(start), end: Nanos(end) }).collect()
+        let spans = |at: &[(f64, f64)]| -> Vec<TileSpan> {
+            at.iter().map(|&(start, end)| TileSpan { start: Nanos(start), end: Nanos(end) }).collect()
         };
         let compute = spans(&[(0.0, 10.0), (10.0, 20.0), (30.0, 40.0)]);
         for (communicate, both) in [

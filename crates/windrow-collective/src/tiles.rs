@@ -1,4 +1,4 @@
-//! Operations, and how they are cut.
+//! Operations, and the ways to cut them.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,16 +13,16 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// The product, summed over all ranks, to all ranks.
+    /// The product, summed over all ranks; every rank gets all of it.
     MatmulAllReduce,
-    /// The product, summed over all ranks, to each rank its rows.
+    /// The product, summed over all ranks; each rank gets its rows.
     MatmulReduceScatter,
-    /// The rows of all ranks, times a matrix.
+    /// The rows of all ranks, gathered and multiplied by a matrix.
     AllGatherMatmul,
 }
 
 impl Operation {
-    /// Whether a tile is first computed or communicated.
+    /// Whether a tile is computed or communicated first.
     pub fn order(self) -> Order {
         match self {
             Self::MatmulAllReduce | Self::MatmulReduceScatter => Order::ComputeFirst,
@@ -30,7 +30,7 @@ impl Operation {
         }
     }
 
-    /// Tiles have a multiple of this many rows: where the rows are dealt out to ranks, a tile has as many of each.
+    /// The number of rows that every tile is a multiple of. Where rows are dealt out to ranks, a tile has equally many of each rank.
     pub fn unit(self, ranks: usize) -> usize {
         match self {
             Self::MatmulAllReduce => 1,
@@ -40,7 +40,7 @@ impl Operation {
 }
 
 impl fmt::Display for Operation {
-    /// As `windrow plan` names it.
+    /// The name that `windrow plan` uses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::MatmulAllReduce => "matmul-all-reduce",
@@ -50,20 +50,20 @@ impl fmt::Display for Operation {
     }
 }
 
-/// How an operation is to be cut. All ranks say the same; with [`Auto`](Self::Auto) rank 0 decides.
+/// How to cut an operation. All ranks give the same; with [`Auto`](Self::Auto) rank 0 decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tiles {
-    /// As is best by the profile that rank 0 has of this operation: see [`Fused::use_profile`](crate::Fused::use_profile).
+    /// The best cut by rank 0's profile of this operation: see [`Fused::use_profile`](crate::Fused::use_profile).
     ///
-    /// The first call for some m, and the first one after the profile was [re-fitted](crate::Profile::refit), plans before it computes,
-    /// while all ranks wait: milliseconds, and tens of them where there are more than a hundred places to cut at.
-    /// [`Fused::plan_ahead`](crate::Fused::plan_ahead) does that before.
+    /// The first call for some m plans before it computes, and so does the first call after the profile was
+    /// [re-fitted](crate::Profile::refit). All ranks wait meanwhile: milliseconds, or tens of them where there are more than a hundred
+    /// places to cut at. [`Fused::plan_ahead`](crate::Fused::plan_ahead) plans in advance.
     Auto,
-    /// These: rows of the whole product, of all ranks together.
+    /// These tiles: rows of the whole product, of all ranks together.
     Plan(tile::Tiles),
-    /// So many of about equal size; fewer if there are fewer rows.
+    /// This many tiles of about equal size; fewer if there are fewer rows.
     Uniform(usize),
-    /// Not at all: the product and the collective, one after the other.
+    /// No cut: the product and the collective run one after the other.
     None,
 }
 
@@ -74,7 +74,7 @@ impl From<&tile::Plan> for Tiles {
 }
 
 impl Tiles {
-    /// The tiles of so many rows, in multiples of `unit`.
+    /// The tiles of `rows` rows, in multiples of `unit`.
     pub(crate) fn cut(&self, rows: usize, unit: usize) -> Result<tile::Tiles, Error> {
         let refused = |why| Err(Error::Tiles { why });
         let units = rows / unit;

@@ -1,10 +1,10 @@
-//! Matrices as the caller holds them: row by row in a slice, with space between the rows if need be.
+//! Matrices in the caller's memory: row by row in a slice, optionally with space between the rows.
 
 use std::ops::Range;
 
 use crate::Error;
 
-/// Rows of a slice: element `(i, j)` is `data[i * stride + j]`. It is checked where it is used.
+/// A matrix in a slice: element `(i, j)` is `data[i * stride + j]`. Operations check that it fits.
 #[derive(Clone, Copy, Debug)]
 pub struct MatRef<'a, T> {
     /// The elements.
@@ -13,25 +13,25 @@ pub struct MatRef<'a, T> {
     pub rows: usize,
     /// Elements of a row.
     pub cols: usize,
-    /// Elements from the beginning of a row to that of the next; `cols` at least.
+    /// Elements from the beginning of one row to the beginning of the next; at least `cols`.
     pub stride: usize,
 }
 
-/// As [`MatRef`], to be written.
+/// A [`MatRef`] that can be written.
 #[derive(Debug)]
 pub struct MatMut<'a, T> {
-    /// The elements. Those between rows are not touched.
+    /// The elements. Those between rows are never written.
     pub data: &'a mut [T],
     /// Rows.
     pub rows: usize,
     /// Elements of a row.
     pub cols: usize,
-    /// Elements from the beginning of a row to that of the next; `cols` at least.
+    /// Elements from the beginning of one row to the beginning of the next; at least `cols`.
     pub stride: usize,
 }
 
 impl<'a, T> MatRef<'a, T> {
-    /// Rows without space between them.
+    /// A matrix without space between its rows.
     pub fn new(data: &'a [T], rows: usize, cols: usize) -> Self {
         Self { data, rows, cols, stride: cols }
     }
@@ -40,21 +40,21 @@ impl<'a, T> MatRef<'a, T> {
         check(operand, [self.rows, self.cols, self.stride], self.data.len())
     }
 
-    /// Some of the rows. Only of a matrix that was checked.
+    /// Some of the rows, of a matrix that was checked.
     pub(crate) fn part(&self, rows: Range<usize>) -> MatRef<'a, T> {
         MatRef { data: &self.data[span(&rows, self.cols, self.stride)], rows: rows.len(), ..*self }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &'a [T]> {
         let Self { data, rows, cols, stride } = *self;
-        // However many rows there are, nothing is in them.
+        // Without columns there are no elements, for any number of rows.
         let rows = if cols == 0 { 0 } else { rows };
         (0..rows).map(move |row| &data[row * stride..][..cols])
     }
 }
 
 impl<'a, T> MatMut<'a, T> {
-    /// Rows without space between them.
+    /// A matrix without space between its rows.
     pub fn new(data: &'a mut [T], rows: usize, cols: usize) -> Self {
         Self { data, rows, cols, stride: cols }
     }
@@ -74,7 +74,7 @@ impl<'a, T> MatMut<'a, T> {
     }
 }
 
-/// Where rows of a checked matrix are: to the end of the last one.
+/// The elements from the beginning of the first row to the end of the last, in a checked matrix.
 fn span(rows: &Range<usize>, cols: usize, stride: usize) -> Range<usize> {
     if rows.is_empty() || cols == 0 { 0..0 } else { rows.start * stride..(rows.end - 1) * stride + cols }
 }
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(view(3, 3, 4), Err("operand a: 3 rows of 3, 4 apart, take 11 elements; there are 10".to_owned()));
         assert!(view(2, 3, 2).unwrap_err().contains("rows of 3 elements begin every 2"));
         assert!(view(usize::MAX, 1, usize::MAX).unwrap_err().contains("more elements than can be counted"));
-        // Without elements nothing can be out of place.
+        // Without elements, none can be out of place.
         assert_eq!((view(usize::MAX, 0, 0), view(0, usize::MAX, 0)), (Ok(()), Ok(())));
     }
 

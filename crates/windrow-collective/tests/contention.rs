@@ -1,17 +1,17 @@
-//! Lanes that slow each other down: calibration sees it.
+//! Calibration measures how lanes slow each other down.
 
 use std::thread;
 use std::time::Duration;
 
 use windrow_collective::{Calibration, Communicator, Element, Error, Fused, Group, Operation, Pace, Profile, Rank};
 
-/// What a tile is communicated for while nothing is computed.
+/// Communication time of a tile while nothing is computed.
 const ALONE: Duration = Duration::from_millis(2);
 
-/// The same while tiles are computed. So much more that the delays of a busy machine do not make up for it.
+/// Communication time of a tile while tiles are computed: so much more that the delays of a busy machine cannot hide it.
 const BESIDE: Duration = Duration::from_millis(40);
 
-/// A rank that communicates a tile for a while, which is longer while tiles are computed.
+/// A rank that communicates a tile for a fixed time, longer while tiles are computed.
 struct Slowed {
     rank: Rank,
     /// Tiles that are communicated alone: the first ones.
@@ -58,21 +58,21 @@ impl Communicator for Slowed {
     }
 }
 
-/// The computation alone, the communication alone, and only then both at once.
+/// The computation alone, the communication alone, and then both at once.
 #[test]
 fn a_lane_that_the_other_slows_down_is_found() {
     let how = Calibration { rows: vec![64, 96, 128], tiles: 3, repeats: 1, align: 1, ..Calibration::default() };
-    // As many tiles of each size as have the rows of two of the largest, three at least.
+    // Of each size, as many tiles as have the rows of two of the largest; at least three.
     let alone = 4 + 3 + 3;
     let calibrated = || {
         let mut fused = Fused::new(Slowed { rank: Group::new(1).ranks().remove(0), alone }).unwrap();
         fused.calibrate::<f32>(Operation::MatmulAllReduce, 32, 512, &how).unwrap()
     };
-    // A busy machine can make the computation seem so long that next to nothing of it is run beside the communication.
+    // On a busy machine a tile of computation may seem so long that almost none runs beside the communication.
     let is_found = |profile: &Profile| profile.contention().communicate > 1.5;
     let profile =
         (0..20).map(|_| calibrated()).find(is_found).expect("it is found on a machine that runs this now and then");
-    // What it takes alone is in the samples, which know nothing of that.
+    // The samples hold only the time alone.
     let alone = profile.samples().iter().filter(|sample| sample.microseconds >= ALONE.as_secs_f64() * 1e6);
     assert!(alone.count() >= 3, "{:?}", profile.samples());
 }

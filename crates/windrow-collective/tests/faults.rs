@@ -1,4 +1,4 @@
-//! Errors, panics and ranks that leave, in any lane at any tile: nobody hangs, nothing that failed looks whole.
+//! Errors, panics and leaving ranks, in any lane at any tile: no rank hangs, and no failed call looks complete.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ mod common;
 
 use common::{Case, OPERATIONS, on_all};
 
-/// Faults to try; `WINDROW_FAULTS` for more or fewer.
+/// Number of faults to try; `WINDROW_FAULTS` sets it.
 fn rounds() -> usize {
     std::env::var("WINDROW_FAULTS").ok().map_or(10_002, |rounds| rounds.parse().expect("WINDROW_FAULTS is a number"))
 }
@@ -22,7 +22,7 @@ struct Fault {
     panics: bool,
 }
 
-/// A few numbers that have nothing to do with each other.
+/// Pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -43,7 +43,7 @@ impl Dice {
 
 #[test]
 fn a_fault_stops_all_ranks_and_no_more() {
-    // A panic is expected here; its message only hides others.
+    // Panics are expected here; their messages would hide others.
     let quiet = |name: Option<&str>| name.is_some_and(|name| name.starts_with("windrow-rank-"));
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -64,7 +64,7 @@ fn a_fault_stops_all_ranks_and_no_more() {
             for round in 0..rounds() / 3 {
                 let (case, tiles) = (case(dice.roll(operations)), 1 + dice.roll(each));
                 let mut faults = vec![dice.fault(ranks, tiles)];
-                // Now and then two at once.
+                // Now and then two faults at once.
                 if dice.roll(4) == 0 {
                     faults.push(dice.fault(ranks, tiles));
                 }
@@ -90,7 +90,7 @@ fn a_fault_stops_all_ranks_and_no_more() {
                     }
                     error => panic!("{error}"),
                 }
-                // The next operation is none the worse for it.
+                // The next operation works.
                 if round % 8 == 0 {
                     fused.unwatch();
                     let (result, outcome) = case.run::<f32, _>(&mut fused, &Tiles::Uniform(tiles), true);

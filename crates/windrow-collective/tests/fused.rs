@@ -1,4 +1,4 @@
-//! Fused operations equal the product and the sum, however they are cut.
+//! Fused operations equal the product and the sum, for every cut.
 
 use half::bf16;
 use proptest::prelude::*;
@@ -114,7 +114,7 @@ fn ranks_may_hold_different_depths() {
     assert_eq!(results, vec![vec![8.0; 12]; 2]);
 }
 
-/// `a` is 4 x 3, `b` 3 x 2, `c` 4 x 2 but for what a test changes.
+/// `a` is 4 x 3, `b` 3 x 2, `c` 4 x 2, except for what a test changes.
 fn misfit(change: impl Fn(&mut [usize; 9]) + Sync, operation: Operation, tiles: &Tiles) -> Vec<String> {
     on_all(Group::new(3).ranks(), |mut fused: Fused<_>| {
         let mut shape = [4, 3, 3, 3, 2, 2, 4, 2, 2];
@@ -129,7 +129,7 @@ fn misfit(change: impl Fn(&mut [usize; 9]) + Sync, operation: Operation, tiles: 
             MatMut { data: &mut c, rows: c_shape[0], cols: c_shape[1], stride: c_shape[2] },
         );
         let error = common::call(&mut fused, operation, operands, tiles).unwrap_err().to_string();
-        // The group goes on.
+        // The group stays usable.
         fused.communicator().barrier().unwrap();
         error
     })

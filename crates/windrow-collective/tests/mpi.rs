@@ -1,4 +1,4 @@
-//! The same over MPI, in every process that `mpirun` starts. The README says how.
+//! The same operations over MPI, in every process that `mpirun` starts. The README says how to run it.
 
 use half::bf16;
 use windrow::plan::tile::Lane;
@@ -30,7 +30,7 @@ fn main() {
     faults(&mut fused);
     profiles(&mut fused);
     let (rank, size) = (fused.rank(), fused.size());
-    // The last rank leaves; the others learn of it.
+    // The last rank leaves; the others get its error.
     if rank + 1 < size {
         let left = Error::Left { rank: size - 1, panicked: false };
         assert_eq!(fused.communicator().barrier(), Err(left.clone()));
@@ -69,7 +69,7 @@ fn collectives(world: &mut World) {
         assert!(halves.iter().all(|half| half.to_f32() == (size * (size + 1) / 2) as f32));
         world.barrier().unwrap();
     }
-    // In the order of the ranks: a sum that has lost the first rank's 1 is another.
+    // In rank order: without the first rank's 1 the sum would be another.
     let parts = [1.0_f64, 1e16, -1e16, 3.0];
     let mut data = [parts[rank % 4]];
     world.all_reduce(&mut data).unwrap();

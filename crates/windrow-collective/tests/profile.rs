@@ -1,9 +1,9 @@
-//! Profiles: measured, written, read, obeyed by all ranks.
+//! Profiles are measured, written and read; all ranks follow rank 0's.
 
 use std::time::Duration;
 
 use windrow::plan::cost::{Fitting, Joints};
-use windrow::plan::tile::{self, Contention, Lane, Verdict};
+use windrow::plan::tile::{self, Contention, Lane, PlanVerdict};
 use windrow::plan::{Nanos, Rows};
 use windrow_collective::{
     Calibration, Communicator, Error, Group, Link, Measured, Operation, Outcome, Profile, Shape, Stage, Tiles, Trace,
@@ -13,7 +13,7 @@ mod common;
 
 use common::{Case, OPERATIONS, on_all};
 
-/// Costs of straight lines: what a tile takes at least, and what each row takes, in microseconds.
+/// Linear costs: the fixed time of a tile and the time of a row, in microseconds.
 fn profile(case: &Case, element: &str, compute: [f64; 2], communicate: [f64; 2]) -> Profile {
     let sample = |stage, [fixed, each]: [f64; 2], m: u64| Measured { stage, m, microseconds: fixed + each * m as f64 };
     let samples = [10, 20, 40, 80]
@@ -36,9 +36,9 @@ fn rank_0_decides_whatever_others_think() {
             match fused.rank() {
                 // Tiles are cheap.
                 0 => fused.use_profile(profile(&case, "f64", [1.0, 5.0], [1.0, 5.0])),
-                // They are not.
+                // Tiles are expensive.
                 1 => fused.use_profile(profile(&case, "f64", [900.0, 5.0], [900.0, 5.0])),
-                // No idea.
+                // No profile.
                 _ => {}
             }
             let (result, outcome) = case.run::<f64, _>(&mut fused, &Tiles::Auto, true);
@@ -49,7 +49,7 @@ fn rank_0_decides_whatever_others_think() {
         });
         assert!(results[0].0.len() > 1, "{}", results[0].0);
         assert_eq!(results, vec![results[0].clone(); 3]);
-        // All but the last are aligned, and all can be dealt out.
+        // All but the last are aligned, and all can be dealt out to the ranks.
         let unit = operation.unit(3) as u64;
         assert!(results[0].0.iter().all(|tile| tile.0.is_multiple_of(unit)));
         assert!(results[0].0.iter().rev().skip(1).all(|tile| tile.0.is_multiple_of(4)));
@@ -65,15 +65,15 @@ fn it_may_decide_not_to_tile() {
         fused.use_profile(profile(&case, "f32", [900.0, 5.0], [900.0, 5.0]));
         let outcome = case.run::<f32, _>(&mut fused, &Tiles::Auto, true).1.unwrap();
         assert_eq!(outcome.tiles, tile::Tiles::one(Rows(48)));
-        assert!(outcome.plan.is_none_or(|plan| plan.verdict() == Verdict::DoNotTile));
+        assert!(outcome.plan.is_none_or(|plan| plan.verdict() == PlanVerdict::DoNotTile));
     });
 }
 
 #[test]
-fn without_a_profile_nobody_goes_on() {
+fn without_a_profile_no_rank_goes_on() {
     let case = case(Operation::AllGatherMatmul);
     let errors = on_all(Group::new(3).ranks(), |mut fused| {
-        // Of another element, and on a rank that is not asked.
+        // A profile of another element, and one on a rank that does not decide.
         fused.use_profile(profile(&case, if fused.rank() == 0 { "f32" } else { "f64" }, [1.0, 5.0], [1.0, 5.0]));
         let error = case.run::<f64, _>(&mut fused, &Tiles::Auto, true).1.unwrap_err();
         fused.communicator().barrier().unwrap();
@@ -84,14 +84,14 @@ fn without_a_profile_nobody_goes_on() {
     assert_eq!(errors, [missing, refused.clone(), refused]);
 }
 
-/// Written and read it is the same, bit by bit.
+/// Checks that a profile written and read is the same, bit by bit.
 #[track_caller]
 fn check_json(profile: &Profile) {
     let read: Profile = serde_json::from_str(&serde_json::to_string(profile).unwrap()).unwrap();
     assert_eq!(&read, profile);
 }
 
-/// Whatever was measured on a busy machine can be fitted by that, also by pieces that have to meet: it is one piece.
+/// Fits any times of a busy machine, with one piece, also where pieces have to meet.
 const LENIENT: Fitting = Fitting { noise: 1e3, ..Fitting::UNLIMITED };
 
 #[test]
@@ -101,7 +101,7 @@ fn calibration_gives_all_ranks_one_profile() {
         let link = Link::new(2e9, Duration::from_micros(20));
         let profiles = on_all(Group::new(2).link(link).ranks(), |mut fused| {
             let profile = fused.calibrate::<f32>(operation, 5, 6, &how).unwrap();
-            // It is good for something.
+            // The profile is usable.
             fused.use_profile(profile.clone());
             let case = Case { operation, ranks: 2, each: 30, n: 5, k: 6, gap: 0 };
             let (result, outcome) = case.run::<f32, _>(&mut fused, &Tiles::Auto, true);
@@ -115,7 +115,7 @@ fn calibration_gives_all_ranks_one_profile() {
         assert_eq!(profile.samples().len(), 2 * 2 * how.rows.len());
         let Contention { compute, communicate } = profile.contention();
         assert!(compute >= 1.0 && communicate >= 1.0);
-        // A tile takes the latencies of its collective at least.
+        // A tile takes at least the latencies of its collective.
         let steps = if operation == Operation::MatmulAllReduce { 2.0 } else { 1.0 };
         let sent = profile.samples().iter().filter(|sample| sample.stage == Stage::Communicate);
         assert!(sent.into_iter().all(|sample| sample.microseconds >= steps * 20.0));
@@ -164,7 +164,7 @@ fn ranks_that_calibrate_differently_are_told_how() {
         let errors = on_all(Group::new(3).ranks(), |mut fused| {
             let how = if fused.rank() == 1 { &other } else { &base };
             let error = fused.calibrate::<f32>(Operation::MatmulAllReduce, 2, 2, how).unwrap_err();
-            // And they go on together.
+            // The ranks go on together.
             fused.communicator().barrier().unwrap();
             error.to_string()
         });
@@ -204,7 +204,7 @@ fn ranks_that_refine_differently_are_told_how() {
     }
 }
 
-/// Straight costs: more tiles always gain a little, at last less than the samples can tell.
+/// With linear costs, more tiles always gain a little, in the end less than the samples can tell.
 #[test]
 fn a_plan_of_fewer_tiles_says_what_it_gave_up() {
     let case = Case { operation: Operation::MatmulAllReduce, ranks: 2, each: 512, n: 5, k: 6, gap: 0 };
@@ -219,17 +219,17 @@ fn a_plan_of_fewer_tiles_says_what_it_gave_up() {
         assert_eq!(profile.predict(512, &plan.tiles).unwrap(), plan.predicted);
         let noise = Fitting::default().noise;
         assert!(best.predicted < plan.predicted && plan.predicted.0 <= best.predicted.0 * (1.0 + noise), "{plan}");
-        // No cut is better by more than that, and it is no more than it has to be.
+        // No cut is better by more than the gap, and the gap is no larger than necessary.
         let above = plan.predicted.0 / best.predicted.0 - 1.0;
         assert!(plan.gap >= above * (1.0 - 1e-9) && plan.gap <= above + 0.0011, "{} {above}", plan.gap);
         let said = plan.to_string();
         assert!(said.contains(limit) && said.contains("the samples cannot tell more tiles from these"), "{said}");
         assert!(!said.contains("is better than this one") && said.contains("rows are better by"), "{said}");
-        // Nobody asked for fewer.
+        // No smaller limit was set.
         assert_eq!(plan.inputs.most_tiles, usize::MAX);
         assert_eq!(profile.clone().most_tiles(100).plan(512).unwrap().inputs.most_tiles, 100);
     }
-    // Where the best cut is taken, nothing is given up.
+    // Where the best cut is taken, the gap is 0.
     let plan = profile(&case, "f32", [200.0, 5.0], [900.0, 5.0]).plan(512).unwrap();
     assert!(plan.tiles.len() > 1 && plan.alternatives.iter().all(|cut| cut.name != "best"), "{plan}");
     assert!(plan.gap == 0.0 && plan.to_string().contains("no cut at multiples of 4 rows is better"), "{plan}");
@@ -322,7 +322,7 @@ fn drift_is_noticed() {
     check_json(&profile);
 }
 
-/// A fit beyond the tolerance is a profile that says so, and does not take its own error for a drift.
+/// A profile whose fit misses by more than the tolerance says so, and does not take its own error for a drift.
 #[test]
 fn a_loose_profile_knows_its_error() {
     let shape = Shape { operation: Operation::MatmulAllReduce, element: "f32".to_owned(), ranks: 2, n: 8, k: 8 };

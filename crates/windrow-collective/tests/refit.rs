@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use windrow::plan::cost::Cost;
-use windrow::plan::tile::{self, Contention, Lane, Problem, Span};
+use windrow::plan::tile::{self, Contention, Lane, Problem, TileSpan};
 use windrow::plan::{Nanos, Rows};
 use windrow_collective::{
     Communicator, Group, Link, MatMut, MatRef, Measured, Operation, Outcome, Profile, Refit, Shape, Stage, Tiles, Trace,
@@ -18,7 +18,7 @@ use common::on_all;
 const M: u64 = 96;
 const CONTENTION: Contention = Contention { compute: 1.3, communicate: 1.1 };
 
-/// What a tile takes at least, and what each row takes, in microseconds.
+/// The fixed time of a tile and the time of a row, in microseconds.
 type Line = [f64; 2];
 
 const COMPUTE: Line = [4.0, 3.0];
@@ -36,11 +36,11 @@ fn profile(operation: Operation, compute: Line, communicate: Line) -> Profile {
     Profile::new(shape(operation), samples.collect(), CONTENTION).unwrap().align(8)
 }
 
-/// A machine that behaves as the planner assumes, with other costs.
+/// A machine that behaves as the planner assumes, with different costs.
 #[derive(Clone, Copy, Debug)]
 struct Machine {
     operation: Operation,
-    /// By what factor each lane is slower than was calibrated.
+    /// The factor by which each lane is slower than calibrated.
     slower: [f64; 2],
 }
 
@@ -69,7 +69,7 @@ impl Machine {
     }
 }
 
-/// So many operations, and what was re-fitted meanwhile.
+/// Observes `outcomes` operations. Returns the re-fits.
 fn observe(profile: &mut Profile, outcomes: usize, mut run: impl FnMut(&Profile, usize) -> Outcome) -> Vec<Refit> {
     let mut refits = Vec::new();
     for place in 0..outcomes {
@@ -92,7 +92,7 @@ fn a_lane_that_becomes_slower_is_found_and_scaled() {
             let (before, samples) = (profile.plan(M).unwrap(), profile.samples().to_vec());
             let usual = Machine { operation, slower: [1.0, 1.0] };
             assert_eq!(observe(&mut profile, 40, |profile, _| usual.run(profile, M)), []);
-            // Of sixteen outcomes nine have to be off.
+            // Nine of sixteen outcomes have to be off.
             let drifted = Machine { operation, slower };
             assert_eq!(observe(&mut profile, 8, |profile, _| drifted.run(profile, M)), []);
             let refits = observe(&mut profile, 1, |profile, _| drifted.run(profile, M));
@@ -105,7 +105,7 @@ fn a_lane_that_becomes_slower_is_found_and_scaled() {
                 let lane = usize::from(now.stage == Stage::Communicate);
                 assert!(close(now.microseconds, then.microseconds * slower[lane]), "{now:?}, {then:?}");
             }
-            // It predicts again, and plans for the new machine.
+            // The profile predicts correctly again, and plans for the new machine.
             assert_eq!(observe(&mut profile, 40, |profile, _| drifted.run(profile, M)), []);
             assert!(profile.errors().len() == 16 && profile.errors().all(|error| error.abs() < 1e-6));
             assert_ne!(profile.plan(M).unwrap().tiles, before.tiles, "{operation}, {slower:?}");
@@ -141,7 +141,7 @@ fn dice(seed: &mut u64) -> f64 {
 fn noise_and_bad_moments_change_nothing() {
     let operation = Operation::MatmulAllReduce;
     let (fresh, mut seed) = (profile(operation, COMPUTE, COMMUNICATE), 1);
-    // Within what is tolerated, at times; far beyond it, to both sides; and every third operation is in a bad moment.
+    // Errors within the tolerance, at times; errors far beyond it, to both sides; and a bad moment for every third operation.
     type Moment = fn(usize, [f64; 2]) -> [f64; 2];
     let moments: [Moment; 3] = [
         |_, dice| dice.map(|dice| 1.0 + 0.15 * dice),
@@ -157,7 +157,7 @@ fn noise_and_bad_moments_change_nothing() {
         assert!(refits.iter().all(|refit| refit.refused.is_some()), "{refits:?}");
         assert_eq!(profile.samples(), fresh.samples());
     }
-    // Seven bad ones are none too many, among sixteen or at the start.
+    // Seven bad outcomes are too few, among sixteen or at the start.
     let (usual, bad) = ([1.0, 1.0], [1.0, 5.0]);
     for (place, outcomes) in [(0..7, 7), (30..37, 60)] {
         let mut profile = fresh.clone();
@@ -206,10 +206,10 @@ fn what_no_factor_explains_is_refused_and_said() {
         let predicted = outcome.predicted.as_mut().unwrap();
         predicted.0 *= if place.is_multiple_of(2) { 1.3 } else { 0.7 };
     };
-    // The lanes took what they cost, the operation did not.
+    // The lanes took their predicted time, the operation more.
     let late: Change = |_, outcome| outcome.trace.end.0 *= 1.5;
     let nothing: Change = |_, outcome| {
-        let span = |from: f64| vec![Span { start: Nanos(from), end: Nanos(from + 1e-9) }];
+        let span = |from: f64| vec![TileSpan { start: Nanos(from), end: Nanos(from + 1e-9) }];
         outcome.trace = Trace { compute: span(0.0), communicate: span(1e-9), paces: Vec::new(), end: Nanos(2e-9) };
     };
     for (change, why) in [
@@ -223,12 +223,12 @@ fn what_no_factor_explains_is_refused_and_said() {
             change(place, &mut outcome);
             outcome
         });
-        // Once for every eight outcomes.
+        // One re-fit for every eight outcomes.
         let places: Vec<u64> = refits.iter().map(|refit| refit.after).collect();
         assert_eq!(places, [8, 16]);
         let refused = refits.iter().map(|refit| refit.refused.as_deref().unwrap_or("not refused"));
         assert!(refused.clone().all(|refused| refused.contains(why)), "{:?}", refused.collect::<Vec<_>>());
-        // Nothing else has changed, and it still says that it is not right.
+        // Nothing else has changed, and the profile still reports the drift.
         assert_eq!(profile.samples(), fresh.samples());
         assert_eq!(profile.plan(M).unwrap(), fresh.plan(M).unwrap());
         assert!(profile.needs_refit() && profile.errors().len() == 16);
@@ -250,14 +250,14 @@ fn operations_without_rows_say_nothing() {
     assert!(profile.errors().len() == 0 && !profile.needs_refit());
 }
 
-/// What tiles take one after the other, with costs that are this much slower than the fits.
+/// Tiles one after the other, with costs above the fits by these factors.
 fn one_by_one(profile: &Profile, slower: [f64; 2]) -> Outcome {
     let plan = profile.plan(M).unwrap();
     let (mut at, mut spans) = (0.0, [Vec::new(), Vec::new()]);
     for tile in plan.tiles.iter() {
         for (lane, of) in [Lane::Compute, Lane::Communicate].into_iter().enumerate() {
             let end = at + profile.fit(of).cost.at(tile).0 * slower[lane];
-            spans[lane].push(Span { start: Nanos(at), end: Nanos(end) });
+            spans[lane].push(TileSpan { start: Nanos(at), end: Nanos(end) });
             at = end;
         }
     }
@@ -296,8 +296,8 @@ proptest! {
     }
 }
 
-/// Two ranks on a link, where each row computes for 0.2 ms on rank 0, and is communicated for about as long. The computation is a
-/// sleep, so that it takes no processor. What is wrong is wrong by far more than the delays of a busy machine.
+/// Two ranks on a link. Each row computes for 0.2 ms on rank 0, and is communicated for about as long. The computation is a
+/// sleep, so it takes no processor. The profile is wrong by far more than the delays of a busy machine.
 #[test]
 fn a_wrong_profile_is_put_right_by_operations() {
     const ROWS: usize = 64;
@@ -307,13 +307,13 @@ fn a_wrong_profile_is_put_right_by_operations() {
     let each = row.as_secs_f64() * 1e6;
     let shape = Shape { operation: Operation::MatmulAllReduce, element: "f32".into(), ranks: 2, n: 16, k: 1 };
     let sample = |stage, m: u64, microseconds: f64| Measured { stage, m, microseconds };
-    // The sleep is right; the link looks ten times as fast as it is.
+    // The computation is right; the link looks ten times as fast as it is.
     let samples = [8, 16, 32, 64].into_iter().flat_map(|m| {
         let times = [each * m as f64 + 60.0, (each * m as f64 + 200.0) / 10.0];
         [sample(Stage::Compute, m, times[0]), sample(Stage::Communicate, m, times[1])]
     });
     let wrong = Profile::new(shape, samples.collect(), Contention::NONE).unwrap().align(8);
-    // Predictions are right if they are within two fifths.
+    // Predictions count as right within two fifths.
     let mut json = serde_json::to_value(wrong).unwrap();
     json["tolerance"] = 0.4.into();
     let wrong: Profile = serde_json::from_value(json).unwrap();
@@ -325,7 +325,7 @@ fn a_wrong_profile_is_put_right_by_operations() {
         }
         let (a, b) = ([1.0_f32; ROWS], [2.0_f32; 16]);
         let mut used = Vec::new();
-        // It takes 8 calls to find out, and 8 to see that it is right. More if the machine is busy.
+        // It takes 8 calls to detect the error, and 8 to see that the new fit is right. On a busy machine it takes more.
         for _ in 0..200 {
             if rank == 0 {
                 let tiles = fused.profiles().next().unwrap().plan(ROWS as u64).unwrap().tiles;
@@ -358,7 +358,7 @@ fn a_wrong_profile_is_put_right_by_operations() {
             fused.profiles().next().map(|profile| profile.refits().cloned().collect::<Vec<_>>())
         );
     });
-    // All ranks ran the same, and not what they began with.
+    // All ranks ran the same tiles, and not those they began with.
     assert_eq!(done[0].0, done[1].0);
     let (used, profile) = &done[0];
     let profile = profile.as_ref().expect("rank 0 has one");

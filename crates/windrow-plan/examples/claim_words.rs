@@ -1,21 +1,21 @@
-//! What claim words cost at up to 176 threads, by simulation: the tables of `docs/claim-words.md`.
+//! What claim words cost with up to 176 threads, by simulation: the tables of `docs/claim-words.md`.
 //!
-//! `cargo run --release -p windrow-plan --example claim_words` prints them; with `-- all`, every region as a line of CSV.
+//! `cargo run --release -p windrow-plan --example claim_words` prints them; with `-- all`, it prints every region as a line of CSV.
 
 use windrow_plan::Nanos;
 use windrow_plan::grain::Costs;
-use windrow_plan::simulate::{Claim, Entry, Join, Machine, Outcome, Policy, Victim, Work, simulate};
+use windrow_plan::simulate::{Claim, Join, Joining, Machine, Policy, RunOutcome, Victim, Work, simulate};
 
 const MEMBERS: [usize; 6] = [2, 4, 8, 16, 64, 176];
 const MACHINES: [(&str, Machine); 2] = [("mesh", Machine::MESH), ("sockets", Machine::SOCKETS)];
 const KINDS: [&str; 3] = ["uniform", "log-uniform", "one 1000x"];
-/// In 100 us to 10 s of work.
+/// The total work: 100 us to 10 s.
 const TOTALS: [(&str, f64); 6] =
     [("100 us", 1e5), ("1 ms", 1e6), ("10 ms", 1e7), ("100 ms", 1e8), ("1 s", 1e9), ("10 s", 1e10)];
-/// Cells are geometric means over so many works of a kind and, with them, seeds.
+/// A cell is the geometric mean over this many seeds, which draw the work and the victims.
 const SEEDS: u64 = 8;
 
-/// Items of 100 ns in the mean, but at most a million of them.
+/// Items of 100 ns on average, but not more than a million of them.
 fn work(kind: &str, total: f64, seed: u64) -> Work {
     let mean = (total / 1e6).max(100.0);
     let n = (total / mean) as u32;
@@ -31,8 +31,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     f64::exp(sum / n)
 }
 
-/// The same regions under several conditions, so that each work is made once.
-fn regions(kind: &str, total: f64, conditions: &[(usize, Machine, Policy)]) -> Vec<Vec<Outcome>> {
+/// The same work under several conditions, so that each work is made once.
+fn regions(kind: &str, total: f64, conditions: &[(usize, Machine, Policy)]) -> Vec<Vec<RunOutcome>> {
     let mut all = vec![Vec::new(); conditions.len()];
     for seed in 0..SEEDS {
         let work = work(kind, total, seed);
@@ -48,14 +48,14 @@ fn head(columns: impl Iterator<Item = String>) {
     println!("| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
 }
 
-/// Time over ideal, a row for each work, a column for each condition.
+/// Time over ideal: a row per work, a column per condition.
 fn overheads(names: &[&str], totals: &[(&str, f64)], kinds: &[&str], conditions: &[(usize, Machine, Policy)]) {
     head(["work", "items"].iter().chain(names).map(ToString::to_string));
     for (name, total) in totals {
         for kind in kinds {
             print!("| {name} | {kind} |");
             for outcomes in regions(kind, *total, conditions) {
-                print!(" {:.2} |", mean(outcomes.iter().map(Outcome::overhead)));
+                print!(" {:.2} |", mean(outcomes.iter().map(RunOutcome::overhead)));
             }
             println!();
         }
@@ -87,7 +87,7 @@ fn all() {
                         for (seed, it) in outcomes.iter().enumerate() {
                             let head = format!("{name},{},{victim},{total},{kind},{seed}", it.members);
                             let (time, ratio, share) = (it.makespan.0, it.overhead(), it.claiming_share());
-                            let Outcome { claims, steals, failed, looks, transfers, .. } = *it;
+                            let RunOutcome { claims, steals, failed, looks, transfers, .. } = *it;
                             println!(
                                 "{head},{time:.0},{ratio:.4},{share:.4},{claims},{steals},{failed},{looks},{transfers}"
                             );
@@ -136,11 +136,11 @@ fn tables() {
         for members in [16, 64, 176] {
             let conditions = victims.map(|(_, policy)| (members, machine, policy));
             for ((victim, _), outcomes) in victims.iter().zip(regions("log-uniform", 1e7, &conditions)) {
-                let count = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>() / SEEDS;
+                let count = |of: fn(&RunOutcome) -> u64| outcomes.iter().map(of).sum::<u64>() / SEEDS;
                 println!(
                     "| {name} | {members} | {victim} | {:.2} | {:.1} % | {} | {} | {} | {} | {} |",
-                    mean(outcomes.iter().map(Outcome::overhead)),
-                    outcomes.iter().map(Outcome::claiming_share).sum::<f64>() / SEEDS as f64 * 100.0,
+                    mean(outcomes.iter().map(RunOutcome::overhead)),
+                    outcomes.iter().map(RunOutcome::claiming_share).sum::<f64>() / SEEDS as f64 * 100.0,
                     count(|it| it.claims),
                     count(|it| it.steals),
                     count(|it| it.failed),
@@ -169,13 +169,13 @@ fn tables() {
 
     println!("\nMicroseconds of a whole region of uniform work by how members get in (mesh, a window of four):\n");
     let entries = [
-        ("looking, exchange", false, Entry::Awake, Join::Exchange),
-        ("looking, addition", false, Entry::Awake, Join::Add),
-        ("asleep, chain", false, Entry::Asleep { fan: 1 }, Join::Add),
-        ("asleep, 2 each", false, Entry::Asleep { fan: 2 }, Join::Add),
-        ("halted, chain", true, Entry::Asleep { fan: 1 }, Join::Add),
-        ("halted, 2 each", true, Entry::Asleep { fan: 2 }, Join::Add),
-        ("halted, 4 each", true, Entry::Asleep { fan: 4 }, Join::Add),
+        ("looking, exchange", false, Joining::Awake, Join::Exchange),
+        ("looking, addition", false, Joining::Awake, Join::Add),
+        ("asleep, chain", false, Joining::Asleep { fan: 1 }, Join::Add),
+        ("asleep, 2 each", false, Joining::Asleep { fan: 2 }, Join::Add),
+        ("halted, chain", true, Joining::Asleep { fan: 1 }, Join::Add),
+        ("halted, 2 each", true, Joining::Asleep { fan: 2 }, Join::Add),
+        ("halted, 4 each", true, Joining::Asleep { fan: 4 }, Join::Add),
     ];
     head(["work", "members", "ideal"].into_iter().chain(entries.iter().map(|entry| entry.0)).map(str::to_string));
     for (name, total) in &TOTALS[..4] {
@@ -210,11 +210,11 @@ fn tables() {
         for (way, join) in [("addition", Join::Add), ("exchange", Join::Exchange)] {
             for (shown, total) in works {
                 let work = work("uniform", total, 0);
-                let policy = Policy { entry: Entry::Awake, join, ..Policy::RUNTIME };
+                let policy = Policy { entry: Joining::Awake, join, ..Policy::RUNTIME };
                 let time = |width: usize| simulate(&work, width, &machine, &policy, 1).makespan.0 / 1e3;
                 let best = (1..=176).min_by(|&a, &b| time(a).total_cmp(&time(b))).unwrap_or(1);
                 let root = |price: f64| ((total / price).sqrt() as usize).clamp(1, 176);
-                // One access to the gate's line to join and one to leave.
+                // One access to the line of the gate to join and one to leave.
                 let (planned, priced) =
                     (root(Costs::MEASURED.step.0), root(2.0 * (machine.far.0 + machine.exchange.0)));
                 println!(
@@ -229,7 +229,7 @@ fn tables() {
     }
 }
 
-/// What the counters of a machine with two CPUs can be asked.
+/// The counters that a real machine with two CPUs can check.
 fn exchanges() {
     println!(
         "\nExchanges of range words in a region of two members, to compare with what the bin locks of windrow-bench counts:\n"
@@ -237,7 +237,7 @@ fn exchanges() {
     head(["items", "claims", "steals", "exchanges"].into_iter().map(str::to_string));
     for (cost, nanos) in [("10 ns", 10.0), ("1 us", 1000.0)] {
         for n in [1000, 100_000, 1_000_000] {
-            let policy = Policy { entry: Entry::Awake, ..Policy::RUNTIME };
+            let policy = Policy { entry: Joining::Awake, ..Policy::RUNTIME };
             let it = simulate(&Work::uniform(n, Nanos(nanos)), 2, &Machine::MEASURED, &policy, 1);
             println!("| {n} x {cost} | {} | {} | {} |", it.claims, it.steals, it.exchanges());
         }

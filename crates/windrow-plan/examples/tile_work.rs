@@ -1,7 +1,9 @@
-//! What planning takes and what it gains, for cost models drawn at random: two tables of `docs/tiling.md`.
+//! The time that planning takes and the time that plans save, for random cost models: two tables of `docs/tiling.md`.
 //!
-//! `cargo run --release -p windrow-plan --example tile_work` prints them, and fails if a plan of 32 units takes 10 ms or one of 128
+//! `cargo run --release -p windrow-plan --example tile_work` prints them. It fails if a plan of 32 units takes 10 ms or one of 128
 //! units 100 ms.
+
+#![expect(clippy::disallowed_types, reason = "an example measures what a decision may not: its own time")]
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
                     let plan = model.with(|problem| problem.plan()).expect("a model is a problem");
                     (begun.elapsed().as_secs_f64() * 1e3, plan)
                 };
-                // The fastest of three: others may use the machine.
+                // The fastest of three, because other processes may use the machine.
                 let runs = [timed(), timed(), timed()];
                 times.push(runs.iter().map(|run| run.0).fold(f64::INFINITY, f64::min));
                 let plan = &runs[0].1;
@@ -48,7 +50,7 @@ fn main() -> ExitCode {
     if late { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// What other cuts take, as a share of the planned ones.
+/// Times of other cuts, relative to the planned ones.
 fn gains() {
     let names = ["serial", "short-long rule", "uniform", "two sizes"];
     println!("\n| 150 models | not tiled | {} |\n|---|---|---|---|---|---|", names.join(" | "));

@@ -1,22 +1,22 @@
 //! Batch: when it pays to collect operations and run them together.
 //!
-//! One at a time an operation costs `F + m + lock`, in batches of B it costs `F / B + m + h`:
+//! One at a time, an operation costs `F + m + lock`; in batches of B it costs `F / B + m + h`:
 //!
 //! | symbol | what it is |
 //! |---|---|
 //! | `F` | what a batch costs once: a sync to disk, a model's launch, cache misses that a batch can overlap |
 //! | `m` | what each operation costs |
-//! | `h` | handing one over: submitting it, the reply, waking who waits |
+//! | `h` | handing one over: submitting it, the reply, waking the caller |
 //! | `lock` | taking and releasing a lock |
 //!
 //! So batching pays if `F (1 - 1/B) > h - lock`, and B is never more than the operations in flight: threads that block, tasks, or chunks
-//! times workers. A [`Fit`] finds F and m from batches that ran; a [`Law`] says what follows.
+//! times workers. A [`BatchFit`] finds F and m from batches that ran; a [`Law`] says what follows.
 //!
 //! ```
 //! use windrow_plan::Nanos;
-//! use windrow_plan::batch::{Fit, Law};
+//! use windrow_plan::batch::{BatchFit, Law};
 //!
-//! let mut fit = Fit::default();
+//! let mut fit = BatchFit::default();
 //! for b in [1, 4, 16].repeat(20) {
 //!     fit.observe(b, Nanos(350_000.0 + 700.0 * b as f64));
 //! }
@@ -25,23 +25,23 @@
 //! assert!(law.verdict(64, 512).to_string().starts_with("batching gains 31.4x; limit B = 64 = callers in flight"));
 //! ```
 //!
-//! Source of the law: measurements of many structures and peers under blocking, asynchronous and chunked callers; the split in a cost
-//! paid once and a cost paid each time is as old as group commit (Gawlick and Kinkade, 1985).
+//! Source of the law: measurements of many structures and peers under blocking, asynchronous and chunked callers. Splitting a cost into
+//! a part per batch and a part per operation is as old as group commit (Gawlick and Kinkade, 1985).
 
 use std::fmt;
 
 use crate::Nanos;
 
-/// What an operation costs, alone and in company. See the [module page](self).
+/// The cost of an operation, alone and in a batch. See the [module page](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Law {
-    /// F: paid once a batch.
+    /// F: the cost per batch.
     pub fixed: Nanos,
-    /// m: paid for each operation.
+    /// m: the cost per operation.
     pub each: Nanos,
-    /// h: handing an operation over.
+    /// h: the cost of handing an operation over.
     pub handoff: Nanos,
-    /// A lock, when an operation runs alone.
+    /// The cost of a lock, when an operation runs alone.
     pub lock: Nanos,
 }
 
@@ -51,22 +51,22 @@ impl Law {
         Nanos(self.fixed.0 + self.each.0 * b as f64)
     }
 
-    /// What an operation costs one at a time.
+    /// Cost of an operation that runs alone.
     pub fn alone(&self) -> Nanos {
         Nanos(self.fixed.0 + self.each.0 + self.lock.0)
     }
 
-    /// What an operation costs in batches of `b`.
+    /// Cost of an operation in batches of `b`.
     pub fn together(&self, b: usize) -> Nanos {
         Nanos(self.batch(b).0 / b.max(1) as f64 + self.handoff.0)
     }
 
-    /// Operations a second in batches of `b`, as many as a runner can do that is never idle.
+    /// Operations per second in batches of `b`, with a runner that is never idle.
     pub fn per_second(&self, b: usize) -> f64 {
         1e9 / self.together(b).0
     }
 
-    /// How many times as many operations a second there are in batches of `b`.
+    /// Operations per second in batches of `b`, relative to one at a time.
     pub fn gain(&self, b: usize) -> f64 {
         self.alone().0 / self.together(b).0
     }
@@ -76,16 +76,16 @@ impl Law {
         self.gain(b) > 1.0
     }
 
-    /// Whether an operation is so cheap that no batch can win, however large: all of it together costs less than handing it over.
+    /// Whether an operation is so cheap that no batch can win, however large: its whole cost is less than that of handing it over.
     pub fn is_cheap(&self) -> bool {
         self.alone().0 <= self.handoff.0
     }
 
-    /// What is to be done with `in_flight` callers and batches of at most `limit`.
+    /// What to use with `in_flight` callers and batches of up to `limit`.
     pub fn verdict(&self, in_flight: usize, limit: usize) -> Verdict {
         let batch = in_flight.min(limit).max(1);
         let gain = self.gain(batch);
-        // A tenth is within what the fit is good for.
+        // The fit is only good to a tenth.
         let choice = match gain {
             gain if gain > 1.1 => Choice::Batch,
             gain if gain < 0.9 => Choice::Lock,
@@ -95,50 +95,51 @@ impl Law {
     }
 }
 
-/// What it takes to wake a thread, on the 2-core machine of the records.
+/// Time until a woken thread runs, on the 2-core machine of the records.
 const WAKE: Nanos = Nanos(5_000.0);
 
-/// How long a caller that has handed its operation over looks for the answer before it sleeps, when the last batch took so long.
+/// How long a caller spins for its reply after handing its operation over, before it parks. `batch` is the duration of the last batch.
 ///
-/// Looking for a while that is shorter than it takes to be woken pays if the answer comes while it lasts: it is there after a batch, or two.
-/// Where one takes longer, everybody's looking would be in vain: 64 callers that look for 2 us each take the CPU for 128 us from who
-/// prepares the next batch.
+/// Spinning for less time than a wake takes pays if the reply comes meanwhile: it comes after one batch or two. With longer batches no
+/// caller would get its reply by spinning: 64 callers that spin for 2 us each take 128 us of CPU time from the threads that prepare the
+/// next batch.
 pub fn look(batch: Nanos) -> Nanos {
     let look = WAKE.0 * 0.4;
     Nanos(if batch.0 <= look { look } else { 0.0 })
 }
 
-/// What it costs to wake a thread, there.
+/// Time of the system call that wakes a thread, on that machine.
 const TELL: Nanos = Nanos(2_000.0);
 
-/// How many threads the runner of a batch wakes itself if so many wait for it; each of them wakes the next of its chain. `fixed` is F.
+/// Direct wakes: how many of `threads` waiting threads the runner of a batch wakes itself. Each of these wakes the next of its chain.
+/// `fixed` is F.
 ///
-/// While the runner wakes `b` threads they come back with their next operations: waking all makes one batch of them, of `F + b m + b tell`.
-/// If they wake each other, the runner is at the next batch meanwhile, with what is there by then, about half: two batches of
-/// `F + b m / 2`. That is better if `F < b tell`. With 64 callers of SQLite on 2 cores (F = 45 us) 1, 2, 4, and 8 give 1.3 to 1.5 times the
-/// rows a second that waking all of them does, the four within 5 %; with F = 1.2 ms they give 0.8 times as many. RocksDB takes
+/// While the runner wakes `b` threads, they come back with their next operations: waking all gives one batch of `F + b m + b tell`.
+/// With chains, the runner starts the next batch meanwhile, with the operations queued by then, about half: two batches of
+/// `F + b m / 2`. That is better if `F < b tell`. With 64 callers of SQLite on 2 cores (F = 45 us), 1, 2, 4, and 8 direct wakes give
+/// 1.3 to 1.5 times the rows per second of waking all, the four within 5 %; with F = 1.2 ms they give 0.8 times as many. RocksDB takes
 /// the square root.
 pub fn heads(threads: usize, fixed: Nanos) -> usize {
     if fixed.0 < threads as f64 * TELL.0 { threads.isqrt().max(8) } else { usize::MAX }
 }
 
-/// How long a caller that finds the lock held should try to get it before it hands its operation over. Between two looks it lets others
-/// run: on a busy machine that may be the holder.
+/// How long a caller that finds the lock held retries before it hands its operation over. Between two retries it yields, because on a
+/// busy machine the holder may need the CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
-    /// From the first look to the last.
+    /// From the first try to the last.
     pub longest: Nanos,
-    /// From one look to the next.
+    /// From one try to the next.
     pub apart: Nanos,
 }
 
 impl Patience {
-    /// With operations that cost so much alone. Waking a thread takes 5 us and more, which is h for callers that block: who does less than
-    /// that under the lock is worth waiting for.
+    /// For operations that cost `one` alone. Waking a thread takes 5 us and more, which is h for callers that block: a holder that
+    /// takes less than that is worth waiting for.
     ///
-    /// A lock that goes to another CPU takes the structure with it, some hundred nanoseconds that are shared by the operations until the
-    /// next one gets it: looks are so far apart that these operations are some hundred if they are cheap. A holder that has lost its CPU
-    /// with the lock is waited for longer than that: to hand over, and to be woken, costs more than a turn of the others.
+    /// A lock that moves to another CPU takes the structure with it. That costs some hundred nanoseconds, shared by the operations
+    /// until the next move. So retries are far enough apart for some hundred cheap operations. Callers wait longer than that for a
+    /// holder that has lost its CPU: handing over and being woken costs more than a turn of the other threads.
     pub fn of(one: Nanos) -> Patience {
         if one < WAKE {
             Patience { longest: Nanos(200_000.0), apart: Nanos(4_000.0) }
@@ -148,7 +149,7 @@ impl Patience {
     }
 }
 
-/// What is better.
+/// Which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Batches.
@@ -159,18 +160,18 @@ pub enum Choice {
     Either,
 }
 
-/// What follows from a [`Law`]: printed, it says what to do and why.
+/// The conclusion from a [`Law`]: printed, it says what to do and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// From what it follows.
+    /// The law it follows from.
     pub law: Law,
-    /// What is better.
+    /// Which way is better.
     pub choice: Choice,
     /// The largest batch there can be.
     pub batch: usize,
-    /// How many times as many operations a second batches of that size give.
+    /// Operations per second in batches of that size, relative to one at a time.
     pub gain: f64,
-    /// More callers would make larger batches; if not, the limit holds them.
+    /// More callers would make larger batches; otherwise the limit bounds them.
     pub is_limited_by_callers: bool,
 }
 
@@ -190,28 +191,29 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// F and m, from sizes and durations of batches: a line through them by least squares of relative errors, in which what is old weighs
-/// less. A few numbers, updated in a few nanoseconds.
+/// Estimates F and m from sizes and durations of batches: a line fitted by least squares of relative errors, in which older batches
+/// weigh less. A few numbers, updated in a few nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Fit {
+pub struct BatchFit {
     seen: u64,
-    /// So many in a row were far from what was foreseen.
+    /// Consecutive batches far from the prediction.
     strayed: u32,
     /// Sums of weight, weight b, weight b^2, weight t, weight b t.
     sums: [f64; 5],
 }
 
-/// What is remembered fades by half in about 350 batches.
+/// The weight of a batch halves in about 350 batches.
 const KEEP: f64 = 1.0 - 1.0 / 512.0;
-/// From then on a batch that took far more, or far less, than foreseen counts as one that took so many times: it was interrupted.
+/// After so many batches, a batch that took more than `FARTHEST` times the prediction, or less than its `FARTHEST`th part, counts as
+/// exactly that far off: it was interrupted.
 const TRUSTED: u64 = 16;
 const FARTHEST: f64 = 3.0;
-/// So many of them in a row are no interruptions: batches have changed, and what was known is forgotten.
+/// So many such batches in a row are not interruptions: the batches have changed, and the fit starts again.
 const CHANGED: u32 = 8;
-/// Sizes must differ by so much (deviation over mean) to tell F from m.
+/// How much sizes must differ (deviation over mean) to tell F from m.
 const SPREAD: f64 = 0.05;
 
-impl Fit {
+impl BatchFit {
     /// A batch of `b` took `time`.
     pub fn observe(&mut self, b: usize, time: Nanos) {
         let b = b.max(1) as f64;
@@ -223,7 +225,7 @@ impl Fit {
             let believed = t.clamp(foreseen / FARTHEST, foreseen * FARTHEST);
             self.strayed = if believed == t { 0 } else { self.strayed + 1 };
             if self.strayed == CHANGED {
-                *self = Fit::default();
+                *self = BatchFit::default();
             } else {
                 t = believed;
             }
@@ -240,13 +242,13 @@ impl Fit {
         self.seen
     }
 
-    /// What one operation takes on its own; before F and m can be told apart, its share of a batch.
+    /// Cost of an operation alone; before F and m can be told apart, its share of a batch.
     pub fn one(&self) -> Option<Nanos> {
         let [_, wb, _, wt, _] = self.sums;
         self.law().map(|law| law.batch(1)).or_else(|| (self.seen > 0).then(|| Nanos(wt / wb)))
     }
 
-    /// What was found, with nothing said of handing over and locks. `None` before there were two batches of different sizes.
+    /// The fitted law, without the costs of handing over and of locks. `None` before two batches of different sizes.
     pub fn law(&self) -> Option<Law> {
         let [w, wb, wbb, wt, wbt] = self.sums;
         if self.seen < 2 {
@@ -259,7 +261,7 @@ impl Fit {
         }
         let each = (wbt / w - mean * wt / w) / spread;
         let fixed = wt / w - each * mean;
-        // Neither can be negative; without one of them the best line is another.
+        // Neither can be negative; if one would be, it is 0 and the other is fitted again.
         let (fixed, each) = match (fixed < 0.0, each < 0.0) {
             (true, _) => (0.0, wbt / wbb),
             (_, true) => (wt / w, 0.0),
@@ -273,7 +275,7 @@ impl Fit {
 mod tests {
     use super::*;
 
-    /// A noise that is the same in every run: factors around 1.
+    /// Noise that is the same in every run: factors around 1.
     fn noise(state: &mut u64) -> f64 {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let unit = (*state >> 11) as f64 / (1_u64 << 53) as f64;
@@ -281,7 +283,7 @@ mod tests {
     }
 
     fn fitted(fixed: f64, each: f64, sizes: &[usize], interrupted: bool) -> Law {
-        let (mut fit, mut state) = (Fit::default(), 7);
+        let (mut fit, mut state) = (BatchFit::default(), 7);
         for round in 0..200 {
             for &b in sizes {
                 let mut time = (fixed + each * b as f64) * noise(&mut state);
@@ -318,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_change_is_followed() {
-        let mut fit = Fit::default();
+        let mut fit = BatchFit::default();
         for (fixed, rounds) in [(1_000.0, 500), (50_000.0, 3_000)] {
             (0..rounds).for_each(|at| fit.observe(1 + at % 8, Nanos(fixed + 10.0 * (1 + at % 8) as f64)));
         }
@@ -327,10 +329,10 @@ mod tests {
 
     #[test]
     fn one_size_tells_nothing() {
-        let mut fit = Fit::default();
+        let mut fit = BatchFit::default();
         (0..100).for_each(|_| fit.observe(8, Nanos(100.0)));
         assert_eq!((fit.law(), fit.seen()), (None, 100));
-        assert!((fit.one().unwrap().0 - 12.5).abs() < 1e-6 && Fit::default().one().is_none());
+        assert!((fit.one().unwrap().0 - 12.5).abs() < 1e-6 && BatchFit::default().one().is_none());
     }
 
     #[test]
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_looks_only_while_batches_are_short() {
+    fn a_waiting_caller_spins_only_while_batches_are_short() {
         assert!(look(Nanos(0.0)).0 > 0.0 && look(Nanos(500.0)) < WAKE);
         assert_eq!(look(Nanos(100_000.0)), Nanos(0.0));
     }

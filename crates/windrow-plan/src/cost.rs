@@ -1,9 +1,10 @@
 //! Cost: time as a function of size.
 //!
-//! A [`Cost`] is a few polynomials side by side, each from some size on. One polynomial rarely holds everywhere: a collective changes
-//! its protocol at some message size, a product leaves a cache. Pieces may meet or jump. [`fit()`] finds them from samples, says by how
-//! much it misses them, and refuses what does not fit at all; [`Cost::new`] takes them from elsewhere (a file, a data sheet). Sizes are typed: a cost of [`Bytes`] becomes one
-//! of [`Rows`] by [`Cost::in_rows`].
+//! A [`Cost`] is a sequence of polynomial pieces, each valid from some size on. One polynomial rarely holds everywhere: a collective
+//! changes its protocol at some message size; a matrix product no longer fits a cache. Neighbouring pieces may meet or jump.
+//!
+//! [`fit()`] finds the pieces from samples, reports its error, and refuses samples that no cost fits. [`Cost::new`] takes pieces from
+//! elsewhere (a file, a data sheet). Sizes are typed: [`Cost::in_rows`] turns a cost of [`Bytes`] into a cost of [`Rows`].
 //!
 //! ```
 //! use windrow_plan::cost::{Fitting, Sample, fit};
@@ -17,8 +18,8 @@
 //! # Ok::<(), windrow_plan::cost::Unfit<Rows>>(())
 //! ```
 //!
-//! Sources: profiling a few tile sizes and fitting in segments is from the tiling guide of the fused operators of the CANN toolkit (MC2);
-//! segments chosen by dynamic programming with a penalty for each are Bellman's (1961), the penalty is Schwarz's (BIC, 1978).
+//! Sources: the tiling guide of the fused operators of the CANN toolkit (MC2) profiles a few tile sizes and fits them in segments.
+//! Choosing segments by dynamic programming with a penalty per segment is Bellman's (1961); the penalty is Schwarz's (BIC, 1978).
 
 use std::fmt;
 
@@ -31,13 +32,13 @@ pub use fit::{FINE, Fit, Fitting, Joints, Residual, Sample, Unfit, fit};
 
 /// A count that a cost can depend on.
 pub trait Size: Copy + Ord + fmt::Debug + fmt::Display {
-    /// What is counted, in messages.
+    /// The name of the unit, for messages.
     const UNIT: &'static str;
 
     /// The count.
     fn count(self) -> u64;
 
-    /// So many.
+    /// The size with this count.
     fn from_count(count: u64) -> Self;
 }
 
@@ -59,21 +60,21 @@ macro_rules! sizes {
 
 sizes!(Items "items", Rows "rows", Bytes "bytes");
 
-/// From some size on: `at + slope * d + curve * d * d` nanoseconds, where `d` is how much larger the size is.
+/// One piece of a [`Cost`]: `at + slope * d + curve * d * d` nanoseconds, where `d` is the size minus `from`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Piece<S> {
-    /// The first size it holds for.
+    /// The first size of the piece.
     pub from: S,
-    /// Time at that size.
+    /// Time at `from`.
     pub at: Nanos,
-    /// Nanoseconds a unit of size, there.
+    /// Nanoseconds per unit of size, at `from`.
     pub slope: f64,
-    /// Nanoseconds a unit of size squared.
+    /// Nanoseconds per unit of size squared.
     pub curve: f64,
 }
 
 impl<S: Size> Piece<S> {
-    /// From some size on: `c[0] + c[1] * size + c[2] * size * size` nanoseconds.
+    /// The piece that starts at `from`: `c[0] + c[1] * size + c[2] * size * size` nanoseconds.
     pub fn polynomial(from: S, c: [f64; 3]) -> Self {
         let x = from.count() as f64;
         Self { from, at: Nanos(c[0] + x * (c[1] + x * c[2])), slope: c[1] + 2.0 * c[2] * x, curve: c[2] }
@@ -88,31 +89,32 @@ impl<S: Size> Piece<S> {
         self.slope + 2.0 * self.curve * (size.count() as f64 - self.from.count() as f64)
     }
 
-    /// The same polynomial from another size on.
+    /// The same polynomial, starting at another size.
     fn moved(&self, from: S) -> Self {
         Self { from, at: Nanos(self.at(from)), slope: self.slope_at(from), curve: self.curve }
     }
 
-    /// It is not negative and does not fall from its first size to that one, or however far if there is none.
+    /// Whether the piece is never negative and never falls between its first size and `until` (without `until`: at any larger size).
     fn rises(&self, until: Option<S>) -> bool {
-        // A parabola that ends level may come out a rounding error below.
+        // Rounding may make the slope at the end of a parabola slightly negative.
         let level = -1e-9 * self.slope;
         let end = until.map_or(self.curve, |until| self.slope_at(until));
         self.at.0 >= 0.0 && self.slope >= 0.0 && end >= level
     }
 }
 
-/// Time as a function of size: pieces side by side, none of which falls or is negative. From one to the next it may jump, either way.
+/// Time as a function of size: a sequence of pieces, none of which falls or is negative. The time may jump up or down between two
+/// pieces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost<S> {
     pieces: Vec<Piece<S>>,
 }
 
 impl<S: Size> Cost<S> {
-    /// The pieces in the order of their sizes, the first from 0 on.
+    /// A cost of these pieces, in ascending order of `from`; the first piece starts at 0.
     ///
     /// # Errors
-    /// There are none, they are out of order, or one is negative, falls or is no number somewhere in its sizes.
+    /// `pieces` is empty or out of order, or a piece is negative, falls or is not a number within its range of sizes.
     pub fn new(pieces: Vec<Piece<S>>) -> Result<Self, BadCost<S>> {
         let Some(first) = pieces.first() else { return Err(BadCost::NoPieces) };
         if first.from.count() != 0 {
@@ -133,17 +135,17 @@ impl<S: Size> Cost<S> {
         Ok(Self { pieces })
     }
 
-    /// A fixed time and so much for each unit of size.
+    /// A fixed time plus a time per unit of size.
     ///
     /// # Errors
-    /// One of them is negative or no number.
+    /// `fixed` or `each` is negative or not a number.
     pub fn affine(fixed: Nanos, each: Nanos) -> Result<Self, BadCost<S>> {
         Self::new(vec![Piece { from: S::from_count(0), at: fixed, slope: each.0, curve: 0.0 }])
     }
 
     /// The time at a size.
     pub fn at(&self, size: S) -> Nanos {
-        // The first piece is from 0 on.
+        // In range: the first piece starts at 0.
         let after = self.pieces.partition_point(|piece| piece.from <= size);
         Nanos(self.pieces[after - 1].at(size))
     }
@@ -155,16 +157,16 @@ impl<S: Size> Cost<S> {
 }
 
 impl Cost<Bytes> {
-    /// The same cost by rows of so many bytes.
+    /// The same cost as a function of rows, with `row` bytes per row.
     ///
     /// # Panics
-    /// A row has no bytes.
+    /// If `row` is 0.
     pub fn in_rows(&self, row: Bytes) -> Cost<Rows> {
         let bytes = row.0 as f64;
         let mut pieces: Vec<Piece<Rows>> = Vec::with_capacity(self.pieces.len());
         for piece in &self.pieces {
             let from = Rows(piece.from.0.div_ceil(row.0));
-            // No number of rows falls into the piece before.
+            // No whole number of rows falls into the previous piece.
             if pieces.last().is_some_and(|last| last.from == from) {
                 pieces.pop();
             }
@@ -181,7 +183,7 @@ impl Cost<Bytes> {
 }
 
 impl<S: Size> fmt::Display for Cost<S> {
-    /// Every piece as a polynomial of how far the size is beyond its first.
+    /// Each piece as a polynomial of the size minus the piece's first size.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, Piece { from, at, slope, curve }) in self.pieces.iter().enumerate() {
             let comma = if place == 0 { "" } else { "; " };
@@ -195,31 +197,31 @@ impl<S: Size> fmt::Display for Cost<S> {
     }
 }
 
-/// Why pieces are no cost function.
+/// Why a list of pieces is not a cost function.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BadCost<S> {
     /// There are no pieces.
     NoPieces,
-    /// Nothing is said about sizes below the first piece.
+    /// The first piece does not start at 0.
     First {
-        /// Where it begins.
+        /// The first size of the first piece.
         from: S,
     },
-    /// A piece begins before the one before it, or where that one does.
+    /// A piece does not start after the piece before it.
     Order {
-        /// Its place, from 0.
+        /// Index of the piece, from 0.
         place: usize,
     },
-    /// A coefficient is infinite or no number.
+    /// A coefficient is infinite or not a number.
     NoNumber {
-        /// The place of the piece, from 0.
+        /// Index of the piece, from 0.
         place: usize,
     },
-    /// A piece is negative or falls within its sizes.
+    /// A piece is negative or falls within its range of sizes.
     Falls {
-        /// Its place, from 0.
+        /// Index of the piece, from 0.
         place: usize,
-        /// Its first size.
+        /// The first size of the piece.
         from: S,
         /// The first size of the next piece.
         until: Option<S>,

@@ -1,26 +1,26 @@
-//! What was decided, from what, and what the alternatives would have cost.
+//! A decision as a value: its inputs, its choice, and the predicted cost of the alternatives.
 
 use std::fmt;
 
 use crate::Nanos;
 
-/// Something that could be done, and how long it is predicted to take.
+/// A possible choice and its predicted time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alternative {
-    /// What would be done, in two or three words.
+    /// The choice, in two or three words.
     pub name: &'static str,
     /// Predicted time from now to the end.
     pub predicted: Nanos,
 }
 
-/// Up to four alternatives, without an allocation: decisions are made on hot paths.
+/// Up to four alternatives, without an allocation, because decisions are made on hot paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Alternatives {
     list: [Option<Alternative>; 4],
 }
 
 impl Alternatives {
-    /// The alternatives given; those beyond the fourth are not kept.
+    /// The given alternatives; those beyond the fourth are dropped.
     pub fn new(given: &[Alternative]) -> Self {
         let mut list = [None; 4];
         for (place, alternative) in list.iter_mut().zip(given) {
@@ -29,30 +29,30 @@ impl Alternatives {
         Self { list }
     }
 
-    /// In the order given.
+    /// The alternatives, in the order given.
     pub fn iter(&self) -> impl Iterator<Item = &Alternative> {
         self.list.iter().flatten()
     }
 }
 
-/// A decision as a value: its inputs, the choice, and what else could have been done.
+/// A decision as a value: its inputs, its choice, and the alternatives.
 ///
 /// ```
-/// use windrow_plan::grain::{self, Costs, Crew, Progress};
+/// use windrow_plan::grain::{self, Costs, Progress, Workers};
 /// use windrow_plan::{Items, Nanos};
 ///
 /// let progress = Progress { done: Items(8), spent: Nanos::micros(1.0), left: Items(10_000), ripe: true, known: None, eager: false };
-/// let crew = Crew { most: 2, idle: 1, asleep: 0, busy: false };
-/// let decision = grain::decide(progress, &crew, &Costs::MEASURED);
+/// let workers = Workers { most: 2, idle: 1, asleep: 0, busy: false };
+/// let decision = grain::decide(progress, &workers, &Costs::MEASURED);
 /// assert!(decision.to_string().starts_with("publish"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision<I, C> {
-    /// What it was decided from.
+    /// What the decision is based on.
     pub inputs: I,
-    /// What was chosen.
+    /// The choice.
     pub choice: C,
-    /// What could have been done, the choice included.
+    /// The possible choices, including the one made.
     pub alternatives: Alternatives,
     /// The reason, in a few words.
     pub why: &'static str,

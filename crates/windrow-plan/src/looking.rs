@@ -1,29 +1,29 @@
-//! How long an idle worker looks for work before it sleeps.
+//! The spin budget: how long an idle worker spins before it parks.
 //!
-//! Looking makes the next region start 20 times sooner and burns a CPU while nothing comes. So a worker looks for as long as regions
-//! have lately been apart, and hardly at all when they come milliseconds apart. It is out of place altogether when somebody
-//! else needs that CPU: more threads than CPUs, or a quota that counts CPU time (dotnet/runtime issue 112869).
+//! Spinning makes the next region start 20 times sooner, but burns a CPU while no region comes. So a worker spins for about as long as
+//! the recent gaps between regions, and hardly at all if regions come milliseconds apart. It does not spin if other threads need the
+//! CPU: with more threads than CPUs, or under a quota that counts CPU time (dotnet/runtime issue 112869).
 
 use std::fmt;
 
 use crate::{Alternatives, Decision, Nanos};
 
-/// What is known of the machine and of the last regions.
+/// The machine and the recent regions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Room {
+pub struct SpinContext {
     /// Threads of the pool, a caller included.
     pub threads: usize,
     /// CPUs the process may use.
     pub cpus: usize,
-    /// CPU seconds a second that a quota allows.
+    /// CPU seconds per second that a quota allows.
     pub quota: Option<f64>,
-    /// How long this worker has lately waited for a region: see [`gap_after`].
+    /// How long this worker has recently waited for a region, on average: see [`gap_after`].
     pub gap: Nanos,
-    /// It has just been woken, and found nothing to do.
+    /// The worker has just been woken and found no work.
     pub woken: bool,
 }
 
-impl fmt::Display for Room {
+impl fmt::Display for SpinContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} threads on {} CPUs, regions {} apart", self.threads, self.cpus, self.gap)?;
         match self.quota {
@@ -33,23 +33,23 @@ impl fmt::Display for Room {
     }
 }
 
-/// Nobody ever looks longer than this.
+/// The maximum spin budget.
 pub const MOST: Nanos = Nanos(200_000.0);
-/// What a worker looks for when nothing is to be expected: nothing. (5 us of it were a tenth of the CPU time of a cold call of 100 us,
-/// and the calls of a loop that has just begun wake it for 3 us each until it has learned better.)
+/// The spin budget if no region is expected: none. (5 us of spinning were a tenth of the CPU time of a cold call of 100 us, and the
+/// calls of a loop that has just begun wake the worker for 3 us each until it has learned the gap.)
 const LEAST: Nanos = Nanos(0.0);
-/// Who is woken too late for a region is there for the next one, if calls follow each other: short ones are why it was woken.
+/// A worker that is woken too late for one region is awake for the next, if calls follow each other: short calls are why it was woken.
 const WOKEN: Nanos = Nanos(50_000.0);
-/// A wait is counted as at most this, so that a few short ones are noticed after any pause.
+/// A wait counts as no more than this, so that a few short waits are noticed after any pause.
 const LONGEST_GAP: Nanos = Nanos(1_000_000.0);
 
-/// The waits of a worker, averaged: half of it is the last one.
+/// The average of a worker's waits, in which the last one counts half.
 pub fn gap_after(gap: Nanos, waited: Nanos) -> Nanos {
     Nanos(0.5 * (gap.0 + waited.0.min(LONGEST_GAP.0)))
 }
 
-/// The budget for looking; zero means to sleep at once.
-pub fn budget(room: Room) -> Decision<Room, Nanos> {
+/// The spin budget; zero means to park at once.
+pub fn budget(room: SpinContext) -> Decision<SpinContext, Nanos> {
     let decided = |choice, why| Decision { inputs: room, choice, alternatives: Alternatives::default(), why };
     if room.threads > room.cpus {
         return decided(Nanos(0.0), "there are more threads than CPUs");
@@ -58,7 +58,7 @@ pub fn budget(room: Room) -> Decision<Room, Nanos> {
         return decided(Nanos(0.0), "a quota counts the time spent looking");
     }
     if room.woken && room.gap.0 > MOST.0 / 2.0 {
-        return decided(WOKEN, "somebody has paid for waking it");
+        return decided(WOKEN, "waking it has been paid for");
     }
     if room.gap.0 > MOST.0 / 2.0 {
         return decided(LEAST, "regions are too far apart to wait for the next one");
@@ -71,16 +71,17 @@ mod tests {
     use super::*;
 
     fn choice(threads: usize, cpus: usize, quota: Option<f64>, gap: f64) -> f64 {
-        budget(Room { threads, cpus, quota, gap: Nanos(gap), woken: false }).choice.0
+        budget(SpinContext { threads, cpus, quota, gap: Nanos(gap), woken: false }).choice.0
     }
 
     #[test]
-    fn nobody_looks_at_the_expense_of_others() {
+    fn a_worker_does_not_spin_on_a_cpu_that_others_need() {
         assert!(choice(2, 2, None, 0.0) > 0.0);
         assert!(choice(2, 2, Some(4.0), 0.0) > 0.0);
         assert_eq!(choice(4, 2, None, 0.0), 0.0);
         assert_eq!(choice(2, 2, Some(1.5), 0.0), 0.0);
-        let shown = budget(Room { threads: 2, cpus: 2, quota: Some(1.5), gap: Nanos(0.0), woken: true }).to_string();
+        let shown =
+            budget(SpinContext { threads: 2, cpus: 2, quota: Some(1.5), gap: Nanos(0.0), woken: true }).to_string();
         let expected =
             "0 ns: a quota counts the time spent looking (2 threads on 2 CPUs, regions 0 ns apart, quota 1.50)";
         assert_eq!(shown, expected);
@@ -91,9 +92,9 @@ mod tests {
         assert_eq!(choice(2, 2, None, 20_000.0), 60_000.0);
         assert_eq!(choice(2, 2, None, 95_000.0), MOST.0);
         assert_eq!(choice(2, 2, None, 1e6), LEAST.0);
-        let woken = Room { threads: 2, cpus: 2, quota: None, gap: Nanos(1e6), woken: true };
+        let woken = SpinContext { threads: 2, cpus: 2, quota: None, gap: Nanos(1e6), woken: true };
         assert_eq!(budget(woken).choice, WOKEN);
-        // After a long pause four short waits are enough to look again.
+        // After a long pause, four short waits are enough to spin again.
         let gap = (0..4).fold(gap_after(Nanos(0.0), Nanos(1e12)), |gap, _| gap_after(gap, Nanos(1000.0)));
         assert!(choice(2, 2, None, gap.0) > LEAST.0);
     }

@@ -1,45 +1,45 @@
 //! What a call site remembers of its items.
 //!
-//! A loop that is called again mostly does again what it did before. Then nothing has to be sampled: a long item can be shared from the
-//! start (a sample of it would be half of the work), a short call can run in one go. A memory is trusted once calls in a row have
-//! confirmed it, so that a site shared by different work is not.
+//! A repeated loop mostly does the same work again. Then no sample is needed: a long item can be shared from the start (a sample of it
+//! would be half of the work), and a short call can run as one piece. A memory is trusted once consecutive calls have confirmed it, so
+//! a site with varying work is not trusted.
 //!
-//! An item may cost more when calls are shared: cache lines move between members. So both costs are kept, that of calls which ran
-//! alone to their end and that of shared ones.
+//! An item may cost more in shared calls, because cache lines move between members. So both costs are kept: that of calls that ran
+//! alone to their end, and that of shared calls.
 
 use crate::Nanos;
 
 /// A call site's memory of the cost of an item. (An item, or a unit of weight.)
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Known {
-    /// What an item takes in calls that run alone; 0 is unknown.
+pub struct ItemCost {
+    /// Time per item in calls that run alone; 0 is unknown.
     pub alone: Nanos,
-    /// What an item takes a member in shared calls; 0 is unknown.
+    /// Time per item and member in shared calls; 0 is unknown.
     pub shared: Nanos,
-    /// Calls in a row that agreed with those before.
+    /// Consecutive calls that agreed with those before.
     pub trust: u8,
 }
 
 /// Calls that must agree before a memory is used.
 const TRUSTED: u8 = 2;
-/// More agreement than this is not counted: one bit of doubt must be enough.
+/// Maximum trust: further agreement is not counted. One disagreement resets it to 0.
 const MOST_TRUST: u8 = 4;
 
-/// What can be relied on.
+/// The part of a memory that is reliable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trusted {
-    /// What an item takes alone, as well as it is known.
+    /// Time per item alone, or the best estimate of it.
     pub per_item: Nanos,
-    /// By what factor it takes longer in a shared call.
+    /// The factor by which an item takes longer in a shared call.
     pub swell: f64,
-    /// No call has run alone to its end, so `per_item` is what it takes in shared ones.
+    /// No call has run alone to its end, so `per_item` is the time in shared calls.
     pub never_alone: bool,
 }
 
-impl Known {
-    /// What can be relied on, if anything.
+impl ItemCost {
+    /// The reliable part, if the memory is trusted.
     pub fn trusted(self) -> Option<Trusted> {
-        let Known { alone, shared, trust } = self;
+        let ItemCost { alone, shared, trust } = self;
         if trust < TRUSTED {
             return None;
         }
@@ -49,31 +49,31 @@ impl Known {
         Some(Trusted { per_item, swell, never_alone })
     }
 
-    /// After a call that ran alone and whose items took `measured` on average. Costs within a factor of two agree (caches and
-    /// frequencies make that much); a call that does not agree is what is remembered from then on.
-    pub fn after_alone(self, measured: Nanos) -> Known {
+    /// After a call that ran alone, with `measured` per item on average. Costs within a factor of two agree, because caches and
+    /// frequencies vary that much. A call that does not agree replaces what is remembered.
+    pub fn after_alone(self, measured: Nanos) -> ItemCost {
         if self.alone.0 <= 0.0 && measured.0 <= 2.0 * self.shared.0 {
-            // Alone for the first time, and perhaps far faster: that is no disagreement.
-            return Known { alone: measured, ..self };
+            // Alone for the first time, and perhaps far faster: not a disagreement.
+            return ItemCost { alone: measured, ..self };
         }
         match self.blend(self.alone, measured) {
-            Some((alone, trust)) => Known { alone, trust, ..self },
-            None => Known { alone: measured, ..Known::default() },
+            Some((alone, trust)) => ItemCost { alone, trust, ..self },
+            None => ItemCost { alone: measured, ..ItemCost::default() },
         }
     }
 
-    /// The same after a shared call. Alone, items take no longer than in shared calls: a memory that says so is outdated.
-    pub fn after_shared(self, measured: Nanos) -> Known {
+    /// The same after a shared call. An item takes no longer alone than in a shared call; a memory that says otherwise is outdated.
+    pub fn after_shared(self, measured: Nanos) -> ItemCost {
         if measured.0 < 0.5 * self.alone.0 {
-            return Known { shared: measured, ..Known::default() };
+            return ItemCost { shared: measured, ..ItemCost::default() };
         }
         if self.shared.0 <= 0.0 && self.alone.0 > 0.0 {
-            // Shared for the first time, and perhaps far slower: that is no disagreement.
-            return Known { shared: measured, ..self };
+            // Shared for the first time, and perhaps far slower: not a disagreement.
+            return ItemCost { shared: measured, ..self };
         }
         match self.blend(self.shared, measured) {
-            Some((shared, trust)) => Known { shared, trust, ..self },
-            None => Known { shared: measured, ..Known::default() },
+            Some((shared, trust)) => ItemCost { shared, trust, ..self },
+            None => ItemCost { shared: measured, ..ItemCost::default() },
         }
     }
 
@@ -88,8 +88,8 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn after(costs: &[f64]) -> Known {
-        costs.iter().fold(Known::default(), |known, &cost| known.after_alone(Nanos(cost)))
+    fn after(costs: &[f64]) -> ItemCost {
+        costs.iter().fold(ItemCost::default(), |known, &cost| known.after_alone(Nanos(cost)))
     }
 
     #[test]
@@ -104,19 +104,19 @@ mod tests {
     #[test]
     fn one_call_that_differs_ends_the_trust() {
         let known = after(&[10.0, 10.0, 10.0, 10.0, 10.0, 500.0]);
-        assert_eq!(known, Known { alone: Nanos(500.0), ..Known::default() });
-        // Different work in turn is never trusted.
+        assert_eq!(known, ItemCost { alone: Nanos(500.0), ..ItemCost::default() });
+        // A site that alternates between different work is never trusted.
         assert_eq!(after(&[10.0, 1000.0].repeat(20)).trusted(), None);
     }
 
     #[test]
     fn items_that_cost_more_in_company_are_remembered_so() {
-        let shared = |known: Known, times| (0..times).fold(known, |known, _| known.after_shared(Nanos(30.0)));
+        let shared = |known: ItemCost, times| (0..times).fold(known, |known, _| known.after_shared(Nanos(30.0)));
         let known = shared(after(&[10.0; 4]), 40).trusted().expect("all agree");
         assert!((known.per_item.0 - 10.0).abs() < 0.1 && (known.swell - 3.0).abs() < 0.1, "{known:?}");
-        let never_alone = shared(Known::default(), 4).trusted().expect("all agree");
+        let never_alone = shared(ItemCost::default(), 4).trusted().expect("all agree");
         assert!(never_alone.never_alone && never_alone.swell == 1.0);
-        // Shared calls far below what it took alone: that was other work.
+        // Shared calls take far less than the remembered time alone: that was other work.
         let outdated = shared(after(&[100.0; 4]), 4);
         assert_eq!(outdated.alone, Nanos(0.0));
     }

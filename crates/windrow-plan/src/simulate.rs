@@ -1,23 +1,30 @@
-//! What claim words cost on machines that are not at hand: a model of one region, in simulated time.
+//! Predicts what claim words cost on machines that are not available: a model of one region, in simulated time.
 //!
 //! # The model
-//! *Members* join a region, claim items from the front of their own word, and steal the back half of another's when it is
-//! empty, step by step as `windrow_sync::ranges` and the runtime's walk do: a look at the clock; a claim of at least one item
-//! whose size the items so far and what is at hand decide; who sees nothing to steal leaves for good.
+//! *Members* join a region, claim items from the front of their range word, and steal the back half of another member's word when
+//! their own is empty. The steps are those of `windrow_sync::ranges` and of the runtime's loop. A member reads the clock before a
+//! claim. A claim takes one item or more; its size depends on the measured cost per item and on the items left in the word. A member
+//! that finds nothing to steal leaves for good.
 //!
-//! Each step is an access to one *cache line*, and those cost time. A load is a hit if the member's CPU has had the line
-//! since it was last written; otherwise the line comes from whoever has it, near or far. An exchange is cheap if nobody else
-//! has the line; otherwise it fetches the line and takes it from all others, also if it then fails. Exchanges on one line
-//! are served one after the other, in the order in which they were issued. So looking around is not free for those who are
-//! looked at: their next claim has to win its line back. Independent loads overlap up to a bound.
+//! Each step accesses one *cache line*, which costs time:
 //!
-//! The values are those of the machine ([`Machine`]), the steps are variants of the runtime's ([`Policy`]), time is counted in
-//! whole picoseconds, and nothing else enters: the same arguments give the same [`Outcome`].
+//! * A load hits if the member's CPU has had the line since the last write. Otherwise the line comes from a CPU that has it, near or
+//!   far.
+//! * A compare-exchange is cheap if no other CPU has the line. Otherwise it fetches the line and invalidates all other copies, even if
+//!   it then fails.
+//! * Compare-exchanges on one line are served one after the other, in the order of issue.
+//!
+//! So inspecting a victim slows the victim down: its next claim has to win the line back. Independent loads overlap up to a bound.
+//!
+//! The costs are those of the machine ([`Machine`]) and the steps are variants of the runtime's ([`Policy`]). Time is counted in whole
+//! picoseconds. Nothing else enters: the same arguments give the same [`RunOutcome`].
 //!
 //! # What it leaves out
-//! Interruptions, frequencies, two hardware threads on one core, prefetchers, the limited bandwidth of an interconnect, and
-//! that a load of a line delays the exchanges behind it. What the items themselves touch costs nothing extra wherever they
-//! run. The lead's serial beginning is left out too: time starts when it publishes.
+//! * interruptions, frequency changes, two hardware threads on one core, and prefetchers,
+//! * the limited bandwidth of an interconnect,
+//! * the delay that a load of a line causes to the compare-exchanges behind it,
+//! * the memory traffic of the items themselves, which costs nothing extra on any CPU,
+//! * the serial work of the lead before it publishes: time starts at publication.
 //!
 //! ```
 //! use windrow_plan::Nanos;
@@ -41,29 +48,29 @@ use crate::Nanos;
 pub struct Machine {
     /// A load of a line that is in the CPU's own cache.
     pub hit: Nanos,
-    /// An exchange on a line that is in no other cache.
+    /// A compare-exchange on a line that is in no other cache.
     pub exchange: Nanos,
-    /// Bringing a line from another CPU of the same group.
+    /// Fetching a line from another CPU of the same group.
     pub near: Nanos,
-    /// Bringing a line from another group, or taking it from one.
+    /// Fetching a line from another group, or invalidating it there.
     pub far: Nanos,
-    /// CPUs of a group: a socket, or a part of one.
+    /// CPUs per group: a socket, or a part of one.
     pub group: usize,
-    /// Independent loads that a CPU has under way at a time.
+    /// Independent loads that a CPU can have in flight.
     pub overlap: usize,
-    /// A look at the clock.
+    /// Reading the clock.
     pub clock: Nanos,
-    /// The system call that wakes a sleeper, for the one who makes it.
+    /// The system call that wakes a sleeping thread, for the thread that makes it.
     pub wake_call: Nanos,
-    /// From the beginning of that call until the sleeper runs.
+    /// From the start of that call until the woken thread runs.
     pub wake: Nanos,
 }
 
 impl Machine {
-    /// Two CPUs of a virtual machine (AMD EPYC, 2026-11): a line took 134 ns there and back, an exchange 10.3 ns, the cycle
-    /// counter 10.0 ns, waking a thread that had slept for 50 us 2.1 us for the caller and 1.2 us until it ran. A hit is
-    /// four or five cycles. At least ten misses under way are usual since 2008; eight are assumed, as a loop that compares
-    /// what it loads fills them badly.
+    /// Two CPUs of a virtual machine (AMD EPYC, 2026-11). A round trip of a line took 134 ns, a compare-exchange 10.3 ns, the cycle
+    /// counter 10.0 ns. Waking a thread that had slept for 50 us took 2.1 us for the caller and 1.2 us until the thread ran. A hit is
+    /// four or five cycles. CPUs since 2008 usually have ten or more misses in flight; eight are assumed, because a loop that compares
+    /// what it loads does not fill all of them.
     pub const MEASURED: Machine = Machine {
         hit: Nanos(1.0),
         exchange: Nanos(10.3),
@@ -76,89 +83,90 @@ impl Machine {
         wake: Nanos(1_199.0),
     };
 
-    /// One large die with a mesh: 46 ns between any two of 64 cores of an AWS Graviton3 (github.com/nviennot/core-to-core-latency).
-    /// Whatever is not a line's way is as [`MEASURED`](Machine::MEASURED).
+    /// One large die with a mesh: 46 ns between any two of 64 cores of an AWS Graviton3 (github.com/nviennot/core-to-core-latency). All
+    /// other values are those of [`MEASURED`](Machine::MEASURED).
     pub const MESH: Machine = Machine { near: Nanos(46.0), far: Nanos(46.0), ..Machine::MEASURED };
 
-    /// Two sockets of 88 CPUs with the distances of a dual AMD EPYC 7R13, which are long ones: 107 ns inside a socket and
-    /// 197 ns between the sockets (the same source; the 23 ns inside its groups of 8 cores are left out).
+    /// Two sockets of 88 CPUs with the distances of a dual AMD EPYC 7R13, which are long: 107 ns inside a socket and 197 ns between the
+    /// sockets (same source; the 23 ns inside its groups of 8 cores are left out).
     pub const SOCKETS: Machine = Machine { near: Nanos(107.0), far: Nanos(197.0), group: 88, ..Machine::MEASURED };
 
-    /// The same machine after a pause of milliseconds, its idle CPUs halted: 10.3 us for the caller of a wake and 28.9 us
-    /// until the thread runs, measured where [`MEASURED`](Machine::MEASURED) was.
+    /// The same machine after a pause of milliseconds, with its idle CPUs halted: 10.3 us for the caller of a wake and 28.9 us until
+    /// the thread runs, measured on the machine of [`MEASURED`](Machine::MEASURED).
     pub const fn halted(self) -> Machine {
         Machine { wake_call: Nanos(10_305.0), wake: Nanos(28_947.0), ..self }
     }
 }
 
-/// How members get in.
+/// How members enter the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
-    /// All are in when time starts, and leave without a word: what is left is the price of the claim words.
+pub enum Joining {
+    /// All members are in when time starts, and leave without touching the gate. Only the claim words cost time.
     Present,
-    /// They look at the gate: all of them see it open and exchange it to join. All leave through it.
+    /// Members spin on the gate. All see it open, join with a compare-exchange on it, and leave through it.
     Awake,
-    /// They sleep. The lead wakes one, and each who joins wakes so many more before its first claim. One is a chain.
+    /// Members are parked. The lead wakes one, and each joining member wakes `fan` more before its first claim. A `fan` of 1 is a
+    /// chain.
     Asleep {
-        /// Wakes of each who joins; at least 1.
+        /// Wakes per joining member; 1 or more.
         fan: usize,
     },
 }
 
-/// How those who look at the gate get in.
+/// How a member passes the open gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
-    /// Load, compare, exchange; again with what was found if somebody was faster.
+    /// A load, then a compare-exchange, repeated with the value found if another member was faster.
     Exchange,
-    /// One addition that cannot fail, looked at afterwards.
+    /// One atomic addition that cannot fail; the member then inspects the old value.
     Add,
 }
 
-/// Whom a member steals from.
+/// Which member a thief steals from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
-    /// Whose word holds the most items, after a look at all from the first on; the first of several.
+    /// The member with the fullest word, after a scan of all words from the first on; the first of several.
     Fullest,
-    /// The fullest of so many in a row, from a random one on; if they are empty, the first behind them with anything in it.
-    /// `Window(1)` is a random victim.
+    /// The fullest of so many consecutive words, starting at a random one. If all of them are empty, the first nonempty word behind
+    /// them. `Window(1)` is a random victim.
     Window(usize),
-    /// The fullest of so many drawn one by one; if they are empty, as `Window(1)`.
+    /// The fullest of so many random words; if all of them are empty, as `Window(1)`.
     Sampled(usize),
 }
 
-/// How much a member claims of what is in its own word.
+/// How many items of its word a member claims.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Claim {
-    /// What [`Costs::claim_of`](crate::grain::Costs::claim_of) says.
+    /// As many as [`Costs::claim_of`](crate::grain::Costs::claim_of) says.
     Planned,
-    /// What takes about this long, but at most one part of so many.
+    /// As many as take about `time`, but not more than one `part`th of the word.
     Timed {
         /// The time.
         time: Nanos,
-        /// 4 means at most a quarter.
+        /// 4 means not more than a quarter.
         part: u32,
     },
 }
 
-/// What members do.
+/// How members behave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
-    /// How they get in.
-    pub entry: Entry,
+    /// How they enter the region.
+    pub entry: Joining,
     /// How they pass the gate.
     pub join: Join,
     /// How much they claim.
     pub claim: Claim,
-    /// Whom they steal from.
+    /// Which member they steal from.
     pub victim: Victim,
-    /// After a steal that failed, try the same word again while it holds something. Otherwise look anew.
+    /// After a failed steal, retry the same word while it is nonempty. Otherwise search again.
     pub again: bool,
 }
 
 impl Policy {
-    /// What the runtime does once all are in.
+    /// The runtime's behaviour once all members are in.
     pub const RUNTIME: Policy = Policy {
-        entry: Entry::Present,
+        entry: Joining::Present,
         join: Join::Exchange,
         claim: Claim::Planned,
         victim: Victim::Window(4),
@@ -166,46 +174,46 @@ impl Policy {
     };
 }
 
-/// What a simulated region took.
+/// The result of a simulated region.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Outcome {
-    /// From publication until the lead is through with everything.
+pub struct RunOutcome {
+    /// From publication until the lead has finished the region.
     pub makespan: Nanos,
     /// No schedule is shorter: the work divided by the members, or the largest item.
     pub ideal: Nanos,
-    /// Time in items, of all members.
+    /// Time spent in items, summed over all members.
     pub working: Nanos,
-    /// Time in claims, looking around and stealing, of all members.
+    /// Time spent in claims, searches and steals, summed over all members.
     pub claiming: Nanos,
-    /// Members, those included that were not needed or came too late.
+    /// Number of members, including those that were not needed or came too late.
     pub members: usize,
-    /// Those who came in.
+    /// Members that joined.
     pub joined: usize,
     /// Claims that gave items.
     pub claims: u64,
     /// Steals that gave items.
     pub steals: u64,
-    /// Exchanges of range words that failed because somebody was faster, of owners and thieves.
+    /// Compare-exchanges of range words, by owners and thieves, that failed because another member was faster.
     pub failed: u64,
-    /// Range words looked at in search of a victim.
+    /// Range words inspected in search of a victim.
     pub looks: u64,
-    /// Lines of range words that came from another CPU, or had to be taken from others.
+    /// Lines of range words fetched from another CPU, or invalidated on others.
     pub transfers: u64,
 }
 
-impl Outcome {
-    /// How much longer than ideal: 1 is ideal.
+impl RunOutcome {
+    /// The makespan divided by the ideal one: 1 is ideal.
     pub fn overhead(&self) -> f64 {
         if self.ideal.0 > 0.0 { self.makespan.0 / self.ideal.0 } else { 1.0 }
     }
 
-    /// Exchanges of range words: one a claim, two a steal, and those that failed. They are locked instructions, so they can be
-    /// counted on machines that are at hand.
+    /// Compare-exchanges of range words: one per claim, two per steal, and the failed ones. They are locked instructions, so a real
+    /// machine can count them.
     pub fn exchanges(&self) -> u64 {
         self.claims + 2 * self.steals + self.failed
     }
 
-    /// Part of the members' time that went into claims.
+    /// The share of the members' time that went into claims.
     pub fn claiming_share(&self) -> f64 {
         let all = self.makespan.0 * self.members as f64;
         if all > 0.0 { self.claiming.0 / all } else { 0.0 }
@@ -215,7 +223,7 @@ impl Outcome {
 /// A claim, as [`trace`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claimed {
-    /// Who.
+    /// The claiming member.
     pub member: usize,
     /// The first item.
     pub lo: u32,
@@ -225,18 +233,18 @@ pub struct Claimed {
     pub at: Nanos,
 }
 
-/// One region on a machine, with `members` members, each on a CPU of its own. `seed` is for policies that draw victims.
+/// Simulates one region with `members` members, each on a separate CPU. `seed` is for policies with random victims.
 ///
 /// # Panics
-/// If `members` is 0 or above 1024 (as many as the gate can seat, and one), or a cost is negative or not finite.
-pub fn simulate(work: &Work, members: usize, machine: &Machine, policy: &Policy, seed: u64) -> Outcome {
+/// If `members` is 0 or above 1024 (the capacity of the gate, plus the lead), or a cost is negative or not finite.
+pub fn simulate(work: &Work, members: usize, machine: &Machine, policy: &Policy, seed: u64) -> RunOutcome {
     trace(work, members, machine, policy, seed, |_| {})
 }
 
-/// [`simulate`], with a look at every claim in the order in which they are made.
+/// [`simulate`] that also reports every claim, in order.
 ///
 /// # Panics
-/// As `simulate`.
+/// As for `simulate`.
 pub fn trace(
     work: &Work,
     members: usize,
@@ -244,7 +252,7 @@ pub fn trace(
     policy: &Policy,
     seed: u64,
     mut claimed: impl FnMut(Claimed),
-) -> Outcome {
+) -> RunOutcome {
     assert!((1..=lines::MOST).contains(&members), "a region has 1 to {} members, not {members}", lines::MOST);
     region::Region::new(work, members, machine, policy, seed).run(&mut claimed)
 }
@@ -253,7 +261,7 @@ pub fn trace(
 type Time = u64;
 
 /// # Panics
-/// If it is not a finite duration.
+/// If `nanos` is negative or not finite.
 fn time(nanos: Nanos) -> Time {
     assert!(nanos.0.is_finite() && nanos.0 >= 0.0, "{nanos:?} is no duration");
     (nanos.0 * 1000.0).round() as Time

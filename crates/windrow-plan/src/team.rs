@@ -1,9 +1,9 @@
 //! How many members run the next rounds of a team, and how many to ask for.
 //!
-//! A round of [`Rhythm`] can be run at any width up to the full one; who does not take part waits for the next wide round. What a round
-//! costs is not known before and drifts; what its barrier costs varies by four orders of magnitude with what else runs on the
-//! machine. So nothing is modelled: rounds are run in *segments*, long enough for the look at the clock to cost nothing, and the width
-//! that lately was cheapest is *home*. Other widths are *tried*, and compared with home as it is just then:
+//! A round of [`WidthTuner`] can run at any width up to the full one; the other members wait for the next wide round. The cost of a round
+//! is unknown and drifts. The cost of its barrier varies by four orders of magnitude with what else runs on the machine. So nothing is
+//! modelled. Rounds run in *segments*, long enough for the reads of the clock to cost nothing. The width that was recently cheapest is
+//! the best one, *home* in the code. Other widths are *tried* and compared with home's current cost:
 //!
 //! ```text
 //!         due                                    dearer, or never entered
@@ -15,39 +15,40 @@
 //!           +------------------------------------------------------------------------------------+
 //! ```
 //!
-//! - **Candidates** are 1, 2, 4, .. and the full width. After the first try, which is the full width against one member, only
-//!   neighbours of home are tried: with a barrier that gets dearer with the width, the cost of a round has one minimum.
-//! - **First rounds** after a change of width wake sleepers and move data between caches. They belong to the price of trying, not to
-//!   the cost of the width.
-//! - **A try ends early** as soon as it has taken longer than home would have taken for all of it: it cannot win any more
-//!   ([`Segment::deadline`]). A wake that has been paid for is no reason to leave: what it cost is gone.
-//! - **The price of a try** is what it took, both changes included, beyond what home would have. The next one in that direction comes
-//!   when all of it is no more than 2 % of the time run since (wider) or 1 % (narrower). So what is lost by trying is bounded by
-//!   3 % of the time run, whatever rounds cost, beside the last try in each direction; and one that nearly wins is soon repeated. A
-//!   quarter of that is spent as long as home costs what it did: for the order to change, home's cost must change too, or the weather.
-//! - **Bad weather**: a partner that loses its CPU stalls a round for a time slice, and one segment in a hundred says nothing of that. So
-//!   home has an account: what it took lately, against what one member would have, who waits for nobody. A width that has just won has
-//!   saved nothing yet, so its first stall drives it out; one that has saved as much stays. What the account then lacks is a price
-//!   like that of a try: a stall of 4 ms is not risked again for 200 ms of rounds.
-//! - **Short calls** leave no time to compare anything inside. When they cost the same in a row, they are compared as a whole: one call at
-//!   home, or one at another width.
+//! - **Candidates** are 1, 2, 4, .. and the full width. The first try compares the full width with one member. After it, only
+//!   neighbours of home are tried: if the barrier costs more with more width, the cost of a round has one minimum.
+//! - **First rounds** after a change of width wake sleeping members and move data between caches. They count as the price of the try,
+//!   not as the cost of the width.
+//! - **A try ends early** once it has taken longer than home would have taken for all of it: it cannot win any more
+//!   ([`Segment::deadline`]). But a wake that is already paid for does not end a try: its cost is gone.
+//! - **The price of a try** is the time it took beyond home's, both changes included. The next try in that direction starts when the
+//!   price is no more than 2 % of the time run since (wider) or 1 % (narrower). So tries lose no more than 3 % of the time run, beside
+//!   the last try in each direction, whatever rounds cost; and a try that nearly wins is soon repeated. While home's cost is unchanged,
+//!   only a quarter of that budget is spent, because the order of the widths can only change if home's cost or the load of the machine
+//!   changes.
+//! - **Stragglers**: a member that loses its CPU stalls a round for a time slice, and one segment in a hundred does not show that. So
+//!   home has an account: its recent time, compared with that of one member, which waits for no other. A width that has just won has
+//!   saved nothing yet, so its first stall drives it out; a width that has saved as much stays. The deficit of the account is then a
+//!   price like that of a try: a stall of 4 ms is not risked again for 200 ms of rounds.
+//! - **Short calls** leave no time for comparisons inside. If consecutive calls cost the same, they are compared as a whole: one call
+//!   at home, one at another width.
 //!
-//! - **Standing alone**: when calls in a row cost the same, were one member's, and no try is due before the next one ends, the others need not
-//!   come at all ([`Memory::stands_alone`]). On a machine with a neighbour they are late not only in rounds but also to leave: a call of
-//!   5 ms took 9 ms.
+//! - **Standing alone**: the other members need not come at all if consecutive calls cost the same, ran on one member, and no try is
+//!   due before the next call ends ([`Memory::stands_alone`]). On a machine with a neighbour, members are late not only in rounds but
+//!   also to leave: a call of 5 ms took 9 ms.
 //!
-//! **Recovery**: when the neighbour has gone, a wider width is tried after at most `price / 2 %` of time in rounds (200 ms for 4 ms), or
-//! 100 ms if that is longer; or after `price / 0.1 %` of time in all (4 s). All this is carried from call to call by [`Memory`].
+//! **Recovery**: when the neighbour has gone, a wider width is tried after `price / 2 %` of time in rounds (200 ms for 4 ms), or 100 ms
+//! if that is longer; or after `price / 0.1 %` of time in all (4 s). [`Memory`] carries all this from call to call.
 //!
-//! What cannot be seen: rounds of very different cost in turn, each longer than a segment, are compared wrongly now and then; the account
-//! corrects that, and it is paid for like any try. When rounds become far cheaper at once, the price of the last try must be earned first:
-//! about 1 ms. Whether a stall hit the member that leads or one that it waited for is not known either, so a machine that stops all
-//! members alike for longer than they have saved lately is taken for one with a neighbour.
+//! Limits: rounds that alternate between very different costs, each for longer than a segment, are sometimes compared wrongly; the
+//! account corrects that, and the correction is paid for like a try. If rounds suddenly become far cheaper, the price of the last try
+//! must be earned first: about 1 ms. It is not known whether a stall hit the leading member or one that it waited for. So a machine
+//! that stops all members alike, for longer than they have recently saved, is taken for one with a neighbour.
 //!
-//! Sources: that the runtime measures and chooses between a sequential and a parallel version is the oracle-guided granularity of Acar,
-//! Charguéraud and Rainey (OOPSLA 2011, JFP 2016); to pay as much for trying as has been earned since is the ski-rental rule (Karlin
-//! and others, 1988) in the form of an exploration budget, as for bandits whose arms change (Auer and others, 2002; Garivier and
-//! Moulines, 2011); teams that take who is free are the moldable jobs of Feitelson and Rudolph (1996), as in OpenMP's dynamic teams.
+//! Sources: measuring and choosing between a sequential and a parallel version is the oracle-guided granularity of Acar, Charguéraud
+//! and Rainey (OOPSLA 2011, JFP 2016). Paying as much for tries as has been earned since is the ski-rental rule (Karlin and
+//! others, 1988) as an exploration budget, as for bandits whose arms change (Auer and others, 2002; Garivier and Moulines, 2011). Teams
+//! of the members that are free are the moldable jobs of Feitelson and Rudolph (1996), as in OpenMP's dynamic teams.
 
 mod formation;
 mod memory;
@@ -55,11 +56,11 @@ mod whole;
 
 use std::fmt;
 
-use memory::{Account, Alone, Calls, Known, LEVELS, Tried, top, width};
+use memory::{Account, CallTimes, LEVELS, SerialCall, Tried, WidthCosts, top, width};
 
 pub use self::formation::{Formation, Free, formation};
 pub use self::memory::Memory;
-pub use self::whole::{Way, Whole};
+pub use self::whole::{Mode, Whole};
 use crate::{Alternative, Alternatives, Decision, Nanos};
 
 /// What to run next: `rounds` rounds at `width`; or fewer, if the deadline passes.
@@ -67,11 +68,11 @@ use crate::{Alternative, Alternatives, Decision, Nanos};
 pub struct Segment {
     /// Members that take part, between 1 and the full width.
     pub width: usize,
-    /// Rounds to run before [`Rhythm::report`], at least 1.
+    /// Rounds to run before [`WidthTuner::report`]; 1 or more.
     pub rounds: usize,
-    /// Report after the first look at the clock that finds the segment to have lasted this long.
+    /// Report after the first read of the clock at or after this duration of the segment.
     pub deadline: Nanos,
-    /// Look at the clock every so many rounds, between 1 and `rounds`.
+    /// Read the clock after every so many rounds, between 1 and `rounds`.
     pub every: usize,
 }
 
@@ -82,18 +83,18 @@ impl fmt::Display for Segment {
     }
 }
 
-/// What [`Rhythm`] decided from.
+/// The inputs of [`WidthTuner`]'s decisions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {
     /// Members of the team.
     pub full: usize,
-    /// The width that lately was cheapest.
+    /// The width that was recently cheapest.
     pub home: usize,
-    /// What a round takes at that width; 0 if nothing was measured.
+    /// Time of a round at that width; 0 if it was not measured.
     pub per_round: Nanos,
     /// Time run so far, in all calls that share a memory.
     pub ran: Nanos,
-    /// What the last tries cost and has not been earned yet.
+    /// The debt: what the last tries cost and has not been earned since.
     pub owed: Nanos,
 }
 
@@ -104,31 +105,33 @@ impl fmt::Display for Standing {
     }
 }
 
-/// A segment lasts as long as this many looks at the clock: 25 us, as a look takes 10 ns and [`Rhythm::report`] 27 ns where measured. The two
-/// are then 0.15 % of it, and two segments agree within a percent.
+/// A segment lasts as long as this many reads of the clock: 25 us, because a read takes 10 ns and [`WidthTuner::report`] 27 ns where
+/// measured. Both together are 0.15 % of a segment, and two segments agree within a percent.
 const LOOKS_IN_A_SEGMENT: f64 = 2500.0;
-/// So many of these are inside, for the deadline (0.4 %).
+/// Reads of the clock within a segment, for the deadline (0.4 %).
 const LOOKS_INSIDE: usize = 10;
-/// Part of a segment that is run after a change of width before it is measured: caches are warm after some rounds.
+/// Share of a segment that runs after a change of width before the measurement: caches are warm after some rounds.
 const FIRST: f64 = 1.0 / 8.0;
-/// Part of a segment that tells whether a call's rounds cost what they did in the last call.
+/// Share of a segment that tells whether a call's rounds cost what they did in the last call.
 const GLANCE: f64 = 1.0 / 4.0;
-/// Segments in a call, up to which there is no time in it to compare anything; so calls are compared as a whole.
+/// Calls of up to this many segments leave no time for comparisons inside, so they are compared as a whole.
 const SHORT: f64 = 2.0;
-/// If so many in a row agreed.
+/// Number of consecutive calls that must agree for that.
 const ALIKE: u8 = 2;
-/// Segments at home between two tries, at least: one in five is no time to lose for widths that cost nearly the same.
+/// Minimum number of segments at home between two tries: more than one try in five segments would lose time if widths cost nearly the
+/// same.
 const PAUSE: f64 = 4.0;
-/// Of the time run, what trying wider and narrower may cost: together the 3 % promised. Narrower ones wake nobody, so less will do.
+/// The share of the time run that tries of wider and of narrower widths may cost: together the 3 % promised. Narrower tries wake no
+/// member, so a smaller share will do.
 const SHARE: [f64; 2] = [0.02, 0.01];
-/// Part of that which is spent while nothing has changed.
+/// The part of that share that is spent while nothing has changed.
 const CALM: f64 = 0.25;
-/// Unless that takes longer than this: what was too dear once because of the weather is to come back soon.
+/// Maximum wait for the next try in that case: a width that was once too expensive because of the machine's load comes back soon.
 const SOON: f64 = 100e6;
-/// Of all time, rounds or not, what being driven out may cost: weather of some seconds ago is none to rely on.
+/// The share of all time, in rounds or not, that being driven out may cost: the load of some seconds ago says little about now.
 const SHARE_OF_ALL: f64 = 0.001;
 
-/// Directions of a try, and indices into what belongs to them.
+/// Directions of a try, used as indices.
 const WIDER: usize = 0;
 const NARROWER: usize = 1;
 
@@ -140,14 +143,14 @@ enum Phase {
     /// The first rounds of a try.
     Enter {
         to: usize,
-        /// They were slow, perhaps because of a wake.
+        /// The first rounds were slow, perhaps because of a wake.
         again: bool,
     },
     /// A try.
     Measure {
         to: usize,
     },
-    /// The first rounds at home after a try that lost, or after being driven out; the price goes to this direction.
+    /// The first rounds at home after a lost try, or after being driven out; this direction pays the price.
     Back {
         from: usize,
     },
@@ -157,10 +160,10 @@ enum Phase {
 ///
 /// ```
 /// use windrow_plan::Nanos;
-/// use windrow_plan::team::{Memory, Rhythm};
+/// use windrow_plan::team::{Memory, WidthTuner};
 ///
 /// // Rounds of 10 us that take 5.2 us at width 2.
-/// let mut rhythm = Rhythm::new(2, Nanos(10.0), Memory::new(), Nanos(0.0));
+/// let mut rhythm = WidthTuner::new(2, Nanos(10.0), Memory::new(), Nanos(0.0));
 /// let mut wide = 0;
 /// for _ in 0..1000 {
 ///     let segment = rhythm.segment();
@@ -173,39 +176,39 @@ enum Phase {
 /// assert_eq!(rhythm.end(0, Nanos(0.0)).width(), 2);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Rhythm {
+pub struct WidthTuner {
     full: usize,
     clock: f64,
-    known: Known,
-    /// What the last three segments at home took a round: the one in the middle counts.
+    known: WidthCosts,
+    /// Time per round of the last three segments at home; the median counts.
     recent: [f64; 3],
     phase: Phase,
     next: Segment,
     why: &'static str,
     /// The price of the try so far.
     price: f64,
-    /// What a round took at home when a try last ended.
+    /// Time per round at home when the last try ended.
     then: f64,
-    /// What it took when the call began; 0 if that is not known, or long past.
+    /// Time per round when the call began; 0 if that is unknown or long ago.
     first: f64,
-    /// The first rounds of the call, booked when it is known what they should have taken.
+    /// The first rounds of the call, booked once their expected time is known.
     glance: (f64, f64),
     ran: f64,
     tried: [Tried; 2],
-    /// What to add to the time run for the time by the clock.
+    /// The difference between the time by the clock and the time run.
     origin: f64,
-    start: Known,
-    calls: Calls,
-    alone: Alone,
+    start: WidthCosts,
+    calls: CallTimes,
+    alone: SerialCall,
     /// All rounds of this call, and the time run when it began.
     rounds: f64,
     began: f64,
-    /// This call's rounds and their time, while all were run at home.
+    /// This call's rounds and their time, as long as all ran at home.
     call: Option<(f64, f64)>,
 }
 
-impl Rhythm {
-    /// A call of a team of `full` members (at least 1) begins `now`. `clock` is what a look at the clock takes.
+impl WidthTuner {
+    /// A call of a team of `full` members (1 or more) begins `now`. `clock` is the time of a read of the clock.
     pub fn new(full: usize, clock: Nanos, memory: Memory, now: Nanos) -> Self {
         let full = full.max(1);
         let Memory { mut known, calls, alone, ran, mut tried, .. } = memory.of(full);
@@ -216,7 +219,7 @@ impl Rhythm {
         if whole {
             known.per_round = calls.per_round;
         }
-        let mut rhythm = Rhythm {
+        let mut rhythm = WidthTuner {
             full,
             clock: clock.0.max(1.0),
             known,
@@ -255,14 +258,14 @@ impl Rhythm {
         self.next
     }
 
-    /// After `rounds` rounds of the [`segment`](Self::segment), which took `elapsed` in all; what to run next. (Less than the segment if its
-    /// deadline passed; nothing changes if there were none.)
+    /// Reports `rounds` rounds of the [`segment`](Self::segment) that took `elapsed` in all. Returns what to run next. (Fewer rounds
+    /// than the segment's if its deadline passed; with 0 rounds nothing changes.)
     pub fn report(&mut self, rounds: usize, elapsed: Nanos) -> Segment {
         if rounds == 0 {
             return self.next;
         }
         let rounds = rounds as f64;
-        // No round takes less than this, and what is added up stays finite.
+        // A minimum per round and a maximum in all, so that the sums stay finite.
         let spent = elapsed.0.max(0.01 * rounds).min(1e15);
         self.ran += spent;
         self.rounds += rounds;
@@ -284,12 +287,12 @@ impl Rhythm {
         self.next
     }
 
-    /// The last report of a call, of a segment that it did not finish (0 rounds if it did), and what to keep for the next one.
+    /// The last report of a call, of an unfinished segment (0 rounds if it was finished). Returns what to keep for the next call.
     pub fn end(mut self, rounds: usize, elapsed: Nanos) -> Memory {
         self.report(rounds, elapsed);
         let (rounds, spent) = self.glance;
         if rounds > 0.0 && matches!(self.phase, Phase::Glance | Phase::Home) {
-            // A call of a few rounds: all that can be said is what they should have taken.
+            // A call of a few rounds: only their expected time is known.
             self.known.per_round = self.start.per_round;
             if !self.book(rounds, spent) {
                 self.start.account = self.known.account;
@@ -297,26 +300,26 @@ impl Rhythm {
         }
         match self.phase {
             Phase::Glance | Phase::Home => {}
-            // A try that was next and has not begun has no price.
+            // A try that has not begun has no price.
             _ if self.price == 0.0 => {}
             Phase::Enter { to, .. } | Phase::Measure { to } => self.pay(self.direction(to)),
             Phase::Back { from } => self.pay(from),
         }
-        let Rhythm { full, start, ran, tried, mut calls, mut alone, .. } = self;
+        let WidthTuner { full, start, ran, tried, mut calls, mut alone, .. } = self;
         if self.rounds > 0.0 {
             let alone_throughout = start.home == 0 && self.known.home == 0;
-            alone = if alone_throughout { alone.then(self.rounds, ran - self.began) } else { Alone::default() };
+            alone = if alone_throughout { alone.then(self.rounds, ran - self.began) } else { SerialCall::default() };
         }
         if let Some((rounds, spent)) = self.call.filter(|call| call.0 > 0.0) {
             let per_round = spent / rounds;
             let alike = spent < SHORT * self.segment_time() && agree(per_round, calls.per_round);
-            calls = Calls { per_round, alike: if alike { (calls.alike + 1).min(ALIKE) } else { 0 } };
+            calls = CallTimes { per_round, alike: if alike { (calls.alike + 1).min(ALIKE) } else { 0 } };
         }
         Memory { full, known: start, calls, alone, ran, tried }
     }
 
-    /// The [`segment`](Self::segment) as a decision. Its alternatives are one member, home and its neighbours, as far as they were measured, and
-    /// what so many rounds are predicted to take.
+    /// The [`segment`](Self::segment) as a decision. The alternatives are one member, home and its neighbours, as far as they were
+    /// measured, with the predicted time of as many rounds.
     pub fn decision(&self) -> Decision<Standing, Segment> {
         let home = usize::from(self.known.home);
         let mut levels = vec![(home, "home"), (home + 1, "wider")];
@@ -376,7 +379,7 @@ impl Rhythm {
         if agree(self.first, self.known.per_round) {
             self.start = self.known;
         } else {
-            // The call's later rounds say nothing of the next call's first ones.
+            // The later rounds of the call say nothing about the first rounds of the next call.
             self.first = f64::NAN;
         }
         self.go_on("no other width is cheaper");
@@ -388,7 +391,7 @@ impl Rhythm {
         self.known.per_round = b.max(c).min(b.min(c).max(rate));
     }
 
-    /// Books rounds at home. If by that it has cost more than one member would have: back to that, and true.
+    /// Books rounds at home. If home has now cost more than one member would have, one member becomes home; then true.
     fn book(&mut self, rounds: f64, spent: f64) -> bool {
         let home = usize::from(self.known.home);
         let Some(ratio) = self.known.ratio(0).filter(|_| home > 0) else { return false };
@@ -399,7 +402,7 @@ impl Rhythm {
         }
         self.price = spent - instead;
         self.known.move_to(0, ratio);
-        // What it has really cost counts, not what it mostly does.
+        // The true cost counts, not the usual one.
         self.known.ratio[home] = (spent / instead) as f32;
         self.recent = [self.known.per_round; 3];
         self.first *= ratio;
@@ -419,7 +422,7 @@ impl Rhythm {
         if spent <= self.next.deadline.0 {
             self.run(Phase::Measure { to }, to, 1.0, "another width is measured");
         } else if wakes && !again {
-            // It may have been the wake. That is paid for, so look again.
+            // The cause may be the wake. That is paid for, so measure again.
             self.run(Phase::Enter { to, again: true }, to, FIRST, "its first rounds were slow");
         } else {
             self.lost(to, spent / rounds);
@@ -451,7 +454,7 @@ impl Rhythm {
         self.run(Phase::Back { from: self.direction(to) }, home, FIRST, "another width was dearer");
     }
 
-    /// Home again, or a try if one is due.
+    /// Continues at home, or starts a try if one is due.
     fn go_on(&mut self, why: &'static str) {
         match self.due() {
             // If rounds have just become cheaper, any width would win now.
@@ -461,7 +464,7 @@ impl Rhythm {
         }
     }
 
-    /// The level to be tried now, if any.
+    /// The level to try now, if any.
     fn due(&self) -> Option<usize> {
         let home = usize::from(self.known.home);
         let top = top(self.full);
@@ -469,7 +472,7 @@ impl Rhythm {
         let wider = (home < top && self.is_due(WIDER)).then_some(wider);
         let narrower = if home > 0 && self.is_due(NARROWER) { Some(home - 1) } else { None };
         match (wider, narrower) {
-            // What is not known first, then what was not tried for longer.
+            // An unknown level first, then the one not tried for longer.
             (Some(wider), Some(narrower)) => {
                 let known = |level| self.known.ratio(level).is_some();
                 let order = (known(wider), self.tried[WIDER].at) < (known(narrower), self.tried[NARROWER].at);
@@ -489,7 +492,7 @@ impl Rhythm {
         if since < soonest.max(PAUSE * self.segment_time()) {
             return false;
         }
-        // Costs of the form work / width + barrier change their order only if home changes by more than the gap between them.
+        // Costs of the form work / width + barrier only change their order if home's cost changes by more than the gap between them.
         let change = (self.known.per_round / self.then).max(self.then / self.known.per_round);
         since >= (soonest / CALM).min(SOON) || change * change >= self.known.gap()
     }
@@ -498,7 +501,7 @@ impl Rhythm {
         if to > usize::from(self.known.home) { WIDER } else { NARROWER }
     }
 
-    /// What is left of the price of tries in this direction.
+    /// The debt of tries in this direction.
     fn owed(&self, direction: usize) -> f64 {
         let Tried { cost, at, .. } = self.tried[direction];
         (cost - SHARE[direction] * (self.ran - at)).max(0.0)
@@ -525,7 +528,7 @@ impl Rhythm {
             Phase::Home | Phase::Back { .. } => 2.0 * predicted,
             Phase::Glance => 2.0 * time,
         };
-        // What is compared looks at the clock equally often.
+        // Compared segments read the clock equally often.
         let every = if matches!(phase, Phase::Enter { .. }) { 1 } else { rounds.div_ceil(LOOKS_INSIDE) };
         self.phase = phase;
         self.why = why;
@@ -533,7 +536,7 @@ impl Rhythm {
     }
 }
 
-/// Costs of rounds within a factor of two are those of the same work: see [`memory`](crate::memory).
+/// Whether two costs of a round differ by no more than a factor of two, as for the same work: see [`memory`](crate::memory).
 fn agree(a: f64, b: f64) -> bool {
     a <= 2.0 * b && b <= 2.0 * a
 }

@@ -1,32 +1,31 @@
-//! Tile: cut one big operation along its rows, so that communication hides behind computation.
+//! Tile: cuts one big operation along its rows, so that communication overlaps with computation.
 //!
-//! The operation has two lanes. A tile passes the first lane, then the second; tiles stay in order; each lane works on one tile at a
-//! time. [`Order::ComputeFirst`] is a matrix product followed by a collective (all-reduce, reduce-scatter),
-//! [`Order::CommunicateFirst`] a collective followed by a product (all-gather). Many tiles hide more; every tile pays its fixed cost
-//! once more; and while both lanes are busy they slow each other down. So the best cut can be none.
+//! The operation has two lanes. A tile passes the first lane, then the second; tiles stay in order; each lane runs one tile at a time.
+//! [`Order::ComputeFirst`] is a matrix product followed by a collective (all-reduce, reduce-scatter); [`Order::CommunicateFirst`] is a
+//! collective followed by a product (all-gather). More tiles overlap more, but every tile pays its fixed cost again, and two busy lanes
+//! slow each other down. So the best choice can be not to cut.
 //!
-//! [`Problem::plan`] finds the best cut for any two cost functions, by walking all prefixes of the rows and keeping, for each, the
-//! Pareto front of its states: see the comments of [`Plan`] for what it says beside the tiles. [`Problem::predict`] and
-//! [`Problem::timeline`] tell what any other cut would take, and [`short_long_rule`], [`Problem::uniform`] and
-//! [`Problem::two_sizes`] are the cuts others use.
+//! [`Problem::plan`] finds the best cut for any two cost functions. It extends all prefixes of the rows and keeps the Pareto front of
+//! the states of each; [`Plan`] lists what it reports beside the tiles. [`Problem::predict`] and [`Problem::timeline`] predict the time
+//! of any other cut. [`short_long_rule`], [`Problem::uniform`] and [`Problem::two_sizes`] are the usual cuts, for comparison.
 //!
 //! ```
-//! use windrow_plan::tile::{Problem, Verdict};
+//! use windrow_plan::tile::{Problem, PlanVerdict};
 //! use windrow_plan::{Nanos, Rows};
 //!
 //! let compute = |rows: Rows| Nanos::micros(0.2 * rows.0 as f64);
 //! let communicate = |rows: Rows| Nanos::micros(20.0 + 0.2 * rows.0 as f64);
 //! let plan = Problem { align: Rows(128), ..Problem::new(Rows(4096), &compute, &communicate) }.plan()?;
-//! assert_eq!(plan.verdict(), Verdict::Tile);
+//! assert_eq!(plan.verdict(), PlanVerdict::Tile);
 //! assert_eq!(plan.tiles.total(), Rows(4096));
 //! assert!(plan.predicted < plan.serial && plan.predicted >= plan.bounds.contended);
 //! # Ok::<(), windrow_plan::tile::Unplannable>(())
 //! ```
 //!
-//! Sources: the two lanes, the fits and the two sizes are from the tiling guide of the fused operators of the CANN toolkit (MC2), whose
-//! rule is kept as [`short_long_rule`]; enumerating cuts with a predictor is from FlashOverlap (EuroSys 2026), which groups up to ten
-//! equal waves; dominance over (time, backlog) is the classical dynamic program of the two-machine flow shop. That lanes slow each
-//! other down, that the answer may be "do not tile", and that the distance from the best is stated is what is added here.
+//! Sources: the two lanes, the fits and the two sizes are from the tiling guide of the fused operators of the CANN toolkit (MC2); its
+//! rule is [`short_long_rule`]. Enumerating cuts with a predictor is from FlashOverlap (EuroSys 2026), which groups up to ten equal
+//! waves. Dominance over (time, backlog) is the classical dynamic program of the two-machine flow shop. Added here: lanes that slow
+//! each other down, the verdict "do not tile", and a stated distance from the best cut.
 
 use std::fmt;
 
@@ -38,8 +37,8 @@ mod pipeline;
 mod plan;
 
 pub use families::{Matmul, ShortLong, Steps, short_long_rule};
-pub use pipeline::{Losses, Span, Timeline};
-pub use plan::{Bounds, Candidate, Inputs, Plan, Tiling, Verdict, Work};
+pub use pipeline::{Losses, TileSpan, Timeline};
+pub use plan::{Bounds, Candidate, Inputs, Plan, PlanVerdict, PlannerWork, Tiling};
 
 /// One of the two lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,20 +78,20 @@ impl Order {
     }
 }
 
-/// By what factor each lane takes longer while the other one is busy too. At least 1; measured with both lanes running.
+/// The factor by which each lane takes longer while the other one is busy too: 1 or more, measured with both lanes running.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contention {
-    /// Of the computation.
+    /// The factor of the computation.
     pub compute: f64,
-    /// Of the communication.
+    /// The factor of the communication.
     pub communicate: f64,
 }
 
 impl Contention {
-    /// Lanes that share nothing.
+    /// No contention: the lanes share no resource.
     pub const NONE: Contention = Contention { compute: 1.0, communicate: 1.0 };
 
-    /// Both lanes together get less done than one after the other would: the two speeds add up to less than one.
+    /// Whether both lanes running together are slower than one after the other: their two speeds add up to less than one.
     pub fn defeats_overlap(&self) -> bool {
         1.0 / self.compute + 1.0 / self.communicate < 1.0
     }
@@ -104,7 +103,7 @@ impl fmt::Display for Contention {
     }
 }
 
-/// Rows of the tiles, in order. No tile is empty; an operation without rows has no tiles.
+/// The number of rows of each tile, in order. No tile is empty; an operation without rows has no tiles.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tiles(Vec<Rows>);
 
@@ -112,7 +111,7 @@ impl Tiles {
     /// Tiles of these sizes, in order.
     ///
     /// # Errors
-    /// One of them is empty.
+    /// A tile has no rows.
     pub fn new(rows: impl Into<Vec<Rows>>) -> Result<Self, Unplannable> {
         let rows = rows.into();
         match rows.iter().position(|&tile| tile == Rows(0)) {
@@ -136,19 +135,19 @@ impl Tiles {
         self.0.len()
     }
 
-    /// There are no rows, so there are no tiles.
+    /// Whether there are no tiles, which is so if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The rows of all tiles.
+    /// The sum of the rows of all tiles.
     pub fn total(&self) -> Rows {
         Rows(self.0.iter().map(|tile| tile.0).sum())
     }
 }
 
 impl fmt::Display for Tiles {
-    /// Equal neighbours once: `{512, 896 x 4}`.
+    /// Equal neighbours are printed once, with a count: `{512, 896 x 4}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
         for (place, run) in self.0.chunk_by(|a, b| a == b).enumerate() {
@@ -162,55 +161,55 @@ impl fmt::Display for Tiles {
     }
 }
 
-/// A cost function: the time a tile of that many rows takes in a lane, by itself.
+/// A cost function: the time that a tile of so many rows takes in a lane while the other lane is idle.
 pub type TileCost<'a> = &'a dyn Fn(Rows) -> Nanos;
 
-/// An operation that can be cut, and what its tiles cost. Write it as `Problem { align, ..Problem::new(rows, compute, communicate) }`.
+/// An operation to cut, and the costs of its tiles. Write it as `Problem { align, ..Problem::new(rows, compute, communicate) }`.
 #[derive(Clone, Copy)]
 pub struct Problem<'a> {
     /// Rows of the whole operation.
     pub rows: Rows,
-    /// What the computation of a tile takes while nothing is communicated. Any function of the rows that is finite and not
-    /// negative; fixed costs of a tile are part of it.
+    /// Time to compute a tile while the communication is idle. Any function of the rows that is finite and not negative; it includes
+    /// the fixed cost of a tile.
     pub compute: TileCost<'a>,
-    /// What the communication of a tile takes while nothing is computed.
+    /// Time to communicate a tile while the computation is idle.
     pub communicate: TileCost<'a>,
-    /// Which comes first.
+    /// Which lane comes first.
     pub order: Order,
     /// How the lanes slow each other down.
     pub contention: Contention,
-    /// Tiles begin at multiples of this many rows, so all but the last are multiples of it.
+    /// Tiles begin at multiples of this many rows. So the rows of each tile but the last are a multiple of it.
     pub align: Rows,
-    /// Tiles there may be; `usize::MAX` if there is no limit.
+    /// Maximum number of tiles; `usize::MAX` for no limit.
     pub most_tiles: usize,
     /// The product behind the rows, for comparison with [`short_long_rule`].
     pub matmul: Option<Matmul>,
-    /// How much the planner looks at.
+    /// The limits of the search.
     pub effort: Effort,
 }
 
-/// How much the planner looks at. It takes time in proportion to the square of `units`, and more the smaller `gap` is.
+/// The limits of the planner's search. Its time grows with the square of `units`, and with a smaller `gap`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
-    /// Places where a cut may begin, at most. If there are more multiples of the alignment, tiles begin at multiples of a multiple of it:
-    /// see [`Plan::grain`].
+    /// Maximum number of places where a tile may begin. If there are more multiples of the alignment, tiles begin at multiples of a
+    /// multiple of it: see [`Plan::grain`].
     pub units: usize,
-    /// States of a front that are all kept. Beyond, states that cannot matter by more than `gap` are merged, and the plan says how
+    /// Maximum length of a front before states are merged. Only states that differ by less than `gap` are merged, and the plan says how
     /// much that may have lost.
     pub front: usize,
-    /// The largest share of the predicted time that may be lost by merging; 0 is never to merge.
+    /// The largest share of the predicted time that merging may lose; 0 disables merging.
     pub gap: f64,
 }
 
 impl Default for Effort {
-    /// 128 units within 0.1 %.
+    /// 128 units, and a gap of 0.1 %.
     fn default() -> Self {
         Self { units: 128, front: 256, gap: 0.001 }
     }
 }
 
 impl<'a> Problem<'a> {
-    /// Compute first, no contention, rows not aligned, any number of tiles.
+    /// A problem with computation first, no contention, unaligned rows and any number of tiles.
     pub fn new(rows: Rows, compute: TileCost<'a>, communicate: TileCost<'a>) -> Self {
         Self {
             rows,
@@ -225,10 +224,10 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// What a tile takes in a lane, by itself.
+    /// The time that a tile takes in a lane while the other lane is idle.
     ///
     /// # Errors
-    /// The cost function gives a time that is negative or no number.
+    /// The cost function gives a time that is negative or not a number.
     pub fn cost(&self, lane: Lane, rows: Rows) -> Result<Nanos, Unplannable> {
         let time = match lane {
             Lane::Compute => (self.compute)(rows),
@@ -274,25 +273,25 @@ impl fmt::Debug for Problem<'_> {
     }
 }
 
-/// Why there is no plan, or no prediction.
+/// Why there is no plan or no prediction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unplannable {
     /// The alignment is 0 rows.
     Align,
-    /// No tile is allowed.
+    /// The maximum number of tiles is 0.
     NoTiles,
     /// A limit of the effort is 0, or the gap is not in 0..1.
     Effort(Effort),
-    /// A factor below 1, or no number.
+    /// A slowdown factor is below 1 or not a number.
     Contention {
-        /// Whose factor.
+        /// The lane with this factor.
         lane: Lane,
         /// The factor.
         factor: f64,
     },
-    /// A cost function gave a time that is negative or no number.
+    /// A cost function gave a time that is negative or not a number.
     Cost {
-        /// Whose cost.
+        /// The lane of the cost function.
         lane: Lane,
         /// Rows of the tile.
         rows: Rows,
@@ -301,7 +300,7 @@ pub enum Unplannable {
     },
     /// A tile has no rows.
     EmptyTile {
-        /// Its place, from 0.
+        /// Index of the tile, from 0.
         place: usize,
     },
     /// The tiles do not add up to the rows of the operation.
@@ -311,9 +310,9 @@ pub enum Unplannable {
         /// Rows of the operation.
         rows: Rows,
     },
-    /// More cuts than anybody can look at: see [`Problem::brute_force`].
+    /// There are too many cuts to try all of them: see [`Problem::brute_force`].
     TooMany {
-        /// Units between which may be cut.
+        /// Number of units between which a cut is possible.
         units: usize,
     },
 }

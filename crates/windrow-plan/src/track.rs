@@ -1,11 +1,11 @@
-//! Tracking what changes while a program runs: costs of entering, and how often members are late.
+//! Tracks what changes while a program runs: the costs of entering, and how often members are stragglers.
 //!
 //! Pure updates of small states; the runtime keeps the states and feeds them.
 
 use crate::Nanos;
 
-/// A cost that follows the median of what is measured: each measurement moves it a tenth towards itself, however far away it is.
-/// An interruption of milliseconds counts no more than a microsecond too much.
+/// A cost that follows the median of the measurements: each moves it a tenth towards itself, however far away it is. An interruption of
+/// milliseconds counts no more than an excess of a microsecond.
 ///
 /// ```
 /// use windrow_plan::Nanos;
@@ -15,51 +15,51 @@ use crate::Nanos;
 /// assert!(cost.0 < 600.0);
 /// ```
 pub fn median(cost: Nanos, measured: Nanos) -> Nanos {
-    // Bounded so that it can come back: from 10 ns to 10 ms in 150 steps.
+    // Clamped so that it can recover: from 10 ns to 10 ms in 150 steps.
     Nanos((if measured > cost { cost.0 * 1.1 } else { cost.0 / 1.1 }).clamp(10.0, 1e7))
 }
 
-/// A tracked cost when nothing has been measured for a while: half of what sets it apart from `usual` is forgotten in 50 ms. A cost that
-/// was once too high to try again would otherwise stay so for ever.
+/// A tracked cost after a time without measurements: half of its difference to `usual` is forgotten in 50 ms. Otherwise a cost that was
+/// once too high to try again would stay too high for ever.
 pub fn relaxed(cost: Nanos, usual: Nanos, since: Nanos) -> Nanos {
     Nanos(usual.0 + (cost.0 - usual.0) * (-since.0 / HALF_LIFE.0).exp2())
 }
 
-/// How often, and by how much, regions wait for a member that lost its CPU in the middle of a claim.
+/// How often, and by how much, regions wait for a straggler: a member that lost its CPU during a claim.
 ///
-/// On a busy machine that is a time slice (milliseconds), so short regions are better off alone for a while. The rate halves
-/// with every 20 ms without a region: so the runtime tries again, and on a machine that stays busy it tries so seldom that
-/// nine calls of ten are not hit.
+/// On a busy machine such a wait is a time slice (milliseconds), so short regions run alone for a while. The rate halves with every 20
+/// ms without a region, so the runtime tries again. On a machine that stays busy it tries so seldom that nine calls of ten are not
+/// delayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Late {
-    /// Share of the regions that were late, lately.
+    /// The recent share of regions with a straggler.
     pub rate: f64,
-    /// By how much they were, lately.
+    /// How long those regions recently waited.
     pub by: Nanos,
 }
 
-/// A wait shorter than this is an interrupt or a long item, not a lost CPU: schedulers give slices of 1 ms and more.
+/// A shorter wait is an interrupt or a long item, not a lost CPU: schedulers give slices of 1 ms and more.
 const LATE: Nanos = Nanos(200_000.0);
-/// What is not measured again is forgotten by half in this time.
+/// Half-life of a tracked cost that is not measured again.
 const HALF_LIFE: Nanos = Nanos(50_000_000.0);
 const LATE_HALF_LIFE: Nanos = Nanos(20_000_000.0);
 /// Weight of one region in the rate.
 const LATE_WEIGHT: f64 = 1.0 / 32.0;
-/// A wait of milliseconds now and then is worse than what it costs on average: users look at the slowest tenth.
+/// The risk factor: an occasional wait of milliseconds is worse than its average cost, because users notice the slowest tenth.
 const AVERSION: f64 = 3.0;
 
 impl Late {
-    /// What it is to be expected to cost, `since` the last region ended.
+    /// The expected penalty per region, `since` the last region ended.
     pub fn expected(self, since: Nanos) -> Nanos {
         if self.rate == 0.0 {
             return Nanos(0.0);
         }
         let cost = AVERSION * self.by.0 * self.rate * (-since.0 / LATE_HALF_LIFE.0).exp2();
-        // Less than a microsecond is nothing to be afraid of.
+        // Ignore penalties below 1 us.
         Nanos(if cost < 1_000.0 { 0.0 } else { cost })
     }
 
-    /// After a region, `since` the one before, that waited for `wait` beyond what its work explains.
+    /// After a region that waited for `wait` beyond what its work explains, `since` the region before it.
     pub fn after(self, since: Nanos, wait: Nanos) -> Late {
         let rate = self.rate * (-since.0 / LATE_HALF_LIFE.0).exp2();
         if wait > LATE {

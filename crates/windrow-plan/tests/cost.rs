@@ -1,4 +1,4 @@
-//! Fits against the functions their samples come from, and refusals.
+//! Fits compared with the functions that their samples come from, and refusals.
 
 use proptest::prelude::*;
 use windrow_plan::cost::{BadCost, Cost, FINE, Fit, Fitting, Joints, Piece, Sample, Size, Unfit, fit};
@@ -41,7 +41,7 @@ fn times_without_a_fixed_part_go_through_zero_and_constant_ones_stay() {
     assert!(close(found.cost.pieces()[0].slope, 196.08));
     let flat = fitted(&samples(&[(1, 5000.0), (64, 5000.0), (128, 5000.0), (256, 5000.0)]));
     assert!(flat.cost.pieces().len() == 1 && close(flat.cost.at(Rows(1 << 40)).0, 5000.0));
-    // Noise that would make a line cut below zero, or fall.
+    // Noise with which a free line would be negative at 0, or fall.
     let below = fitted(&samples(&[(100, 99.0), (200, 201.0), (300, 303.0), (400, 405.0)]));
     assert!(below.cost.at(Rows(0)).0 >= 0.0);
 }
@@ -72,7 +72,7 @@ fn a_parabola_and_a_line_are_told_apart_where_they_meet() {
 
 #[test]
 fn a_jump_is_a_jump_unless_pieces_have_to_meet() {
-    // A protocol changes after 16: 40 % more at once.
+    // The protocol changes after 16: 40 % more at once.
     let step = |x: f64| if x <= 16.0 { 1000.0 + 10.0 * x } else { 1600.0 + 12.0 * x };
     let samples = sampled((1..=16).chain([24, 32, 48, 64, 96, 128]), step);
     let found = fitted(&samples);
@@ -112,14 +112,14 @@ fn repeated_samples_count_once_and_say_how_noisy_they_are() {
     }
     let found = fitted(&all);
     assert_eq!(found.residuals.len(), 4);
-    // The medians are exact, whatever the one bad run of the five is.
+    // The medians are exact, whatever the one bad run of five measured.
     assert!(found.worst().relative().abs() < 1e-9);
     assert!((0.15..0.25).contains(&found.noise), "{}", found.noise);
 }
 
 #[test]
 fn noise_is_not_worth_a_piece() {
-    // A line with 3 % either way; assumed noise is 3 %.
+    // A line with 3 % noise in either direction; the assumed noise is 3 %.
     let mut sign = 1.0;
     let all = sampled((1..=40).map(|i| 64 * i), |x| {
         sign = -sign;
@@ -141,7 +141,7 @@ fn what_does_not_fit_is_refused_with_the_residual_and_the_place() {
     assert!(fit(&outlier, &Fitting { limit: 0.4, ..Fitting::default() }).is_ok());
 }
 
-/// Beyond the tolerance a fit is loose and says so; beyond the limit there is none; without a limit there always is.
+/// Beyond the tolerance a fit is loose and says so; beyond the limit it is refused; without a limit a fit always exists.
 #[test]
 fn a_loose_fit_is_a_fit() {
     let bent = |by: f64| samples(&[(100, 100.0), (200, 200.0 * by), (400, 400.0)]);
@@ -157,7 +157,7 @@ fn a_loose_fit_is_a_fit() {
     }
 }
 
-/// Not all divisions of twenty thousand sizes are compared, which would take a minute; the pieces are those of the truth all the same.
+/// Comparing all divisions of twenty thousand sizes would take a minute, so not all are compared. The pieces are still the true ones.
 #[test]
 fn many_sizes_are_fitted_as_few() {
     let truth = |x: f64| match x {
@@ -169,7 +169,7 @@ fn many_sizes_are_fitted_as_few() {
         let step = 20_000 / sizes;
         let all = sampled((1..=sizes).map(|i| i * step), truth);
         for joints in [Joints::Free, Joints::Continuous] {
-            // Pieces that have to meet cannot jump, and meet at a whole number of rows.
+            // Continuous pieces cannot jump, and meet at a whole number of rows.
             let within = if joints == Joints::Free { 1e-6 } else { 0.01 };
             let truth =
                 |x: f64| if joints == Joints::Free { truth(x) } else { 1000.0 + 2.0 * x + (x - 3_217.0).max(0.0) };
@@ -192,15 +192,15 @@ fn impossible_samples_are_refused() {
     assert!(refused(&[(1, 1.0), (2, 0.0), (3, 4.0)]).contains("the time of 2 rows is 0 ns"));
     assert!(refused(&[(1, 1.0), (2, f64::NAN), (3, 4.0)]).contains("the time of 2 rows is NaN ns"));
     assert!(refused(&[(1, 1.0), (2, f64::INFINITY), (3, 4.0)]).contains("inf ns"));
-    // 512 far below 256, out of order, though above 128.
+    // The time of 512 is far below that of 256, but above that of 128; the samples are unsorted.
     let falling = [(512, 150.0), (128, 100.0), (256, 300.0), (1024, 600.0)];
     assert!(refused(&falling).contains("512 rows take 150 ns, less than the 300 ns of 256"), "{}", refused(&falling));
     // Not next to each other.
     let later = refused(&[(1, 100.0), (2, 300.0), (3, 300.0), (4, 153.0)]);
     assert!(later.contains("4 rows take 153 ns, less than the 300 ns of 2"), "{later}");
-    // A little less is noise.
+    // A small decrease is noise.
     assert!(fitted(&samples(&[(1, 300.0), (2, 300.0), (3, 300.0), (4, 293.0)])).loose().is_none());
-    // Repeated samples that overlap are noise; equal ones do not fall.
+    // Repeated samples that overlap are noise; equal times do not fall.
     let noisy = samples(&[(1, 100.0), (1, 104.0), (2, 99.0), (2, 101.0), (3, 103.0), (4, 103.0), (5, 103.0)]);
     assert!(fit(&noisy, &Fitting::default()).is_ok());
     for wrong in [Fitting { tolerance: 0.0, ..Fitting::default() }, Fitting { noise: f64::NAN, ..Fitting::default() }] {
@@ -249,7 +249,7 @@ fn pieces_between_two_rows_are_left_out() {
 }
 
 prop_compose! {
-    /// Up to three pieces of lines and parabolas that rise, by rows in hundreds.
+    /// Up to three rising lines and parabolas, by hundreds of rows.
     fn truth()(
         cuts in prop::collection::btree_set(5_u64..40, 0..=2),
         shapes in prop::collection::vec((0.0..200.0_f64, 0.01..20.0_f64, 0.0..0.05_f64, any::<bool>()), 3),
@@ -269,7 +269,7 @@ prop_compose! {
 }
 
 proptest! {
-    /// Whatever the truth, what comes out passes near its samples, rises, and is a cost function that can be written down.
+    /// A fit passes near its samples, rises, and is a valid cost function, whatever the true function is.
     #[test]
     fn a_fit_is_near_its_samples_or_refused(truth in truth(), noise in prop::collection::vec(-0.01..0.01_f64, 60)) {
         let all: Vec<_> = (1..=60_u64)
@@ -293,7 +293,7 @@ proptest! {
         let all = sampled((1..=60).map(|i| 100 * i), |x| truth.at(Rows(x as u64)).0);
         let found = fit(&all, &Fitting { noise: 1e-4, ..Fitting::default() });
         prop_assert!(found.is_ok(), "{}", found.unwrap_err());
-        // Pieces with fewer samples than can tell them apart excepted.
+        // Except for pieces with too few samples to tell them apart.
         prop_assert!(found.unwrap().typical() < 0.02);
     }
 
@@ -309,7 +309,7 @@ proptest! {
         }
     }
 
-    /// Units change nothing.
+    /// Changing the unit changes no time.
     #[test]
     fn a_cost_by_rows_is_that_by_bytes(truth in truth(), row in 1_u64..5000, rows in 0_u64..1000) {
         let bytes = Cost::new(truth.pieces().iter().map(|piece| Piece {

@@ -1,8 +1,10 @@
-//! The model against closed forms, against what must hold for every schedule, and the conclusions drawn from it.
+//! The model compared with closed forms and with bounds for every schedule, and the conclusions drawn from it.
 
 use proptest::prelude::*;
 use windrow_plan::Nanos;
-use windrow_plan::simulate::{Claim, Claimed, Entry, Join, Machine, Outcome, Policy, Victim, Work, simulate, trace};
+use windrow_plan::simulate::{
+    Claim, Claimed, Join, Joining, Machine, Policy, RunOutcome, Victim, Work, simulate, trace,
+};
 
 const FREE: Machine = Machine {
     hit: Nanos(0.0),
@@ -15,7 +17,7 @@ const FREE: Machine = Machine {
     ..Machine::MEASURED
 };
 
-fn traced(work: &Work, members: usize, machine: &Machine, policy: &Policy) -> (Outcome, Vec<Claimed>) {
+fn traced(work: &Work, members: usize, machine: &Machine, policy: &Policy) -> (RunOutcome, Vec<Claimed>) {
     let mut claims = Vec::new();
     let outcome = trace(work, members, machine, policy, 1, |claim| claims.push(claim));
     (outcome, claims)
@@ -27,7 +29,7 @@ fn timed(nanos: f64, part: u32) -> Policy {
 
 const FULLEST: Policy = Policy { victim: Victim::Fullest, ..Policy::RUNTIME };
 
-/// Claims of `want` items out of `n`, never more than a quarter of what is left.
+/// The number of claims of `want` items out of `n`, each not more than a quarter of the rest.
 fn claims_of_one(mut n: u32, want: u32) -> u64 {
     let mut claims = 0;
     while n > 0 {
@@ -43,13 +45,13 @@ fn alone_a_claim_costs_a_look_at_the_clock_a_hit_and_an_exchange() {
     let work = Work::uniform(10_000, Nanos(100.0));
     let (outcome, claims) = traced(&work, 1, &machine, &Policy::RUNTIME);
     let one = machine.clock.0 + machine.hit.0 + machine.exchange.0;
-    // One more look at the clock, at its own word, and at all words, of which there is one.
+    // At the end: one more read of the clock, of the own word, and of all words (there is one).
     let expected = work.total().0 + claims.len() as f64 * one + machine.clock.0 + 2.0 * machine.hit.0;
     assert!((outcome.makespan.0 - expected).abs() < 0.01, "{outcome:?}, not {expected}");
     assert!((outcome.claiming.0 - (expected - work.total().0)).abs() < 0.01);
     assert_eq!((outcome.claims, outcome.steals, outcome.failed), (claims.len() as u64, 0, 0));
     assert_eq!(outcome.transfers, 0);
-    // Where looking costs nothing the measured cost of an item is its cost, and a claim has ten of them.
+    // If accesses cost nothing, the measured cost of an item is its true cost, and a claim has ten items.
     let (_, claims) = traced(&work, 1, &FREE, &timed(1000.0, 4));
     assert_eq!(claims.len() as u64, claims_of_one(10_000, 10));
 }
@@ -64,7 +66,7 @@ fn two_members_halve_uniform_work() {
         let (outcome, claims) = traced(&work, 2, &machine, &Policy::RUNTIME);
         let own = claims.iter().filter(|claim| claim.member == 0).count() as f64;
         let expected = free.makespan.0 + own * (machine.clock.0 + machine.hit.0 + machine.exchange.0);
-        // What is left over is the end: a few lines that change hands, and a last item.
+        // The rest is the end of the region: a few lines change owners, and one last item.
         let rest = outcome.makespan.0 - expected;
         assert!((0.0..600.0).contains(&rest), "{rest} of {outcome:?}");
     }
@@ -72,7 +74,7 @@ fn two_members_halve_uniform_work() {
 
 #[test]
 fn a_member_alone_with_a_large_item_is_relieved_of_the_rest() {
-    // It has the large item and 99 small ones; the other has 100 small ones, and takes the rest in halves.
+    // Member 0 has the large item and 99 small ones. Member 1 has 100 small ones, then steals the rest in halves.
     let work = Work::one_large(200, Nanos(1000.0), 0, 200.0);
     let outcome = simulate(&work, 2, &FREE, &timed(1000.0, 4), 1);
     assert_eq!(outcome.ideal, Nanos(200_000.0));
@@ -81,10 +83,10 @@ fn a_member_alone_with_a_large_item_is_relieved_of_the_rest() {
 }
 
 #[test]
-fn those_who_join_by_an_addition_stand_in_one_line() {
+fn members_that_join_by_an_addition_stand_in_one_line() {
     let machine = Machine::MESH;
     let work = Work::uniform(100_000, Nanos(100.0));
-    let policy = Policy { entry: Entry::Awake, join: Join::Add, ..Policy::RUNTIME };
+    let policy = Policy { entry: Joining::Awake, join: Join::Add, ..Policy::RUNTIME };
     let (outcome, claims) = traced(&work, 17, &machine, &policy);
     assert_eq!(outcome.joined, 17);
     let first = |member| claims.iter().find(|claim| claim.member == member).unwrap().at.0;
@@ -92,7 +94,7 @@ fn those_who_join_by_an_addition_stand_in_one_line() {
         let step = first(member) - first(member - 1);
         assert!((step - machine.near.0 - machine.exchange.0).abs() < 0.01, "{step}");
     }
-    // Exchanges that fail and come again stand in line once for each who is faster: twice as many wait about four times as long.
+    // A failed compare-exchange is repeated once for each faster member: twice as many members wait about four times as long.
     let last = |members| {
         let policy = Policy { join: Join::Exchange, ..policy };
         let (_, claims) = traced(&work, members, &machine, &policy);
@@ -106,7 +108,7 @@ fn those_who_join_by_an_addition_stand_in_one_line() {
 fn a_chain_of_wakes_is_a_line_and_a_fan_is_a_tree() {
     let work = Work::uniform(1_000_000, Nanos(100.0));
     let late = |fan: usize, members: usize| {
-        let policy = Policy { entry: Entry::Asleep { fan }, join: Join::Add, ..Policy::RUNTIME };
+        let policy = Policy { entry: Joining::Asleep { fan }, join: Join::Add, ..Policy::RUNTIME };
         let (outcome, claims) = traced(&work, members, &Machine::MESH.halted(), &policy);
         assert_eq!(outcome.joined, members);
         claims.iter().find(|claim| claim.member == members - 1).unwrap().at.0
@@ -118,12 +120,12 @@ fn a_chain_of_wakes_is_a_line_and_a_fan_is_a_tree() {
 }
 
 #[test]
-fn nobody_waits_for_who_has_not_joined() {
+fn a_region_does_not_wait_for_members_that_have_not_joined() {
     let work = Work::uniform(10, Nanos(100.0));
-    let policy = Policy { entry: Entry::Asleep { fan: 1 }, ..Policy::RUNTIME };
+    let policy = Policy { entry: Joining::Asleep { fan: 1 }, ..Policy::RUNTIME };
     let outcome = simulate(&work, 8, &Machine::MEASURED.halted(), &policy, 1);
     assert_eq!(outcome.joined, 1);
-    // The lead pays for one wake, and does all of it itself.
+    // The lead pays for one wake and runs all items.
     assert!(outcome.makespan.0 < 10_305.0 + 3000.0, "{outcome:?}");
 }
 
@@ -144,7 +146,7 @@ fn machines() -> impl Strategy<Value = Machine> {
 
 fn policies() -> impl Strategy<Value = Policy> {
     let entry =
-        prop_oneof![Just(Entry::Present), Just(Entry::Awake), (1..5usize).prop_map(|fan| Entry::Asleep { fan }),];
+        prop_oneof![Just(Joining::Present), Just(Joining::Awake), (1..5usize).prop_map(|fan| Joining::Asleep { fan }),];
     let victim = prop_oneof![
         Just(Victim::Fullest),
         (1..9usize).prop_map(Victim::Window),
@@ -184,15 +186,15 @@ proptest! {
         prop_assert!(claimed.iter().all(|&times| times == 1));
         prop_assert!(outcome.makespan >= outcome.ideal && outcome.makespan.0 >= latest);
         prop_assert!((outcome.working.0 - work.total().0).abs() < 0.01);
-        prop_assert!(outcome.makespan.0 * members as f64 + 0.01 >= outcome.working.0 + outcome.claiming.0 || policy.entry != Entry::Present);
-        prop_assert!(outcome.joined <= members && (policy.entry != Entry::Present || outcome.joined == members));
+        prop_assert!(outcome.makespan.0 * members as f64 + 0.01 >= outcome.working.0 + outcome.claiming.0 || policy.entry != Joining::Present);
+        prop_assert!(outcome.joined <= members && (policy.entry != Joining::Present || outcome.joined == members));
         prop_assert_eq!(simulate(&work, members, &machine, &policy, seed), outcome);
     }
 
     #[test]
     fn alone_dearer_machines_are_never_faster(work in works(), machine in machines(), factor in 1.0..10.0f64) {
         let times = |cost: Nanos| Nanos(cost.0 * factor);
-        // Claims of one item each: their size, too, depends on what the clock says.
+        // Claims of one item each, because the size of a claim depends on the clock too.
         let policy = timed(1000.0, u32::MAX);
         let dearer = Machine { hit: times(machine.hit), exchange: times(machine.exchange), clock: times(machine.clock), ..machine };
         let [cheap, dear] = [machine, dearer].map(|machine| simulate(&work, 1, &machine, &policy, 1).makespan);
@@ -212,7 +214,7 @@ fn skewed(members: usize, machine: &Machine, policy: &Policy) -> f64 {
     }))
 }
 
-/// With many members the order of events decides, and single regions do get faster when costs rise; the mean does not.
+/// With many members the order of events decides, and a single region can get faster when costs rise; the mean cannot.
 #[test]
 fn dearer_machines_are_slower_in_the_mean() {
     let scaled = |factor: f64| {
@@ -232,7 +234,7 @@ fn dearer_machines_are_slower_in_the_mean() {
     assert!(all.is_sorted(), "{all:?}");
 }
 
-// What docs/claim-words.md concludes.
+// The conclusions of docs/claim-words.md.
 
 #[test]
 fn the_price_of_own_claims_does_not_depend_on_the_number_of_members() {
@@ -256,7 +258,7 @@ fn planned_claims_balance_as_well_as_small_ones() {
 }
 
 #[test]
-fn many_who_look_for_the_fullest_get_into_each_others_way() {
+fn many_thieves_that_scan_all_words_slow_each_other_down() {
     let compare =
         |members, machine: &Machine| (skewed(members, machine, &FULLEST), skewed(members, machine, &Policy::RUNTIME));
     let (near, far) = (Machine::MESH, Machine::SOCKETS);
@@ -264,7 +266,7 @@ fn many_who_look_for_the_fullest_get_into_each_others_way() {
     for machine in [near, far, near_at_hand, Machine { overlap: 1, ..near }, Machine { overlap: 64, ..near }] {
         let (fullest, fair) = compare(176, &machine);
         assert!(fullest > 1.2 * fair, "{fullest} {fair} on {machine:?}");
-        // Few are not hurt by looking at a part of the words.
+        // Few members are not slower with a window than with a scan of all words.
         for members in [4, 16] {
             let (fullest, fair) = compare(members, &machine);
             assert!(fair < 1.01 * fullest, "{fullest} {fair} on {machine:?}");
@@ -272,11 +274,11 @@ fn many_who_look_for_the_fullest_get_into_each_others_way() {
     }
 }
 
-/// Joining and leaving is one access each to the gate's line, one member after the other. `grain` takes the root of the work
-/// over what a further member costs for the width: nearly the best one.
+/// Joining and leaving access the gate's line once each, one member after the other. For the width, `grain` takes the square root of
+/// the work divided by the cost of one more member: nearly the best width.
 #[test]
 fn the_best_width_is_the_root_of_work_over_the_price_of_a_member() {
-    let policy = Policy { entry: Entry::Awake, join: Join::Add, ..Policy::RUNTIME };
+    let policy = Policy { entry: Joining::Awake, join: Join::Add, ..Policy::RUNTIME };
     for machine in [Machine::MESH, Machine::SOCKETS] {
         let price = 2.0 * (machine.far.0 + machine.exchange.0);
         for total in [30e3, 100e3, 300e3, 1e6] {

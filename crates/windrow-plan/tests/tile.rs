@@ -1,9 +1,9 @@
-//! Plans against the guide's example, against trying all cuts, and against the cuts of others.
+//! Plans compared with the guide's example, with all cuts, and with the usual cuts.
 
 use proptest::prelude::*;
 use windrow_plan::cost::{Cost, Piece};
 use windrow_plan::tile::{
-    Contention, Effort, Lane, Matmul, Order, Plan, Problem, Tiles, Unplannable, Verdict, short_long_rule,
+    Contention, Effort, Lane, Matmul, Order, Plan, PlanVerdict, Problem, Tiles, Unplannable, short_long_rule,
 };
 use windrow_plan::{Bytes, Nanos, Rows};
 
@@ -20,12 +20,12 @@ fn tiles(rows: &[u64]) -> Tiles {
 }
 
 fn us(micros: f64, nanos: Nanos) -> bool {
-    // As many digits as the figures have.
+    // As many digits as the guide prints.
     (nanos.as_micros() - micros).abs() < 0.06
 }
 
-/// The guide's fit of an all-reduce by the size of its data, x in MiB: -0.9698202 x^2 + 27.0622573 x + 14.769 us below 8 MiB, then
-/// 13.58491263 x + 61.508333 us.
+/// The guide's fit of an all-reduce by its data size, x in MiB: -0.9698202 x^2 + 27.0622573 x + 14.769 us below 8 MiB, then 13.58491263
+/// x + 61.508333 us.
 fn guide_communicate() -> Cost<Bytes> {
     let nanos = |c: [f64; 3]| [1e3 * c[0], 1e3 * c[1] / MIB, 1e3 * c[2] / MIB / MIB];
     let small = Piece::polynomial(Bytes(0), nanos([14.769, 27.0622573, -0.9698202]));
@@ -33,7 +33,7 @@ fn guide_communicate() -> Cost<Bytes> {
     Cost::new(vec![small, large]).expect("the guide's fit rises")
 }
 
-/// The guide's example: 4096 x 3072 times 3072 x 8192 in half precision, computation of 0.19608 us a row.
+/// The guide's example: 4096 x 3072 times 3072 x 8192 in half precision, computation of 0.19608 us per row.
 const GUIDE: Matmul = Matmul { k: 3072, n: 8192 };
 
 fn with_guide<R>(with: impl FnOnce(Problem<'_>) -> R) -> R {
@@ -68,7 +68,7 @@ fn every_number_of_the_rule_s_example() {
         let steps = rule.steps.expect("4096 rows are enough");
         assert_eq!(steps.short, Rows(384));
         assert!(us(142.2, steps.time) && us(163.6, steps.expanded), "{steps:?}");
-        // The guide rounds 163.6 up to 164 us before it asks for the rows, which gives 836.
+        // The guide rounds 163.6 up to 164 us before converting to rows, which gives 836.
         assert_eq!((steps.balanced, steps.long), (Rows(834), Rows(768)));
         assert_eq!((164.0_f64 / 0.19608) as u64, 836);
         assert!((steps.ratio - 4.83).abs() < 0.005);
@@ -76,7 +76,7 @@ fn every_number_of_the_rule_s_example() {
         assert_eq!(rule.tiles, tiles(&[512, 896, 896, 896, 896]));
         assert_eq!(rule.tiles.to_string(), "{512, 896 x 4}");
     });
-    // The benefit the guide reports is that of its two measured times.
+    // The benefit in the guide is that of its two measured times.
     let (serial, fused) = (803.0 + 1071.0, 1262.0);
     assert_eq!(format!("{:.1}", 100.0 * (serial - fused) / serial), "32.7");
 }
@@ -86,7 +86,7 @@ fn the_best_cut_of_the_guide_s_example_is_a_growing_ramp() {
     with_guide(|problem| {
         let plan = problem.plan().unwrap();
         assert_eq!(plan.tiles, tiles(&[128, 512, 768, 1152, 1536]));
-        assert_eq!((plan.gap, plan.grain, plan.verdict()), (0.0, Rows(128), Verdict::Tile));
+        assert_eq!((plan.gap, plan.grain, plan.verdict()), (0.0, Rows(128), PlanVerdict::Tile));
         assert!(us(1213.8, plan.predicted), "{plan}");
         assert!(us(1734.1, plan.serial) && us(803.1, plan.inputs.compute) && us(930.9, plan.inputs.communicate));
         assert!(us(930.9, plan.bounds.plain) && plan.bounds.contended == plan.bounds.plain);
@@ -113,7 +113,7 @@ fn with_contention_as_in_the_guide() {
         assert!(us(1387.5, rule), "{rule}");
         let plan = problem.plan().unwrap();
         assert!(plan.predicted < rule && plan.bounds.contended > plan.bounds.plain);
-        // All 803 us of computation overlap and take 1.15 times as long; so much communication is done meanwhile; the rest is alone.
+        // All 803 us of computation overlap and take 1.15 times as long; as much communication runs meanwhile; the rest runs alone.
         assert!(us(803.14 * 1.15 + (930.94 - 803.14), plan.bounds.contended), "{}", plan.bounds.contended);
     });
 }
@@ -122,7 +122,7 @@ fn with_contention_as_in_the_guide() {
 #[test]
 fn expansion_decides_whether_halves_pay() {
     for (half, end, verdict) in
-        [(100.0, 400.0, Verdict::Tile), (150.0, 450.0, Verdict::Tile), (200.0, 550.0, Verdict::DoNotTile)]
+        [(100.0, 400.0, PlanVerdict::Tile), (150.0, 450.0, PlanVerdict::Tile), (200.0, 550.0, PlanVerdict::DoNotTile)]
     {
         let compute = |rows| Nanos::micros(if rows == Rows(2) { 200.0 } else { half });
         let communicate = |rows: Rows| Nanos::micros(150.0 * rows.0 as f64);
@@ -134,7 +134,7 @@ fn expansion_decides_whether_halves_pay() {
     }
 }
 
-/// Both figures of the guide, and both turned around.
+/// Both figures of the guide, and both with the lanes exchanged.
 #[test]
 fn the_rule_puts_the_short_tile_where_the_lane_that_limits_is_not_interrupted() {
     let (slow, fast) = (|rows: Rows| Nanos(200.0 * rows.0 as f64), |rows: Rows| Nanos(100.0 * rows.0 as f64));
@@ -152,12 +152,12 @@ fn the_rule_puts_the_short_tile_where_the_lane_that_limits_is_not_interrupted() 
         let problem = Problem { order, align: Rows(128), ..problem };
         let rule = short_long_rule(&problem, matmul, 1.15).unwrap();
         assert_eq!(rule.limit, limit);
-        // 384 rows of the slow lane, 1.15 times, are 883 rows of the fast one: 768. 4 fit, of 928 rows: 896.
+        // 384 rows take as long in the slow lane, times 1.15, as 883 rows in the fast one: 768. 4 of them fit, with 928 rows each: 896.
         let steps = rule.steps.expect("4096 rows are enough");
         assert_eq!((steps.short, steps.balanced, steps.long, steps.count), (Rows(384), Rows(883), Rows(768), 4));
         let right = if short_first { tiles(&[512, 896, 896, 896, 896]) } else { tiles(&[896, 896, 896, 896, 512]) };
         assert_eq!(rule.tiles, right, "{order:?}, {limit:?}");
-        // In the figures, the lane that limits runs without a break.
+        // In the figures, the limiting lane runs without a break.
         let timeline = problem.timeline(&rule.tiles).unwrap();
         assert_eq!(timeline.losses().lane, limit);
         let spans = timeline.spans(limit);
@@ -165,13 +165,13 @@ fn the_rule_puts_the_short_tile_where_the_lane_that_limits_is_not_interrupted() 
         let planned = problem.plan().unwrap();
         assert!(planned.predicted <= timeline.end);
     }
-    // Too short an operation, or no room for a long tile.
+    // The operation is too short, or a long tile does not fit.
     let short = Problem { align: Rows(128), ..Problem::new(Rows(384), &slow, &fast) };
     let rule = short_long_rule(&short, matmul, 1.15).unwrap();
     assert_eq!((rule.steps, rule.tiles), (None, tiles(&[384])));
 }
 
-/// A table of costs by rows: any function there is.
+/// A table of costs by rows, for arbitrary cost functions.
 #[derive(Clone, Debug)]
 struct Table {
     compute: Vec<f64>,
@@ -189,7 +189,7 @@ impl Table {
         with(Problem { contention, order: self.order, ..Problem::new(rows, &compute, &communicate) })
     }
 
-    /// Costs that rise (a fixed part and a part for each unit with a bend), or are simply anything.
+    /// Costs that either rise (a fixed part plus a part per unit with a bend) or are arbitrary.
     fn draw(random: &mut Random, contended: bool) -> Table {
         let units = random.pick(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
         let wild = random.pick(&[false, false, true]);
@@ -197,7 +197,7 @@ impl Table {
         Table::of(random, units, wild, factors)
     }
 
-    /// Some costs of so many units, rather long operations.
+    /// Random costs of a rather long operation, with so many units.
     fn long(random: &mut Random, factors: &[f64]) -> Table {
         let (units, wild) = (random.pick(&[9, 10, 11, 12]), random.pick(&[false, true, true, true]));
         Table::of(random, units, wild, factors)
@@ -272,8 +272,7 @@ fn a_plan_of_few_tiles_is_the_best_of_all_of_few() {
     }
 }
 
-/// All cuts at multiples of the alignment, each predicted as it would be if somebody asked for it: the planner's units have no part in
-/// that.
+/// The best of all cuts at multiples of the alignment, each predicted separately; the planner's units are not involved.
 fn best_of_all(problem: &Problem<'_>) -> (Tiles, Nanos) {
     let (rows, align) = (problem.rows.0, problem.align.0);
     let units = rows.div_ceil(align);
@@ -326,7 +325,7 @@ fn a_plan_of_rows_that_do_not_divide_is_the_best_of_all_aligned_cuts() {
     assert!(ragged > 200, "only {ragged} had a last unit of fewer rows, and were cut");
 }
 
-/// Every row of both tables up to 1024 ranks, as the documentation has it.
+/// Every row of both tables, up to 1024 ranks, must match the documentation.
 #[test]
 fn the_tables_of_the_documentation_are_what_the_planner_says() {
     let text = include_str!("../../../docs/tiling.md");
@@ -346,7 +345,7 @@ fn the_tables_of_the_documentation_are_what_the_planner_says() {
     }
 }
 
-/// Fronts of one state at most: everything that may be merged is.
+/// A front may hold one state only, so everything that may be merged is merged.
 #[test]
 fn what_merging_loses_is_no_more_than_the_gap() {
     let mut random = Random(3);
@@ -368,7 +367,7 @@ fn what_merging_loses_is_no_more_than_the_gap() {
     assert!(merged > 5, "only {merged} of these cases were merged at all");
 }
 
-/// Nearly free tiles and much contention: the longest fronts there are.
+/// Nearly free tiles and strong contention give the longest fronts.
 #[test]
 fn long_fronts_are_cut_short_within_the_gap() {
     let compute = |rows: Rows| Nanos(0.01 + rows.0 as f64);
@@ -407,7 +406,7 @@ fn on_600_models_never_above_serial_nor_the_rule_and_7_percent_below_it() {
                 plan.predicted.0 >= plan.bounds.contended.0 * (1.0 - 1e-9) && plan.gap <= 0.001,
                 "{model:?}: {plan}"
             );
-            assert_eq!(plan.verdict() == Verdict::DoNotTile, plan.tiles.len() == 1);
+            assert_eq!(plan.verdict() == PlanVerdict::DoNotTile, plan.tiles.len() == 1);
             over.push(rule.0 / plan.predicted.0);
         }
     }
@@ -418,7 +417,7 @@ fn on_600_models_never_above_serial_nor_the_rule_and_7_percent_below_it() {
     assert!(worst > 2.0, "{worst}");
 }
 
-/// A step takes 4.5 to 6 ns (docs/tiling.md), so these are 3 and 72 ms at most.
+/// A step takes 4.5 to 6 ns (docs/tiling.md), so these take up to 3 and 72 ms.
 #[test]
 fn plans_of_32_and_128_units_take_few_steps() {
     for (units, most) in [(32, 500_000), (128, 12_000_000)] {
@@ -450,7 +449,7 @@ fn nothing_to_gain_is_not_tiled() {
         (Problem::new(Rows(64), &nothing, &nothing), "more tiles cost more than they hide"),
     ] {
         let plan = problem.plan().unwrap();
-        assert_eq!((plan.verdict(), plan.why, plan.gap), (Verdict::DoNotTile, why, 0.0));
+        assert_eq!((plan.verdict(), plan.why, plan.gap), (PlanVerdict::DoNotTile, why, 0.0));
         assert_eq!(plan.tiles, Tiles::one(problem.rows));
         assert_eq!((plan.predicted, plan.benefit()), (plan.serial, 0.0));
         assert!(plan.to_string().starts_with("do not tile: "), "{plan}");
@@ -532,8 +531,8 @@ prop_compose! {
 }
 
 proptest! {
-    /// With straight costs and no contention there is a closed form: a cut pays if the head communicates for longer than a product
-    /// takes to start, and the rest computes for longer than a message takes to start.
+    /// With linear costs and no contention, a closed form exists. A cut pays if the head communicates for longer than a product takes
+    /// to start, and the rest computes for longer than a message takes to start.
     #[test]
     fn tiling_pays_if_there_are_more_rows_than_the_starts_are_worth(
         units in 1_u64..40,
@@ -550,10 +549,10 @@ proptest! {
             let head = head as f64;
             if first { head * each_h > start_g && rest * each_g > start_h } else { head * each_g > start_h && rest * each_h > start_g }
         });
-        prop_assert_eq!(plan.verdict() == Verdict::Tile, pays, "{}", plan);
+        prop_assert_eq!(plan.verdict() == PlanVerdict::Tile, pays, "{}", plan);
     }
 
-    /// One is closed, the other goes from event to event.
+    /// The prediction is a closed form; the timeline goes from event to event.
     #[test]
     fn a_timeline_ends_when_the_prediction_says(table in table(), cuts in any::<u64>()) {
         let mut sizes = vec![0_u64];
@@ -587,7 +586,7 @@ proptest! {
         })?;
     }
 
-    /// Without contention it does not matter which lane is which, if the tiles are turned around as well.
+    /// Without contention the lanes can be exchanged, if the order of the tiles is reversed.
     #[test]
     fn a_mirrored_plan_takes_as_long(table in table()) {
         let table = Table { contention: (1.0, 1.0), ..table };

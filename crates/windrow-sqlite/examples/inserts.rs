@@ -1,4 +1,4 @@
-//! Many threads insert rows one by one; what that costs alone, and together: `cargo run --release -p windrow-sqlite --example inserts`
+//! Many threads insert rows one by one, alone and with group commit: `cargo run --release -p windrow-sqlite --example inserts`
 
 use std::time::Instant;
 

@@ -1,20 +1,20 @@
-//! One transaction a batch.
+//! Runs each batch as one transaction.
 //!
 //! # Protocol
-//! `BEGIN IMMEDIATE`; each write between `SAVEPOINT` and `RELEASE`, or `ROLLBACK TO` if it failed; `COMMIT`; then all are answered.
-//! A write that is one statement does without the savepoint, for SQLite undoes a statement that fails by itself.
+//! `BEGIN IMMEDIATE`; each write between `SAVEPOINT` and `RELEASE`, or `ROLLBACK TO` if it failed; `COMMIT`; then all writes are answered.
+//! A write of a single statement needs no savepoint, because SQLite itself undoes a statement that fails.
 //!
-//! * Immediate, so that it is the beginning that waits for other connections, when nothing has been done yet. (A transaction that
+//! * The transaction is immediate, so it waits for other connections at its beginning, when nothing has been done yet. (A transaction that
 //!   begins as a reader may later be refused the lock without any waiting.)
-//! * A write that is alone needs no savepoint: its failure rolls back the transaction. One statement alone needs no transaction either:
-//!   SQLite commits it.
-//! * `SAVEPOINT`, `ROLLBACK TO` and their like are statements too. They run in a savepoint, which confines them: a write
-//!   could roll back to the savepoint that another has left behind. (`BEGIN IMMEDIATE` counts as a statement that writes. SQLite refuses
-//!   it in a transaction; alone it leaves one open, which is rolled back.)
-//! * SQLite rolls back the whole transaction on some errors, and a write can end it by SQL. Then the connection is back in autocommit
-//!   mode. It is looked at after every write: a write that ran in that mode would be committed by itself.
-//! * Whatever goes wrong with a savepoint or the commit, the transaction is rolled back, and a write is only told `Ok` after a
-//!   `COMMIT` that said so, or, if it is a statement alone, when it has run and no transaction is open.
+//! * A write that is alone needs no savepoint: its failure rolls back the transaction. A single statement that is alone needs no
+//!   transaction either: SQLite commits it.
+//! * `SAVEPOINT`, `ROLLBACK TO` and their like are statements too. They run inside a savepoint, which confines them; otherwise a write
+//!   could roll back to the savepoint that another write has left behind. (`BEGIN IMMEDIATE` counts as a statement that writes. SQLite
+//!   refuses it in a transaction; alone it leaves one open, which is rolled back.)
+//! * SQLite rolls back the whole transaction on some errors, and a write can end it by SQL. Then the connection is back in autocommit mode.
+//!   The runner checks that after every write, because a later write would be committed by itself.
+//! * If a savepoint or the commit fails, the transaction is rolled back. A write gets `Ok` only after a successful `COMMIT`; a single
+//!   statement that is alone gets it when it has run and no transaction is open.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Commits {
         Commits { connection }
     }
 
-    /// After a panic: an open transaction belongs to nobody.
+    /// Rolls back the transaction that a panic has left open.
     pub(crate) fn recover(&mut self) {
         roll_back(&self.connection);
     }
@@ -56,8 +56,8 @@ impl Commits {
         result
     }
 
-    /// Runs the writes of a batch from one of them on as one transaction: all of them, unless one ends it. Where those end that were run, or
-    /// will not be.
+    /// Runs the writes of a batch from `from` on as one transaction: all of them, unless one ends the transaction. Returns the end of the
+    /// writes that are settled, run or not.
     fn transaction(&self, batch: &mut Batch<'_, Write, Write>, from: usize) -> usize {
         let end = batch.len();
         roll_back(&self.connection);

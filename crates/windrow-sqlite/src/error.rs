@@ -1,33 +1,33 @@
-//! Why a write was not done.
+//! Errors of a write.
 
 use std::sync::Arc;
 
-use windrow::batch::Why;
+use windrow::batch::BatchError;
 
-/// Why a write was not done. Nothing of it is in the database then, but for what a statement keeps by SQLite's own rules: see
+/// Why a write was not done. It has then left nothing in the database, except what a statement keeps by SQLite's rules: see
 /// [`execute`](crate::GroupCommit::execute).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The write itself said so: a constraint, or whatever it returned. Its changes are undone, those of others are not. A statement that is
-    /// alone commits by itself: what is in the way of that is its own error too.
+    /// The write itself returned it, for instance because of a constraint. Its changes are undone, those of others are not. A statement
+    /// that is alone commits by itself, so an error of that commit is its own too.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    /// The write panicked, with this message. Its changes are undone, those of others are not.
+    /// The write panicked with this message. Its changes are undone, those of others are not.
     #[error("the write panicked: {0}")]
     Panicked(String),
-    /// The transaction could not begin or commit: another connection holds the lock for longer than the busy timeout, the disk is full, a
-    /// deferred constraint is violated. All writes of the batch get it.
+    /// The transaction could not begin or commit: another connection holds the lock for longer than the busy timeout, the disk is full, or
+    /// a deferred constraint is violated. All writes of the batch get this error.
     #[error("the transaction failed: {0}")]
     Transaction(#[source] Arc<rusqlite::Error>),
-    /// A write of the batch, another one as a rule, ended the transaction, by `ROLLBACK`, `COMMIT`, `OR ROLLBACK`, `RAISE(ROLLBACK)`, or an error after which
-    /// SQLite rolls back everything (no memory, disk full, input or output failed). To be tried again. (If it was `COMMIT`, which no write
-    /// may do, what came before it is in the database all the same.)
+    /// A write of the batch, usually another one, ended the transaction. It did so by `ROLLBACK`, `COMMIT`, `OR ROLLBACK` or
+    /// `RAISE(ROLLBACK)`, or by an error after which SQLite rolls back everything (out of memory, disk full, I/O error). Try again. If it
+    /// was `COMMIT`, which no write may do, the earlier writes are in the database all the same.
     #[error("a write of the batch ended the transaction")]
     Undone,
-    /// It was not taken: see [`Why`].
+    /// The call was refused: see [`BatchError`].
     #[error(transparent)]
-    Refused(Why),
+    Refused(BatchError),
 }
 
 impl Error {
@@ -40,7 +40,7 @@ impl Error {
         }
     }
 
-    /// Whether another connection was in the way for longer than the busy timeout.
+    /// Whether another connection held the lock for longer than the busy timeout.
     pub fn is_busy(&self) -> bool {
         let code = self.sqlite().and_then(rusqlite::Error::sqlite_error_code);
         matches!(code, Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked))

@@ -1,9 +1,9 @@
-//! The face: calls, and how it is made.
+//! The public face: calls, and the builder.
 
 use std::time::Duration;
 
 use rusqlite::{Connection, Params};
-use windrow::batch::{Batched, CallError, Full, Stats, Why};
+use windrow::batch::{BatchError, Batched, CallError, Overflow, Stats};
 
 use crate::write::{statement, write};
 use crate::{Commits, Error, Write};
@@ -15,7 +15,7 @@ pub struct GroupCommit {
 }
 
 impl GroupCommit {
-    /// On a thread of its own, with batches of any size and no bound for what is queued. [`builder`](GroupCommit::builder) has the rest.
+    /// Uses a separate thread, batches of any size, and an unbounded queue. [`builder`](GroupCommit::builder) sets the rest.
     ///
     /// # Errors
     /// The system refuses to start a thread.
@@ -23,16 +23,16 @@ impl GroupCommit {
         Self::builder().build(connection)
     }
 
-    /// Limits, a bounded queue, callers as runners.
+    /// Sets limits, a bounded queue, and which thread runs transactions.
     pub fn builder() -> Builder {
         Builder { inner: Batched::builder().recover(Commits::recover) }
     }
 
-    /// Runs `f` on the connection, inside a transaction with the writes of other callers, and blocks until that is committed: what is
-    /// returned as `Ok` is as durable as the connection's `PRAGMA synchronous` makes it.
+    /// Runs `f` on the connection, inside a transaction with the writes of other callers, and blocks until the transaction is committed. An
+    /// `Ok` is as durable as the connection's `PRAGMA synchronous` makes it.
     ///
-    /// If `f` returns an error or panics, what it did is undone, and the writes of others are not. It must not end the transaction, and
-    /// whatever it does beside writing to the database may turn out to be for nothing.
+    /// If `f` returns an error or panics, its changes are undone, and those of others are not. `f` must not end the transaction. A
+    /// transaction may fail after `f` has run, so `f` should do nothing besides writing to the database.
     ///
     /// # Errors
     /// See [`Error`].
@@ -56,8 +56,8 @@ impl GroupCommit {
         async { finish(call.await, read) }
     }
 
-    /// [`call`](GroupCommit::call) as a future of any executor. Nothing happens before it is polled. If it is dropped before its batch
-    /// is cut, `f` is never run; later, it is run and committed, and nobody is told.
+    /// [`call`](GroupCommit::call) as a future of any executor. Nothing happens before the first poll. If the future is dropped before its
+    /// batch is cut, `f` is never run. If it is dropped later, `f` is run and committed, and its result is lost.
     ///
     /// # Errors
     /// See [`Error`].
@@ -69,11 +69,11 @@ impl GroupCommit {
         self.hand_in_async(write(f))
     }
 
-    /// One statement, which the connection keeps prepared; how many rows it changed.
+    /// Runs one statement, which the connection keeps prepared. Returns how many rows it changed.
     ///
-    /// Cheaper than a closure that does the same: SQLite undoes a statement that fails by itself. (Unless it is told not to, by `OR FAIL`,
-    /// `RAISE(FAIL)` or a table's `ON CONFLICT FAIL`: then what the statement did before it failed is kept, here as on any connection.)
-    /// What cannot run in a transaction, `VACUUM` and some pragmas, belongs into [`exclusive`](GroupCommit::exclusive).
+    /// It is cheaper than a closure with the same statement, because SQLite itself undoes a statement that fails. Exceptions are `OR FAIL`,
+    /// `RAISE(FAIL)` and a table's `ON CONFLICT FAIL`: then the changes before the failure are kept, as on any connection. A statement that
+    /// cannot run in a transaction, `VACUUM` or some pragmas, belongs in [`exclusive`](GroupCommit::exclusive).
     ///
     /// # Errors
     /// See [`Error`].
@@ -93,32 +93,31 @@ impl GroupCommit {
         self.hand_in_async(statement(sql, params))
     }
 
-    /// Uses the connection outside of any transaction, when what was handed in before is committed: for pragmas, `VACUUM`, checkpoints. A
-    /// transaction that `f` leaves open is rolled back.
+    /// Uses the connection outside of any transaction, after all earlier writes are committed: for pragmas, `VACUUM`, checkpoints. If `f`
+    /// leaves a transaction open, it is rolled back.
     ///
     /// # Errors
     /// [`Error::Refused`].
     ///
     /// # Panics
-    /// If `f` does.
+    /// If `f` panics.
     pub fn exclusive<R: Send>(&self, f: impl FnOnce(&mut Connection) -> R + Send) -> Result<R, Error> {
         self.batched.exclusive(|commits| commits.exclusive(f)).map_err(Error::Refused)
     }
 
-    /// How batches have come out, what a commit costs (F), what a write costs (m), and whether batching pays.
+    /// The sizes of batches so far, what a commit costs (F), what a write costs (m), and whether batching pays.
     ///
     /// # Errors
-    /// [`Why::Nested`], from a write.
-    pub fn stats(&self) -> Result<Stats, Why> {
+    /// [`BatchError::Nested`], from a write.
+    pub fn stats(&self) -> Result<Stats, BatchError> {
         self.batched.stats()
     }
 
-    /// Takes nothing in from now on, and returns when all that was handed in before is committed. Dropping does the same, and then
-    /// closes the connection.
+    /// Accepts no further calls, and returns when all earlier ones are committed. Dropping does the same, and then closes the connection.
     ///
     /// # Errors
-    /// [`Why::Closed`] if it was closed before, [`Why::Nested`] from a write.
-    pub fn close(&self) -> Result<(), Why> {
+    /// [`BatchError::Closed`] if it was already closed, [`BatchError::Nested`] from a write.
+    pub fn close(&self) -> Result<(), BatchError> {
         self.batched.close()
     }
 }
@@ -129,7 +128,7 @@ fn finish<R>(
 ) -> Result<R, Error> {
     match outcome {
         Ok(write) => read(write),
-        Err(error) => Err(Error::Refused(error.why())),
+        Err(error) => Err(Error::Refused(error.kind())),
     }
 }
 
@@ -140,23 +139,23 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// At most so many writes a transaction (at least 1).
+    /// Limits the writes of a transaction (at least 1).
     pub fn limit(self, writes: usize) -> Self {
         Builder { inner: self.inner.limit(writes) }
     }
 
-    /// At most so many writes (at least 1) handed in and not answered; and what becomes of more.
-    pub fn queue(self, writes: usize, full: Full) -> Self {
+    /// Limits the writes that are handed in and not answered (at least 1), and says what happens to more.
+    pub fn queue(self, writes: usize, full: Overflow) -> Self {
         Builder { inner: self.inner.queue(writes, full) }
     }
 
-    /// Lets the runner wait for more: see [`windrow::batch::Builder::linger`]. Off by default; a commit is long enough for a batch to come
-    /// together while it lasts.
+    /// Lets the runner wait for more writes: see [`windrow::batch::Builder::linger`]. Off by default: a commit takes long enough for the
+    /// next batch to gather meanwhile.
     pub fn linger(self, writes: usize, longest: Duration) -> Self {
         Builder { inner: self.inner.linger(writes, longest) }
     }
 
-    /// Transactions are run by a thread of their own. A thread that calls when nobody else does runs its transaction itself.
+    /// Runs transactions on a separate thread. A caller that is alone runs its transaction itself.
     ///
     /// # Errors
     /// The system refuses to start a thread.
@@ -165,8 +164,8 @@ impl Builder {
         Ok(GroupCommit { batched })
     }
 
-    /// Transactions are run by callers, whoever is there first: a caller that is alone does not wake a thread, and does not wait to be
-    /// woken. Not for tasks of an executor, which would block its threads while the disk works.
+    /// Runs transactions on the callers: the first caller runs the batch. A caller that is alone wakes no thread and does not wait to be
+    /// woken. Not for tasks of an executor: its threads would block while the disk works.
     pub fn build_on_callers(self, connection: Connection) -> GroupCommit {
         GroupCommit { batched: self.inner.build(Commits::new(connection)) }
     }

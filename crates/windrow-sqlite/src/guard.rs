@@ -1,22 +1,22 @@
-//! What a write stands in: the transaction, and what undoes one write of it.
+//! The transaction around a batch, and the guard that undoes one write of it.
 
 use rusqlite::Connection;
 
-/// Prepared once, kept by the connection.
+/// Runs a statement that the connection keeps prepared.
 fn step(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute(())?;
     Ok(())
 }
 
-/// Ends a transaction if there is one.
+/// Rolls back the open transaction, if there is one.
 pub(crate) fn roll_back(connection: &Connection) {
     if !connection.is_autocommit() {
-        // Should it fail the next `BEGIN` will, and its writes get that error; a statement that is alone is looked at when it has run.
+        // If this fails, the next `BEGIN` fails too, and its writes get that error. A statement that is alone is checked after it has run.
         let _ = step(connection, "ROLLBACK");
     }
 }
 
-/// A transaction: without [`Open::commit`] it is rolled back.
+/// An open transaction. It is rolled back unless [`Open::commit`] is called.
 pub(crate) struct Open<'c>(&'c Connection);
 
 impl<'c> Open<'c> {
@@ -26,11 +26,11 @@ impl<'c> Open<'c> {
     }
 
     pub(crate) fn commit(self) -> rusqlite::Result<()> {
-        // If it fails the transaction may still be open.
+        // If it fails, the transaction may still be open; the drop rolls it back.
         step(self.0, "COMMIT")
     }
 
-    /// For the next write: a savepoint.
+    /// The guard for the next write: a savepoint.
     pub(crate) fn guard(&self) -> Guard<'c> {
         Guard { connection: self.0, kind: Kind::Savepoint, state: State::Unset }
     }
@@ -42,7 +42,7 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Undoes what a write that fails has done, if the write has set it.
+/// Undoes the changes of a failed write, if the write has set the guard.
 pub(crate) struct Guard<'c> {
     connection: &'c Connection,
     kind: Kind,
@@ -55,7 +55,7 @@ enum Kind {
 }
 
 enum State<'c> {
-    /// What is written is committed with the transaction; or at once, if there is none.
+    /// Changes are committed with the transaction, or at once if there is none.
     Unset,
     Savepoint,
     Transaction(Open<'c>),
@@ -63,7 +63,7 @@ enum State<'c> {
 }
 
 impl<'c> Guard<'c> {
-    /// For a write that is alone: a transaction.
+    /// The guard for a write that is alone: a transaction.
     pub(crate) fn alone(connection: &'c Connection) -> Self {
         Guard { connection, kind: Kind::Transaction, state: State::Unset }
     }
@@ -73,10 +73,10 @@ impl<'c> Guard<'c> {
         self.connection
     }
 
-    /// From here on all is undone if the write fails.
+    /// From here on, everything is undone if the write fails.
     ///
     /// # Errors
-    /// It is kept here for all writes of the transaction: what is returned stands in for it.
+    /// The guard keeps the error for all writes of the transaction; the returned one only stands for it.
     pub(crate) fn set(&mut self) -> rusqlite::Result<&'c Connection> {
         let set = match self.kind {
             Kind::Savepoint => step(self.connection, "SAVEPOINT windrow").map(|()| State::Savepoint),
@@ -86,13 +86,13 @@ impl<'c> Guard<'c> {
         if let State::Failed(_) = self.state { Err(rusqlite::Error::InvalidQuery) } else { Ok(self.connection) }
     }
 
-    /// Whether it could not be set: then the write was not run.
+    /// Whether the guard could not be set. Then the write was not run.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self.state, State::Failed(_))
     }
 
-    /// After the write, which said `Ok` or not. False: what it did does not count, since it has ended the transaction, or SQLite has; or it
-    /// was to be committed at once, and a transaction is open.
+    /// Ends the guard after the write, which returned `Ok` or not. Returns false if the write does not count: the write or SQLite has ended
+    /// the transaction; or the write was to be committed at once, and a transaction is open.
     ///
     /// # Errors
     /// The transaction is lost, or never began.
@@ -101,7 +101,7 @@ impl<'c> Guard<'c> {
         match self.state {
             State::Failed(error) => return Err(error),
             State::Unset => {
-                // With `BEGIN IMMEDIATE` as its text, or behind a `ROLLBACK` that failed.
+                // A transaction is open if the statement was `BEGIN IMMEDIATE`, or if an earlier `ROLLBACK` failed.
                 let was_alone = matches!(self.kind, Kind::Transaction);
                 if was_alone {
                     roll_back(self.connection);
@@ -110,7 +110,7 @@ impl<'c> Guard<'c> {
             }
             _ if was_ended => return Ok(false),
             State::Transaction(open) if is_ok => open.commit()?,
-            // Its drop rolls back.
+            // Dropping the transaction rolls it back.
             State::Transaction(_) => {}
             State::Savepoint => {
                 if !is_ok {

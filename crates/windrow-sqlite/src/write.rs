@@ -1,4 +1,4 @@
-//! One write on its way to the connection and back.
+//! A write on its way to the connection and back.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,22 +8,22 @@ use rusqlite::{Connection, Params};
 use crate::Error;
 use crate::guard::Guard;
 
-/// A closure without its types.
+/// A closure with its types erased.
 pub(crate) trait Job: Send {
-    /// Runs the closure, which sets the guard before it writes, unless it needs none; whether it said `Ok`.
+    /// Runs the closure and returns whether it returned `Ok`. The closure sets the guard before it writes, unless it needs none.
     fn run(&mut self, guard: &mut Guard<'_>) -> bool;
 
-    /// What it did has been undone, or it was never run. What it said itself, if that was an error, is worth more.
+    /// Marks the write as undone, or as never run. If the closure itself returned an error, that error is kept.
     fn undo(&mut self, error: Error);
 
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// A closure, and later what it returned: the box it travels in comes back with the result, so there is one allocation a call.
+/// A closure, and later its result: the box it travels in comes back with the result, so a call allocates once.
 struct Closure<F, R> {
     f: Option<F>,
     result: Option<Result<R, Error>>,
-    /// Kept beside a result that does not count, which is dropped by its caller: that may run user code.
+    /// Kept beside a result that does not count. The caller drops that result, because its drop may run user code.
     undone: Option<Error>,
 }
 
@@ -55,7 +55,7 @@ where
     }
 }
 
-/// What a panic said. Its payload is dropped here, which may panic again.
+/// The message of a panic. The payload is dropped here, which may panic again.
 fn message(payload: Box<dyn Any + Send>) -> String {
     let said = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(text), _) => (*text).to_owned(),
@@ -68,7 +68,7 @@ fn message(payload: Box<dyn Any + Send>) -> String {
     said
 }
 
-/// A closure that writes; when it comes back, what it returned. See [`Commits`](crate::Commits).
+/// A closure that writes, and later its result. See [`Commits`](crate::Commits).
 pub struct Write(pub(crate) Box<dyn Job>);
 
 impl std::fmt::Debug for Write {
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Write {
     }
 }
 
-/// Makes a write of a closure, and a function that finds what the closure returned.
+/// Makes a write of a closure, and a function that returns the closure's result.
 pub(crate) fn write<R, F>(f: F) -> (Write, impl FnOnce(Write) -> Result<R, Error> + Send + use<F, R>)
 where
     F: FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
@@ -86,7 +86,7 @@ where
     guarded(move |guard| f(guard.set()?))
 }
 
-/// Makes a write of one statement. If SQLite undoes it by itself when it fails, there is no need of a guard.
+/// Makes a write of one statement. If SQLite itself undoes the statement when it fails, the write needs no guard.
 pub(crate) fn statement<P>(
     sql: &'static str,
     params: P,
@@ -96,7 +96,7 @@ where
 {
     guarded(move |guard| {
         let mut statement = guard.connection().prepare_cached(sql)?;
-        // `SAVEPOINT` and its like count as reading. One that returns rows has done its work, and is an error all the same.
+        // `SAVEPOINT` and its like count as reading. A statement that returns rows has done its work by then, and is still an error.
         if statement.readonly() || statement.column_count() > 0 {
             guard.set()?;
         }

@@ -1,4 +1,4 @@
-//! A process that is killed in the middle: what it was told is there.
+//! Every acknowledged write survives a kill of the process.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn open(path: &Path, mode: &str) -> Connection {
     connection
 }
 
-/// Inserts until it is killed, and says what was acknowledged.
+/// Inserts until it is killed, and prints what was acknowledged.
 fn child(path: &Path, threads: i64) -> ! {
     let db = GroupCommit::new(Connection::open(path).unwrap()).unwrap();
     thread::scope(|scope| {
@@ -36,7 +36,7 @@ fn child(path: &Path, threads: i64) -> ! {
                         _ => db.execute(INSERT, (id,)),
                     };
                     assert_eq!(done.unwrap(), 1);
-                    // One write a line, so that a line is there or not.
+                    // One write a line, so that a line is complete or missing.
                     std::io::stdout().write_all(format!("acknowledged {id}\n").as_bytes()).unwrap();
                 }
             });
@@ -63,11 +63,11 @@ fn every_acknowledged_row_is_there() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // The test harness says something too.
+        // Skip what the test harness prints.
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut said = lines.filter_map(|line| line.unwrap().split_once("acknowledged ")?.1.parse::<i64>().ok());
         let mut told: Vec<i64> = said.by_ref().take(acknowledged).collect();
-        // SIGKILL, where there is such a thing.
+        // SIGKILL, on systems that have it.
         child.kill().unwrap();
         child.wait().unwrap();
         told.extend(said);

@@ -1,4 +1,4 @@
-//! What becomes of each write of a batch.
+//! The outcome of each write of a batch.
 
 mod common;
 
@@ -10,10 +10,10 @@ use std::time::Duration;
 use common::{Call, Gate, TABLE, block_on, hand_in, ids, ids_of, insert, memory, together};
 use proptest::prelude::*;
 use rusqlite::{Connection, ErrorCode};
-use windrow::batch::Why;
+use windrow::batch::BatchError;
 use windrow_sqlite::{Error, GroupCommit};
 
-/// Both ways to run.
+/// A group commit with a separate thread, and one that runs on callers.
 fn both() -> [GroupCommit; 2] {
     [GroupCommit::new(memory()).unwrap(), GroupCommit::builder().build_on_callers(memory())]
 }
@@ -48,7 +48,7 @@ fn each_write_of_a_batch_has_its_own_result() {
             row(&db, 2),
             Box::pin(db.call_async(insert_and_panic)),
             Box::pin(db.call_async(move |connection| {
-                assert!(matches!(own.execute("DELETE FROM t", ()), Err(Error::Refused(Why::Nested))));
+                assert!(matches!(own.execute("DELETE FROM t", ()), Err(Error::Refused(BatchError::Nested))));
                 insert(connection, 3)
             })),
             Box::pin(db.execute_async("UPDATE t SET name = name || '!' WHERE id < ?1", (10,))),
@@ -90,7 +90,7 @@ fn a_failing_commit_is_an_error_of_all_and_applies_nothing() {
         assert_eq!(code(result), Some(ErrorCode::ConstraintViolation));
     }
     assert!(matches!(&results[2], Err(Error::Sqlite(_))), "its own error is worth more: {results:?}");
-    // Alone: a statement that SQLite commits by itself; several, in a transaction.
+    // Alone: a single statement that SQLite commits by itself, and several statements in a transaction.
     let alone = block_on(orphan());
     assert!(matches!(alone, Err(Error::Sqlite(_))), "{alone:?}");
     assert_eq!(code(&alone), Some(ErrorCode::ConstraintViolation));
@@ -121,14 +121,14 @@ fn a_write_that_ends_the_transaction_takes_down_those_before_it() {
 #[test]
 fn a_statement_that_fails_is_undone_without_a_savepoint() {
     let db = GroupCommit::new(memory()).unwrap();
-    // Its first row is new, its second is there.
+    // Its first row is new, its second one exists.
     let twice = "INSERT INTO t (id) VALUES (?1), (1)";
     let results = together(&db, vec![row(&db, 1), Box::pin(db.execute_async(twice, (50,))), row(&db, 2)]);
     assert!(matches!(results[..], [Ok(1), Err(Error::Sqlite(_)), Ok(1)]), "{results:?}");
     assert_eq!(ids(&db), [1, 2]);
     assert_eq!(code(&db.execute(twice, (50,))), Some(ErrorCode::ConstraintViolation), "alone");
     assert_eq!(ids(&db), [1, 2]);
-    // It does its work with its first row, which nobody asks for.
+    // It does its work with its first row, which the call does not read.
     let returning = "INSERT INTO t (id) VALUES (?1) RETURNING id";
     let results = together(&db, vec![row(&db, 3), Box::pin(db.execute_async(returning, (51,))), row(&db, 4)]);
     assert!(matches!(results[..], [Ok(1), Err(Error::Sqlite(_)), Ok(1)]), "{results:?}");
@@ -143,13 +143,13 @@ fn a_statement_that_fails_is_undone_without_a_savepoint() {
 }
 
 #[test]
-fn a_savepoint_that_a_statement_leaves_behind_is_nobody_elses() {
+fn a_savepoint_that_a_statement_leaves_behind_is_out_of_reach() {
     let db = GroupCommit::new(memory()).unwrap();
     let sql = |sql| -> Call<'_, usize> { Box::pin(db.execute_async(sql, ())) };
     let results = together(&db, vec![sql("SAVEPOINT mine"), row(&db, 1), sql("ROLLBACK TO mine"), row(&db, 2)]);
     assert!(matches!(results[..], [Ok(_), Ok(1), Err(Error::Sqlite(_)), Ok(1)]), "{results:?}");
     assert_eq!(ids(&db), [1, 2]);
-    // Ended by a statement, in a batch and alone.
+    // A statement ends the transaction, in a batch and alone.
     let results = together(&db, vec![row(&db, 3), sql("COMMIT"), row(&db, 4)]);
     assert!(matches!(results[..], [Err(Error::Undone), Err(Error::Undone), Ok(1)]), "{results:?}");
     assert!(matches!(db.execute("ROLLBACK", ()), Err(Error::Undone)));
@@ -165,7 +165,7 @@ fn a_savepoint_that_a_statement_leaves_behind_is_nobody_elses() {
 }
 
 #[test]
-fn who_is_busy_is_waited_for_and_then_nothing_is_applied() {
+fn a_busy_connection_is_waited_for_and_then_nothing_is_applied() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     let open = || {
@@ -186,15 +186,15 @@ fn who_is_busy_is_waited_for_and_then_nothing_is_applied() {
         assert!(db.execute("INSERT INTO t (id) VALUES (3)", ()).unwrap_err().is_busy(), "a statement alone");
     };
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // The gate's own transaction fails to begin: no write would hold the runner then.
+    // Not with `together`: the transaction of its gate would fail to begin, and no write would hold the runner.
     assert!(db.call(|connection| insert(connection, 3)).unwrap_err().is_busy());
     other.execute_batch("ROLLBACK").unwrap();
-    // Without WAL a reader lets a transaction begin, and not commit.
+    // Without WAL, a reader lets a transaction begin but not commit.
     other.execute_batch("BEGIN; SELECT * FROM t").unwrap();
     fails();
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(together(&db, vec![row(&db, 1), row(&db, 2)]).iter().flatten().count(), 2);
-    // With a busy timeout it is waited for.
+    // With a busy timeout, the call waits.
     db.exclusive(|connection| connection.busy_timeout(Duration::from_secs(60))).unwrap().unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     thread::scope(|scope| {
@@ -232,7 +232,7 @@ fn close_commits_what_is_queued_and_then_rejects() {
     thread::scope(|scope| {
         let gate = Gate::close(&db, scope);
         hand_in(&mut calls);
-        // Behind the writes, as close will be.
+        // Queued behind the writes, as close will be.
         let mut last: Vec<Call<'_, ()>> = vec![Box::pin(db.call_async(move |connection| {
             found.0.send(ids_of(connection)).unwrap();
             Ok(())
@@ -241,8 +241,8 @@ fn close_commits_what_is_queued_and_then_rejects() {
         drop(gate);
         db.close().unwrap();
         assert_eq!(found.1.try_recv().unwrap(), [1, 2]);
-        assert_eq!(db.close(), Err(Why::Closed));
-        assert!(matches!(db.execute("DELETE FROM t", ()), Err(Error::Refused(Why::Closed))));
+        assert_eq!(db.close(), Err(BatchError::Closed));
+        assert!(matches!(db.execute("DELETE FROM t", ()), Err(Error::Refused(BatchError::Closed))));
         assert!(calls.into_iter().map(block_on).all(|result| result.is_ok()));
         assert!(last.into_iter().map(block_on).all(|result| result.is_ok()));
     });

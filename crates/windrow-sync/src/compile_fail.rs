@@ -1,8 +1,8 @@
-//! What must not compile, each with the error that says so.
+//! Programs that must not compile, each with the error that says so.
 
 /// A chunk cannot outlive its division.
 /// ```compile_fail,E0505
-/// use windrow_sync::{divide::Division, sources::Items};
+/// use windrow_sync::{divide::Division, sources::VecItems};
 /// let mut division = Division::new(Items::new(vec![String::from("a")]));
 /// let (mut lead, _) = division.lead();
 /// let (_, mut chunk) = lead.take(1).unwrap();
@@ -44,7 +44,7 @@ struct ChunksCannotBeForged;
 
 /// Items must be Send.
 /// ```compile_fail,E0277
-/// use windrow_sync::{divide::Division, sources::Items};
+/// use windrow_sync::{divide::Division, sources::VecItems};
 /// Division::new(Items::new(vec![std::rc::Rc::new(1)]));
 /// ```
 struct ItemsMustBeSend;
@@ -71,7 +71,7 @@ struct AGridEndsWithItsSlice;
 /// ```
 struct AGridThatWasCutIsGone;
 
-/// Halves that were lent on keep their grid.
+/// A grid cannot be used while its reborrowed halves live.
 /// ```compile_fail,E0499
 /// use windrow_sync::grid::Grid;
 /// let mut items = [1, 2, 3, 4];
@@ -82,7 +82,7 @@ struct AGridThatWasCutIsGone;
 /// ```
 struct HalvesThatWereLentOnKeepTheirGrid;
 
-/// Who looks at a grid keeps others from writing.
+/// A grid cannot be written while it is borrowed shared.
 /// ```compile_fail,E0502
 /// use windrow_sync::grid::Grid;
 /// let mut items = [1, 2, 3, 4];
@@ -112,7 +112,7 @@ struct RowsOfABorrowedGridEndWithTheBorrow;
 /// ```
 struct AGridIsNotCopied;
 
-/// A grid of what stays on its thread stays on it.
+/// A grid of items that are not `Send` stays on its thread.
 /// ```compile_fail,E0277
 /// use std::rc::Rc;
 /// fn sent(_: impl Send) {}
@@ -128,7 +128,7 @@ struct AGridOfWhatStaysOnItsThreadStaysOnIt;
 /// ```
 struct SharedCellsAreSync;
 
-/// Nothing shorter-lived gets into a grid.
+/// No value of a shorter lifetime gets into a grid.
 /// ```compile_fail
 /// use windrow_sync::grid::Grid;
 /// fn shortened<'s>(grid: Grid<'s, &'static str>) -> Grid<'s, &'s str> {
@@ -156,7 +156,7 @@ struct TheDoorStaysInItsRegion;
 /// ```
 struct TheDoorStaysOnItsThread;
 
-/// What members run is Sync.
+/// The closure that members run is Sync.
 /// ```compile_fail,E0277
 /// use windrow_sync::{Spin, gate::Gate};
 /// let (gate, count) = (Gate::new(1), std::cell::Cell::new(0));
@@ -177,7 +177,7 @@ struct WhatMembersRunIsSync;
 /// ```
 struct APartCannotOutliveItsRound;
 
-/// A leader cannot lend what is on its stack.
+/// A leader cannot lend a value on its stack.
 /// ```compile_fail,E0597
 /// use windrow_sync::{Spin, rounds::{Rounds, Turn}};
 /// let mut rounds = Rounds::sole(Box::leak(Box::new(())));
@@ -200,7 +200,7 @@ struct ALeaderCannotLendWhatIsOnItsStack;
 /// ```
 struct AllMembersAgreeOnTheLifetimesInTheData;
 
-/// A member cannot put anything of its own into what it shares with slower ones.
+/// A member cannot put a value of a shorter lifetime into what it shares with slower members.
 /// ```compile_fail
 /// use std::sync::{Arc, Mutex};
 /// use windrow_sync::rounds::Family;
@@ -214,7 +214,7 @@ struct AllMembersAgreeOnTheLifetimesInTheData;
 /// ```
 struct AMemberCannotPutAnythingOfItsOwnIntoWhatItShares;
 
-/// What members bring is for the leader alone.
+/// Contributions are for the leader alone.
 /// ```compile_fail,E0277
 /// use windrow_sync::rounds::{Family, Given};
 /// struct All;

@@ -1,26 +1,33 @@
-//! Dividing a source among members.
+//! Divides a source among members.
+//!
+//! # Glossary
+//! * *Source*: items with indices `0..n`. *Span*: neighbouring indices. *Chunk*: the items of one span, handed out.
+//! * *Division*: a source that is being handed out. *Lead*: its first user, on the caller's thread.
+//! * *Rest*: the items that the lead has not taken. *Share*: to move the rest into range words (see [`Ranges`]).
+//! * *Claims*: one member's access to a shared division. *Unit*: one or several items that one range index stands for.
+//! * *Remainder*: the items of a claimed unit that are in no chunk yet.
 //!
 //! The invariant: **every index of a division lies in at most one range word, or in the lead's rest, or in the remainder of one
-//! member's claims, or in at most one chunk handed out, ever.** Only this module makes chunks, and only from a span that has
-//! just been taken out of a range word by an exchange, out of a remainder, or out of the lead's rest. So the claim token *is* the chunk: nobody outside can forge, copy or reuse one,
-//! and zip needs no second token, because a pair of sources is a source.
+//! member's claims, or in at most one chunk handed out, ever.** Only this module makes chunks, and only from a span that was just
+//! taken out of a range word by a compare-exchange, out of a remainder, or out of the lead's rest. So the claim token *is* the
+//! chunk: no other code can forge, copy or reuse one. Zip needs no second token, because a pair of sources is a source.
 //!
 //! # Protocol
-//! A [`Division`] starts with everything in the [`Lead`]'s hands. The lead takes chunks from the front without any atomic.
-//! It may [`share`](Lead::share) the rest once: from then on all of it is in [`Ranges`], and the lead, like
-//! every member, takes [`Claims`]. What nobody took is dropped with the division; the range words are the single truth.
+//! A [`Division`] starts with everything in the [`Lead`]'s rest. The lead takes chunks from the front without any atomic. It may
+//! [`share`](Lead::share) the rest once: from then on all of it is in [`Ranges`], and the lead, like every member, takes
+//! [`Claims`]. Items that no member took are dropped with the division; the range words alone decide which those are.
 //!
-//! Range words hold 32-bit units. A rest of 2^32 items and more is shared in units of several items. A member that wants less
-//! than one unit claims one all the same and keeps what it does not hand out as its *remainder*: its next chunks come from
-//! there, as large as it wants them. A stopped division gives nothing of a remainder either; what is left of it is dropped
-//! with the [`Claims`], by the member that has it.
+//! Range words hold 32-bit units. A rest of 2^32 items or more is shared in units of several items. A member that wants less than
+//! one unit claims one all the same, and keeps what it does not hand out as its remainder. Its next chunks come from there, as
+//! large as it wants them. A stopped division hands out nothing of a remainder either: the member drops what is left of it with
+//! the [`Claims`].
 
 use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
 use crate::ranges::{Ranges, Report, Run, Steals};
 
-/// Where a chunk lies among the items, and who claimed it. Information only: nothing trusts it.
+/// Where a chunk lies among the items, and which member claimed it. Information only: no code trusts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Index of the first item.
@@ -48,9 +55,9 @@ impl Span {
 /// `total` does not change. `chunk` may be called from many threads at once for disjoint spans, and the chunks of disjoint
 /// spans do not alias mutably.
 pub unsafe trait Divide: Sized + Sync {
-    /// What one item is.
+    /// The type of an item.
     type Item;
-    /// A run of items, handed over as one.
+    /// The items of one span, handed over together.
     type Chunk<'s>
     where
         Self: 's;
@@ -63,13 +70,13 @@ pub unsafe trait Divide: Sized + Sync {
     /// Ends the division.
     fn done(self) -> Self::Done;
 
-    /// From now on items belong to chunks and to `abandon`, no longer to the source's own drop.
+    /// From now on items belong to chunks and to `abandon`, no longer to the source's drop.
     ///
     /// # Safety
     /// Called once, before anything else. It does not panic.
     unsafe fn start(&mut self) {}
 
-    /// Drops the items from `total` on: those for which a longer source has no partner.
+    /// Drops the items from `total` on: those of a longer source that have no partner.
     ///
     /// # Safety
     /// Called once, after `start` and before any chunk; no index from `total` on is ever in a chunk or abandoned.
@@ -144,7 +151,7 @@ unsafe impl<A: Divide, B: Divide> Divide for (A, B) {
     }
 }
 
-/// Runs the function at the end of the scope, also if an item's drop has panicked in it: one such item must not leak others.
+/// Runs the function at the end of the scope, even if an item's drop has panicked in it: one such item must not leak others.
 struct Also<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for Also<F> {
@@ -153,7 +160,7 @@ impl<F: FnMut()> Drop for Also<F> {
     }
 }
 
-/// Calls `f` with every item, also with those after one for which it panics.
+/// Calls `f` with every item, even after a call that panics.
 pub(crate) fn for_all<I: Iterator, F: FnMut(I::Item)>(items: I, f: F) {
     struct All<I: Iterator, F: FnMut(I::Item)>(I, F);
     impl<I: Iterator, F: FnMut(I::Item)> Drop for All<I, F> {
@@ -165,10 +172,10 @@ pub(crate) fn for_all<I: Iterator, F: FnMut(I::Item)>(items: I, f: F) {
     all.0.by_ref().for_each(&mut all.1);
 }
 
-/// A source seen in blocks of a fixed size: one index is one block.
+/// A source in blocks of a fixed size: one index is one block.
 ///
-/// Where blocks begin depends on the number of items alone, not on who claims what: a reduction over blocks, combined in
-/// order, gives the same bits for every number of members.
+/// Where blocks begin depends only on the number of items, not on which member claims what. So a reduction over blocks, combined
+/// in order, gives the same bits for every number of members.
 #[derive(Debug)]
 pub struct Blocks<S> {
     source: S,
@@ -237,7 +244,7 @@ pub struct BlocksChunk<'s, S: Divide> {
 }
 
 impl<'s, S: Divide> BlocksChunk<'s, S> {
-    /// The next block, to be taken in pieces: for who wants to look around in the middle of a long one.
+    /// The next block, to be taken in pieces: for a member that wants to check something between the pieces of a long block.
     #[inline]
     pub fn next_in_pieces(&mut self) -> Option<BlockPieces<'s, S>> {
         if self.at.is_empty() {
@@ -262,11 +269,11 @@ impl<'s, S: Divide> Iterator for BlocksChunk<'s, S> {
     }
 }
 
-/// One claimed block, taken in pieces from its front. What is not taken is dropped with it.
+/// One claimed block, taken in pieces from its front. Items that were not taken are dropped with it.
 #[derive(Debug)]
 pub struct BlockPieces<'s, S: Divide> {
     source: &'s S,
-    /// Items of a block that was claimed, in no chunk yet.
+    /// Items of the claimed block that are in no chunk yet.
     rest: Span,
 }
 
@@ -300,8 +307,8 @@ impl<S: Divide> Drop for BlocksChunk<'_, S> {
     fn drop(&mut self) {
         if !self.at.is_empty() {
             let (lo, hi) = self.blocks.items(self.at.lo, self.at.hi);
-            // All at once: of a huge source, one block after the other would take for ever.
-            // SAFETY: claimed blocks that nobody has looked at, and nobody can ask this chunk for them any more.
+            // All at once: block by block, a huge source would take for ever.
+            // SAFETY: claimed blocks that are in no chunk yet, and no thread can ask this chunk for them any more.
             drop(unsafe { self.blocks.source.chunk(Span { lo, hi, ..self.at }) });
         }
     }
@@ -309,7 +316,7 @@ impl<S: Divide> Drop for BlocksChunk<'_, S> {
 
 /// The rest of a division once it is shared.
 #[derive(Debug)]
-struct Shared {
+struct SharedRest {
     ranges: Ranges,
     /// Items `origin..end`, in units of `unit`.
     origin: usize,
@@ -317,7 +324,7 @@ struct Shared {
     unit: usize,
 }
 
-impl Shared {
+impl SharedRest {
     fn new(rest: std::ops::Range<usize>, parts: usize, first: usize, cut: impl Fn(usize) -> usize) -> Self {
         let mut ranges = Ranges::spare(parts);
         let unit = rest.len().div_ceil(u32::MAX as usize).max(1);
@@ -328,18 +335,18 @@ impl Shared {
 
     #[inline]
     fn items(&self, units: &Run) -> (usize, usize) {
-        // The product fits: fewer than 2^32 units of at most 2^32 + 1 items. The sum need not, for a range up to `usize::MAX`.
+        // The product fits: fewer than 2^32 units of at most 2^32 + 1 items. The sum may not, for a range up to `usize::MAX`.
         let at = |unit: u32| self.origin.saturating_add(unit as usize * self.unit).min(self.end);
         (at(units.start), at(units.end))
     }
 }
 
-/// A source being handed out. See the [module page](self).
+/// A source that is being handed out. See the [module page](self).
 pub struct Division<S: Divide> {
     source: ManuallyDrop<S>,
-    /// What no lead has taken over yet.
+    /// Items that no lead has taken over yet.
     whole: std::ops::Range<usize>,
-    shared: OnceLock<Shared>,
+    shared: OnceLock<SharedRest>,
 }
 
 impl<S: Divide> std::fmt::Debug for Division<S> {
@@ -360,25 +367,25 @@ impl<S: Divide> Division<S> {
         division
     }
 
-    /// The lead, who holds all items that no lead before it has held, and the division, for members.
+    /// The lead, with all items that no earlier lead has held; and the division, for members.
     pub fn lead(&mut self) -> (Lead<'_, S>, &Self) {
         let rest = std::mem::take(&mut self.whole);
         let division = &*self;
         (Lead { division, rest }, division)
     }
 
-    /// Claims for `member`. Any number of them may exist, with any member numbers: the number says where to look first.
-    /// They give nothing before the lead has shared.
+    /// Claims for `member`. Any number of them may exist, with any member numbers: the number selects the range word to try
+    /// first. They return nothing before the lead has shared.
     pub fn claims(&self, member: usize) -> Claims<'_, S> {
         Claims { division: self, shared: self.shared.get(), member, remainder: 0..0 }
     }
 
-    /// Whether the lead has put what it had where members can claim it.
+    /// Whether the lead has moved its rest to where members can claim it.
     pub fn is_shared(&self) -> bool {
         self.shared.get().is_some()
     }
 
-    /// Claims give nothing from now on. What is unclaimed is dropped with the division.
+    /// Claims return nothing from now on. Unclaimed items are dropped with the division.
     pub fn stop(&self) {
         if let Some(shared) = self.shared.get() {
             shared.ranges.stop();
@@ -395,7 +402,7 @@ impl<S: Divide> Division<S> {
         self.shared.get().into_iter().flat_map(|shared| shared.ranges.reports())
     }
 
-    /// Ends the division; items that nobody took are dropped.
+    /// Ends the division; items that no member took are dropped.
     pub fn done(mut self) -> S::Done {
         self.abandon_rest();
         let mut me = ManuallyDrop::new(self);
@@ -410,7 +417,7 @@ impl<S: Divide> Division<S> {
             // SAFETY: no lead has held these, so no chunk has; taken out of `whole` just now.
             unsafe { self.source.abandon(whole.start, whole.end) };
         }
-        // Taken out first: should an item's drop panic, the next attempt must not find these items again.
+        // Taken out first: if an item's drop panics, the next attempt must not find these items again.
         let Some(mut shared) = self.shared.take() else { return };
         let left: Vec<Run> = shared.ranges.drain().collect();
         for_all(left.iter().map(|units| shared.items(units)), |(lo, hi)| {
@@ -420,7 +427,7 @@ impl<S: Divide> Division<S> {
         shared.ranges.keep();
     }
 
-    /// The chunk of `span`, which the caller has just taken out of a range word or a lead's rest.
+    /// The chunk of `span`, which the caller has just taken out of a range word, a remainder or a lead's rest.
     ///
     /// # Safety
     /// As for [`Divide::chunk`]; `new` has started the source.
@@ -444,7 +451,7 @@ impl<S: Divide> Drop for Division<S> {
     }
 }
 
-/// The hands in which a division starts: the caller's own way through the items, without atomics, until it shares.
+/// The caller's access to the items, without atomics, until it shares.
 #[derive(Debug)]
 pub struct Lead<'s, S: Divide> {
     division: &'s Division<S>,
@@ -452,7 +459,7 @@ pub struct Lead<'s, S: Divide> {
 }
 
 impl<'s, S: Divide> Lead<'s, S> {
-    /// Items still in the lead's hands.
+    /// The items that the lead has not taken.
     pub fn rest(&self) -> std::ops::Range<usize> {
         self.rest.clone()
     }
@@ -475,16 +482,16 @@ impl<'s, S: Divide> Lead<'s, S> {
         self.division.claims(member)
     }
 
-    /// Puts all that is left where members can claim it, in `parts` parts. `cut(i)` is the item with which part `i` begins; the
-    /// lead gets part `first`, member 1 the next one, and so on around. Without effect if nothing is left.
+    /// Moves the rest to where members can claim it, in `parts` parts. `cut(i)` is the item with which part `i` begins; the lead
+    /// gets part `first`, member 1 the next one, and so on around. Without effect if nothing is left.
     ///
     /// # Panics
     /// If `parts` is 0.
     pub fn share(&mut self, parts: usize, first: usize, cut: impl Fn(usize) -> usize) {
         let rest = std::mem::take(&mut self.rest);
         if !rest.is_empty() {
-            // A second rest cannot exist: `whole` was taken once. Were it set already, these items would leak.
-            let set = self.division.shared.set(Shared::new(rest, parts, first, cut));
+            // A second rest cannot exist: `whole` was taken once. If `shared` were set already, these items would leak.
+            let set = self.division.shared.set(SharedRest::new(rest, parts, first, cut));
             debug_assert!(set.is_ok(), "a division is shared once");
         }
     }
@@ -501,26 +508,26 @@ impl<S: Divide> Lead<'_, S> {
 
 impl<S: Divide> Drop for Lead<'_, S> {
     fn drop(&mut self) {
-        // What the lead did not take (it unwinds, say) goes where the division's drop finds it.
+        // Items that the lead did not take (it unwinds, say) go where the division's drop finds them.
         if !self.rest.is_empty() {
             self.share_evenly(1);
         }
     }
 }
 
-/// One member's way through a shared division.
+/// One member's access to a shared division.
 #[derive(Debug)]
 pub struct Claims<'s, S: Divide> {
     division: &'s Division<S>,
-    shared: Option<&'s Shared>,
+    shared: Option<&'s SharedRest>,
     member: usize,
     /// Items of a claimed unit that are in no chunk yet.
     remainder: std::ops::Range<usize>,
 }
 
 impl<'s, S: Divide> Claims<'s, S> {
-    /// The next chunk. `want` gets the items at hand (`lo..hi`) and says how many to take, at least 1; no chunk is larger, whatever
-    /// the units are. `cut` gets the items to steal from and says at which index the stolen part begins.
+    /// The next chunk. `want` gets the available items (`lo..hi`) and returns how many to take, at least 1; no chunk is larger,
+    /// in units of any size. `cut` gets the items to steal from and returns the index at which the stolen part begins.
     #[inline]
     pub fn next(
         &mut self,
@@ -554,12 +561,13 @@ impl<'s, S: Divide> Claims<'s, S> {
             return Some((span, chunk, steals));
         }
         let span = Span { lo, hi, member: self.member };
-        // SAFETY: inside `0..total`; the exchange in `claim` took these units out of a range word, and no unit returns there.
+        // SAFETY: inside `0..total`; the compare-exchange in `claim` took these units out of a range word, and no unit returns
+        // there.
         let (span, chunk) = unsafe { self.division.chunk(span) };
         Some((span, chunk, steals))
     }
 
-    /// A chunk from the front of the remainder, which holds items.
+    /// A chunk from the front of the remainder, which is not empty.
     fn take(&mut self, want: impl Fn(usize, usize) -> usize) -> (Span, S::Chunk<'s>) {
         let std::ops::Range { start: lo, end } = self.remainder;
         let hi = lo + want(lo, end).clamp(1, end - lo);
@@ -568,14 +576,14 @@ impl<'s, S: Divide> Claims<'s, S> {
         unsafe { self.division.chunk(Span { lo, hi, member: self.member }) }
     }
 
-    /// Reports for this member: see [`Division::reports`].
+    /// Adds to this member's report: see [`Division::reports`].
     pub fn report(&self, report: Report) {
         if let Some(shared) = self.shared {
             shared.ranges.report(self.member, report);
         }
     }
 
-    /// Items nobody has claimed yet: a hint.
+    /// Items that no member has claimed yet: a snapshot.
     pub fn unclaimed(&self) -> usize {
         self.shared.map_or(0, |shared| shared.ranges.unclaimed().saturating_mul(shared.unit))
     }
@@ -585,7 +593,7 @@ impl<S: Divide> Drop for Claims<'_, S> {
     #[inline]
     fn drop(&mut self) {
         if !self.remainder.is_empty() {
-            // All at once: one chunk after the other could take for ever.
+            // All at once: chunk by chunk could take for ever.
             drop(self.take(|_, _| usize::MAX));
         }
     }

@@ -1,9 +1,9 @@
-//! Flag: raised once, looked at often.
+//! Flag: raised once, checked often.
 //!
 //! # Protocol
-//! Two states, down and up; it never comes down again. Looking is one plain load and raising one plain store, so a flag may be
-//! raised in a signal handler and in a forked child, which a lock or a `OnceLock` may not. It carries nothing: who sees it up
-//! knows that and no more, and may see it late.
+//! Two states, down and up; it never comes down again. A check is one plain load and a raise is one plain store. So a flag may be
+//! raised in a signal handler and in a forked child, where a lock or a `OnceLock` may not be used. Relaxed: observing the flag
+//! orders nothing, and may lag.
 
 use crate::primitives::{AtomicBool, Ordering, const_fn};
 
@@ -32,13 +32,13 @@ impl Flag {
         }
     }
 
-    /// Raises it, for good.
+    /// Raises the flag, for good.
     pub fn raise(&self) {
-        // Relaxed: it carries nothing.
+        // Relaxed: the flag publishes no data.
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has been raised.
+    /// Whether the flag has been raised.
     #[inline]
     pub fn is_up(&self) -> bool {
         // Relaxed: as in `raise`.

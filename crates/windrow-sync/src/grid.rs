@@ -1,9 +1,9 @@
 //! Rows and columns over a slice, cut into disjoint parts both ways.
 //!
-//! A slice is cut into disjoint slices by `split_at_mut`. A matrix in row order can be cut between rows that way, but not between
+//! `split_at_mut` cuts a slice into disjoint slices. A matrix in row order can be cut between rows that way, but not between
 //! columns: the halves interleave in memory, so neither is a slice. [`Grid`] (exclusive) and [`GridRef`] (shared) are views that
-//! can be cut both ways, and lend what lies beside each other, a row, as a slice. (The view is the one of BLAS, a start and a leading
-//! dimension; that disjoint views are made by consuming one is `split_at_mut`'s idea, and the `split_at` of ndarray's views.)
+//! can be cut both ways. They lend neighbouring items, a row, as a slice. (The view is that of BLAS: a start and a leading
+//! dimension. Disjoint views are made by consuming one: the idea of `split_at_mut`, and of `split_at` on ndarray's views.)
 //!
 //! ```
 //! use windrow_sync::grid::Grid;
@@ -21,19 +21,19 @@
 //! stride, [`row`](Grid::row) is a column, and [`split_rows_at`](Grid::split_rows_at) cuts between columns.
 //!
 //! # Protocol
-//! A view is a start, a number of rows and columns, and a *stride*, the items between the starts of two neighbouring rows. What a
-//! row holds beyond its columns belongs to others.
+//! A view is a start, a number of rows and columns, and a *stride*: the items between the starts of two neighbouring rows. The
+//! items of a row beyond its columns belong to other views.
 //!
 //! # Why it holds
 //! * *Inside.* `stride >= columns`, and `(rows - 1) * stride + columns` items, or none without rows, lie in the slice from the
-//!   start on. The constructors check it, in arithmetic that cannot wrap. Views that are cut out of it are smaller, and each start
-//!   that is computed is the one of a row that exists, or of a column at most `columns` in it. (A grid without columns is given
-//!   stride 0, so its rows all start at the start.)
-//! * *Disjoint.* Rows do not overlap, because the stride is not smaller than a row. Cutting consumes a grid and deals each of its
+//!   start on. The constructors check this in arithmetic that cannot wrap. Views cut out of a view are smaller, and each computed
+//!   start is that of an existing row, or of a column at most `columns` in it. (A grid without columns is given stride 0, so all
+//!   its rows start at the start.)
+//! * *Disjoint.* Rows do not overlap, because the stride is not smaller than a row. A cut consumes a grid and deals each of its
 //!   cells to one side.
-//! * *Lent once.* The cells of a grid are reached by borrowing it: a shared borrow lends shared, an exclusive one exclusively, each
-//!   for as long as the borrow lives. No reference to more than the cells of one row is ever made, so there is none that
-//!   the cells of another view lie under.
+//! * *Lent once.* The cells of a grid are reached by borrowing it: a shared borrow lends shared, an exclusive one exclusively,
+//!   each for as long as the borrow lives. No reference ever covers more than the cells of one row, so none covers cells of
+//!   another view.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -41,7 +41,7 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, Range};
 use std::ptr::NonNull;
 
-/// Why a slice is not a grid: the numbers that do not fit together.
+/// The dimensions that do not fit the slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GridError {
     rows: usize,
@@ -71,7 +71,7 @@ fn span(rows: usize, columns: usize, stride: usize) -> Option<usize> {
     rows.checked_sub(1).map_or(Some(0), |above| above.checked_mul(stride)?.checked_add(columns))
 }
 
-/// Where the cells are. Whoever holds it knows for how long, and whether they may be written.
+/// The location of the cells. The view that wraps it decides for how long, and whether they may be written.
 ///
 /// Invariant: *inside*, see the [module page](self).
 struct Raw<T> {
@@ -91,7 +91,7 @@ impl<T> Copy for Raw<T> {}
 
 impl<T> Raw<T> {
     fn new(slice: NonNull<[T]>, rows: usize, columns: usize, stride: usize) -> Result<Self, GridError> {
-        // Without columns no stride leads anywhere; with 0 it does not lead out of the slice either.
+        // Without columns the stride is never used; 0 keeps every row start inside the slice.
         let used = if columns == 0 { 0 } else { stride };
         match span(rows, columns, used) {
             Some(span) if span <= slice.len() && stride >= columns => {
@@ -117,7 +117,7 @@ impl<T> Raw<T> {
     #[track_caller]
     fn split_rows_at(self, at: usize) -> (Self, Self) {
         assert!(at <= self.rows, "a cut at row {at} of a grid of {} rows", self.rows);
-        // Below the last row nothing needs to exist, not even an address.
+        // Below the last row no address has to exist.
         let below = if at < self.rows { self.row(at).cast() } else { self.start };
         (Raw { rows: at, ..self }, Raw { start: below, rows: self.rows - at, ..self })
     }
@@ -161,7 +161,7 @@ impl<T> Raw<T> {
     }
 }
 
-/// Rows and columns of somebody's slice, lent exclusively: `&mut [T]` in two dimensions. See the [module page](self).
+/// Rows and columns of a slice, lent exclusively: `&mut [T]` in two dimensions. See the [module page](self).
 pub struct Grid<'x, T> {
     raw: Raw<T>,
     lent: PhantomData<&'x mut [T]>,
@@ -189,7 +189,7 @@ impl<'x, T> Grid<'x, T> {
         Ok(Self::over(Raw::new(NonNull::from(slice), rows, columns, stride)?))
     }
 
-    /// Whoever calls it gives the cells away.
+    /// Called with cells that the caller gives away.
     fn over(raw: Raw<T>) -> Self {
         Grid { raw, lent: PhantomData }
     }
@@ -219,7 +219,7 @@ impl<'x, T> Grid<'x, T> {
         GridRef::over(self.raw)
     }
 
-    /// The same cells, lent on while the grid is borrowed: for what consumes a grid.
+    /// The same cells, lent on while the grid is borrowed: for methods that consume a grid.
     pub fn reborrow(&mut self) -> Grid<'_, T> {
         Grid::over(self.raw)
     }
@@ -244,11 +244,12 @@ impl<'x, T> Grid<'x, T> {
     }
 
     /// The rows, from the first to the last.
-    pub fn rows_ref(&self) -> Rows<'_, T> {
+    pub fn rows_ref(&self) -> GridRows<'_, T> {
         self.as_ref().rows_ref()
     }
 
-    /// The rows, from the first to the last, to write to. To keep them for as long as the slice is lent, iterate over the grid itself.
+    /// The rows, from the first to the last, to write to. To keep them for as long as the slice is lent, iterate over the grid
+    /// itself.
     pub fn rows_mut(&mut self) -> RowsMut<'_, T> {
         self.reborrow().into_iter()
     }
@@ -273,7 +274,7 @@ impl<'x, T> Grid<'x, T> {
         self.raw.cell(row, column).map(|mut cell| unsafe { cell.as_mut() })
     }
 
-    /// Exchanges the items of two rows.
+    /// Swaps the items of two rows.
     ///
     /// # Panics
     /// If one of them does not exist.
@@ -290,17 +291,17 @@ impl<'x, T> Grid<'x, T> {
     /// The rows before `at`, and the others.
     ///
     /// # Panics
-    /// If there are less than `at` rows.
+    /// If there are fewer than `at` rows.
     #[track_caller]
     pub fn split_rows_at(self, at: usize) -> (Self, Self) {
         let (top, bottom) = self.raw.split_rows_at(at);
         (Self::over(top), Self::over(bottom))
     }
 
-    /// The columns before `at`, and the others: two exclusive views whose items lie between each other's.
+    /// The columns before `at`, and the others: two exclusive views that interleave in memory.
     ///
     /// # Panics
-    /// If there are less than `at` columns.
+    /// If there are fewer than `at` columns.
     #[track_caller]
     pub fn split_columns_at(self, at: usize) -> (Self, Self) {
         let (left, right) = self.raw.split_columns_at(at);
@@ -358,7 +359,7 @@ impl<T: fmt::Debug> fmt::Debug for Grid<'_, T> {
     }
 }
 
-/// Rows and columns of somebody's slice, lent shared: `&[T]` in two dimensions. See the [module page](self).
+/// Rows and columns of a slice, lent shared: `&[T]` in two dimensions. See the [module page](self).
 pub struct GridRef<'x, T> {
     raw: Raw<T>,
     lent: PhantomData<&'x [T]>,
@@ -395,7 +396,7 @@ impl<'x, T> GridRef<'x, T> {
         Ok(Self::over(Raw::new(NonNull::from(slice), rows, columns, stride)?))
     }
 
-    /// Whoever calls it lends the cells, shared.
+    /// Called with cells that the caller lends shared.
     fn over(raw: Raw<T>) -> Self {
         GridRef { raw, lent: PhantomData }
     }
@@ -421,13 +422,13 @@ impl<'x, T> GridRef<'x, T> {
     /// If there is no such row.
     #[track_caller]
     pub fn row(self, row: usize) -> &'x [T] {
-        // SAFETY: a row of this grid, which nobody writes to for `'x`.
+        // SAFETY: a row of this grid, which no thread writes to for `'x`.
         unsafe { self.raw.row(row).as_ref() }
     }
 
     /// The rows, from the first to the last.
-    pub fn rows_ref(self) -> Rows<'x, T> {
-        Rows { rest: self }
+    pub fn rows_ref(self) -> GridRows<'x, T> {
+        GridRows { rest: self }
     }
 
     /// The cells of a column, from the first row to the last.
@@ -442,14 +443,14 @@ impl<'x, T> GridRef<'x, T> {
 
     /// A cell, if it exists.
     pub fn get(self, row: usize, column: usize) -> Option<&'x T> {
-        // SAFETY: a cell of this grid, which nobody writes to for `'x`.
+        // SAFETY: a cell of this grid, which no thread writes to for `'x`.
         self.raw.cell(row, column).map(|cell| unsafe { cell.as_ref() })
     }
 
     /// The rows before `at`, and the others.
     ///
     /// # Panics
-    /// If there are less than `at` rows.
+    /// If there are fewer than `at` rows.
     #[track_caller]
     pub fn split_rows_at(self, at: usize) -> (Self, Self) {
         let (top, bottom) = self.raw.split_rows_at(at);
@@ -459,7 +460,7 @@ impl<'x, T> GridRef<'x, T> {
     /// The columns before `at`, and the others.
     ///
     /// # Panics
-    /// If there are less than `at` columns.
+    /// If there are fewer than `at` columns.
     #[track_caller]
     pub fn split_columns_at(self, at: usize) -> (Self, Self) {
         let (left, right) = self.raw.split_columns_at(at);
@@ -487,9 +488,9 @@ impl<T> Index<(usize, usize)> for GridRef<'_, T> {
 
 impl<'x, T> IntoIterator for GridRef<'x, T> {
     type Item = &'x [T];
-    type IntoIter = Rows<'x, T>;
+    type IntoIter = GridRows<'x, T>;
 
-    fn into_iter(self) -> Rows<'x, T> {
+    fn into_iter(self) -> GridRows<'x, T> {
         self.rows_ref()
     }
 }
@@ -503,15 +504,15 @@ impl<T: fmt::Debug> fmt::Debug for GridRef<'_, T> {
 
 /// The rows of a [`GridRef`], from the first to the last.
 #[derive(Clone, Debug)]
-pub struct Rows<'x, T> {
+pub struct GridRows<'x, T> {
     rest: GridRef<'x, T>,
 }
 
-impl<'x, T> Iterator for Rows<'x, T> {
+impl<'x, T> Iterator for GridRows<'x, T> {
     type Item = &'x [T];
 
     fn next(&mut self) -> Option<&'x [T]> {
-        // SAFETY: a row of the grid, which nobody writes to for `'x`.
+        // SAFETY: a row of the grid, which no thread writes to for `'x`.
         self.rest.raw.pop_first().map(|row| unsafe { row.as_ref() })
     }
 
@@ -520,15 +521,15 @@ impl<'x, T> Iterator for Rows<'x, T> {
     }
 }
 
-impl<'x, T> DoubleEndedIterator for Rows<'x, T> {
+impl<'x, T> DoubleEndedIterator for GridRows<'x, T> {
     fn next_back(&mut self) -> Option<&'x [T]> {
         // SAFETY: as in `next`.
         self.rest.raw.pop_last().map(|row| unsafe { row.as_ref() })
     }
 }
 
-impl<T> ExactSizeIterator for Rows<'_, T> {}
-impl<T> FusedIterator for Rows<'_, T> {}
+impl<T> ExactSizeIterator for GridRows<'_, T> {}
+impl<T> FusedIterator for GridRows<'_, T> {}
 
 /// The rows of a [`Grid`], from the first to the last, to write to.
 #[derive(Debug)]
@@ -540,7 +541,7 @@ impl<'x, T> Iterator for RowsMut<'x, T> {
     type Item = &'x mut [T];
 
     fn next(&mut self) -> Option<&'x mut [T]> {
-        // SAFETY: the grid was lent for `'x`, and this row has left it: nobody else can reach it.
+        // SAFETY: the grid was lent for `'x`, and this row has left it: no other reference can reach it.
         self.rest.raw.pop_first().map(|mut row| unsafe { row.as_mut() })
     }
 

@@ -1,4 +1,4 @@
-//! The machine: clock, prefetch, CPUs, quota, fork generation. Each with a portable answer.
+//! The machine: clock, prefetch, CPUs, quota, fork generation. Each function has a portable fallback.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -28,11 +28,11 @@ fn nanos() -> u64 {
     ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// How many [ticks](tick) a microsecond has, measured once a process against the monotonic clock, which takes 200 us.
+/// How many [ticks](tick) a microsecond has. Measured once per process against the monotonic clock, which takes 200 us.
 pub fn ticks_per_micro() -> f64 {
-    // No lock: a process forked during the measurement could not get it. Two threads may measure; either result does.
+    // No lock: a process forked during the measurement could not get it. Two threads may measure; either result will do.
     static RATE: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: one number, complete in itself.
+    // Relaxed: one number; it publishes no other data.
     let known = f64::from_bits(RATE.load(Ordering::Relaxed));
     if known > 0.0 {
         return known;
@@ -50,7 +50,7 @@ pub fn ticks_per_micro() -> f64 {
     rate
 }
 
-/// One tick and one instant of the same moment: the closest of a few pairs, as the thread may be interrupted in between.
+/// A tick and an instant of the same moment: the closest of a few pairs, as the thread may be interrupted in between.
 fn tick_and_time() -> (u64, Instant) {
     let pair = || {
         let (before, time, after) = (tick(), Instant::now(), tick());
@@ -60,7 +60,7 @@ fn tick_and_time() -> (u64, Instant) {
     (closest.1, closest.2)
 }
 
-/// Asks for the cache line of `value` ahead of its use. A hint: it has no effect a program could see.
+/// Prefetches the cache line of `value`. A hint: it has no effect that a program could observe.
 #[inline]
 pub fn prefetch<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -73,7 +73,7 @@ pub fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// How many forks lie between this process and the one that first asked: it differs between a parent and its child.
+/// How many forks lie between this process and the one that asked first: it differs between a parent and its child.
 ///
 /// Where there is no `fork` it is always 0.
 #[inline]
@@ -106,8 +106,8 @@ mod generation {
 
     #[cold]
     fn register() {
-        // SAFETY: the handler is async-signal-safe: one atomic addition. Should registering fail (no memory), a forked
-        // child would believe to be its parent; there is no better answer than that of a system without the call.
+        // SAFETY: the handler is async-signal-safe: one atomic addition. If registering fails (no memory), a forked child takes
+        // itself for its parent; a system without the call can do no better.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         // Relaxed: as in `now`.
         REGISTERED.store(true, Ordering::Relaxed);
@@ -121,7 +121,7 @@ mod generation {
     }
 }
 
-/// The CPU this thread runs on now, or `None` where it cannot be had cheaply.
+/// The CPU this thread runs on now, or `None` where the system cannot tell cheaply.
 #[inline]
 pub fn cpu() -> Option<u32> {
     #[cfg(all(target_os = "linux", not(miri)))]
@@ -133,12 +133,12 @@ pub fn cpu() -> Option<u32> {
     None
 }
 
-/// A thread of this process, as the scheduler knows it.
+/// A thread of this process, by its id in the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread(i32);
 
 impl Thread {
-    /// The one that asks.
+    /// The calling thread.
     pub fn this() -> Thread {
         #[cfg(all(target_os = "linux", not(miri)))]
         {
@@ -149,12 +149,12 @@ impl Thread {
         Thread(0)
     }
 
-    /// The CPUs it may run on, in order; none where the system does not say, or if the thread has ended.
+    /// The CPUs in the thread's affinity mask, in order; none where the system does not say, or if the thread has ended.
     pub fn allowed(self) -> Vec<u32> {
         affinity::get(self.0)
     }
 
-    /// From now on it may run on these CPUs only. Without effect if none of them is there, or if the thread has ended.
+    /// Sets the thread's affinity to these CPUs. Without effect if none of them exists, or if the thread has ended.
     pub fn confine(self, cpus: &[u32]) {
         affinity::put(self.0, cpus);
     }
@@ -173,7 +173,7 @@ mod affinity {
 
     pub(super) fn get(thread: i32) -> Vec<u32> {
         let mut set = nothing();
-        // SAFETY: the set is as long as said. A thread that is not there is an error.
+        // SAFETY: the set is as long as said. An id without a thread is an error.
         if unsafe { libc::sched_getaffinity(thread, SIZE, &mut set) } != 0 {
             return Vec::new();
         }
@@ -187,7 +187,7 @@ mod affinity {
             // SAFETY: inside the set.
             unsafe { libc::CPU_SET(cpu as usize, &mut set) };
         }
-        // SAFETY: the set is as long as said. An empty one, or a thread that is not there, is an error without effect.
+        // SAFETY: the set is as long as said. An empty one, or an id without a thread, is an error without effect.
         unsafe { libc::sched_setaffinity(thread, SIZE, &set) };
     }
 }
@@ -201,11 +201,12 @@ mod affinity {
     pub(super) fn put(_: i32, _: &[u32]) {}
 }
 
-/// From now on this thread, which mostly sleeps, gets a CPU soon after it wakes, though no larger share than others, and wakes
-/// when it asked to.
+/// Makes this thread, which is mostly parked, run soon after it wakes, and makes its timers precise. Its share of the CPU does
+/// not grow.
 ///
-/// It asks for time slices of 0.1 ms, the shortest there are (Linux 6.12 and later; who has longer ones makes room for it, if it has not
-/// had its share), and for timers that ring 1 us late at most, not 50. Whether it has such timers now; the slice is not promised.
+/// Asks for time slices of 0.1 ms, the shortest there are (Linux 6.12 and later; a thread with longer slices is preempted for it,
+/// if it has not had its share), and for timers that are 1 us late at most, not 50. Returns whether it has such timers now; the
+/// slice is not promised.
 pub fn be_prompt() -> bool {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
@@ -216,7 +217,7 @@ pub fn be_prompt() -> bool {
         let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE, 0) };
         if got == 0 && attributes.sched_policy == libc::SCHED_OTHER as u32 {
             attributes.sched_runtime = 100_000;
-            // SAFETY: what was read, but for the slice. Refused, it is without effect.
+            // SAFETY: the attributes just read, with another slice. If refused, it has no effect.
             unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
         }
         // SAFETY: a number, nanoseconds.
@@ -226,7 +227,7 @@ pub fn be_prompt() -> bool {
     false
 }
 
-/// How often this thread has lost its CPU to another one against its will; `None` where the system does not say. A system call.
+/// Involuntary context switches of this thread so far; `None` where the system does not say. A system call.
 pub fn involuntary_switches() -> Option<u64> {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
@@ -244,9 +245,9 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The CPU time a second that the process's cgroup (version 2 or 1) may use, in CPUs; `None` without a limit.
+/// The CPU time per second that the process's cgroup (version 2 or 1) may use, in CPUs; `None` without a limit.
 ///
-/// Spinning under a quota spends what the work needs (dotnet/runtime issue 112869), so the runtime asks.
+/// Under a quota, spinning spends CPU time that the work needs (dotnet/runtime issue 112869), so the runtime asks.
 pub fn cpu_quota() -> Option<f64> {
     #[cfg(target_os = "linux")]
     {
@@ -262,7 +263,7 @@ pub fn cpu_quota() -> Option<f64> {
 mod quota {
     use std::path::Path;
 
-    /// The tightest limit on the way from the process's group to the root. `root` is `/` but in tests.
+    /// The tightest limit between the process's group and the root. `root` is `/`, except in tests.
     pub(super) fn read(root: &Path) -> Option<f64> {
         let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
         let mut limits = Vec::new();

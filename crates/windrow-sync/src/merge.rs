@@ -1,23 +1,24 @@
 //! Merging sorted runs through a second buffer: the moves of a stable merge sort.
 //!
 //! # Protocol
-//! Items lie in one of two places of the same size, the slice or the spare. A *level* merges neighbouring runs from where they
-//! are to the other place: items are copied, bit by bit. While it lasts, the source is complete and the target is rubbish. When all
-//! of its merges have run, the roles are exchanged.
+//! Items lie in one of two buffers of the same size, the slice or the spare. A *level* merges neighbouring runs from the buffer
+//! with the items to the other: it copies the items bit by bit. Meanwhile the source is complete, and the contents of the target
+//! are meaningless. When all merges of a level have run, the buffers swap roles.
 //!
 //! # Why it holds
-//! * *One truth.* Items are compared, and dropped, in the source only; the target is not looked at. So a level that is not
-//!   finished, because a comparison panicked, say, has changed nothing.
-//! * *A finished level has moved every item once.* Its merges have disjoint sources and disjoint targets of the same sizes, a merge
-//!   runs at most once, and the level is finished only if their sizes add up to all.
-//! * *The slice is whole at the end.* If the truth is in the spare then, also while unwinding, it is copied to the slice.
-//! * Merges hold their source exclusively: two threads never compare the same item.
+//! * *The source stays valid.* Items are compared, and dropped, in the source only; the target is not read. So a level that is
+//!   not finished, because a comparison panicked, say, has changed nothing.
+//! * *A finished level has moved every item once.* Its merges have disjoint sources and disjoint targets of the same sizes. A
+//!   merge runs at most once, and the level is finished only if their sizes add up to all.
+//! * *The slice is whole at the end.* If the items are in the spare then, also while unwinding, they are copied to the slice.
+//! * *No shared comparison.* Merges hold their source exclusively: two threads never compare the same item.
 
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs `f` with a [`Merging`] of `items`; afterwards all of them are in the slice, in some order. Needs room for as many items.
+/// Runs `f` with a [`Merging`] of `items`; afterwards all of them are in the slice, in some order. Allocates a buffer of the same
+/// size.
 pub fn merging<'a, T, R>(items: &'a mut [T], f: impl FnOnce(&mut Merging<'a, T>) -> R) -> R {
     let mut spare = Vec::with_capacity(items.len());
     // SAFETY: `MaybeUninit` needs no initialization, and the capacity is there.
@@ -25,7 +26,7 @@ pub fn merging<'a, T, R>(items: &'a mut [T], f: impl FnOnce(&mut Merging<'a, T>)
     f(&mut Merging { items, spare, swapped: false, moved: AtomicUsize::new(0) })
 }
 
-/// Items on their way. See the [module page](self).
+/// Items that are being merged. See the [module page](self).
 pub struct Merging<'a, T> {
     items: &'a mut [T],
     spare: Vec<MaybeUninit<T>>,
@@ -44,7 +45,7 @@ impl<T> fmt::Debug for Merging<'_, T> {
 }
 
 impl<T> Merging<'_, T> {
-    /// The merges of neighbours among runs of `run` items (the last one may be shorter, and is moved alone if it has no neighbour).
+    /// The merges of neighbours among runs of `run` items. (The last run may be shorter; without a neighbour it is moved alone.)
     /// The level counts when all of them have run: see [`finish`](Merging::finish).
     ///
     /// # Panics
@@ -60,7 +61,7 @@ impl<T> Merging<'_, T> {
         };
         // SAFETY: initialized: the items are there. Exclusively borrowed through `self`.
         let source = unsafe { std::slice::from_raw_parts_mut(source, n) };
-        // SAFETY: as many places, exclusively borrowed through `self`, and not the same ones.
+        // SAFETY: as many items, exclusively borrowed through `self`, and not the same memory.
         let target = unsafe { std::slice::from_raw_parts_mut(target, n) };
         let moved = &self.moved;
         let pair = run.saturating_mul(2);
@@ -70,7 +71,7 @@ impl<T> Merging<'_, T> {
         })
     }
 
-    /// Ends a level. Whether all of its merges have run; if not, the items are where they were before.
+    /// Ends a level. Returns whether all of its merges have run; if not, the items are where they were before.
     pub fn finish(&mut self) -> bool {
         let complete = std::mem::take(self.moved.get_mut()) == self.items.len();
         self.swapped ^= complete;
@@ -88,7 +89,7 @@ impl<T> Drop for Merging<'_, T> {
     }
 }
 
-/// Two runs that are to be merged into one. Equal items keep their order.
+/// Two runs to be merged into one. Equal items keep their order.
 pub struct Merge<'m, T> {
     left: &'m mut [T],
     right: &'m mut [T],
@@ -114,8 +115,8 @@ impl<'m, T> Merge<'m, T> {
         self.target.is_empty()
     }
 
-    /// Two merges that give what this one gives: of what is less than the middle of the longer run, and of the rest. Neither is empty if
-    /// there are three items and more.
+    /// Splits this merge in two: the items less than the median item of the longer run, and the rest. Neither is empty if there
+    /// are three or more items.
     pub fn split(self, is_less: impl Fn(&T, &T) -> bool) -> (Merge<'m, T>, Merge<'m, T>) {
         let Merge { left, right, target, moved } = self;
         let (i, j) = if left.len() >= right.len() {
@@ -131,9 +132,9 @@ impl<'m, T> Merge<'m, T> {
         (Merge { left, right, target, moved }, Merge { left: left2, right: right2, target: target2, moved })
     }
 
-    /// Merges.
+    /// Merges the two runs.
     ///
-    /// If `is_less` is no strict weak order, the items come out in some order.
+    /// If `is_less` is not a strict weak order, the items come out in some order.
     pub fn run(self, is_less: impl Fn(&T, &T) -> bool) {
         let Merge { left, right, target, moved } = self;
         let mut out = Out { target: target.as_mut_ptr().cast::<T>(), left: &*left, right: &*right };
@@ -157,7 +158,7 @@ impl<'m, T> Merge<'m, T> {
     }
 }
 
-/// What is still to be merged, and where it goes: there is always as much room as there are items.
+/// The items still to be merged, and their target: it always has room for all of them.
 struct Out<'m, T> {
     target: *mut T,
     left: &'m [T],
@@ -165,7 +166,7 @@ struct Out<'m, T> {
 }
 
 impl<T> Out<'_, T> {
-    /// Copies all of `items`, which were the rest of one side.
+    /// Copies all of `items`, the rest of one side.
     fn put(&mut self, items: &[T]) {
         // SAFETY: there is room for all items of both sides, each is copied once, and nothing else refers to the target.
         unsafe { std::ptr::copy_nonoverlapping(items.as_ptr(), self.target, items.len()) };

@@ -1,4 +1,4 @@
-//! The one place that chooses: the standard library or loom, futex or condition variable.
+//! The one module that chooses: the standard library or loom, futex or condition variable.
 
 #[cfg(not(loom))]
 mod chosen {
@@ -9,10 +9,10 @@ mod chosen {
     pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
     pub(crate) use std::thread::{Thread, current, park, yield_now};
 
-    /// Seats of a team that arrive at one word. More of them would spend longer on its line than on one more step.
+    /// Slots of a team that arrive at one word. More of them would spend longer on its cache line than on one more step.
     pub(crate) const GROUP: usize = 16;
 
-    /// A place in which each thread keeps one allocation for its next region.
+    /// Storage in which each thread keeps one allocation for its next region.
     pub(crate) mod spare {
         use std::cell::Cell;
 
@@ -27,12 +27,12 @@ mod chosen {
         }
 
         pub(crate) fn put(ranges: Ranges) {
-            // While the thread ends there is no next region.
+            // While the thread ends, there is no next region.
             let _ = SPARE.try_with(|spare| spare.set(Some(ranges)));
         }
     }
 
-    /// `std`'s cell behind loom's interface.
+    /// `std`'s cell with loom's interface.
     #[derive(Debug)]
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
@@ -61,7 +61,7 @@ mod chosen {
     pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::{Thread, current, park, yield_now};
 
-    /// So few that a team in a model has several groups.
+    /// Few enough that a team in a model has several groups.
     pub(crate) const GROUP: usize = 2;
 
     /// Nothing is kept: loom's values must not outlive a run of the model.
@@ -78,7 +78,7 @@ mod chosen {
 
 pub(crate) use chosen::*;
 
-/// Locks it, also after a panic of another holder.
+/// Locks `mutex`, also after a panic of another holder.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -92,7 +92,7 @@ mod sleepers;
 
 pub(crate) use sleepers::{Half, Sleepers};
 
-/// A function that is `const` but under loom, whose types cannot be made at compile time.
+/// A function that is `const`, except under loom, whose types cannot be made at compile time.
 macro_rules! const_fn {
     ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
         $(#[$attribute])*

@@ -1,27 +1,49 @@
 //! Ranges: indices `0..n` divided among members, each index claimed by exactly one of them.
 //!
+//! # Glossary
+//! * *Member*: a number that a thread claims under. *Word*: a member's `begin:32 | end:32`, the indices that no thread has
+//!   claimed yet.
+//! * *Owner*: the thread of a member, with respect to that member's word. *Claim*: to take indices off the front of the own word.
+//! * *Thief*: a member whose own word is empty. *Steal*: to take the back part of another member's word.
+//! * *Hold*: a thief *holds* indices that it has stolen and not yet put into its own word.
+//!
 //! # Protocol
-//! Every member has one word `begin:32 | end:32`, the indices it has not claimed yet.
-//! * *Claim.* The owner exchanges `begin:end` for `begin + k:end` and has `begin..begin + k`.
-//! * *Steal.* A member whose word is empty looks for a full word and exchanges its `begin:end` for `begin:middle`. It
-//!   holds `middle..end` now and puts it into its own word, by an exchange against the empty value it saw there; if that
-//!   fails (the same member number is used by two threads, which is allowed) it claims all it holds.
+//! * *Claim.* The owner replaces `begin:end` by `begin + k:end` in one compare-exchange and has `begin..begin + k`. Race
+//!   prevented: a thief takes indices that the owner claims.
+//! * *Steal.* The thief searches for a word that is not empty and replaces its `begin:end` by `begin:middle` in one
+//!   compare-exchange. It holds `middle..end` now. It puts them into its own word by a compare-exchange against the empty value
+//!   that it saw there. If that fails (two threads may use the same member number), it claims all it holds. Race prevented: the
+//!   thief overwrites indices that another thread has put there.
 //!
 //! # Why it holds
-//! An index is in one word, or held by one thread between the two exchanges of a steal, or claimed; each step is an exchange
-//! of a whole word, and an exchange that succeeds takes what is in the word at that moment, whatever was in it meanwhile. For a
-//! word that holds indices the value cannot even come back: `begin` would have to be unclaimed again. An empty value can (the
-//! word was refilled and emptied); then it is empty, and what is put in loses nothing.
+//! An index is in one word, or held by one thread between the two compare-exchanges of a steal, or claimed. Each step is a
+//! compare-exchange of a whole word, and takes what is in the word at that moment, whatever was in it meanwhile. The value of a
+//! word that holds indices cannot even come back: `begin` would have to be unclaimed again. An empty value can (the word was
+//! refilled and emptied); then the word is empty, and what is put in loses nothing.
 //!
-//! `None` from `claim` means "nothing that this member could see", not "all is done": a thief may hold indices it has not
-//! put down yet. It runs them itself.
+//! `None` from `claim` means "nothing that this member could see", not "all is done": a thief may hold indices. It runs them
+//! itself.
 //!
-//! All accesses are Relaxed: a claim publishes nothing. What is behind the indices was written before the region opened and
-//! is read by others after it closed (see [`gate`](crate::gate)).
+//! All accesses are Relaxed: a claim publishes nothing. The data behind the indices was written before the region opened, and is
+//! read by others after it closed (see [`gate`](crate::gate)).
+//!
+//! # Timeline: claim against steal
+//! ```text
+//! owner, word 0:100                         thief, word empty
+//! loads 0:100
+//!                                           loads the owner's word: 0:100
+//! CAS 0:100 -> 8:100: claims 0..8
+//!                                           CAS 0:100 -> 0:50: fails, steals again
+//!                                           loads the owner's word: 8:100
+//!                                           CAS 8:100 -> 8:54: holds 54..100
+//!                                           CAS in the own word: empty -> 54:100
+//! CAS 8:100 -> 16:100: fails, loads 8:54
+//! CAS 8:54 -> 16:54: claims 8..16
+//! ```
 
 use crate::Pad;
-use crate::hint::Hint;
 use crate::primitives::{AtomicBool, AtomicU64, Ordering, spare};
+use crate::relaxed::RelaxedU64;
 
 /// Half-open range of indices.
 pub type Run = std::ops::Range<u32>;
@@ -30,52 +52,52 @@ pub type Run = std::ops::Range<u32>;
 pub type Steals = u32;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Word(u64);
+struct RangeWord(u64);
 
-impl Word {
+impl RangeWord {
     fn new(run: &Run) -> Self {
-        Word(u64::from(run.start) << 32 | u64::from(run.end))
+        RangeWord(u64::from(run.start) << 32 | u64::from(run.end))
     }
     fn run(self) -> Run {
         (self.0 >> 32) as u32..self.0 as u32
     }
 }
 
-/// What a member did and found; for its caller, after the region. Nothing depends on it.
+/// What a member did and measured; read by the caller after the region. Only speed depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Ticks it spent in its chunks.
     pub busy: u64,
-    /// Weight of these.
+    /// Weight of its chunks.
     pub weight: u64,
     /// Claims it made, stolen ones included.
     pub claims: u64,
     /// Ranges it stole.
     pub steals: u64,
-    /// Its longest chunk, in ticks, and the index of the first item.
+    /// Its longest chunk, in ticks, and the index of that chunk's first item.
     pub longest: u64,
     /// See `longest`.
     pub longest_at: u64,
 }
 
-/// A member's word, and its report beside it: it has that line anyway.
+/// A member's word, with its report on the same cache line.
 #[derive(Debug, Default)]
-struct Member {
+struct MemberRange {
     word: AtomicU64,
-    report: [Hint; 6],
+    report: [RelaxedU64; 6],
 }
 
 /// See the [module page](self).
 #[derive(Debug)]
 pub struct Ranges {
-    members: Box<[Pad<Member>]>,
+    members: Box<[Pad<MemberRange>]>,
     /// How many of them are in use.
     used: usize,
     stopped: AtomicBool,
 }
 
 impl Ranges {
-    /// Nothing, for up to `members` members. One allocation of 128 bytes a member.
+    /// Empty ranges for up to `members` members. One allocation of 128 bytes a member.
     ///
     /// # Panics
     /// If `members` is 0.
@@ -84,21 +106,21 @@ impl Ranges {
         Self { used: members, members: (0..members).map(|_| Pad::default()).collect(), stopped: AtomicBool::new(false) }
     }
 
-    /// Ranges for at least `members` members: those this thread has [kept](Ranges::keep), if they are enough.
+    /// Ranges for at least `members` members: those that this thread has [kept](Ranges::keep), if they are enough.
     pub(crate) fn spare(members: usize) -> Self {
         spare::take().filter(|ranges: &Ranges| ranges.members() >= members).unwrap_or_else(|| Ranges::new(members))
     }
 
-    /// Keeps these for this thread's next region.
+    /// Keeps these ranges for this thread's next region.
     pub(crate) fn keep(self) {
         spare::put(self);
     }
 
-    /// `0..n`, cut into `parts` parts: `cut(i)` says where part `i` begins (in order; part 0 begins at 0 whatever it says). Member
-    /// 0 gets part `first`, member 1 the next one, and so on around.
+    /// Divides `0..n` into `parts` parts. `cut(i)` returns the begin of part `i` (in order; part 0 begins at 0 in any case).
+    /// Member 0 gets part `first`, member 1 the next one, and so on around.
     ///
     /// # Panics
-    /// If `parts` is 0 or more than the members it was made for.
+    /// If `parts` is 0 or more than the members that the ranges were made for.
     pub fn fill(&mut self, n: u32, parts: usize, first: usize, cut: impl Fn(usize) -> u32) {
         assert!((1..=self.members.len()).contains(&parts), "{parts} parts for {} members", self.members.len());
         self.used = parts;
@@ -109,18 +131,18 @@ impl Ranges {
         for part in 0..members {
             let end = if part + 1 == members { n } else { cut(part + 1).clamp(begin, n) };
             let member = &self.members[(part + members - first % members) % members].0;
-            member.word.store(Word::new(&(begin..end)).0, Ordering::Relaxed);
+            member.word.store(RangeWord::new(&(begin..end)).0, Ordering::Relaxed);
             member.report.iter().for_each(|hint| hint.set(0));
             begin = end;
         }
     }
 
-    /// How many members it was made for.
+    /// How many members the ranges were made for.
     pub fn members(&self) -> usize {
         self.members.len()
     }
 
-    fn used(&self) -> &[Pad<Member>] {
+    fn used(&self) -> &[Pad<MemberRange>] {
         &self.members[..self.used]
     }
 
@@ -140,43 +162,44 @@ impl Ranges {
     /// What the members have reported so far.
     pub fn reports(&self) -> impl Iterator<Item = Report> + '_ {
         self.used().iter().map(|member| {
-            let [busy, weight, claims, steals, longest, longest_at] = member.0.report.each_ref().map(Hint::get);
+            let [busy, weight, claims, steals, longest, longest_at] = member.0.report.each_ref().map(RelaxedU64::get);
             Report { busy, weight, claims, steals, longest, longest_at }
         })
     }
 
-    /// Claims the next indices for `member` (any number; it wraps): from the front of its own word, or of what it steals.
+    /// Claims the next indices for `member` (any number; it wraps): from the front of the member's word, or of what it steals.
     ///
-    /// `want` gets what the word holds and says how many to take (at least 1 is taken, at most all); `cut` gets what is to be
-    /// stolen from and says where the thief's part begins (it is brought to the inside). Both may be called several times.
+    /// `want` gets what the word holds and returns how many to take (clamped to 1 and all). `cut` gets the range to be stolen
+    /// from and returns where the thief's part begins (clamped to the inside). Both may be called several times.
     #[inline]
     pub fn claim(&self, member: usize, want: impl Fn(&Run) -> u32, cut: impl Fn(&Run) -> u32) -> Option<(Run, Steals)> {
         let own = &self.used()[member % self.used].0.word;
         let mut steals = 0;
-        // Relaxed: a late look costs one more claim (here), or is confirmed by an exchange (all others in this function).
+        // Relaxed: a late stop costs one more claim; all other loads in this function are validated by a compare-exchange.
         while !self.stopped.load(Ordering::Relaxed) {
-            let mut seen = Word(own.load(Ordering::Relaxed));
+            let mut seen = RangeWord(own.load(Ordering::Relaxed));
             loop {
                 let run = seen.run();
                 if run.is_empty() {
                     break;
                 }
                 let middle = run.start + want(&run).clamp(1, run.end - run.start);
-                let rest = Word::new(&(middle..run.end));
+                let rest = RangeWord::new(&(middle..run.end));
                 // Relaxed: module page.
                 match own.compare_exchange_weak(seen.0, rest.0, Ordering::Relaxed, Ordering::Relaxed) {
                     Ok(_) => return Some((run.start..middle, steals)),
-                    Err(now) => seen = Word(now),
+                    Err(now) => seen = RangeWord(now),
                 }
             }
-            // What the own word last held differs from member to member and from time to time.
+            // The last value of the own word differs from member to member and from time to time.
             match self.steal(seen.0.wrapping_add(member as u64), &cut) {
                 Steal::Nothing => return None,
                 Steal::Lost => {}
                 Steal::Got(run) => {
                     steals += 1;
                     // Relaxed: module page.
-                    let put = own.compare_exchange(seen.0, Word::new(&run).0, Ordering::Relaxed, Ordering::Relaxed);
+                    let put =
+                        own.compare_exchange(seen.0, RangeWord::new(&run).0, Ordering::Relaxed, Ordering::Relaxed);
                     if put.is_err() {
                         return Some((run, steals));
                     }
@@ -186,10 +209,10 @@ impl Ranges {
         None
     }
 
-    /// Takes the back part of the fullest of a few words in a row, or of the first behind them that holds anything. `salt` says
-    /// where to begin: those who run dry at the same time must not all meet at one word, however full it is.
+    /// Takes the back part of the fullest of four words in a row, or of the first behind them that is not empty. `salt` selects
+    /// the first: members that run dry at the same time must not all meet at one word, however full it is.
     ///
-    /// With 176 members, looking at all words took up to three times as long in all (`docs/claim-words.md`).
+    /// With 176 members, inspecting all words took up to three times as long in all (`docs/claim-words.md`).
     fn steal(&self, salt: u64, cut: impl Fn(&Run) -> u32) -> Steal {
         const WINDOW: usize = 4;
         let words = self.used();
@@ -201,8 +224,8 @@ impl Ranges {
                 break;
             }
             let word = &member.0.word;
-            // Relaxed: confirmed by the exchange.
-            let seen = Word(word.load(Ordering::Relaxed));
+            // Relaxed: validated by the compare-exchange.
+            let seen = RangeWord(word.load(Ordering::Relaxed));
             let run = seen.run();
             let len = run.end.saturating_sub(run.start);
             if len > fullest.0 {
@@ -213,7 +236,7 @@ impl Ranges {
         let run = seen.run();
         // One index left: the thief gets it. Otherwise the owner keeps at least one.
         let middle = if fullest.0 == 1 { run.start } else { cut(&run).clamp(run.start + 1, run.end - 1) };
-        let kept = Word::new(&(run.start..middle));
+        let kept = RangeWord::new(&(run.start..middle));
         // Relaxed: module page.
         match word.compare_exchange(seen.0, kept.0, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Steal::Got(middle..run.end),
@@ -221,13 +244,13 @@ impl Ranges {
         }
     }
 
-    /// Indices nobody has claimed; a hint while members are at work.
+    /// Indices that no member has claimed; a snapshot while members are at work.
     pub fn unclaimed(&self) -> usize {
-        // Relaxed: a hint.
-        self.used().iter().map(|member| Word(member.0.word.load(Ordering::Relaxed)).run().len()).sum()
+        // Relaxed: a snapshot.
+        self.used().iter().map(|member| RangeWord(member.0.word.load(Ordering::Relaxed)).run().len()).sum()
     }
 
-    /// From now on `claim` gives nothing. What is unclaimed stays in the words.
+    /// From now on `claim` returns `None`. What is unclaimed stays in the words.
     pub fn stop(&self) {
         // Relaxed: a request; a member that sees it late makes one more claim.
         self.stopped.store(true, Ordering::Relaxed);
@@ -235,15 +258,15 @@ impl Ranges {
 
     /// Whether [`stop`](Ranges::stop) has been called.
     pub fn is_stopped(&self) -> bool {
-        // Relaxed: a hint.
+        // Relaxed: a snapshot.
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// The indices never claimed, as runs. All members must be through: `&mut self` says so.
+    /// The indices never claimed, as ranges. `&mut self` proves that all members have finished.
     pub fn drain(&mut self) -> impl Iterator<Item = Run> + '_ {
         self.members[..self.used].iter_mut().filter_map(|member| {
             // Relaxed: exclusive access; a plain store in effect.
-            let run = Word(member.0.word.swap(0, Ordering::Relaxed)).run();
+            let run = RangeWord(member.0.word.swap(0, Ordering::Relaxed)).run();
             (!run.is_empty()).then_some(run)
         })
     }

@@ -1,9 +1,9 @@
 //! Slots: ordered output, written in any order, taken as a `Vec` without a copy.
 //!
 //! # Protocol
-//! Room for `n` results, uninitialized. A [`Fill`] is the right to write one chunk of it, in order. When it is dropped it
-//! reports how far it came to a ledger of its member. [`Slots::finish`](crate::divide::Divide::done) gives the vector only if
-//! the ledgers add up to `n`; spans of chunks are disjoint, so then every slot is written.
+//! `Slots` holds uninitialized memory for `n` results. A [`Fill`] is the right to write one chunk of it, in order. When a `Fill`
+//! is dropped, it reports how far it came to a ledger of its member. [`Slots::finish`](crate::divide::Divide::done) gives the
+//! vector only if the ledgers add up to `n`. Spans of chunks are disjoint, so then every slot is written.
 //!
 //! A forgotten `Fill` reports nothing: its results leak, and no uninitialized memory is ever exposed.
 
@@ -16,8 +16,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::Pad;
 use crate::divide::{Divide, Span, for_all};
 
-/// Spans that are written, of one member; neighbours merge. The first is kept apart: who writes all in one row, as a caller
-/// alone does, needs no allocation.
+/// Spans that one member has written; neighbours merge. The first is kept apart: a member that writes all in one row, as a single
+/// caller does, needs no allocation.
 #[derive(Debug, Default)]
 struct Spans {
     first: Range<usize>,
@@ -45,11 +45,11 @@ type Ledger = Mutex<Spans>;
 
 /// See the [module page](self).
 pub struct Slots<T> {
-    /// Never touched while shared; `ptr` is the way to the slots.
+    /// Never touched while shared; `ptr` leads to the slots.
     buffer: UnsafeCell<Vec<MaybeUninit<T>>>,
     ptr: *mut MaybeUninit<T>,
     len: usize,
-    /// Member 0's, and those of the others, made when one of them writes.
+    /// Member 0's ledger, and those of the others, made when one of them writes.
     lead: Ledger,
     others: OnceLock<Box<[Pad<Ledger>]>>,
     members: usize,
@@ -67,7 +67,7 @@ impl<T> fmt::Debug for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Room for `n` results of `members` members. One allocation of `n * size_of::<T>()` bytes.
+    /// Uninitialized slots for `n` results of `members` members. One allocation of `n * size_of::<T>()` bytes.
     pub fn new(n: usize, members: usize) -> Self {
         let mut buffer: Vec<MaybeUninit<T>> = Vec::with_capacity(n);
         // SAFETY: `MaybeUninit` needs no initialization, and the capacity is there.
@@ -163,7 +163,7 @@ impl<T> fmt::Debug for Fill<'_, T> {
 }
 
 impl<T> Fill<'_, T> {
-    /// Writes items in order until the room or the iterator ends. Call it again to go on.
+    /// Writes items in order until the chunk is full or the iterator ends. A further call continues.
     #[inline]
     pub fn fill(&mut self, items: impl Iterator<Item = T>) {
         let written = &mut self.written;

@@ -26,23 +26,23 @@ leaf!(
     ['a, T: Sync] Runs<'a, T>,
     ['a, T: Send] SliceMut<'a, T>,
     ['a, T: Send] RunsMut<'a, T>,
-    [T: Send] Items<T>,
+    [T: Send] VecItems<T>,
 );
 
 mod sealed {
-    /// No integers but those here: a source whose length changed would be unsound.
+    /// Only the integers below: a source whose length changed would be unsound.
     pub trait Sealed {}
 }
 
-/// Integers of up to 64 bits. (One implementation for all ranges, and not one for each: so `0..9` is a range of whatever
-/// integer its items are used as.)
+/// Integers of up to 64 bits. (One implementation covers all ranges, so `0..9` is a range of whatever integer type its items are
+/// used as.)
 pub trait Integer: Copy + PartialOrd + Send + Sync + sealed::Sealed {
     /// `last - first`, at least 0.
     ///
     /// # Panics
     /// If it is more than `usize::MAX`.
     fn steps(first: Self, last: Self) -> usize;
-    /// The integer `steps` steps on, which exists.
+    /// The integer `steps` steps further, which exists.
     fn plus(self, steps: usize) -> Self;
     /// The integers of a range.
     fn items(range: Range<Self>) -> impl Iterator<Item = Self>;
@@ -63,7 +63,7 @@ macro_rules! integers {
             }
             #[inline]
             fn plus(self, steps: usize) -> Self {
-                // `as` wraps for steps beyond the signed half; the wrapping sum is right all the same.
+                // `as` wraps for steps beyond the signed half; the wrapping sum is still right.
                 self.wrapping_add(steps as $int)
             }
             #[inline]
@@ -138,7 +138,7 @@ impl<'a, T> Runs<'a, T> {
         Self { slice, size }
     }
 
-    /// The runs, one by one.
+    /// The runs, one at a time.
     pub fn iter(&self) -> std::slice::Chunks<'a, T> {
         self.slice.chunks(self.size)
     }
@@ -257,22 +257,22 @@ unsafe impl<'a, T: Send> Divide for RunsMut<'a, T> {
     }
 }
 
-/// The items of a `Vec`, moved out one by one. Each is dropped exactly once, whatever panics.
-pub struct Items<T> {
-    /// Never touched while shared; `ptr` is the way to the items.
+/// The items of a `Vec`, moved out one at a time. Each is dropped exactly once, even if drops or callers panic.
+pub struct VecItems<T> {
+    /// Never touched while shared; `ptr` leads to the items.
     buffer: UnsafeCell<Vec<ManuallyDrop<T>>>,
     ptr: *mut ManuallyDrop<T>,
     len: usize,
     started: bool,
 }
 
-impl<T> fmt::Debug for Items<T> {
+impl<T> fmt::Debug for VecItems<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Items").field("len", &self.len).field("started", &self.started).finish_non_exhaustive()
     }
 }
 
-impl<T> Items<T> {
+impl<T> VecItems<T> {
     /// Takes over the items of `items`.
     pub fn new(items: Vec<T>) -> Self {
         let mut items = ManuallyDrop::new(items);
@@ -283,7 +283,7 @@ impl<T> Items<T> {
         Self { buffer: UnsafeCell::new(buffer), ptr, len, started: false }
     }
 
-    /// The items, before they are handed out. (By `&mut`: a shared `Items` may be used from threads that must not share a `T`.)
+    /// The items, before they are handed out. (By `&mut`: threads that must not share a `T` may share an `VecItems`.)
     pub fn as_slice(&mut self) -> &[T] {
         let len = if self.started { 0 } else { self.len };
         // SAFETY: not started, so all items are here; `ManuallyDrop<T>` has the layout of `T`.
@@ -300,7 +300,7 @@ impl<T> Items<T> {
     }
 }
 
-impl<T> Drop for Items<T> {
+impl<T> Drop for VecItems<T> {
     fn drop(&mut self) {
         debug_assert_eq!(self.buffer.get_mut().len(), self.len);
         if !self.started {
@@ -311,12 +311,12 @@ impl<T> Drop for Items<T> {
 }
 
 // SAFETY: sharing it only moves `T`s to other threads.
-unsafe impl<T: Send> Sync for Items<T> {}
+unsafe impl<T: Send> Sync for VecItems<T> {}
 // SAFETY: as `Vec<T>`.
-unsafe impl<T: Send> Send for Items<T> {}
+unsafe impl<T: Send> Send for VecItems<T> {}
 
 // SAFETY: disjoint spans are disjoint items.
-unsafe impl<T: Send> Divide for Items<T> {
+unsafe impl<T: Send> Divide for VecItems<T> {
     type Item = T;
     type Chunk<'s>
         = Take<'s, T>

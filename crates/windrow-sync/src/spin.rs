@@ -3,7 +3,7 @@
 use crate::machine;
 use crate::primitives::{spin_loop, yield_now};
 
-/// How long a waiting thread may look before it sleeps, in [ticks](machine::tick).
+/// How long a waiting thread may spin before it parks, in [ticks](machine::tick).
 ///
 /// The bound is a time, not a count: one `pause` instruction takes 10 to 50 times longer on some CPUs than on others
 /// (onnxruntime pull request 27916).
@@ -15,17 +15,17 @@ use crate::primitives::{spin_loop, yield_now};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spin {
-    /// Ticks spent looking at full speed.
+    /// Ticks spent spinning at full speed.
     pub busy: u64,
-    /// Ticks spent after that looking once per `sched_yield`, so that a partner who has no CPU can run.
+    /// Ticks spent after that on one check per `sched_yield`, so that a partner without a CPU can run.
     pub yielding: u64,
 }
 
 impl Spin {
-    /// Look once, then sleep.
+    /// Check once, then park.
     pub const NONE: Spin = Spin { busy: 0, yielding: 0 };
 
-    /// Looks at `done` until it holds or the time is over; says whether it held.
+    /// Checks `done` until it holds or the time is over; returns whether it held.
     #[inline]
     pub fn until(self, mut done: impl FnMut() -> bool) -> bool {
         if done() {
@@ -47,7 +47,7 @@ impl Spin {
                 }
                 continue;
             }
-            // A clock read costs as much as a `pause`; eight looks for each keep it out of the way.
+            // A clock read costs as much as a `pause`; eight checks per read keep it cheap.
             for _ in 0..8 {
                 spin_loop();
                 if done() {

@@ -1,14 +1,13 @@
-//! Sources over sources: a part of one, one in pieces or backwards, two one after the other or in turns.
+//! Sources over sources: a part of one, one in pieces or backwards, two concatenated or interleaved.
 //!
 //! # Why it holds
-//! A view maps its indices one to one to indices of what is below: disjoint spans of the view are disjoint spans there, so
-//! the contract of [`Divide`] passes down unchanged. Indices that no index of the view stands for are dropped in
-//! [`trim`](Divide::trim), which is called once and before any chunk; should an item's drop panic, the others are still
-//! dropped.
+//! A view maps its indices one to one to indices of the source below it. Disjoint spans of the view are disjoint spans there, so
+//! the contract of [`Divide`] passes down unchanged. Indices below that no index of the view maps to are dropped in
+//! [`trim`](Divide::trim), which is called once and before any chunk. If an item's drop panics, the others are still dropped.
 
 use crate::divide::{Divide, Span, for_all};
 
-/// The items `lo..hi` of a source. A chunk says where it lies in the whole.
+/// The items `lo..hi` of a source. A chunk carries its span in the whole source.
 #[derive(Debug)]
 pub struct Part<S> {
     source: S,
@@ -17,7 +16,7 @@ pub struct Part<S> {
 }
 
 impl<S: Divide> Part<S> {
-    /// The items `lo..hi`; what is beyond the end of `source` is left out.
+    /// The items `lo..hi`; indices beyond the end of `source` are left out.
     pub fn new(source: S, lo: usize, hi: usize) -> Self {
         let hi = hi.min(source.total());
         Self { source, lo: lo.min(hi), hi }
@@ -52,7 +51,7 @@ unsafe impl<S: Divide> Divide for Part<S> {
                 // SAFETY: no chunk reaches `total`, which is `lo + total` below.
                 unsafe { self.source.trim(self.lo + total) };
             } else {
-                // SAFETY: no index of this part stands for them.
+                // SAFETY: no index of this part maps to them.
                 unsafe { self.source.abandon(0, self.lo) };
             }
         });
@@ -71,7 +70,7 @@ unsafe impl<S: Divide> Divide for Part<S> {
     }
 }
 
-/// A source whose chunks are taken piece by piece, from the front or, with pieces of one item, from the back.
+/// A source whose chunks are taken piece by piece: from the front or, with pieces of one item, from the back.
 #[derive(Debug)]
 pub struct Pieces<S> {
     source: S,
@@ -80,7 +79,7 @@ pub struct Pieces<S> {
 }
 
 impl<S: Divide> Pieces<S> {
-    /// In order, with pieces of at most `most` items: whoever walks through a chunk can stop between them.
+    /// In order, with pieces of at most `most` items: a member can stop a chunk between them.
     ///
     /// # Panics
     /// If `most` is 0.
@@ -94,7 +93,7 @@ impl<S: Divide> Pieces<S> {
         Self { source, most: 1, back: true }
     }
 
-    /// The indices `lo..hi` of this view, below.
+    /// Maps the indices `lo..hi` of this view to the source below.
     fn below(&self, lo: usize, hi: usize) -> (usize, usize) {
         if self.back {
             let n = self.source.total();
@@ -148,16 +147,16 @@ unsafe impl<S: Divide> Divide for Pieces<S> {
 
     unsafe fn abandon(&mut self, lo: usize, hi: usize) {
         let (lo, hi) = self.below(lo, hi);
-        // SAFETY: the items below that these indices stand for.
+        // SAFETY: the items below that these indices map to.
         unsafe { self.source.abandon(lo, hi) };
     }
 }
 
-/// The pieces of one chunk: where each lies among the items below, and its chunk there.
+/// The pieces of one chunk: the span of each in the source below, and its chunk there.
 #[derive(Debug)]
 pub struct PiecesChunk<'s, S: Divide> {
     pieces: &'s Pieces<S>,
-    /// What is left, below.
+    /// The remaining items, below.
     at: Span,
 }
 
@@ -185,8 +184,8 @@ impl<'s, S: Divide> Iterator for PiecesChunk<'s, S> {
 impl<S: Divide> Drop for PiecesChunk<'_, S> {
     fn drop(&mut self) {
         if !self.at.is_empty() {
-            // Not piece by piece: of a huge source that would take for ever.
-            // SAFETY: these items were claimed, and nobody can ask this chunk for them any more.
+            // All at once: piece by piece, a huge source would take for ever.
+            // SAFETY: these items were claimed, and no thread can ask this chunk for them any more.
             drop(unsafe { self.pieces.source.chunk(self.at) });
         }
     }
@@ -209,7 +208,7 @@ impl<A: Divide, B: Divide> Merged<A, B> {
         Self::new(a, b, false)
     }
 
-    /// One of `a`, one of `b`, and so on; when one of them has no more, the rest of the other.
+    /// One of `a`, one of `b`, and so on; when one is used up, the rest of the other.
     ///
     /// # Panics
     /// If there are more than `usize::MAX` items in all.
@@ -223,18 +222,18 @@ impl<A: Divide, B: Divide> Merged<A, B> {
         Self { a, b, turns }
     }
 
-    /// How many of the first `at` items are of `a`, and how many of `b`. Neither shrinks as `at` grows.
+    /// How many of the first `at` items are of `a`, and how many of `b`. Neither count falls as `at` grows.
     fn split(&self, at: usize) -> (usize, usize) {
         let (a, b) = (self.a.total(), self.b.total());
         let of_a = match self.turns {
             false => at.min(a),
-            // As many as are there, but not so many that too few are left for `b`, nor `b` left without.
+            // Every other item, but no more than `a` has; and `a` fills in for a used-up `b`.
             true => at.div_ceil(2).max(at.saturating_sub(b)).min(a),
         };
         (of_a, at - of_a)
     }
 
-    /// What `lo..hi` is in each of the two.
+    /// The spans that `lo..hi` has in each of the two.
     fn below(&self, span: Span) -> (Span, Span) {
         let ((a, b), (a_end, b_end)) = (self.split(span.lo), self.split(span.hi));
         (Span { lo: a, hi: a_end, ..span }, Span { lo: b, hi: b_end, ..span })
@@ -243,7 +242,7 @@ impl<A: Divide, B: Divide> Merged<A, B> {
 
 // SAFETY: `split` grows on both sides, so disjoint spans are disjoint on each.
 unsafe impl<A: Divide, B: Divide> Divide for Merged<A, B> {
-    /// One of the two.
+    /// An item of one of the two.
     type Item = (Option<A::Item>, Option<B::Item>);
     /// Either side may have no item in the span; then it gives no chunk.
     type Chunk<'s>

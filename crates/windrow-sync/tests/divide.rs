@@ -1,11 +1,11 @@
-//! Chunks on one thread and on many: every item once, dropped once, whatever panics.
+//! Chunks on one thread and on many: every item once, dropped once, even after panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 use windrow_sync::divide::{Blocks, Division};
 use windrow_sync::slots::Slots;
-use windrow_sync::sources::{Items, Runs, RunsMut, SliceMut};
+use windrow_sync::sources::{Runs, RunsMut, SliceMut, VecItems};
 
 const N: usize = if cfg!(miri) { 100 } else { 5000 };
 
@@ -13,7 +13,7 @@ fn half(lo: usize, hi: usize) -> usize {
     lo.midpoint(hi)
 }
 
-/// Counts what is alive, per test.
+/// Counts values while they live, per test.
 struct Counter<'a>(&'a AtomicIsize, usize);
 impl<'a> Counter<'a> {
     fn new(live: &'a AtomicIsize, value: usize) -> Self {
@@ -66,7 +66,7 @@ fn sources_hand_out_every_item_once() {
         assert_eq!(total.swap(0, Relaxed), N);
         run!(Runs::new(&touched, 7), threads, want, |runs| total.fetch_add(runs.map(<[u8]>::len).sum(), Relaxed));
         assert_eq!(total.swap(0, Relaxed), N);
-        run!(Items::new((0..N).collect()), threads, want, |items| total.fetch_add(items.sum(), Relaxed));
+        run!(VecItems::new((0..N).collect()), threads, want, |items| total.fetch_add(items.sum(), Relaxed));
         assert_eq!(total.swap(0, Relaxed), N * (N - 1) / 2);
         run!(Blocks::new(0..N, 13), threads, want, |blocks| {
             blocks.for_each(|(span, items)| {
@@ -80,10 +80,10 @@ fn sources_hand_out_every_item_once() {
 }
 
 #[test]
-fn a_block_in_pieces_drops_what_nobody_took() {
+fn a_block_in_pieces_drops_untaken_items() {
     for taken in 0..=10 {
         let live = AtomicIsize::new(0);
-        let items = Items::new((0..25).map(|i| Counter::new(&live, i)).collect());
+        let items = VecItems::new((0..25).map(|i| Counter::new(&live, i)).collect());
         let mut seen = Vec::new();
         {
             let mut division = Division::new(Blocks::new(items, 10));
@@ -184,7 +184,7 @@ fn a_panic_at_every_point_drops_everything_once() {
     for at in 0..=n {
         let live = AtomicIsize::new(0);
         let counters = |n: usize| (0..n).map(|i| Counter::new(&live, i)).collect::<Vec<_>>();
-        let source = ((Items::new(counters(n)), Items::new(counters(n + 3))), Slots::new(n, 2));
+        let source = ((VecItems::new(counters(n)), VecItems::new(counters(n + 3))), Slots::new(n, 2));
         let ran = catch_unwind(AssertUnwindSafe(|| {
             run!(source, 2, 3, |((a, b), mut fill)| {
                 fill.fill(a.zip(b).map(|(a, b)| {
@@ -206,7 +206,7 @@ fn a_panic_at_every_point_drops_everything_once() {
 #[test]
 fn a_source_that_is_never_used_is_dropped() {
     let live = AtomicIsize::new(0);
-    let items = || Items::new((0..5).map(|i| Counter::new(&live, i)).collect());
+    let items = || VecItems::new((0..5).map(|i| Counter::new(&live, i)).collect());
     drop(items());
     drop(Division::new(items()));
     let mut division = Division::new(items());
@@ -259,9 +259,9 @@ fn an_item_that_panics_when_dropped_leaks_no_other() {
     let n = 12;
     for at in 0..=n + 3 {
         let live = AtomicIsize::new(0);
-        let bombs = |n, at| Items::new((0..n).map(|i| Bomb(Counter::new(&live, i), at)).collect());
+        let bombs = |n, at| VecItems::new((0..n).map(|i| Bomb(Counter::new(&live, i), at)).collect());
         let none = usize::MAX;
-        // Dropped with the division, as a rest, as claimed blocks, and as those without a partner.
+        // Dropped with the division, as a rest, as claimed blocks, and as items without a partner.
         let drops = |shared: bool, taken: usize| {
             let mut division = Division::new(Blocks::new(((bombs(n, none), bombs(n + 3, at)), bombs(n + 1, none)), 5));
             let (mut lead, _) = division.lead();
@@ -277,7 +277,7 @@ fn an_item_that_panics_when_dropped_leaks_no_other() {
             assert_eq!(dropped.is_err(), at < n + 3, "at {at}");
             assert_eq!(live.load(Relaxed), 0, "at {at}, {taken} taken, shared: {shared}");
         }
-        // Results in two spans that are not whole.
+        // Results in two spans that do not cover all.
         let results = || {
             let mut division = Division::new(Slots::new(n + 4, 1));
             let (mut lead, _) = division.lead();
@@ -291,7 +291,7 @@ fn an_item_that_panics_when_dropped_leaks_no_other() {
     }
 }
 
-/// Items of a source so long that range words hold units of many: claims are as long as their members want them all the same.
+/// A source so long that range words hold units of many items: claims are still as long as their members want them.
 #[test]
 fn claims_are_not_longer_than_wanted() {
     for n in [1usize << 33, 1 << 40, usize::MAX] {
@@ -317,13 +317,13 @@ fn claims_are_not_longer_than_wanted() {
         shared.stop();
         assert!(shared.is_stopped() && claims.next(|_, _| 1, half).is_none());
     }
-    // All of it, in claims that are neither units nor parts of one.
+    // All of it, in claims that are neither units nor divisors of one.
     let (n, sum) = (1usize << 40, AtomicUsize::new(0));
     run!(0..n, 3, n / 97, |items| sum.fetch_add(items.len(), Relaxed));
     assert_eq!(sum.into_inner(), n);
 }
 
-/// What is left of a claimed unit goes with the claims, and is not handed out again.
+/// The rest of a claimed unit is dropped with the claims, and is not handed out again.
 #[test]
 fn a_remainder_stays_with_its_claims() {
     let mut division = Division::new(0..1usize << 40);

@@ -1,4 +1,4 @@
-//! A forked child has its own value, also when other threads of the parent were busy building one.
+//! A forked child has its own value, even if other threads of the parent were building one.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use windrow_sync::fork::PerProcess;
 use windrow_sync::machine::fork_generation;
 
-/// Runs `child` in a forked child; whether it returned true. A child that hangs is killed by its own alarm.
+/// Runs `child` in a forked child; returns whether `child` returned true. The child's own alarm kills it if it hangs.
 fn forked(child: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child only runs `child` and `_exit`; what it calls takes no lock that another thread could hold.
     let pid = unsafe { libc::fork() };
@@ -39,11 +39,11 @@ fn the_child_builds_its_own_value() {
 #[test]
 fn a_fork_in_the_middle_of_building_does_not_hang() {
     static STOP: AtomicBool = AtomicBool::new(false);
-    // Who asks first is generation 0: that must not be a child of this process.
+    // The process that asks first is generation 0: that must not be a child of this process.
     assert_eq!(fork_generation(), 0);
     let builder = std::thread::spawn(|| {
         while !STOP.load(Relaxed) {
-            // Leaks a few bytes a turn, as the cell does by design.
+            // Leaks a few bytes per turn, as the cell does by design.
             let cell: &'static PerProcess<u32> = Box::leak(Box::new(PerProcess::new()));
             assert_eq!(*cell.get(|| 1), 1);
         }

@@ -60,7 +60,7 @@ fn the_wake_reaches_every_sleeper() {
 }
 
 #[test]
-fn nobody_joins_more_seats_than_there_are() {
+fn no_more_workers_join_than_there_are_seats() {
     let crew = Crew::new(3, LOOKS[1]);
     for _ in 0..ROUNDS {
         let inside = AtomicUsize::new(0);
@@ -123,7 +123,7 @@ fn panics_reach_the_caller_and_the_gate_goes_on() {
     }
 }
 
-/// A payload whose own drop panics, thrown away because another one was first.
+/// A payload whose own drop panics, discarded because another one was first.
 #[test]
 fn a_payload_that_panics_when_dropped_ends_no_worker() {
     struct Bomb;
@@ -191,7 +191,7 @@ fn threads_know_which_gates_they_are_inside_of() {
         assert_eq!(here(), (true, true, false));
     });
     assert_eq!(here(), (false, false, false));
-    // Deeper than what is kept apart.
+    // Deeper than the gates that are told apart.
     fn deep(gate: &Gate, depth: usize, at_depth: &dyn Fn()) {
         if depth == 0 {
             return at_depth();
@@ -221,7 +221,7 @@ fn the_state_tells_sleepers_from_the_rest() {
     assert!(!crew.gate.state().busy);
 }
 
-/// Else 1024 of them would make the count of sleepers overflow into the flags.
+/// Otherwise 1024 of them would make the count of parked workers overflow into the flags.
 #[test]
 fn no_more_threads_serve_than_there_are_workers() {
     let gate = Gate::new(0);

@@ -1,11 +1,11 @@
-//! Grids beside vectors of indices: which item of the slice is which cell, whatever is cut.
+//! Grids compared with vectors of indices: which item of the slice is which cell, after every kind of cut.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use windrow_sync::grid::{Grid, GridRef};
 
-/// The items that the cells should be.
+/// The items that the cells should have.
 type Oracle = Vec<Vec<usize>>;
 
 fn oracle(rows: usize, columns: usize, stride: usize) -> Oracle {
@@ -36,7 +36,7 @@ fn panics<R>(f: impl FnOnce() -> R) -> String {
     payload.downcast_ref::<String>().expect("a message").clone()
 }
 
-/// Every way to look shows the cells of `expected`, whose columns are given because it may have no row.
+/// Checks that every accessor shows the cells of `expected`, whose columns are given because it may have no row.
 fn same(grid: GridRef<'_, usize>, expected: &Oracle, columns: usize) {
     assert_eq!((grid.rows(), grid.columns()), (expected.len(), columns));
     assert_eq!(grid.rows_ref().len(), expected.len());
@@ -110,7 +110,7 @@ fn rows_of_a_grid_that_is_given_up_live_as_long_as_the_slice() {
     assert_eq!(items, [1, 0, 3, 0, 0, 6]);
 }
 
-/// Cuts on at random, and writes its own number to all cells of every part, only when all of them exist.
+/// Cuts at random, and writes a number to all cells of every part, once all parts exist.
 fn shred(seed: usize, rows: usize, columns: usize, stride: usize) {
     let mut next = random(seed);
     let n = span(rows, columns, stride) + 2;
@@ -132,11 +132,11 @@ fn shred(seed: usize, rows: usize, columns: usize, stride: usize) {
             parts.extend([(west, above, at), (east, right, columns - at)]);
         }
     }
-    // Their cells are all cells, once.
+    // Together the parts hold every cell once.
     let cells: Vec<usize> = parts.iter().flat_map(|part| part.1.iter().flatten().copied()).collect();
     assert_eq!(cells.len(), rows * columns);
     assert_eq!(cells.iter().collect::<BTreeSet<_>>().len(), rows * columns);
-    // All parts are written to in turn, so that none loses its right by another's writing.
+    // All parts are written to in turn, so that no part's access is invalidated by another's write.
     for round in 0..2 {
         for (number, (grid, cells, columns)) in parts.iter_mut().enumerate() {
             assert_eq!((grid.rows(), grid.columns()), (cells.len(), *columns));
@@ -256,7 +256,7 @@ fn what_does_not_exist_panics_by_name() {
     assert_eq!(panics(|| grid.swap_rows(3, 0)), "rows 3 and 0 of a grid of 3 rows");
     assert_eq!(panics(|| grid.reborrow().split_rows_at(4).0.rows()), "a cut at row 4 of a grid of 3 rows");
     assert_eq!(panics(|| grid.reborrow().split_columns_at(4).0.rows()), "a cut at column 4 of a grid of 3 columns");
-    // What lies between rows is in the slice, and not in the grid.
+    // Items between rows are in the slice, and not in the grid.
     assert!(panics(|| grid[(0, 3)] = 1).contains("index is 3"));
     #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
     for (rows, columns) in [(0..4, 0..1), (2..1, 0..1), (0..1, 0..4), (0..1, 3..2), (4..4, 0..1), (0..1, 4..4)] {

@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 use windrow_sync::Spin;
 use windrow_sync::join::guests::Invitation;
-use windrow_sync::join::tree::{Answer, Asked, Rhythm, Tree};
+use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
 use windrow_sync::join::{apart, is_inside};
 use windrow_sync::latch::Latch;
 
 const SMALL: bool = cfg!(miri);
 
-/// Offers whatever there is at every join, and never looks twice.
-const EAGER: Rhythm = Rhythm { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+/// Makes an offer at every join, and spins for no time.
+const EAGER: JoinTiming = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
 const LONG: Spin = Spin { busy: 20_000, yielding: 200_000 };
-const RHYTHMS: [Rhythm; 3] = [
+const RHYTHMS: [JoinTiming; 3] = [
     EAGER,
-    Rhythm { idle: LONG, settle: LONG, ..EAGER },
-    Rhythm { look: 1_000, hungry: 4_000, alone: 40_000, idle: LONG, settle: LONG },
+    JoinTiming { idle: LONG, settle: LONG, ..EAGER },
+    JoinTiming { look: 1_000, hungry: 4_000, alone: 40_000, idle: LONG, settle: LONG },
 ];
 
 /// Joins that must be in a tree.
@@ -32,7 +32,7 @@ where
 }
 
 /// Runs `f` as the lead of a tree with other members.
-fn grow<R>(members: usize, rhythm: Rhythm, f: impl FnOnce() -> R) -> R {
+fn grow<R>(members: usize, rhythm: JoinTiming, f: impl FnOnce() -> R) -> R {
     let mut tree = Tree::new(members, rhythm);
     let (lead, tree) = tree.lead();
     std::thread::scope(|scope| {
@@ -41,13 +41,13 @@ fn grow<R>(members: usize, rhythm: Rhythm, f: impl FnOnce() -> R) -> R {
             for _ in 1..members {
                 scope.spawn(|| tree.serve());
             }
-            Answer::Opened
+            OfferDecision::Opened
         };
         lead.grow(0, &open, f)
     })
 }
 
-/// Counts what is alive.
+/// Counts values while they live.
 struct Counter<'a>(&'a AtomicIsize);
 
 impl<'a> Counter<'a> {
@@ -87,10 +87,10 @@ fn recursion_gives_what_it_gives_serially() {
     }
 }
 
-/// Each half waits for the other: they run at the same time, whether the other member looks, sleeps or is still to come.
+/// Each half waits for the other: they run at the same time, whether the other member spins, is parked or is still to come.
 #[test]
 fn both_halves_run_at_the_same_time() {
-    for rhythm in [EAGER, Rhythm { idle: LONG, ..EAGER }] {
+    for rhythm in [EAGER, JoinTiming { idle: LONG, ..EAGER }] {
         for _ in 0..if SMALL { 3 } else { 200 } {
             grow(2, rhythm, || {
                 for _ in 0..3 {
@@ -111,10 +111,10 @@ fn both_halves_run_at_the_same_time() {
     }
 }
 
-/// The owner of a taken frame helps whoever runs it, whether it looks or sleeps.
+/// The owner of a taken frame helps its runner, whether the runner spins or is parked.
 #[test]
-fn who_waits_for_a_frame_helps_its_runner() {
-    for rhythm in [EAGER, Rhythm { settle: LONG, ..EAGER }] {
+fn an_owner_that_waits_helps_the_runner() {
+    for rhythm in [EAGER, JoinTiming { settle: LONG, ..EAGER }] {
         for _ in 0..if SMALL { 3 } else { 200 } {
             grow(2, rhythm, || {
                 let begun = Latch::new();
@@ -137,7 +137,7 @@ fn who_waits_for_a_frame_helps_its_runner() {
     }
 }
 
-/// The oldest frame is the one that is offered: here only its half ends the wait.
+/// The oldest frame is offered first: here only its half ends the wait.
 #[test]
 fn the_oldest_frame_is_offered_first() {
     for _ in 0..if SMALL { 3 } else { 100 } {
@@ -165,7 +165,7 @@ fn deep_recursion_shares_on_the_way_back() {
     std::thread::Builder::new().stack_size(1 << 26).spawn(run).unwrap().join().unwrap();
 }
 
-/// A tree of calls in which one leaf panics: its payload comes out, everything else is dropped once, and the members go on.
+/// A tree of calls in which one leaf panics: its payload comes out, all else is dropped once, and the members go on.
 #[test]
 fn a_panic_at_every_leaf() {
     fn walk<'a>(lo: usize, hi: usize, at: usize, live: &'a AtomicIsize) -> Counter<'a> {
@@ -202,7 +202,7 @@ fn a_panic_at_every_leaf() {
     }
 }
 
-/// If both halves panic, the first one's payload wins, and the other is dropped, even if that panics too.
+/// If both halves panic, the first one's payload is kept, and the other is dropped, even if that panics, too.
 #[test]
 fn the_first_half_panics_louder() {
     struct Bomb<'a>(&'a AtomicIsize);
@@ -245,13 +245,13 @@ fn the_first_half_panics_louder() {
     }
 }
 
-/// A lock is held over a join, and the work of another join wants it: a waiting member that ran whatever it finds would run that
-/// on top of the holder (rayon issues 592 and 1251).
+/// A lock is held over a join, and the work of another join asks for it. A waiting member that ran any frame it finds would run
+/// that work on top of the holder (rayon issues 592 and 1251).
 #[test]
 fn a_lock_may_be_held_over_a_join() {
     fn work(lock: &Mutex<u64>, depth: u32) -> u64 {
         if depth == 0 {
-            // Holds the lock while it may have to wait for what it shares.
+            // Holds the lock while it may have to wait for the half that it shares.
             let mut held = lock.lock().unwrap();
             *held += 1;
             let (a, b) = join(|| joined_fib(4), || joined_fib(5));
@@ -295,16 +295,16 @@ fn a_tree_takes_as_many_members_as_it_has_seats() {
         let (lead, tree) = tree.lead();
         std::thread::scope(|scope| {
             let open = |asked: &Asked<'_>| {
-                // No room yet.
+                // No seats yet.
                 tree.serve();
                 asked.furnish();
                 scope.spawn(|| tree.serve());
-                Answer::Opened
+                OfferDecision::Opened
             };
             lead.grow(0, &open, || {
                 let both = Latch::new();
                 join(|| both.wait(Spin::NONE), || both.set());
-                // No room any more.
+                // No seat is left.
                 tree.serve();
             });
         });
@@ -313,22 +313,22 @@ fn a_tree_takes_as_many_members_as_it_has_seats() {
     }
 }
 
-/// What the lead is asked, and when.
+/// When the lead is asked, and what.
 #[test]
 fn answers_are_obeyed() {
-    fn ask<R>(patience: u32, ask: &dyn Fn(&Asked<'_>) -> Answer, f: impl FnOnce() -> R) -> R {
+    fn ask<R>(patience: u32, ask: &dyn Fn(&Asked<'_>) -> OfferDecision, f: impl FnOnce() -> R) -> R {
         Tree::new(2, EAGER).lead().0.grow(patience, ask, f)
     }
     let asked = AtomicUsize::new(0);
     let never = |_: &Asked<'_>| {
         asked.fetch_add(1, Relaxed);
-        Answer::Never
+        OfferDecision::Never
     };
     ask(0, &never, || joined_fib(10));
     assert_eq!(asked.swap(0, Relaxed), 1);
     let patient = |question: &Asked<'_>| {
         asked.fetch_add(1, Relaxed);
-        Answer::Later(question.age())
+        OfferDecision::Later(question.age())
     };
     ask(3, &patient, || join(|| join(|| (), || ()), || ()));
     assert_eq!(asked.swap(0, Relaxed), 0, "two joins are fewer than three");
@@ -336,7 +336,7 @@ fn answers_are_obeyed() {
     assert!(asked.swap(0, Relaxed) > 0);
     let later = |_: &Asked<'_>| {
         asked.fetch_add(1, Relaxed);
-        Answer::Later(u64::MAX)
+        OfferDecision::Later(u64::MAX)
     };
     ask(0, &later, || joined_fib(10));
     assert_eq!(asked.swap(0, Relaxed), 1);
@@ -357,7 +357,7 @@ fn answers_are_obeyed() {
     }
 }
 
-/// Guests run what the host puts down, the host runs the rest, and waits for both.
+/// Guests run the work that the host puts down; the host runs the rest, and waits for both.
 #[test]
 fn guests_come_when_called() {
     for members in 1..=3 {
@@ -402,7 +402,7 @@ fn guests_come_when_called() {
     }
 }
 
-/// The host waits for a guest that is still inside, also when it unwinds; nobody comes afterwards.
+/// The host waits for a guest that is still inside, also when it unwinds; no guest comes afterwards.
 #[test]
 fn the_host_waits_for_its_guests() {
     for unwinds in [false, true] {
@@ -438,13 +438,13 @@ fn the_host_waits_for_its_guests() {
     }
 }
 
-/// Called by a thread that is no member at all.
+/// Called by a thread that is not a member.
 #[test]
 fn strangers_may_call_and_ring() {
     let invitation = Invitation::new();
     invitation.call();
     invitation.ring(7);
-    assert_eq!(invitation.host(&|| unreachable!("nobody is there"), || 5), 5);
+    assert_eq!(invitation.host(&|| unreachable!("no guest is there"), || 5), 5);
     let came = Latch::new();
     let help = || came.set();
     grow(2, EAGER, || {
@@ -469,8 +469,8 @@ fn strangers_may_call_and_ring() {
 
 /// The host waits for a guest's long work by taking part in it.
 #[test]
-fn who_waits_for_a_guest_helps_it() {
-    for rhythm in [EAGER, Rhythm { settle: LONG, ..EAGER }] {
+fn a_host_that_waits_for_a_guest_helps_it() {
+    for rhythm in [EAGER, JoinTiming { settle: LONG, ..EAGER }] {
         for _ in 0..if SMALL { 3 } else { 100 } {
             let invitation = Invitation::new();
             let (begun, done) = (Latch::new(), AtomicUsize::new(0));
@@ -505,12 +505,12 @@ fn who_waits_for_a_guest_helps_it() {
     }
 }
 
-/// A host takes a part of a guest's work, on top of a frame of its own that it has not shared yet. Whoever waits for that part
+/// A host takes a part of a guest's work, on top of an older frame that it has not shared yet. A guest that waits for that part
 /// must not run that frame in the meantime: the guest may hold a lock that the frame asks for.
 #[test]
 fn a_guest_is_not_given_older_work_of_its_host() {
-    // Offers are made to those who ask for them, and only then.
-    let rhythm = Rhythm { alone: u64::MAX, ..EAGER };
+    // A member makes an offer only when another one asks for it.
+    let rhythm = JoinTiming { alone: u64::MAX, ..EAGER };
     for _ in 0..if SMALL { 2 } else { 50 } {
         let invitation = Invitation::new();
         let (came, go, entered, begun) = (Latch::new(), Latch::new(), Latch::new(), Latch::new());

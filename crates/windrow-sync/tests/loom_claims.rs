@@ -7,7 +7,7 @@ use windrow_sync::Spin;
 use windrow_sync::divide::Division;
 use windrow_sync::gate::Gate;
 use windrow_sync::slots::Slots;
-use windrow_sync::sources::{Items, SliceMut};
+use windrow_sync::sources::{SliceMut, VecItems};
 
 fn model(f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -15,7 +15,7 @@ fn model(f: impl Fn() + Sync + Send + 'static) {
     builder.check(f);
 }
 
-/// A region over `n` items that the lead shares after its first one; `keep` says how many chunks each member takes.
+/// A region over `n` items that the lead shares after its first one; `keep` is the number of chunks that each member takes.
 fn region(n: usize, keep: usize) -> (Vec<usize>, Option<Vec<usize>>) {
     let gate = Arc::new(Gate::new(1));
     let thread = {
@@ -23,7 +23,7 @@ fn region(n: usize, keep: usize) -> (Vec<usize>, Option<Vec<usize>>) {
         loom::thread::spawn(move || gate.serve(1, |_| Spin::NONE))
     };
     let mut touched = vec![0; n];
-    let source = ((SliceMut::new(&mut touched), Items::new((0..n).map(Box::new).collect())), Slots::new(n, 2));
+    let source = ((SliceMut::new(&mut touched), VecItems::new((0..n).map(Box::new).collect())), Slots::new(n, 2));
     let mut division = Division::new(source);
     let (mut lead, shared) = division.lead();
     let work = |((touched, items), mut fill): (
@@ -65,7 +65,7 @@ fn every_item_once_and_results_in_order() {
 }
 
 #[test]
-fn what_nobody_took_is_dropped_and_the_results_are_not_whole() {
+fn untaken_items_are_dropped_and_the_results_are_not_whole() {
     model(|| {
         let (touched, results) = region(4, 1);
         assert!(touched.iter().sum::<usize>() < 4 && touched.iter().all(|&count| count <= 1));
@@ -73,7 +73,7 @@ fn what_nobody_took_is_dropped_and_the_results_are_not_whole() {
     });
 }
 
-/// Any, and the like: stop is seen, and everything unclaimed is still there for the drop.
+/// Models `any` and similar searches: the stop is seen, and all unclaimed items are still there for the drop.
 #[test]
 fn stop_loses_nothing() {
     model(|| {
@@ -85,7 +85,7 @@ fn stop_loses_nothing() {
             }
         }
         DROPS.0.store(0, std::sync::atomic::Ordering::Relaxed);
-        let mut division = Division::new(Items::new((0..4).map(|_| Counted).collect()));
+        let mut division = Division::new(VecItems::new((0..4).map(|_| Counted).collect()));
         let (mut lead, _) = division.lead();
         lead.share_evenly(2);
         drop(lead);

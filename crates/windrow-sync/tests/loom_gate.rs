@@ -1,5 +1,5 @@
-//! Models of the gate: who joins sees what the caller wrote, the caller sees what members wrote, nobody sleeps for ever
-//! (loom reports a deadlock), and no job pointer is read while it is written.
+//! Models of the gate: a worker that joins sees what the caller wrote, the caller sees what members wrote, no thread parks for
+//! ever (loom reports a deadlock), and no job pointer is read while it is written.
 #![cfg(loom)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,7 +44,7 @@ fn worker(gate: &Arc<Gate>, member: usize) -> loom::thread::JoinHandle<()> {
     loom::thread::spawn(move || gate.serve(member, |_| Spin::NONE))
 }
 
-/// One worker, regions one after the other: data goes in and comes back, whether the worker leaves before the close or after.
+/// One worker, regions one after the other: data goes in and comes back, whether the worker leaves before the close or after it.
 #[test]
 fn data_goes_in_and_comes_back() {
     model(3, || {
@@ -68,8 +68,8 @@ fn data_goes_in_and_comes_back() {
     });
 }
 
-/// Two workers: what the first to leave wrote reaches the caller through the last one. (The yields invite the schedule in which
-/// both are inside when the caller closes; it would take three preemptions without.)
+/// Two workers: what the first to leave wrote reaches the caller through the last one. (The yields make the schedule likely in
+/// which both are inside when the caller closes; without them it would take three preemptions.)
 #[test]
 fn the_last_to_leave_passes_on_what_others_wrote() {
     model(1, || {
@@ -92,8 +92,8 @@ fn the_last_to_leave_passes_on_what_others_wrote() {
     });
 }
 
-/// Two callers and a worker that may be inside when either of them closes: the second one must not take the first one's "all
-/// have left" for its own.
+/// Two callers and a worker that may be inside when either of them closes: the second must not mistake the first one's "all have
+/// left" for its own.
 #[test]
 fn a_caller_does_not_see_the_latch_of_the_last_one() {
     model(1, || {
@@ -123,7 +123,7 @@ fn a_caller_does_not_see_the_latch_of_the_last_one() {
     });
 }
 
-/// Two callers: each gets a lane, the same one after the other or two at a time, and their jobs do not mix.
+/// Two callers: each gets a lane, the same one in turn or two at a time, and their jobs do not mix.
 #[test]
 fn callers_hand_lanes_over() {
     model(3, || {
@@ -139,7 +139,7 @@ fn callers_hand_lanes_over() {
     });
 }
 
-/// A region inside another one opens in a lane of its own, and the bell brings it a worker: it waits for one.
+/// A region inside another one opens in a separate lane. The bell brings it a worker: the region waits for one.
 #[test]
 fn a_region_inside_another_gets_a_worker() {
     model(2, || {
@@ -165,7 +165,7 @@ fn a_region_inside_another_gets_a_worker() {
     });
 }
 
-/// The same, seen from a worker: it opens a region of its own while the one it is in goes on.
+/// The same from a worker's side: it opens a region while the one that it is in goes on.
 #[test]
 fn a_member_opens_a_region() {
     model(1, || {
@@ -185,7 +185,7 @@ fn a_member_opens_a_region() {
     });
 }
 
-/// A panic of the lead, and of a member: everybody has left, the gate opens again.
+/// A panic of the lead, and of a member: all members have left, the gate opens again.
 #[test]
 fn panics_close_the_gate() {
     std::panic::set_hook(Box::new(|_| {}));
@@ -213,7 +213,7 @@ fn panics_close_the_gate() {
     });
 }
 
-/// `stop` ends workers in every state: looking, going to sleep, asleep, in a region.
+/// `stop` ends workers in every state: spinning, about to park, parked, in a region.
 #[test]
 fn stop_ends_every_worker() {
     model(3, || {
@@ -225,7 +225,7 @@ fn stop_ends_every_worker() {
     });
 }
 
-/// A job that waits until every seat is taken: the wake reaches all sleepers, or this deadlocks.
+/// A job that waits until every seat is taken: the wakeup reaches all parked workers, or this deadlocks.
 #[test]
 fn the_wake_reaches_every_sleeper() {
     model(1, || {

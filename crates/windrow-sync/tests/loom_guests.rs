@@ -1,4 +1,4 @@
-//! Models of invitations: guests come when called, see what there is to do, and are waited for.
+//! Models of invitations: guests come when called, see the work, and are waited for.
 #![cfg(loom)]
 
 use std::cell::RefCell;
@@ -8,11 +8,11 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::Spin;
 use windrow_sync::join::guests::Invitation;
-use windrow_sync::join::tree::{Answer, Asked, Rhythm, Tree};
+use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
 use windrow_sync::latch::Latch;
 
-/// Offers whatever there is at every join, whatever the clock says.
-const EAGER: Rhythm = Rhythm { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+/// Makes an offer at every join, at any time.
+const EAGER: JoinTiming = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
 
 /// A plain cell that loom watches: any two accesses without an order between them fail the model.
 struct Watched(UnsafeCell<usize>);
@@ -60,16 +60,16 @@ fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
     let open = |asked: &Asked<'_>| {
         asked.furnish();
         threads.borrow_mut().extend((0..others).map(|_| loom::thread::spawn(|| shared.serve())));
-        Answer::Opened
+        OfferDecision::Opened
     };
     let result = lead.grow(0, &open, f);
     threads.into_inner().into_iter().for_each(|thread| thread.join().unwrap());
-    // SAFETY: nobody uses it any more.
+    // SAFETY: no thread uses it any more.
     drop(unsafe { Box::from_raw(tree) });
     result
 }
 
-/// A guest sees what was put down before the call, and is waited for.
+/// A guest sees the work that was put down before the call, and is waited for.
 #[test]
 fn a_guest_comes_and_is_waited_for() {
     model(3, || {
@@ -121,7 +121,7 @@ fn every_call_is_heard() {
     });
 }
 
-/// The host sleeps until a guest says that the work is done, and takes part in what the guest offers.
+/// The host parks until a guest has finished the work, and takes part in what the guest offers.
 #[test]
 fn the_host_helps_its_guests() {
     model(2, || {
@@ -151,7 +151,7 @@ fn the_host_helps_its_guests() {
     });
 }
 
-/// Whoever calls, member or not, a guest that is about to fall asleep hears it.
+/// A call of a member or of another thread reaches a guest that is about to park.
 #[test]
 fn a_stranger_may_call() {
     model(2, || {
@@ -171,7 +171,7 @@ fn a_stranger_may_call() {
     });
 }
 
-/// The host takes what a guest offers, too late: what it waits for is done. It gives that back.
+/// The host takes what a guest offers, too late: what it waits for is done. The host gives the offer back.
 #[test]
 fn what_is_taken_too_late_is_given_back() {
     model(3, || {

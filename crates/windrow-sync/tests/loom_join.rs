@@ -1,5 +1,5 @@
-//! Models of joins: a half that another member runs sees what came before it, its result is seen by the owner, and the owner does
-//! not sleep for ever (loom reports a deadlock).
+//! Models of joins: a half that another member runs sees what came before it, the owner sees its result, and the owner does not
+//! park for ever (loom reports a deadlock).
 #![cfg(loom)]
 
 use std::cell::RefCell;
@@ -7,11 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use loom::cell::UnsafeCell;
 use windrow_sync::Spin;
-use windrow_sync::join::tree::{Answer, Asked, Rhythm, Tree};
+use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
 use windrow_sync::latch::Latch;
 
-/// Offers whatever there is at every join, whatever the clock says.
-const EAGER: Rhythm = Rhythm { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+/// Makes an offer at every join, at any time.
+const EAGER: JoinTiming = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
 
 /// A plain cell that loom watches: any two accesses without an order between them fail the model.
 struct Watched(UnsafeCell<usize>);
@@ -59,16 +59,16 @@ fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
     let open = |asked: &Asked<'_>| {
         asked.furnish();
         threads.borrow_mut().extend((0..others).map(|_| loom::thread::spawn(|| shared.serve())));
-        Answer::Opened
+        OfferDecision::Opened
     };
     let result = lead.grow(0, &open, f);
     threads.into_inner().into_iter().for_each(|thread| thread.join().unwrap());
-    // SAFETY: nobody uses it any more.
+    // SAFETY: no thread uses it any more.
     drop(unsafe { Box::from_raw(tree) });
     result
 }
 
-/// What the half needs goes in, what it gives comes back: whether it is taken, taken back or never offered.
+/// What the half needs goes in, what it returns comes back: whether it is taken, taken back or never offered.
 #[test]
 fn data_goes_in_and_comes_back() {
     model(3, || {
@@ -88,7 +88,7 @@ fn data_goes_in_and_comes_back() {
     });
 }
 
-/// The owner waits for a half that another member runs, asleep if it likes.
+/// The owner waits, parked or not, for a half that another member runs.
 #[test]
 fn the_owner_is_rung() {
     model(3, || {
@@ -120,7 +120,7 @@ fn panics_reach_the_owner() {
             let half = || output.set(1 + output.get() + input.get());
             let first = catch_unwind(AssertUnwindSafe(|| join(|| throw("first"), half)));
             assert_eq!(thrown(first), "first");
-            // The half has run, here or there, and what it did is seen.
+            // The half has run, here or there, and its effects are seen.
             assert_eq!(output.get(), 1);
             input.set(1);
         });

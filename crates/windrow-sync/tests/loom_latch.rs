@@ -1,4 +1,4 @@
-//! Models of the latch: the waiter wakes, and sees what was done before `set`, whether it looks or sleeps, twice in a row.
+//! Models of the latch: the waiter wakes, and sees what was done before `set`, whether it spins or parks, twice in a row.
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;

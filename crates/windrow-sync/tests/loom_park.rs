@@ -1,4 +1,4 @@
-//! Models of the words that threads sleep on: a wake after a change is never lost.
+//! Models of the words that threads park on: a wake after a change is never lost.
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -7,7 +7,7 @@ use windrow_sync::Spin;
 use windrow_sync::gate::Gate;
 use windrow_sync::latch::Latch;
 
-/// The latch is a word with a waiter; the setter may come before, between and after every step of falling asleep.
+/// The latch is a word with a waiter; the setter may come before, between and after every step of parking.
 #[test]
 fn a_sleeper_wakes() {
     loom::model(|| {
@@ -21,7 +21,7 @@ fn a_sleeper_wakes() {
     });
 }
 
-/// The gate is a wide word: its lower half changes while workers sleep on the upper one.
+/// The gate is a wide word: its lower half changes while workers are parked on the upper one.
 #[test]
 fn changes_of_the_lower_half_lose_no_wake() {
     let mut builder = loom::model::Builder::new();
@@ -37,7 +37,7 @@ fn changes_of_the_lower_half_lose_no_wake() {
             runs.fetch_add(1, Relaxed);
             ran.set();
         };
-        // The region does not end before the worker has come: a lost wake is a deadlock.
+        // The region does not end before the worker has come: a lost wakeup is a deadlock.
         gate.region(&body, Spin::NONE, |door| {
             assert!(door.open(2));
             ran.wait(Spin::NONE);

@@ -1,4 +1,4 @@
-//! Models of the range words: every index is claimed once, or drained once, whatever is stolen when.
+//! Models of the range words: every index is claimed once, or drained once, for every order of steals.
 #![cfg(loom)]
 
 use loom::sync::Arc;

@@ -1,12 +1,12 @@
-//! Models of rounds on threads. What leaders hand over and members do with it is in cells that loom watches, so an order that is missing
-//! is a race it reports; a member that nobody wakes is a deadlock.
+//! Models of rounds on threads. What leaders lend and what members do with it is in cells that loom watches. So a missing order
+//! is a race that loom reports; a member that no thread wakes is a deadlock.
 //!
-//! Under loom a group has two seats, so three members are two groups.
+//! Under loom a group has two slots, so three members are two groups.
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;
 use windrow_sync::Spin;
-use windrow_sync::rounds::{Ended, Rounds, Seat, Turn};
+use windrow_sync::rounds::{Ended, MemberSlot, Rounds, Turn};
 
 /// A plain cell that loom watches: any two accesses without an order between them fail the model.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Watched {
     }
 }
 
-/// What a team shares, a part for each member, and whatever goes from leader to leader.
+/// What a team shares, a part for each member, and what goes from leader to leader.
 #[derive(Debug)]
 struct Data {
     shared: Watched,
@@ -39,7 +39,7 @@ struct Data {
     next: usize,
 }
 
-type TestSeat = Seat<'static, Data>;
+type TestSeat = MemberSlot<'static, Data>;
 
 fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -47,12 +47,12 @@ fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     builder.check(f);
 }
 
-/// Runs `member` on a thread for each seat, on this one for the first; its results.
+/// Runs `member` on a thread for each slot, on this one for the first; its results.
 fn run<R: Send + 'static>(width: usize, member: impl Fn(TestSeat) -> R + Copy + Send + 'static) -> Vec<R> {
     run_formed(width, width, member).0
 }
 
-/// The same for a team that forms while up to `most` threads want to sit down; the data also.
+/// The same for a team that forms while up to `most` threads try to join; also returns the data.
 fn run_formed<R: Send + 'static>(
     seated: usize,
     most: usize,
@@ -74,13 +74,13 @@ fn run_formed<R: Send + 'static>(
     let mut results = vec![member(mine)];
     results.extend(others.into_iter().map(|thread| thread.join().unwrap()));
     results.extend(late.into_iter().filter_map(|thread| thread.join().unwrap()));
-    // SAFETY: nobody uses it any more.
+    // SAFETY: no thread uses it any more.
     drop(unsafe { Box::from_raw(rounds) });
     // SAFETY: the rounds are gone.
     (results, *unsafe { Box::from_raw(data) })
 }
 
-/// One round in which every member adds what is shared to its part, and the leader finds all that was done in the round before.
+/// One round: every member adds what is shared to its part, and the leader finds all that was done in the round before.
 fn add(seat: &mut TestSeat, round: usize) -> Result<(), Ended> {
     let (shared, part) = match seat.arrive(Spin::NONE)? {
         Turn::Lead(lead) => {
@@ -115,13 +115,13 @@ fn three_members_hand_data_over() {
     model(2, || assert_eq!(run(3, |seat| rounds(seat, 2)), [Ok(()); 3]));
 }
 
-/// Members leave after their round, while others have not got theirs: it counts for them too.
+/// Members leave after their round, while others have not got theirs: it counts for them, too.
 #[test]
 fn the_last_round_counts_for_all() {
     model(2, || assert_eq!(run(3, |seat| rounds(seat, 1)), [Ok(()); 3]));
 }
 
-/// What members bring is the leader's in the round, and its owner's after it.
+/// A contribution belongs to the leader in the round, and to its owner after it.
 #[test]
 fn what_is_brought_goes_to_the_leader() {
     model(3, || {
@@ -140,7 +140,7 @@ fn what_is_brought_goes_to_the_leader() {
     });
 }
 
-/// The next of the rounds that a leader chooses: so many members, or 0 when all are over. As in `rounds` of a team.
+/// The rounds that a leader chooses: the number of members of each, or 0 when all are over. As in `rounds` of a team.
 fn narrow(mut seat: TestSeat, members: &'static [usize]) -> Result<usize, Ended> {
     const OVER: u64 = u64::MAX;
     let mut took_part = 0;
@@ -170,7 +170,8 @@ fn narrow(mut seat: TestSeat, members: &'static [usize]) -> Result<usize, Ended>
 /// Parts that were dealt before round `i` of two members, then three, then one.
 const MEMBERS_BEFORE: [usize; 4] = [0, 2, 5, 6];
 
-/// A narrow round, then a wide one, then one for the leader alone: who takes no part stays where it is and is led again.
+/// A narrow round, then a wide one, then one for the leader alone: a member that takes no part stays where it is and is led
+/// again.
 #[test]
 fn narrow_rounds_and_wide_ones_follow_each_other() {
     model(2, || {
@@ -199,7 +200,7 @@ fn a_leader_alone_leads_on() {
     });
 }
 
-/// Who sits down in time is in the team, and all agree on its width; who does not stays out.
+/// A thread that joins in time is in the team, and all agree on its width; a thread that does not stays out.
 #[test]
 fn the_team_forms_while_threads_sit_down() {
     model(3, || {
@@ -214,9 +215,9 @@ fn the_team_forms_while_threads_sit_down() {
     });
 }
 
-/// A member that sat down sleeps until the team has formed.
+/// A member that has joined parks until the team has formed.
 #[test]
-fn forming_wakes_who_sits() {
+fn forming_wakes_a_waiting_member() {
     model(3, || {
         let data = Box::into_raw(Box::new(0));
         // SAFETY: just made, and used by the rounds alone until they are gone.
@@ -230,7 +231,7 @@ fn forming_wakes_who_sits() {
         assert_eq!(team.form(), 3);
         assert_eq!(waits.join().unwrap(), 3);
         drop((seats, late));
-        // SAFETY: nobody uses it any more.
+        // SAFETY: no thread uses it any more.
         drop(unsafe { Box::from_raw(rounds) });
         // SAFETY: the rounds are gone.
         drop(unsafe { Box::from_raw(data) });
@@ -239,7 +240,7 @@ fn forming_wakes_who_sits() {
 
 /// A member leaves before its second round, wherever the others are: they are released, and the first round counts for them.
 #[test]
-fn who_leaves_releases_the_others() {
+fn a_member_that_leaves_releases_the_others() {
     model(2, || {
         let results = run(3, |mut seat| {
             let at = seat.index();
@@ -250,7 +251,7 @@ fn who_leaves_releases_the_others() {
     });
 }
 
-/// A leader that gives up releases the others. (So does one that panics; but loom's locks do not bear to be used while a thread unwinds.)
+/// A leader that gives up releases the others. (So does one that panics; but loom's locks cannot be used while a thread unwinds.)
 #[test]
 fn a_leader_that_gives_up_releases_the_others() {
     model(3, || {

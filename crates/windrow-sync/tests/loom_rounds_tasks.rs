@@ -1,5 +1,5 @@
-//! Models of rounds whose members are tasks: a waker that is kept is woken, a task that gives up waiting harms nobody, and the data comes
-//! back when all have gone.
+//! Models of rounds whose members are tasks: a waker that is kept is woken, a task that gives up waiting harms no other, and the
+//! data comes back when all have gone.
 #![cfg(loom)]
 
 use std::future::Future;
@@ -47,7 +47,7 @@ fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     builder.check(f);
 }
 
-/// Runs a future on this thread, which sleeps until it is woken.
+/// Runs a future on this thread, which parks until it is woken.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Awake(Notify);
     impl Wake for Awake {
@@ -79,7 +79,7 @@ async fn add(seat: &mut TaskSeat<Data>) -> Result<(), Ended> {
     Ok(())
 }
 
-/// Runs `rounds` on a thread for each but the first of `width` members, which this one runs; then the data comes back.
+/// Runs `rounds` on a thread for each of `width` members but the first, which this thread runs; then the data comes back.
 fn run(width: usize, rounds: usize) {
     let (team, seats) = TaskRounds::new(data(width), width);
     let member = move |mut seat: TaskSeat<Data>| {
@@ -102,20 +102,20 @@ fn wakers_are_woken_round_after_round() {
     model(2, || run(2, 2));
 }
 
-/// Who leaves after the last round wakes tasks too, before their round has come: they wait on.
+/// A member that leaves after the last round also wakes tasks whose round has not come yet: they wait on.
 #[test]
 fn the_last_round_counts_for_all() {
     model(1, || run(3, 1));
 }
 
-/// The data comes to who waits for it after the last access of whoever goes last.
+/// The task that waits for the data gets it after the last access of the last member.
 #[test]
 fn the_data_comes_back_when_all_have_gone() {
     model(2, || {
         let (team, seats) = TaskRounds::new(data(2), 2);
         for mut seat in seats {
             loom::thread::spawn(move || {
-                // (This round need not come about: it is the drop that is looked at.)
+                // (This round may fail: the test is about the drop.)
                 if let Poll::Ready(Ok((Turn::Lead(mut lead), _))) = poll_once(pin!(seat.arrive(Spin::NONE))) {
                     lead.data().iter().for_each(|part| part.set(1));
                 }
@@ -125,8 +125,8 @@ fn the_data_comes_back_when_all_have_gone() {
     });
 }
 
-/// A task gives up while it waits, at any point of the round it has arrived for: the other gets that round or an error, and what the
-/// first brings from then on concerns nobody.
+/// A task gives up while it waits, at any point of the round it has arrived for. The other gets that round or an error; later
+/// contributions of the first reach no leader.
 #[test]
 fn a_task_that_gives_up_releases_the_others() {
     model(2, || {
@@ -158,7 +158,7 @@ fn a_task_that_gives_up_releases_the_others() {
                 true
             }
             Poll::Ready(Ok((Turn::Follow(_), _))) => true,
-            Poll::Ready(Err(_)) => unreachable!("nobody else leaves"),
+            Poll::Ready(Err(_)) => unreachable!("no other member leaves"),
             Poll::Pending => false,
         };
         if !led {
@@ -169,7 +169,7 @@ fn a_task_that_gives_up_releases_the_others() {
     });
 }
 
-/// A leave and a round come at the same time, and both want to wake the third task: the waker goes to one of them.
+/// A leave and a round come at the same time, and both try to wake the third task: the waker goes to one of them.
 #[test]
 fn a_round_and_a_leave_wake_the_same_task() {
     model(1, || {

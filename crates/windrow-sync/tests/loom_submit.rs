@@ -1,4 +1,4 @@
-//! Models of implicit batching: every operation is run once, alone with the data, and answered; whoever waits is woken.
+//! Models of implicit batching: every operation is run once, alone with the data, and answered; every caller that waits is woken.
 #![cfg(loom)]
 
 use std::future::{Future, poll_fn};
@@ -11,7 +11,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use windrow_sync::Spin;
-use windrow_sync::submit::{Closed, Entry, Fate, Held, Launch, Limit, Submit, Task};
+use windrow_sync::submit::{Closed, Entry, Fate, Launch, Limit, LockGuard, Submit, TaskOp};
 
 /// A number that loom watches: any two accesses without an order between them fail the model.
 struct Sum(UnsafeCell<usize>);
@@ -27,7 +27,7 @@ impl Sum {
         self.0.with(|p| unsafe { *p })
     }
 
-    /// Adds; what was there before.
+    /// Adds `more`; returns the previous value.
     fn add(&mut self, more: usize) -> usize {
         let before = self.get();
         // SAFETY: as above.
@@ -44,12 +44,12 @@ fn list() -> Arc<List> {
 
 const RAN: Fate = Fate(7);
 
-/// All interleavings.
+/// Checks all interleavings.
 fn model(f: impl Fn() + Sync + Send + 'static) {
     check(None, f);
 }
 
-/// Those with so many preemptions: where there are too many others.
+/// Checks those with so many preemptions: for models with too many interleavings.
 fn model_of(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     check(Some(preemptions), f);
 }
@@ -61,7 +61,7 @@ fn check(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Runs batches of at most `most` until the caller's own operation is answered.
-fn lead(most: usize) -> impl FnMut(&mut Held<'_, Sum, usize, usize>) {
+fn lead(most: usize) -> impl FnMut(&mut LockGuard<'_, Sum, usize, usize>) {
     move |held| {
         let _any = held.data().get();
         while !held.is_mine_answered() {
@@ -70,17 +70,17 @@ fn lead(most: usize) -> impl FnMut(&mut Held<'_, Sum, usize, usize>) {
     }
 }
 
-fn batch(held: &mut Held<'_, Sum, usize, usize>, most: usize) -> bool {
+fn batch(held: &mut LockGuard<'_, Sum, usize, usize>, most: usize) -> bool {
     let Some(mut cut) = held.cut(&Limit { ops: most, weight: None }) else { return false };
     cut.set_fate(RAN);
-    // Of two that sleep, one wakes the other.
+    // Of two parked threads, one wakes the other.
     cut.set_heads(1);
     let (sum, entries) = cut.parts();
     entries.iter_mut().for_each(|entry| entry.answer(|more| sum.add(more)));
     true
 }
 
-/// Blocks until `add` is added; what was there before.
+/// Blocks until `add` is added; returns the previous value.
 fn call(list: &List, add: usize, most: usize) -> Result<usize, Closed> {
     let mut entry = [Entry::Op(add)];
     let fate = list.call(&mut entry, 0, Spin::NONE, lead(most))?;
@@ -90,17 +90,17 @@ fn call(list: &List, add: usize, most: usize) -> Result<usize, Closed> {
 }
 
 async fn task(list: &List, add: usize, launch: Launch) -> usize {
-    let mut task = Task::new(list, add, 0);
+    let mut task = TaskOp::new(list, add, 0);
     let (entry, fate) = poll_fn(|context| task.poll(context, launch, lead(1))).await.expect("open");
     assert_eq!(fate, RAN);
     entry.into_reply().expect("answered")
 }
 
 fn total(list: Arc<List>) -> usize {
-    list.try_lock().expect("nobody is left").data().get()
+    list.try_lock().expect("no user is left").data().get()
 }
 
-/// Tells a thread of the model. (A thread of loom that unparks itself may miss it.)
+/// Wakes a thread of the model. (A thread of loom that unparks itself may miss it.)
 #[derive(Default)]
 struct Told {
     is: Mutex<bool>,
@@ -146,7 +146,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls once with a waker that nobody listens to.
+/// Polls once with a waker that wakes no task.
 fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -264,7 +264,7 @@ fn readers_share_and_keep_callers_out() {
 }
 
 #[test]
-fn who_closes_waits_for_what_came_before() {
+fn a_close_waits_for_what_came_before() {
     model(|| {
         let list = list();
         let other = {
@@ -276,7 +276,7 @@ fn who_closes_waits_for_what_came_before() {
         assert_eq!(call(&list, 1, 1), Err(Closed));
         let theirs = other.join().unwrap();
         assert!(list.is_over());
-        let mut list = Arc::try_unwrap(list).unwrap_or_else(|_| panic!("nobody is left"));
+        let mut list = Arc::try_unwrap(list).unwrap_or_else(|_| panic!("no user is left"));
         assert_eq!(list.data_mut().get(), usize::from(theirs.is_some()));
     });
 }
@@ -315,7 +315,7 @@ fn a_task_and_a_thread() {
     }
 }
 
-/// A lead that answers everybody but hands the lock on to a task that is still registering, or was polled without being woken.
+/// A lead that answers all callers, but hands the lock on to a task that is still registering, or was polled without being woken.
 #[test]
 fn an_invitation_is_not_lost() {
     model(|| {
@@ -332,7 +332,7 @@ fn an_invitation_is_not_lost() {
             let mut task = pin!(task(&list, 1, Launch::Now));
             let mut polls = 0;
             poll_fn(|context| {
-                // The second poll is one that nobody has asked for.
+                // The second poll comes without a wakeup.
                 polls += 1;
                 match task.as_mut().poll(context) {
                     Poll::Pending if polls == 1 => task.as_mut().poll(context),
@@ -345,7 +345,7 @@ fn an_invitation_is_not_lost() {
     });
 }
 
-/// A wake of one of two wakers; each counts.
+/// Wakeups of one of two wakers, counted.
 #[derive(Default)]
 struct Counted(AtomicUsize);
 
@@ -377,7 +377,7 @@ fn the_latest_waker_is_woken() {
         drop(held);
         let (mut mine, first, was_ready) = other.join().unwrap();
         if !was_ready {
-            assert!(first.0.load(Relaxed) > 0, "it waits, and nobody has told it");
+            assert!(first.0.load(Relaxed) > 0, "it waits, and no thread has woken it");
             assert!(poll_once(mine.as_mut()).is_ready());
         }
         drop(mine);
@@ -385,7 +385,8 @@ fn the_latest_waker_is_woken() {
     });
 }
 
-/// While the holder cuts and answers it, or hands the lock on to it, a future is polled with ever new wakers, and perhaps dropped.
+/// While the holder cuts and answers it, or hands the lock on to it, a future is polled with a new waker each time, and perhaps
+/// dropped.
 #[test]
 fn a_task_is_polled_and_dropped_whenever_it_likes() {
     for (is_cut, polls, is_dropped) in
@@ -430,7 +431,7 @@ impl Wake for Bad {
 
 impl Drop for Bad {
     fn drop(&mut self) {
-        // Without the hook, which would print it in every interleaving.
+        // Without the hook, which would print the panic in every interleaving.
         std::panic::resume_unwind(Box::new("injected"));
     }
 }
@@ -443,7 +444,7 @@ fn unclonable() -> Waker {
     unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &TABLE)) }
 }
 
-/// While the holder lets go, a task is polled with a waker that is not to be had, and dropped.
+/// While the holder lets go, a task is polled, perhaps with a waker whose clone panics, and dropped.
 #[test]
 fn wakers_that_panic_keep_nothing_up() {
     for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
@@ -467,7 +468,7 @@ fn wakers_that_panic_keep_nothing_up() {
                 drop(mine);
                 polled.unwrap_or(false)
             });
-            // Who lets go may have the first waker to wake, and to drop.
+            // The holder that lets go may have the first waker to wake, and to drop.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(held)));
             let was_run = other.join().unwrap();
             assert_eq!(total(list), usize::from(was_run));
@@ -516,7 +517,7 @@ fn a_dropped_lead_hands_on_its_duty() {
     });
 }
 
-/// A future that is alive and is not polled, whatever it is told.
+/// A future that is alive and is not polled, even when it is woken.
 fn kept(list: &Arc<List>) -> std::pin::Pin<Box<impl Future<Output = usize> + use<>>> {
     let list = list.clone();
     Box::pin(async move { task(&list, 2, Launch::Deferred).await })
@@ -574,7 +575,7 @@ fn a_kept_future_does_not_stop_a_task_that_was_invited_before() {
             thread::spawn(move || block_on(task(&list, 1, Launch::Now)))
         };
         drop(held);
-        // Again and again, without running anything.
+        // Several times, without running any operation.
         for _ in 0..2 {
             list.run(|held| assert!(held.data().get() <= 3));
         }
@@ -632,7 +633,7 @@ fn a_runner_elsewhere_is_signalled() {
         other.join().unwrap();
         list.close(Spin::NONE, |_| panic!("the runner is another")).unwrap();
         runs.join().unwrap();
-        let mut list = Arc::try_unwrap(list).unwrap_or_else(|_| panic!("nobody is left"));
+        let mut list = Arc::try_unwrap(list).unwrap_or_else(|_| panic!("no user is left"));
         assert_eq!(list.data_mut().get(), 3);
     });
 }

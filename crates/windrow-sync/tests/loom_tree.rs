@@ -1,14 +1,14 @@
-//! Models of trees: an offer is found, by those who look, sleep or wait, and a frame that was taken by mistake comes back.
+//! Models of trees: members that spin, park or wait find an offer, and a frame that was taken by mistake comes back.
 #![cfg(loom)]
 
 use std::cell::RefCell;
 
 use windrow_sync::Spin;
-use windrow_sync::join::tree::{Answer, Asked, Rhythm, Tree};
+use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
 use windrow_sync::latch::Latch;
 
-/// Offers whatever there is at every join, whatever the clock says.
-const EAGER: Rhythm = Rhythm { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+/// Makes an offer at every join, at any time.
+const EAGER: JoinTiming = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
 
 fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -34,16 +34,16 @@ fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
     let open = |asked: &Asked<'_>| {
         asked.furnish();
         threads.borrow_mut().extend((0..others).map(|_| loom::thread::spawn(|| shared.serve())));
-        Answer::Opened
+        OfferDecision::Opened
     };
     let result = lead.grow(0, &open, f);
     threads.into_inner().into_iter().for_each(|thread| thread.join().unwrap());
-    // SAFETY: nobody uses it any more.
+    // SAFETY: no thread uses it any more.
     drop(unsafe { Box::from_raw(tree) });
     result
 }
 
-/// The halves wait for each other, so the other member has to come, from wherever it is.
+/// The halves wait for each other, so the other member has to come, in whatever state it is.
 #[test]
 fn an_offer_wakes_a_sleeper() {
     model(3, || {
@@ -60,7 +60,7 @@ fn an_offer_wakes_a_sleeper() {
     });
 }
 
-/// One of two members sleeps, the other looks: whoever comes, the offer is found.
+/// One of two members parks, the other spins: one of them finds the offer.
 #[test]
 fn an_offer_is_found_by_one_of_two() {
     model(1, || {

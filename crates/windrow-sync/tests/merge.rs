@@ -1,4 +1,4 @@
-//! Merging runs: what comes out is sorted, stable, and all there whatever happens on the way.
+//! Merging runs: the result is sorted, stable, and complete, even after panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
@@ -17,7 +17,7 @@ fn less(a: &(usize, usize), b: &(usize, usize)) -> bool {
     a.0 < b.0
 }
 
-/// Runs all parts of a merge, cut to pieces.
+/// Runs all parts of a merge, split into pieces.
 fn pieces<T>(merge: Merge<'_, T>, most: usize, is_less: &impl Fn(&T, &T) -> bool) {
     if merge.len() <= most.max(2) {
         return merge.run(is_less);
@@ -141,7 +141,7 @@ fn contradictions_do_no_harm() {
     }
 }
 
-/// While the items are in the spare the slice holds stale copies of them: printing those would read what was moved away.
+/// While the items are in the spare, the slice holds stale copies of them: printing would read items that were moved away.
 #[test]
 fn printing_looks_at_no_item() {
     let mut items = [7_654_321, 1_234_567];

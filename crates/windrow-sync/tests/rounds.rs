@@ -1,4 +1,4 @@
-//! Rounds on threads and by polled tasks: against the serial loop, with every way to leave.
+//! Rounds on threads and by polled tasks: compared with the serial loop, with every way to leave.
 
 use std::future::Future;
 use std::mem;
@@ -10,19 +10,19 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use windrow_sync::Spin;
-use windrow_sync::rounds::{Ended, Family, Lend, Own, Rounds, Seat, TaskRounds, TaskSeat, Turn};
+use windrow_sync::rounds::{Ended, Family, Lend, MemberSlot, Own, Rounds, TaskRounds, TaskSeat, Turn};
 
 const SPIN: Spin = if cfg!(miri) { Spin::NONE } else { Spin { busy: 2_000, yielding: 20_000 } };
-/// One group, one and a bit, two and a half.
+/// One group, a bit more than one, two and a half.
 const WIDTHS: &[usize] = if cfg!(miri) { &[1, 2, 17] } else { &[1, 2, 3, 16, 17, 40] };
 const FEW: &[usize] = if cfg!(miri) { &[1, 3] } else { &[1, 2, 3, 17] };
 const ROUNDS: usize = if cfg!(miri) { 3 } else { 200 };
 
-/// Runs `member` on a thread for each seat; what they return, or their panics.
+/// Runs `member` on a thread for each slot; returns their results, or their panics.
 fn run<T: Send, R: Send>(
     data: &mut T,
     width: usize,
-    member: impl Fn(&mut Seat<'_, T>) -> R + Sync,
+    member: impl Fn(&mut MemberSlot<'_, T>) -> R + Sync,
 ) -> Vec<thread::Result<R>> {
     let rounds = Rounds::new(data, width);
     let seats: Vec<_> = (0..width).map(|_| rounds.sit().unwrap()).collect();
@@ -45,7 +45,7 @@ fn run<T: Send, R: Send>(
     })
 }
 
-/// The results, where nobody may panic.
+/// The results of a run in which no member may panic.
 fn calm<R>(results: Vec<thread::Result<R>>) -> Vec<R> {
     results.into_iter().map(|result| result.unwrap_or_else(|payload| resume_unwind(payload))).collect()
 }
@@ -71,7 +71,7 @@ impl Lend for Counted {
     type Family = Own<Counted>;
 }
 
-/// Looks at what it was lent when it is dropped.
+/// Reads what it was lent when it is dropped.
 struct Looks<'x>(&'x mut Vec<String>, &'static AtomicUsize);
 struct LooksOf;
 impl Family for LooksOf {
@@ -128,14 +128,14 @@ fn rounds_equal_the_serial_loop_at_every_width() {
     }
 }
 
-/// What goes from leader to leader in the next test.
+/// The data that goes from leader to leader in the next test.
 struct Narrow {
     next: usize,
     sums: Vec<u64>,
 }
 
 #[test]
-fn narrow_rounds_reach_their_members_and_nobody_else() {
+fn narrow_rounds_reach_only_their_members() {
     let members = |round: usize, width: usize| 1 + round.wrapping_mul(0x9e37_79b9) / 7 % width;
     const OVER: u64 = u64::MAX;
     for &width in WIDTHS {
@@ -217,7 +217,7 @@ impl Lend for Large {
 
 #[test]
 fn values_of_every_size_and_alignment_arrive() {
-    fn round<S, P>(seat: &mut Seat<'_, ()>, shared: S, part: P)
+    fn round<S, P>(seat: &mut MemberSlot<'_, ()>, shared: S, part: P)
     where
         S: Lend<Family = Own<S>> + Copy + PartialEq + std::fmt::Debug + Send + 'static,
         P: Lend<Family = Own<P>> + Clone + PartialEq + std::fmt::Debug + Send + 'static,
@@ -246,7 +246,7 @@ fn values_of_every_size_and_alignment_arrive() {
 }
 
 #[test]
-fn parts_are_dropped_once_whoever_opens_them() {
+fn parts_are_dropped_once_whichever_members_open_them() {
     for &width in WIDTHS {
         let living = Arc::new(AtomicUsize::new(0));
         calm(run(&mut (), width, |seat| {
@@ -299,7 +299,7 @@ fn a_round_that_does_not_come_about_leaves_nothing() {
 }
 
 #[test]
-fn who_leaves_or_panics_releases_the_others() {
+fn a_leave_or_a_panic_releases_the_others() {
     for &width in &FEW[1..] {
         for leaver in [0, width - 1] {
             for why in [Ended::Left, Ended::Panicked] {
@@ -366,14 +366,14 @@ fn members_at_rounds_of_different_types_do_not_mix() {
     assert!(results.into_iter().flatten().all(|result| result == Err(Ended::Panicked)));
 }
 
-/// The part that nobody took is gone before the next leader changes what it looks at.
+/// A part that no member took is gone before the next leader changes the data that it reads.
 #[test]
 fn a_letter_that_was_not_opened_is_dropped_before_the_next_round() {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     let mut data = vec![vec!["one".to_owned()]; 2];
     calm(run(&mut data, 2, |seat| {
         for round in 0..3 {
-            // A follower does nothing with its letter.
+            // A follower leaves its message unopened.
             if let Turn::Lead(mut lead) = seat.arrive(SPIN).unwrap() {
                 assert_eq!(SEEN.load(Relaxed), 6 * round, "both parts of the last round have gone");
                 *lead.data() = vec![vec!["two".to_owned()]; 2];
@@ -386,7 +386,7 @@ fn a_letter_that_was_not_opened_is_dropped_before_the_next_round() {
     assert_eq!(SEEN.load(Relaxed), 18);
 }
 
-/// A leader that survives the panic of its own `split` may change the data: nothing may look at it any more.
+/// A leader that survives a panic in its `split` may change the data: no part may read it any more.
 #[test]
 fn a_round_alone_that_panicked_leaves_nothing() {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
@@ -419,7 +419,7 @@ fn a_round_alone_that_panicked_leaves_nothing() {
     assert_eq!((data.len(), SEEN.load(Relaxed)), (1, 3));
 }
 
-/// A round that was sent and is forgotten, with its seat, leaves a part. The next seat begins without it, and it is dropped once.
+/// A round that was sent and is forgotten, with its slot, leaves a part. The next slot begins without it, and it is dropped once.
 #[test]
 fn a_forgotten_round_leaves_nothing_to_the_next_seat() {
     let alive = Arc::new(());
@@ -473,7 +473,7 @@ fn what_is_brought_and_panics_when_dropped_is_not_given() {
 }
 
 #[test]
-fn who_forgets_that_it_leads_gets_no_further_round() {
+fn a_member_that_forgets_its_lead_gets_no_further_round() {
     let results = calm(run(&mut (), 2, |seat| {
         match seat.arrive(SPIN) {
             Ok(Turn::Lead(lead)) => mem::forget(lead),
@@ -532,7 +532,7 @@ fn tasks_take_turns_on_one_thread() {
     }
 }
 
-/// The letter of a task that was dropped after the round and before it was woken.
+/// The message of a task that was dropped after the round and before it was woken.
 #[test]
 fn an_unread_letter_is_gone_when_the_data_comes_back() {
     struct Adds<'x>(&'x mut u64);
@@ -579,7 +579,7 @@ fn a_forgotten_wait_does_not_arrive_twice() {
 }
 
 #[test]
-fn a_waker_that_panics_keeps_nobody_waiting() {
+fn a_waker_that_panics_keeps_no_member_waiting() {
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {

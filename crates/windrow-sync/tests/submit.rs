@@ -1,4 +1,4 @@
-//! What holders of the lock may get wrong without harm to those who wait.
+//! What holders of the lock may get wrong without harm to the callers that wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use windrow_sync::Spin;
-use windrow_sync::submit::{Closed, Entry, Fate, Held, Launch, Limit, Submit, Task};
+use windrow_sync::submit::{Closed, Entry, Fate, Launch, Limit, LockGuard, Submit, TaskOp};
 
 type List = Submit<u64, u64, u64>;
 
@@ -16,8 +16,8 @@ fn limit(ops: usize) -> Limit<'static, u64> {
     Limit { ops, weight: None }
 }
 
-/// Adds all that is in the next batch.
-fn batch(held: &mut Held<'_, u64, u64, u64>) {
+/// Adds all operations of the next batch.
+fn batch(held: &mut LockGuard<'_, u64, u64, u64>) {
     if let Some(mut cut) = held.cut(&limit(2)) {
         let (sum, entries) = cut.parts();
         for entry in entries {
@@ -27,7 +27,7 @@ fn batch(held: &mut Held<'_, u64, u64, u64>) {
     }
 }
 
-/// How often it was woken.
+/// Counts its wakeups.
 #[derive(Default)]
 struct Counted(AtomicUsize);
 
@@ -44,10 +44,10 @@ fn entries<const N: usize>() -> [Entry<u64, u64>; N] {
 #[test]
 fn a_batch_that_is_leaked_is_answered() {
     let list = List::new(0, None);
-    let mut queued = Task::new(&list, 100, 0);
+    let mut queued = TaskOp::new(&list, 100, 0);
     assert!(queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Deferred, batch).is_pending());
     let mut mine: [_; 4] = entries();
-    // The task's operation and the first of these are cut; nobody answers them, and the lead gives up.
+    // The task's operation and the first of these are cut; none is answered, and the lead gives up.
     let mut leads = 0;
     let fate = list.call(&mut mine, 0, Spin::NONE, |held| {
         leads += 1;
@@ -59,7 +59,7 @@ fn a_batch_that_is_leaked_is_answered() {
     assert_eq!(mine.map(|entry| *entry.op()), [0, 1, 2, 3]);
     let answer = queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Deferred, batch);
     assert!(matches!(answer, Poll::Ready(Ok((Entry::Op(100), _)))));
-    // The list is as good as new.
+    // The list still works.
     let mut mine: [_; 3] = entries();
     list.call(&mut mine, 0, Spin::NONE, |held| {
         while !held.is_mine_answered() {
@@ -110,7 +110,7 @@ fn a_signal_that_panics_is_its_callers_panic() {
 fn what_holds_no_operation_is_refused_where_it_is_handed_in() {
     let list = List::new(0, None);
     let weighed = Limit { ops: 9, weight: Some((100, &|op: &u64| *op as usize)) };
-    let mut run = |held: &mut Held<'_, u64, u64, u64>| {
+    let mut run = |held: &mut LockGuard<'_, u64, u64, u64>| {
         while let Some(mut cut) = held.cut(&weighed) {
             let (sum, entries) = cut.parts();
             entries.iter_mut().for_each(|entry| entry.answer(|op| *sum + op));
@@ -121,7 +121,7 @@ fn what_holds_no_operation_is_refused_where_it_is_handed_in() {
     let mut taken = [Entry::Op(1), Entry::Empty];
     for again in [&mut mine[..], &mut taken] {
         // An operation of another caller is queued.
-        let mut queued = Task::new(&list, 5, 0);
+        let mut queued = TaskOp::new(&list, 5, 0);
         assert!(queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Deferred, batch).is_pending());
         let call = AssertUnwindSafe(|| list.call(again, 0, Spin::NONE, |_| unreachable!("nothing was handed in")));
         let refused = catch_unwind(call).unwrap_err();
@@ -135,7 +135,7 @@ fn what_holds_no_operation_is_refused_where_it_is_handed_in() {
 #[test]
 fn the_holder_may_shut_the_list() {
     let list = List::new(0, None);
-    let mut queued = Task::new(&list, 5, 0);
+    let mut queued = TaskOp::new(&list, 5, 0);
     assert!(queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Deferred, batch).is_pending());
     assert!(list.run(|held| {
         list.shut();
@@ -153,25 +153,26 @@ fn an_invitation_that_was_not_answered_is_not_the_last() {
     let list = List::new(0, None);
     let held = list.try_lock().expect("it is free");
     let woken: [_; 3] = std::array::from_fn(|_| Arc::new(Counted::default()));
-    let mut tasks = [1, 1, 1].map(|op| Task::new(&list, op, 0));
+    let mut tasks = [1, 1, 1].map(|op| TaskOp::new(&list, op, 0));
     let wakers = woken.clone().map(Waker::from);
-    let poll = |at: usize, tasks: &mut [Task<'_, u64, u64, u64>; 3], lead: &mut dyn FnMut(&mut Held<'_, _, _, _>)| {
-        tasks[at].poll(&mut Context::from_waker(&wakers[at]), Launch::Now, lead).is_ready()
-    };
+    let poll =
+        |at: usize, tasks: &mut [TaskOp<'_, u64, u64, u64>; 3], lead: &mut dyn FnMut(&mut LockGuard<'_, _, _, _>)| {
+            tasks[at].poll(&mut Context::from_waker(&wakers[at]), Launch::Now, lead).is_ready()
+        };
     for at in 0..3 {
         assert!(!poll(at, &mut tasks, &mut batch));
     }
     let woken = || woken.each_ref().map(|woken| woken.0.load(Relaxed));
     drop(held);
     assert_eq!(woken(), [1, 1, 1], "all that came while it was held are invited");
-    // The second and the third come and find it held; the first is kept.
+    // The second and the third come and find the lock held; the first is kept.
     let held = list.run(|_| {
         assert!(!poll(1, &mut tasks, &mut batch) && !poll(2, &mut tasks, &mut batch));
     });
     assert!(held);
     assert_eq!(woken(), [1, 2, 1], "the oldest that has come is invited again");
     // It is dropped, and the duty goes to the third.
-    tasks[1] = Task::new(&list, 7, 0);
+    tasks[1] = TaskOp::new(&list, 7, 0);
     assert_eq!(woken(), [1, 2, 2]);
     assert!(poll(2, &mut tasks, &mut |held| while held.is_more() {
         batch(held);
@@ -185,7 +186,7 @@ fn an_invitation_that_was_not_answered_is_not_the_last() {
 fn a_thread_runs_although_futures_are_ahead_of_it() {
     let list = Arc::new(List::new(0, None));
     let mut held = list.try_lock().expect("it is free");
-    let mut kept = [1, 1].map(|op| Task::new(&list, op, 0));
+    let mut kept = [1, 1].map(|op| TaskOp::new(&list, op, 0));
     for task in &mut kept {
         assert!(task.poll(&mut Context::from_waker(Waker::noop()), Launch::Now, batch).is_pending());
     }
@@ -212,8 +213,8 @@ fn a_thread_runs_although_futures_are_ahead_of_it() {
     assert_eq!(answers.filter(Poll::is_ready).count(), 2, "with those ahead of it");
 }
 
-/// Answers all that is queued in one batch, of whose threads it wakes so many.
-fn answer_all(held: &mut Held<'_, u64, u64, u64>, heads: usize) -> (usize, usize) {
+/// Answers all queued operations in one batch, and wakes at most `heads` of its threads directly.
+fn answer_all(held: &mut LockGuard<'_, u64, u64, u64>, heads: usize) -> (usize, usize) {
     let mut cut = held.cut(&limit(usize::MAX)).expect("they have handed in");
     cut.set_heads(heads);
     let callers = cut.callers();
@@ -232,7 +233,7 @@ fn threads_and_tasks_of_one_batch_are_all_woken() {
         let (list, woken) = (List::new(0, None), Arc::new(Counted::default()));
         let waker = Waker::from(woken.clone());
         thread::scope(|scope| {
-            let mut held = list.try_lock().expect("nobody is there yet");
+            let mut held = list.try_lock().expect("no other caller is there yet");
             let mut tasks = Vec::new();
             for _ in 0..20 {
                 let list = &list;
@@ -241,11 +242,11 @@ fn threads_and_tasks_of_one_batch_are_all_woken() {
                     list.call(&mut mine, 0, Spin::NONE, batch).unwrap();
                     assert!(mine[0].is_answered());
                 });
-                let mut task = Task::new(list, 1, 0);
+                let mut task = TaskOp::new(list, 1, 0);
                 assert!(task.poll(&mut Context::from_waker(&waker), Launch::Deferred, batch).is_pending());
                 tasks.push(task);
             }
-            // Some may be on their way to sleep still: they see the answer before.
+            // Some threads may not be parked yet: they see the answer before they park.
             while held.queued() != Some(40) {
                 thread::yield_now();
             }
@@ -268,19 +269,19 @@ impl Wake for Bad {
 }
 
 #[test]
-fn wakers_that_panic_are_nobody_elses_business() {
+fn a_waker_that_panics_affects_no_other_caller() {
     let signals = Arc::new(AtomicUsize::new(0));
     for is_elsewhere in [false, true] {
-        let signal: Option<windrow_sync::submit::Signal> = is_elsewhere.then(|| {
+        let signal: Option<windrow_sync::submit::Notify> = is_elsewhere.then(|| {
             let signals = signals.clone();
             Box::new(move || _ = signals.fetch_add(1, Relaxed)) as _
         });
         let (list, good) = (List::new(0, signal), Arc::new(Counted::default()));
-        let mut held = list.try_lock().expect("nobody is there yet");
+        let mut held = list.try_lock().expect("no other caller is there yet");
         let mut tasks = Vec::new();
         for at in 0..6 {
             let waker = if at % 2 == 0 { Waker::from(Arc::new(Bad)) } else { Waker::from(good.clone()) };
-            let mut task = Task::new(&list, 1, 0);
+            let mut task = TaskOp::new(&list, 1, 0);
             assert!(task.poll(&mut Context::from_waker(&waker), Launch::Deferred, batch).is_pending());
             tasks.push(task);
         }

@@ -1,15 +1,15 @@
-//! Views: every index stands for the item it should, every item is dropped once, whatever panics.
+//! Views: every index maps to the right item, every item is dropped once, even after panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use windrow_sync::divide::{Divide, Division, Leaf, Span};
-use windrow_sync::marks::{Mark, Tickets};
-use windrow_sync::sources::Items;
+use windrow_sync::marks::{FoundBefore, RemainingQuota};
+use windrow_sync::sources::VecItems;
 use windrow_sync::views::{Merged, Part, Pieces};
 
-/// Counts what is alive.
+/// Counts values while they live.
 #[derive(Debug)]
 struct Counter<'a>(&'a AtomicIsize, usize);
 impl<'a> Counter<'a> {
@@ -24,19 +24,19 @@ impl Drop for Counter<'_> {
     }
 }
 
-fn counters(live: &AtomicIsize, from: usize, n: usize) -> Items<Counter<'_>> {
-    Items::new((from..from + n).map(|i| Counter::new(live, i)).collect())
+fn counters(live: &AtomicIsize, from: usize, n: usize) -> VecItems<Counter<'_>> {
+    VecItems::new((from..from + n).map(|i| Counter::new(live, i)).collect())
 }
 
-/// The items of a chunk of `Items`, each with its index.
+/// The items of a chunk of `VecItems`, each with its index.
 fn visit<'s, S: Leaf<Item = Counter<'s>>>((at, chunk): (Span, S::Chunk<'_>), see: &mut dyn FnMut(usize, usize)) {
     (at.lo..at.hi).zip(S::items(chunk)).for_each(|(i, item)| see(i, item.1));
 }
 
-type Owned<'l> = Items<Counter<'l>>;
+type Owned<'l> = VecItems<Counter<'l>>;
 
-/// Claims a source by `want` items each on three threads after a lead took `first`; what `see` made of the chunks, in order.
-/// (A macro: a closure over chunks of any lifetime would force the source to be `'static`.)
+/// Claims `want` items at a time from a source on three threads, after a lead took `first`; returns what `see` made of the
+/// chunks, in order. (A macro: a closure over chunks of any lifetime would force the source to be `'static`.)
 macro_rules! claimed {
     ($source:expr, $first:expr, $want:expr, |$at:ident, $chunk:pat_param| $see:expr) => {{
         let seen = Mutex::new(Vec::new());
@@ -158,7 +158,7 @@ fn two_sources_that_are_too_long_together_are_refused() {
     Merged::one_after_the_other(0..usize::MAX, 0..1usize);
 }
 
-/// A view under everything else that drops items: trimmed, taken and dropped, claimed and dropped, unclaimed.
+/// A view under each operation that drops items: trimmed, taken and dropped, claimed and dropped, unclaimed.
 #[test]
 fn a_panicking_drop_leaks_nothing_of_a_view() {
     struct Bomb<'a>(Counter<'a>, usize);
@@ -172,7 +172,7 @@ fn a_panicking_drop_leaks_nothing_of_a_view() {
     let n = 12;
     for at in 0..=n {
         let live = AtomicIsize::new(0);
-        let bombs = || Items::new((0..n).map(|i| Bomb(Counter::new(&live, i), at)).collect());
+        let bombs = || VecItems::new((0..n).map(|i| Bomb(Counter::new(&live, i), at)).collect());
         fn drops<S: Divide>(source: S, taken: usize, shared: bool) {
             let mut division = Division::new(source);
             let (mut lead, _) = division.lead();
@@ -204,7 +204,7 @@ fn a_panicking_drop_leaks_nothing_of_a_view() {
 
 #[test]
 fn marks_only_sink_and_tickets_are_so_many() {
-    let (mark, tickets, drawn) = (Mark::new(), Tickets::new(100), AtomicIsize::new(0));
+    let (mark, tickets, drawn) = (FoundBefore::new(), RemainingQuota::new(100), AtomicIsize::new(0));
     assert_eq!(mark.get(), usize::MAX);
     std::thread::scope(|scope| {
         for thread in 0..4 {

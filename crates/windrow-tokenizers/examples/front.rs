@@ -1,8 +1,8 @@
-//! Requests for token ids, from many tasks, encoded together: `cargo run --release -p windrow-tokenizers --example front`.
+//! Requests for token ids from many tasks, encoded in batches: `cargo run --release -p windrow-tokenizers --example front`.
 //!
-//! Each task asks for the ids of one short text at a time. What is asked for while a batch is encoded makes up the next batch, and a batch
-//! is encoded by all threads of the pool: one text would not pay for a second thread, a batch of them does. There is no timer and no
-//! channel; a task that is cancelled takes its request back; a text that cannot be encoded is an error of its own task.
+//! Each task requests the ids of one short text at a time. The requests that arrive while a batch is encoded form the next batch. All
+//! threads of the pool encode a batch: a second thread would not pay for one text, but it pays for a batch. There is no timer and no
+//! channel. A cancelled task withdraws its request; a text that cannot be encoded is an error for its task only.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -44,23 +44,24 @@ impl BatchOps for Encode {
     }
 }
 
-/// What tasks share. The thread of its own encodes, so that executors go on; a batch of 1 MiB keeps the last task's wait short.
+/// The state that tasks share. A separate thread encodes, so that executors continue; a batch of 1 MiB keeps the last task's wait
+/// short.
 fn front(tokenizer: &str) -> Result<Batched<Encode>, Box<dyn Error>> {
     let encode = Encode(Tokenizer::load(tokenizer, &LoadOptions::default())?);
     Ok(Batched::builder().weight_limit(1 << 20).build_on_thread(|| encode)?)
 }
 
-/// One task: asks for text after text; how many ids there were in all.
+/// One task: requests text after text and returns the total number of ids.
 async fn client(front: &Batched<Encode>, texts: Vec<String>) -> Result<usize, Box<dyn Error + Send + Sync>> {
     let mut ids = 0;
     for text in texts {
-        // A refusal of the front (it is closed, say), then one of the engine.
-        ids += front.call_async(text).await.map_err(|error| error.why())??.len();
+        // First an error of the front (it is closed, say), then one of the engine.
+        ids += front.call_async(text).await.map_err(|error| error.kind())??.len();
     }
     Ok(ids)
 }
 
-/// Wakes the thread of a small executor, and remembers which task it is for.
+/// Wakes the thread of a small executor and marks the task to poll.
 struct Woken {
     is: AtomicBool,
     thread: Thread,
@@ -68,20 +69,20 @@ struct Woken {
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
-        // Release: pairs with the Acquire in `all`; what the waker's thread did is seen by the task.
+        // Release: pairs with the Acquire in `all`, so the task sees what the waker's thread did.
         self.is.store(true, Ordering::Release);
         self.thread.unpark();
     }
 }
 
-/// A task of it.
+/// A task of the executor.
 struct Spawned<F: Future> {
     task: Pin<Box<F>>,
     woken: Arc<Woken>,
     output: Option<F::Output>,
 }
 
-/// Runs all tasks on this thread. (Any executor will do: this one needs no further crate.)
+/// Runs all tasks on this thread. (Any executor will do: this one needs no additional crate.)
 fn all<F: Future>(tasks: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let spawn = |task: F| {
         let woken = Arc::new(Woken { is: AtomicBool::new(true), thread: thread::current() });
@@ -142,7 +143,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windrow::batch::Why;
+    use windrow::batch::BatchError;
 
     #[test]
     fn tasks_get_their_own_ids_and_share_batches() {
@@ -160,11 +161,11 @@ mod tests {
         }
         let stats = front.stats().unwrap();
         assert_eq!(stats.ops(), 128);
-        // One may go alone while the others are polled for the first time; not all of them.
+        // One request may run alone while the other tasks are polled for the first time, but not all of them.
         assert!(stats.batches() < 64, "{:?}", stats.sizes().collect::<Vec<_>>());
         front.close().unwrap();
         let late = all([front.call_async("too late".to_owned())]).pop().unwrap().unwrap_err();
-        assert_eq!((late.why(), late.into_op().as_deref()), (Why::Closed, Some("too late")));
+        assert_eq!((late.kind(), late.into_op().as_deref()), (BatchError::Closed, Some("too late")));
     }
 
     #[test]

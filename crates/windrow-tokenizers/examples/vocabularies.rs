@@ -1,16 +1,16 @@
-//! Makes the embedded vocabularies from those that the registry crate `tiktoken-rs` ships (MIT, with the ranks published by OpenAI's
-//! tiktoken, MIT too): `cargo run --release -p windrow-tokenizers --example vocabularies`.
+//! Makes the embedded vocabularies from those of the registry crate `tiktoken-rs` (MIT, with the ranks published by OpenAI's tiktoken,
+//! also MIT): `cargo run --release -p windrow-tokenizers --example vocabularies`.
 //!
-//! They are made here and not by a build script, which would make every build of the crate compile two regex engines and `tiktoken-rs`
-//! for its host. The test of this program makes them again and compares.
+//! A build script would make every build of the crate compile two regex engines and `tiktoken-rs` for its host, so this program makes
+//! them instead. Its test makes them again and compares.
 //!
-//! A rank file orders tokens; a `tokenizer.json` orders pairs. The pair of a token is what is left just before the
-//! end when byte pair encoding runs on the token's own bytes with the lower ranks alone. One pair a token is enough:
-//! inside the bytes of a token nothing depends on what stands around it, so every text reaches the same pair.
+//! A rank file orders tokens; a `tokenizer.json` orders pairs. The pair of a token is the last pair left when byte pair encoding runs
+//! on the token's bytes with lower ranks only. One pair per token is enough: inside the bytes of a token nothing depends on the text
+//! around it, so every text reaches the same pair.
 //!
-//! `vocabularies/NAME.zst` holds three columns, one after the other, all by rank: the length of each token in a byte, the length of
-//! the left half of its pair in a byte (0 for a single byte), and the bytes of all tokens. `vocabularies/list.rs` is the
-//! array of the vocabularies, for `src/tokenizer/embedded.rs` to include.
+//! `vocabularies/NAME.zst` contains three consecutive columns by rank: the length of each token in a byte, the length of the left half
+//! of its pair in a byte (0 for a single byte), and the bytes of all tokens. `vocabularies/list.rs` is the array of the vocabularies,
+//! which `src/tokenizer/embedded.rs` includes.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use tiktoken_rs::CoreBPE;
 #[path = "../src/tokenizer/embedded/json.rs"]
 mod json;
 
-/// Above this, `zstd` gains less than one percent on these columns and takes several times as long.
+/// Above this level, `zstd` gains less than one percent on these columns and takes several times as long.
 const ZSTD_LEVEL: i32 = 19;
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
@@ -54,7 +54,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vocabularies")
 }
 
-/// What the files hold.
+/// The contents of the files.
 struct Made {
     /// By name.
     columns: Vec<(&'static str, Vec<u8>)>,
@@ -76,7 +76,7 @@ impl Made {
             bpe.special_tokens().into_iter().map(|token| (token, bpe.encode_with_special_tokens(token)[0])).collect();
         special.sort_by_key(|&(_, id)| id);
 
-        // The ranks count from 0 without a gap; ids between them and the special tokens may be free.
+        // The ranks count from 0 without a gap; ids between them and the special tokens may be unused.
         let tokens: Vec<Vec<u8>> = (0..special.first().ok_or("a vocabulary without special tokens")?.1)
             .map_while(|rank| bpe.decode_bytes(&[rank]).ok())
             .collect();

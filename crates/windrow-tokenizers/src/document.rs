@@ -1,9 +1,8 @@
-//! From a raw record to the text of its document, or to the reason why it has none.
+//! Extracts the text of a document from a raw record, or the reason why there is none.
 //!
-//! A JSON line is good exactly if `serde_json::from_str::<serde_json::Value>` accepts it, it is an object, and the wanted
-//! field is a string (of several fields with this name the last one counts, as in `Value`). Also what lies outside of the
-//! field must be right: a line of which half is garbage is a damaged line. No `Value` is built; text without escapes is
-//! borrowed from the line.
+//! A JSON line is good if `serde_json::from_str::<serde_json::Value>` accepts it, it is an object, and the wanted field is a string.
+//! (Of several fields with this name the last one counts, as in `Value`.) The rest of the line must be valid too: a line that is half
+//! garbage is a damaged line. No `Value` is built; text without escapes is borrowed from the line.
 
 use std::fmt;
 
@@ -22,28 +21,28 @@ pub enum FaultKind {
     NotUtf8,
     /// A line that is not JSON.
     Syntax,
-    /// A `\u` escape of half a character (JSON can write it, text cannot hold it).
+    /// A `\u` escape of half a character: JSON can write it, but text cannot contain it.
     LoneSurrogate,
-    /// A line that is JSON but no object.
+    /// A line that is JSON but not an object.
     NotObject,
     /// An object without the wanted field.
     MissingField,
-    /// The wanted field holds something else than a string.
+    /// The wanted field is not a string.
     NotString,
 }
 
-/// Why a record is no document, and where.
+/// Why a record is not a document, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Kind of fault.
     pub kind: FaultKind,
-    /// Where it shows: bytes before it in the record.
+    /// Position of the fault: the number of bytes before it in the record.
     pub at: usize,
     /// Line breaks before it in the record; only a text record has any.
     pub line_in_record: u64,
-    /// Its byte within that line, 1-based.
+    /// Position in bytes within that line, 1-based.
     pub byte: u64,
-    /// What is wrong, on one line, maybe with a hint.
+    /// What is wrong, on one line, possibly with a hint.
     pub reason: String,
 }
 
@@ -74,9 +73,9 @@ pub struct BadDocument {
     pub file: String,
     /// Line, 1-based.
     pub line: u64,
-    /// Byte within the line, 1-based; a byte order mark at the start of the file is not counted.
+    /// Byte within the line, 1-based; a byte order mark at the start of the file does not count.
     pub byte: u64,
-    /// Bytes before it in the decompressed file, a byte order mark included.
+    /// Bytes before it in the decompressed file, including a byte order mark.
     pub offset: u64,
     /// Kind of fault.
     pub kind: FaultKind,
@@ -85,7 +84,7 @@ pub struct BadDocument {
 }
 
 impl BadDocument {
-    /// The report of a `fault` in `record`, which lies in the file of name `file`.
+    /// The report of a `fault` in `record`, which is in the file named `file`.
     pub fn new(file: impl Into<String>, record: &Record, fault: Fault) -> Self {
         Self {
             file: file.into(),
@@ -106,10 +105,10 @@ impl fmt::Display for BadDocument {
 
 /// The text of the document in `record`: the record itself, or for [`Format::Jsonl`] its field `field`.
 ///
-/// The text borrows from the record where it can, else from `scratch`, which is there to be used again and again.
+/// The text borrows from the record if possible, otherwise from `scratch`, a buffer to be reused.
 ///
 /// # Errors
-/// The [`Fault`] that makes it no document.
+/// The [`Fault`] of a bad document.
 pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a mut String) -> Result<&'a str, Fault> {
     let text = str::from_utf8(record).map_err(|e| {
         let reason = format!("not valid UTF-8{}", looks_like(record));
@@ -121,7 +120,7 @@ pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a m
     }
 }
 
-/// A guess at what bytes are instead of UTF-8.
+/// A guess at the encoding of bytes that are not UTF-8.
 fn looks_like(record: &[u8]) -> &'static str {
     match record {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
@@ -161,7 +160,7 @@ fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     let start_of_line = error.line().checked_sub(2).and_then(|n| before.clone().nth(n)).unwrap_or(0);
     let at = (start_of_line + error.column().saturating_sub(1)).min(line.len());
     match message {
-        // The second is said only of a leading surrogate that no other escape follows.
+        // The second message only occurs for a leading surrogate without another escape behind it.
         "lone leading surrogate in hex escape" | "unexpected end of hex escape" => {
             let reason = r"a lone surrogate: the \u escape of half a character".to_string();
             Fault::new(FaultKind::LoneSurrogate, line.as_bytes(), at, reason)
@@ -173,7 +172,7 @@ fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     }
 }
 
-/// Names the numbers that many programs write and that JSON does not have. The place of the error is in or at one of them.
+/// A hint that names the numbers which many programs write but JSON does not have. The error is in or at one of them.
 fn number_hint(line: &[u8], at: usize) -> &'static str {
     let is_near = |word: &[u8]| {
         let begin = at.saturating_sub(word.len());
@@ -186,12 +185,12 @@ fn number_hint(line: &[u8], at: usize) -> &'static str {
     ""
 }
 
-/// Names the fields that a line has instead. `line` is known to be an object.
+/// A hint that names the fields that the line has instead. `line` is known to be an object.
 #[cold]
 fn fields_hint(line: &str) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut json = serde_json::Deserializer::from_str(line);
-    // What is wrong with the line was found before; here an error would only shorten the hint.
+    // The fault itself is already known; an error here only shortens the hint.
     let _ = json.deserialize_any(FieldNames(&mut names));
     if names.is_empty() {
         return "the object is empty".into();
@@ -201,22 +200,22 @@ fn fields_hint(line: &str) -> String {
     format!("hint: the line has {}{more}; choose one with `--field NAME`", names.join(", "))
 }
 
-/// What a whole line is.
+/// The result of parsing a line.
 enum Outcome<'a> {
     Text(Text<'a>),
     NoField,
     NoObject(&'static str),
 }
 
-/// What the value of the field is.
+/// The value of the wanted field.
 enum Text<'a> {
     Borrowed(&'a str),
-    /// It had escapes, and is in the scratch buffer.
+    /// A string with escapes; the text is in the scratch buffer.
     Unescaped,
     Not(&'static str),
 }
 
-/// The visitor methods for all values but strings, objects and arrays: the value's kind goes through `$wrap`.
+/// The visitor methods for all values but strings, objects and arrays: the kind of the value goes through `$wrap`.
 macro_rules! scalars {
     ($wrap:expr) => {
         fn visit_unit<E>(self) -> Result<Self::Value, E> {
@@ -252,8 +251,8 @@ fn walk_object<'de, A: MapAccess<'de>>(mut object: A) -> Result<(), A::Error> {
     Ok(())
 }
 
-/// Goes through a value as the deserializer of `Value` would, keeping nothing. (`IgnoredAny` would be quicker, but lets
-/// lone surrogates, numbers out of range and any depth pass.)
+/// Visits a value as the deserializer of `Value` would, but keeps nothing. (`IgnoredAny` would be faster, but accepts lone surrogates,
+/// numbers out of range and any depth.)
 struct Walk;
 
 impl<'de> DeserializeSeed<'de> for Walk {
@@ -277,7 +276,7 @@ impl<'de> Visitor<'de> for Walk {
     }
 }
 
-/// A field's name: whether it is the wanted one.
+/// The name of a field: whether it is the wanted one.
 struct Key<'f>(&'f str);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
@@ -359,7 +358,7 @@ impl<'de> Visitor<'de> for Field<'_> {
     }
 }
 
-/// Collects the names of an object's first fields, quoted and cut to a readable length; one more than are shown.
+/// Collects the names of an object's first fields, quoted and shortened; one more than are shown.
 struct FieldNames<'n>(&'n mut Vec<String>);
 
 impl FieldNames<'_> {

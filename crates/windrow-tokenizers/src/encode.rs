@@ -1,4 +1,4 @@
-//! The driver: corpora in, token files out.
+//! The pipeline from corpora to token files.
 //!
 //! ```text
 //! windrow-read          the calling thread           windrow-write               windrow-sync
@@ -8,14 +8,12 @@
 //!       └────────── memory, used batches ───────────────┘
 //! ```
 //!
-//! The stages are lanes of [`windrow::overlap`], batches their tiles. Between them are short queues, and above them one budget of
-//! memory ([`Job::memory`]): a slow writer slows the reader. What decides the result, the account of documents and which
-//! failure is the first, goes by the order of the documents. So neither the number of threads nor the size of chunks or
-//! batches changes a byte.
+//! The stages are lanes of [`windrow::overlap`], and batches are their tiles. Short queues connect the stages. One memory budget covers
+//! all of them ([`Job::memory`]): a slow writer slows the reader. The output, the account of documents and the choice of the first
+//! failure follow the order of the documents. So neither the number of threads nor the size of chunks or batches changes a byte.
 //!
-//! When one stage fails or panics, what came before goes on to the end, and the others stop at their next chunk, batch or read.
-//! A reader that waits for an input that says nothing (a pipe, say) is not waited for: its thread ends by itself when the
-//! input says something or ends.
+//! If one stage fails or panics, all earlier documents are completed, and the other stages stop at their next chunk, batch or read. A
+//! run does not wait for a reader that is blocked in a read (of a pipe, say): its thread ends when the input delivers data or ends.
 //!
 //! ```
 //! use windrow_tokenizers::encode::{Job, encode};
@@ -57,39 +55,37 @@ use crate::tokenizer::Tokenizer;
 /// What to encode, and how.
 #[derive(Debug)]
 pub struct Job {
-    /// What to read, in this order.
+    /// The inputs to read, in this order.
     pub inputs: Vec<InputFile>,
-    /// How records become documents. What it says about special tokens only goes into the manifest: the tokenizer was
-    /// loaded with it.
+    /// How records become documents. Its setting for special tokens only goes into the manifest: the tokenizer was loaded with it.
     pub reading: ReadOptions,
-    /// Threads that encode, the calling one included; 0 means as many as the process may use CPUs. Reading and writing have a
-    /// thread each beside them, which mostly wait.
+    /// Threads that encode, including the calling one; 0 means one for each CPU the process may use. Reading and writing use one
+    /// additional thread each, which mostly waits.
     pub threads: usize,
-    /// Budget in bytes of the documents in flight, which is: the buffers of all batches between reader and output, with
-    /// 48 bytes for each record, and the ids of the documents in them, 4 bytes each. Until the ids are known, one for each
-    /// byte is reckoned with. A document for which this is not enough runs alone.
+    /// Memory budget in bytes of the documents in flight. It covers the buffers of all batches between reader and output, with 48 bytes
+    /// per record, and the ids of their documents, 4 bytes each. Until the ids are known, one id per byte is assumed. A document that
+    /// exceeds the budget runs alone.
     ///
-    /// Not counted are the tokenizer, the reader's and the output's own buffers (some MiB), and what each worker needs while it
-    /// encodes a document: the engine's scratch, room for the ids to grow, and twice the text of a JSON line with escapes.
+    /// Not counted are the tokenizer, the buffers of the reader and the output (some MiB), and what each worker needs while it encodes
+    /// a document: the engine's scratch, space for the ids to grow, and twice the text of a JSON line with escapes.
     pub memory: usize,
-    /// Bytes of consecutive documents that a worker takes at a time.
+    /// Bytes of consecutive documents that a worker claims at a time.
     pub chunk_bytes: usize,
-    /// How many documents may be left out, where bad ones are; nothing is published beyond it. That all documents are bad is always an
-    /// error.
+    /// How many bad documents may be skipped; nothing is published beyond this limit. If all documents are bad, the run always fails.
     pub max_skipped: Option<MaxSkipped>,
 }
 
-/// How many bad documents a run may leave out.
+/// How many bad documents a run may skip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MaxSkipped {
-    /// As many. One more ends the run.
+    /// This number. One more ends the run.
     Documents(u64),
-    /// As many of a hundred that were read. It is looked at when everything is read.
+    /// This percentage of the documents read, checked when everything is read.
     Percent(f64),
 }
 
 impl MaxSkipped {
-    /// Whether the account of a whole run is beyond it.
+    /// Whether the account of a whole run exceeds the limit.
     fn is_exceeded(self, documents: &Documents) -> bool {
         match self {
             Self::Documents(most) => documents.skipped > most,
@@ -114,10 +110,10 @@ impl Job {
     /// The default of [`chunk_bytes`](Self::chunk_bytes): 64 KiB, some milliseconds of work.
     pub const CHUNK_BYTES: usize = 64 << 10;
 
-    /// A batch has at most this many bytes, unless one document has more.
+    /// Maximum number of bytes in a batch, unless a single document has more.
     const BATCH_BYTES: usize = 4 << 20;
 
-    /// Encodes `inputs` on all CPUs, with 1 GiB, from the field `text` of JSON lines; a bad document ends the run.
+    /// Encodes `inputs` on all CPUs, with 1 GiB of memory, from the field `text` of JSON lines; a bad document ends the run.
     pub fn new(inputs: Vec<InputFile>) -> Self {
         let reading = ReadOptions { field: "text".to_owned(), special_in_text: true, ..ReadOptions::default() };
         Self { inputs, reading, threads: 0, memory: Self::MEMORY, chunk_bytes: Self::CHUNK_BYTES, max_skipped: None }
@@ -129,36 +125,36 @@ impl Job {
     }
 }
 
-/// Sees how a run proceeds. It is called from all workers, for each batch and each chunk of some milliseconds.
+/// Observes the progress of a run. All workers call it, for each batch and for each chunk of some milliseconds.
 pub trait Observer: Sync {
-    /// Takes notice of a further step.
+    /// Called after each step.
     fn advanced(&self, step: &Step);
 }
 
-/// Takes no notice.
+/// Ignores all steps.
 impl Observer for () {
     fn advanced(&self, _: &Step) {}
 }
 
-/// What has been done since the step before.
+/// What has been done since the previous step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
-    /// Bytes as stored of which the documents are encoded now.
+    /// Bytes as stored whose documents are now encoded.
     pub stored: u64,
     /// Documents, good and bad.
     pub documents: u64,
-    /// Bytes of text in the good ones.
+    /// Bytes of text in the good documents.
     pub text_bytes: u64,
     /// Their ids, without end-of-text ids.
     pub ids: u64,
 }
 
-/// What came of a run.
+/// The result of a run.
 ///
-/// `documents` always balances: `read = written + skipped + failed`. A run that a bad document ended has read up to and
-/// including that one, and `failed` is 1. A run that ended otherwise has read what was written or skipped until then.
-/// "Written" is given to the output; of a run that failed nothing is published.
+/// `documents` always balances: `read = written + skipped + failed`. If a bad document ended the run, `read` includes it and `failed`
+/// is 1. If the run ended otherwise, `read` is what was written or skipped until then. "Written" means passed to the output; a failed
+/// run publishes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The account of documents.
@@ -169,14 +165,13 @@ pub struct Summary {
     pub tokens: u64,
     /// From the first read to the end of the publication.
     pub elapsed: Duration,
-    /// Of which until the last document was encoded and given to the output. The rest is syncing and renaming.
+    /// The part of `elapsed` until the last document was encoded and passed to the output. The rest is syncing and renaming.
     pub encoding: Duration,
-    /// Whether standard input was read as text and begins with a line of JSON.
+    /// Whether standard input was read as text but begins with a line of JSON.
     pub stdin_looks_like_json_lines: bool,
-    /// The most bytes that were in flight at a time, counted as in [`Job::memory`] but with the ids that there
-    /// were and not those reckoned with.
+    /// The maximum number of bytes in flight, counted as for [`Job::memory`], but with the actual ids instead of the assumed ones.
     pub peak_in_flight: usize,
-    /// What was published; nothing by a run that failed.
+    /// The published files; `None` if the run failed.
     pub published: Option<Published>,
 }
 
@@ -205,25 +200,25 @@ pub enum EncodeError {
     TooManySkipped {
         /// The account until then.
         documents: Documents,
-        /// What was allowed.
+        /// The limit.
         most: MaxSkipped,
-        /// With a number of documents the one that was too many; otherwise the first that was left out.
+        /// For a limit in documents, the one that exceeded it; otherwise the first one skipped.
         bad: Box<SkippedDocument>,
     },
-    /// Bad documents were left out, and there was no other.
+    /// All documents were bad and were skipped.
     #[error(
         "{}; the first: {}\nhint: check --field and --input-format; nothing was published",
         if *read == 1 { "the only document is bad".to_owned() } else { format!("all {read} documents are bad") },
         Place(first)
     )]
     AllSkipped {
-        /// How many were read.
+        /// Number of documents read.
         read: u64,
         /// The first of them.
         first: SkippedDocument,
     },
-    /// The engine got no memory for a document. The run ends also with [`OnError::Skip`](crate::manifest::OnError::Skip): the machine has
-    /// failed, not the document.
+    /// The engine could not allocate memory for a document. This ends the run even with
+    /// [`OnError::Skip`](crate::manifest::OnError::Skip): the machine has failed, not the document.
     #[error("{}", Place(.0))]
     NoMemory(SkippedDocument),
     /// The output could not be written or published.
@@ -243,7 +238,7 @@ pub enum EncodeError {
         /// The message of the panic.
         message: String,
     },
-    /// Told to stop: the call was [offloaded](windrow::offload()), and nobody waits for its result any more.
+    /// Cancelled: the call ran in a [spawned](windrow::spawn_joinable()) closure whose handle was dropped.
     #[error("stopped before all documents were encoded")]
     Stopped,
 }
@@ -258,12 +253,12 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// A run that ended early, and how far it got. Nothing of it is published.
+/// A run that ended early, and its progress. Nothing of it is published.
 #[derive(Debug)]
 pub struct Failed {
-    /// Why.
+    /// The reason.
     pub error: EncodeError,
-    /// How far it got.
+    /// The progress.
     pub summary: Summary,
 }
 
@@ -281,12 +276,11 @@ impl std::error::Error for Failed {
 
 /// Encodes all documents of `job` and publishes `output`.
 ///
-/// `output` was created for this tokenizer's [`vocab_size`](Tokenizer::vocab_size). Whoever abandons its
-/// [`Staging`](crate::output::Staging) ends the run with
-/// [`OutputErrorKind::Interrupted`](crate::output::OutputErrorKind::Interrupted).
+/// `output` must have been created for this tokenizer's [`vocab_size`](Tokenizer::vocab_size). Abandoning its
+/// [`Staging`](crate::output::Staging) ends the run with [`OutputErrorKind::Interrupted`](crate::output::OutputErrorKind::Interrupted).
 ///
 /// # Errors
-/// The first failure in the order of the documents. Then nothing is published and what was staged is removed.
+/// The first failure in the order of the documents. Nothing is published then, and staged files are removed.
 pub fn encode(
     job: Job,
     tokenizer: &Tokenizer,
@@ -328,7 +322,7 @@ pub fn encode_with(
     };
     let published = match (run.end, run.sink) {
         (Ok(reports), Some(output)) => {
-            // Counted by the reader, so that the output compares two accounts.
+            // Counted by the reader, so that the output compares two independent accounts.
             summary.documents.read = reports.iter().map(|report| report.documents).sum();
             let body = ManifestBody {
                 engine: engine_identity(engine),
@@ -353,7 +347,7 @@ pub fn encode_with(
     }
 }
 
-/// The error of a run that left out more than it may.
+/// The error of a run that skipped more documents than allowed.
 fn too_many_skipped(
     documents: &Documents,
     most: Option<MaxSkipped>,

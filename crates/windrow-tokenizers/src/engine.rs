@@ -1,15 +1,15 @@
-//! What turns the text of a document into ids.
+//! Engines turn the text of a document into ids.
 //!
-//! An [`Engine`] is a tokenizer ready to encode, shared by all workers. An [`Encoder`] is what one worker encodes with:
-//! it owns the scratch that is reused from document to document, so that a warm encoder allocates nothing but the room
-//! for the ids. Two engines exist: `tokenizers` 1.0, and the released `tokenizers` 0.23 for the few `tokenizer.json`
-//! files that the former refuses or reads differently. Neither uses threads of its own.
+//! An [`Engine`] is a tokenizer ready to encode, shared by all workers. An [`Encoder`] belongs to one worker: it owns scratch memory
+//! that is reused from document to document, so a warm encoder only allocates space for the ids. There are two engines: `tokenizers`
+//! 1.0, and the released `tokenizers` 0.23 for the few `tokenizer.json` files that 1.0 refuses or reads differently. Neither starts
+//! threads.
 //!
-//! Both give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. Which one runs
-//! follows from the `tokenizer.json` alone, never from a document.
+//! Both give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. The `tokenizer.json` alone
+//! decides which engine runs, never a document.
 //!
-//! Memory that an engine can have only by ending the process is asked for before: a large text gets
-//! [`EngineError::NoMemory`] then.
+//! An engine whose allocation fails would end the process. So before a large text, windrow checks that the memory is available; if it
+//! is not, the result is [`EngineError::NoMemory`].
 
 use std::any::Any;
 use std::hint::black_box;
@@ -34,21 +34,21 @@ pub trait Engine: Send + Sync {
     /// Name and version of the library behind it, such as `tokenizers 1.0.0-rc.3`.
     fn name(&self) -> &str;
 
-    /// A new encoder, with scratch of its own.
+    /// A new encoder, with separate scratch memory.
     fn encoder(&self) -> Box<dyn Encoder + '_>;
 
-    /// The id of a token of the model, as the `tokenizer.json` spells it. It may look at the whole vocabulary: not for
-    /// hot paths.
+    /// The id of a token of the model, as the `tokenizer.json` spells it. It may search the whole vocabulary, so it is not for hot
+    /// paths.
     fn token_to_id(&self, token: &str) -> Option<u32>;
 }
 
-/// What one worker encodes with. A document's ids do not depend on what the encoder saw before.
+/// The encoder of one worker. A document's ids do not depend on earlier documents.
 pub trait Encoder: Send {
     /// Appends the ids of `text` to `ids`.
     ///
     /// # Errors
-    /// When the engine refuses the text, gives up on it or panics. `ids` is then as it was, and the encoder can go on
-    /// with the next document.
+    /// If the engine refuses the text, gives up on it or panics. `ids` is then unchanged, and the encoder can continue with the next
+    /// document.
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError>;
 }
 
@@ -61,10 +61,10 @@ pub enum EngineError {
     Refused {
         /// Name and version of the library.
         engine: String,
-        /// What it said.
+        /// The error message of the library.
         reason: String,
     },
-    /// The engine panicked. Its scratch was thrown away.
+    /// The engine panicked. Its scratch memory was dropped.
     #[error("{engine} panicked on this text: {reason} (hint: check the tokenizer.json for damage)")]
     Panicked {
         /// Name and version of the library.
@@ -72,7 +72,7 @@ pub enum EngineError {
         /// The message of the panic.
         reason: String,
     },
-    /// The system gives no memory for the text.
+    /// There is no memory for the text.
     #[error(
         "no memory for a text of {text} bytes: {engine} needs about {bytes} bytes more \
          (hint: split the document, or raise the memory limit of the process)"
@@ -82,7 +82,7 @@ pub enum EngineError {
         engine: String,
         /// Bytes of the text, after its normalization.
         text: usize,
-        /// Bytes that were asked for.
+        /// Bytes that were requested.
         bytes: usize,
     },
 }
@@ -97,22 +97,22 @@ impl EngineError {
     }
 }
 
-/// Texts below this size are encoded without asking for memory first.
+/// Texts below this size are encoded without checking for memory first.
 const LARGE: usize = 1 << 20;
 
-/// Whether the system gives this much memory now. An allocation of a library cannot fail without ending the process, so
-/// this is asked before the library allocates. Another thread may take the memory in between.
+/// Whether this much memory is available now. A failed allocation in a library ends the process, so windrow checks before the library
+/// allocates. Another thread may take the memory in between.
 fn has_memory(bytes: usize) -> bool {
     let mut trial = Vec::<u8>::new();
     let reserved = trial.try_reserve_exact(bytes);
-    // Otherwise the compiler may leave the allocation out.
+    // Prevents the compiler from optimizing the allocation away.
     black_box(&trial);
     reserved.is_ok()
 }
 
-/// Runs code of an engine and turns a panic into its message. Whatever `run` was changing must be thrown away then.
+/// Runs code of an engine and turns a panic into its message. The caller must then drop whatever `run` was changing.
 ///
-/// The panic hook still prints: a library must not replace it, and the hostile files known to us are turned away before.
+/// The panic hook still prints: a library must not replace it, and the known hostile files are refused before.
 pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|payload| message(payload.as_ref()))
 }

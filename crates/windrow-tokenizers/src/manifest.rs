@@ -1,7 +1,7 @@
-//! The record that stands beside the token files: what was read, how, and what came of it.
+//! The record beside the token files: what was read, how, and what became of it.
 //!
-//! It holds no time, no thread count and no absolute path of its own making, so that two runs over the same inputs with
-//! the same options write the same bytes.
+//! It contains no time, no thread count and no absolute path that windrow adds. So two runs over the same inputs with the same options
+//! write the same bytes.
 
 use std::collections::BTreeMap;
 
@@ -9,52 +9,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::{Dtype, Format};
 
-/// The version of the layout below. It grows when a field changes its meaning or goes away.
+/// The version of the layout below. It increases when a field changes its meaning or is removed.
 pub const SCHEMA: u32 = 2;
 
-/// The most documents that [`Manifest::skipped`] lists.
+/// Maximum number of documents in [`Manifest::skipped`].
 pub const SKIPPED_IN_MANIFEST: usize = 1000;
 
-/// Everything in `OUT.manifest.json`.
+/// The contents of `OUT.manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`SCHEMA`] of the writing version.
     pub schema: u32,
     /// The version of windrow.
     pub windrow: String,
-    /// What encoded the text.
+    /// The engine that encoded the text.
     pub engine: Engine,
     /// The vocabulary.
     pub tokenizer: TokenizerIdentity,
-    /// What was asked for.
+    /// The options.
     pub options: Options,
-    /// What was read, in order.
+    /// The inputs, in order.
     pub inputs: Vec<InputFile>,
-    /// What became of the documents.
+    /// The account of documents.
     pub documents: Documents,
     /// UTF-8 bytes of text in the written documents.
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
-    /// The data files, in the order of [`Format::suffixes`]; then `OUT.skipped.jsonl`, which lists every document that was left out, if
-    /// it was asked for.
+    /// The data files, in the order of [`Format::suffixes`]; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
+    /// requested.
     pub outputs: Vec<OutputFile>,
-    /// The first [`SKIPPED_IN_MANIFEST`] documents that were left out, in input order.
+    /// The first [`SKIPPED_IN_MANIFEST`] skipped documents, in input order.
     pub skipped: Vec<SkippedDocument>,
 }
 
-/// The part of a [`Manifest`] that the writing side does not know by itself.
+/// The part of a [`Manifest`] that the caller of the output provides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestBody {
-    /// What encoded the text.
+    /// The engine that encoded the text.
     pub engine: Engine,
     /// The vocabulary.
     pub tokenizer: TokenizerIdentity,
     /// How the inputs were read and encoded.
     pub reading: ReadOptions,
-    /// What was read, in order.
+    /// The inputs, in order.
     pub inputs: Vec<InputFile>,
-    /// What became of the documents. [`Documents::is_balanced`] holds, and `written` is what the output has got.
+    /// The account of documents. [`Documents::is_balanced`] holds, and `written` is the number of documents that the output got.
     pub documents: Documents,
     /// UTF-8 bytes of text in the written documents.
     pub text_bytes: u64,
@@ -80,12 +80,12 @@ pub struct TokenizerIdentity {
     pub vocab_size: u32,
 }
 
-/// Options that decide what the output holds.
+/// Options that determine the output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// Layout of the data files.
     pub format: Format,
-    /// Element type of the ids; none where they are text.
+    /// Element type of the ids; none if they are text.
     pub dtype: Option<Dtype>,
     /// The id appended to each document.
     pub eos: Option<u32>,
@@ -94,14 +94,14 @@ pub struct Options {
     pub reading: ReadOptions,
 }
 
-/// Options of reading and encoding.
+/// Options for reading and encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadOptions {
     /// The field of a JSON line that holds the text.
     pub field: String,
     /// Whether each line of a text file is a document.
     pub lines: bool,
-    /// What a bad document does to the run.
+    /// The effect of a bad document on the run.
     pub on_error: OnError,
     /// Whether the tokenizer's own template adds special tokens.
     pub add_special_tokens: bool,
@@ -109,25 +109,25 @@ pub struct ReadOptions {
     pub special_in_text: bool,
 }
 
-/// What a bad document does to the run.
+/// The effect of a bad document on the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnError {
     /// It ends the run; nothing is published.
     #[default]
     Fail,
-    /// It is left out, counted and listed.
+    /// It is skipped, counted and listed.
     Skip,
 }
 
 /// One input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
-    /// Its path as given or found, `-` for the standard input.
+    /// Its path as given or found, `-` for standard input.
     pub name: String,
-    /// Its bytes as stored.
+    /// Number of bytes as stored.
     pub bytes: u64,
-    /// Its bytes after decompression; equal to `bytes` if it is not compressed.
+    /// Number of bytes after decompression; equal to `bytes` if it is not compressed.
     pub decompressed_bytes: u64,
     /// blake3 of its bytes as stored, in hexadecimal.
     pub blake3: String,
@@ -142,9 +142,9 @@ pub struct Documents {
     pub read: u64,
     /// Encoded and written.
     pub written: u64,
-    /// Left out on request and listed.
+    /// Skipped on request, and listed.
     pub skipped: u64,
-    /// Left out without being listed: 0 in every published manifest of a run that ended by itself.
+    /// Dropped without being listed: 0 in every published manifest of a run that ended by itself.
     pub failed: u64,
 }
 
@@ -156,7 +156,7 @@ impl Documents {
     }
 }
 
-/// A document that was left out, and where it stands.
+/// A skipped document and its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedDocument {
     /// The name of its input.
@@ -167,7 +167,7 @@ pub struct SkippedDocument {
     pub byte: u64,
     /// Where the line starts in the decompressed input, in bytes from 0.
     pub offset: u64,
-    /// Why it was left out.
+    /// Why it was skipped.
     pub reason: String,
 }
 

@@ -1,10 +1,10 @@
-//! What helps against an error of the system, where its kind says so.
+//! Remedies for errors of the system whose kind suggests one.
 
 use std::io::{Error, ErrorKind};
 
-/// The remedy for what is neither the disk's nor the file's fault: a limit of the process, or a name.
+/// The remedy for an error caused neither by the disk nor by the file: a limit of the process, or a name.
 pub(crate) fn remedy(error: &Error) -> Option<&'static str> {
-    // Too many open files, in the process and on the machine: EMFILE and ENFILE have these numbers on all Unixes.
+    // EMFILE and ENFILE, too many open files in the process and on the machine, have these numbers on all Unixes.
     if cfg!(unix) && matches!(error.raw_os_error(), Some(23 | 24)) {
         return Some("raise the limit on open files (ulimit -n), or close other programs");
     }

@@ -1,12 +1,12 @@
-//! Names and texts of others in messages for a terminal.
+//! Foreign names and texts in messages for a terminal.
 //!
-//! A file may have a name with an escape sequence, a line feed that begins a forged `error:` line, or characters that turn the
-//! direction of the text around it. [`shown`] writes each such character as its escape; all else stays as it is.
+//! A file name may contain an escape sequence, a line feed that begins a forged `error:` line, or characters that reverse the direction
+//! of the text around them. [`shown`] writes each such character as its escape, and leaves the others unchanged.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Display, Write};
 
-/// A name or text for a message: one line, without control and direction characters; bytes that are no UTF-8 as `\xff`.
+/// A name or text for a message: on one line, without control and direction characters; bytes that are not UTF-8 appear as `\xff`.
 ///
 /// ```
 /// use windrow_tokenizers::shown;
@@ -34,7 +34,7 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Whether a terminal does nothing with a character but print it on the same line and in the same direction.
+/// Whether a terminal only prints the character, on the same line and in the same direction.
 fn is_harmless(c: char) -> bool {
     !c.is_control()
         && !matches!(

@@ -1,13 +1,13 @@
 //! Tokenizers by name or from a `tokenizer.json`.
 //!
-//! A name is one of the vocabularies of this crate, `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`, each also without
-//! `_base`. [`vocabulary_of`] knows which of them a model has. Anything else is the path of a `tokenizer.json`, or of a directory that
-//! holds one. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies of this
-//! crate. Regexes mean what they mean to Oniguruma, as in the Python wheel of `tokenizers` 0.23. A document that needs too much
-//! backtracking, or more memory than the process can get, has no ids and an error.
+//! A name is a vocabulary of this crate: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`, each also without `_base`.
+//! [`vocabulary_of`] maps a model to its vocabulary. Anything else is the path of a `tokenizer.json`, or of a directory that contains
+//! one. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies of this crate.
+//! Regexes have the meaning of Oniguruma, as in the Python wheel of `tokenizers` 0.23. A document that needs too much backtracking, or
+//! more memory than the process can get, gives an error instead of ids.
 //!
-//! A `tokenizer.json` is untrusted input: whatever is in it, loading returns a tokenizer or a [`LoadError`] that says
-//! what is wrong and where.
+//! A `tokenizer.json` is untrusted input. Whatever it contains, loading returns a tokenizer or a [`LoadError`] that says what is wrong
+//! and where.
 
 use std::fs::{self, File as DiskFile};
 use std::io::{self, Read};
@@ -32,40 +32,40 @@ use embedded::Embedded;
 use fault::Fault;
 use file::File;
 
-/// Larger files are not read. The largest in use have some 40 MB.
+/// Larger files are not read. The largest files in use have some 40 MB.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// How a tokenizer treats special tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// Adds what the post-processor of a `tokenizer.json` puts around a document, such as `[CLS]` and `[SEP]`.
+    /// Adds the tokens that the post-processor of a `tokenizer.json` puts around a document, such as `[CLS]` and `[SEP]`.
     pub add_special_tokens: bool,
-    /// Recognizes special tokens that are written in a text. Without it they are text like any other; added tokens that
-    /// are not special are recognized all the same, as in Hugging Face's `encode_special_tokens`.
+    /// Recognizes special tokens that are written in a text. Otherwise they are plain text. Added tokens that are not special are
+    /// always recognized, as with Hugging Face's `encode_special_tokens`.
     pub special_in_text: bool,
 }
 
 impl Default for LoadOptions {
-    /// Nothing around a document; special tokens in a text are recognized.
+    /// Adds nothing around a document; recognizes special tokens in a text.
     fn default() -> Self {
         Self { add_special_tokens: false, special_in_text: true }
     }
 }
 
-/// Why there is no tokenizer.
+/// Why a tokenizer could not be loaded.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// Neither a known name nor a file.
     #[error("tokenizer {name:?} is neither the name of a vocabulary nor a file\nhint: {}", names::hint(name))]
     Unknown {
-        /// What was asked for.
+        /// The name.
         name: String,
     },
     /// No vocabulary of this crate belongs to the model.
     #[error("model {name:?} {reason}\nhint: {hint}")]
     UnknownModel {
-        /// What was asked for.
+        /// The name of the model.
         name: String,
         /// Why the model has no vocabulary here.
         reason: String,
@@ -77,27 +77,27 @@ pub enum LoadError {
     Read {
         /// Path of the file.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file is not what is asked for, or damaged, or hostile.
+    /// The file is not a supported `tokenizer.json`, or is damaged or hostile.
     #[error("tokenizer {name}: {place}{}{reason}\nhint: {hint}", if place.is_empty() { "" } else { ": " })]
     Invalid {
         /// Path or name of the file.
         name: String,
-        /// Where in the file, such as `model.merges[3]`; empty for all of it.
+        /// Where in the file, such as `model.merges[3]`; empty for the whole file.
         place: String,
         /// What is wrong.
         reason: String,
         /// What to do.
         hint: String,
     },
-    /// No engine takes the file.
+    /// No engine accepts the file.
     #[error("tokenizer {name}: no engine can read it: {reason}\nhint: write it again with the tokenizers library 0.23")]
     Refused {
         /// Path or name of the file.
         name: String,
-        /// What the engines said.
+        /// The errors of the engines.
         reason: String,
     },
 }
@@ -142,7 +142,7 @@ impl Tokenizer {
     /// Loads the vocabulary of this name, or the `tokenizer.json` at this path.
     ///
     /// # Errors
-    /// When there is no such name or file, or the file is not a `tokenizer.json` that an engine can encode with.
+    /// There is no such name or file, or the file is not a `tokenizer.json` that an engine can encode with.
     pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         match embedded::find(name_or_path) {
             Some(embedded) => Self::from_embedded(embedded, embedded.fast(options).map(|engine| Box::new(engine) as _)),
@@ -150,11 +150,11 @@ impl Tokenizer {
         }
     }
 
-    /// [`load`](Self::load), but a vocabulary of this crate is ready within milliseconds: the first texts are encoded by a slower
-    /// engine, until the fast one is worth the time to build it. The ids are the same.
+    /// [`load`](Self::load), but a vocabulary of this crate is ready within milliseconds. A slower engine encodes the first texts,
+    /// until building the fast one pays. The ids are the same.
     ///
-    /// For a program that starts often and may have little to encode. `bytes` is how much text there is, or 0 if that is not
-    /// known: then the fast engine is built when as much time was spent without it as it costs.
+    /// This is for a program that starts often and may have little to encode. `bytes` is the amount of text, or 0 if it is unknown. If
+    /// unknown, the fast engine is built once as much time was spent without it as it costs to build.
     ///
     /// # Errors
     /// Those of [`load`](Self::load).
@@ -202,7 +202,7 @@ impl Tokenizer {
             return Err(too_large(metadata.len()));
         }
         let mut json = Vec::new();
-        // The file may have grown since.
+        // The file may have grown since its size was checked.
         DiskFile::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut json)).map_err(read_error)?;
         if json.len() as u64 > MAX_BYTES {
             return Err(too_large(json.len() as u64));
@@ -213,7 +213,7 @@ impl Tokenizer {
     /// Reads a `tokenizer.json`. `name` is for messages.
     ///
     /// # Errors
-    /// When it is not a `tokenizer.json` that an engine can encode with.
+    /// It is not a `tokenizer.json` that an engine can encode with.
     pub fn from_json(json: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         let invalid = |fault| LoadError::invalid(name, fault);
         let text = utf8(json).map_err(invalid)?;
@@ -275,7 +275,7 @@ impl Tokenizer {
         &self.hash
     }
 
-    /// What encodes.
+    /// The engine that encodes.
     pub fn engine(&self) -> &dyn Engine {
         self.engine.as_ref()
     }
@@ -291,7 +291,7 @@ impl Tokenizer {
         added.map(|added| added.id).or_else(|| self.engine.token_to_id(token))
     }
 
-    /// The token that ends a document, if it is known. A `tokenizer.json` does not say.
+    /// The token that ends a document, if it is known. A `tokenizer.json` does not tell.
     pub fn eos(&self) -> Option<(String, u32)> {
         self.eos.clone()
     }
@@ -303,8 +303,8 @@ impl Tokenizer {
         special.into_iter().map(|token| (token.content.clone(), token.id)).collect()
     }
 
-    /// The last place inside of `text`, which is UTF-8, where it can be cut: the ids of the two parts, one after the other, are
-    /// those of the whole, whatever stands before and after `text`. `None` without such a place, and always for a
+    /// The last place inside of `text`, which is UTF-8, where it can be cut without changing ids: the ids of the two parts,
+    /// concatenated, are those of the whole, whatever precedes and follows `text`. `None` if there is no such place, and always for a
     /// `tokenizer.json`.
     ///
     /// ```
@@ -319,7 +319,7 @@ impl Tokenizer {
         self.embedded?.last_cut(text)
     }
 
-    /// What a user should know about this tokenizer, a line each.
+    /// Notes for users about this tokenizer, one per line.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -338,7 +338,7 @@ fn engine(
         reason: fault::shortened(&reason, fault::MAX_REASON),
     };
     if !file.canonical {
-        // The release candidate takes settings of the wrong type for missing ones.
+        // The release candidate treats settings of the wrong type as missing.
         Released::read_parts(&file.parts).map_err(|(place, reason)| {
             let hint = if reason.starts_with("regex ") { fault::REGEX } else { fault::DAMAGED };
             LoadError::invalid(name, Fault::new(place, reason, hint))
@@ -355,7 +355,7 @@ fn engine(
     Ok(Box::new(released))
 }
 
-/// The tokenizer of the release candidate, or why it is not for this file.
+/// The tokenizer of the release candidate, or why it is not suitable for this file.
 fn pipeline(file: &File<'_>, checked: &Checked) -> Result<PipelineTokenizer, String> {
     if let Some(reason) = route::differs(file, checked).filter(|_| !file.canonical) {
         return Err(reason.to_owned());
@@ -368,7 +368,7 @@ fn pipeline(file: &File<'_>, checked: &Checked) -> Result<PipelineTokenizer, Str
     }
 }
 
-/// Hugging Face numbers added tokens itself. That it can end up with other ids than the file states is worth a line.
+/// A note if added tokens get other ids than the file states: Hugging Face numbers added tokens itself.
 fn moved_ids(name: &str, file: &File<'_>, checked: &Checked) -> Option<String> {
     let mut moved = file.added.iter().zip(&checked.added).filter(|(token, id)| token.id != **id);
     let (token, id) = moved.next()?;
@@ -389,7 +389,7 @@ fn utf8(json: &[u8]) -> Result<&str, Fault> {
         .map_err(|error| Fault::new("", format!("not UTF-8 from byte {} on", error.valid_up_to()), fault::DAMAGED))
 }
 
-/// Files that users take for a `tokenizer.json`.
+/// Files that users mistake for a `tokenizer.json`.
 fn other_format(path: &Path) -> Option<Fault> {
     let (what, hint) = match path.extension()?.to_str()? {
         "tiktoken" => ("a rank file of tiktoken", "use one of the names, or a tokenizer.json of the same model"),
@@ -399,7 +399,7 @@ fn other_format(path: &Path) -> Option<Fault> {
     Some(Fault::new("", format!("{what}, which cannot be read"), hint))
 }
 
-/// 0 for the usual ends of a text, more for what is less likely one.
+/// 0 for the usual end-of-text tokens, more for less likely ones.
 fn likeness_to_eos(token: &str) -> usize {
     const USUAL: [&str; 10] = [
         "<|endoftext|>",

@@ -1,4 +1,4 @@
-//! Records to text, or to the reason why not.
+//! Records become text, or the reason why they have none.
 
 mod input_common;
 
@@ -166,7 +166,7 @@ fn deep_nesting_is_a_fault_and_no_stack_overflow() {
 fn invalid_utf_8_is_placed_in_every_format() {
     let (kind, at, reason) = fault(b"{\"text\":\"a\xff\"}");
     assert_eq!((kind, at, &*reason), (FaultKind::NotUtf8, 10, "not valid UTF-8"));
-    // Also outside of the field, and where the line is no JSON anyway.
+    // Also outside of the field, and if the line is not JSON anyway.
     assert_eq!(fault(b"{\"text\":\"a\",\"x\":\"\xc3\"}").1, 17);
     assert_eq!(fault(b"{\xff").0, FaultKind::NotUtf8);
 
@@ -222,7 +222,7 @@ fn bad_documents_are_reported_by_file_line_and_byte() {
     );
 }
 
-/// What the words of the documentation say, with a whole `Value`.
+/// The documented behaviour, implemented with a whole `Value`.
 fn reference(line: &[u8], field: &str) -> Result<String, FaultKind> {
     let line = str::from_utf8(line).map_err(|_| FaultKind::NotUtf8)?;
     match serde_json::from_str::<Value>(line) {
@@ -272,7 +272,7 @@ fn object(fields: &[(String, String)]) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-/// A line: mostly good, else bad in one of all ways.
+/// A line: usually good, otherwise bad in one of all ways.
 fn some_line() -> impl Strategy<Value = Vec<u8>> {
     let good =
         (json_string(), prop::collection::vec((json_string(), json_value()), 0..3), any::<prop::sample::Index>())

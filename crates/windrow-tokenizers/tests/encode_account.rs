@@ -1,5 +1,5 @@
-//! The law of the driver: every document of the inputs is written, skipped and listed, or ends the run, in order, and none is
-//! lost, doubled or changed. The reference is the plain way to read such files.
+//! The law of the pipeline: every document of the inputs is written, or skipped and listed, or ends the run. The order stays, and no
+//! document is lost, duplicated or changed. The reference reads such files in the plain way.
 
 use std::fs;
 use std::io::Cursor;
@@ -15,7 +15,7 @@ use windrow_tokenizers::input::{Compression, Format, InputFile};
 use windrow_tokenizers::manifest::{Documents, Manifest, OnError, TokenizerIdentity};
 use windrow_tokenizers::output::{self, Output, OutputOptions};
 
-/// One id a byte, so that the output can be read as text. It refuses texts with a `\u{1}`.
+/// One id per byte, so that the output can be read as text. It refuses texts with a `\u{1}`.
 struct Bytes;
 
 impl Engine for Bytes {
@@ -135,7 +135,7 @@ fn corpus() -> impl Strategy<Value = Corpus> {
             let mut bytes = if marked { b"\xef\xbb\xbf".to_vec() } else { Vec::new() };
             bytes.extend(lines.concat());
             if cut {
-                // The last line without its end.
+                // The last line has no line end.
                 bytes.pop();
             }
             bytes
@@ -202,7 +202,7 @@ proptest! {
             failed: 0,
         };
         if good.is_empty() && !bad.is_empty() {
-            // Nothing of such a run is of use.
+            // The output of such a run is useless.
             let failed = outcome.unwrap_err();
             let EncodeError::AllSkipped { read, first } = &failed.error else { panic!("another error: {failed}") };
             prop_assert_eq!((*read, first.file.as_str(), first.line), (counts.read, bad[0].0, bad[0].1));
@@ -221,7 +221,7 @@ proptest! {
         let listed: Vec<_> = manifest.skipped.iter().map(|bad| (bad.file.as_str(), bad.line)).collect();
         prop_assert_eq!(&listed, &bad);
         for skipped in &manifest.skipped {
-            // The line starts where the manifest says: at the start, or after a line break, or after the mark.
+            // The line starts where the manifest says: at the start, after a line break, or after the mark.
             let number: usize = skipped.file.strip_prefix("file-").unwrap().parse().unwrap();
             let before = &corpora[number].bytes[..usize::try_from(skipped.offset).unwrap()];
             prop_assert!(before.is_empty() || before.ends_with(b"\n") || before == b"\xef\xbb\xbf", "{:?}", skipped);

@@ -14,7 +14,7 @@ use windrow_tokenizers::manifest::{Manifest, OnError, TokenizerIdentity};
 use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions, Staging};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
-/// One id a document, the length of its text; beyond `most` it panics.
+/// One id per document, the length of its text; beyond `most` it panics.
 struct Lengths {
     most: usize,
 }
@@ -41,7 +41,7 @@ impl Encoder for Lengths {
     }
 }
 
-/// Empty lines without an end.
+/// Endless empty lines.
 struct Endless;
 
 impl Read for Endless {
@@ -59,7 +59,7 @@ fn lines(text: &'static str) -> InputFile {
     InputFile::from_reader("memory", text.as_bytes(), Format::Lines, Some(Compression::None))
 }
 
-/// Runs a job whose failure would be to hang.
+/// Runs a job with a timeout, because a fault would make it hang.
 fn run(directory: &Path, inputs: Vec<InputFile>, most: usize, staging: Staging) -> Result<Summary, Box<Failed>> {
     let output = Output::create_in(&OutputOptions::new(directory.join("out"), 1 << 20), &staging).unwrap();
     let (done, outcome) = mpsc::channel();
@@ -111,7 +111,7 @@ fn an_engine_that_refuses_a_text_leaves_nothing() {
     assert!(is_empty(directory.path()));
 }
 
-/// The machine's failure is not the document's: with `Skip`, too, nothing is published, and every document is accounted for.
+/// A failure of the machine is not one of the document: even with `Skip` nothing is published, and every document is accounted for.
 #[test]
 fn an_engine_without_memory_ends_the_run() {
     struct Poor;
@@ -151,7 +151,7 @@ fn an_abandoned_output_ends_the_run() {
     let abandoning = staging.clone();
     let size = directory.path().join("out.ids.npy.windrow-part");
     let watcher = thread::spawn(move || {
-        // Once something is on disk, the writer is in the middle of it.
+        // Once something is on disk, the writer is running.
         while fs::metadata(&size).map_or(0, |file| file.len()) == 0 {
             thread::yield_now();
         }

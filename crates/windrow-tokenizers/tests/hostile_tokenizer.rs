@@ -1,5 +1,5 @@
-//! A `tokenizer.json` is untrusted: whatever it holds, loading ends soon, with a tokenizer or with an error that names
-//! the file, the place and the remedy. Nothing panics.
+//! A `tokenizer.json` is untrusted. Whatever it contains, loading ends soon, with a tokenizer or with an error that names the file, the
+//! place and the remedy. Nothing panics.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
 
 /// A second in a release build; these builds are slower and share the machine.
 const SOON: Duration = Duration::from_secs(4);
-/// No test comes near it unless the work is unbounded.
+/// Tests take far less time unless the work is unbounded.
 const HANG: Duration = Duration::from_secs(60);
 
 /// Byte-level, with one merge: "ab" is token 256.
@@ -56,7 +56,7 @@ fn load(json: impl AsRef<[u8]>) -> Result<Tokenizer, LoadError> {
     result
 }
 
-/// The file is refused, and the message has the name, a hint and all of these.
+/// The file is refused, and the message contains its name, a hint and all of these parts.
 #[track_caller]
 fn refused(json: impl AsRef<[u8]>, parts: &[&str]) {
     let Err(error) = load(json) else { panic!("was accepted, instead of: {parts:?}") };
@@ -124,7 +124,7 @@ fn deep_nesting() {
     refused(format!("{{\"normalizer\": {deep}}}"), &["normalizer: recursion limit exceeded"]);
     refused(format!("{{\"model\": {{\"vocab\": {{\"a\": {deep}}}}}}}"), &["model.vocab", "\"a\""]);
     refused(format!("{{\"model\": {{\"vocab\": {{\"a\": 1}}, \"merges\": [{deep}]}}}}"), &["model.merges"]);
-    // What does not bear on encoding is not read.
+    // Parts that do not affect encoding are not read.
     let whole = byte_level().to_string();
     assert_eq!(encode(whole.replacen('{', &format!("{{\"unknown\": {deep},"), 1), "ab"), [256]);
 
@@ -247,7 +247,7 @@ fn bytes_without_tokens() {
     vocab.remove("z");
     vocab.remove("Ġ");
     refused(file.to_string(), &["model.vocab", "without tokens for 2 bytes, the first is 0x20"]);
-    // With a token for the unknown, they come out as that.
+    // If the unknown has a token, they become that token.
     file["model"]["unk_token"] = json!("a");
     assert_eq!(encode(file.to_string(), "bz"), [98, 97]);
 }
@@ -260,7 +260,7 @@ fn regexes() {
         with("/pre_tokenizer", json!({"type": "Sequence", "pretokenizers": [split, bytes]})).to_string()
     };
     let text = format!("{}!", "a".repeat(50_000));
-    // Of backtracking there is a limit: on both, 0.23 itself panics.
+    // Backtracking has a limit: on both patterns, 0.23 itself panics.
     let backtracks = load(split("(a+)+$")).expect("loads").engine().encoder().encode(&text, &mut Vec::new());
     assert!(matches!(backtracks, Err(EngineError::Refused { .. })), "{backtracks:?}");
     let tokenizer = load(split("(?:(?=a)a+)+(?!a)(?!!)")).expect("loads");
@@ -276,7 +276,7 @@ fn regexes() {
     encoder.encode("cab", &mut ids).expect("the encoder can go on");
     assert_eq!(ids[..2], [7, 99]);
 
-    // 0.23 gives up on one place of the text after ten million retries; here all places together have a budget.
+    // 0.23 gives up on one position of the text after ten million retries; here all positions together have a budget.
     for expensive in [r"(?:a?){60}b", r"(a*)*b", r"(?=a+[bc])[ad]", r"(?:a|a)+b", r"(?:(?:(?:a?){99}){30}){30}b"] {
         let start = Instant::now();
         let result = load(split(expensive)).expect("loads").engine().encoder().encode(&text, &mut Vec::new());
@@ -288,7 +288,7 @@ fn regexes() {
     refused(split("(a"), &["pre_tokenizer: regex", "unmatched parenthesis", hint]);
     refused(split(r"\p{Nonsense}"), &["pre_tokenizer: regex", "invalid character property", hint]);
     refused(split(r"a\Gb"), &[r"\G is not supported", hint]);
-    // It would keep a thread busy for minutes.
+    // A backreference would keep a thread busy for minutes.
     for backreference in [r"(?=(a+)\1*b)c", r"(?<x>a+)\k<x>"] {
         refused(split(backreference), &["backreferences are not supported", hint]);
     }
@@ -299,10 +299,10 @@ fn regexes() {
     for nested in [r"(?:\w{1000}){1000}", r"(?:(?:a?){400}b){251}", r"((()){1000}){101}", r"a{101}{1000}"] {
         refused(split(nested), &["pre_tokenizer: regex", "repetitions in repetitions, more than 100000"]);
     }
-    // Inside of a class, behind a backslash or in names, braces repeat nothing.
+    // Inside of a class, behind a backslash or in names, braces are not repetitions.
     let repeats = r"[a{9999}]{9}\{9999}{9}\p{L}{9999}|(?:\p{N}{1,3}){300}|(?:x{2,}){50000}|a{,3}";
     assert_eq!(encode(split(repeats), "ab").len(), 2);
-    // Without parentheses there is depth, too.
+    // Patterns can be deep without parentheses too.
     for deep in [
         &"a?*".repeat(2_500),
         &"a{2}?".repeat(1_600),
@@ -319,7 +319,7 @@ fn regexes() {
     assert!(matches!(tokenizer.engine().encoder().encode(&text, &mut ids), Err(EngineError::Refused { .. })));
 }
 
-/// A mistake that users make: both files lie in the same folder.
+/// A common mistake: both files are in the same folder.
 #[test]
 fn tekken() {
     let tekken =
@@ -328,7 +328,7 @@ fn tekken() {
     refused(json!({"config": {}}).to_string(), &["model: is missing"]);
 }
 
-/// An allocation that fails in a library ends the process. Under a limit of memory, a large text is an error instead.
+/// A failed allocation in a library ends the process. Under a memory limit, a large text gives an error instead.
 #[cfg(target_os = "linux")]
 #[test]
 fn no_memory_for_a_large_text() {
@@ -399,13 +399,13 @@ fn tokens_of_any_length() {
     refused_with("/added_tokens/0/content", json!(long), &["added_tokens[0]", "has 70000 bytes"]);
 }
 
-/// Whatever single value is replaced by whatever else, loading and encoding end with a result.
+/// Whatever single value is replaced by whatever other value, loading and encoding return a result.
 #[test]
 fn any_value_replaced() {
     fn pointers(node: &Value, at: &str, all: &mut Vec<String>) {
         all.push(at.to_owned());
         match node {
-            // Three tokens stand for the whole vocabulary.
+            // Three tokens represent the whole vocabulary.
             Value::Object(fields) => {
                 for (name, child) in fields.iter().take(24) {
                     pointers(child, &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), all);

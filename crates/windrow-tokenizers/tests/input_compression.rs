@@ -1,4 +1,4 @@
-//! Compressed inputs: whole ones read as their plain bytes, all others are errors with a place.
+//! Compressed inputs: complete ones read as their plain bytes, all others give errors with a place.
 
 mod input_common;
 
@@ -16,7 +16,7 @@ fn read(bytes: &[u8], compression: Compression) -> Result<Vec<input_common::Owne
     Ok(read_all(vec![in_memory(bytes, Format::Lines, compression)], 1 << 12)?.0)
 }
 
-/// Reads what must fail; the message and the offset it names.
+/// The error message and the offset in it; reading must fail.
 fn failure(bytes: &[u8], compression: Compression) -> (String, u64) {
     let error = read(bytes, compression).expect_err("damaged data must not read as whole");
     assert_eq!(error.class(), ErrorClass::Data);
@@ -76,13 +76,13 @@ fn a_late_cut_in_a_large_stream_is_noticed() {
 fn any_changed_byte_of_the_data_is_noticed() {
     for (compression, compress) in CODECS {
         let packed = compress(b"some line\nand another one\n");
-        // The gzip header has fields (time, system) that nothing checks.
+        // The gzip header has fields (time, system) without a checksum.
         let header = if compression == Compression::Gzip { 10 } else { 0 };
         for at in header..packed.len() {
             let mut damaged = packed.clone();
             damaged[at] ^= 0x10;
             if let Ok(records) = read(&damaged, compression) {
-                // A flipped flag may be one that says nothing about the data.
+                // A flipped flag may not concern the data.
                 assert_eq!(records, records_of(b"some line\nand another one\n", Format::Lines), "byte {at}");
             }
         }
@@ -113,7 +113,7 @@ fn damage_is_placed_near_where_it_is() {
         packed[at..at + 200_000].fill(0xff);
         let (message, offset) = failure(&packed, compression);
         assert!(message.contains("corrupt"), "{message}");
-        // Damaged deflate data may go on to decode; then only the checksum at its end tells.
+        // Damaged deflate data may still decode; then only the checksum at its end reveals it.
         let latest = if compression == Compression::Gzip { packed.len() } else { at + 256 * 1024 };
         assert!((at as u64 - 256 * 1024..=latest as u64).contains(&offset), "damaged at {at}: {message}");
     }
@@ -222,7 +222,7 @@ proptest! {
     }
 }
 
-/// What comes first, a bad line or the damage after it, must not depend on how records fall into batches.
+/// Which error comes first, a bad line or the damage behind it, must not depend on how records are batched.
 #[test]
 fn complete_records_go_ahead_of_the_damage() {
     let lines = "{\"text\": \"a\"}\nnot json\n".repeat(3000);

@@ -1,4 +1,4 @@
-//! Arguments to files.
+//! Arguments become files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use windrow_tokenizers::input::{
     Batch, Compression, ErrorClass, Format, InputError, InputOptions, Reader, Resolved, WalkOptions, resolve, walk,
 };
 
-/// A directory of files with these names, each of which holds its own name.
+/// A directory of files with these names; each contains its name.
 fn tree(names: &[&str]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for name in names {
@@ -34,7 +34,7 @@ fn names(dir: &TempDir, resolved: &Resolved) -> Vec<String> {
     resolved.files.iter().map(|file| arg(strip(file.name()))).collect()
 }
 
-/// The message of an argument that must be refused because of how it is written.
+/// The message for an argument that must be refused because of its syntax.
 fn refused(args: &[String]) -> String {
     let error = plain(args).expect_err("these arguments are wrong");
     assert_eq!(error.class(), ErrorClass::Usage, "{error}");
@@ -132,7 +132,7 @@ fn hidden_entries_are_left_out_and_counted() {
     let resolved = resolve(&[arg(dir.path())], &hidden).unwrap();
     assert_eq!(names(&dir, &resolved), [".git/b.txt", ".hidden.txt", "a.txt", "sub/.c.txt", "sub/.d/e.txt"]);
     assert!(resolved.notes.is_empty(), "{:?}", resolved.notes);
-    // A hidden folder that is named is read.
+    // A hidden folder is read if it is named.
     assert_eq!(plain(&[arg(dir.path().join(".git"))]).unwrap().files.len(), 1);
     assert!(
         refused(&[arg(dir.path().join("sub"))]).contains("(0 files of other extensions), 2 hidden or ignored left out")
@@ -197,7 +197,7 @@ fn all_text_is_what_begins_as_text() {
     let pattern = resolve(&[arg(dir.path().join("*t"))], &options).unwrap();
     assert_eq!(names(&dir, &pattern), ["split"]);
     assert!(pattern.notes[0].ends_with("cut: passed over, it is not text"), "{:?}", pattern.notes);
-    // A name is a decision.
+    // A name is explicit.
     assert_eq!(resolve(&[arg(dir.path().join("nul"))], &options).unwrap().files[0].format(), Format::Text);
 }
 
@@ -276,7 +276,7 @@ fn an_unknown_extension_needs_a_format() {
         let gzip = if name.ends_with(".gz") { Compression::Gzip } else { Compression::None };
         assert_eq!((resolved.files[0].format(), resolved.files[0].compression()), (Format::Jsonl, Some(gzip)));
     }
-    // `lines` says how text is cut, not that something is text.
+    // `lines` determines how text is cut, not what is text.
     let lines = InputOptions { lines: true, ..InputOptions::default() };
     assert!(resolve(&[arg(dir.path().join("corpus"))], &lines).is_err());
 }
@@ -296,7 +296,11 @@ fn a_file_given_twice_is_read_twice() {
     let resolved = plain(&[arg(dir.path()), arg(&dotted)]).unwrap();
     assert_eq!(resolved.files.len(), 3);
     assert_eq!(resolved.notes.len(), 1);
-    assert!(resolved.notes[0].ends_with("a.txt: reached more than once, by arguments or links, and read each time"), "{}", resolved.notes[0]);
+    assert!(
+        resolved.notes[0].ends_with("a.txt: reached more than once, by arguments or links, and read each time"),
+        "{}",
+        resolved.notes[0]
+    );
 
     let mut reader = Reader::new(resolved.files, 1 << 10);
     let batch = reader.next_batch(Batch::default(), &mut |_| Ok(())).unwrap().unwrap();
@@ -306,7 +310,8 @@ fn a_file_given_twice_is_read_twice() {
     let resolved = plain(&[arg(dir.path()), arg(dir.path())]).unwrap();
     assert_eq!(resolved.notes.len(), 1);
     assert!(
-        resolved.notes[0].ends_with("a.txt: reached more than once, by arguments or links, and read each time; so is 1 other"),
+        resolved.notes[0]
+            .ends_with("a.txt: reached more than once, by arguments or links, and read each time; so is 1 other"),
         "{:?}",
         resolved.notes
     );
@@ -354,8 +359,11 @@ mod unix {
         assert!(message.starts_with(&name(r"\u{1b}[31m\nerror: forged.dat: its extension")), "{message}");
         let twice = arg(dir.path().join("sub/\u{202e}.txt"));
         let resolved = plain(&[twice.clone(), twice]).unwrap();
-        assert_eq!(resolved.notes, [name(r"sub/\u{202e}.txt: reached more than once, by arguments or links, and read each time")]);
-        // The manifest, which is JSON, has the name as it is.
+        assert_eq!(
+            resolved.notes,
+            [name(r"sub/\u{202e}.txt: reached more than once, by arguments or links, and read each time")]
+        );
+        // The manifest, which is JSON, contains the name unchanged.
         assert!(resolved.files[0].name().ends_with("\u{202e}.txt"));
     }
 

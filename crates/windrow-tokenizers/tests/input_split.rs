@@ -1,4 +1,4 @@
-//! Bytes to records.
+//! Bytes become records.
 
 mod input_common;
 
@@ -238,7 +238,7 @@ fn no_files_no_records() {
     assert!(read_all(Vec::new(), 1).unwrap().0.is_empty());
 }
 
-/// A reader of random short counts that is interrupted now and then.
+/// A reader that returns few bytes per read, in random numbers, and is interrupted now and then.
 struct Fitful {
     bytes: io::Cursor<Vec<u8>>,
     counts: Vec<usize>,
@@ -257,7 +257,7 @@ impl Read for Fitful {
     }
 }
 
-/// The slow, readable version.
+/// A slow and readable implementation.
 fn naive(file: u32, bytes: &[u8], format: Format) -> Vec<input_common::Owned> {
     let (mark, body) = bytes.strip_prefix(b"\xef\xbb\xbf").map_or((0, bytes), |body| (3, body));
     if format == Format::Text {

@@ -1,4 +1,4 @@
-//! Bad places to write to, competing runs, leftovers, interrupts.
+//! Unwritable places, competing runs, leftovers, interruptions.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
     names.map(String::from).into()
 }
 
-/// Expects `CannotCreate`, exit status 73, `said` in the message, and a hint.
+/// Expects `CannotCreate`, exit status 73, the parts `said` in the message, and a hint.
 #[track_caller]
 fn refused(result: Result<impl Sized, OutputError>, said: &[&str]) {
     let error = result.err().expect("the output is refused");
@@ -98,7 +98,7 @@ fn bad_places_are_named() {
 
 #[test]
 fn an_unwritable_directory_is_named() {
-    // This directory refuses new files to every user, root too.
+    // This directory refuses new files to every user, even root.
     if !Path::new("/proc/self").is_dir() {
         return println!("skipped: no /proc on this system");
     }
@@ -263,7 +263,7 @@ fn abandoning_removes_everything_and_stops_the_writer() {
         assert!(std::thread::spawn(move || handle.abandon()).join().unwrap());
         assert_eq!(names(directory.path()), set([]));
         assert_eq!(output.append(&[1], &[1]).unwrap_err().kind(), OutputErrorKind::Interrupted);
-        // The prefix is free, and the end of the abandoned run does not touch the next one's files.
+        // The prefix is free, and the end of the abandoned run does not touch the files of the next one.
         let next = Output::create(&options).unwrap();
         let error = output.publish(body(1)).unwrap_err();
         assert_eq!((error.kind(), error.exit_code()), (OutputErrorKind::Interrupted, 130));

@@ -1,4 +1,4 @@
-//! The array formats, read by numpy where it is installed.
+//! The array formats, read by numpy if it is installed.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,8 @@
-//! Ids against the reference implementations: Hugging Face `tokenizers` 0.23 for `tokenizer.json` files, tiktoken for the
-//! embedded vocabularies. Not one document may differ.
+//! Compares ids with the reference implementations: Hugging Face `tokenizers` 0.23 for `tokenizer.json` files, tiktoken for the
+//! embedded vocabularies. No document may differ.
 //!
-//! The texts and files are found under `WINDROW_DATA`, or in `shared/data` beside the workspace; without them the tests
-//! print that they are skipped. By default a sample of the documents is compared. All of them take some minutes:
+//! Texts and files are searched under `WINDROW_DATA`, or in `shared/data` beside the workspace. Without them the tests print that they
+//! are skipped. By default a sample of the documents is compared. All documents take some minutes:
 //!
 //! ```text
 //! WINDROW_PARITY=full cargo test --release -p windrow-tokenizers --test parity -- --nocapture
@@ -21,10 +21,10 @@ use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 const THREADS: usize = 2;
 
-/// Documents of the size that a web page has.
+/// Documents of the size of a web page.
 const PAGE: usize = 6500;
 
-/// Strings that split implementations apart.
+/// Strings on which implementations differ.
 const TRICKY: [&str; 34] = [
     "",
     " ",
@@ -78,7 +78,7 @@ fn full() -> bool {
     std::env::var_os("WINDROW_PARITY").is_some_and(|value| value == "full")
 }
 
-/// The documents, in an order in which neighbours have much the same length.
+/// The documents, ordered so that neighbours have similar lengths.
 fn documents(data: &std::path::Path) -> Vec<String> {
     let big = fs::read_to_string(data.join("text/big.txt")).expect("big.txt");
     let mut lipsum: Vec<_> =
@@ -88,7 +88,7 @@ fn documents(data: &std::path::Path) -> Vec<String> {
         lipsum.into_iter().filter_map(|path| fs::read_to_string(path).ok()).filter(|text| !text.is_empty()).collect();
     assert!(lipsum.len() > 5, "the lipsum files are gone");
 
-    // The sample takes every nth of each kind.
+    // The sample takes every nth document of each kind.
     let (pages_step, lines_step) = if full() { (1, 1) } else { (20, 100) };
     let mut documents: Vec<String> = TRICKY.map(str::to_owned).to_vec();
     for run in ["a", " ", "\n", "ab", "^", "\u{e9}", "a ", "1"] {
@@ -154,7 +154,7 @@ fn compare(tokenizer: &Tokenizer, documents: &[String], oracle: impl Fn(&str) ->
     assert_eq!(differing, 0);
 }
 
-/// Against Hugging Face, with and without special tokens.
+/// Compares with Hugging Face, with and without special tokens.
 fn against_hugging_face(file: &str) {
     let Some(data) = data() else { return };
     let path = data.join("tok").join(file);
@@ -181,7 +181,7 @@ fn against_hugging_face(file: &str) {
     }
 }
 
-/// Against tiktoken, with special tokens in the text as text and as tokens.
+/// Compares with tiktoken, with special tokens in the text as text and as tokens.
 fn against_tiktoken(name: &str, oracle: &tiktoken_rs::CoreBPE) {
     let Some(data) = data() else { return };
     let documents = documents(&data);
@@ -239,7 +239,7 @@ fn embedded_o200k_base() {
     against_tiktoken("o200k_base", tiktoken_rs::o200k_base_singleton());
 }
 
-/// The embedded vocabularies have the ranks that tiktoken's own files have, byte for byte.
+/// The embedded vocabularies have the ranks of tiktoken's files, byte for byte.
 #[test]
 fn embedded_ranks() {
     let Some(data) = data() else { return };
@@ -268,7 +268,7 @@ fn embedded_vocab(name: &str) -> HashMap<String, u32> {
     serde_json::from_value(file["model"]["vocab"].clone()).expect("a vocabulary")
 }
 
-/// Plain decoding, since the files hold nothing but well-formed base64.
+/// Plain decoding, because the files contain only well-formed base64.
 fn base64(text: &str) -> Vec<u8> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut bits, mut count, mut bytes) = (0u32, 0, Vec::new());

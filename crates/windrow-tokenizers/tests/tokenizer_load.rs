@@ -1,4 +1,4 @@
-//! What a loaded tokenizer says about itself.
+//! The properties that a loaded tokenizer reports.
 
 use serde_json::{Value, json};
 use tiktoken_rs::CoreBPE;
@@ -58,7 +58,7 @@ fn embedded_vocabularies() {
         assert_eq!(tokenizer.notes(), [""; 0]);
         let json = Tokenizer::embedded_json(name).expect("embedded");
         assert_eq!(tokenizer.hash(), blake3::hash(json.as_bytes()).to_hex().as_str());
-        // The canonical file gives the same ids when it comes from outside.
+        // The canonical file gives the same ids when it is loaded from outside.
         let again = Tokenizer::from_json(json.as_bytes(), "again.json", &LoadOptions::default()).expect("loads");
         assert_eq!((again.hash(), again.vocab_size()), (tokenizer.hash(), size));
         let text = "The windrow's 3 rows,\n\ntaken up<|endoftext|>.";
@@ -90,7 +90,7 @@ fn cl100k_tokens_end_with_their_last_line_end() {
     assert_eq!(with_line_end.find(|token| !token.ends_with(line_end)), None);
 }
 
-/// What is hard for byte pair encoding or for the patterns, and what is not.
+/// Strings that are hard for byte pair encoding or for the patterns, and some that are not.
 const ATOMS: [&str; 48] = [
     "the",
     "The",
@@ -142,7 +142,7 @@ const ATOMS: [&str; 48] = [
     "antidisestablishmentarianism",
 ];
 
-/// Texts of atoms and of letters, the same in every run; some words are long.
+/// Texts of atoms and letters, the same in every run; some words are long.
 fn texts() -> Vec<String> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = move |below: usize| {
@@ -170,7 +170,7 @@ fn early(name: &str, special_in_text: bool) -> Tokenizer {
     Tokenizer::load_early(name, &LoadOptions { special_in_text, ..LoadOptions::default() }, 0).expect("loads")
 }
 
-/// From ranks: so little text does not pay for the fast engine.
+/// From ranks, because so little text does not pay for the fast engine.
 #[test]
 fn the_early_engine_gives_the_ids_of_tiktoken() {
     type Oracle = fn() -> CoreBPE;
@@ -202,7 +202,7 @@ fn an_early_tokenizer_says_the_same_of_itself() {
     }
 }
 
-/// Wherever a text may be cut, the parts have the ids of the whole, in both engines' view: that of tiktoken.
+/// At every cut, the parts have the ids of the whole, for both engines: those of tiktoken.
 #[test]
 fn cuts_change_no_ids() {
     for name in ["r50k_base", "cl100k_base", "o200k_base"] {

@@ -1,7 +1,7 @@
 //! Which files go to which engine, and that both give the ids of `tokenizers` 0.23.
 //!
-//! For each rule there is a text that the release candidate would encode otherwise: take the rule out and its case fails.
-//! Small random models, pre-tokenizers and added tokens look for differences that no rule knows.
+//! Each rule has a text that the release candidate would encode differently: without the rule, its case fails. Small random models,
+//! pre-tokenizers and added tokens search for differences that no rule covers.
 
 use serde_json::{Map, Value, json};
 use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
@@ -205,8 +205,8 @@ fn regexes() {
     assert_eq!(with(json!({"type": "Sequence", "pretokenizers": members})), RELEASED);
 }
 
-/// Regexes that other engines read in another way. The words are those of the Python wheel of `tokenizers` 0.23.3, which
-/// runs Oniguruma.
+/// Regexes that other engines read differently. The expected words are those of the Python wheel of `tokenizers` 0.23.3, which runs
+/// Oniguruma.
 #[test]
 fn regexes_of_the_wheel() {
     let cases: [(&str, &str, &[&str]); 20] = [
@@ -251,7 +251,7 @@ fn regexes_of_the_wheel() {
         tokenizer.expect("loads").engine().encoder().encode(text, &mut ids).expect("encodes");
         let mut found: Vec<String> = Vec::new();
         for id in ids {
-            // Behind [UNK], each character has a token that begins a word and one that does not.
+            // After [UNK], each character has a token that begins a word and one that does not.
             let (at, inside) = ((id as usize - 1) / 2, id % 2 == 0);
             match found.last_mut().filter(|_| inside) {
                 Some(word) => word.push(known[at]),
@@ -262,7 +262,7 @@ fn regexes_of_the_wheel() {
     }
 }
 
-/// A search goes place by place where one needs many retries. It finds what a search of the whole text finds.
+/// If a position needs many retries, a search goes position by position. It finds what a search of the whole text finds.
 #[test]
 fn regexes_on_long_texts() {
     let mut random = Random(0x51ed_270b);

@@ -1,8 +1,7 @@
-//! Every character, and every pair that composes, through everything that depends on Unicode tables, against
-//! `tokenizers` 0.23.
+//! Compares every character, and every pair that composes, with `tokenizers` 0.23, in everything that depends on Unicode tables.
 //!
-//! The default looks at those characters that are in a table of some version and at a sample of the rest; all of them
-//! take some minutes: `WINDROW_PARITY=full cargo test --release -p windrow-tokenizers --test tokenizer_unicode`.
+//! By default, the tests check the characters that are in a table of some version and a sample of the rest. All characters take some
+//! minutes: `WINDROW_PARITY=full cargo test --release -p windrow-tokenizers --test tokenizer_unicode`.
 
 use serde_json::{Map, Value, json};
 use tk_encode::normalizers::{NFC, NFD};
@@ -12,7 +11,7 @@ use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
-/// Scripts of thousands of characters that are all alike.
+/// Scripts of thousands of characters that behave alike.
 const UNIFORM: [(u32, u32); 6] = [
     (0x3400, 0xa000),
     (0xac00, 0xd7a0),
@@ -73,13 +72,13 @@ fn bytes(normalizer: Value) -> Value {
     })
 }
 
-/// The ids tell where words end: an unknown character makes its whole word unknown.
+/// The ids show where words end, because an unknown character makes its whole word unknown.
 fn pre_tokenizer(pre_tokenizer: Value) {
     let file = word_pieces("abA1.' \n", pre_tokenizer);
     compare(&file, &[|c| format!("a{c}b {c}a1{c}"), |c| format!(".{c}1A{c} \n{c} '{c}")]);
 }
 
-/// Each of the characters has a token for the beginning of a word and one for the rest, so the ids show every border.
+/// Each character has a token for the beginning of a word and one for the rest, so the ids show every border.
 fn word_pieces(characters: &str, pre_tokenizer: Value) -> Value {
     let tokens = characters.chars().flat_map(|character| [character.to_string(), format!("##{character}")]);
     let vocab: Map<String, Value> =
@@ -105,7 +104,7 @@ fn normalization_forms() {
     }
 }
 
-/// Pairs compose by the tables of both libraries alike, although the release candidate knows more of them.
+/// The tables of both libraries compose pairs alike, although the release candidate has more pairs.
 #[test]
 fn composing_pairs() {
     let pairs: Vec<(String, char)> = (0..=0x10_ffff).filter_map(char::from_u32).filter_map(composes_from).collect();
@@ -124,8 +123,8 @@ fn composing_pairs() {
     }
 }
 
-/// The two parts that the release candidate composes to this character, if it composes any: the second is a character, and
-/// so is the first but for its own composition.
+/// The two parts that the release candidate composes to this character, if there are any. The second part is a character; so is the
+/// first, but for its own composition.
 fn composes_from(character: char) -> Option<(String, char)> {
     let mut buffer = [0; 4];
     let whole: &str = character.encode_utf8(&mut buffer);
@@ -151,8 +150,8 @@ fn order_of_marks() {
     }
 }
 
-/// Whether the release candidate puts this character in front of a mark of the highest class, or a mark of the lowest in
-/// front of this character.
+/// Whether the release candidate moves this character in front of a mark of the highest class, or a mark of the lowest class in front
+/// of this character.
 fn reorders(character: char) -> bool {
     ["a\u{345}", "a"].into_iter().zip(["", "\u{334}"]).any(|(before, behind)| {
         let text = format!("{before}{character}{behind}");
@@ -176,7 +175,7 @@ fn other_normalizers() {
     normalizer(json!({"type": "Strip", "strip_left": true, "strip_right": true}));
 }
 
-/// A table of SentencePiece, in the file itself, and grapheme clusters.
+/// A SentencePiece table inside of the file, and grapheme clusters.
 #[test]
 fn precompiled_normalizer() {
     let data = std::env::var("WINDROW_DATA")
@@ -214,7 +213,7 @@ fn contractions_by_case_folding() {
         random ^= random << 17;
         (random % end as u64) as usize
     };
-    // All texts of four parts, and longer ones, which reach over the blocks of a program.
+    // All texts of four parts, and longer ones, which cross the blocks of a program.
     let digits = |mut number: usize| {
         std::iter::repeat_with(move || (number % alphabet.len(), number /= alphabet.len()).0).take(4)
     };

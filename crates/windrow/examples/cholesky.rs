@@ -1,8 +1,7 @@
 //! Cholesky decomposition of a symmetric, positive definite matrix: `A = L L^T`, in the lower triangle, row by row.
 //!
-//! In round `k` column `k` of L is complete, and all rows below it need all of it: one member computes it into a place of its own,
-//! which is shared. Row `i` then changes its cells up to the diagonal, so rows are not equal: they are dealt by the area that
-//! they have.
+//! In round `k` one member completes column `k` of L, in a separate vector that all members share: every row below needs the whole
+//! column. Row `i` changes only its cells up to the diagonal. So rows differ in cost, and are dealt by area.
 //!
 //! `cargo run --release -p windrow --example cholesky`
 
@@ -11,7 +10,7 @@ use std::time::Instant;
 
 use windrow::team::{Grid, Own, split};
 
-/// A square matrix, row by row, of which the lower triangle counts.
+/// A square matrix, row by row. Only its lower triangle is used.
 #[derive(Clone)]
 struct Matrix {
     n: usize,
@@ -21,13 +20,13 @@ struct Matrix {
 }
 
 impl Matrix {
-    /// With a large diagonal, which makes it positive definite.
+    /// A matrix with a large diagonal, so that it is positive definite.
     fn new(n: usize) -> Self {
         let cell = |i: usize, j: usize| if i == j { n as f64 } else { ((i * j) as f64).sin() / 2.0 };
         Self { n, cells: (0..n * n).map(|at| cell(at / n, at % n)).collect(), column: Vec::with_capacity(n) }
     }
 
-    /// Completes column `k`; it, and the rows below the diagonal.
+    /// Completes column `k`. Returns it, and the rows below the diagonal.
     fn complete(&mut self, k: usize) -> (&[f64], Grid<'_, f64>) {
         let n = self.n;
         let mut rows = Grid::new(&mut self.cells, n, n, n).expect("a square").block(k..n, 0..n);
@@ -41,7 +40,7 @@ impl Matrix {
     }
 }
 
-/// Takes the column's products off rows, `first` rows and more below the diagonal cell of column `k`.
+/// Subtracts the products of column `k` from `rows`, which begin `first` rows below the diagonal cell.
 fn take_off(k: usize, column: &[f64], first: usize, rows: Grid<'_, f64>) {
     for (at, row) in (first..).zip(rows) {
         let factor = column[at];
@@ -68,7 +67,7 @@ fn team(matrix: &mut Matrix) {
             },
             |k, column, (numbers, rows)| take_off(k, column, numbers.start, rows),
         );
-        done.expect("nobody leaves early");
+        done.expect("no member leaves early");
     });
 }
 

@@ -1,7 +1,7 @@
-//! Every element is added to all that come after it: `for i in 0..n { x[i + 1..] += x[i] }`.
+//! Every element is added to all elements behind it: `for i in 0..n { x[i + 1..] += x[i] }`.
 //!
-//! The smallest case for a team. The next round's head is a sum of this one, so rounds cannot overlap; a round is a few microseconds, so
-//! a parallel iterator in each would spend its time on entering and leaving. A team enters once.
+//! This is the smallest case for a team. The head of the next round is a sum of this round, so rounds cannot overlap. A round takes a few
+//! microseconds, so a parallel iterator in each round would spend its time on entering and leaving the pool. A team enters once.
 //!
 //! `cargo run --release -p windrow --example document_algo`
 
@@ -21,7 +21,7 @@ fn team(x: &mut [f64]) {
     windrow::team(x).run(|member| {
         let done = member.rounds::<f64, &mut [f64]>(
             rounds.clone(),
-            // One member, which has all of `x` for the moment: the head is shared, the tail dealt.
+            // One member, with exclusive access to `x`: it shares the head, and deals the tail.
             |x, i, deal| {
                 let (head, tail) = x[i..].split_first_mut().expect("i is in bounds");
                 deal.parts(split::even(tail, deal.width()));
@@ -30,8 +30,8 @@ fn team(x: &mut [f64]) {
             // Each member, with its part of the tail.
             |_, head, part| part.iter_mut().for_each(|element| *element += head),
         );
-        // Rounds are refused only after a member has left or panicked. Here nobody leaves, and `run` passes panics on.
-        done.expect("nobody leaves early");
+        // Rounds are refused only after a member has left or panicked. Here no member leaves, and `run` passes panics on.
+        done.expect("no member leaves early");
     });
 }
 

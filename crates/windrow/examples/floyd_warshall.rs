@@ -1,7 +1,7 @@
-//! The lengths of all shortest paths, by Floyd and Warshall: in round `via`, every path may take a turn by that vertex.
+//! The lengths of all shortest paths, by Floyd and Warshall: in round `via`, every path may go through vertex `via`.
 //!
-//! Row `via` is read by all and does not change in its own round (a turn by a vertex to itself is no detour), so it can be shared
-//! where it lies: the rows above it and those below are dealt, without a copy.
+//! All members read row `via`. It does not change in its own round (a path from `via` through `via` is no shorter), so it is shared
+//! without a copy. The rows above it and below it are dealt.
 //!
 //! `cargo run --release -p windrow --example floyd_warshall`
 
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use windrow::team::split;
 
-/// Rows of paths, when they may go by `via`, whose own row is `on`.
+/// Updates `rows`: paths may now go through `via`, whose row is `on`.
 fn turn(via: usize, on: &[f64], rows: &mut [f64]) {
     for row in rows.chunks_exact_mut(on.len()) {
         let there = row[via];
@@ -19,7 +19,7 @@ fn turn(via: usize, on: &[f64], rows: &mut [f64]) {
     }
 }
 
-/// The rows above `via`, its own, and those below.
+/// The rows above `via`, the row of `via`, and the rows below.
 fn around(lengths: &mut [f64], n: usize, via: usize) -> (&mut [f64], &[f64], &mut [f64]) {
     let (above, rest) = lengths.split_at_mut(via * n);
     let (on, below) = rest.split_at_mut(n);
@@ -49,13 +49,13 @@ fn team(lengths: &mut [f64], n: usize) {
                 turn(via, on, below);
             },
         );
-        done.expect("nobody leaves early");
+        done.expect("no member leaves early");
     });
 }
 
 fn main() {
     let n = 400;
-    // A ring with some chords, and every vertex at itself; no other edges.
+    // A ring with some chords, and a distance of 0 from every vertex to itself; no other edges.
     let mut lengths = vec![f64::INFINITY; n * n];
     for from in 0..n {
         lengths[from * n + (from + 1) % n] = 1.0;

@@ -1,7 +1,7 @@
 //! Heat on a square plate, by Jacobi's iteration: in each step every inner cell becomes the mean of its four neighbours.
 //!
-//! A step reads one plate and writes another; between steps they change places. In a team that is one line in the closure that has
-//! the data to itself, and the barrier which a step needs anyway is the only one.
+//! A step reads one plate and writes another; between steps the plates are swapped. In a team the swap is one line in the closure with
+//! exclusive access, and needs no barrier besides the one of the step.
 //!
 //! `cargo run --release -p windrow --example heat`
 
@@ -47,7 +47,7 @@ fn serial(plate: &mut Plate, steps: usize) {
 
 fn team(plate: &mut Plate, steps: usize) {
     windrow::team(plate).run(|member| {
-        // Shared: the plate as it is. Dealt: rows of the next one, and which they are.
+        // Shared: the current plate. Dealt: rows of the next plate, and their indices.
         let done = member.rounds::<GridRef<'_, f64>, (Own<Range<usize>>, Grid<'_, f64>)>(
             0..steps,
             |plate, step, deal| {
@@ -62,7 +62,7 @@ fn team(plate: &mut Plate, steps: usize) {
             },
             |_, now, (numbers, rows)| numbers.zip(rows).for_each(|(at, next)| row(now, at, next)),
         );
-        done.expect("nobody leaves early");
+        done.expect("no member leaves early");
     });
     if steps > 0 {
         mem::swap(&mut plate.now, &mut plate.next);

@@ -1,9 +1,9 @@
 //! LU decomposition with partial pivoting, in place, row by row: `P A = L U`.
 //!
-//! Round `k` clears column `k` below the diagonal. What must be decided first (which row is the pivot) and what must be moved (that row)
-//! is done by one member, which has the matrix to itself; all then take their rows down. One round a column, one barrier a round.
+//! Round `k` clears column `k` below the diagonal. First one member, with exclusive access to the matrix, chooses the pivot row and moves
+//! it. Then all members clear the column in their rows. One round a column, one barrier a round.
 //!
-//! A library works on blocks of columns, so that the cache is used well: `windrow-bench` has such a decomposition as rounds
+//! A library works on blocks of columns, to use the cache well: `windrow-bench` has such a decomposition with rounds
 //! (`src/decompose/blocked.rs`).
 //!
 //! `cargo run --release -p windrow --example lu`
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use windrow::team::split;
 
-/// A square matrix, row by row, and the exchanges of its rows: in step `k` row `k` with `pivots[k]`.
+/// A square matrix, row by row, and the swaps of its rows: step `k` swaps row `k` with row `pivots[k]`.
 #[derive(Clone)]
 struct Matrix {
     n: usize,
@@ -30,7 +30,7 @@ impl Matrix {
         Self { n, cells: (0..n * n).map(|_| number()).collect(), pivots: Vec::with_capacity(n) }
     }
 
-    /// Brings the largest cell of column `k` to the diagonal; row `k`, and the rows below it.
+    /// Swaps the row with the largest cell of column `k` to row `k`. Returns row `k`, and the rows below it.
     fn pivot(&mut self, k: usize) -> (&[f64], &mut [f64]) {
         let n = self.n;
         let size = |row: &usize| self.cells[row * n + k].abs();
@@ -45,7 +45,7 @@ impl Matrix {
     }
 }
 
-/// Takes multiples of the pivot's row off, so that column `k` becomes zero; the factors are kept in its place.
+/// Subtracts multiples of the pivot row, so that column `k` becomes zero. The column then stores the factors.
 fn clear(k: usize, pivot: &[f64], rows: &mut [f64]) {
     for row in rows.chunks_exact_mut(pivot.len()) {
         let factor = row[k] / pivot[k];
@@ -73,7 +73,7 @@ fn team(matrix: &mut Matrix) {
             },
             clear,
         );
-        done.expect("nobody leaves early");
+        done.expect("no member leaves early");
     });
 }
 

@@ -1,7 +1,7 @@
-//! Many callers, one structure: what is in flight is collected and run as one batch, by whoever is free.
+//! Many callers, one structure: operations in flight are collected and run as one batch.
 //!
-//! The structure says how a batch of its operations is run ([`BatchOps`]); [`Batched`] makes plain calls of it, for threads that block
-//! ([`call`](Batched::call)), for tasks of any executor ([`call_async`](Batched::call_async)) and for loops
+//! A structure implements [`BatchOps`]: how to run a batch of its operations. [`Batched`] wraps it for three kinds of callers: threads that
+//! block ([`call`](Batched::call)), tasks of any executor ([`call_async`](Batched::call_async)) and loops
 //! ([`call_chunk`](Batched::call_chunk), [`Tickets`]).
 //!
 //! ```
@@ -20,7 +20,7 @@
 //!             self.0.push(entry.take());
 //!             entry.reply(self.0.len());
 //!         }
-//!         // Here the file would be synced: nobody is told before this returns.
+//!         // Here the file would be synced: callers get their replies after this returns.
 //!     }
 //! }
 //!
@@ -35,55 +35,56 @@
 //! ```
 //!
 //! # What holds
-//! * A reply comes after the effect: callers are told when `run` has returned.
-//! * Operations are linearizable; those of one caller keep their order, inside a chunk too. All operations of a batch are concurrent, so
-//!   `run` may take them in any order that suits it, unless two came in one chunk.
-//! * There is no timer. A batch is cut when the runner is ready, from what is there ([`linger`](Builder::linger) can change that).
-//! * A caller that runs a batch runs at most one more when its own operation is answered. Then the blocking caller that has waited longest
-//!   runs; without one, the first task that comes.
-//! * An operation waits for the batch that is running when it comes, and for those ahead of it in the queue: none, as long as callers in
-//!   flight fit into one batch.
-//! * A panic in `run` answers all operations of the batch that had no reply with [`Why::Panicked`], and the structure is poisoned
+//! * A reply follows the effect: callers get their replies when `run` has returned.
+//! * Operations are linearizable. Operations of one caller keep their order, inside a chunk too. All operations of a batch are
+//!   concurrent, so `run` may take them in any order, unless two came in one chunk.
+//! * No timer: the next batch is whatever queued up while the last one ran ([`linger`](Builder::linger) can change that).
+//! * A caller that runs batches runs at most one more when its own operation is answered. Then the blocking caller that has waited longest
+//!   runs; without one, the first task that is polled.
+//! * An operation waits for the batch that is running, and for batches ahead of it in the queue: for none of these, as long as
+//!   the callers in flight fit into one batch.
+//! * A panic in `run` answers all operations of the batch that had no reply with [`BatchError::Panicked`], and the structure is poisoned
 //!   unless there is a [`recover`](Builder::recover) function.
-//! * A future that is dropped while its operation is queued: it is never run. Later: it runs, and the reply is dropped.
+//! * Dropping a future whose operation is queued removes the operation. Later the operation runs, and its reply is dropped.
 //!
-//! # How callers wait, and who runs
+//! # How callers wait, and which thread runs
 //! | caller | where its operation lies | how it waits |
 //! |---|---|---|
-//! | [`call`](Batched::call) | on its stack | tries the lock for a moment if operations are cheap; hands in, looks for 2 us if the last batch took no longer, then sleeps |
-//! | [`call_async`](Batched::call_async) | in a slot that is used again | its waker is woken; tasks of the queue are asked to run, and the first to come does |
-//! | [`call_chunk`](Batched::call_chunk) | in the chunk | as `call`, once for all of them |
+//! | [`call`](Batched::call) | on its stack | tries the lock for a moment if operations are cheap; hands in; spins for 2 us if the last batch took no longer; parks |
+//! | [`call_async`](Batched::call_async) | in a reused slot | its waker is woken; if callers are to run, queued tasks are woken, and the first one that is polled runs |
+//! | [`call_chunk`](Batched::call_chunk) | in the chunk | as `call`, once for all operations |
 //!
-//! Callers run batches themselves ([`build`](Builder::build)), or a thread does that is the structure's own
-//! ([`build_on_thread`](Builder::build_on_thread): operations that block, structures that are not `Send`), or whoever a function is
-//! given that starts work elsewhere ([`build_spawned`](Builder::build_spawned)).
+//! There are three kinds of runners: the callers themselves ([`build`](Builder::build)); a separate thread
+//! ([`build_on_thread`](Builder::build_on_thread)) for operations that block, or structures that are not `Send`; closures that a function
+//! spawns elsewhere ([`build_spawned`](Builder::build_spawned)).
 //!
-//! Of many callers that sleep until one batch is through, the runner wakes a few, and each of them the next, so that it can go on with the
-//! next batch; it wakes all of them itself if a batch costs so much that it had better wait for them. So a caller whose thread does not
-//! get a CPU for long holds up the replies of a few others: with `n` callers, of `n / 8` or `sqrt(n)`, whichever is less.
+//! After a batch, wakeups are chained: the runner wakes a few parked callers, and each wakes the next. So the runner can go on with the
+//! next batch. If a batch is so costly that the runner had better wait for more callers, it wakes all of them itself. A caller whose thread
+//! gets no CPU for long delays the replies of others behind it in the chain: with `n` callers, of `n / 8` or `sqrt(n)`, whichever is less.
 //!
-//! `run` may use windrow. Callers that wait for their batch do not help with it, even if they are workers of the pool: give a
-//! structure whose batches are worth several threads a [`Pool`](crate::Pool) of its own, and `install` that in `run`; who waits sleeps
-//! and leaves its CPU to it.
+//! `run` may use windrow. Callers that wait for their batch do not help with it, even if they are workers of the pool. If batches of a
+//! structure are worth several threads, give the structure a separate [`Pool`](crate::Pool), and `install` that in `run`: waiting callers
+//! park and leave their CPUs to it.
 //!
 //! # When not to use it
-//! If all an operation costs is less than handing it to another thread, a mutex or an atomic wins: a counter is best served by
-//! `fetch_add`, and a small map under 2 to 8 blocking threads by a mutex. [`Stats::verdict`] says so from measurements, and the
-//! wrapper then behaves as a lock that spins briefly. Batches pay where they share something: a sync to disk, a launch, cache misses.
+//! If an operation costs less than its hand-over to another thread, a mutex or an atomic is faster: `fetch_add` for a counter, a mutex for
+//! a small map under 2 to 8 blocking threads. [`Stats::verdict`] says so from measurements, and the wrapper then behaves as a lock that
+//! spins briefly. Batches pay where they share a cost: a sync to disk, a launch, cache misses.
 //!
 //! # Deadlocks
-//! An operation that calls its own structure gets [`Why::Nested`] at once, if it does so on the thread that runs the batch. Not
+//! An operation that calls its own structure on the thread that runs the batch gets [`BatchError::Nested`] at once. Two cases are not
 //! detected: a `run` that lets *other* threads call its own structure and waits for them, and two structures whose operations call each
-//! other in both directions; as with mutexes, order the structures.
+//! other in both directions. For the latter, order the structures, as with mutexes.
 //!
-//! A future that is kept without being polled (`select!`, `timeout(&mut future)`, `buffered`) waits for itself only: each other caller is
-//! woken, and the first to come runs the batch, the kept operation included. Two cases remain. In a
-//! [bounded queue](Builder::queue) a kept future occupies its room until it is polled or dropped. With a [`limit`](Builder::limit), a kept future may
-//! hold up futures behind it that were woken before and found another caller running, until the next call of any kind.
+//! A future that is kept without being polled (`select!`, `timeout(&mut future)`, `buffered`) delays only itself: all other callers are
+//! woken, and the first one runs the batch, including the operation of the kept future. There are two exceptions. In a
+//! [bounded queue](Builder::queue) a kept future occupies its room until it is polled or dropped. With a [`limit`](Builder::limit), a kept
+//! future may delay futures behind it that were woken before and found another caller running, until the next call of any kind.
 //!
 //! # Processes and threads that end
-//! A structure belongs to the process that made it. In a forked child every call gets [`Why::Forked`], and dropping it leaks what it holds: its
-//! runner does not exist there, and a batch may have been running. Calls from destructors of thread-local values work.
+//! A structure belongs to the process that made it. In a forked child every call gets [`BatchError::Forked`], and dropping the wrapper
+//! leaks the structure: its runner does not exist there, and a batch may have been running. Calls from destructors of thread-local values
+//! work.
 //!
 //! Sources: implicit batching as a functor over explicitly batched structures (obatcher), after BATCHER (Agrawal et al., SPAA 2014);
 //! write groups of LevelDB; flat combining (Hendler et al., SPAA 2010).
@@ -102,47 +103,47 @@ mod lead;
 mod room;
 mod stats;
 
-pub use build::{Builder, Full};
+pub use build::{Builder, Overflow};
 pub use chunk::{Chunk, Ticket, Tickets};
 pub use entries::{Batch, Sorted};
-pub use error::{CallError, Why};
+pub use error::{BatchError, CallError};
 pub use future::CallAsync;
 pub use stats::Stats;
 pub use windrow_sync::submit::Entry;
 
-use lead::{PANICKED, POISONED, Shared};
+use lead::{BatchedInner, PANICKED, POISONED};
 
 /// A structure whose operations can be run in batches.
 pub trait BatchOps {
     /// One operation.
     type Op: Send;
-    /// What an operation returns. A `Result`, if it can fail: then one that fails does not concern the others.
+    /// The reply to an operation. If operations can fail, a `Result`: then a failure does not affect the other operations.
     type Reply: Send;
 
-    /// Runs all operations of a batch and answers each ([`Entry::reply`]); in parallel if it likes, or in an order of their keys
-    /// ([`Batch::sorted_by_key`]). Each entry belongs to a caller: what stands in it when this returns is that caller's reply. An
-    /// operation without a reply gets [`Why::Unanswered`].
+    /// Runs all operations of a batch and answers each ([`Entry::reply`]): in any order, in parallel, or sorted by a key
+    /// ([`Batch::sorted_by_key`]). Each entry belongs to a caller, and holds that caller's reply when this returns. An
+    /// operation without a reply gets [`BatchError::Unanswered`].
     fn run(&mut self, batch: &mut Batch<'_, Self::Op, Self::Reply>);
 
-    /// Runs one operation that came alone. By default a batch of one.
+    /// Runs a single operation. By default a batch of one.
     ///
     /// # Panics
-    /// If [`run`](BatchOps::run) leaves it unanswered. [`Batched`] makes [`Why::Unanswered`] of that.
+    /// If [`run`](BatchOps::run) leaves it unanswered. [`Batched`] makes [`BatchError::Unanswered`] of that.
     fn run_one(&mut self, op: Self::Op) -> Self::Reply {
         let mut entries = [Entry::Op(op)];
         self.run(&mut Batch::new(&mut entries));
         let [entry] = entries;
-        // Without the hook: in a larger batch the same fault is an error too.
+        // Without the panic hook: in a larger batch the same fault is an error, not a panic.
         entry.into_reply().unwrap_or_else(|| std::panic::resume_unwind(Box::new(lead::LeftUnanswered)))
     }
 
-    /// What an operation counts for [`Builder::weight_limit`]: bytes, tokens. If it panics, the operation is run on its own.
+    /// The weight of an operation for [`Builder::weight_limit`]: bytes, tokens. If this panics, the operation runs in a separate batch.
     fn weight(op: &Self::Op) -> usize {
         let _ = op;
         1
     }
 
-    /// Called on the caller's thread before the operation is handed in: the place for hashing, encoding, sort keys.
+    /// Called on the caller's thread before the operation is handed in: for hashing, encoding, sort keys.
     fn prepare(op: &mut Self::Op) {
         let _ = op;
     }
@@ -150,7 +151,7 @@ pub trait BatchOps {
 
 /// A structure that many callers use at once. See the [module page](self).
 pub struct Batched<S: BatchOps> {
-    shared: Arc<Shared<S>>,
+    shared: Arc<BatchedInner<S>>,
     /// The dedicated runner.
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -162,8 +163,8 @@ impl<S: BatchOps> fmt::Debug for Batched<S> {
 }
 
 impl<S: BatchOps> Batched<S> {
-    /// Around `structure`, with callers as runners, batches of any size and no bound for what is queued. [`Batched::builder`] offers
-    /// the rest.
+    /// Wraps `structure`: callers run batches, batches have any size, and the queue has no bound. For other choices see
+    /// [`Batched::builder`].
     pub fn new(structure: S) -> Self
     where
         S: Send,
@@ -176,15 +177,15 @@ impl<S: BatchOps> Batched<S> {
         Builder::new()
     }
 
-    fn submit(&self) -> &Submit<lead::State<S>, S::Op, S::Reply> {
+    fn submit(&self) -> &Submit<lead::StructureState<S>, S::Op, S::Reply> {
         &self.shared.submit
     }
 
-    /// Runs `op`, in a batch with those of other callers; blocks until it is done. Alone it takes one exchange to get the lock, calls
-    /// [`BatchOps::run_one`], and one more to let go.
+    /// Runs `op`, in a batch with operations of other callers; blocks until it is done. A lone caller takes the lock by one
+    /// compare-exchange, calls [`BatchOps::run_one`], and releases the lock by another one.
     ///
     /// # Errors
-    /// See [`Why`]. If it was not taken the error holds the operation.
+    /// See [`BatchError`]. The error holds the operation if it was not run.
     #[inline]
     pub fn call(&self, mut op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         S::prepare(&mut op);
@@ -206,8 +207,8 @@ impl<S: BatchOps> Batched<S> {
         }
         let _room = match shared.wait_for_room(1) {
             Ok(room) => room,
-            Err(Full::RunInline) => return self.inline(op),
-            Err(_) => return Err(CallError::new(Why::Full, Some(op))),
+            Err(Overflow::RunInline) => return self.inline(op),
+            Err(_) => return Err(CallError::new(BatchError::Full, Some(op))),
         };
         let mut entries = [Entry::Op(op)];
         let fate = shared.hand_in(&mut entries);
@@ -215,7 +216,7 @@ impl<S: BatchOps> Batched<S> {
         finish(fate, entry)
     }
 
-    /// Runs `op` on its own, when its turn comes, past the bound of the queue.
+    /// Runs `op` separately, when its turn comes, past the bound of the queue.
     fn inline(&self, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         let (shared, mut op, mut result) = (&*self.shared, Some(op), None);
         let ran = shared.job(&mut |state| {
@@ -225,54 +226,55 @@ impl<S: BatchOps> Batched<S> {
         });
         match (ran, result) {
             (_, Some(result)) => result,
-            (ran, None) => Err(CallError::new(ran.err().unwrap_or(Why::Unanswered), op)),
+            (ran, None) => Err(CallError::new(ran.err().unwrap_or(BatchError::Unanswered), op)),
         }
     }
 
-    /// Uses the structure alone, when what was handed in before has been run; blocks until that is done. With a runner of its own it
-    /// is that runner who calls `f`.
+    /// Gives `f` exclusive access to the structure, after all operations that were handed in before; blocks until `f` is done. A separate
+    /// runner calls `f` itself.
     ///
     /// # Errors
-    /// See [`Why`].
+    /// See [`BatchError`].
     ///
     /// # Panics
-    /// If `f` does; the structure is poisoned then, or recovered.
-    pub fn exclusive<R: Send>(&self, f: impl FnOnce(&mut S) -> R + Send) -> Result<R, Why> {
+    /// If `f` panics; then the structure is poisoned, or recovered.
+    pub fn exclusive<R: Send>(&self, f: impl FnOnce(&mut S) -> R + Send) -> Result<R, BatchError> {
         self.shared.exclusive(f)
     }
 
-    /// Looks at the structure: beside other readers if nothing is queued, else as [`exclusive`](Batched::exclusive).
+    /// Gives `f` shared access to the structure: concurrently with other readers if nothing is queued, else as
+    /// [`exclusive`](Batched::exclusive).
     ///
     /// # Errors
-    /// See [`Why`].
+    /// See [`BatchError`].
     ///
     /// # Panics
-    /// If `f` does.
-    pub fn read<R: Send>(&self, f: impl FnOnce(&S) -> R + Send) -> Result<R, Why>
+    /// If `f` panics.
+    pub fn read<R: Send>(&self, f: impl FnOnce(&S) -> R + Send) -> Result<R, BatchError>
     where
         S: Sync,
     {
         self.shared.read(f)
     }
 
-    /// How batches have come out so far, and whether they pay.
+    /// Statistics of the batches so far, and whether batching pays.
     ///
     /// # Errors
-    /// [`Why::Nested`] from an operation of this structure, [`Why::Forked`].
-    pub fn stats(&self) -> Result<Stats, Why> {
+    /// [`BatchError::Nested`] from an operation of this structure, [`BatchError::Forked`].
+    pub fn stats(&self) -> Result<Stats, BatchError> {
         self.shared.stats()
     }
 
-    /// Takes nothing in from now on, and returns when all that was handed in before is answered.
+    /// Takes no more operations, and returns when all operations that were handed in before are answered.
     ///
     /// # Errors
-    /// [`Why::Closed`] if it was closed before, [`Why::Nested`] from an operation of this structure, [`Why::Forked`].
-    pub fn close(&self) -> Result<(), Why> {
+    /// [`BatchError::Closed`] if it was closed before, [`BatchError::Nested`] from an operation of this structure, [`BatchError::Forked`].
+    pub fn close(&self) -> Result<(), BatchError> {
         self.shared.close()
     }
 
-    /// Closes it and gives the structure back. `None` if it is poisoned, or was made on a separate thread, where it has been dropped; also
-    /// from an operation of this structure, and in a forked child.
+    /// Closes the wrapper and returns the structure. `None` if the structure is poisoned, or was made on a separate thread, which has
+    /// dropped it; also from an operation of this structure, and in a forked child.
     pub fn into_inner(mut self) -> Option<S> {
         self.end();
         if self.shared.refuses().is_some() { None } else { self.shared.give_up() }
@@ -287,36 +289,36 @@ impl<S: BatchOps> Batched<S> {
         }
         let is_runner = thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id());
         if is_runner || self.shared.is_inside() {
-            // The last handle, dropped by an operation or by what its end has woken: the runner finishes what is queued, and then ends.
+            // The last handle was dropped by an operation, or by a waker that the runner calls: the runner finishes the queue, then ends.
             self.submit().shut();
             return;
         }
-        // Closed already is as good. A spawner that panics may have done so before, in a call, where there is a caller to be told.
+        // Ignored: it may be closed already, and a panic of the spawner has no caller here that could get it.
         lead::quietly(|| _ = self.close());
         if let Some(thread) = thread {
-            // It catches all panics: those of the structure, of wakers and of what is dropped.
+            // The thread catches all panics: of the structure, of wakers and of drops.
             let _ = thread.join();
         }
     }
 }
 
-/// Closes it, as [`close`](Batched::close). An operation that drops the last handle of its own structure closes it without waiting.
+/// Closes it, as [`close`](Batched::close). An operation that drops the last handle of the structure it runs in closes it without waiting.
 impl<S: BatchOps> Drop for Batched<S> {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// What became of an operation.
+/// The result of an operation.
 fn finish<Op, Reply>(
     fate: Result<Fate, windrow_sync::submit::Closed>,
     entry: Entry<Op, Reply>,
 ) -> Result<Reply, CallError<Op>> {
     let why = match fate {
-        Err(_) => Why::Closed,
-        Ok(PANICKED) => Why::Panicked,
-        Ok(POISONED) => Why::Poisoned,
-        Ok(_) => Why::Unanswered,
+        Err(_) => BatchError::Closed,
+        Ok(PANICKED) => BatchError::Panicked,
+        Ok(POISONED) => BatchError::Poisoned,
+        Ok(_) => BatchError::Unanswered,
     };
     match entry {
         Entry::Reply(reply) => Ok(reply),

@@ -1,29 +1,43 @@
 //! Parallel iterators.
 //!
-//! A parallel iterator is a *source*, which windrow-sync hands out in chunks, and a *recipe*, which says what happens to the
-//! items of a chunk. [`Par`] is the only type; adaptors change its recipe.
+//! A parallel iterator is a *source* and a *recipe*. windrow-sync hands the source out in chunks; the recipe transforms the items of
+//! a chunk. [`Par`] is the only type; adaptors change its recipe.
 
+pub(crate) mod cancellable;
+mod collect;
 mod indexed;
 mod make;
 mod parallel;
+pub(crate) mod recipe;
+mod reduce;
+mod runs;
+mod scan;
+mod search;
+pub mod slice;
+pub(crate) mod sort;
+pub(crate) mod source;
 mod sources;
+pub mod str;
+pub(crate) mod tries;
+
+use std::panic::Location;
 
 use windrow_sync::divide::{Divide, Leaf};
 use windrow_sync::views::Pieces;
 
-use crate::recipe::{Plain, Recipe, WhileOk};
-use crate::region::Hints;
-use crate::search::PIECE;
-use crate::source::Weigh;
+use crate::iter::recipe::{Plain, Recipe, WhileOk};
+use crate::iter::search::PIECE;
+use crate::iter::source::Weigh;
+use crate::runtime::hints::Hints;
 
-pub use crate::collect::{FromParallelIterator, ParallelExtend};
+pub use crate::iter::collect::{FromParallelIterator, ParallelExtend};
 pub use either::Either;
 pub use indexed::IndexedParallelIterator;
 pub use make::{Bridge, ParallelBridge, Repeat, empty, once, repeat, repeat_n};
 pub use parallel::ParallelIterator;
 pub use sources::{Integer, ParallelDrainFull, ParallelDrainRange, Upward};
 
-/// A parallel iterator: a source, a recipe, and what the user said about the items.
+/// A parallel iterator: a source, a recipe, and the user's hints about the items.
 #[derive(Debug)]
 #[must_use = "parallel iterators do nothing until they are consumed"]
 pub struct Par<S, R> {
@@ -32,7 +46,7 @@ pub struct Par<S, R> {
     hints: HintsOf,
 }
 
-/// Opaque: what the user said about the items.
+/// Opaque: the user's hints about the items.
 #[derive(Debug, Default)]
 pub struct HintsOf(pub(crate) Hints);
 
@@ -48,13 +62,20 @@ impl<S: Divide, R: Recipe<S>> Par<S, R> {
     }
 }
 
-/// `iter` with another recipe around its own.
+/// Takes `iter` apart for a consumer. The location of the consumer's caller identifies the call site.
+#[track_caller]
+fn consumed<P: ParallelIterator>(iter: P) -> (P::Source, P::Recipe, Hints) {
+    let (source, recipe, HintsOf(hints)) = iter.into_parts();
+    (source, recipe, Hints { place: Some(Location::caller()), ..hints })
+}
+
+/// `iter` with its recipe wrapped in another one.
 fn adapt<P: ParallelIterator, R: Recipe<P::Source>>(iter: P, recipe: impl FnOnce(P::Recipe) -> R) -> Par<P::Source, R> {
     let (source, inner, hints) = iter.into_parts();
     Par { source, recipe: recipe(inner), hints }
 }
 
-/// `iter` over a view of its source whose indices are others, so that no weight fits any more.
+/// `iter` over a view of its source. The view numbers items anew, so weights are dropped.
 fn adapt_view<P: ParallelIterator, S: Divide, R: Recipe<S>>(
     iter: P,
     view: impl FnOnce(P::Source) -> S,
@@ -65,7 +86,7 @@ fn adapt_view<P: ParallelIterator, S: Divide, R: Recipe<S>>(
     Par { source: view(source), recipe: recipe(inner), hints }
 }
 
-/// `iter` over pieces of its source, with the same indices: recipes that stop look at their marks between pieces.
+/// `iter` over pieces of its source, with the same indices: recipes that end early check their marks between pieces.
 fn adapt_pieces<P: ParallelIterator, R: Recipe<Pieces<P::Source>>>(
     iter: P,
     recipe: impl FnOnce(P::Recipe) -> R,
@@ -74,7 +95,7 @@ fn adapt_pieces<P: ParallelIterator, R: Recipe<Pieces<P::Source>>>(
     Par { source: Pieces::new(source, PIECE), recipe: recipe(inner), hints }
 }
 
-/// What is inside of the items of `iter`, until one breaks off, which `broken` then knows.
+/// The outputs of the items of `iter`, until one breaks off; `broken` records that one.
 pub(crate) fn while_ok<P: ParallelIterator, B>(iter: P, broken: B) -> Par<Pieces<P::Source>, WhileOk<P::Recipe, B>>
 where
     WhileOk<P::Recipe, B>: Recipe<Pieces<P::Source>>,
@@ -83,11 +104,11 @@ where
 }
 
 impl<S: Weigh> Par<S, Plain> {
-    /// Says how much work each item is, in any unit that the work is proportional to: bytes of a text, say. Claims are then
-    /// sized by weight, and the prediction of what is left goes by weight.
+    /// Gives each item a weight that its work is proportional to: the bytes of a text, say. Claims are then sized by weight, and
+    /// the remaining work is predicted by weight.
     ///
-    /// One pass over the items on the calling thread, and 8 bytes an item while the call lasts. Adaptors that number items anew
-    /// (`skip`, `rev`, `chain`, `interleave`) forget the weights.
+    /// Costs one pass over the items on the calling thread, and 8 bytes an item while the call lasts. Adaptors that number items
+    /// anew (`skip`, `rev`, `chain`, `interleave`) drop the weights.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -102,11 +123,11 @@ impl<S: Weigh> Par<S, Plain> {
     }
 }
 
-/// What can be turned into a parallel iterator.
+/// Types that can be turned into a parallel iterator.
 pub trait IntoParallelIterator {
-    /// What it iterates over.
+    /// The type of the items.
     type Item;
-    /// Which iterator that is.
+    /// The type of the iterator.
     type Iter: ParallelIterator<Item = Self::Item>;
     /// The parallel iterator.
     fn into_par_iter(self) -> Self::Iter;
@@ -114,9 +135,9 @@ pub trait IntoParallelIterator {
 
 /// `par_iter()`: over shared references.
 pub trait IntoParallelRefIterator<'a> {
-    /// What it iterates over.
+    /// The type of the items.
     type Item: 'a;
-    /// Which iterator that is.
+    /// The type of the iterator.
     type Iter: ParallelIterator<Item = Self::Item>;
     /// The parallel iterator.
     fn par_iter(&'a self) -> Self::Iter;
@@ -124,9 +145,9 @@ pub trait IntoParallelRefIterator<'a> {
 
 /// `par_iter_mut()`: over exclusive references.
 pub trait IntoParallelRefMutIterator<'a> {
-    /// What it iterates over.
+    /// The type of the items.
     type Item: 'a;
-    /// Which iterator that is.
+    /// The type of the iterator.
     type Iter: ParallelIterator<Item = Self::Item>;
     /// The parallel iterator.
     fn par_iter_mut(&'a mut self) -> Self::Iter;

@@ -1,8 +1,8 @@
-//! Overlap: tiles go through lanes in order, and while one tile is in a lane the next one is in the lane before it.
+//! Overlap: tiles pass through lanes in order; while one tile is in a lane, the next tile is in the lane before it.
 //!
-//! This is shape 4: one big operation, or a stream, whose steps use different things: a disk and the CPUs, a network and the CPUs. Cut into
-//! *tiles*, the slow thing never rests. How to cut is a question of its own: [`windrow_plan::tile`](crate::plan::tile) answers it for two
-//! lanes with measured costs, "not at all" included.
+//! Use it for one big operation, or a stream, whose steps use different resources: a disk and the CPUs, a network and the CPUs. Cut
+//! into *tiles*, the work keeps the slowest resource busy. [`windrow_plan::tile`](crate::plan::tile) chooses the cut for two lanes from
+//! measured costs, including "no cut".
 //!
 //! ```
 //! use windrow::overlap;
@@ -12,7 +12,7 @@
 //! let mut squares = vec![0; numbers.len()];
 //! let mut sent = 0;
 //! let mut trace = overlap::Trace::new();
-//! // In place: a tile is a chunk of the result, and nobody else has it.
+//! // In place: a tile is a chunk of the result, and this lane has exclusive access to it.
 //! overlap::source(numbers.chunks(1000).zip(squares.chunks_mut(1000)))
 //!     .compute("square", |(from, to): (&[u64], &mut [u64])| {
 //!         to.par_iter_mut().zip(from).for_each(|(to, from)| *to = from * from);
@@ -53,59 +53,58 @@
 //!
 //! # Lanes
 //! * [`compute`](Overlap::compute) runs on the calling thread, and may use windrow inside: all CPUs work on one tile. Several compute
-//!   lanes take turns, the last one that can do something first.
-//! * [`blocking`](Overlap::blocking) has a helper thread of its own, for calls that wait: input and output, a blocking collective.
-//! * [`completion`](Overlap::completion) starts an operation that ends elsewhere, and may have several under way. Whoever sees the end
-//!   says so with a [`Token`]; an executor, a thread of a library, a callback.
+//!   lanes take turns; the last lane with work goes first.
+//! * [`blocking`](Overlap::blocking) has a separate helper thread, for calls that block: input and output, a blocking collective.
+//! * [`completion`](Overlap::completion) starts operations that end elsewhere, several at a time. An executor, a library's thread or a
+//!   callback reports the end of an operation through its [`CompletionToken`].
 //!
-//! The source is an iterator, known in number or not ([`source`]), and is pulled where the first lane runs; or it is [fed](fed()) by
-//! whoever has the tiles.
+//! The source is an iterator of any length ([`source`]), which the executor of the first lane pulls from; or another thread
+//! [feeds](fed()) tiles.
 //!
 //! # Protocol
-//! A tile is in one place: the source, a lane, or the queue between two lanes. It moves by value, in order. A lane begins a tile when
+//! A tile is in the source, in a lane, or in the queue between two lanes. It moves by value, in order. A lane begins a tile when
 //! there is room for the result in the queue after it: fewer than [`ahead`](Overlap::ahead) tiles, and less than the limit of
-//! [`weigh`](Overlap::weigh). So at any time there are at most as many tiles as all the queues hold, what completion lanes may have
-//! under way, and one in the last lane; a queue holds less than its limit and one tile more, however heavy.
+//! [`weigh`](Overlap::weigh). So the number of tiles in the run is bounded by the room in all queues, plus the operations under way in
+//! completion lanes, plus one in the last lane. A queue may exceed its weight limit by less than one tile.
 //!
-//! *Errors and panics.* When a tile fails in a lane, the tiles before it go on to the end, those after it are dropped, and lanes that
-//! have nothing to do any more leave. So the failure that is reported is the first in tile order, whatever the timing: the one
-//! that a serial run would have met, after the same tiles. A panic is resumed on the calling thread with its payload, when
-//! everybody has left. A lane that is in the middle of a tile after the failed one can know: [`Stop::current`] is stopped then.
+//! *Errors and panics.* When a tile fails in a lane, the tiles before it go on to the end, the tiles after it are dropped, and lanes
+//! without work leave. So the reported failure is the first in tile order, at any timing: the failure of a serial run, after the same
+//! tiles. A panic is resumed on the calling thread with its payload, when all lanes have left. A lane that is still running a tile after
+//! the failed one can check [`CancelToken::current`]: it is cancelled then.
 //!
-//! *Stopping.* With [`stop_when`](Overlap::stop_when), or inside an [offloaded](crate::offload()) closure, a stopped token ends the run
-//! early: tiles that are in a lane leave it, all others are dropped, [`Failure::Stopped`] is returned. That is noticed before each
-//! tile, and within 5 ms while all lanes wait.
+//! *Cancellation.* With [`with_cancel`](Overlap::with_cancel), or inside a [spawned](crate::spawn_joinable()) closure, a cancelled token
+//! ends the run early: tiles in a lane leave that lane, all others are dropped, and the run returns [`Failure::Cancelled`]. Tokens are
+//! polled before each tile, and every 5 ms while all lanes wait.
 //!
-//! Helper threads have left before [`run`](Overlap::run) returns or unwinds, so closures may borrow. Operations of a completion lane
-//! are not waited for after a failure: what they give later is dropped with their tokens. (The borrow checker sees to it that they hold
-//! nothing that ends.) An operation that must not be left alone belongs into a blocking lane.
+//! Helper threads have left before [`run`](Overlap::run) returns or unwinds, so closures may borrow. After a failure, the run does not wait
+//! for operations of a completion lane: their later results are dropped with their tokens. (The borrow checker ensures that they borrow
+//! nothing from the run.) An operation that must be waited for belongs into a blocking lane.
 //!
 //! # What it costs
-//! A hand-over takes a few locks that nobody else holds for long and, if the other side waits, one wake-up: 1.3 to 4.5 us a tile where
-//! tiles have no work (2-core x86-64 virtual machine, 2026-11; the bin `pipeline` of windrow-bench prints it). So a tile should take
-//! 100 us or more in the lane that limits. Each blocking and completion lane starts a helper thread. Without a trace no clock is read.
+//! A hand-over costs 1.3 to 4.5 us a tile, measured on tiles without work (2-core x86-64 virtual machine, 2026-11; the bin `pipeline` of
+//! windrow-bench prints it): a few short locks and, if the other side waits, one wakeup. So a tile should take
+//! 100 us or more in the slowest lane. Each blocking and completion lane starts a helper thread. Without a trace no clock is read.
 //!
 //! # When not to use it
-//! * Steps that all use the CPUs gain nothing from each other: apply them one after the other to each item, in one parallel iterator.
-//! * Two long calls without tiles: [`scope`](crate::scope()) or a thread.
-//! * More operations under way than threads could be: an async runtime; a completion lane can hand over to it.
-//! * Tiles that cost more than they hide: ask [`tile`](crate::plan::tile).
+//! * If all steps use the CPUs, overlap gains nothing: apply the steps one after the other to each item, in one parallel iterator.
+//! * Two long calls without tiles: use [`scope`](crate::scope()) or a thread.
+//! * More operations under way than there can be threads: use an async runtime; a completion lane can hand over to it.
+//! * Tiles that cost more than they hide: [`tile`](crate::plan::tile) predicts it.
 //!
 //! # Trade-offs
-//! * One thing is done at a time in a lane, so order is free and memory is bounded. A lane that could work on several tiles at once, as
-//!   they do not depend on each other, has to be parallel inside.
-//! * Compute lanes share the calling thread. A blocking lane with CPU work in it takes a CPU from them; contention is
-//!   what a plan should be told of.
-//! * Tiles before a failed one go through, which takes as long as it takes: that is the price of a definite outcome.
+//! * A lane runs one tile at a time, so order is free and memory is bounded. If the tiles of a lane are independent, the lane can only use
+//!   that by parallel work inside of a tile.
+//! * Compute lanes share the calling thread. A blocking lane with CPU work takes a CPU from them: give the plan this contention.
+//! * Tiles before a failed one go through all lanes, however long that takes: that is the price of a definite outcome.
 //!
 //! # Fork
-//! There is no state between runs, so a child of `fork` starts its own. It needs helper threads, though, and the standard library takes
-//! a lock when a thread starts: a child that was forked while another thread of its parent was starting one may find that locked
-//! for ever. Forking in a lane leaves the child with a run whose helper threads it does not have: it must not return from there.
+//! A child of `fork` can start runs, since there is no state between runs. But starting a helper thread takes a lock of the standard
+//! library: if another thread of the parent was starting a thread at the fork, the child may find that lock taken for ever. A child that
+//! was forked inside of a lane lacks the helper threads of that run: it must not return from the lane.
 //!
-//! Sources of the ideas: the bounded buffers between steps are those of every pipeline since Unix; filters that are serial in order, of
-//! oneTBB's `parallel_pipeline`; tiles of a product that are sent while the next is computed, of the fused operators of MC2,
-//! FlashOverlap and asynchronous tensor parallelism; that the first failure in order decides is from this workspace's `encode`.
+//! Sources of the ideas: bounded buffers between steps, from every pipeline since Unix; filters that are serial in order, from
+//! oneTBB's `parallel_pipeline`; sending tiles of a product while the next tile is computed, from the fused operators of MC2,
+//! FlashOverlap and asynchronous tensor parallelism; the first failure in order decides, from this workspace's `encode`.
 
 use std::fmt;
 use std::io;
@@ -116,40 +115,40 @@ use std::time::Instant;
 
 use windrow_plan::Nanos;
 
-use crate::pool::{Installed, installed_crew};
-use crate::stop::{Stop, ambient};
+use crate::runtime::cancel::{CancelToken, ambient};
+use crate::runtime::pool::{Installed, installed_state};
 
 mod lane;
 mod queue;
 mod run;
 mod trace;
 
-pub use lane::Token;
-pub use trace::{Kind, LaneTrace, Limits, TileTrace, Trace};
+pub use lane::CompletionToken;
+pub use trace::{LaneKind, LaneTrace, Limits, TileTrace, Trace};
 
 use lane::{Apply, Input, Start, Station};
-use queue::{Bell, Bound, Giver, Taker, queue};
-use run::{Met, Run, Why};
+use queue::{Bell, Giver, QueueBound, Taker, queue};
+use run::{Met, OverlapRun, TileFault};
 use trace::Log;
 
-/// Tiles in a queue unless said otherwise: one that waits, and one more for the time that it takes to wake somebody up.
+/// The default bound of a queue: one waiting tile, and one more for the time of a wakeup.
 const AHEAD: usize = 2;
 
-/// Lanes in the making: see the [module page](self).
+/// A builder of lanes: see the [module page](self).
 #[must_use = "it does nothing until it is run"]
 pub struct Overlap<'env, T, E> {
     lanes: Lanes<'env, E>,
     input: Input<'env, T>,
 }
 
-/// All but the type of the last result.
+/// The parts of an [`Overlap`] that do not depend on the type of the last result.
 struct Lanes<'env, E> {
     names: Vec<String>,
-    /// On the calling thread.
+    /// Lanes of the calling thread.
     here: Vec<Box<dyn Station<E> + 'env>>,
     helpers: Vec<Helper<'env, E>>,
     bell: Arc<Bell>,
-    stop: Option<Stop>,
+    token: Option<CancelToken>,
     trace: Option<&'env mut Trace>,
 }
 
@@ -175,9 +174,9 @@ pub enum Failure<E> {
         tile: usize,
         /// The lane, from 0.
         lane: usize,
-        /// What the lane is called.
+        /// The name of the lane.
         name: String,
-        /// What its closure returned.
+        /// The error that its closure returned.
         error: E,
     },
     /// A token was dropped before it was completed, or a thread that feeds panicked. All tiles before this one went through.
@@ -186,11 +185,11 @@ pub enum Failure<E> {
         tile: usize,
         /// The lane, from 0.
         lane: usize,
-        /// What the lane is called.
+        /// The name of the lane.
         name: String,
     },
-    /// Stopped by a token.
-    Stopped {
+    /// Cancelled by a token.
+    Cancelled {
         /// Tiles that went through.
         tiles: usize,
     },
@@ -210,7 +209,7 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
                     "tile {tile} in lane {lane} ({name}) was given up: its token was dropped, or its thread panicked"
                 )
             }
-            Failure::Stopped { tiles } => write!(f, "stopped after {tiles} tiles"),
+            Failure::Cancelled { tiles } => write!(f, "cancelled after {tiles} tiles"),
             Failure::Thread(error) => write!(f, "cannot start a helper thread: {error}"),
         }
     }
@@ -221,13 +220,13 @@ impl<E: std::error::Error + 'static> std::error::Error for Failure<E> {
         match self {
             Failure::Error { error, .. } => Some(error),
             Failure::Thread(error) => Some(error),
-            Failure::Lost { .. } | Failure::Stopped { .. } => None,
+            Failure::Lost { .. } | Failure::Cancelled { .. } => None,
         }
     }
 }
 
-/// Tiles from an iterator. It is pulled where the first lane runs, one tile when that lane begins it; so it may block if the first
-/// lane is a blocking one.
+/// Tiles from an iterator. The executor of the first lane pulls each tile when it begins that tile. So the iterator may block if the
+/// first lane is a blocking one.
 ///
 /// ```
 /// use windrow::overlap;
@@ -247,8 +246,8 @@ where
     Overlap { lanes: Lanes::new(), input: Input::Iter(Box::new(tiles.into_iter())) }
 }
 
-/// Tiles that somebody else gives, from a thread that need not end with the run: it may be in a call that nobody can interrupt, and is
-/// not waited for. [`ahead`](Overlap::ahead) and [`weigh`](Overlap::weigh) say how much of them is queued before the first lane.
+/// Tiles from another thread. The run does not wait for that thread, which may be in a call that cannot be interrupted.
+/// [`ahead`](Overlap::ahead) and [`weigh`](Overlap::weigh) bound the queue before the first lane.
 ///
 /// ```
 /// use windrow::overlap;
@@ -269,9 +268,9 @@ pub fn fed<'env, T, E>() -> (Feeder<T>, Overlap<'env, T, E>) {
     (Feeder { giver: Some(giver), bell }, Overlap { lanes: Lanes::new(), input: Input::Queue(taker) })
 }
 
-/// Gives tiles to a run: see [`fed`]. Dropping it says that there are no more; by a panic that it ends too early.
+/// Gives tiles to a run: see [`fed`]. Its drop ends the tiles; a drop by a panic fails the run.
 pub struct Feeder<T> {
-    /// There until dropped.
+    /// `Some` until dropped.
     giver: Option<Giver<T>>,
     bell: Arc<Bell>,
 }
@@ -311,7 +310,7 @@ impl<E> Lanes<'_, E> {
             here: Vec::new(),
             helpers: Vec::new(),
             bell: Arc::default(),
-            stop: None,
+            token: None,
             trace: None,
         }
     }
@@ -326,7 +325,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
         F: FnMut(T) -> Result<U, E> + 'env,
     {
         let bell = self.lanes.bell.clone();
-        self.add(name, Kind::Compute, bell, |lane, input, output, log, lanes| {
+        self.add(name, LaneKind::Compute, bell, |lane, input, output, log, lanes| {
             lanes.here.push(Box::new(Apply::new(lane, input, output, f, log)));
         })
     }
@@ -341,23 +340,23 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
         F: FnMut(T) -> Result<U, E> + Send + 'env,
     {
         let bell = Arc::<Bell>::default();
-        self.add(name, Kind::Blocking, bell.clone(), |lane, input, output, log, lanes| {
+        self.add(name, LaneKind::Blocking, bell.clone(), |lane, input, output, log, lanes| {
             let station = Box::new(Apply::new(lane, input, output, f, log));
             lanes.helpers.push(Helper { lane, station, bell });
         })
     }
 
-    /// Adds a lane whose closure starts an operation and returns. The operation ends when its [`Token`] is completed, anywhere. At most
-    /// `under_way` operations have been started without their results having been handed on, in order. The closure runs on a
+    /// Adds a lane whose closure starts an operation and returns. The operation ends when its [`CompletionToken`] is completed, on any
+    /// thread. Results are handed on in order. At most `under_way` operations are started and not handed on. The closure runs on a
     /// helper thread named `windrow-` and the lane's name.
     ///
     /// An error ends the run, whether the closure returns it or the token is completed with it: see the [module page](self).
     ///
     /// ```
-    /// use windrow::overlap::{self, Token};
+    /// use windrow::overlap::{self, CompletionToken};
     ///
     /// let doubled = overlap::source(0..10)
-    ///     .completion("double", 4, |i: u32, token: Token<u32, String>| {
+    ///     .completion("double", 4, |i: u32, token: CompletionToken<u32, String>| {
     ///         // Some executor.
     ///         std::thread::spawn(move || token.complete(i.checked_mul(2).ok_or("too large".to_owned())));
     ///         Ok(())
@@ -372,11 +371,11 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     where
         T: Send,
         E: Send,
-        F: FnMut(T, Token<U, E>) -> Result<(), E> + Send + 'env,
+        F: FnMut(T, CompletionToken<U, E>) -> Result<(), E> + Send + 'env,
     {
         assert!(under_way > 0, "a completion lane with no operation under way does nothing");
         let bell = Arc::<Bell>::default();
-        self.add(name, Kind::Completion, bell.clone(), |lane, input, output, log, lanes| {
+        self.add(name, LaneKind::Completion, bell.clone(), |lane, input, output, log, lanes| {
             let station = Box::new(Start::new(lane, under_way, (input, output), f, bell.clone(), log));
             lanes.helpers.push(Helper { lane, station, bell });
         })
@@ -385,7 +384,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     fn add<U>(
         self,
         name: &str,
-        kind: Kind,
+        kind: LaneKind,
         bell: Arc<Bell>,
         put: impl FnOnce(usize, Input<'env, T>, Giver<U>, Log, &mut Lanes<'env, E>),
     ) -> Overlap<'env, U, E> {
@@ -399,19 +398,19 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
         Overlap { lanes, input: Input::Queue(taker) }
     }
 
-    /// At most `tiles` results of the lane before, or fed tiles, wait for the lane after. By default 2. Results of the last lane do
-    /// not wait, so there it says nothing.
+    /// Bounds the last queue so far: at most `tiles` results of the lane before, or fed tiles, wait for the lane after. By default 2. No
+    /// effect after the last lane, whose results do not wait.
     ///
     /// # Panics
-    /// If `tiles` is 0, or if there is no lane yet and the source is an iterator: nothing waits between that and its lane.
+    /// If `tiles` is 0, or if there is no lane yet and the source is an iterator: there is no queue between them.
     pub fn ahead(self, tiles: usize) -> Self {
         assert!(tiles > 0, "nothing passes a queue that holds nothing");
-        self.waiting().set_bound(Bound::Tiles(tiles));
+        self.waiting().set_bound(QueueBound::Tiles(tiles));
         self
     }
 
-    /// The lane before begins no tile while `limit` or more, in the unit of `weight`, wait for the lane after: so the heaviest
-    /// queue holds less than `limit` and one tile more.
+    /// Bounds the weight of the last queue so far: the lane before begins no tile while tiles of a weight of `limit` or more wait for the
+    /// lane after. So a queue holds less than `limit`, plus one tile.
     ///
     /// # Panics
     /// As [`ahead`](Self::ahead).
@@ -428,22 +427,22 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
         }
     }
 
-    /// Ends the run early when `stop` is stopped.
-    pub fn stop_when(mut self, stop: &Stop) -> Self {
-        self.lanes.stop = Some(stop.clone());
+    /// Ends the run early when `token` is cancelled.
+    pub fn with_cancel(mut self, token: &CancelToken) -> Self {
+        self.lanes.token = Some(token.clone());
         self
     }
 
-    /// Writes down when each tile was in each lane, also of a run that fails.
+    /// Records when each tile was in each lane, also for a run that fails.
     pub fn trace(mut self, trace: &'env mut Trace) -> Self {
         self.lanes.trace = Some(trace);
         self
     }
 
-    /// Runs all tiles through all lanes. Their results are in the right order.
+    /// Runs all tiles through all lanes. Returns their results in order.
     ///
     /// # Errors
-    /// Not all tiles went through. What did is dropped.
+    /// If not all tiles went through; then the results are dropped.
     ///
     /// # Panics
     /// With the payload of the first panic of a lane, in tile order, unless an earlier tile failed.
@@ -456,10 +455,10 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
 }
 
 impl<'env, E: Send + 'env> Overlap<'env, (), E> {
-    /// Runs all tiles through all lanes. How many there were.
+    /// Runs all tiles through all lanes. Returns the number of tiles.
     ///
     /// # Errors
-    /// Not all tiles went through.
+    /// If not all tiles went through.
     ///
     /// # Panics
     /// With the payload of the first panic of a lane, in tile order, unless an earlier tile failed.
@@ -472,25 +471,25 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
     fn go(self, kept: bool) -> Result<(Vec<T>, usize), Failure<E>> {
         let Overlap { lanes, input } = if self.lanes.names.is_empty() { self.compute("source", Ok) } else { self };
         let Input::Queue(results) = input else { unreachable!("there is a lane, and it has a queue") };
-        results.set_bound(Bound::Results { kept });
-        let Lanes { names, here, helpers, bell, stop, trace } = lanes;
+        results.set_bound(QueueBound::Results { kept });
+        let Lanes { names, here, helpers, bell, token, trace } = lanes;
 
         let bells = std::iter::once(bell).chain(helpers.iter().map(|helper| helper.bell.clone())).collect();
-        let tokens = stop.into_iter().chain(ambient()).collect();
-        let run = Run::new(tokens, names.len(), bells, trace.is_some().then(Instant::now));
-        let crew = installed_crew();
+        let tokens = token.into_iter().chain(ambient()).collect();
+        let run = OverlapRun::new(tokens, names.len(), bells, trace.is_some().then(Instant::now));
+        let pool = installed_state();
         thread::scope(|scope| {
             for Helper { lane, station, bell } in helpers {
-                // A name with a zero byte is no name to the system.
+                // The system refuses names with a zero byte.
                 let name = format!("windrow-{}", names[lane].replace('\0', ""));
-                let (run, crew) = (&run, crew.clone());
+                let (run, pool) = (&run, pool.clone());
                 let body = move || {
-                    let _here = crew.map(Installed::new);
+                    let _here = pool.map(Installed::new);
                     run.help(station, &bell);
                     run.helper_left();
                 };
                 if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, body) {
-                    run.fail(0, lane, Why::Thread(error));
+                    run.fail(0, lane, TileFault::Thread(error));
                     run.helper_left();
                 }
             }
@@ -504,15 +503,17 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
         let (whole, tiles) = results.into_whole();
         let name = |lane: usize| names.get(lane).cloned().unwrap_or_default();
         match (met.map(|Met { tile, lane, why }| (tile, lane, why)), whole) {
-            (Some((_, _, Why::Panic(payload))), results) => {
-                run::discard(results);
+            (Some((_, _, TileFault::Panic(payload))), results) => {
+                windrow_sync::unwind::discard(results);
                 resume_unwind(payload)
             }
-            (Some((tile, lane, Why::Error(error))), _) => Err(Failure::Error { tile, lane, name: name(lane), error }),
-            (Some((tile, lane, Why::Lost)), _) => Err(Failure::Lost { tile, lane, name: name(lane) }),
-            (Some((_, _, Why::Thread(error))), _) => Err(Failure::Thread(error)),
+            (Some((tile, lane, TileFault::Error(error))), _) => {
+                Err(Failure::Error { tile, lane, name: name(lane), error })
+            }
+            (Some((tile, lane, TileFault::Lost)), _) => Err(Failure::Lost { tile, lane, name: name(lane) }),
+            (Some((_, _, TileFault::Thread(error))), _) => Err(Failure::Thread(error)),
             (None, Some(results)) => Ok((results, tiles)),
-            (None, None) => Err(Failure::Stopped { tiles }),
+            (None, None) => Err(Failure::Cancelled { tiles }),
         }
     }
 }

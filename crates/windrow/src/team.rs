@@ -1,9 +1,8 @@
-//! Shape 2: teams, whose members run rounds in lockstep.
+//! Teams: members that run rounds in lockstep.
 //!
-//! For an outer loop that must be sequential around an inner one that can be parallel: decompositions, time steps, relaxations. To
-//! enter and leave a pool in every round costs more than many rounds are worth. A *team* enters once; between its rounds
-//! lies one barrier, and the barrier owns the data: the last member to arrive has it to itself for a moment, and deals out what is
-//! shared and a part for each.
+//! Use a team for a parallel loop inside a sequential loop: decompositions, time steps, relaxations. Entering and leaving a pool in
+//! every round costs more than many rounds are worth. A *team* enters once, and has one barrier between its rounds. The barrier owns the
+//! data: the last member to arrive has exclusive access, and deals each member a part and a copy of a shared value.
 //!
 //! ```
 //! use windrow::team::split;
@@ -14,7 +13,7 @@
 //! windrow::team(&mut x[..]).run(|member| {
 //!     member.rounds::<f64, &mut [f64]>(
 //!         0..n,
-//!         // One member, with all of the data: what is shared is returned, the parts are dealt.
+//!         // One member, with all of the data: it deals the parts, and returns the shared value.
 //!         |x, i, deal| {
 //!             let (head, tail) = x[i..].split_first_mut().unwrap();
 //!             deal.parts(split::even(tail, deal.width()));
@@ -28,53 +27,57 @@
 //! ```
 //!
 //! # Protocol
-//! 1. *Form.* The caller lets workers in that are free, and fixes the width when all of those it asked for have come, or after a few times
-//!    what coming usually takes (a hundredth of what the last team of this place took, if that is longer). It never waits for more: a team that is nested, or one of many, may be the caller alone, and then
-//!    is a plain loop. The split always sees the width that is there.
-//! 2. *Round.* Each member arrives ([`Member::round`]). The last runs the closure that splits the data; then all have their parts, until
-//!    they arrive again. Any control flow around rounds is fine as long as all members take the same turns.
-//! 3. *End.* When the members have returned, the team's threads are free again. Who returns or panics while others still want rounds
-//!    ends the team: their next round is [`Ended`]. A panic reaches the caller as itself.
+//! 1. *Form.* The caller invites free workers. It fixes the width when all invited workers have joined, or after a few times the usual
+//!    joining time (a hundredth of the time of this site's last team, if that is longer). It never waits longer. So a nested team, or one
+//!    of many, may be the caller alone, and then is a plain loop. The split always sees the actual width.
+//! 2. *Round.* Each member arrives ([`Member::round`]). The last one runs the closure that splits the data. Then all members have their
+//!    parts until they arrive again. Any control flow around rounds works, as long as all members run the same rounds.
+//! 3. *End.* When the members have returned, the team's threads are free again. A member that returns or panics while others still want
+//!    rounds ends the team: their next round is [`Ended`]. The caller gets the panic's own payload.
 //!
-//! The details, and why it is sound without any unsafe code in the caller's hands, are on the page of [`windrow_sync::rounds`].
+//! The page of [`windrow_sync::rounds`] has the details, and why callers need no unsafe code.
 //!
 //! # How many members a round gets
-//! [`Member::round`] always gets all. [`Member::rounds`] asks [`plan::team`](crate::plan::team) every 25 microseconds or so: rounds too short
-//! for their barrier, or beside a busy process that takes a member's CPU away, are run by fewer members, down to one, while the
-//! others wait and soon sleep. What other widths would cost is tried now and then; that takes at most 3 % of the time. What was learned
-//! is kept by call site. Calls of less than half a millisecond are compared as a whole too: coming together takes some microseconds, and
-//! where the others do not save as much the caller runs alone, which took 0.5 to 1.4 us more than the plain loop (`bench/record`, decompose).
+//! [`Member::round`] always gets all members. [`Member::rounds`] asks [`plan::team`](crate::plan::team) for a width about every 25
+//! microseconds. Fewer members, down to one, run rounds that are too short for their barrier, or that lose a CPU to a busy process; the
+//! other members wait and soon park. Other widths are explored now and then, in at most 3 % of the time. The results are kept by call
+//! site.
+//!
+//! Calls of less than half a millisecond are also compared as a whole. Forming a team takes some microseconds; if the other members save
+//! less than that, the caller runs alone. That took 0.5 to 1.4 us more than the plain loop (`bench/record`, decompose).
 //!
 //! # Trade-offs, and when not to use a team
-//! * Rounds without an order between them are a parallel iterator's work: that balances the load, a round does not. Its parts are
-//!   dealt once; the slowest member is waited for.
-//! * A round is worth its barrier if half of it takes longer than a crossing: 0.1 us on two free cores in good hours of the virtual machine
-//!   where that was measured, 0.4 us in others (`bench/record`, barriers). Below, [`rounds`](Member::rounds) runs as fast as a
-//!   loop, [`round`](Member::round) does not.
-//! * Members wait at the barrier: what blocks (locks, files, channels) blocks all of them. Tasks that must not hold a thread while
-//!   they wait are an [`AsyncTeam`]'s members.
-//! * What is lent must not borrow from the closure that splits, and types in `round::<S, P>` are written out: that is the price of having
-//!   no unsafe code and no macro.
+//! * For rounds in any order use a parallel iterator: it balances the load. A round does not: its parts are dealt once, and all members
+//!   wait for the slowest.
+//! * A round is worth its barrier if half of the round takes longer than a crossing. On two free cores of a virtual machine a crossing took
+//!   0.1 us at best, and 0.4 us at other times (`bench/record`, barriers). For shorter rounds, [`rounds`](Member::rounds) is as
+//!   fast as a loop; [`round`](Member::round) is not.
+//! * Members wait at the barrier, so a member that blocks (on locks, files, channels) blocks all members. For tasks that must not hold a
+//!   thread while they wait, use an [`AsyncTeam`].
+//! * Lent values must not borrow from the closure that splits, and the types in `round::<S, P>` must be written out: that is the price of
+//!   an interface without unsafe code and macros.
 //!
 //! # Source
-//! The idea of barriers instead of a pool's tasks, of exclusive access for one member and of an async variant is Sarah El
-//! Kazdadi's (`syncthreads`). Teams that take who is free are OpenMP's dynamic teams and spindle's; gangs whose members are
+//! Barriers instead of a pool's tasks, exclusive access for one member, and an async variant are ideas of Sarah El
+//! Kazdadi (`syncthreads`). Teams that take the free workers are OpenMP's dynamic teams and spindle's. Gangs whose members are
 //! reserved at once go back to Ousterhout.
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_plan::team::{Formation, Free, Way, formation};
+use windrow_plan::team::{Formation, Free, Mode, formation};
 use windrow_sync::Spin;
-use windrow_sync::gate::State;
+use windrow_sync::gate::WorkerCounts;
 use windrow_sync::machine::tick;
-use windrow_sync::rounds::{Rounds, Seat, Turn};
+use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
 
-use crate::crew::Crew;
-use crate::pool;
+use crate::runtime::pool;
+use crate::runtime::sites::site;
+use crate::runtime::state::PoolState;
 
 mod beat;
 pub mod split;
@@ -84,37 +87,37 @@ pub use tasks::{AsyncMember, AsyncTeam};
 pub use windrow_sync::grid::{Grid, GridError, GridRef};
 pub use windrow_sync::rounds::{Deal, Ended, Family, Given, Lend, Lent, Mut, Own, Ref};
 
-pub(crate) use beat::Sites;
-use beat::{Beat, Company};
+pub(crate) use beat::TeamSites;
+use beat::{Company, RoundDriver};
 
-/// How many members a team shall have.
+/// The number of members that a team asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Width(Kind);
+pub struct Width(WidthKind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum WidthKind {
     AtMost(usize),
     Exactly(usize),
 }
 
 impl Width {
-    /// As many as are free, and no more than the CPUs that the process may use. This is the default.
+    /// All free workers, but no more members than the process may use CPUs. This is the default.
     pub const fn all() -> Width {
-        Width(Kind::AtMost(usize::MAX))
+        Width(WidthKind::AtMost(usize::MAX))
     }
 
-    /// As many as are free, and at most this many. (0 is taken as 1: the caller is always there.)
+    /// All free workers, but at most this many members. (0 means 1: the caller is always a member.)
     pub const fn at_most(members: usize) -> Width {
-        Width(Kind::AtMost(members))
+        Width(WidthKind::AtMost(members))
     }
 
-    /// This many, also if there are fewer CPUs. A team that cannot have them is refused ([`Refused`]), not narrowed.
+    /// Exactly this many members, even with fewer CPUs. A team that cannot have them is refused ([`Refused`]), not narrowed.
     ///
-    /// Workers that other calls have are not waited for. So of several calls on one pool at the same time, some are
-    /// refused at once: give each caller a [`Pool`](crate::Pool) with as many threads as its team, or try again. Workers
-    /// that are free and on their way (just started, just woken on a busy machine) are waited for, 10 s at most.
+    /// A team does not wait for workers of other calls. So of several concurrent calls on one pool, some are
+    /// refused at once: give each caller a [`Pool`](crate::Pool) with as many threads as its team, or retry. A team waits
+    /// at most 10 s for free workers that have not joined yet (just started, or just woken on a busy machine).
     pub const fn exactly(members: usize) -> Width {
-        Width(Kind::Exactly(members))
+        Width(WidthKind::Exactly(members))
     }
 }
 
@@ -124,12 +127,12 @@ impl From<usize> for Width {
     }
 }
 
-/// There are not as many members as [`Width::exactly`] asks for.
+/// A team could not have the members that [`Width::exactly`] asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Members asked for.
     pub wanted: usize,
-    /// Those that there were: the caller, and the workers that were free or came.
+    /// Members found: the caller, and the workers that were free or joined.
     pub found: usize,
     /// Threads of the pool, the caller included.
     pub threads: usize,
@@ -144,16 +147,16 @@ pub enum RefusedKind {
     TooWide,
     /// Other calls have the workers.
     Busy,
-    /// Workers were free and did not come in time: the machine is busy, or they run a start handler.
+    /// Workers were free but did not join in time: the machine is busy, or they run a start handler.
     Late,
-    /// The pool is that of a parent process: its threads are not in this forked child.
+    /// The pool belongs to a parent process: its threads do not exist in this forked child.
     Forked,
-    /// The pool's threads have been ended, by its drop or by a shutdown.
+    /// The pool's threads have ended, by its drop or by a shutdown.
     Closed,
 }
 
 impl Refused {
-    /// Why it was refused.
+    /// Why the team was refused.
     ///
     /// ```
     /// use windrow::team::RefusedKind;
@@ -211,19 +214,19 @@ pub struct Team<'d, T: ?Sized> {
 }
 
 impl<T: ?Sized + Send> Team<'_, T> {
-    /// How many members it shall have.
+    /// Sets the number of members.
     pub fn width(mut self, width: impl Into<Width>) -> Self {
         self.width = width.into();
         self
     }
 
-    /// How long a member that waits for the others looks at full speed, and then giving its CPU to who wants it, before it sleeps.
+    /// Sets how long a waiting member spins, and how long it then yields its CPU, before it parks.
     pub fn looking(mut self, busy: Duration, yielding: Duration) -> Self {
         self.looking = Some((busy, yielding));
         self
     }
 
-    /// Runs `member` on the caller and on every other member; their results, in the order of [`Member::index`].
+    /// Runs `member` on the caller and on every other member. Returns their results, in the order of [`Member::index`].
     ///
     /// ```
     /// let mut data = [0u32; 64];
@@ -236,8 +239,9 @@ impl<T: ?Sized + Send> Team<'_, T> {
     /// ```
     ///
     /// # Panics
-    /// With the payload of a member that panicked (the caller's own before others'), when all members have left. If it is refused
-    /// ([`try_run`](Team::try_run) returns that instead).
+    /// With the payload of a member that panicked (the caller's own before others'), when all members have left. If the team is refused
+    /// ([`try_run`](Team::try_run) returns an error instead).
+    #[track_caller]
     pub fn run<R: Send>(self, member: impl Fn(&mut Member<'_, '_, T>) -> R + Sync) -> Vec<R> {
         match self.try_run(member) {
             Ok(results) => results,
@@ -248,84 +252,93 @@ impl<T: ?Sized + Send> Team<'_, T> {
     /// As [`run`](Team::run).
     ///
     /// # Errors
-    /// If the members that [`Width::exactly`] asks for are not there. Nothing has run then.
+    /// If the team cannot have the members that [`Width::exactly`] asks for. Then no member has run.
     ///
     /// # Panics
     /// With the payload of a member that panicked.
+    #[track_caller]
     pub fn try_run<R: Send>(self, member: impl Fn(&mut Member<'_, '_, T>) -> R + Sync) -> Result<Vec<R>, Refused> {
-        pool::with_current(|crew| run(crew, self, &member))
+        let place = Location::caller();
+        pool::with_current(|pool| run(pool, place, self, &member))
     }
 }
 
-fn run<T, F, R>(crew: &Crew, team: Team<'_, T>, member: &F) -> Result<Vec<R>, Refused>
+fn run<T, F, R>(
+    pool: &PoolState,
+    place: &'static Location<'static>,
+    team: Team<'_, T>,
+    member: &F,
+) -> Result<Vec<R>, Refused>
 where
     T: ?Sized + Send,
     F: Fn(&mut Member<'_, '_, T>) -> R + Sync,
     R: Send,
 {
     let Team { data, width, looking } = team;
-    let least = if let Width(Kind::Exactly(wanted)) = width { wanted } else { 1 };
-    let site = attend::<T, F, R> as fn(&F, &Crew, Seat<'_, Led<'_, T>>, Spin) -> R as *const () as usize;
-    let may_be_alone = matches!(width.0, Kind::AtMost(2..));
+    let least = if let Width(WidthKind::Exactly(wanted)) = width { wanted } else { 1 };
+    let code =
+        attend::<T, F, R> as fn(&F, &PoolState, MemberSlot<'_, LeaderState<'_, T>>, Spin) -> R as *const () as usize;
+    let site = site(Some(place), code);
+    let may_be_alone = matches!(width.0, WidthKind::AtMost(2..));
     let begun = tick();
-    let took = |way, ended: u64| crew.teams.took(site, way, crew.nanos(ended.saturating_sub(begun)));
+    let took = |way, ended: u64| pool.teams.took(site, way, pool.nanos(ended.saturating_sub(begun)));
     let mut by_caller = |beat| {
-        let led = &mut Led { beat, data };
-        attend(member, crew, Rounds::sole(led).only(), Spin::NONE)
+        let led = &mut LeaderState { beat, data };
+        attend(member, pool, Rounds::sole(led).only(), Spin::NONE)
     };
-    if may_be_alone && crew.teams.way(site) == Way::Alone {
-        let result = by_caller(Beat::new(crew, site, Company::None));
-        took(Way::Alone, tick());
+    if may_be_alone && pool.teams.way(site) == Mode::Alone {
+        let result = by_caller(RoundDriver::new(pool, site, Company::None));
+        took(Mode::Alone, tick());
         return Ok(vec![result]);
     }
-    let (memory, lately) = if may_be_alone { crew.teams.recall(site) } else { Default::default() };
-    let Formation { members, patience } = ask(crew, width, lately)?;
+    let (memory, lately) = if may_be_alone { pool.teams.recall(site) } else { Default::default() };
+    let Formation { members, patience } = ask(pool, width, lately)?;
     if members == 1 {
-        return Ok(vec![by_caller(Beat::new(crew, site, Company::None))]);
+        return Ok(vec![by_caller(RoundDriver::new(pool, site, Company::None))]);
     }
-    if may_be_alone && memory.stands_alone(members, crew.nanos(begun)) {
-        let result = by_caller(Beat::new(crew, site, Company::Spared));
-        took(Way::Alone, tick());
+    if may_be_alone && memory.stands_alone(members, pool.nanos(begun)) {
+        let result = by_caller(RoundDriver::new(pool, site, Company::Spared));
+        took(Mode::Alone, tick());
         return Ok(vec![result]);
     }
-    let led = &mut Led { beat: Beat::new(crew, site, Company::Here), data };
+    let led = &mut LeaderState { beat: RoundDriver::new(pool, site, Company::Here), data };
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
-    let come = |mut seat: Seat<'_, Led<'_, T>>| {
-        let width = seat.width(crew.settle);
+    let come = |mut seat: MemberSlot<'_, LeaderState<'_, T>>| {
+        let width = seat.width(pool.settle);
         if width >= least {
             let at = seat.index();
             let result =
-                attend(member, crew, seat, looking.map_or_else(|| usual(crew, width), |limits| spin(crew, limits)));
+                attend(member, pool, seat, looking.map_or_else(|| usual(pool, width), |limits| spin(pool, limits)));
             *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
         width
     };
     let join = |number| {
-        crew.joined(number, tick());
+        pool.joined(number, tick());
         if let Some(seat) = rounds.sit() {
             come(seat);
         }
     };
     let lacks = Cell::new(None);
-    let found = crew.gate.region(&join, crew.settle, |door| {
+    let found = pool.gate.region(&join, pool.settle, |door| {
         let seat = rounds.sit();
         let forming = FormOnDrop(&rounds);
-        crew.opens(begun, members > crew.state().idle + 1);
+        pool.opens(begun, members > pool.workers().idle + 1);
         if door.open(members) {
-            let until = Spin { busy: crew.ticks(AT_ONCE), yielding: crew.ticks(patience) };
+            let until = Spin { busy: pool.ticks(AT_ONCE), yielding: pool.ticks(patience) };
             let all = || rounds.seated() == members;
-            // (A worker that is inside and has no seat yet is about to take one.)
+            // (A worker that is inside without a slot is about to take one.)
             let fails = || {
                 if least > 1 {
-                    // The state first: a worker that joins before it is read counts as inside afterwards, one that joins later as outside.
-                    let lack = lack(crew.nanos(tick().saturating_sub(begun)), crew.gate.state());
+                    // The state is read first: a worker that joins before that counts as inside, a worker that joins later as outside.
+                    let lack = lack(pool.nanos(tick().saturating_sub(begun)), pool.gate.state());
                     lacks.set(lack.filter(|_| door.inside() < rounds.seated()));
                 }
                 lacks.get().is_some()
             };
             if !until.until(|| all() || fails()) && least > 1 {
-                // A thread that yields on may keep the awaited worker from running.
+                // Sleep, since further yields may keep the awaited worker from running.
                 while !all() && !fails() {
                     std::thread::sleep(NAP);
                 }
@@ -335,31 +348,31 @@ where
         seat.map_or(0, come)
     });
     let ended = tick();
-    crew.ended(ended);
+    pool.ended(ended);
     if least == 1 {
-        took(Way::Together, ended);
+        took(Mode::Together, ended);
     }
     if found < least {
-        let closed = if crew.gate.is_stopped() { RefusedKind::Closed } else { RefusedKind::Busy };
+        let closed = if pool.gate.is_stopped() { RefusedKind::Closed } else { RefusedKind::Busy };
         let kind = lacks.get().unwrap_or(closed);
-        return Err(Refused { wanted: least, found, threads: crew.members, kind });
+        return Err(Refused { wanted: least, found, threads: pool.members, kind });
     }
     let result = |one: Mutex<Option<R>>| one.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(results.into_iter().filter_map(result).collect())
 }
 
-/// One member's part in a team. A function of its own because its address is what tells call sites apart.
+/// One member's part in a team. A separate function, because its address is part of the site.
 #[inline(never)]
-fn attend<T, F, R>(member: &F, crew: &Crew, seat: Seat<'_, Led<'_, T>>, spin: Spin) -> R
+fn attend<T, F, R>(member: &F, pool: &PoolState, seat: MemberSlot<'_, LeaderState<'_, T>>, spin: Spin) -> R
 where
     T: ?Sized + Send,
     F: Fn(&mut Member<'_, '_, T>) -> R,
 {
-    member(&mut Member { seat, spin, crew, moved: 0 })
+    member(&mut Member { seat, spin, pool, moved: 0 })
 }
 
-/// Fixes the width also if the caller panics: others may wait for it.
-struct FormOnDrop<'a, 'd, T: ?Sized + Send>(&'a Rounds<'a, Led<'d, T>>);
+/// Forms the team on drop, also if the caller panics: members may wait for the width.
+struct FormOnDrop<'a, 'd, T: ?Sized + Send>(&'a Rounds<'a, LeaderState<'d, T>>);
 
 impl<T: ?Sized + Send> Drop for FormOnDrop<'_, '_, T> {
     fn drop(&mut self) {
@@ -367,37 +380,37 @@ impl<T: ?Sized + Send> Drop for FormOnDrop<'_, '_, T> {
     }
 }
 
-/// How many members to ask for.
-fn ask(crew: &Crew, width: Width, lately: Nanos) -> Result<Formation, Refused> {
-    let most = crew.state().most;
-    let State { busy, idle, asleep, absent } = crew.gate.state();
+/// The number of members to ask for.
+fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<Formation, Refused> {
+    let most = pool.workers().most;
+    let WorkerCounts { busy, idle, asleep, absent } = pool.gate.state();
     let (idle, asleep, absent) = if busy { (0, 0, 0) } else { (idle, asleep, absent) };
     let free = 1 + idle + asleep;
     match width.0 {
-        Kind::Exactly(0 | 1) => Ok(Formation { members: 1, patience: Nanos(0.0) }),
-        // Threads that have just been started are on their way: a team of exact width waits for them.
-        Kind::Exactly(wanted) => {
+        WidthKind::Exactly(0 | 1) => Ok(Formation { members: 1, patience: Nanos(0.0) }),
+        // A team of exact width also waits for threads that have just been started.
+        WidthKind::Exactly(wanted) => {
             let kind = match () {
-                () if wanted > crew.members => RefusedKind::TooWide,
-                () if !crew.is_of_this_process() => RefusedKind::Forked,
-                () if crew.gate.is_stopped() => RefusedKind::Closed,
+                () if wanted > pool.members => RefusedKind::TooWide,
+                () if !pool.is_of_this_process() => RefusedKind::Forked,
+                () if pool.gate.is_stopped() => RefusedKind::Closed,
                 () if wanted > free + absent => RefusedKind::Busy,
                 () => return Ok(Formation { members: wanted, patience: YIELDS }),
             };
-            let found = if crew.is_of_this_process() { free.min(crew.members) } else { 1 };
-            Err(Refused { wanted, found, threads: crew.members, kind })
+            let found = if pool.is_of_this_process() { free.min(pool.members) } else { 1 };
+            Err(Refused { wanted, found, threads: pool.members, kind })
         }
-        Kind::AtMost(_) if free == 1 => Ok(Formation { members: 1, patience: Nanos(0.0) }),
-        Kind::AtMost(wanted) => {
-            let costs = crew.costs(tick());
+        WidthKind::AtMost(_) if free == 1 => Ok(Formation { members: 1, patience: Nanos(0.0) }),
+        WidthKind::AtMost(wanted) => {
+            let costs = pool.costs(tick());
             let (enter_idle, enter_asleep) = (costs.enter_idle, costs.enter_asleep);
             Ok(formation(Free { wanted, cpus: most, idle, asleep, enter_idle, enter_asleep, lately }).choice)
         }
     }
 }
 
-/// Why a team that has `waited` so long for members need not wait longer, given what the workers outside are doing.
-fn lack(waited: Nanos, State { idle, asleep, absent, .. }: State) -> Option<RefusedKind> {
+/// Why a team that has `waited` for members should give up, from the states of the workers outside of the team.
+fn lack(waited: Nanos, WorkerCounts { idle, asleep, absent, .. }: WorkerCounts) -> Option<RefusedKind> {
     match idle + asleep + absent {
         0 if waited.0 > SOON.0 => Some(RefusedKind::Busy),
         1.. if waited.0 > EXACTLY.0 => Some(RefusedKind::Late),
@@ -405,50 +418,52 @@ fn lack(waited: Nanos, State { idle, asleep, absent, .. }: State) -> Option<Refu
     }
 }
 
-/// A team of exact width waits this long for workers that are free. On a machine with a busy neighbour one was seen to need more
-/// than 1 s; no queue for a CPU that is worth waiting in is this long.
+/// How long a team of exact width waits for free workers. On a machine with a busy neighbour a worker needed more
+/// than 1 s. A longer wait for a CPU is not worth it.
 const EXACTLY: Nanos = Nanos(10e9);
-/// For so long it yields while it waits, and then it sleeps [`NAP`]s: workers come within microseconds, or need its CPU.
+/// How long such a team yields while it waits; then it sleeps for [`NAP`]s. Workers join within microseconds, or need its CPU.
 const YIELDS: Nanos = Nanos(50e6);
 const NAP: Duration = Duration::from_millis(1);
-/// A worker that is neither idle nor asleep for so long takes part in another call.
+/// A worker that is neither idle nor asleep for this long takes part in another call.
 const SOON: Nanos = Nanos(1e6);
-/// Who is awake comes within this time; for who is not, the CPU is better given to others.
+/// The spin time of a forming caller. An awake worker joins within it; to wait for other workers, the caller yields its CPU.
 const AT_ONCE: Nanos = Nanos(5e3);
 
-/// How long a waiting member looks before it gives its CPU to others, and then before it sleeps.
-fn usual(crew: &Crew, width: usize) -> Spin {
-    // With more members than CPUs, who is waited for may need this one: four members on two CPUs took 1.0 us for a crossing, 1.5 us if
-    // they looked for 0.1 us first, and 2 us if for longer.
-    let busy = if width > crew.state().most { Nanos(0.0) } else { LOOKING };
-    Spin { busy: crew.ticks(busy), yielding: crew.ticks(YIELDING) }
+/// How long a waiting member spins before it yields its CPU, and how long it yields before it parks.
+fn usual(pool: &PoolState, width: usize) -> Spin {
+    // With more members than CPUs, the awaited member may need this CPU. Four members on two CPUs took 1.0 us for a crossing without
+    // spinning, 1.5 us with 0.1 us of spinning, and 2 us with more.
+    let busy = if width > pool.workers().most { Nanos(0.0) } else { LOOKING };
+    Spin { busy: pool.ticks(busy), yielding: pool.ticks(YIELDING) }
 }
 
-/// Several crossings of members with a CPU each. To yield sooner is to lose a time slice where somebody else wants this CPU: beside a
-/// busy process, two members that looked for 0.1 us took 0.5 to 2 ms for a crossing, those that looked for 1 us 0.1 to 0.2 us.
+/// The spin time of a waiting member: several crossings of members with a CPU each. A member that yields sooner may lose a time slice to
+/// another process. Beside a busy process, two members took 0.5 to 2 ms for a crossing if they spun for 0.1 us, and 0.1 to 0.2 us if they
+/// spun for 1 us.
 const LOOKING: Nanos = Nanos(1000.0);
-/// Some time slices: long beside the four system calls that a move takes, and short beside the time two members lose on one CPU.
+/// The minimum time between two moves of a member: some time slices. Long relative to the four system calls of a move, and short relative
+/// to the time that two members lose on one CPU.
 const STAYING: Nanos = Nanos(10e6);
-/// After so long it is cheaper for everybody to sleep: to be woken costs 2 to 30 us.
+/// How long a waiting member yields. After this time a park is cheaper: a wakeup costs 2 to 30 us.
 const YIELDING: Nanos = Nanos(100_000.0);
 
-fn spin(crew: &Crew, (busy, yielding): (Duration, Duration)) -> Spin {
-    let ticks = |time: Duration| crew.ticks(Nanos(time.as_nanos() as f64));
+fn spin(pool: &PoolState, (busy, yielding): (Duration, Duration)) -> Spin {
+    let ticks = |time: Duration| pool.ticks(Nanos(time.as_nanos() as f64));
     Spin { busy: ticks(busy), yielding: ticks(yielding) }
 }
 
-/// The data, and what goes from leader to leader.
-struct Led<'d, T: ?Sized> {
-    beat: Beat<'d>,
+/// The data, and the state that passes from leader to leader.
+struct LeaderState<'d, T: ?Sized> {
+    beat: RoundDriver<'d>,
     data: &'d mut T,
 }
 
 /// One member of a team, as its closure sees it.
 pub struct Member<'r, 'd, T: ?Sized + Send> {
-    seat: Seat<'r, Led<'d, T>>,
+    seat: MemberSlot<'r, LeaderState<'d, T>>,
     spin: Spin,
-    crew: &'r Crew,
-    /// When it last went to another CPU.
+    pool: &'r PoolState,
+    /// When this member last moved to another CPU.
     moved: u64,
 }
 
@@ -460,20 +475,20 @@ impl<T: ?Sized + Send> std::fmt::Debug for Member<'_, '_, T> {
 
 impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     #[inline]
-    fn arrive(&mut self) -> Result<Turn<'_, Led<'d, T>>, Ended> {
+    fn arrive(&mut self) -> Result<Turn<'_, LeaderState<'d, T>>, Ended> {
         if self.seat.gives_way() {
             self.give_way();
         }
         self.seat.arrive(self.spin)
     }
 
-    /// A worker that finds itself on another member's CPU goes elsewhere. The scheduler may think better of it, so not too often.
+    /// Moves a worker that shares a CPU with another member. Not too often, since the scheduler may move it back.
     #[cold]
     fn give_way(&mut self) {
         let now = tick();
-        if self.crew.nanos(now.saturating_sub(self.moved)).0 > STAYING.0 {
+        if self.pool.nanos(now.saturating_sub(self.moved)).0 > STAYING.0 {
             self.moved = now;
-            self.crew.places.give_way();
+            self.pool.placement.yield_cpu();
         }
     }
 
@@ -482,15 +497,16 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         self.seat.index()
     }
 
-    /// How many members the team has.
+    /// The number of members of the team.
     pub fn width(&mut self) -> usize {
         self.seat.width(self.spin)
     }
 
-    /// A round: waits for all members; the last to arrive runs `split` with exclusive access to the data. It deals each member a part
-    /// and returns what all of them share, which is copied. Both can be used until this member's next round.
+    /// A round: waits for all members; the last to arrive runs `split` with exclusive access to the data. `split` deals each member a part,
+    /// and returns a shared value, of which each member gets a copy. A member can use both until its next round.
     ///
-    /// `S` and `P` are written out, without lifetimes; see [`Lend`] for types of one's own.
+    /// `S` and `P` are the types of the shared value and of a part. They must be written out, without lifetimes; see [`Lend`] for your own
+    /// types.
     ///
     /// ```
     /// use windrow::team::split;
@@ -512,8 +528,8 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     /// If a member has returned or panicked, so that this round cannot take place.
     ///
     /// # Panics
-    /// If `split` does, or deals fewer or more parts than there are members, on the member that leads; if the round that took place was
-    /// of other types, on those that do not. The team ends with it.
+    /// On the leader, if `split` panics, or does not deal one part to each member. On other members, if the round that took place
+    /// had other types. The team ends with such a panic.
     #[inline]
     pub fn round<S: Lend, P: Lend>(
         &mut self,
@@ -531,13 +547,13 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         })
     }
 
-    /// A round to which each member brings a value; who leads it sees all of them, in the members' order.
+    /// A round to which each member contributes a value, `bring`. The leader gets all contributions, in the order of the members.
     ///
     /// # Errors
     /// As [`round`](Member::round).
     ///
     /// # Panics
-    /// As [`round`](Member::round); or if a member is at a round to which it brings nothing, or something of another type.
+    /// As [`round`](Member::round); or if a member is at a round without contributions, or with contributions of another type.
     #[inline]
     pub fn round_with<S: Lend, P: Lend, C: Send + 'static>(
         &mut self,
@@ -557,16 +573,16 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         })
     }
 
-    /// Runs rounds, each by as many members as are worth it: see the [module page](self). In round `i`, one member runs `split(data, i, deal)` and
-    /// those that take part `work(i, shared, part)`.
+    /// Runs rounds, each with as many members as pay: see the [module page](self). In round `i`, one member runs
+    /// `split(data, i, deal)`, and each member of the round runs `work(i, shared, part)`.
     ///
-    /// The number of parts is [`Deal::width`] *of this round*. All members pass the same range.
+    /// The number of parts is [`Deal::width`] *of this round*. All members must pass the same range.
     ///
     /// # Errors
     /// If a member has returned or panicked, so that not all rounds have taken place.
     ///
     /// # Panics
-    /// As [`round`](Member::round), and if `work` does. If members pass different ranges, on one that notices it: at the latest
+    /// As [`round`](Member::round), and if `work` panics. If members pass different ranges, one of them panics: at the latest
     /// when the rounds of one of these ranges are over.
     #[inline]
     pub fn rounds<S: Lend, P: Lend>(
@@ -616,7 +632,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         }
     }
 
-    /// Waits until all members have arrived. What each did before is visible to all after it.
+    /// Waits until all members have arrived. Afterwards every member sees what all members did before.
     ///
     /// # Errors
     /// As [`round`](Member::round).
@@ -625,7 +641,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         self.round::<(), ()>(|_, deal| deal.none()).map(|_| ())
     }
 
-    /// Gives every member what member `from` passes as `value`; what others pass is dropped.
+    /// Gives every member a clone of the `value` of member `from`. The values of other members are dropped.
     ///
     /// # Errors
     /// As [`round`](Member::round).
@@ -685,17 +701,17 @@ fn check_range(mine: &Range<usize>, other: &Range<usize>) {
 
 const OTHER_RANGES: &str = "the members of a team pass different ranges to `rounds`";
 
-/// The note that no round follows. (It is no round: a range does not reach it.)
+/// The note that no round follows. (No range contains it.)
 const OVER: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Workers that are on their way are waited for, also where a busy machine keeps them for seconds.
+    /// A team waits for free workers even if a busy machine delays them for seconds.
     #[test]
     fn a_team_of_exact_width_waits_for_workers_that_can_come() {
-        let state = |idle, asleep, absent| State { busy: false, idle, asleep, absent };
+        let state = |idle, asleep, absent| WorkerCounts { busy: false, idle, asleep, absent };
         let seconds = |seconds: f64| Nanos(seconds * 1e9);
         for some in [state(1, 0, 0), state(0, 1, 0), state(0, 0, 1)] {
             assert_eq!(lack(seconds(2.0), some), None, "{some:?}");

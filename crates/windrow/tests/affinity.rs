@@ -1,5 +1,5 @@
-//! The affinity mask is narrowed while the pool lives, as container runtimes and batch systems do: the pool notices, keeps to
-//! the CPUs that are left, and comes back when they do.
+//! The affinity mask changes while the pool lives, as container runtimes and batch systems change it: the pool notices a narrower mask,
+//! keeps to its CPUs, and uses all CPUs again when the mask is widened.
 #![cfg(all(target_os = "linux", not(miri), not(feature = "portable")))]
 
 #[path = "shared/forked.rs"]
@@ -38,7 +38,7 @@ fn allow(cpus: &[usize]) {
     }
 }
 
-/// A millisecond of work; the threads that did it.
+/// Runs a millisecond of work. Returns the threads that took part.
 fn region() -> Vec<ThreadId> {
     let who = Mutex::new(Vec::new());
     let sum: u64 = (0..50u64)
@@ -57,7 +57,7 @@ fn region() -> Vec<ThreadId> {
     who.into_inner().unwrap()
 }
 
-/// Whether `holds` does within ten seconds of calls. (An interruption may make any one call look odd.)
+/// Whether `holds` returns true within ten seconds of calls. (An interruption may distort any single call.)
 fn comes_to_hold(mut holds: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(10) {
@@ -76,7 +76,7 @@ fn stays_on_the_caller() -> bool {
     (0..50).all(|_| region() == [thread::current().id()])
 }
 
-/// CPU microseconds that the calling thread, and that all others, have used.
+/// CPU microseconds of the calling thread, and of all other threads.
 fn used() -> (i64, i64) {
     let micros = |usage: Usage| (usage.user_time() + usage.system_time()).num_microseconds();
     let mine = micros(getrusage(UsageWho::RUSAGE_THREAD).unwrap());
@@ -90,7 +90,7 @@ fn a_narrowed_mask_is_noticed_and_so_is_a_widened_one() {
         println!("skipped: one CPU");
         return;
     }
-    // In a process of its own: the mask is everybody's.
+    // In a separate process, since the mask is shared.
     assert!(forked(|| {
         assert!(comes_to_hold(is_shared), "nothing is shared on {} CPUs", all.len());
         for _ in 0..2 {
@@ -108,19 +108,19 @@ fn a_narrowed_mask_is_noticed_and_so_is_a_widened_one() {
     }));
 }
 
-/// Whatever the runtime does to place its workers, user code must not notice: a thread or a pool that is made inside of a closure
-/// takes over the mask it finds there, for good, and the number of CPUs it asks for is that of the mask.
+/// Closures must run with the full mask, wherever the runtime pins its workers: a thread or a pool that is made inside of a closure
+/// inherits that closure's mask for good, and counts its CPUs by it.
 #[test]
 fn closures_may_run_where_their_process_may() {
     assert!(forked(|| {
         let (all, shared) = (cpus(), Mutex::new(0));
         for round in 0..3000u64 {
             if round.is_multiple_of(7) {
-                // Workers fall asleep and are woken again.
+                // Workers park and are woken again.
                 thread::yield_now();
                 spin(300);
             }
-            (0..20).into_par_iter().chunk(1).for_each(|_: i32| {
+            (0..20).into_par_iter().with_claim_size(1).for_each(|_: i32| {
                 spin(2);
                 if thread::current().name().is_some_and(|name| name.starts_with("windrow-")) {
                     assert_eq!(cpus(), all, "a worker is confined while it runs a closure");

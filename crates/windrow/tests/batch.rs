@@ -1,4 +1,4 @@
-//! Implicit batching: what callers that block can rely on.
+//! Implicit batching: guarantees for callers that block.
 
 mod batches;
 #[path = "batches/executor.rs"]
@@ -15,10 +15,10 @@ use std::thread;
 use std::time::Duration;
 
 use batches::{Counter, PANICS};
-use windrow::batch::{Batch, BatchOps, Batched, Chunk, Full, Why};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow};
 use windrow::prelude::*;
 
-/// `threads` callers with `each` calls; every reply is the previous value, so that all of them are a permutation.
+/// `threads` callers with `each` calls. Every reply is the previous value, so all replies together are a permutation.
 fn permutation(counter: &Batched<Counter>, threads: usize, each: usize) {
     let start = counter.exclusive(|counter| counter.value).unwrap();
     let replies: Vec<Vec<u64>> = thread::scope(|scope| {
@@ -55,14 +55,14 @@ fn runners_of_their_own() {
     permutation(&thread, 4, 500);
     let spawned = Batched::builder().build_spawned(Counter::default(), |run| drop(thread::spawn(run)));
     permutation(&spawned, 4, 500);
-    // An executor that has shut down drops what it is given.
+    // An executor that has shut down drops its closures.
     let dropped = Batched::builder().build_spawned(Counter::default(), drop);
     permutation(&dropped, 4, 500);
     assert_eq!(dropped.into_inner().unwrap().value, 2_000);
     assert!(thread.into_inner().is_none(), "it was dropped where it was made");
 }
 
-/// Says on which thread it is run.
+/// Replies with the thread that runs the operation.
 struct Whereabouts;
 
 impl BatchOps for Whereabouts {
@@ -71,7 +71,7 @@ impl BatchOps for Whereabouts {
 
     fn run(&mut self, batch: &mut Batch<'_, Self::Op, Self::Reply>) {
         for entry in batch.iter_mut() {
-            // Held up for as long as the test likes.
+            // Blocks until the test sends a message.
             if let Some(gate) = entry.take() {
                 gate.recv().unwrap();
             }
@@ -88,7 +88,7 @@ fn a_thread_beside_its_callers_runs_what_finds_company() {
 
     let places = Batched::builder().build_beside_thread(Whereabouts).unwrap();
     let me = thread::current().id();
-    // Nobody else is there: no thread is woken.
+    // A lone caller: no thread is woken.
     assert_eq!(places.call(None).unwrap(), me);
     let (open, gate) = mpsc::channel();
     thread::scope(|scope| {
@@ -97,7 +97,7 @@ fn a_thread_beside_its_callers_runs_what_finds_company() {
             (0..3).map(|_| scope.spawn(|| (places.call(None).unwrap(), thread::current().id()))).collect();
         open.send(()).unwrap();
         let all: Vec<_> = others.into_iter().chain([first]).map(|caller| caller.join().unwrap()).collect();
-        // Each by its own caller or by the one runner, never by another caller or by us.
+        // Its own caller or the one runner ran each operation; no other caller did, nor did this thread.
         let runners: HashSet<_> =
             all.iter().filter(|(ran_on, caller)| ran_on != caller).map(|(ran_on, _)| *ran_on).collect();
         assert!(runners.len() <= 1, "{all:?}");
@@ -106,7 +106,7 @@ fn a_thread_beside_its_callers_runs_what_finds_company() {
     assert_eq!(places.stats().unwrap().ops(), 5);
 }
 
-/// Replies, and then does what the reply promises.
+/// Replies first, then performs the effect.
 #[derive(Default)]
 struct Promises {
     promised: usize,
@@ -149,7 +149,7 @@ fn a_reply_comes_after_the_effect() {
     }
 }
 
-/// Prepares: a number becomes a pair with the thread that has done so.
+/// Prepares operations: adds the preparing thread to the number.
 struct Prepared;
 
 impl BatchOps for Prepared {
@@ -225,7 +225,7 @@ fn a_structure_that_is_not_send_stays_on_its_thread() {
 #[test]
 fn a_structure_that_cannot_be_made_is_poisoned() {
     let none = Batched::<Counter>::builder().build_on_thread(|| panic!("injected")).unwrap();
-    assert_eq!(none.call(1).unwrap_err().why(), Why::Poisoned);
+    assert_eq!(none.call(1).unwrap_err().kind(), BatchError::Poisoned);
     none.close().unwrap();
 }
 
@@ -250,7 +250,7 @@ fn one_bad_operation_does_not_concern_the_others() {
     chunk.extend([(6, 3), (1, 0), (13, 1), (8, 2)]);
     divide.call_chunk(&mut chunk).unwrap();
     let replies: Vec<_> = chunk.replies().collect();
-    assert_eq!(replies, [Ok(Ok(2)), Ok(Err("by zero")), Err(Why::Unanswered), Ok(Ok(4))]);
+    assert_eq!(replies, [Ok(Ok(2)), Ok(Err("by zero")), Err(BatchError::Unanswered), Ok(Ok(4))]);
     assert!(chunk.is_empty());
 }
 
@@ -261,11 +261,11 @@ fn a_panic_answers_all_and_poisons() {
     chunk.extend([1, PANICS, 2]);
     counter.call_chunk(&mut chunk).unwrap();
     let replies: Vec<_> = chunk.replies().collect();
-    assert_eq!(replies, [Ok(0), Err(Why::Panicked), Err(Why::Panicked)], "what was answered stays");
+    assert_eq!(replies, [Ok(0), Err(BatchError::Panicked), Err(BatchError::Panicked)], "what was answered stays");
     let error = counter.call(7).unwrap_err();
-    assert_eq!((error.why(), error.into_op()), (Why::Poisoned, Some(7)));
-    assert_eq!(counter.exclusive(|_| ()), Err(Why::Poisoned));
-    assert_eq!(counter.read(|_| ()), Err(Why::Poisoned));
+    assert_eq!((error.kind(), error.into_op()), (BatchError::Poisoned, Some(7)));
+    assert_eq!(counter.exclusive(|_| ()), Err(BatchError::Poisoned));
+    assert_eq!(counter.read(|_| ()), Err(BatchError::Poisoned));
     counter.close().unwrap();
     assert!(counter.into_inner().is_none());
 }
@@ -280,19 +280,19 @@ fn a_panic_is_recovered_from() {
             builder.build(Counter::default())
         };
         assert_eq!(counter.call(1).unwrap(), 0);
-        assert_eq!(counter.call(PANICS).unwrap_err().why(), Why::Panicked);
+        assert_eq!(counter.call(PANICS).unwrap_err().kind(), BatchError::Panicked);
         assert_eq!(counter.call(1).unwrap(), 100);
         let panic = thread::scope(|scope| scope.spawn(|| counter.exclusive(|_| panic!("injected"))).join());
         assert!(panic.is_err(), "a panic in `exclusive` is the caller's");
         assert_eq!(counter.call(1).unwrap(), 100);
     }
     let hopeless = Batched::builder().recover(|_: &mut Counter| panic!("injected")).build(Counter::default());
-    assert_eq!(hopeless.call(PANICS).unwrap_err().why(), Why::Panicked);
-    assert_eq!(hopeless.call(1).unwrap_err().why(), Why::Poisoned);
+    assert_eq!(hopeless.call(PANICS).unwrap_err().kind(), BatchError::Panicked);
+    assert_eq!(hopeless.call(1).unwrap_err().kind(), BatchError::Poisoned);
 }
 
 #[test]
-fn panics_under_contention_lose_nobody() {
+fn panics_under_contention_lose_no_caller() {
     let counter = Batched::builder().recover(|_: &mut Counter| ()).build(Counter::default());
     let added: u64 = thread::scope(|scope| {
         let caller = |odd: u64| {
@@ -318,7 +318,9 @@ fn closing_answers_what_is_there_and_rejects_what_comes() {
                 loop {
                     match counter.call(1) {
                         Ok(_) => answered.fetch_add(1, Relaxed),
-                        Err(error) => return assert_eq!((error.why(), error.into_op()), (Why::Closed, Some(1))),
+                        Err(error) => {
+                            return assert_eq!((error.kind(), error.into_op()), (BatchError::Closed, Some(1)));
+                        }
                     };
                 }
             });
@@ -327,7 +329,7 @@ fn closing_answers_what_is_there_and_rejects_what_comes() {
             thread::yield_now();
         }
         counter.close().unwrap();
-        assert_eq!(counter.close(), Err(Why::Closed));
+        assert_eq!(counter.close(), Err(BatchError::Closed));
     });
     assert_eq!(counter.read(|counter| counter.value).unwrap(), answered.load(Relaxed) as u64, "it can still be read");
     assert_eq!(counter.stats().unwrap().ops(), answered.load(Relaxed) as u64);
@@ -350,7 +352,7 @@ fn limits_by_count_and_by_weight() {
     assert_eq!(counter.into_inner().unwrap().batches, [2, 1, 1, 2, 1]);
 }
 
-/// Cannot tell what 13 weighs.
+/// Panics when it weighs 13.
 #[derive(Default)]
 struct Superstitious(Vec<usize>);
 
@@ -399,10 +401,10 @@ impl BatchOps for Slow {
 #[test]
 fn a_full_queue_rejects_and_gives_the_operation_back() {
     let (go, gone) = mpsc::channel();
-    let slow = Batched::builder().queue(1, Full::Reject).build_on_thread(move || Slow(gone)).unwrap();
+    let slow = Batched::builder().queue(1, Overflow::Reject).build_on_thread(move || Slow(gone)).unwrap();
     thread::scope(|scope| {
         let queued = scope.spawn(|| slow.call(()));
-        // Two cannot be in flight, so sooner or later one of them is rejected. Whoever is not needs a message.
+        // Only one operation can be in flight, so one is rejected sooner or later. The other one needs a message.
         let mut rejected = None;
         let mine = scope.spawn(|| slow.call(()));
         while !(queued.is_finished() || mine.is_finished()) {
@@ -413,13 +415,13 @@ fn a_full_queue_rejects_and_gives_the_operation_back() {
             rejected = outcome.err().or(rejected);
         }
         let error = rejected.expect("one was rejected");
-        assert_eq!((error.why(), error.into_op()), (Why::Full, Some(())));
+        assert_eq!((error.kind(), error.into_op()), (BatchError::Full, Some(())));
     });
 }
 
 #[test]
 fn a_full_queue_lets_callers_wait_or_run() {
-    for full in [Full::Wait, Full::RunInline] {
+    for full in [Overflow::Block, Overflow::RunInline] {
         permutation(&Batched::builder().queue(1, full).build(Counter::default()), 4, 300);
         permutation(&Batched::builder().queue(2, full).build_on_thread(Counter::default).unwrap(), 4, 300);
         let counter = Batched::builder().queue(3, full).build(Counter::default());
@@ -447,16 +449,16 @@ struct Calls {
 
 impl BatchOps for Calls {
     type Op = &'static str;
-    type Reply = Result<u64, Why>;
+    type Reply = Result<u64, BatchError>;
 
     fn run(&mut self, batch: &mut Batch<'_, &'static str, Self::Reply>) {
         for entry in batch.iter_mut() {
             let own = || self.own.get().unwrap();
             let reply = match entry.take() {
-                "other" => self.other.call(1).map_err(|error| error.why()),
-                "own" => own().call("own").map_err(|error| error.why()).and_then(|reply| reply),
+                "other" => self.other.call(1).map_err(|error| error.kind()),
+                "own" => own().call("own").map_err(|error| error.kind()).and_then(|reply| reply),
                 "async" => {
-                    executor::block_on(own().call_async("own")).map_err(|error| error.why()).and_then(|reply| reply)
+                    executor::block_on(own().call_async("own")).map_err(|error| error.kind()).and_then(|reply| reply)
                 }
                 "chunk" => {
                     let mut chunk = Chunk::new();
@@ -483,11 +485,11 @@ fn operations_may_call_others_but_not_their_own() {
         assert_eq!(calls.call("other").unwrap(), Ok(round));
     }
     for op in ["own", "async", "chunk", "exclusive", "stats", "close"] {
-        assert_eq!(calls.call(op).unwrap(), Err(Why::Nested), "{op}");
+        assert_eq!(calls.call(op).unwrap(), Err(BatchError::Nested), "{op}");
     }
-    assert_eq!(calls.exclusive(|_| calls.call("own").map_err(|error| error.why())), Ok(Err(Why::Nested)));
-    assert_eq!(other.read(|_| other.call(1).map_err(|error| error.why())), Ok(Err(Why::Nested)));
-    assert_eq!(other.read(|_| other.read(|_| ())), Ok(Err(Why::Nested)));
+    assert_eq!(calls.exclusive(|_| calls.call("own").map_err(|error| error.kind())), Ok(Err(BatchError::Nested)));
+    assert_eq!(other.read(|_| other.call(1).map_err(|error| error.kind())), Ok(Err(BatchError::Nested)));
+    assert_eq!(other.read(|_| other.read(|_| ())), Ok(Err(BatchError::Nested)));
     assert_eq!(calls.call("other").unwrap(), Ok(3), "it is as usable as before");
     // Concurrently: two structures in one program, one calling the other.
     thread::scope(|scope| {
@@ -515,7 +517,7 @@ fn readers_read_side_by_side() {
             });
         }
     });
-    // And with writers between.
+    // With writers in between.
     thread::scope(|scope| {
         scope.spawn(|| (0..2_000).for_each(|_| assert!(counter.call(2).unwrap() < u64::MAX)));
         scope.spawn(|| (0..2_000).for_each(|_| assert_eq!(counter.read(|counter| counter.value % 2), Ok(1))));
@@ -576,7 +578,7 @@ fn a_batch_may_be_run_in_parallel_and_called_from_parallel_loops() {
     assert_eq!(sum, (0..10_000_u64).map(|n| n * n).sum());
 }
 
-/// Runs its batches on a pool of its own.
+/// Runs its batches on a separate pool.
 struct Pooled(windrow::Pool);
 
 impl BatchOps for Pooled {
@@ -625,7 +627,7 @@ fn ten_structures_in_one_program() {
     }
 }
 
-/// Counts the operations there are.
+/// Counts live operations.
 struct Token<'c>(&'c AtomicUsize, bool);
 
 impl<'c> Token<'c> {

@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use allocation_counter::measure;
-use windrow::batch::{Batch, BatchOps, Batched, Chunk, Full};
+use windrow::batch::{Batch, BatchOps, Batched, Chunk, Overflow};
 
-/// A counter that keeps no books, which would allocate.
+/// A counter without statistics, which would allocate.
 struct Plain(u64);
 
 impl BatchOps for Plain {
@@ -22,7 +22,7 @@ impl BatchOps for Plain {
     }
 }
 
-/// Polls all of them, in turns, until all are ready.
+/// Polls all tasks, in turns, until all are ready.
 fn run_all<F: Future + Unpin>(tasks: &mut [F], is_over: &mut [bool]) {
     is_over.fill(false);
     let mut context = Context::from_waker(Waker::noop());
@@ -44,7 +44,7 @@ fn tasks_allocate_nothing_after_warm_up() {
     for batched in [
         Batched::new(Plain(0)),
         Batched::builder().limit(4).build(Plain(0)),
-        Batched::builder().queue(5, Full::Wait).build(Plain(0)),
+        Batched::builder().queue(5, Overflow::Block).build(Plain(0)),
     ] {
         let mut is_over = [false; 16];
         let mut round = || run_all(&mut std::array::from_fn::<_, 16, _>(|_| batched.call_async(1)), &mut is_over);

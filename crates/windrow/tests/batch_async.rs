@@ -1,4 +1,4 @@
-//! Implicit batching: what tasks can rely on.
+//! Implicit batching: guarantees for tasks.
 
 mod batches;
 #[path = "batches/chaos.rs"]
@@ -16,9 +16,9 @@ use std::thread;
 
 use batches::{Counter, PANICS};
 use executor::block_on;
-use windrow::batch::{Batch, BatchOps, Batched, CallAsync, CallError, Full, Why};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallAsync, CallError, Overflow};
 
-/// A waker that knows whether it was used.
+/// A waker that records whether it was woken.
 #[derive(Default)]
 struct Flag {
     raised: AtomicBool,
@@ -42,7 +42,7 @@ impl<F: Future> Polled<F> {
         Polled { future: Box::pin(future), flag: Arc::default(), output: None }
     }
 
-    /// Polls it once; whether it is ready.
+    /// Polls it once. Returns whether it is ready.
     fn poll(&mut self) -> bool {
         self.flag.raised.store(false, Relaxed);
         let waker = Waker::from(self.flag.clone());
@@ -57,7 +57,7 @@ impl<F: Future> Polled<F> {
     }
 }
 
-/// Polls all, then those that are woken, until all are ready.
+/// Polls all tasks, then the woken tasks, until all are ready.
 fn run_all(tasks: &mut [Call<'_>]) {
     for task in tasks.iter_mut() {
         task.poll();
@@ -71,8 +71,8 @@ fn calls<'c>(counter: &'c Batched<Counter>, ops: &[u64]) -> Vec<Call<'c>> {
     ops.iter().map(|&op| Polled::new(counter.call_async(op))).collect()
 }
 
-fn reply(call: &mut Call<'_>) -> Result<u64, Why> {
-    call.output.take().expect("ready").map_err(|error: CallError<u64>| error.why())
+fn reply(call: &mut Call<'_>) -> Result<u64, BatchError> {
+    call.output.take().expect("ready").map_err(|error: CallError<u64>| error.kind())
 }
 
 #[test]
@@ -86,14 +86,14 @@ fn tasks_that_are_ready_make_one_batch() {
 }
 
 #[test]
-fn who_runs_does_one_batch_more_and_hands_on() {
+fn a_runner_does_one_batch_more_and_hands_on() {
     let counter = Batched::builder().limit(2).build(Counter::default());
     let mut tasks = calls(&counter, &[1; 10]);
     assert!(!tasks.iter_mut().any(Polled::poll));
     assert!(tasks.iter().all(Polled::is_woken), "each wakes itself, to run if it is the first");
     tasks.iter().for_each(|task| task.flag.raised.store(false, Relaxed));
     assert!(tasks[0].poll());
-    // Its own batch and one more are answered. The others are about to come.
+    // Its own batch and one more are answered. The other tasks are woken.
     let woken: Vec<_> = tasks.iter().map(Polled::is_woken).collect();
     assert_eq!(woken, [false, true, true, true, false, false, false, false, false, false]);
     tasks.iter().for_each(|task| task.flag.raised.store(true, Relaxed));
@@ -103,11 +103,11 @@ fn who_runs_does_one_batch_more_and_hands_on() {
     assert_eq!(counter.into_inner().unwrap().batches, [2; 5]);
 }
 
-/// Polls those that are woken until all are ready.
+/// Polls woken tasks until all are ready.
 fn run_rest(tasks: &mut [Call<'_>]) {
     while tasks.iter().any(|task| task.output.is_none()) {
         let woken = tasks.iter_mut().filter(|task| task.output.is_none() && task.is_woken());
-        assert_ne!(woken.map(|task| task.poll()).count(), 0, "nobody is woken and not all are ready");
+        assert_ne!(woken.map(|task| task.poll()).count(), 0, "no task is woken and not all are ready");
     }
 }
 
@@ -131,7 +131,7 @@ fn a_dropped_leader_hands_on_its_duty() {
     let counter = Batched::new(Counter::default());
     let mut tasks = calls(&counter, &[1, 10, 100]);
     assert!(!tasks.iter_mut().any(Polled::poll));
-    // It was the first that was to run the batch, and the next takes over; that one is dropped too.
+    // The first task was to run the batch. It is dropped, the next takes over, and is dropped, too.
     assert!(tasks[0].is_woken());
     drop(tasks.remove(0));
     assert!(tasks[0].is_woken());
@@ -139,21 +139,21 @@ fn a_dropped_leader_hands_on_its_duty() {
     run_rest(&mut tasks);
     assert_eq!(reply(&mut tasks[0]), Ok(0));
     drop(tasks);
-    // One that is alone takes its duty with it.
+    // A lone task hands no duty on.
     let mut alone = calls(&counter, &[1]);
     assert!(!alone[0].poll());
     drop(alone);
     assert_eq!(block_on(counter.call_async(1)).unwrap(), 100);
 }
 
-/// As `select!` keeps the futures that lose, and `buffered` those that are not its first.
+/// `select!` keeps losing futures so, and `buffered` keeps all but its first.
 #[test]
 fn a_future_that_is_kept_and_not_polled_stops_no_other_task() {
     for limit in [1, 2, usize::MAX] {
         let counter = Batched::builder().limit(limit).build(Counter::default());
         let mut kept = calls(&counter, &[1; 8]);
         assert!(!kept.iter_mut().any(Polled::poll));
-        // One after the other, as the body of such a loop awaits them.
+        // One after the other, as the body of a `select!` loop awaits them.
         for _ in 0..3 {
             let mut awaited = calls(&counter, &[10]);
             run_all(&mut awaited);
@@ -191,7 +191,7 @@ fn closing_answers_tasks_and_rejects_new_ones() {
     run_rest(&mut tasks);
     assert_eq!((reply(&mut tasks[0]), reply(&mut tasks[1])), (Ok(0), Ok(1)));
     let error = block_on(counter.call_async(7)).unwrap_err();
-    assert_eq!((error.why(), error.into_op()), (Why::Closed, Some(7)));
+    assert_eq!((error.kind(), error.into_op()), (BatchError::Closed, Some(7)));
 }
 
 #[test]
@@ -200,27 +200,27 @@ fn a_panic_answers_all_tasks_at_once() {
     let mut tasks = calls(&counter, &[1, PANICS, 1]);
     run_all(&mut tasks);
     let replies: Vec<_> = tasks.iter_mut().map(reply).collect();
-    assert_eq!(replies, [Ok(0), Err(Why::Panicked), Err(Why::Panicked)]);
-    assert_eq!(block_on(counter.call_async(1)).unwrap_err().why(), Why::Poisoned);
+    assert_eq!(replies, [Ok(0), Err(BatchError::Panicked), Err(BatchError::Panicked)]);
+    assert_eq!(block_on(counter.call_async(1)).unwrap_err().kind(), BatchError::Poisoned);
 }
 
 #[test]
 fn a_full_queue() {
-    let counter = Batched::builder().queue(2, Full::Reject).build(Counter::default());
+    let counter = Batched::builder().queue(2, Overflow::Reject).build(Counter::default());
     let mut tasks = calls(&counter, &[1, 1, 5]);
     run_all(&mut tasks);
     let error = tasks.pop().unwrap().output.unwrap().unwrap_err();
-    assert_eq!((error.why(), error.into_op()), (Why::Full, Some(5)));
+    assert_eq!((error.kind(), error.into_op()), (BatchError::Full, Some(5)));
     drop(tasks);
 
-    let counter = Batched::builder().queue(2, Full::Wait).build(Counter::default());
+    let counter = Batched::builder().queue(2, Overflow::Block).build(Counter::default());
     let mut tasks = calls(&counter, &[1; 9]);
     run_all(&mut tasks);
     let mut replies: Vec<_> = tasks.iter_mut().map(|task| reply(task).unwrap()).collect();
     replies.sort_unstable();
     assert!(replies.into_iter().eq(0..9));
     drop(tasks);
-    // Room comes back from futures that are dropped.
+    // A dropped future gives its room back.
     let mut tasks = calls(&counter, &[1; 3]);
     assert!(!tasks.iter_mut().any(Polled::poll));
     tasks.truncate(1);
@@ -229,7 +229,7 @@ fn a_full_queue() {
     run_rest(&mut tasks);
     drop(tasks);
 
-    let counter = Batched::builder().queue(1, Full::RunInline).build(Counter::default());
+    let counter = Batched::builder().queue(1, Overflow::RunInline).build(Counter::default());
     let mut tasks = calls(&counter, &[1; 4]);
     run_all(&mut tasks);
     assert!(tasks.iter_mut().map(|task| reply(task).unwrap()).eq(0..4));
@@ -272,7 +272,7 @@ fn a_future_that_is_dropped_while_its_batch_runs() {
         drop(dropped);
         let mut polled = Polled::new(slow.call_async(()));
         polled.poll();
-        // One message each at most is taken; the rest stays for the next round.
+        // Each operation takes at most one message; further messages stay for the next round.
         go.send(()).unwrap();
         go.send(()).unwrap();
         while !polled.is_woken() {
@@ -282,7 +282,7 @@ fn a_future_that_is_dropped_while_its_batch_runs() {
     }
 }
 
-/// Says that it runs, waits for a message, and keeps the sizes of its batches.
+/// Reports that it runs, waits for a message, and records the sizes of its batches.
 struct Watched(mpsc::Sender<usize>, mpsc::Receiver<()>);
 
 impl BatchOps for Watched {
@@ -303,7 +303,7 @@ fn no_operation_waits_for_more_than_the_running_batch() {
     let mut first = Polled::new(watched.call_async(()));
     first.poll();
     assert_eq!(ran.recv(), Ok(1));
-    // While it runs others come: all of them are the next batch.
+    // Calls that come while it runs are all in the next batch.
     let mut others: Vec<_> = (0..7).map(|_| Polled::new(watched.call_async(()))).collect();
     assert!(!others.iter_mut().any(Polled::poll));
     go.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! Implicit batching is linearizable: random histories, and a checker that is checked itself.
+//! Implicit batching is linearizable: random histories, a checker, and tests of the checker.
 
 #[path = "batches/dice.rs"]
 mod dice;
@@ -22,7 +22,7 @@ fn done<O, R>(called: u64, returned: u64, op: O, reply: R) -> Done<O, R> {
     Done { op, reply: Some(reply), called, returned }
 }
 
-/// One of which nobody knows whether it was run.
+/// An operation without a reply: it may have run or not.
 fn lost<O, R>(called: u64, op: O) -> Done<O, R> {
     Done { op, reply: None, called, returned: u64::MAX }
 }
@@ -50,7 +50,7 @@ fn the_checker_rejects_what_no_order_explains() {
     let update_lost = [vec![done(0, 3, 1, 0)], vec![done(1, 2, 1, 0)]];
     assert!(!is_linearizable::<Counter>(&update_lost));
     let against_time = [vec![done(0, 1, 1, 1)], vec![done(2, 3, 1, 0)]];
-    assert!(!is_linearizable::<Counter>(&against_time), "who has returned was first");
+    assert!(!is_linearizable::<Counter>(&against_time), "the one that has returned was first");
     let against_its_caller = [vec![done(0, 9, 1, 1), done(0, 9, 1, 0)], vec![]];
     assert!(!is_linearizable::<Counter>(&against_its_caller), "a chunk has an order");
     let stale = [vec![done(0, 1, Access::Write(1), 0)], vec![done(2, 3, Access::Read, 0)]];
@@ -75,23 +75,23 @@ impl<T: Object<Op: Send + Sync, Reply: Send>> BatchOps for Batches<T> {
     type Reply = T::Reply;
 
     fn run(&mut self, batch: &mut Batch<'_, T::Op, T::Reply>) {
-        // For others to come meanwhile.
+        // Other callers hand in meanwhile.
         thread::yield_now();
         batch.iter_mut().for_each(|entry| entry.answer(|op| self.0.apply(op)));
     }
 }
 
 const THREADS: u64 = 4;
-/// Turns of each of them: a history is short, for more of them to be tried.
+/// Turns of each caller. A history is short, so that more histories are tried.
 const TURNS: u64 = 8;
 
-/// One history through all kinds of calls.
+/// One history with all kinds of calls.
 fn history<T>(batched: &Batched<Batches<T>>, seed: u64, op: impl Fn(&mut Rng) -> T::Op + Sync) -> Vec<Lane<T>>
 where
     T: Object<Op: Send + Sync, Reply: Send> + Send,
 {
     let clock = AtomicU64::new(0);
-    // AcqRel: pairs with itself; what was done before a stamp comes before what is done after a later one.
+    // AcqRel: pairs with the same operation of other callers; work before a stamp happens before work after a later stamp.
     let now = || clock.fetch_add(1, Ordering::AcqRel);
     let dropped = Mutex::new(Vec::new());
     let start = Barrier::new(THREADS as usize);
@@ -120,7 +120,7 @@ where
                 5 => {
                     let op = op(&mut rng);
                     let mut future = Box::pin(batched.call_async(op));
-                    // Its waker is nobody's: if it is woken it is dropped, which hands the duty on.
+                    // Its waker does nothing: if it is woken it is dropped, which hands the duty on.
                     if let Poll::Ready(reply) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                         lane.push(done(called, now(), op, reply.unwrap()));
                     } else {

@@ -1,4 +1,4 @@
-//! After `fork()`: every child finishes its parallel calls, on threads of its own, whatever the parent's threads were doing.
+//! After `fork()`: every child finishes its parallel calls, on its own threads, whatever the parent's threads were doing.
 //!
 //! No warning is printed and no environment variable is read, so there is nothing to set here.
 #![cfg(all(target_os = "linux", not(miri)))]
@@ -16,10 +16,10 @@ use std::thread;
 use std::time::Instant;
 
 use forked::forked;
-use windrow::batch::{Batch, BatchOps, Batched, Chunk, Full, Why};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow};
 use windrow::prelude::*;
 use windrow::team::RefusedKind;
-use windrow::{Pool, Stop, Width, offload, team};
+use windrow::{CancelToken, Pool, Width, spawn_joinable, team};
 
 fn spin(micros: u64) {
     let start = Instant::now();
@@ -28,7 +28,7 @@ fn spin(micros: u64) {
     }
 }
 
-/// A region that is published if there is anybody to publish to; whether it is right.
+/// A region that is published if there are workers; whether it is right.
 fn region() -> bool {
     let all: Vec<u64> = (0..40u64)
         .into_par_iter()
@@ -65,7 +65,7 @@ fn a_thousand_children_forked_while_other_threads_are_inside() {
     let (own, done) = (Pool::new(3), AtomicBool::new(false));
     thread::scope(|scope| {
         let _done = Done(&done);
-        // In the global pool, in one of several callers, in a pool of its own, and around its leads.
+        // In the global pool, in one of several callers, in its own pool, and around its spawn threads.
         scope.spawn(|| {
             while !done.load(Relaxed) {
                 assert!(region())
@@ -78,7 +78,7 @@ fn a_thousand_children_forked_while_other_threads_are_inside() {
         });
         scope.spawn(|| {
             while !done.load(Relaxed) {
-                assert!(own.offload(region).wait())
+                assert!(own.spawn_joinable(region).wait())
             }
         });
         for child in 0..1000 {
@@ -87,14 +87,14 @@ fn a_thousand_children_forked_while_other_threads_are_inside() {
                 // Without its threads: on the caller.
                 1 => own.install(region) && own.install(region),
                 2 => Pool::new(2).install(region),
-                _ => offload(region).wait() && own.offload(region).wait(),
+                _ => spawn_joinable(region).wait() && own.spawn_joinable(region).wait(),
             });
             assert!(went_well, "child {child}");
         }
     });
 }
 
-/// The standard library takes a lock of its own whenever a thread starts. A child that inherits it locked has no new threads; it
+/// The standard library takes an internal lock whenever a thread starts. A child that inherits it locked has no new threads; it
 /// has its calls all the same, and may drop the pools whose threads do not come.
 #[test]
 fn children_forked_while_other_threads_start() {
@@ -111,7 +111,7 @@ fn children_forked_while_other_threads_start() {
         for child in 0..1000 {
             let went_well = forked(|| {
                 let pool = Pool::new(3);
-                region() && pool.install(region) && pool.offload(region).wait()
+                region() && pool.install(region) && pool.spawn_joinable(region).wait()
             });
             assert!(went_well, "child {child}");
         }
@@ -163,9 +163,9 @@ fn an_inherited_pool_refuses_teams_of_exact_width() {
 fn what_was_inherited_may_be_dropped() {
     let pool = Pool::new(3);
     assert!(pool.install(region));
-    let closure = pool.offload(|| thread::current().name().map(str::to_owned));
-    let running = pool.offload(|| {
-        (0..1u64 << 40).into_par_iter().stop_when(&Stop::current()).for_each(|x| {
+    let closure = pool.spawn_joinable(|| thread::current().name().map(str::to_owned));
+    let running = pool.spawn_joinable(|| {
+        (0..1u64 << 40).into_par_iter().with_cancel(&CancelToken::current()).for_each(|x| {
             std::hint::black_box(x);
         })
     });
@@ -184,8 +184,8 @@ fn what_was_inherited_may_be_dropped() {
     while !closure.is_finished() {
         thread::yield_now();
     }
-    assert!(closure.wait().is_some_and(|name| name.starts_with("windrow-lead-")));
-    running.stop();
+    assert!(closure.wait().is_some_and(|name| name.starts_with("windrow-spawn-")));
+    running.cancel();
     assert!(running.wait().is_err());
 }
 
@@ -223,7 +223,7 @@ fn is_refused(sum: &mut Option<Batched<Sum>>) -> bool {
         inherited.read(|_| ()),
         inherited.stats().map(|_| ()),
         inherited.close(),
-        Err(error.why()),
+        Err(error.kind()),
     ];
     drop(future);
     let has_op = error.into_op().is_some_and(|(op, _)| op == 5);
@@ -231,12 +231,12 @@ fn is_refused(sum: &mut Option<Batched<Sum>>) -> bool {
     tickets.defer((1, None));
     drop(tickets);
     drop(inherited);
-    refused.iter().all(|refused| *refused == Err(Why::Forked)) && polled.is_ready() && has_op && chunk.len() == 1
+    refused.iter().all(|refused| *refused == Err(BatchError::Forked)) && polled.is_ready() && has_op && chunk.len() == 1
 }
 
 #[test]
 fn a_batched_structure_is_the_parents() {
-    for builder in [|| Batched::builder(), || Batched::builder().queue(1, Full::Wait)] {
+    for builder in [|| Batched::builder(), || Batched::builder().queue(1, Overflow::Block)] {
         for sum in [
             builder().build(Sum(0)),
             builder().build_on_thread(|| Sum(0)).unwrap(),
@@ -256,7 +256,7 @@ fn a_batched_structure_is_the_parents() {
 
 #[test]
 fn a_child_forked_while_a_batch_runs() {
-    let sum = std::sync::Arc::new(Batched::builder().queue(1, Full::Wait).build(Sum(0)));
+    let sum = std::sync::Arc::new(Batched::builder().queue(1, Overflow::Block).build(Sum(0)));
     let ((runs, ran), (go, gone)) = (mpsc::channel(), mpsc::channel());
     let caller = {
         let sum = sum.clone();
@@ -274,7 +274,7 @@ fn a_child_forked_while_a_batch_runs() {
         let mut future = waiting.take().unwrap();
         let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         drop(future);
-        polled.is_ready() && sum.call((1, None)).is_err_and(|error| error.why() == Why::Forked)
+        polled.is_ready() && sum.call((1, None)).is_err_and(|error| error.kind() == BatchError::Forked)
     }));
     assert!(forked(|| {
         drop(waiting.take());

@@ -309,7 +309,7 @@ fn everything_at_once() {
                 (sum, 0)
             }
             1 => windrow::scope(|s| {
-                let a = s.spawn(move |_| work(next, depth - 1));
+                let a = s.spawn_joinable(move |_| work(next, depth - 1));
                 let b = work(next ^ 1, depth - 1);
                 (a.join().unwrap(), b)
             }),

@@ -34,7 +34,7 @@ fn serial_square_sum(n: u64) -> u64 {
 fn is_shared(pool: &Pool) -> bool {
     let (start, me) = (Instant::now(), thread::current().id());
     let shares = || {
-        (0..50).into_par_iter().chunk(1).map(|_: i32| {
+        (0..50).into_par_iter().with_claim_size(1).map(|_: i32| {
             spin(20);
             usize::from(thread::current().id() != me)
         })
@@ -134,7 +134,7 @@ fn a_lock_may_be_held_over_a_call() {
         let (lock, expected) = (Mutex::new(0), serial_square_sum(20));
         for _ in 0..20 {
             pool.install(|| {
-                (0..50).into_par_iter().chunk(1).for_each(|_: i32| {
+                (0..50).into_par_iter().with_claim_size(1).for_each(|_: i32| {
                     let mut sum = lock.lock().unwrap();
                     spin(5);
                     *sum += square_sum(20);
@@ -227,7 +227,7 @@ fn pools_are_dropped_while_others_run() {
                 scope.spawn(move || {
                     together.wait();
                     assert_eq!(pool.install(|| square_sum(40)), expected);
-                    // Whoever is last drops it.
+                    // The last member drops it.
                 });
             }
             together.wait();
@@ -237,7 +237,7 @@ fn pools_are_dropped_while_others_run() {
             busy.install(|| {
                 pools
                     .into_par_iter()
-                    .chunk(1)
+                    .with_claim_size(1)
                     .for_each(|pool| assert_eq!(pool.install(|| square_sum(10)), serial_square_sum(10)))
             });
         }
@@ -245,7 +245,7 @@ fn pools_are_dropped_while_others_run() {
     });
 }
 
-/// Every member of a call makes a call of its own, at the same time: they all end, whoever has the workers.
+/// Every member of a call makes another call, at the same time: they all end, whichever has the workers.
 #[test]
 fn all_members_call_at_once() {
     let pool = Pool::new(4);
@@ -253,15 +253,15 @@ fn all_members_call_at_once() {
         let deep = pool.install(|| {
             (0..8u64)
                 .into_par_iter()
-                .chunk(1)
+                .with_claim_size(1)
                 .map(|i| {
                     (0..8u64)
                         .into_par_iter()
-                        .chunk(1)
+                        .with_claim_size(1)
                         .map(|j| {
                             (0..8u64)
                                 .into_par_iter()
-                                .chunk(1)
+                                .with_claim_size(1)
                                 .map(|k| {
                                     spin(1);
                                     i * 64 + j * 8 + k

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use overlap_cases::{Case, Fault, How, Inside, Lane};
 use proptest::prelude::*;
-use windrow::overlap::{self, Failure, Kind, Token, Trace};
+use windrow::overlap::{self, CompletionToken, Failure, LaneKind, Trace};
 use windrow::prelude::*;
-use windrow::{Pool, Stop};
+use windrow::{CancelToken, Pool};
 
 /// Under Miri everything takes a thousand times as long.
 const SMALL: bool = cfg!(miri);
@@ -32,10 +32,10 @@ fn random_runs_with_faults_end_as_serial_ones() {
 
 #[test]
 fn every_fault_in_every_lane_at_every_tile() {
-    let kinds = [Kind::Compute, Kind::Blocking, Kind::Completion];
+    let kinds = [LaneKind::Compute, LaneKind::Blocking, LaneKind::Completion];
     let lanes: Vec<Lane> = kinds.map(|kind| Lane { kind, ahead: 1, inside: Inside::Nothing }).into();
     for (tile, lane) in (0..4).flat_map(|tile| (0..3).map(move |lane| (tile, lane))) {
-        for how in [How::Error, How::Panic, How::Lose, How::Stop] {
+        for how in [How::Error, How::Panic, How::Lose, How::CancelToken] {
             for fed in [false, true] {
                 let faults = vec![Fault { tile, lane, how }];
                 Case { tiles: 4, lanes: lanes.clone(), fed, faults }.check();
@@ -45,7 +45,7 @@ fn every_fault_in_every_lane_at_every_tile() {
 }
 
 fn lanes() -> impl Strategy<Value = Vec<Lane>> {
-    let kind = prop_oneof![Just(Kind::Compute), Just(Kind::Blocking), Just(Kind::Completion)];
+    let kind = prop_oneof![Just(LaneKind::Compute), Just(LaneKind::Blocking), Just(LaneKind::Completion)];
     let inside = prop_oneof![10 => Just(Inside::Nothing), 1 => Just(Inside::Region), 1 => Just(Inside::Overlap)];
     let lane = (kind, 1..4usize, inside).prop_map(|(kind, ahead, inside)| Lane { kind, ahead, inside });
     prop::collection::vec(lane, 1..6)
@@ -73,7 +73,7 @@ fn zero_tiles_one_tile_and_no_lanes() {
 }
 
 #[test]
-fn lanes_that_are_never_run_tell_who_feeds_them() {
+fn lanes_that_are_never_run_tell_their_feeder() {
     let (mut feeder, tiles) = overlap::fed::<u8, ()>();
     assert_eq!(feeder.push(1), Ok(()));
     drop(tiles.compute("never", Ok));
@@ -142,7 +142,7 @@ fn lanes_run_at_the_same_time() {
 #[test]
 fn as_many_operations_are_under_way_as_may_be() {
     let under_way = AtomicUsize::new(0);
-    let (send, operations) = mpsc::channel::<Token<u32, ()>>();
+    let (send, operations) = mpsc::channel::<CompletionToken<u32, ()>>();
     let tiles = thread::scope(|scope| {
         let waits = &under_way;
         scope.spawn(move || {
@@ -167,9 +167,9 @@ fn as_many_operations_are_under_way_as_may_be() {
 
 #[test]
 fn operations_after_the_failed_one_are_not_waited_for() {
-    let (keep, kept) = mpsc::channel::<Token<String, &str>>();
+    let (keep, kept) = mpsc::channel::<CompletionToken<String, &str>>();
     let mut first = None;
-    let tiles = overlap::source(0..2).completion("send", 2, |i, token: Token<String, &str>| {
+    let tiles = overlap::source(0..2).completion("send", 2, |i, token: CompletionToken<String, &str>| {
         if i == 0 {
             first = Some(token);
         } else {
@@ -185,7 +185,7 @@ fn operations_after_the_failed_one_are_not_waited_for() {
 }
 
 #[test]
-fn a_run_that_is_fed_does_not_wait_for_who_feeds_it() {
+fn a_run_that_is_fed_does_not_wait_for_its_feeder() {
     let (resume, waiting) = mpsc::channel::<()>();
     let (mut feeder, tiles) = overlap::fed();
     let feeding = thread::spawn(move || {
@@ -270,13 +270,13 @@ fn lanes_hear_that_they_work_for_nothing() {
         .blocking("first", |i| {
             if i == 1 {
                 waits.store(true, Relaxed);
-                spin_until(|| Stop::current().is_stopped());
+                spin_until(|| CancelToken::current().is_cancelled());
             }
             Ok(i)
         })
         .compute("second", |i| {
             spin_until(|| waits.load(Relaxed));
-            assert!(!Stop::current().is_stopped());
+            assert!(!CancelToken::current().is_cancelled());
             if i == 0 { Err("no") } else { Ok(()) }
         });
     assert!(matches!(lanes.run(), Err(Failure::Error { tile: 0, lane: 1, error: "no", .. })));
@@ -285,17 +285,17 @@ fn lanes_hear_that_they_work_for_nothing() {
 #[test]
 fn a_deadline_is_noticed_while_all_lanes_wait() {
     let (feeder, tiles) = overlap::fed::<u8, ()>();
-    let stop = Stop::after(Duration::from_millis(1));
-    let failure = tiles.blocking("wait", Ok).compute("wait too", Ok).stop_when(&stop).collect().unwrap_err();
-    assert!(matches!(failure, Failure::Stopped { tiles: 0 }), "{failure:?}");
+    let token = CancelToken::after(Duration::from_millis(1));
+    let failure = tiles.blocking("wait", Ok).compute("wait too", Ok).with_cancel(&token).collect().unwrap_err();
+    assert!(matches!(failure, Failure::Cancelled { tiles: 0 }), "{failure:?}");
     drop(feeder);
 }
 
 #[test]
-fn an_offloaded_run_ends_when_nobody_wants_its_result() {
+fn a_spawned_run_ends_when_its_handle_is_dropped() {
     let (told, ended) = mpsc::channel();
     let (started, start) = mpsc::channel();
-    let offload = windrow::offload(move || {
+    let run = windrow::spawn_joinable(move || {
         let tiles = overlap::source(0..).blocking("count", |i: u64| {
             if i == 3 {
                 started.send(()).unwrap();
@@ -305,7 +305,7 @@ fn an_offloaded_run_ends_when_nobody_wants_its_result() {
         told.send(tiles.run().is_err()).unwrap();
     });
     start.recv().unwrap();
-    drop(offload);
+    drop(run);
     assert!(ended.recv().unwrap());
 }
 
@@ -322,10 +322,12 @@ fn all_lanes_use_the_pool_of_the_caller() {
 
 #[test]
 fn runs_inside_of_regions_and_regions_inside_of_runs() {
-    let outer = (0..8usize).into_par_iter().chunk(1).map(|i| {
+    let outer = (0..8usize).into_par_iter().with_claim_size(1).map(|i| {
         let tiles = overlap::source(0..5usize)
-            .blocking("a", |j| Ok::<_, ()>((0..50usize).into_par_iter().chunk(1).map(|k| k * j).sum::<usize>()))
-            .compute("b", |sum| Ok((0..50usize).into_par_iter().chunk(1).map(|k| k + sum).sum::<usize>()));
+            .blocking("a", |j| {
+                Ok::<_, ()>((0..50usize).into_par_iter().with_claim_size(1).map(|k| k * j).sum::<usize>())
+            })
+            .compute("b", |sum| Ok((0..50usize).into_par_iter().with_claim_size(1).map(|k| k + sum).sum::<usize>()));
         tiles.collect().unwrap().into_iter().sum::<usize>() + i
     });
     let expected = |i| (0..5).map(|j| 1225 + 50 * 1225 * j).sum::<usize>() + i;
@@ -345,7 +347,7 @@ fn a_trace_has_every_tile_of_every_lane_in_order() {
         .trace(&mut trace);
     assert!(lanes.run().is_err());
     let lanes: Vec<_> = trace.lanes.iter().map(|lane| (lane.name.as_str(), lane.kind)).collect();
-    assert_eq!(lanes, [("read", Kind::Blocking), ("send", Kind::Completion), ("add", Kind::Compute)]);
+    assert_eq!(lanes, [("read", LaneKind::Blocking), ("send", LaneKind::Completion), ("add", LaneKind::Compute)]);
     assert_eq!(trace.lanes[2].tiles.len(), 5, "the failed one is the last");
     for (before, after) in trace.lanes.iter().zip(&trace.lanes[1..]) {
         for (before, after) in before.tiles.iter().zip(&after.tiles) {

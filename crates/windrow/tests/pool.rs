@@ -45,7 +45,7 @@ fn alone(test: &str, threads: Option<&str>, body: impl FnOnce()) -> Option<Outpu
 }
 
 fn sum() -> u64 {
-    (0..1000u64).into_par_iter().chunk(100).map(|x| x * 2).sum()
+    (0..1000u64).into_par_iter().with_claim_size(100).map(|x| x * 2).sum()
 }
 
 /// The names of the members of a team of `width`, the caller's left out.
@@ -160,9 +160,9 @@ fn a_recursion_has_the_stack_that_was_asked_for() {
     });
     assert_eq!(on_worker, [0, pages]);
     let (give, take) = mpsc::channel();
-    let offloaded = pool.offload(move || give.send(dig(64 * MIB)).unwrap());
+    let spawned = pool.spawn_joinable(move || give.send(dig(64 * MIB)).unwrap());
     assert_eq!(take.recv(), Ok(pages));
-    offloaded.wait();
+    spawned.wait();
 }
 
 /// A tree that leans to one side: what is shared of it is all the rest.
@@ -194,7 +194,7 @@ fn a_pool_may_be_dropped_by_its_own_workers() {
         let pool = Arc::new(Pool::builder().threads(3).exit_handler(exit).build().unwrap());
         let (go, gone) = mpsc::channel::<()>();
         let last = Mutex::new(Some(pool.clone()));
-        let closure = pool.offload(move || {
+        let closure = pool.spawn_joinable(move || {
             gone.recv().unwrap();
             team(&mut ()).width(Width::exactly(3)).run(|member| {
                 member.barrier()?;
@@ -325,21 +325,21 @@ fn has_no_threads() -> bool {
 fn a_shutdown_leaves_no_thread_and_calls_work_on() {
     alone("a_shutdown_leaves_no_thread_and_calls_work_on", Some("3"), || {
         assert_eq!(workers(3).len(), 2);
-        assert_eq!(windrow::offload(sum).wait(), 999_000);
+        assert_eq!(windrow::spawn_joinable(sum).wait(), 999_000);
         for _ in 0..3 {
             shutdown().unwrap();
             assert!(has_no_threads());
             // Serial, and without new threads.
             assert_eq!((sum(), current_num_threads()), (999_000, 1));
             assert_eq!(windrow::join(|| 1, || 2), (1, 2));
-            assert_eq!(windrow::scope(|scope| scope.spawn(|_| sum()).join().unwrap()), 999_000);
+            assert_eq!(windrow::scope(|scope| scope.spawn_joinable(|_| sum()).join().unwrap()), 999_000);
             let refused = team(&mut ()).width(Width::exactly(2)).try_run(|_| ()).unwrap_err();
             assert_eq!(refused.kind(), RefusedKind::TooWide);
             assert!(has_no_threads());
         }
-        // An offloaded closure needs a thread all the same, and the next shutdown waits for it.
+        // A spawned closure needs a thread all the same, and the next shutdown waits for it.
         let (begin, begun) = mpsc::channel();
-        let closure = windrow::offload(move || begin.send(sum()).unwrap());
+        let closure = windrow::spawn_joinable(move || begin.send(sum()).unwrap());
         assert_eq!(begun.recv(), Ok(999_000));
         closure.wait();
         shutdown().unwrap();
@@ -372,7 +372,7 @@ fn a_shutdown_may_meet_calls() {
                 scope.spawn(|| {
                     while !done.load(Relaxed) {
                         assert_eq!(sum(), 999_000);
-                        assert_eq!(windrow::offload(sum).wait(), 999_000);
+                        assert_eq!(windrow::spawn_joinable(sum).wait(), 999_000);
                         let widths = team(&mut ()).run(|member| member.barrier().map(|()| member.width()));
                         assert!(widths.iter().all(|width| *width == Ok(widths.len())));
                     }
@@ -413,10 +413,10 @@ fn a_shutdown_inside_is_refused() {
         assert_eq!(all, [Ok(true); 3]);
         // On a lead, and where `wait` runs the closure.
         let (give, take) = mpsc::channel();
-        let closure = windrow::offload(move || give.send(refused()).unwrap());
+        let closure = windrow::spawn_joinable(move || give.send(refused()).unwrap());
         assert_eq!(take.recv(), Ok(true));
         closure.wait();
-        assert!(windrow::offload(refused).wait());
+        assert!(windrow::spawn_joinable(refused).wait());
         // On a thread of another pool.
         let at_exit = Arc::new(AtomicBool::new(false));
         let seen = at_exit.clone();

@@ -50,9 +50,9 @@ fn all_tasks_run_and_their_values_come_back() {
                             i
                         }
                     };
-                    let detached = s.spawn(task(n));
+                    let detached = s.spawn_joinable(task(n));
                     drop(detached);
-                    let handles: Vec<_> = (0..n).map(|i| s.spawn(task(i))).collect();
+                    let handles: Vec<_> = (0..n).map(|i| s.spawn_joinable(task(i))).collect();
                     // In another order than that of the spawns.
                     let mut values: Vec<usize> =
                         handles.into_iter().rev().map(|handle| handle.join().unwrap()).collect();
@@ -74,7 +74,7 @@ fn tasks_borrow_and_write() {
         let total = pool.install(|| {
             scope(|s| {
                 for (word, length) in words.iter().zip(&mut lengths) {
-                    s.spawn(move |_| *length = word.len());
+                    s.spawn_joinable(move |_| *length = word.len());
                 }
                 words.len()
             })
@@ -83,7 +83,7 @@ fn tasks_borrow_and_write() {
     }
 }
 
-/// Tasks spawn tasks, which nobody joins: the scope waits for all of them.
+/// Tasks spawn tasks, which are not joined: the scope waits for all of them.
 #[test]
 fn tasks_spawn_tasks() {
     fn grow<'scope>(s: &Scope<'scope>, depth: u32, ran: &'scope AtomicUsize) {
@@ -91,7 +91,7 @@ fn tasks_spawn_tasks() {
         spin(2);
         if depth > 0 {
             for _ in 0..2 {
-                s.spawn(move |s| grow(s, depth - 1, ran));
+                s.spawn_joinable(move |s| grow(s, depth - 1, ran));
             }
         }
     }
@@ -109,7 +109,7 @@ fn tasks_join_tasks_they_have_spawned() {
         if n < 2 {
             return n;
         }
-        let a = s.spawn(move |s| fib(s, n - 1));
+        let a = s.spawn_joinable(move |s| fib(s, n - 1));
         let b = fib(s, n - 2);
         a.join().unwrap() + b
     }
@@ -120,7 +120,7 @@ fn tasks_join_tasks_they_have_spawned() {
     }
 }
 
-/// A panic of a task that is joined goes to whoever joins it, of another one to the scope's caller; `f`'s own wins. Whatever
+/// A panic of a task that is joined goes to its joiner, of another one to the scope's caller; `f`'s own wins. Whatever
 /// happens, all tasks run, and nothing leaks.
 #[test]
 fn panics_go_where_they_belong() {
@@ -134,7 +134,7 @@ fn panics_go_where_they_belong() {
                         let handles: Vec<_> = (0..n)
                             .map(|i| {
                                 let (counter, live, ran) = (Counter::new(&live), &live, &ran);
-                                s.spawn(move |_| {
+                                s.spawn_joinable(move |_| {
                                     let _counter = counter;
                                     spin(2);
                                     ran.fetch_add(1, Relaxed);
@@ -169,7 +169,7 @@ fn panics_go_where_they_belong() {
     }
 }
 
-/// A result whose drop panics, of a task that nobody joins.
+/// A result whose drop panics, of a task that is not joined.
 #[test]
 fn a_panicking_drop_of_a_result_is_a_panic_of_its_task() {
     struct Bomb;
@@ -184,7 +184,7 @@ fn a_panicking_drop_of_a_result_is_a_panic_of_its_task() {
             let run = || {
                 scope(|s| {
                     for _ in 0..5 {
-                        s.spawn(|_| {
+                        s.spawn_joinable(|_| {
                             spin(5);
                             ran.fetch_add(1, Relaxed);
                             Bomb
@@ -200,9 +200,28 @@ fn a_panicking_drop_of_a_result_is_a_panic_of_its_task() {
 }
 
 /// A forgotten handle hides no panic.
+/// As the last expression of a closure and as an arm of a `match`, as rayon's `spawn` is used.
+#[test]
+fn spawn_is_an_expression_without_a_value() {
+    for pool in pools() {
+        let sum = std::sync::atomic::AtomicUsize::new(0);
+        let add = |n: usize| _ = sum.fetch_add(n, std::sync::atomic::Ordering::Relaxed);
+        pool.install(|| windrow::scope(|s| s.spawn(|s| s.spawn(|_| add(1)))));
+        pool.install(|| {
+            windrow::scope(|s| match pool.threads() {
+                1 => s.spawn(|_| add(10)),
+                _ => s.spawn(|_| add(100)),
+            })
+        });
+        assert_eq!(sum.into_inner(), if pool.threads() == 1 { 11 } else { 101 });
+        let thrown = std::panic::catch_unwind(|| windrow::scope(|s| s.spawn(|_| panic!("task"))));
+        assert_eq!(thrown.unwrap_err().downcast_ref::<&str>(), Some(&"task"));
+    }
+}
+
 #[test]
 fn forgetting_a_handle_is_not_joining_it() {
-    let run = || scope(|s| std::mem::forget(s.spawn(|_| resume_unwind(Box::new("task")))));
+    let run = || scope(|s| std::mem::forget(s.spawn_joinable(|_| resume_unwind(Box::new("task")))));
     assert_eq!(*catch_unwind(run).unwrap_err().downcast::<&str>().unwrap(), "task");
 }
 
@@ -212,13 +231,13 @@ fn strangers_spawn_and_join() {
     for pool in pools() {
         for _ in 0..if SMALL { 1 } else { 50 } {
             let run = |s: &Scope<'_>| {
-                let long = s.spawn(|_| {
+                let long = s.spawn_joinable(|_| {
                     spin(30);
                     1
                 });
                 let (a, b) = std::thread::scope(|threads| {
                     let a = threads.spawn(move || long.join().unwrap());
-                    let b = threads.spawn(|| s.spawn(|_| 2).join().unwrap());
+                    let b = threads.spawn(|| s.spawn_joinable(|_| 2).join().unwrap());
                     (a.join().unwrap(), b.join().unwrap())
                 });
                 a + b
@@ -235,7 +254,7 @@ fn a_lock_may_be_held_over_a_scope() {
     let locked = || {
         let mut held = lock.lock().unwrap();
         *held += scope(|s| {
-            let a = s.spawn(|_| {
+            let a = s.spawn_joinable(|_| {
                 spin(10);
                 join(|| spin(10), || spin(10));
                 1
@@ -249,7 +268,7 @@ fn a_lock_may_be_held_over_a_scope() {
         pool.install(|| {
             scope(|s| {
                 for _ in 0..n {
-                    s.spawn(|_| locked());
+                    s.spawn_joinable(|_| locked());
                 }
                 locked();
             });
@@ -262,14 +281,14 @@ fn a_lock_may_be_held_over_a_scope() {
 fn joined_tasks_do_not_pile_up() {
     // Would take a while, and memory, if each one stayed in the queue.
     let n = if SMALL { 10 } else { 100_000 };
-    let sum: u64 = scope(|s| (0..n).map(|i| s.spawn(move |_| i).join().unwrap()).sum());
+    let sum: u64 = scope(|s| (0..n).map(|i| s.spawn_joinable(move |_| i).join().unwrap()).sum());
     assert_eq!(sum, n * (n - 1) / 2);
 }
 
 #[test]
 fn handles_say_whether_their_task_has_ended() {
     scope(|s| {
-        let handle = s.spawn(|_| 3);
+        let handle = s.spawn_joinable(|_| 3);
         assert!(format!("{s:?} {handle:?}").contains("unfinished"));
         while windrow::current_num_threads() == 0 && !handle.is_finished() {}
         assert_eq!(handle.join().unwrap(), 3);
@@ -282,9 +301,9 @@ fn tasks_that_are_joined_one_behind_do_not_pile_up() {
     let n = if SMALL { 200 } else { 20_000 };
     Pool::new(1).install(|| {
         scope(|s| {
-            let mut before = s.spawn(|_| 0);
+            let mut before = s.spawn_joinable(|_| 0);
             for i in 1..n {
-                let next = s.spawn(move |_| i);
+                let next = s.spawn_joinable(move |_| i);
                 assert_eq!(before.join().unwrap(), i - 1);
                 before = next;
             }

@@ -170,7 +170,7 @@ fn a_value_is_made_once_a_member_and_need_not_be_send() {
         });
         let (made, last) = (made.into_inner(), last.unwrap());
         assert!(made <= pool.threads(), "{made} values on {} threads", pool.threads());
-        // Whoever kept its value longest has seen at least an equal share of the items.
+        // The member that kept its value longest has seen at least an equal share of the items.
         assert!(last >= n / made, "{last} of {n} items, {made} values");
     }
 }

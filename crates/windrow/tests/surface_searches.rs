@@ -46,7 +46,7 @@ proptest! {
             at.first().copied() => v.par_iter().map(slow).position_first(|x| x == hit);
             at.last().copied() => v.par_iter().map(slow).position_last(|x| x == hit);
             !at.is_empty() => v.par_iter().map(slow).position_any(|x| x == hit).is_some_and(|i| at.contains(&i));
-            at.first().map(|i| i / 3) => v.par_chunks(3).chunk(2).position_first(|run| run.iter().map(slow).any(|x| x == hit));
+            at.first().map(|i| i / 3) => v.par_chunks(3).with_claim_size(2).position_first(|run| run.iter().map(slow).any(|x| x == hit));
             v.iter().all(|x| *x < hit) => v.par_iter().all(|x| slow(x) < hit);
         }
     }
@@ -193,7 +193,7 @@ fn what_is_found_ends_the_search() {
     });
 }
 
-/// More items than anybody can look at.
+/// More items than can be visited.
 #[test]
 #[cfg_attr(miri, ignore = "too many for Miri")]
 fn endless_searches_end() {

@@ -122,9 +122,9 @@ proptest! {
             v.chunks_exact(size).collect::<Vec<_>>() => v.par_chunks_exact(size).collect::<Vec<_>>();
             v.rchunks(size).collect::<Vec<_>>() => v.par_rchunks(size).collect::<Vec<_>>();
             v.split(|x| *x == cut).collect::<Vec<_>>() => v.par_split(|x| *x == cut).collect::<Vec<_>>();
-            v.split(|x| *x == cut).collect::<Vec<_>>() => v.par_split(|x| *x == cut).chunk(size).collect::<Vec<_>>();
+            v.split(|x| *x == cut).collect::<Vec<_>>() => v.par_split(|x| *x == cut).with_claim_size(size).collect::<Vec<_>>();
             v.chunk_by(|a, b| a <= b).collect::<Vec<_>>() => v.par_chunk_by(|a, b| a <= b).collect::<Vec<_>>();
-            v.chunk_by(|a, b| a <= b).collect::<Vec<_>>() => v.par_chunk_by(|a, b| a <= b).chunk(size).collect::<Vec<_>>();
+            v.chunk_by(|a, b| a <= b).collect::<Vec<_>>() => v.par_chunk_by(|a, b| a <= b).with_claim_size(size).collect::<Vec<_>>();
             by_hand.clone() => {
                 let mut w = v.clone();
                 w.par_rchunks_mut(size).enumerate().for_each(|(i, run)| run.fill(i as u8));
@@ -146,20 +146,20 @@ proptest! {
         let several = [',', '\u{1f33e}'];
         let odd = |c: char| c.is_whitespace() || c == '\u{e4}';
         same! {
-            text.lines().collect::<Vec<_>>() => text.par_lines().chunk(size).collect::<Vec<_>>();
+            text.lines().collect::<Vec<_>>() => text.par_lines().with_claim_size(size).collect::<Vec<_>>();
             text.lines().collect::<Vec<_>>() => text.par_lines().collect::<Vec<_>>();
-            text.chars().collect::<Vec<_>>() => text.par_chars().chunk(size).collect::<Vec<_>>();
-            text.char_indices().collect::<Vec<_>>() => text.par_char_indices().chunk(size).collect::<Vec<_>>();
+            text.chars().collect::<Vec<_>>() => text.par_chars().with_claim_size(size).collect::<Vec<_>>();
+            text.char_indices().collect::<Vec<_>>() => text.par_char_indices().with_claim_size(size).collect::<Vec<_>>();
             text.bytes().rev().collect::<Vec<_>>() => text.par_bytes().rev().collect::<Vec<_>>();
-            text.split_whitespace().collect::<Vec<_>>() => text.par_split_whitespace().chunk(size).collect::<Vec<_>>();
-            text.split_ascii_whitespace().collect::<Vec<_>>() => text.par_split_ascii_whitespace().chunk(size).collect::<Vec<_>>();
-            text.split(',').collect::<Vec<_>>() => text.par_split(',').chunk(size).collect::<Vec<_>>();
-            text.split('\u{1f33e}').collect::<Vec<_>>() => text.par_split('\u{1f33e}').chunk(size).collect::<Vec<_>>();
-            text.split(several).collect::<Vec<_>>() => text.par_split(several).chunk(size).collect::<Vec<_>>();
-            text.split(&several[..]).collect::<Vec<_>>() => text.par_split(&several[..]).chunk(size).collect::<Vec<_>>();
-            text.split(odd).collect::<Vec<_>>() => text.par_split(odd).chunk(size).collect::<Vec<_>>();
-            text.split_terminator(',').collect::<Vec<_>>() => text.par_split_terminator(',').chunk(size).collect::<Vec<_>>();
-            text.split_terminator(odd).collect::<Vec<_>>() => text.par_split_terminator(odd).chunk(size).collect::<Vec<_>>();
+            text.split_whitespace().collect::<Vec<_>>() => text.par_split_whitespace().with_claim_size(size).collect::<Vec<_>>();
+            text.split_ascii_whitespace().collect::<Vec<_>>() => text.par_split_ascii_whitespace().with_claim_size(size).collect::<Vec<_>>();
+            text.split(',').collect::<Vec<_>>() => text.par_split(',').with_claim_size(size).collect::<Vec<_>>();
+            text.split('\u{1f33e}').collect::<Vec<_>>() => text.par_split('\u{1f33e}').with_claim_size(size).collect::<Vec<_>>();
+            text.split(several).collect::<Vec<_>>() => text.par_split(several).with_claim_size(size).collect::<Vec<_>>();
+            text.split(&several[..]).collect::<Vec<_>>() => text.par_split(&several[..]).with_claim_size(size).collect::<Vec<_>>();
+            text.split(odd).collect::<Vec<_>>() => text.par_split(odd).with_claim_size(size).collect::<Vec<_>>();
+            text.split_terminator(',').collect::<Vec<_>>() => text.par_split_terminator(',').with_claim_size(size).collect::<Vec<_>>();
+            text.split_terminator(odd).collect::<Vec<_>>() => text.par_split_terminator(odd).with_claim_size(size).collect::<Vec<_>>();
             text.chars().filter(|c| c.is_alphabetic()).collect::<String>() => text.par_chars().filter(|c| c.is_alphabetic()).collect::<String>();
             words.concat() + text => {
                 let mut all: String = words.par_iter().map(String::as_str).collect();
@@ -284,7 +284,7 @@ fn bridges_give_every_item_once() {
     assert!(on_all(|| (0u64..).par_bridge().map(|x| (x < n).then_some(x)).while_some().all(|x| x < n)));
 }
 
-/// Items come one at a time from behind a lock that nobody holds while an item is looked at: two can meet.
+/// Items come one at a time from behind a lock that is not held while an item is visited: two can meet.
 #[test]
 #[cfg_attr(miri, ignore = "busy waiting")]
 fn members_of_a_bridge_work_at_once() {

@@ -235,9 +235,9 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Whatever happens, nobody waits for ever, the others are told, parts are dropped once, and the pool stays usable.
+/// Whatever happens, no member waits for ever, the others are told, parts are dropped once, and the pool stays usable.
 #[test]
-fn who_leaves_releases_the_others() {
+fn a_member_that_leaves_releases_the_others() {
     use Fault::*;
     static ALIVE: AtomicUsize = AtomicUsize::new(0);
     fn part() -> Counted<'static> {
@@ -247,14 +247,14 @@ fn who_leaves_releases_the_others() {
     for width in [1, 2, 4] {
         on_pool(width, || {
             for fault in [Return, Panic, SplitPanics, TooFew, TooMany, OtherTypes, WorkPanics] {
-                for who in 0..width {
+                for faulty in 0..width {
                     let rounds = AtomicUsize::new(0);
                     let outcome = catch_unwind(AssertUnwindSafe(|| {
                         team(&mut ()).width(Width::exactly(width)).run(|member| {
                             let at = member.index();
                             for turn in 0..10 {
                                 let bad = turn == 3;
-                                let me = bad && at == who;
+                                let me = bad && at == faulty;
                                 if me && fault == Return {
                                     return Ok(());
                                 }
@@ -289,13 +289,13 @@ fn who_leaves_releases_the_others() {
                             Ok(())
                         })
                     }));
-                    let context = format!("{fault:?} by {who} of {width}");
+                    let context = format!("{fault:?} by {faulty} of {width}");
                     match (fault, outcome) {
                         (Return, Ok(results)) => {
                             assert_eq!(results.iter().filter(|result| result.is_err()).count(), width - 1, "{context}");
                             assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(Ended::Left))));
                         }
-                        // Alone, nobody is at another round.
+                        // Alone, no member is at another round.
                         (OtherTypes, Ok(results)) => assert!(width == 1 && results == [Ok(())], "{context}"),
                         (_, Ok(_)) => panic!("{context}: no panic"),
                         (_, Err(payload)) => {
@@ -342,7 +342,7 @@ fn members_with_different_ranges_are_told() {
     }
 }
 
-/// A team inside a team takes who is free, which is nobody; teams beside each other share the workers.
+/// A team inside a team takes the free workers, of which there are none; teams beside each other share the workers.
 #[test]
 fn nested_and_concurrent_teams_are_moldable() {
     let mut expected = start();

@@ -1,7 +1,7 @@
 //! Random teams inside of each other, beside each other and wider than their pools, against the serial result; whole, and with
 //! members that panic or return early.
 
-#[allow(dead_code, reason = "call trees of their own are checked in tests/nested.rs")]
+#[allow(dead_code, reason = "separate call trees are checked in tests/nested.rs")]
 #[path = "shared/shapes.rs"]
 mod shapes;
 #[path = "shared/teams.rs"]

@@ -16,7 +16,7 @@ fn once<F: Future>(future: F) -> Poll<F::Output> {
     poll(pin!(future))
 }
 
-/// Who has woken somebody lets them run first.
+/// A task that has woken another lets it run first.
 fn twice<F: Future>(future: F) -> Poll<F::Output> {
     let mut future = pin!(future);
     assert!(poll(future.as_mut()).is_pending());
@@ -63,9 +63,9 @@ impl Wake for TakeIt {
     }
 }
 
-/// A member that leaves while it waits may have been dealt a part. Nobody takes it, and it is gone before the data is.
+/// A member that leaves while it waits may have been dealt a part. It is not taken, and it is gone before the data is.
 #[test]
-fn a_part_that_nobody_took_is_dropped_before_the_data_comes_back() {
+fn a_part_that_was_not_taken_is_dropped_before_the_data_comes_back() {
     let (gone, parts) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let data = Data { text: "the data".to_string(), gone: gone.clone(), parts: parts.clone() };
     let (team, mut members) = AsyncTeam::new(data, 2);
@@ -96,7 +96,7 @@ fn a_part_that_nobody_took_is_dropped_before_the_data_comes_back() {
 
 /// A future that is forgotten while it waits gives nothing away: its round may take place once, and its member comes to no other.
 #[test]
-fn who_forgets_a_future_has_left() {
+fn a_member_that_forgets_a_future_has_left() {
     let (team, mut members) = AsyncTeam::new(vec![0; 4], 2);
     let mut finish = pin!(team.finish());
     let mut member = members.pop().unwrap();

@@ -1,5 +1,5 @@
-//! Crossings of a barrier as arms. The cell has one item: as many crossings as it has turns; with a seed, every member shows in every round that
-//! it is there.
+//! Crossings of a barrier as arms. The cell has one item, whose turns are the number of crossings. With a seed, every member shows its
+//! presence in every round.
 
 use std::rc::Rc;
 use std::sync::Barrier;
@@ -13,9 +13,9 @@ use crate::rounds::presence::Presence;
 use crate::rounds::split::Split;
 use crate::work::Item;
 
-/// The ways of windrow: a team of fixed width with its barrier, or with rounds that split numbers; and one that takes who is free.
+/// windrow's ways: a team of fixed width with its barrier, or with rounds that split numbers; and one that takes the free workers.
 pub const WINDROW: [&str; 3] = ["windrow-barrier", "windrow-round", "windrow-moldable"];
-/// Other barriers. `lines` is what an exchange of cache lines takes, without any count.
+/// Other barriers. `lines` is an exchange of cache lines, without any count.
 pub const PEERS: [&str; 9] = [
     "lines",
     "spin",
@@ -28,7 +28,7 @@ pub const PEERS: [&str; 9] = [
     "omp-bound-cross",
 ];
 
-/// The cell of so many crossings.
+/// A cell with this many crossings.
 pub fn cell(crossings: u64, shown: bool) -> Rc<Loaded> {
     let items = vec![Item { seed: shown.into(), turns: crossings }];
     Rc::new(Loaded { index: 0, items, expected: vec![1], sum: [1] })
@@ -100,7 +100,7 @@ pub fn arm(name: &str, setting: Setting, programs: &mut Programs) -> Result<Box<
     })
 }
 
-/// A team of `threads` crosses by `wait`.
+/// Lets a team of `threads` cross the barrier of `wait`.
 fn cross(threads: usize, item: Item, wait: impl FnMut(usize) + Clone + Sync) {
     let presence = Presence::new(threads);
     on_every_thread(|member| {
@@ -109,7 +109,7 @@ fn cross(threads: usize, item: Item, wait: impl FnMut(usize) + Clone + Sync) {
     });
 }
 
-/// A team of windrow, around some numbers.
+/// A team of windrow, over some numbers.
 fn windrow(
     name: &str,
     setting: Setting,
@@ -124,7 +124,7 @@ fn windrow(
             let (at, width) = (member.index(), member.width());
             crossings(at, width, items[0], &presence, || wait(member));
         };
-        // Beside a neighbour a worker may not have left the last team yet: a fixed width is refused then, and asked for again.
+        // Beside a neighbour, a worker may not have left the last team yet. A fixed width is then refused, and the call tries again.
         while windrow::team(&mut numbers[..]).width(width).try_run(crossed).is_err() {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Recursion by `join`: the same functions for every runtime, nothing tuned by hand.
+//! Recursion by `join`: the same functions for every runtime, without manual tuning.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use super::{Arm, CONTROL, Here, Loaded, Programs, SERIAL, Setting, outside, wind
 use crate::random::Random;
 use crate::work::Item;
 
-/// A way to do two things, perhaps at once. The context is what a runtime hands down the recursion.
+/// A way to do two things, perhaps in parallel. The context is what a runtime hands down the recursion.
 trait Join {
     type Context<'a>;
 
@@ -75,15 +75,15 @@ impl Join for Chili {
 /// A recursion and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recursion {
-    /// Fibonacci numbers; below 20, serially.
+    /// Fibonacci numbers; serial below 20.
     FibCutOff,
-    /// The same, joining down to 1.
+    /// The same, with joins down to 1.
     Fib,
     /// The sum over a balanced binary tree.
     Tree,
     /// Sorting random numbers.
     Quicksort,
-    /// One join after another, of next to nothing.
+    /// One join after another, with next to no work.
     Flat,
 }
 
@@ -113,10 +113,10 @@ impl Recursion {
         }
     }
 
-    /// How many joins there are, where they are the most of the work.
+    /// Number of joins, if they are most of the work.
     pub fn joins(self) -> Option<u64> {
         match self {
-            // Each call but those of 0 and 1.
+            // Each call except those of 0 and 1.
             Self::Fib => Some(fib_serial(self.size() + 1) - 1),
             Self::Tree => Some((1 << self.size()) - 1),
             Self::Flat => Some(self.size()),
@@ -128,7 +128,7 @@ impl Recursion {
 /// The runtimes that can join.
 pub const RUNTIMES: [&str; 6] = [SERIAL, CONTROL, "windrow", "rayon", "chili", "tbb"];
 
-/// The cell of a recursion of some size: the answer is the serial one.
+/// The cell of a recursion of some size. Its answer is the serial one.
 pub fn cell(recursion: Recursion, size: u64) -> Rc<Loaded> {
     let items = vec![Item { seed: size, turns: 0 }];
     let expected = Inputs::default().run::<Serial>(recursion, &items, &mut ());
@@ -186,7 +186,7 @@ pub fn recursion(
     })
 }
 
-/// What a recursion works on, built at its first call.
+/// The data of a recursion, built at its first call.
 #[derive(Default)]
 struct Inputs {
     nodes: Vec<Node>,
@@ -232,13 +232,13 @@ fn fib<J: Join>(context: &mut J::Context<'_>, n: u64, cut_off: u64) -> u64 {
     a + b
 }
 
-/// A node of a tree in one allocation, so that it lies the same in every arm and language; 0 is no child.
+/// A node of a tree in one allocation, so that every arm and language has the same layout; 0 means no child.
 struct Node {
     value: u64,
     children: [u32; 2],
 }
 
-/// Adds a balanced tree, depth first; where its root is.
+/// Adds a balanced tree, depth first. Returns the place of its root.
 fn grow(nodes: &mut Vec<Node>, depth: u64) -> u32 {
     let at = nodes.len();
     nodes.push(Node { value: depth, children: [0; 2] });
@@ -257,7 +257,7 @@ fn sum<J: Join>(context: &mut J::Context<'_>, nodes: &[Node], at: u32) -> u64 {
     value + left + right
 }
 
-/// Runs this short are sorted by insertion, also serially.
+/// Runs up to this length are sorted by insertion, also serially.
 const SMALL: usize = 20;
 
 fn quicksort<J: Join>(context: &mut J::Context<'_>, numbers: &mut [u64]) {
@@ -271,7 +271,7 @@ fn quicksort<J: Join>(context: &mut J::Context<'_>, numbers: &mut [u64]) {
         }
         return;
     }
-    // The numbers are random, so that the last is as good a pivot as any.
+    // The numbers are random, so the last is as good a pivot as any.
     let last = numbers.len() - 1;
     let mut middle = 0;
     for at in 0..last {

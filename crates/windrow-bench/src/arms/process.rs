@@ -1,4 +1,4 @@
-//! Peers in C and C++, each compiled at the start and run as a process of its own; the sources are in `peers/`.
+//! Peers in C and C++, each compiled at the start and run as a separate process; the sources are in `peers/`.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -10,9 +10,9 @@ use super::{Arm, Ask, Loaded, Reply};
 
 /// The language, library and setting of a peer.
 struct Kind {
-    /// What the names of its arms begin with.
+    /// The prefix of the names of its arms.
     prefix: &'static str,
-    /// What they begin with in the program, which knows nothing of its setting.
+    /// The prefix of the names in the program, which does not know its setting.
     spoken: &'static str,
     /// The setting, in the environment of the process.
     environment: &'static [(&'static str, &'static str)],
@@ -30,7 +30,7 @@ const OPENMP: Kind = Kind {
     flags: &["-fopenmp"],
     source: ("openmp.c", include_str!("../../peers/openmp.c")),
 };
-/// A name is of the first kind that fits.
+/// A name belongs to the first kind that fits.
 const KINDS: [Kind; 4] = [
     Kind { prefix: "omp-passive-", environment: &[("OMP_WAIT_POLICY", "passive")], ..OPENMP },
     Kind { prefix: "omp-bound-", environment: &[("OMP_PROC_BIND", "true")], ..OPENMP },
@@ -45,7 +45,7 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// The loops that these peers have. The serial ones tell how far apart the compilers are.
+/// The loops of these peers. The serial ones show how far apart the compilers are.
 pub(super) const NAMES: [&str; 10] = [
     "omp-serial",
     "omp-static",
@@ -59,10 +59,10 @@ pub(super) const NAMES: [&str; 10] = [
     "tbb-affinity",
 ];
 
-/// A peer's process, or why there is none.
+/// A peer's process, or why it could not be started.
 type Started = Result<Rc<RefCell<Program>>, String>;
 
-/// Peers in other languages, compiled and started when an arm of theirs is first asked for.
+/// Peers in other languages. Each is compiled and started when one of its arms is first needed.
 #[derive(Debug, Default)]
 pub struct Programs {
     /// By prefix.
@@ -85,7 +85,7 @@ impl Programs {
         Ok(Box::new(There { name: name.to_owned(), asked, program: program?, cell: None }))
     }
 
-    /// What the peers say they are, or why they are not there.
+    /// The versions that the peers report, or why they are missing.
     pub fn versions(&self) -> Vec<String> {
         let version = |(_, program): &(_, Started)| match program {
             Ok(program) => program.borrow().version.clone(),
@@ -95,14 +95,14 @@ impl Programs {
     }
 }
 
-/// A peer's process. It ends when its standard input does.
+/// A peer's process. It ends when its standard input ends.
 #[derive(Debug)]
 struct Program {
     child: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
     version: String,
-    /// The cell that it holds.
+    /// The cell that it has loaded.
     cell: Option<Rc<Loaded>>,
 }
 
@@ -129,7 +129,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Sends a line and what belongs to it, and waits for the answer.
+    /// Sends a line and its data, and waits for the answer.
     fn ask(&mut self, line: &str, data: &[u8]) -> String {
         let sent = self.requests.write_all(line.as_bytes()).and_then(|()| self.requests.write_all(data));
         let mut answer = String::new();
@@ -172,10 +172,10 @@ fn compile(kind: &Kind, folder: &Path) -> Result<std::path::PathBuf, String> {
     Ok(folder.join("program"))
 }
 
-/// An arm in a process of its own.
+/// An arm in a separate process.
 struct There {
     name: String,
-    /// As the program calls it.
+    /// The arm's name in the program.
     asked: String,
     program: Rc<RefCell<Program>>,
     cell: Option<Rc<Loaded>>,

@@ -7,7 +7,7 @@ use super::rust_peers::inside_rayon;
 use super::{Arm, CONTROL, Here, Loaded, SERIAL, Setting, outside, windrow_pool};
 use crate::work::{Item, work};
 
-/// The ways to add: serially, in windrow's fixed order, in the order in which members of a region arrive, and as rayon does.
+/// The ways to add: serially, in windrow's fixed order, in the order in which members of a region arrive, and in rayon's order.
 pub const NAMES: [&str; 5] = [SERIAL, CONTROL, "windrow", "windrow-unordered", "rayon-inside"];
 
 /// A number between 0 and 1, with all its bits.
@@ -15,7 +15,7 @@ fn number(item: &Item) -> f64 {
     (work(*item) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Not inlined, so that the parts of an unordered sum are added by the very same instructions.
+/// Not inlined, so that the same instructions add the parts of an unordered sum.
 #[inline(never)]
 fn serial(items: &[Item]) -> f64 {
     items.iter().map(number).sum()
@@ -27,7 +27,7 @@ fn deterministic(items: &[Item]) -> f64 {
     items.par_iter().map(number).reduce(|| 0.0, |a, b| a + b)
 }
 
-/// Parts, each added when it is ready: many enough for balance, few enough for the lock not to be felt.
+/// Adds each part when it is ready. There are enough parts for balance, and few enough for a cheap lock.
 fn unordered(items: &[Item]) -> f64 {
     use windrow::prelude::*;
     let total = Mutex::new(0.0);
@@ -49,10 +49,10 @@ fn rayon(items: &[Item]) -> f64 {
     items.par_iter().map(number).sum()
 }
 
-/// Items that `arm` is to sum, and the sum that it is compared with.
+/// The items of a sum, and the sum that `arm` is compared with.
 #[derive(Debug)]
 pub struct Sum {
-    /// The cell: its output is 1 where the sum is near enough.
+    /// The cell: its output is 1 if the sum is near enough.
     pub cell: Rc<Loaded>,
     expected: f64,
 }

@@ -7,20 +7,20 @@ use super::rust_peers::{in_chili, in_spindle, inside_rayon, outside_rayon, with_
 use super::{Arm, Here, Programs, Setting, windrow_pool};
 use crate::meeting::{Bare, Meeting};
 
-/// What the two parts do.
+/// The work of the two parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
     /// Nothing: a runtime may leave both to the caller.
     Empty,
-    /// They wait for each other, so that two threads must take part.
+    /// The parts wait for each other, so that two threads must take part.
     Meet,
 }
 
-/// The runtimes; `bare` is two threads and two lines, without any.
+/// The runtimes; `bare` is two threads and two cache lines, without a runtime.
 pub const RUNTIMES: [&str; 9] =
     ["bare", "windrow", "windrow-join", "rayon", "rayon-inside", "chili", "spindle", "omp", "tbb"];
 
-/// A region as an arm, and where its parts meet. Its cell has one item, of which the output is 1.
+/// A region as an arm, and the meeting of its parts. Its cell has one item, whose output is 1.
 ///
 /// # Errors
 /// When it cannot be built on this machine, or this runtime has no such region.
@@ -61,14 +61,14 @@ pub fn region(
                 }
             })
         }
-        // Regions that do different things are different call sites of a program; windrow may remember their costs.
+        // Different regions are different call sites of a program; windrow may remember their costs.
         ("windrow", Parts::Empty) => Here::arm(runtime, windrow_pool(setting), |_, _, out| {
             (0..2usize).into_par_iter().for_each(|_| ());
             out[0] = 1;
         }),
         ("windrow", Parts::Meet) => Here::arm(runtime, windrow_pool(setting), move |_, _, out| {
-            // The size of chunks is given, so both are handed out at once, without measuring the first.
-            (0..2usize).into_par_iter().chunk(1).for_each(&part);
+            // The claim size is given, so both are handed out at once, without measuring the first.
+            (0..2usize).into_par_iter().with_claim_size(1).for_each(&part);
             out[0] = 1;
         }),
         #[cfg(feature = "join")]

@@ -1,4 +1,4 @@
-//! Rounds as arms: the same numbers for every runtime, each time from the start, and the same work on a part.
+//! Rounds as arms: every runtime gets the same numbers from the start each time, and the same work on a part.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::rounds::split::Split;
 use crate::rounds::{Field, add, numbers, sequential};
 use crate::work::Item;
 
-/// The ways of windrow.
+/// windrow's ways.
 pub const WINDROW: [&str; 3] = ["windrow-rounds", "windrow-round", "windrow-async"];
 /// Other ways to run rounds.
 pub const PEERS: [&str; 18] = [
@@ -39,10 +39,10 @@ pub const PEERS: [&str; 18] = [
     "omp-bound-region",
 ];
 
-/// The numbers that all arms of this process use, so that they lie at the same place for all.
+/// The numbers that all arms of this process use, at the same address for all.
 pub type Stage = Rc<RefCell<Field>>;
 
-/// The cell of some rounds of `n` numbers, and the stage set for it.
+/// The cell of some rounds of `n` numbers; also puts these numbers on the stage.
 pub fn cell(stage: &Stage, index: usize, n: usize, rounds: usize) -> Rc<Loaded> {
     let items = vec![Item { seed: n as u64, turns: rounds as u64 }];
     *stage.borrow_mut() = Field::new(n, rounds);
@@ -50,7 +50,7 @@ pub fn cell(stage: &Stage, index: usize, n: usize, rounds: usize) -> Rc<Loaded> 
     Rc::new(Loaded { index, items, expected: sum.to_vec(), sum })
 }
 
-/// Runs so many rounds on the numbers.
+/// Runs a number of rounds on the numbers.
 type Rounds = Box<dyn FnMut(&mut BytesMut, usize) + Send>;
 
 /// An arm in this process.
@@ -136,7 +136,7 @@ fn windrow(name: &str, setting: Setting) -> Option<(Rounds, Enter)> {
     })
 }
 
-/// A team of tasks, as many as there are threads.
+/// A team with as many tasks as there are threads.
 fn windrow_tasks(runtime: &tokio::runtime::Runtime, x: &mut BytesMut, rounds: usize, threads: usize) {
     let (team, members) = AsyncTeam::new(std::mem::take(x), threads);
     let task = |mut member: windrow::team::AsyncMember<BytesMut>| {
@@ -212,7 +212,7 @@ fn arm_of(
     (Box::new(rounds), Box::new(enter))
 }
 
-/// The outer loop of the document, with `share` for the inner one.
+/// The outer loop of the document, with `share` as the inner one.
 fn each_round(x: &mut BytesMut, rounds: usize, share: impl Fn(f64, &mut [f64])) {
     let x = numbers(x);
     for i in 0..rounds {
@@ -232,7 +232,7 @@ fn by_chunks(x: &mut BytesMut, rounds: usize, threads: usize) {
 fn with_spindle(x: &mut BytesMut, rounds: usize, threads: usize) {
     use rayon::prelude::*;
     each_round(x, rounds, |head, tail| {
-        // It divides by the number of items.
+        // rayon divides by the number of items.
         if tail.is_empty() {
             return;
         }
@@ -241,7 +241,7 @@ fn with_spindle(x: &mut BytesMut, rounds: usize, threads: usize) {
     });
 }
 
-/// Ends the program when a member panics: nobody can leave a team of these barriers, and the others would wait for ever.
+/// Ends the program when a member panics: a member cannot leave a team of these barriers, and the others would wait for ever.
 pub(super) struct OrEnd;
 
 impl Drop for OrEnd {
@@ -253,7 +253,7 @@ impl Drop for OrEnd {
     }
 }
 
-/// Where teams are made of rayon's threads, as in the document.
+/// Makes teams of rayon's threads, as in the document.
 pub(super) fn team_of(threads: usize) -> impl Fn(&mut (dyn FnMut() + Send)) {
     start_rayon(threads);
     outside
@@ -267,7 +267,7 @@ pub(super) fn on_every_thread(member: impl Fn(usize) + Sync) {
     });
 }
 
-/// Gives everybody its part, takes it back, and puts all together.
+/// Gives each member its part, takes it back, and joins all parts.
 fn with_parts(x: &mut BytesMut, threads: usize, member: impl Fn(usize, Part) -> Part + Sync) {
     let parts: Vec<_> = deal(std::mem::take(x), threads).into_iter().map(Mutex::new).collect();
     let swap = |at: usize, part| std::mem::replace(&mut *parts[at].lock().expect("a panic ends the program"), part);
@@ -275,7 +275,7 @@ fn with_parts(x: &mut BytesMut, threads: usize, member: impl Fn(usize, Part) -> 
     *x = gather(parts.into_iter().map(|part| part.into_inner().expect("a panic ends the program")));
 }
 
-/// A team that has nothing but a barrier.
+/// A team that has only a barrier.
 fn team(x: &mut BytesMut, rounds: usize, threads: usize, wait: impl FnMut() + Clone + Sync) {
     let shared = Shared::new(Cuts { n: x.len() / 8, width: threads });
     with_parts(x, threads, |member, mut part| {

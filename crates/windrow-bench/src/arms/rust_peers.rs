@@ -1,7 +1,7 @@
-//! Other runtimes for Rust, each as its documentation has it, and at its best setting where there is a choice.
+//! Other runtimes for Rust, each used as its documentation shows, and at its best setting if there is a choice.
 //!
-//! Every runtime has `threads` threads, the caller included where it takes part. The global pool of rayon serves the arms that
-//! call it from outside, those inside it, and spindle, which enlists rayon's workers.
+//! Every runtime has `threads` threads, including the caller if it takes part. The global pool of rayon serves the arms that call it from
+//! outside, those inside it, and spindle, which uses rayon's workers.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use super::{Arm, Here, Setting, outside};
 use crate::work::{Item, serial, work};
 
-/// All of them.
+/// The arms.
 pub(super) const NAMES: [&str; 15] = [
     "rayon",
     "rayon-inside",
@@ -64,10 +64,7 @@ pub(super) fn arm(name: &str, Setting { threads, .. }: Setting) -> Option<Box<dy
 pub(super) fn start_rayon(threads: usize) {
     static STARTED: OnceLock<()> = OnceLock::new();
     STARTED.get_or_init(|| {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build_global()
-            .expect("nobody started rayon's pool before");
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().expect("rayon's pool is not started yet");
     });
     assert_eq!(rayon::current_num_threads(), threads, "one process measures one number of threads");
 }
@@ -77,7 +74,7 @@ pub(super) fn outside_rayon(threads: usize) -> impl Fn(Body<'_>) {
     outside
 }
 
-/// Timed on a worker of the pool.
+/// Times the body on a worker of the pool.
 pub(super) fn inside_rayon(threads: usize) -> impl Fn(Body<'_>) {
     start_rayon(threads);
     |body| rayon::scope(|_| body())
@@ -106,7 +103,7 @@ fn min_len(items: &[Item], out: &mut [u64], threads: usize) {
 }
 
 thread_local! {
-    /// One scope lives through a run, as it would through a recursion. Between runs there is none: its heartbeat costs CPU.
+    /// One scope lives through a run, as it would through a recursion. Between runs there is none, because its heartbeat costs CPU.
     static CHILI: RefCell<Option<chili::Scope<'static>>> = const { RefCell::new(None) };
 }
 
@@ -159,13 +156,13 @@ fn orx_pool(threads: usize) -> &'static orx_parallel::BasicPool {
     POOL.get_or_init(|| orx_parallel::Pool::basic(threads))
 }
 
-/// Its iterators cannot be zipped, but numbered.
+/// orx's iterators cannot be zipped, but numbered.
 fn with_orx(items: &[Item], out: &mut Vec<u64>, runner: impl orx_parallel::ParRunner) {
     use orx_parallel::*;
     out.par_mut().runner(runner).enumerate().for_each(|(at, out)| *out = work(items[at]));
 }
 
-/// Timed with a team enlisted.
+/// Times the body with a team of spindle.
 pub(super) fn in_spindle(threads: usize) -> impl Fn(Body<'_>) {
     start_rayon(threads);
     move |body| spindle::with_lock(threads, body)

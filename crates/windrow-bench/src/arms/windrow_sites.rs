@@ -1,7 +1,7 @@
 //! One call site of windrow for every cell.
 //!
-//! windrow may remember what a call site cost. Cells that are different loops of a program are different call sites there, and so
-//! they are here: 31 places in the source, each with a closure type of its own. (`--shared` sends all cells through one.)
+//! windrow may remember the cost of a call site. In a program, different loops are different call sites, and so are the cells here: 31
+//! places in the source, each with a separate closure type. (`--shared` sends all cells through one.)
 
 use windrow::prelude::*;
 

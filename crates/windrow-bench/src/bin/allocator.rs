@@ -1,18 +1,18 @@
-//! What the allocator costs and brings: speed, memory and size of a program that encodes one batch again and again, once with the
-//! allocator that the command ships and once with the system's.
+//! Compares allocators by speed, memory and size of a program that encodes one batch again and again: once with the allocator that the
+//! command ships, and once with the system's.
 //!
 //! ```text
 //! cargo build --release -p windrow-bench --bin allocator --no-default-features --target-dir target/system
 //! cargo run --release -p windrow-bench --bin allocator -- TEXT target/system/release/allocator --record
 //! ```
 //!
-//! TEXT is cut into documents of 6.5 KB: they are the batch. Each measured process loads the vocabulary of gpt2, encodes the batch 50
-//! times and keeps the ids of the last run, on one thread or two. After runs 1, 5 and 50 it reports the time since it began to encode,
-//! and VmRSS and VmPeak from `/proc/self/status`. Both programs take turns. Some 2 s a process with a text of 6.5 MB, and 4 processes a
-//! repetition.
+//! TEXT is cut into documents of 6.5 KB, which are the batch. Each measured process loads the vocabulary of gpt2, encodes the batch 50
+//! times and keeps the ids of the last run, on one thread or two. After runs 1, 5 and 50 it reports the time since it began to encode, and
+//! VmRSS and VmPeak from `/proc/self/status`. Both programs take turns. With a text of 6.5 MB a process takes some 2 s, and a repetition
+//! has 4 processes.
 #![forbid(unsafe_code)]
 
-// Its allocator becomes that of the process.
+// Sets the allocator of the process.
 #[cfg(feature = "mimalloc")]
 use windrow_allocator as _;
 
@@ -46,12 +46,12 @@ struct Options {
     /// Write a record.
     #[arg(long)]
     record: bool,
-    /// Be the measured process, with so many threads.
+    /// Be the measured process, with this many threads.
     #[arg(long, hide = true)]
     threads: Option<usize>,
 }
 
-/// What a process reports at a mark.
+/// A process's report at a mark.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     runs: u32,
@@ -68,7 +68,7 @@ impl Report {
     }
 }
 
-/// One process: which program, and what it reported.
+/// A process: its program, and its reports.
 struct Process {
     arm: &'static str,
     threads: usize,
@@ -130,7 +130,7 @@ fn measure(text: &Path, threads: usize) {
         let begin = Instant::now();
         let mut batch: Vec<Vec<u32>> = Vec::new();
         for run in 1..=MARKS[MARKS.len() - 1] {
-            // The ids of the run before are freed only now: both are there at the same time, as with results in use.
+            // The ids of the run before are freed only now: both exist at the same time, as with results in use.
             batch = documents.par_iter().weigh(|document| document.len()).map(encode).collect();
             if MARKS.contains(&run) {
                 let nanoseconds = begin.elapsed().as_nanos();

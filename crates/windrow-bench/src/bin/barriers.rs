@@ -1,4 +1,4 @@
-//! How long a barrier takes: `cargo run --release -p windrow-bench --bin barriers -- --help`
+//! Measures the time of a barrier: `cargo run --release -p windrow-bench --bin barriers -- --help`
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -14,16 +14,16 @@ use windrow_bench::record;
 use windrow_bench::stats::{interval, median, quantile};
 use windrow_bench::verdict::Regime;
 
-/// How long a barrier takes, of a team of fixed width: alone, and with every member showing in every round that it is there.
+/// The time of a barrier, for a team of fixed width: alone, and with every member showing its presence in every round.
 #[derive(Parser)]
 struct Options {
-    /// What goes on around the crossings; `cold` is nothing here.
+    /// The conditions around the crossings; `cold` means nothing here.
     #[arg(long, value_enum, default_value = "warm")]
     regime: Regime,
     /// Barriers, separated by commas.
     #[arg(long, default_values_t = WINDROW.into_iter().chain(PEERS).map(str::to_owned), value_delimiter = ',', hide_default_value = true)]
     arms: Vec<String>,
-    /// How often each barrier takes its turn.
+    /// Number of turns of each barrier.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
     /// Write a record below bench/record.
@@ -33,9 +33,9 @@ struct Options {
 
 /// A turn's crossings take about this long, in nanoseconds, or are [`LEAST`].
 const TURN: f64 = 10e6;
-/// So few crossings are a turn where each takes a millisecond and more.
+/// The least number of crossings in a turn, for crossings of a millisecond and more.
 const LEAST: u64 = 16;
-/// After a turn threads come to rest.
+/// The rest of threads after a turn.
 const REST: Duration = Duration::from_millis(1);
 
 /// A barrier's turns, in nanoseconds of a crossing.
@@ -49,16 +49,16 @@ struct Row {
 }
 
 impl Row {
-    /// A turn of so many crossings; nanoseconds of all.
+    /// A turn of `crossings` crossings. Returns the nanoseconds of all, and their CPU time.
     fn turn(&mut self, crossings: u64) -> (f64, f64) {
         self.arm.load(&cell(crossings, self.shown));
-        // The first call brings the threads together, and apart on two CPUs.
+        // The first call starts the threads and spreads them over the CPUs.
         let reply = self.arm.run(Ask { warm_up: 1, calls: 1, each: true, rest: REST, ..Ask::default() });
         (reply.nanos[0], reply.cpu)
     }
 
-    /// Finds how many crossings a turn has: as many as fit if nothing comes between. Beside a busy process most turns are longer then,
-    /// by some of its time slices, so that what such a slice costs is divided by many crossings for all barriers.
+    /// Finds the number of crossings of a turn: as many as fit into an undisturbed turn. Beside a busy process most turns then take longer,
+    /// by some of its time slices. So the cost of such a slice is divided by many crossings, for all barriers.
     fn calibrate(&mut self) {
         while quantile(&[(); 5].map(|()| self.turn(self.crossings).0), 0.0) < TURN / 4.0 {
             self.crossings *= 4;
@@ -145,7 +145,7 @@ fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// What windrow's barriers are asked to reach, and whether they do. The ratios are those of medians.
+/// The bars of windrow's barriers, and whether they are met. The ratios are those of medians.
 fn bars(rows: &[Row], regime: Regime) -> Vec<String> {
     let (most, of): (f64, &[&str]) = match regime {
         Regime::Oversubscribed => (1.25, &["hurdles"]),

@@ -22,10 +22,10 @@ struct Options {
     /// Cells whose name contains one of these, separated by commas.
     #[arg(long, default_value = "", value_delimiter = ',', hide_default_value = true)]
     cells: Vec<String>,
-    /// What goes on around the calls.
+    /// The conditions around the calls.
     #[arg(long, value_enum, default_value = "warm")]
     regime: Regime,
-    /// How often each arm takes its turn in a cell.
+    /// Number of turns of each arm in a cell.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
     /// Ways to run a cell, beside serial and its control; `peers` means all that are not windrow's, `best-peers` one or a few of each.
@@ -34,7 +34,7 @@ struct Options {
     /// Every other cell, all through one call site of windrow, in shuffled order.
     #[arg(long)]
     shared: bool,
-    /// Everything so many times over: a rule counts as broken where every run breaks it.
+    /// Number of runs of everything; a rule counts as broken if every run breaks it.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     runs: u8,
     /// Write a record of every run below bench/record.
@@ -55,7 +55,7 @@ fn arm_names(asked: &[String]) -> Vec<String> {
     names
 }
 
-/// The cells to run, each with its place among all.
+/// The cells to run, each with its index among all cells.
 fn chosen(options: &Options) -> Vec<(usize, Cell)> {
     let named = |cell: &Cell| options.cells.iter().any(|part| cell.name.contains(part));
     let all = cells().into_iter().enumerate();
@@ -132,7 +132,7 @@ fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// One run over all cells, printed as it goes.
+/// One run over all cells; prints each cell when it is measured.
 fn measure_all(
     arms: &mut [Box<dyn Arm>],
     chosen: &[(usize, Cell)],

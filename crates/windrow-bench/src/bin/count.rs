@@ -1,16 +1,16 @@
-//! What `windrow count` adds to its engine: a tree of files counted by the command, and the same texts given from memory to the engine
-//! alone, in turn, both on two threads.
+//! Measures what `windrow count` adds to its engine. The command counts a tree of files, and the engine alone gets the same texts from
+//! memory. They take turns, both on two threads.
 //!
 //! ```text
 //! cargo build --release
 //! cargo run --release -p windrow-bench --bin count -- TEXT target/release/windrow --record
 //! ```
 //!
-//! TEXT is cut into files of 100 bytes to 1.6 MB, which fill a temporary tree of 1 GB. The command starts, walks, reads, counts and
-//! prints; the engine is loaded, and its texts are in memory, before its time begins. Both must count the same.
+//! TEXT is cut into files of 100 bytes to 1.6 MB, which fill a temporary tree of 1 GB. The command starts, walks, reads, counts and prints.
+//! The engine is loaded, and its texts are in memory, before its time begins. Both must count the same.
 #![forbid(unsafe_code)]
 
-// The engine has the allocator of the command.
+// Uses the allocator of the command.
 #[cfg(feature = "mimalloc")]
 use windrow_allocator as _;
 
@@ -29,7 +29,7 @@ use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 const THREADS: usize = 2;
 const FILES_PER_FOLDER: usize = 100;
 const SMALLEST: usize = 100;
-/// The largest file is this many doublings of the smallest.
+/// The number of doublings from the smallest to the largest file.
 const DOUBLINGS: usize = 14;
 const ARMS: [&str; 3] = ["command", "engine", "engine again"];
 
@@ -64,7 +64,7 @@ fn compare(options: &Options) -> Result<(), String> {
     record::allowed(options.record)?;
     let said = |error: std::io::Error| error.to_string();
     let text = fs::read_to_string(&options.text).map_err(|error| format!("{}: {error}", options.text.display()))?;
-    // Each has memory of its own, as if it had been read: slices of one text would stay in the caches.
+    // Each text has separate memory, as if it had been read: slices of one text would stay in the caches.
     let files: Vec<String> = files(&text, options.bytes).into_iter().map(str::to_owned).collect();
     let bytes: usize = files.iter().map(String::len).sum();
     let tree = tempfile::tempdir().map_err(said)?;
@@ -73,7 +73,7 @@ fn compare(options: &Options) -> Result<(), String> {
         fs::create_dir_all(&folder).map_err(said)?;
         fs::write(folder.join(format!("{at}.txt")), file).map_err(said)?;
     }
-    // What is still to be written would be written beside the first turns.
+    // Otherwise the system would write the files back during the first turns.
     Command::new("sync").status().map_err(said)?;
     let load = LoadOptions { special_in_text: false, ..LoadOptions::default() };
     let tokenizer = Tokenizer::load("o200k_base", &load).map_err(|error| error.to_string())?;
@@ -123,7 +123,7 @@ fn compare(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Pieces of a text, over and over, with as many of each doubling of size as of any other.
+/// Repeated pieces of a text, with equally many in each doubling of size.
 fn files(text: &str, bytes: usize) -> Vec<&str> {
     let boundary = |at: usize| (at.min(text.len())..).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
     let (mut files, mut cut, mut from, mut random) = (Vec::new(), 0, 0, Random::new(1));
@@ -137,7 +137,7 @@ fn files(text: &str, bytes: usize) -> Vec<&str> {
     files
 }
 
-/// The total that the command prints last.
+/// The total in the last line of the command's output.
 fn by_command(windrow: &Path, tree: &Path) -> Result<usize, String> {
     let output = Command::new(windrow).args(["count", "--threads", &THREADS.to_string()]).arg(tree).output();
     let output = output.map_err(|error| format!("{}: {error}", windrow.display()))?;
@@ -146,7 +146,7 @@ fn by_command(windrow: &Path, tree: &Path) -> Result<usize, String> {
     total.filter(|_| output.status.success()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Files by the next free thread; nothing else runs.
+/// Counts files, each on the next free thread; nothing else runs.
 fn by_engine(tokenizer: &Tokenizer, files: &[String]) -> usize {
     // Relaxed: a ticket; the threads' ends order the counts.
     let next = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! Loops that only their inner level can share: `cargo run --release -p windrow-bench --bin decompose -- --help`
+//! Loops of which only the inner level can be shared: `cargo run --release -p windrow-bench --bin decompose -- --help`
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -25,13 +25,13 @@ struct Options {
     /// Rows and columns, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "64,128,256,512,1024,2048", value_parser = clap::value_parser!(u16).range(3..))]
     sizes: Vec<u16>,
-    /// How often each version takes its turn.
+    /// Number of turns of each version.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
     /// Write records below bench/record.
     #[arg(long)]
     record: bool,
-    /// Instead, the times of the sequential decompositions with panels of several widths, and what a panel costs.
+    /// Instead, measure the sequential decompositions with panels of several widths, and the cost of a panel.
     #[arg(long)]
     panel: bool,
 }
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Paths and additions of the largest sizes would take minutes.
+/// Whether the problem would take minutes: paths and additions of the largest sizes.
 fn is_too_long(kind: Kind, n: usize) -> bool {
     matches!(kind, Kind::Paths | Kind::Additions) && n > 1024
 }
@@ -71,7 +71,7 @@ fn run(options: &Options) -> Result<(), String> {
             for n in sizes {
                 let mut problem = kind.problem(n, threads);
                 let samples = measure(&mut *problem, &versions, options.repetitions.into(), threads);
-                // No least time: the threads' caches add up, and faer has other instructions. Every answer is compared.
+                // No bound: the threads' caches add up, and faer uses other instructions. Every answer is compared.
                 let cell = Cell::new(&problem.name(), 0.0, Regime::Warm, samples);
                 cell.print(&report.arms);
                 let place = |name| VERSIONS.iter().position(|known| *known == name);
@@ -114,7 +114,7 @@ fn timed(call: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// What the constants of the blocked decompositions were chosen by.
+/// The measurements behind the constants of the blocked decompositions.
 fn panels<P: Panel>(name: &str, sizes: &[u16], input: fn(usize, u64) -> Vec<f64>) {
     for n in sizes.iter().map(|n| usize::from(*n)) {
         let input = input(n, n as u64);

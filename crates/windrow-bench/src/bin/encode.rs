@@ -1,13 +1,13 @@
 //! `windrow encode` end to end beside its engine in memory, in one interleaved run:
 //! `cargo run --release -p windrow-bench --bin encode -- TEXT [REPETITIONS [FOLDER]]`.
 //!
-//! TEXT is a plain text file. It is cut into documents of 6.5 KB; all of them, eight times over, are one JSON lines file. The engine
-//! arm encodes the same documents from memory, on one thread, in a loop. The others read the file, parse, encode, write `.npy` files,
-//! sync them to disk and publish them. Every arm must give the same number of ids. FOLDER is where the corpus and the output go, by
-//! default the system's temporary folder; one in memory shows what syncing to disk costs.
+//! TEXT is a plain text file. It is cut into documents of 6.5 KB; all of them, eight times over, are one JSON lines file. The engine arm
+//! encodes the same documents from memory, on one thread, in a loop. The other arms read the file, parse, encode, write `.npy` files, sync
+//! them to disk and publish them. Every arm must give the same number of ids. FOLDER holds the corpus and the output, by default the
+//! system's temporary folder; a folder in memory shows the cost of syncing to disk.
 #![forbid(unsafe_code)]
 
-// Measured with the allocator that the command ships.
+// Uses the allocator that the command ships.
 #[cfg(feature = "mimalloc")]
 use windrow_allocator as _;
 

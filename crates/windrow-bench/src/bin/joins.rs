@@ -1,4 +1,4 @@
-//! Recursion by `join`, nothing tuned by hand: `cargo run --release -p windrow-bench --bin joins -- --help`
+//! Recursion by `join`, without manual tuning: `cargo run --release -p windrow-bench --bin joins -- --help`
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ struct Options {
     /// Runtimes beside serial and its control, separated by commas.
     #[arg(long, default_values_t = RUNTIMES[2..].iter().map(|name| (*name).to_owned()), value_delimiter = ',', hide_default_value = true)]
     runtimes: Vec<String>,
-    /// How often each runtime takes its turn.
+    /// Number of turns of each runtime.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
     /// Write a record below bench/record.

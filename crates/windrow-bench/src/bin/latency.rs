@@ -1,5 +1,5 @@
-//! How long a region of two parts takes, and what a pool burns between regions.
-//! `cargo run --release -p windrow-bench --bin latency -- --help`
+//! Measures the time of a region of two parts, and the CPU time that a pool burns between regions. `cargo run --release -p windrow-bench
+//! --bin latency -- --help`
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ use windrow_bench::record;
 use windrow_bench::stats::{interval, median, quantile};
 use windrow_bench::work::Item;
 
-/// How long a region of two parts takes, and what a pool burns between regions.
+/// The time of a region of two parts, and the CPU time that a pool burns between regions.
 #[derive(Parser)]
 struct Options {
     /// Runtimes, separated by commas.
     #[arg(long, default_values_t = RUNTIMES.map(str::to_owned), value_delimiter = ',', hide_default_value = true)]
     runtimes: Vec<String>,
-    /// How often each runtime takes its turn.
+    /// Number of turns of each runtime.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
     /// Write a record below bench/record.
@@ -32,12 +32,12 @@ struct Options {
     record: bool,
 }
 
-/// Gaps before a call, in microseconds, and how many calls make a turn.
+/// Gaps before a call, in microseconds, and the calls of a turn.
 const GAPS: [(u64, usize); 8] =
     [(0, 300), (20, 200), (100, 100), (300, 60), (1_000, 30), (3_000, 10), (10_000, 6), (30_000, 4)];
 const REST: Duration = Duration::from_millis(1);
 const IDLE: Duration = Duration::from_millis(100);
-/// Calls before the first that counts: enough for a runtime that learns.
+/// Calls before the first timed one: enough for a runtime that learns.
 const WARM_UP: usize = 20;
 
 /// A runtime's turns at one gap.
@@ -54,9 +54,9 @@ struct Region {
     name: String,
     arm: Box<dyn Arm>,
     meeting: Arc<Meeting>,
-    /// By gap in microseconds.
+    /// By gap, in microseconds.
     turns: BTreeMap<u64, Turns>,
-    /// CPU time per time of idleness, one for each repetition.
+    /// CPU time divided by idle time, one for each repetition.
     idle: Vec<f64>,
 }
 
@@ -68,7 +68,7 @@ fn regions(parts: Parts, options: &Options, programs: &mut Programs, notes: &mut
         match region(name, parts, Setting { threads, shared: false }, programs) {
             Ok((mut arm, meeting)) => {
                 arm.load(&cell);
-                // Who makes parts meet that way does so now.
+                // A runtime that makes parts meet this way does so now.
                 arm.run(Ask { calls: WARM_UP, ..Ask::default() });
                 let missed = meeting.missed();
                 arm.run(Ask { calls: WARM_UP, ..Ask::default() });
@@ -90,7 +90,7 @@ fn measure(regions: &mut [Region], repetitions: usize) {
         for (gap, calls) in GAPS {
             for at in in_turn(regions.len(), repetition) {
                 let region = &mut regions[at];
-                // Regions after long gaps are to be cold.
+                // Regions after long gaps must be cold.
                 let warm_up = if gap < 1_000 { WARM_UP } else { 1 };
                 let gap_time = Duration::from_micros(gap);
                 let ask = Ask { warm_up, calls, each: true, gap: gap_time, rest: REST, ..Ask::default() };
@@ -141,7 +141,7 @@ fn main() -> ExitCode {
                 lines.push(format!("{parts:?},{gap},{},{middle:.0},{low:.0},{high:.0},{p90:.0},{cpu:.0}", region.name));
             }
         }
-        println!("{parts:?}, from 1 ms after the last call: CPU time per time; parts that waited 10 ms in vain");
+        println!("{parts:?}, from 1 ms after the last call: CPU time per time; parts that did not meet within 10 ms");
         for Region { name, meeting, idle, .. } in &regions {
             println!("  {name:<14} {:>6.2} %  {}", median(idle) * 100.0, meeting.missed());
             lines.push(format!("{parts:?} idle percent,,{name},{:.3},,,,", median(idle) * 100.0));

@@ -1,6 +1,6 @@
 //! windrow's loops against serial ones: `cargo run --release -p windrow-bench --bin par`.
 //!
-//! A first look at the grain, on uniform work of 1 ns to 10 us an item. The full set of scenarios and peers comes later.
+//! A first check of the grain, on uniform work of 1 ns to 10 us an item. `cells` has the full set of scenarios and peers.
 #![forbid(unsafe_code)]
 
 use std::path::Path;

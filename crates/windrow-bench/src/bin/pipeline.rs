@@ -1,9 +1,9 @@
-//! How near overlapped lanes come to their bound: `cargo run --release -p windrow-bench --bin pipeline -- --help`
+//! Measures how near overlapped lanes come to their bound: `cargo run --release -p windrow-bench --bin pipeline -- --help`
 //!
-//! A file set is read, encoded on all CPUs and written to a paced disk (a sleep). The bound of a run is the larger of the CPU seconds of all stages
-//! together, divided by the threads, and the time of the slowest stage that cannot be split, both measured in turn with the runs: each
-//! stage alone, and then the run. Two pipelines: one whose encode stage is a loop of known length, and one that encodes text with
-//! an embedded vocabulary.
+//! A file set is read, encoded on all CPUs and written to a paced disk (a sleep). The bound of a run is the larger of two times: the CPU
+//! seconds of all stages divided by the threads, and the time of the slowest stage that cannot be split. Both are measured in turn with the
+//! runs: each stage alone, and then the run. There are two pipelines: one whose encode stage is a loop of known length, and one that
+//! encodes text with an embedded vocabulary.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
@@ -25,16 +25,16 @@ use windrow_bench::stats::{interval, median};
 use windrow_bench::work::{Calibration, Item, work};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
-/// Achieved shares of the bound; fails if a balanced pipeline stays below 0.90 of it, or if any is faster than its bound.
+/// Shares of the bound that are reached; fails if a balanced pipeline stays below 0.90 of it, or if any is faster than its bound.
 #[derive(Parser)]
 struct Options {
     /// Tiles of a run.
     #[arg(long, default_value_t = 100)]
     tiles: usize,
-    /// CPU time of the encode stage of a tile, of all threads together, in microseconds.
+    /// CPU time of a tile's encode stage, of all threads together, in microseconds.
     #[arg(long, default_value_t = 4000)]
     tile_us: u64,
-    /// Tiles that a queue holds, of both kinds of run.
+    /// Tiles that a queue holds, in both kinds of run.
     #[arg(long, default_value_t = 2)]
     ahead: usize,
     /// Repetitions.
@@ -45,22 +45,22 @@ struct Options {
     record: bool,
 }
 
-/// What the issue of this pipeline asks for where encoding and writing are balanced.
+/// The bar for pipelines whose encoding and writing are balanced, from the issue of this pipeline.
 const BAR: f64 = 0.90;
-/// By what share a run may seem to be faster than its bound: stages alone are timed at other moments.
+/// The share by which a run may seem faster than its bound: the single stages are timed at other moments.
 const NOISE: f64 = 0.05;
-/// The time of the paced disk for a tile, over that of the encode stage.
+/// The time of the paced disk for a tile, divided by that of the encode stage.
 const BALANCES: [f64; 3] = [0.5, 1.0, 2.0];
 
 /// A disk that takes a fixed time for a tile, and none of the CPUs' time.
 struct Paced {
     tile: Duration,
-    /// When it will have done what it was given.
+    /// When it will have written everything.
     free: Option<Instant>,
 }
 
 impl Paced {
-    /// Returns when the tile is written. A sleep that lasted too long is made up for by the next ones, as a disk's own queue would.
+    /// Returns when the tile is written. If a sleep lasts too long, the next ones are shorter, as with a disk's queue.
     fn write(&mut self) {
         let now = Instant::now();
         let begin = self.free.map_or(now, |free| if now < free + self.tile { free } else { now });
@@ -70,11 +70,11 @@ impl Paced {
     }
 }
 
-/// What is done with one tile.
+/// The work on one tile.
 trait Stages {
     type Read: Send;
     fn read(&self, tile: usize) -> Self::Read;
-    /// On all threads.
+    /// Runs on all threads.
     fn encode(&self, read: &Self::Read) -> u64;
 }
 
@@ -95,7 +95,7 @@ impl Stages for Loop {
     }
 }
 
-/// A folder of text, a file a tile and a line a document, to ids.
+/// Encodes a folder of text to ids: each file is a tile, each line a document.
 struct Text {
     tokenizer: Tokenizer,
     folder: TempDir,
@@ -103,14 +103,14 @@ struct Text {
 
 impl Text {
     fn new(tiles: usize, tile: Duration) -> io::Result<Self> {
-        // Words of a few syllables, so that the vocabulary has them in pieces.
+        // Words of a few syllables, so that the vocabulary splits them into pieces.
         let syllables = ["wind", "row", "o", "ver", "lap", "ti", "le", " the", " and", " of", "ing", ". ", ", ", "7"];
         let mut random = windrow_bench::random::Random::new(1);
         let mut document = || (0..400).map(|_| syllables[random.below(syllables.len())]).collect::<String>();
         let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default()).expect("an embedded vocabulary");
         let text = Text { tokenizer, folder: tempfile::tempdir()? };
         let sample: Vec<String> = (0..200).map(|_| document()).collect();
-        // The second time: the encoders' caches are warm.
+        // The second pass is timed: then the encoders' caches are warm.
         text.encode(&sample);
         let begin = Instant::now();
         black_box(text.encode_some(&sample));
@@ -141,7 +141,7 @@ impl Stages for Text {
     type Read = Vec<String>;
 
     fn read(&self, tile: usize) -> Vec<String> {
-        let text = fs::read_to_string(self.path(tile)).expect("it was written, and nobody else knows of it");
+        let text = fs::read_to_string(self.path(tile)).expect("it was written, and no other process uses it");
         text.lines().map(str::to_owned).collect()
     }
 
@@ -189,7 +189,7 @@ fn repetition<S: Stages + Sync>(stages: &S, options: &Options, pace: Duration, r
                 let mut read = Vec::new();
                 times.read = seconds(|| read.extend((0..tiles).map(|tile| stages.read(tile))));
                 times.encode = seconds(|| read.iter().for_each(|read| _ = black_box(stages.encode(read))));
-                // Workers look for work for a moment after each tile; that is CPU time, too, but not of the stages.
+                // Workers spin for a moment after each tile; that CPU time does not belong to the stages.
                 times.cpu = (clock.now() - before).as_secs_f64().min(times.read + times.encode * threads());
                 let mut disk = paced();
                 times.write = seconds(|| (0..tiles).for_each(|_| disk.write()));
@@ -219,7 +219,7 @@ fn repetition<S: Stages + Sync>(stages: &S, options: &Options, pace: Duration, r
     (times, trace)
 }
 
-/// Threads and bounded channels, as one would write it without overlap.
+/// The same with threads and bounded channels, without overlap.
 fn by_hand<S: Stages + Sync>(stages: &S, options: &Options, mut disk: Paced) {
     let &Options { tiles, ahead, .. } = options;
     thread::scope(|scope| {
@@ -260,7 +260,7 @@ fn cell<S: Stages + Sync>(
 ) -> bool {
     let mut passed = true;
     for balance in BALANCES {
-        // Balanced: the disk takes as long as the other stages would on all threads.
+        // Balanced: the disk takes as long as the other stages on all threads.
         let clock = CpuClock::new();
         let before = clock.now();
         (0..20).for_each(|tile| _ = black_box(stages.encode(&stages.read(tile % options.tiles))));

@@ -1,5 +1,4 @@
-//! What it costs that a sum has the same bits for any number of threads:
-//! `cargo run --release -p windrow-bench --bin reduces -- --help`
+//! Measures the cost of sums with the same bits for any number of threads: `cargo run --release -p windrow-bench --bin reduces -- --help`
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -16,7 +15,7 @@ use windrow_bench::work::{Calibration, Item};
 /// Sums of floating-point numbers, in an order that does not depend on the threads, and in any order.
 #[derive(Parser)]
 struct Options {
-    /// How often each arm takes its turn.
+    /// Number of turns of each arm.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
     /// Write a record below bench/record.
@@ -24,7 +23,7 @@ struct Options {
     record: bool,
 }
 
-/// Nanoseconds of an item, and how many items.
+/// Nanoseconds of an item, and the number of items.
 const SUMS: [(u32, usize); 8] = [
     (2, 10_000),
     (2, 100_000),

@@ -18,16 +18,16 @@ use windrow_bench::verdict::Regime;
 /// Rounds that follow each other, `x[i + 1..] += x[i]`: teams against serial code and against parallel loops.
 #[derive(Parser)]
 struct Options {
-    /// How many numbers, separated by commas: 10k (all rounds), 100k (the first 3000), 400k (the first 1000).
+    /// Numbers, separated by commas: 10k (all rounds), 100k (the first 3000), 400k (the first 1000).
     #[arg(long, default_value = "10k,100k,400k", value_delimiter = ',', value_parser = size)]
     sizes: Vec<usize>,
-    /// What goes on around the rounds; `cold` is nothing here.
+    /// The conditions around the rounds; `cold` means nothing here.
     #[arg(long, value_enum, default_value = "warm")]
     regime: Regime,
     /// Ways to run rounds, beside serial and its control, separated by commas; `peers` means all that are not windrow's.
     #[arg(long, default_value = "windrow,peers", value_delimiter = ',')]
     arms: Vec<String>,
-    /// How often each arm takes its turn.
+    /// Number of turns of each arm.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
     /// Write a record below bench/record.
@@ -46,11 +46,11 @@ fn size(text: &str) -> Result<usize, String> {
     size.ok_or_else(|| "a size is between 1k and 1000k".to_owned())
 }
 
-/// An arm that takes longer than this, by serial's time, is left out.
+/// An arm that takes longer than this, relative to serial, is left out.
 const TOO_SLOW: f64 = 100.0;
-/// Before that is believed, it is looked at so often,
+/// The number of calls that decide this,
 const LOOKS: usize = 4;
-/// for so many rounds.
+/// and the rounds of each.
 const LOOK: usize = 100;
 
 fn main() -> ExitCode {
@@ -80,7 +80,7 @@ fn arm_names(asked: &[String]) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// How many rounds are run of so many numbers.
+/// The number of rounds for `n` numbers.
 fn rounds_of(n: usize) -> usize {
     match n {
         ..50_000 => n,
@@ -89,8 +89,8 @@ fn rounds_of(n: usize) -> usize {
     }
 }
 
-/// The fastest that one thread was with its share alone, in nanoseconds: what no team can beat. It is measured, since half of the
-/// numbers may fit into a cache that all of them do not.
+/// The fastest time of one thread with its share alone, in nanoseconds: no team can be faster. It is measured, because half of the numbers
+/// may fit into a cache that all of them do not.
 fn one_share_nanos(n: usize, rounds: usize, width: usize) -> f64 {
     let mut x = input(n);
     let mut once = || {
@@ -101,13 +101,14 @@ fn one_share_nanos(n: usize, rounds: usize, width: usize) -> f64 {
     (0..15).map(|_| once()).fold(f64::INFINITY, f64::min)
 }
 
-/// The arms that a first look does not find too slow, and what it has to say of the others.
+/// The arms that a first pass does not find too slow; adds a note about each of the others.
 fn quick_enough(arms: Vec<Box<dyn Arm>>, stage: &Stage, notes: &mut Vec<String>) -> Vec<Box<dyn Arm>> {
     let cell = cell(stage, 0, 10_000, LOOK);
     let mut serial = f64::NAN;
     let mut keep = |arm: &mut Box<dyn Arm>| {
         arm.load(&cell);
-        // Threads that begin on one CPU may spin for time slices until they are moved: that is weather, not what an arm takes.
+        // Threads that begin on one CPU may spin for time slices until they are moved. That is no property of the arm, so the fastest call
+        // counts.
         let mut nanos = f64::INFINITY;
         for _ in 0..LOOKS {
             nanos = nanos.min(arm.run(Ask { calls: 1, each: true, ..Ask::default() }).nanos[0]);
@@ -171,7 +172,7 @@ fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// What windrow's arms are asked to reach in a cell, and whether they do.
+/// The bars of windrow's arms in a cell, and whether they are met.
 fn bars(cell: &Cell, arms: &[String], n: usize, regime: Regime) -> Vec<String> {
     let best = cell.best_other(arms);
     let most = match (regime, n) {

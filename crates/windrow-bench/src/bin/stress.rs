@@ -1,15 +1,15 @@
-//! Random parallel calls for as long as one likes: `cargo run --release -p windrow-bench --bin stress -- --regions 100000 --seed 1`.
+//! Random parallel calls, as many as asked for: `cargo run --release -p windrow-bench --bin stress -- --regions 100000 --seed 1`.
 //!
-//! Six parts, a line each: call trees against their serial result, from several threads on shared pools; the same with
-//! injected panics, until so many have happened; teams that are nested, concurrent and wider than their pools, with call trees in
-//! them; the same with panics and early returns; forked children, of a used pool and while other threads are inside; implicit batches with
-//! dropped futures, panics and structures that are closed while they are used. Call trees, teams and batches are those of windrow's tests
-//! (`tests/shared`, `tests/batches`); the seed decides all of them, but not how threads interleave.
+//! There are six parts, a line each. Call trees run against their serial result, from several threads on shared pools. The same trees run
+//! with injected panics, until there were enough. Teams are nested, concurrent and wider than their pools, with call trees in them. The
+//! same teams run with panics and early returns. Children are forked, of a used pool and while other threads are inside. Implicit batches
+//! run with dropped futures, panics and structures that are closed while they are used. Call trees, teams and batches are those of
+//! windrow's tests (`tests/shared`, `tests/batches`). The seed decides all of them, but not how threads interleave.
 //!
-//! With `--overlap` one other part instead: overlapped lanes with an error, a panic, a lost token or a stop in a random lane at a random
-//! tile, against a serial run of the same tiles (`tests/overlap_cases`).
+//! With `--overlap` only one other part runs: overlapped lanes with an error, a panic, a lost token or a cancellation in a random lane at a
+//! random tile, against a serial run of the same tiles (`tests/overlap_cases`).
 //!
-//! A watchdog looks for progress. Without any it says what every thread does, and ends the process.
+//! A watchdog checks for progress. If there is none, it prints the state of every thread and ends the process.
 #![forbid(unsafe_code)]
 
 #[path = "../../../windrow/tests/batches/chaos.rs"]
@@ -38,7 +38,7 @@ use clap::Parser;
 use shapes::{Account, NO_FUSE, Rng, Shape, World};
 use teams::{Fault, Plan, WIDTHS};
 
-/// Threads that call; more would only wait for each other.
+/// The limit of calling threads; more would only wait for each other.
 const MOST_THREADS: usize = 64;
 
 #[derive(Parser)]
@@ -61,7 +61,7 @@ struct Options {
     /// Operations of implicit batches.
     #[arg(long, default_value_t = 1_000_000)]
     batch: u64,
-    /// Threads that call.
+    /// Calling threads.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=MOST_THREADS as i64))]
     threads: u8,
     /// Decides all call trees and teams.
@@ -72,9 +72,9 @@ struct Options {
     stall: u64,
 }
 
-/// The call tree or team that each calling thread is in, by its seed.
+/// The seed of the call tree or team that each calling thread is in.
 static TREES: [AtomicU64; MOST_THREADS] = [const { AtomicU64::new(0) }; MOST_THREADS];
-/// What became of batched operations.
+/// The outcomes of batched operations.
 static BATCHED: chaos::Tally = chaos::Tally::new();
 /// Children that have been waited for.
 static CHILDREN: AtomicU64 = AtomicU64::new(0);
@@ -147,7 +147,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Says which call tree or team failed, and ends the process: the other threads need not go on.
+/// Prints which call tree or team failed, and ends the process: the other threads need not go on.
 struct Failing(u64);
 
 impl Drop for Failing {
@@ -159,7 +159,7 @@ impl Drop for Failing {
     }
 }
 
-/// Runs call trees on all threads: a given number of them, or, with injected panics, until so many have panicked.
+/// Runs call trees on all threads: a given number of them, or, with injected panics, until enough have panicked.
 fn callers(world: &'static World, options: &Options, tally: &Tally, with_panics: bool) {
     let next = AtomicU64::new(0);
     let caller = |thread: usize| {
@@ -179,7 +179,7 @@ fn callers(world: &'static World, options: &Options, tally: &Tally, with_panics:
             let fuse = if with_panics { rng.below(shape.items() as u64 + 1) as usize } else { NO_FUSE };
             if account.check(&shape, fuse) {
                 tally.panics.fetch_add(1, Relaxed);
-                // The pools are alive: the same tree, whole.
+                // The pools still work: run the same tree without panics.
                 account.check(&shape, NO_FUSE);
             }
             tally.trees.fetch_add(1, Relaxed);
@@ -192,13 +192,13 @@ fn callers(world: &'static World, options: &Options, tally: &Tally, with_panics:
 #[derive(Default)]
 struct Teams {
     outer: AtomicU64,
-    /// With those inside of others.
+    /// Including teams inside of others.
     all: AtomicU64,
     panics: AtomicU64,
     returns: AtomicU64,
 }
 
-/// Runs random teams on all threads, until there were so many; with faults, each that had one again without.
+/// Runs random teams on all threads, until there were enough. A team with faults runs again without faults.
 fn teams(world: &'static World, options: &Options, tally: &Teams, with_faults: bool) {
     let next = AtomicU64::new(0);
     let caller = &|thread: usize| {
@@ -216,7 +216,7 @@ fn teams(world: &'static World, options: &Options, tally: &Teams, with_faults: b
             };
             if plan.check(account, fault) {
                 count.fetch_add(1, Relaxed);
-                // The pools are alive and their threads free: the same team, whole.
+                // The pools still work and their threads are free: run the same team without faults.
                 plan.check(account, Fault::None);
             }
             tally.outer.fetch_add(1, Relaxed);
@@ -226,7 +226,7 @@ fn teams(world: &'static World, options: &Options, tally: &Teams, with_faults: b
     thread::scope(|scope| (0..usize::from(options.threads)).for_each(|thread| _ = scope.spawn(move || caller(thread))));
 }
 
-/// Overlapped runs on all threads, one fault in each, now and then two.
+/// Runs overlapped lanes on all threads, with one fault in each run, now and then two.
 fn overlapped(options: &Options, runs: u64) {
     let (start, next) = (Instant::now(), AtomicU64::new(0));
     let caller = |thread: usize| {
@@ -259,7 +259,7 @@ fn forks(world: &'static World, options: &Options) {
         let mut rng = Rng(options.seed << 40 | turn);
         let shape = Shape::random(&mut rng, 2);
         let went_well = forked::forked(|| {
-            // Inherited pools have no threads here; new ones and the global one do.
+            // In the child, inherited pools have no threads; new pools and the global one have.
             let world = if inherited { world } else { World::new() };
             !Account::new(world).check(&shape, NO_FUSE)
         });
@@ -309,14 +309,14 @@ fn watch(world: &'static World, stall: Duration) {
     }
 }
 
-/// What everybody does.
+/// Prints the state of every thread and pool.
 fn dump(world: &World) {
     eprintln!("no call has ended for a while, after {} of them", world.calls.load(Relaxed));
     for (thread, tree) in TREES.iter().enumerate().filter(|(_, tree)| tree.load(Relaxed) != 0) {
         eprintln!("caller {thread}: in what has seed {:#x}", tree.load(Relaxed));
     }
     for pool in &world.pools {
-        // The state of its gate comes first.
+        // The state of the pool's gate comes first.
         let state: String = format!("{pool:?}").chars().take(150).collect();
         eprintln!("pool of {}: {:?}, {state}", pool.threads(), pool.counts());
     }

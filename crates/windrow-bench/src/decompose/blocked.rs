@@ -1,20 +1,20 @@
-//! Blocked, right-looking decompositions as rounds, the next panel decomposed while the rest is brought up to date.
+//! Blocked, right-looking decompositions as rounds. The next panel is decomposed while the other columns are updated.
 //!
-//! Round `k` uses panel `k`, which is ready, on the columns right of it. Whoever gets the first of them brings the next panel's
-//! columns up to date and decomposes them in the same round: one round a panel is enough, and nobody waits while a panel is
-//! decomposed as long as other columns are left (*look-ahead*: Strazdins, "A comparison of lookahead and algorithmic blocking
-//! techniques for parallel matrix factorization", 1998).
+//! Round `k` applies the ready panel `k` to the columns right of it. The member with the first of these columns updates the next panel's
+//! columns and decomposes them in the same round. So one round a panel is enough, and members do not wait for the panel as long as other
+//! columns are left (*look-ahead*: Strazdins, "A comparison of lookahead and algorithmic blocking techniques for parallel matrix
+//! factorization", 1998).
 //!
-//! The sequential version is the same with one member. Which columns are whose changes no bit of the result.
+//! The sequential version is the same with one member. The split of the columns among members does not change any bit of the result.
 
 use std::fmt::Debug;
 
 use super::kernel::{COLUMNS, WIDEST};
 use super::lu::exchange;
 
-/// A panel that is decomposed, packed for its use on the columns right of it.
+/// A decomposed panel, packed for its use on the columns right of it.
 pub trait Panel: Debug + Send + Sync + 'static {
-    /// Whether rows are exchanged.
+    /// Whether the decomposition exchanges rows.
     const EXCHANGES: bool;
 
     /// Room for all panels of `width` columns of a matrix of `height` rows.
@@ -23,21 +23,21 @@ pub trait Panel: Debug + Send + Sync + 'static {
     /// Decomposes columns of `height` rows, whose diagonal begins in row `first`.
     fn decompose(&mut self, columns: &mut [f64], height: usize, first: usize);
 
-    /// Brings columns right of the panel up to date, the first of which is column `first` of the matrix.
+    /// Updates columns right of the panel, the first of which is column `first` of the matrix.
     fn update(&self, columns: &mut [f64], height: usize, first: usize);
 
-    /// What a column costs that is `at` columns behind the panel, which has `rows` rows below its triangle.
+    /// The cost of a column that is `at` columns behind the panel, which has `rows` rows below its triangle.
     fn cost(at: usize, rows: usize) -> f64;
 
-    /// For each of its columns the row that was exchanged with its diagonal's, or nothing.
+    /// For each of its columns, the row that was exchanged with its diagonal's row; empty without exchanges.
     fn pivots(&self) -> &[usize];
 }
 
-/// What decomposing a panel costs, in columns of the height that its own have, for each of them. Measured for 32 and 48 columns of
+/// The cost of decomposing a panel, for each of its columns: in updates of a column of the same height. Measured for 32 and 48 columns of
 /// 128 to 2048 rows (`bin decompose -- --panel`).
 const PANEL: f64 = 1.5;
 
-/// A square matrix and what it takes to decompose it in place.
+/// A square matrix, with the memory to decompose it in place.
 #[derive(Debug)]
 pub struct Blocked<P> {
     n: usize,
@@ -45,25 +45,25 @@ pub struct Blocked<P> {
     width: usize,
     /// Column-major.
     matrix: Vec<f64>,
-    /// The one in use and the next.
+    /// The panel in use and the next one.
     panels: [P; 2],
     pivots: Vec<usize>,
 }
 
-/// Into how many parts columns are divided.
+/// The number of parts that columns are divided into.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Split {
-    /// One for each of so many members, the next panel counted in.
+    /// One for each member; the member with the next panel included.
     Members(usize),
-    /// As many as there are panels of columns left, the next panel alone.
+    /// As many as there are panels of columns left, with the next panel in a separate part.
     Panels,
 }
 
-/// Columns that one member brings up to date.
+/// Columns that one member updates.
 #[derive(Debug)]
 pub struct Part<'a, P> {
     height: usize,
-    /// The place of the first.
+    /// The index of the first column.
     first: usize,
     columns: &'a mut [f64],
     /// The next panel, if its columns are the first of these, and its width.
@@ -84,8 +84,8 @@ impl<P: Panel> Part<'_, P> {
     }
 }
 
-/// How many of `count` things each of `members` gets, when the first gets `least` or more of them, they cost what `cost` says and
-/// the first `extra` more.
+/// Divides `count` items among `members`, by cost: item `at` costs `cost(at)`. The first member gets at least `least` of them, and has the
+/// further cost `extra`.
 fn shares(
     count: usize,
     least: usize,
@@ -109,7 +109,7 @@ fn shares(
     })
 }
 
-/// Takes `count` columns off the front, or what is left.
+/// Takes `count` columns off the front, or all that are left.
 fn take<'a>(columns: &mut &'a mut [f64], count: usize, height: usize) -> &'a mut [f64] {
     let all = std::mem::take(columns);
     let (front, rest) = all.split_at_mut(all.len().min(count * height));
@@ -123,7 +123,7 @@ impl<P: Panel> Blocked<P> {
     /// # Panics
     /// If `n` is 0.
     pub fn new(n: usize) -> Self {
-        // Of 8, 16, 32, 48 and 64 the fastest for the sequential version (`bin decompose -- --panel`).
+        // The fastest of 8, 16, 32, 48 and 64 for the sequential version (`bin decompose -- --panel`).
         Self::with_panels(n, if n <= 128 { 32 } else { 48 })
     }
 
@@ -137,7 +137,7 @@ impl<P: Panel> Blocked<P> {
         Self { n, width, matrix: vec![0.0; n * n], panels, pivots: Vec::with_capacity(n) }
     }
 
-    /// Takes the matrix to be decomposed, column by column.
+    /// Copies in the matrix to decompose, column by column.
     ///
     /// # Panics
     /// If it has another size.
@@ -167,7 +167,7 @@ impl<P: Panel> Blocked<P> {
         self.pivots.extend_from_slice(self.panels[0].pivots());
     }
 
-    /// Panel `round`, and the columns right of it, in parts.
+    /// Panel `round`, and the columns right of it in parts.
     pub(super) fn round(&mut self, round: usize, split: Split) -> (&P, impl Iterator<Item = Part<'_, P>>) {
         let (height, first) = (self.n, (round + 1) * self.width);
         if round > 0 {
@@ -195,7 +195,7 @@ impl<P: Panel> Blocked<P> {
         (panel, parts)
     }
 
-    /// After the last round: the exchanges that panels have not seen, in parts.
+    /// After the last round: the row exchanges, and in parts the panels that have not seen them.
     pub(super) fn end(&mut self, split: Split) -> (&[usize], impl Iterator<Item = Stale<'_>>) {
         let rounds = self.rounds();
         if rounds > 0 {
@@ -218,7 +218,7 @@ impl<P: Panel> Blocked<P> {
         (&self.pivots, parts)
     }
 
-    /// On one thread.
+    /// Decomposes on one thread.
     pub fn sequential(&mut self) {
         self.start();
         for round in 0..self.rounds() {
@@ -230,18 +230,18 @@ impl<P: Panel> Blocked<P> {
     }
 }
 
-/// Panels whose rows are to be exchanged as those of later panels were.
+/// Panels whose rows must be exchanged like those of later panels.
 #[derive(Debug)]
 pub struct Stale<'a> {
     height: usize,
     width: usize,
-    /// The place of the first column.
+    /// The index of the first column.
     first: usize,
     columns: &'a mut [f64],
 }
 
 impl Stale<'_> {
-    /// Exchanges.
+    /// Exchanges the rows.
     pub fn work(self, pivots: &[usize]) {
         let mut end = self.first;
         for columns in self.columns.chunks_mut(self.width * self.height) {

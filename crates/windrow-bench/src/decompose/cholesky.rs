@@ -1,10 +1,10 @@
-//! Cholesky decomposition: `A = L L^T`, in the lower triangle. What is above the diagonal is neither read nor written.
+//! Cholesky decomposition: `A = L L^T`, in the lower triangle. Values above the diagonal are neither read nor written.
 
 use super::blocked::Panel;
 use super::kernel::{COLUMNS, Packed, ROWS, Tile, take_off, take_off_below_diagonal, vectorized};
 use super::lu::{BASE, halvings};
 
-/// A panel that is decomposed: the rows below its triangle, which are both factors of what it takes off.
+/// A decomposed panel: the rows below its triangle, which are both factors of the product it subtracts.
 #[derive(Clone, Debug, Default)]
 pub struct Cholesky {
     /// The first row below the panel's triangle, and the first column right of it.
@@ -54,14 +54,14 @@ impl Cholesky {
         self.below.pack(columns, height, self.end);
     }
 
-    /// Brings columns up to date, the first of which is column `first` of the matrix, a multiple of [`COLUMNS`] behind the panel.
+    /// Updates columns, the first of which is column `first` of the matrix, a multiple of [`COLUMNS`] behind the panel.
     #[inline(always)]
     fn update_inlined(&self, columns: &mut [f64], height: usize, first: usize) {
         let mut tile = Tile::new();
         for rows in self.below.blocks() {
             let mut at = first - self.end;
             for columns in columns.chunks_mut(COLUMNS * height) {
-                // The micropanel with the diagonal, and all below it.
+                // The micropanel with the diagonal, and all micropanels below it.
                 let diagonal = at / ROWS * ROWS;
                 if rows.end > diagonal {
                     self.below.transposed(at, &mut tile);

@@ -1,4 +1,4 @@
-//! What is decomposed, and how far a decomposition is from it.
+//! Matrices to decompose, and residuals of decompositions.
 
 use crate::random::Random;
 
@@ -18,7 +18,7 @@ pub fn positive_definite(n: usize, seed: u64) -> Vec<f64> {
     (0..n * n).map(value).collect()
 }
 
-/// Lengths of the edges of a graph in which a quarter of the pairs has one.
+/// Lengths of the edges of a graph. A quarter of the pairs of vertices has an edge.
 pub fn edges(n: usize, seed: u64) -> Vec<f64> {
     let mut random = Random::new(seed);
     let mut length = |at: usize| match random.below(400) {
@@ -29,14 +29,14 @@ pub fn edges(n: usize, seed: u64) -> Vec<f64> {
     (0..n * n).map(&mut length).collect()
 }
 
-/// The order that exchanging rows one after the other leads to.
+/// The order of the rows after all exchanges.
 pub fn order(pivots: &[usize]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..pivots.len()).collect();
     pivots.iter().enumerate().for_each(|(at, &pivot)| order.swap(at, pivot));
     order
 }
 
-/// The largest element of `P A - L U` by the largest of `A` and `n`; matrices column by column.
+/// The largest element of `P A - L U`, divided by the largest of `A` and by `n`; matrices column by column.
 pub fn lu_residual(a: &[f64], lu: &[f64], order: &[usize]) -> f64 {
     let n = order.len();
     let worst = (0..n).map(|column| {
@@ -52,7 +52,7 @@ pub fn lu_residual(a: &[f64], lu: &[f64], order: &[usize]) -> f64 {
     by_size(worst, a, n)
 }
 
-/// The largest element of `A - L L^T`, of the lower triangle, by the largest of `A` and `n`; matrices column by column.
+/// The largest element of `A - L L^T` in the lower triangle, divided by the largest of `A` and by `n`; matrices column by column.
 pub fn cholesky_residual(a: &[f64], l: &[f64], n: usize) -> f64 {
     let worst = (0..n).map(|column| {
         let mut product = vec![0.0; n - column];
@@ -67,7 +67,7 @@ pub fn cholesky_residual(a: &[f64], l: &[f64], n: usize) -> f64 {
 }
 
 fn by_size(worst: impl Iterator<Item = f64>, a: &[f64], n: usize) -> f64 {
-    // A product that is not a number is as far off as can be.
+    // NaN counts as infinitely far off.
     let largest = |a: f64, b: f64| if b.is_nan() { f64::INFINITY } else { a.max(b) };
     worst.fold(0.0, largest) / (a.iter().fold(0.0f64, |most, value| most.max(value.abs())) * n as f64)
 }

@@ -1,23 +1,23 @@
-//! What a blocked decomposition spends its time in: a product of packed blocks, taken off a part of the matrix.
+//! The kernel of a blocked decomposition: it subtracts a product of packed blocks from a part of the matrix.
 //!
-//! Matrices are column-major, so columns next to each other are one slice, and a split into parts is a split of a slice. The scheme
-//! is the usual one (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008): the left factor is packed
-//! into micropanels of [`ROWS`] rows, so that the innermost loop reads one stream whatever the distance between columns is; a tile of
-//! [`ROWS`] x [`COLUMNS`] sums stays in registers.
+//! Matrices are column-major, so adjacent columns are one slice, and a split into parts is a split of a slice. The scheme is the usual one
+//! (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). The left factor is packed into micropanels of
+//! [`ROWS`] rows, so that the innermost loop reads one stream for any distance between columns. A tile of [`ROWS`] x [`COLUMNS`] sums stays
+//! in registers.
 //!
-//! Every element is the same sum in the same order wherever its tile begins, and nothing is fused: all widths and all machines give
-//! the same bits.
+//! An element is the same sum in the same order for every tile position, and nothing is fused. So all widths and all machines give the same
+//! bits.
 
 /// Rows of a micropanel and of a tile.
 pub const ROWS: usize = 8;
 /// Columns of a tile.
 pub const COLUMNS: usize = 4;
-/// The widest panel: a tile's right factor lies on the stack.
+/// The widest panel: a tile's right factor is on the stack.
 pub const WIDEST: usize = 64;
-/// Rows of a left factor that are used for all columns before the next ones are: 128 rows of 32 columns fill 32 KiB.
+/// Rows of a left factor that all columns use before the next rows follow: 128 rows of 32 columns fill 32 KiB.
 const RESIDENT: usize = 128;
 
-/// Runs `kernel` with the widest vectors that this processor has. What is to use them must be inlined into it.
+/// Runs `kernel` with the widest vectors of this processor. Code that uses them must be inlined into it.
 #[inline]
 pub fn vectorized<R>(kernel: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(kernel)
@@ -26,7 +26,7 @@ pub fn vectorized<R>(kernel: impl FnOnce() -> R) -> R {
 /// A left factor, packed.
 #[derive(Clone, Debug, Default)]
 pub struct Packed {
-    /// Micropanel after micropanel, each column by column; the last one is filled with zeros.
+    /// The micropanels, each column by column; the last one is padded with zeros.
     panels: Vec<f64>,
     rows: usize,
     columns: usize,
@@ -66,8 +66,7 @@ impl Packed {
         self.panels[rows.start / ROWS * panel..rows.end.div_ceil(ROWS) * panel].chunks_exact(panel)
     }
 
-    /// The rows from `first` on, at most [`COLUMNS`] of them and in one micropanel, as the right factor of a product with the
-    /// transpose.
+    /// The rows from `first` on as the right factor of a product with the transpose. They are at most [`COLUMNS`] rows, in one micropanel.
     #[inline(always)]
     pub fn transposed(&self, first: usize, tile: &mut Tile) {
         let panel = ROWS * self.columns;
@@ -77,7 +76,7 @@ impl Packed {
         }
     }
 
-    /// How many rows stay in the cache together.
+    /// Blocks of rows that stay in the cache together.
     #[inline(always)]
     pub fn blocks(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         let rows = self.rows;
@@ -96,7 +95,7 @@ impl Tile {
         Self([[0.0; COLUMNS]; WIDEST])
     }
 
-    /// Takes `count` rows from `first` on of at most [`COLUMNS`] columns of `height` rows.
+    /// Loads `count` rows from `first` on, of at most [`COLUMNS`] columns of `height` rows.
     #[inline(always)]
     pub fn load(&mut self, columns: &[f64], height: usize, first: usize, count: usize) {
         for (at, column) in columns.chunks_exact(height).enumerate() {
@@ -106,7 +105,7 @@ impl Tile {
         }
     }
 
-    /// Puts them back.
+    /// Stores them back.
     #[inline(always)]
     pub fn store(&self, columns: &mut [f64], height: usize, first: usize, count: usize) {
         for (at, column) in columns.chunks_exact_mut(height).enumerate() {
@@ -116,7 +115,7 @@ impl Tile {
         }
     }
 
-    /// Solves `L x = b`, where `L` has ones on its diagonal and its columns are `count` values apart, for all columns at once.
+    /// Solves `L x = b` for all columns at once. `L` has ones on its diagonal, and its columns are `count` values apart.
     #[inline(always)]
     pub fn solve_unit_lower(&mut self, lower: &[f64], count: usize) {
         for (at, column) in lower.chunks_exact(count).enumerate() {
@@ -137,10 +136,10 @@ impl Default for Tile {
     }
 }
 
-/// Takes the product of `left`'s rows and `right` off at most [`COLUMNS`] columns of `height` rows, whose row `first` belongs to the
-/// first packed row.
+/// Subtracts the product of `left`'s rows and `right` from at most [`COLUMNS`] columns of `height` rows. Row `first` of the columns belongs
+/// to the first packed row.
 ///
-/// A call of its own: inlined into larger loops, the sums were not always kept in vectors (8 instead of 40 GFLOP/s).
+/// Not inlined: in larger loops, the sums were not always kept in vectors (8 instead of 40 GFLOP/s).
 #[inline(never)]
 pub fn take_off(
     columns: &mut [f64],
@@ -166,8 +165,8 @@ pub fn take_off(
     );
 }
 
-/// As [`take_off`] for the micropanel in which the columns begin, whose first one is `at` rows behind the first packed row; only from the
-/// diagonal on.
+/// Like [`take_off`], for the micropanel in which the columns begin, and only from the diagonal on. The first column is `at` rows behind
+/// the first packed row.
 #[inline(never)]
 pub fn take_off_below_diagonal(
     columns: &mut [f64],

@@ -1,4 +1,4 @@
-//! The decompositions of faer, in place and in room that is reused, as ours are.
+//! The decompositions of faer, in place and with reused memory, as ours are.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor as llt;
 use faer::linalg::lu::partial_pivoting::factor as lu;
 
-/// A square matrix and faer's room to decompose it.
+/// A square matrix, with faer's memory to decompose it.
 pub struct Faer {
     n: usize,
     matrix: Vec<f64>,
@@ -25,7 +25,7 @@ impl fmt::Debug for Faer {
 }
 
 impl Faer {
-    /// For matrices of `n` rows and columns; sequentially, or with so many threads of the rayon pool that calls.
+    /// For matrices of `n` rows and columns: sequential, or with `threads` threads of the calling rayon pool.
     pub fn new(n: usize, threads: usize) -> Self {
         let par = if threads > 1 { Par::rayon(threads) } else { Par::Seq };
         let lu = lu::lu_in_place_scratch::<usize, f64>(n, n, par, faer::Spec::default());
@@ -33,7 +33,7 @@ impl Faer {
         Self { n, matrix: vec![0.0; n * n], order: vec![0; n], inverse: vec![0; n], room: MemBuffer::new(room), par }
     }
 
-    /// Takes the matrix to be decomposed, column by column.
+    /// Copies in the matrix to decompose, column by column.
     ///
     /// # Panics
     /// If it has another size.
@@ -46,7 +46,7 @@ impl Faer {
         &self.matrix
     }
 
-    /// Which row of the matrix each row of the factors' product is.
+    /// For each row of the factors' product, its row in the matrix.
     pub fn order(&self) -> &[usize] {
         &self.order
     }

@@ -1,12 +1,12 @@
 //! LU decomposition with partial pivoting.
 //!
-//! The panel itself is decomposed by recursion on its columns (Toledo, "Locality of reference in LU decomposition with partial
-//! pivoting", 1997), with the same kernel.
+//! The panel is decomposed by recursion on its columns (Toledo, "Locality of reference in LU decomposition with partial pivoting", 1997),
+//! with the same kernel.
 
 use super::blocked::Panel;
 use super::kernel::{COLUMNS, Packed, Tile, take_off, vectorized};
 
-/// A panel that is decomposed, packed for its use on other columns.
+/// A decomposed panel, packed for its use on other columns.
 #[derive(Clone, Debug, Default)]
 pub struct Lu {
     /// The first column, and row.
@@ -15,7 +15,7 @@ pub struct Lu {
     corner: Vec<f64>,
     /// The rows below it.
     below: Packed,
-    /// For each row of the corner the row that it was exchanged with.
+    /// For each row of the corner, the row that it was exchanged with.
     pivots: Vec<usize>,
     /// Room for the left halves of the recursion.
     halves: Vec<Lu>,
@@ -51,7 +51,7 @@ impl Panel for Lu {
         );
     }
 
-    /// All columns right of the panel are as long.
+    /// All columns right of the panel are equally long.
     fn cost(_: usize, rows: usize) -> f64 {
         rows as f64
     }
@@ -102,7 +102,7 @@ pub fn exchange(columns: &mut [f64], height: usize, first: usize, pivots: &[usiz
     }
 }
 
-/// Where the first of the largest absolute values is.
+/// The index of the first of the largest absolute values.
 #[inline(always)]
 fn largest(values: &[f64]) -> usize {
     let mut most = [0.0; 8];
@@ -135,7 +135,7 @@ fn one_by_one(columns: &mut [f64], height: usize, first: usize, pivots: &mut [us
         exchange(columns, height, row, &[pivot]);
         let (left, right) = columns.split_at_mut((at + 1) * height);
         let (head, below) = left[at * height..].split_at_mut(row + 1);
-        // A column of zeros stays one, and the matrix is singular.
+        // A column of zeros stays zero, and the matrix is singular.
         if head[row] != 0.0 {
             let scale = head[row].recip();
             below.iter_mut().for_each(|value| *value *= scale);

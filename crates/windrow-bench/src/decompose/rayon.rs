@@ -1,4 +1,4 @@
-//! The same rounds on rayon: as one writes them, and with the parts that a team would have.
+//! The same rounds on rayon: written the usual way, and with the parts of a team.
 
 use rayon::prelude::*;
 
@@ -6,7 +6,7 @@ use super::blocked::{Blocked, Panel, Split};
 use super::sweeps::{Additions, Heat, Paths, even};
 
 impl<P: Panel> Blocked<P> {
-    /// The next panel joined with the other columns, as many together as a panel has.
+    /// The next panel joined with the other columns, in pieces as wide as a panel.
     pub fn rayon(&mut self) {
         self.start();
         for round in 0..self.rounds() {
@@ -22,7 +22,7 @@ impl<P: Panel> Blocked<P> {
         parts.collect::<Vec<_>>().into_par_iter().for_each(|part| part.work(pivots));
     }
 
-    /// As many parts as there are threads.
+    /// As many parts as threads.
     pub fn rayon_parts(&mut self, threads: usize) {
         self.start();
         for round in 0..self.rounds() {
@@ -34,7 +34,7 @@ impl<P: Panel> Blocked<P> {
     }
 }
 
-/// What a chunk has at least when rayon is to choose: a row is enough for it, single numbers are not.
+/// The least size of a chunk where rayon chooses: a row is enough, single numbers are not.
 const FEW: usize = 1024;
 
 impl Heat {
@@ -49,7 +49,7 @@ impl Heat {
         self.end();
     }
 
-    /// As many parts as there are threads.
+    /// As many parts as threads.
     pub fn rayon_parts(&mut self, threads: usize) {
         let side = self.side();
         for step in 0..self.steps() {
@@ -70,7 +70,7 @@ impl Paths {
         }
     }
 
-    /// As many parts as there are threads.
+    /// As many parts as threads.
     pub fn rayon_parts(&mut self, threads: usize) {
         let n = self.n();
         for via in 0..n {
@@ -89,7 +89,7 @@ impl Additions {
         }
     }
 
-    /// As many parts as there are threads.
+    /// As many parts as threads.
     pub fn rayon_parts(&mut self, threads: usize) {
         for at in 0..self.values().len() {
             let (head, parts) = self.round(at, |count| even(count, threads));

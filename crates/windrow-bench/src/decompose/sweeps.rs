@@ -1,4 +1,4 @@
-//! Loops over time, over paths, and over a vector: what a round changes is short, and there are many rounds.
+//! Loops over time, over paths, and over a vector: a round does little, and there are many rounds.
 
 use super::kernel::vectorized;
 
@@ -7,7 +7,7 @@ pub(super) fn even(count: usize, members: usize) -> impl Iterator<Item = usize> 
     (0..members).map(move |member| count / members + usize::from(member < count % members))
 }
 
-/// The lengths' parts of `rest`, whose things have `size` values, and the number of the first thing of each.
+/// Cuts `rest` into parts of these lengths, in rows of `size` values. Returns each part with the index of its first row.
 fn cut(
     mut rest: &mut [f64],
     size: usize,
@@ -32,11 +32,11 @@ pub struct Heat {
     next: Vec<f64>,
 }
 
-/// Rows of a time step: the number of the first of them among the inner ones, and the rows.
+/// Rows of a time step, with the index of the first among the inner rows.
 pub type Band<'a> = (usize, &'a mut [f64]);
 
 impl Heat {
-    /// A square plate, its edges included, and how many time steps.
+    /// A square plate, its edges included, and the number of time steps.
     ///
     /// # Panics
     /// If it has no inner cell.
@@ -45,7 +45,7 @@ impl Heat {
         Self { side, steps, now: vec![0.0; side * side], next: vec![0.0; side * side] }
     }
 
-    /// Takes the temperatures at the start, row by row.
+    /// Copies in the temperatures at the start, row by row.
     pub fn load(&mut self, plate: &[f64]) {
         self.now.copy_from_slice(plate);
         self.next.copy_from_slice(plate);
@@ -64,7 +64,7 @@ impl Heat {
         self.side
     }
 
-    /// The plate as it is and the inner rows as they will be, in parts of these lengths.
+    /// The plate now, and the inner rows of the next step in parts of these lengths.
     pub(super) fn step(
         &mut self,
         step: usize,
@@ -84,7 +84,7 @@ impl Heat {
         }
     }
 
-    /// Rows of the next step.
+    /// Computes rows of the next step.
     pub(super) fn work(side: usize, now: &[f64], (first, rows): Band<'_>) {
         vectorized(
             #[inline(always)]
@@ -100,7 +100,7 @@ impl Heat {
         );
     }
 
-    /// On one thread.
+    /// Runs on one thread.
     pub fn sequential(&mut self) {
         let (side, inner) = (self.side, self.side - 2);
         for step in 0..self.steps {
@@ -116,17 +116,17 @@ impl Heat {
 pub struct Paths {
     n: usize,
     lengths: Vec<f64>,
-    /// The row of the vertex whose round it is, which that round does not change.
+    /// The row of the vertex of this round, which the round does not change.
     via: Vec<f64>,
 }
 
 impl Paths {
-    /// Between so many vertices.
+    /// Between `n` vertices.
     pub fn new(n: usize) -> Self {
         Self { n, lengths: vec![0.0; n * n], via: vec![0.0; n] }
     }
 
-    /// Takes the lengths of the edges, row by row, infinite where there is none.
+    /// Copies in the lengths of the edges, row by row; infinite if there is no edge.
     pub fn load(&mut self, edges: &[f64]) {
         self.lengths.copy_from_slice(edges);
     }
@@ -140,7 +140,7 @@ impl Paths {
         self.n
     }
 
-    /// The row of vertex `via` and all rows, in parts of these lengths.
+    /// The row of vertex `via`, and all rows in parts of these lengths.
     pub(super) fn round(
         &mut self,
         via: usize,
@@ -150,7 +150,7 @@ impl Paths {
         (&self.via, cut(&mut self.lengths, self.n, lengths).map(|(_, rows)| rows))
     }
 
-    /// Rows, with paths by `via`, whose own row is `row`.
+    /// Updates rows with paths over `via`, whose row is `row`.
     pub(super) fn work(via: usize, row: &[f64], rows: &mut [f64]) {
         vectorized(
             #[inline(always)]
@@ -166,7 +166,7 @@ impl Paths {
         );
     }
 
-    /// On one thread.
+    /// Runs on one thread.
     pub fn sequential(&mut self) {
         for via in 0..self.n {
             let (row, parts) = self.round(via, even(self.n, 1));
@@ -182,12 +182,12 @@ pub struct Additions {
 }
 
 impl Additions {
-    /// For so many values.
+    /// For `n` values.
     pub fn new(n: usize) -> Self {
         Self { values: vec![0.0; n] }
     }
 
-    /// Takes the values.
+    /// Copies in the values.
     pub fn load(&mut self, values: &[f64]) {
         self.values.copy_from_slice(values);
     }
@@ -197,7 +197,7 @@ impl Additions {
         &self.values
     }
 
-    /// The value at `at`, and those behind it in parts of the lengths that `lengths` says for their number.
+    /// The value at `at`, and the values behind it in parts. `lengths` gives the lengths for their number.
     pub(super) fn round<L: Iterator<Item = usize>>(
         &mut self,
         at: usize,
@@ -208,7 +208,7 @@ impl Additions {
         (*head, cut(tail, 1, lengths).map(|(_, values)| values))
     }
 
-    /// Some of the values.
+    /// Adds the head to some of the values.
     pub(super) fn work(head: f64, values: &mut [f64]) {
         vectorized(
             #[inline(always)]
@@ -216,7 +216,7 @@ impl Additions {
         );
     }
 
-    /// On one thread.
+    /// Runs on one thread.
     pub fn sequential(&mut self) {
         for at in 0..self.values.len() {
             let (head, parts) = self.round(at, |count| even(count, 1));

@@ -1,11 +1,11 @@
-//! The same rounds as those of a team of windrow, which chooses how many members each has.
+//! The same rounds with a team of windrow, which chooses the number of members for each round.
 
 use windrow::team::{Family, Lend, Width};
 
 use super::blocked::{Blocked, Panel, Part, Split, Stale};
 use super::sweeps::{Additions, Band, Heat, Paths, even};
 
-/// The family of [`Part`].
+/// Stands for [`Part`] with any lifetime.
 #[derive(Debug)]
 pub struct PartOf<P>(std::marker::PhantomData<fn(P)>);
 
@@ -21,7 +21,7 @@ impl<P: Panel> Lend for Part<'_, P> {
     type Family = PartOf<P>;
 }
 
-/// The family of [`Stale`].
+/// Stands for [`Stale`] with any lifetime.
 #[derive(Debug)]
 pub struct StaleOf;
 
@@ -36,11 +36,11 @@ impl Lend for Stale<'_> {
     type Family = StaleOf;
 }
 
-/// Nobody leaves a team here before its last round.
+/// Every member stays in the team until the last round.
 const ALL: &str = "all members take part in all rounds";
 
 impl<P: Panel> Blocked<P> {
-    /// By a team of the current pool.
+    /// Runs with a team of the current pool.
     pub fn team(&mut self, width: Width) {
         self.start();
         let rounds = self.rounds();
@@ -70,7 +70,7 @@ impl<P: Panel> Blocked<P> {
 }
 
 impl Heat {
-    /// By a team of the current pool.
+    /// Runs with a team of the current pool.
     pub fn team(&mut self, width: Width) {
         let (side, steps) = (self.side(), self.steps());
         windrow::team(self).width(width).run(|member| {
@@ -90,7 +90,7 @@ impl Heat {
 }
 
 impl Paths {
-    /// By a team of the current pool.
+    /// Runs with a team of the current pool.
     pub fn team(&mut self, width: Width) {
         let n = self.n();
         windrow::team(self).width(width).run(|member| {
@@ -109,7 +109,7 @@ impl Paths {
 }
 
 impl Additions {
-    /// By a team of the current pool.
+    /// Runs with a team of the current pool.
     pub fn team(&mut self, width: Width) {
         let n = self.values().len();
         windrow::team(self).width(width).run(|member| {

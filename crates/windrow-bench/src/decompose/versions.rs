@@ -1,4 +1,4 @@
-//! Who takes a turn: the versions of a problem, and faer.
+//! The versions of a problem that take turns, and faer.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::verdict::Samples;
 
 /// The versions of all problems.
 pub const VERSIONS: [&str; 6] = [SERIAL, CONTROL, "windrow", "rayon-inside", "rayon-parts-inside", "rayon"];
-/// faer's sequential decomposition, and on rayon's pool, called inside of it.
+/// faer's decomposition: sequential, and on rayon's pool, called inside of it.
 pub const LIBRARY: [&str; 2] = ["faer-serial", "faer-inside"];
 
 /// A problem of some size, its input and its answer.
@@ -24,17 +24,17 @@ pub trait Problem: Send {
     /// `lu/512`.
     fn name(&self) -> String;
 
-    /// Puts the input back for this version.
+    /// Restores the input for this version.
     fn load(&mut self, version: &str);
 
-    /// Solves it.
+    /// Solves the problem.
     fn solve(&mut self, version: &str, threads: usize);
 
-    /// Whether the answer is right that this version has left.
+    /// Whether this version's answer is right.
     fn is_right(&self, version: &str) -> bool;
 }
 
-/// Ours: the sequential version's bits are the right answer of all.
+/// Our versions: the bits of the sequential version are the right answer for all.
 trait Versions: Send {
     fn load(&mut self, input: &[f64]);
     fn answer(&self) -> &[f64];
@@ -117,10 +117,10 @@ impl<V: Versions> Problem for Ours<V> {
     }
 }
 
-/// A decomposition, beside faer's.
+/// A decomposition by our versions, and by faer's.
 struct Beside<P> {
     ours: Ours<Blocked<P>>,
-    /// Which of faer's.
+    /// Selects faer's decomposition.
     decompose: fn(&mut Faer),
     /// Sequential, and with threads.
     faer: [Faer; 2],
@@ -157,7 +157,7 @@ impl<P: Panel> Problem for Beside<P> {
         }
     }
 
-    /// faer rounds at other places; above the diagonal of a Cholesky decomposition is what it likes.
+    /// faer rounds differently, and leaves arbitrary values above the diagonal of a Cholesky decomposition.
     fn is_right(&self, version: &str) -> bool {
         let Some(at) = LIBRARY.iter().position(|known| *known == version) else { return self.ours.is_right(version) };
         let (theirs, ours) = (self.faer[at].matrix(), &self.ours.answer);
@@ -179,7 +179,7 @@ pub enum Kind {
     Heat,
     /// All shortest paths, by Floyd and Warshall.
     Paths,
-    /// Each value added to all that follow it, 10 times as many of them as the size says.
+    /// Each value added to all that follow it; 10 times as many values as the size says.
     Additions,
 }
 
@@ -187,12 +187,12 @@ pub enum Kind {
 const STEPS: usize = 100;
 
 impl Kind {
-    /// Whether faer has it too.
+    /// Whether faer has this problem.
     pub fn is_in_library(self) -> bool {
         matches!(self, Kind::Lu | Kind::Cholesky)
     }
 
-    /// This problem of this size, for so many threads.
+    /// This problem with size `n`, for `threads` threads.
     pub fn problem(self, n: usize, threads: usize) -> Box<dyn Problem> {
         let seed = n as u64;
         match self {
@@ -217,12 +217,12 @@ impl Kind {
     }
 }
 
-/// The calls of a turn take about this long, or are one call.
+/// A turn's calls take about this long, or are one call.
 const TURN: Duration = Duration::from_millis(2);
 /// After a turn a pool comes to rest before the next version's.
 const REST: Duration = Duration::from_millis(1);
 
-/// Measures a problem, the samples of each version in their order. The input is put back before every call, outside of its time.
+/// Measures a problem. Returns the samples of the versions, in order. The input is restored before every call, outside of its time.
 ///
 /// # Panics
 /// If an answer is wrong.
@@ -251,7 +251,7 @@ pub fn measure(problem: &mut dyn Problem, versions: &[&str], repetitions: usize,
     samples
 }
 
-/// Calls, each timed; one more before them.
+/// Times each of `calls` calls, after one call that is not timed.
 fn turn(problem: &mut dyn Problem, version: &str, calls: usize, threads: usize, clock_cost: f64) -> Samples {
     let mut samples = Samples::default();
     let clock = CpuClock::new();

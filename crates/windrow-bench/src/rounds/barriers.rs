@@ -1,14 +1,14 @@
-//! Barriers that do nothing but spin: what is the least, as long as every member has a CPU.
+//! Barriers that only spin: the least time possible, if every member has a CPU.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// A line of memory of its own.
+/// A separate cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// The sense-reversing barrier (Mellor-Crummey and Scott 1991, section 3.1): members count down, the last one turns the sense. Those who wait
-/// spin, and never give up their CPU.
+/// The sense-reversing barrier (Mellor-Crummey and Scott 1991, section 3.1): members count down, and the last one turns the sense. Waiting
+/// members spin, and never yield their CPU.
 #[derive(Debug)]
 pub struct Spin {
     width: usize,
@@ -22,13 +22,13 @@ impl Spin {
         Self { width, missing: Line(AtomicUsize::new(width)), turn: Line::default() }
     }
 
-    /// Waits for all others.
+    /// Waits for all other members.
     pub fn wait(&self) {
         // Relaxed: the turn cannot end before this member has arrived.
         let turn = self.turn.0.load(Ordering::Relaxed);
-        // AcqRel, pairs with itself: the last one has seen what all others did before they came.
+        // AcqRel, pairs with itself: the last member sees everything that the others did before they arrived.
         if self.missing.0.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Relaxed: those who count again have seen the store below.
+            // Relaxed: a member counts again only after it has seen the store below.
             self.missing.0.store(self.width, Ordering::Relaxed);
             // Release, pairs with the Acquire below.
             self.turn.0.store(turn.wrapping_add(1), Ordering::Release);
@@ -40,8 +40,9 @@ impl Spin {
     }
 }
 
-/// The same in one word, arrivals in its low bits and the turn above them. Who ends a turn arrives at the next one while it still has the
-/// line, and whoever sees that has the line for its own arrival: one line goes one way in each crossing, and nothing is faster.
+/// The same in one word, with arrivals in its low bits and the turn above them. The member that ends a turn arrives at the next one while
+/// it still has the line. A member that sees this has the line for its own arrival. So one line goes one way in each crossing, the least
+/// possible.
 #[derive(Debug)]
 pub struct Packed {
     width: u32,
@@ -61,9 +62,9 @@ impl Packed {
         Self { width, word: Line::default() }
     }
 
-    /// Waits for all others.
+    /// Waits for all other members.
     pub fn wait(&self) {
-        // AcqRel, pairs with itself: the last one has seen what all others did before they came.
+        // AcqRel, pairs with itself: the last member sees everything that the others did before they arrived.
         let before = self.word.0.fetch_add(1, Ordering::AcqRel);
         let turn = before / TURN;
         if before % TURN + 1 == self.width {
@@ -77,7 +78,7 @@ impl Packed {
     }
 }
 
-/// Every member writes a line of its own and looks at all others': what an exchange of lines takes.
+/// Every member writes a separate line and reads all others': the time of an exchange of lines.
 #[derive(Debug)]
 pub struct Lines(Vec<Line<AtomicU32>>);
 
@@ -87,14 +88,14 @@ impl Lines {
         Self((0..width).map(|_| Line::default()).collect())
     }
 
-    /// Waits for all others.
+    /// Waits for all other members.
     pub fn wait(&self, member: usize) {
-        // Relaxed: nobody else writes this line.
+        // Relaxed: only this member writes this line.
         let turn = self.0[member].0.load(Ordering::Relaxed).wrapping_add(1);
         // Release, pairs with the Acquire below.
         self.0[member].0.store(turn, Ordering::Release);
         for other in &self.0 {
-            // One turn ahead is there too: it has seen this member's line.
+            // A member one turn ahead has arrived too: it has seen this member's line.
             while other.0.load(Ordering::Acquire).wrapping_sub(turn) > 1 {
                 std::hint::spin_loop();
             }
@@ -108,7 +109,7 @@ mod tests {
     use crate::rounds::presence::Presence;
 
     #[test]
-    fn nobody_leaves_before_all_have_come() {
+    fn no_member_leaves_before_all_have_come() {
         for width in [1, 2, 3] {
             let (spin, packed, lines) = (Spin::new(width), Packed::new(width), Lines::new(width));
             let waits: [&(dyn Fn(usize) + Sync); 3] =

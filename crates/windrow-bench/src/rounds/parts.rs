@@ -1,10 +1,9 @@
-//! A block of numbers in parts that are owned one by one and joined again: how peers with nothing but a barrier share a round's work
-//! in safe code.
+//! A block of numbers in parts that are owned one by one and joined again. Peers that have only a barrier share a round's work this way, in
+//! safe code.
 //!
-//! A part is a run of a [`BytesMut`], which can be cut in two and joined with what lies behind it, without a copy. The parts of
-//! the members follow each other; as the rounds go on all boundaries move to the right, and a member gives what lies left of
-//! its new boundary to the one before it. Boundaries move in steps of `STEP` numbers, so that this happens in few rounds. Member 0 has
-//! the head of every round.
+//! A part is a run of a [`BytesMut`], which can be cut in two and joined with the part behind it, without a copy. The parts of the members
+//! follow each other. As the rounds go on, all boundaries move to the right, and a member gives the numbers left of its new boundary to the
+//! member before it. Boundaries move in steps of `STEP` numbers, so few rounds move them. Member 0 has the head of every round.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,30 +12,30 @@ use bytes::BytesMut;
 
 use super::{add, numbers};
 
-/// By how many numbers a boundary moves: two nanoseconds of work at most that one member has more than its share.
+/// The step of a boundary, in numbers: a member has at most two nanoseconds of work more than its share.
 const STEP: usize = 32;
-/// When so few numbers are left for each member, one of them does the rest.
+/// With this few numbers left for each member, member 0 does the rest.
 const FEW: usize = 128;
 
-/// Where the parts of each round begin.
+/// The boundaries of the parts in each round.
 #[derive(Clone, Copy, Debug)]
 pub struct Cuts {
-    /// How many numbers there are.
+    /// Number of numbers.
     pub n: usize,
-    /// How many members.
+    /// Number of members.
     pub width: usize,
 }
 
 impl Cuts {
-    /// Where the part of `member` begins in round `i`; `None` when all is member 0's.
+    /// The beginning of the part of `member` in round `i`; `None` if member 0 has all numbers.
     pub fn at(self, member: usize, i: usize) -> Option<usize> {
         let tail = self.n - i - 1;
-        // Rounded up and one beyond the next head, which therefore is member 0's in the next round.
+        // Rounded up, and one beyond the next head, so that member 0 has that head in the next round.
         (tail > FEW * self.width).then(|| (i + 2 + tail * member / self.width).next_multiple_of(STEP).min(self.n))
     }
 }
 
-/// A part: some numbers that follow each other.
+/// A part: consecutive numbers.
 #[derive(Debug, Default)]
 pub struct Part {
     start: usize,
@@ -44,29 +43,29 @@ pub struct Part {
 }
 
 impl Part {
-    /// All of the numbers.
+    /// A part with all numbers.
     pub fn all(x: BytesMut) -> Self {
         Self { start: 0, bytes: x }
     }
 
-    /// The numbers.
+    /// The numbers' memory.
     pub fn into_bytes(self) -> BytesMut {
         self.bytes
     }
 
-    /// Where it ends.
+    /// The end of the part.
     fn end(&self) -> usize {
         self.start + self.bytes.len() / 8
     }
 
-    /// Cuts off what lies before `end`.
+    /// Cuts off the numbers before `end`.
     fn cut(&mut self, end: usize) -> Part {
         let front = Part { start: self.start, bytes: self.bytes.split_to(8 * (end - self.start)) };
         self.start = end;
         front
     }
 
-    /// Joins what lies behind.
+    /// Joins the part behind this one.
     fn join(&mut self, behind: Part) {
         if behind.bytes.is_empty() {
             return;
@@ -84,7 +83,7 @@ impl Part {
         numbers(&mut self.bytes)[at - self.start]
     }
 
-    /// Adds the head of round `i` to what comes after it.
+    /// Adds the head of round `i` to the numbers after it.
     pub fn add(&mut self, head: f64, i: usize) {
         let from = (i + 1).saturating_sub(self.start);
         let part = numbers(&mut self.bytes);
@@ -94,7 +93,7 @@ impl Part {
     }
 }
 
-/// The parts of the first round.
+/// Cuts the parts of the first round.
 pub fn deal(x: BytesMut, width: usize) -> Vec<Part> {
     let cuts = Cuts { n: x.len() / 8, width };
     let mut rest = Part::all(x);
@@ -103,7 +102,7 @@ pub fn deal(x: BytesMut, width: usize) -> Vec<Part> {
     parts
 }
 
-/// Deals the parts of round `i` to their members, by somebody who has them all; the head of the round.
+/// Deals the parts of round `i` to their members, by the member that has all of them. Returns the head of the round.
 pub fn deal_again(parts: &mut [Part], cuts: Cuts, i: usize) -> f64 {
     for member in 1..parts.len() {
         let end = parts[member].end();
@@ -117,25 +116,25 @@ pub fn deal_again(parts: &mut [Part], cuts: Cuts, i: usize) -> f64 {
     parts[0].get(i)
 }
 
-/// All numbers, when the rounds are over.
+/// Joins all numbers, after the last round.
 pub fn gather(parts: impl IntoIterator<Item = Part>) -> BytesMut {
     let mut all = Part::default();
     parts.into_iter().for_each(|part| all.join(part));
     all.bytes
 }
 
-/// A line of memory of its own.
+/// A separate cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// What members of a team with a plain barrier share.
+/// The shared state of a team with a plain barrier.
 #[derive(Debug)]
 pub struct Shared {
     cuts: Cuts,
-    /// Of even rounds and of odd ones: one is read while the next is written.
+    /// For even and odd rounds: one is read while the next is written.
     heads: Line<[AtomicU64; 2]>,
-    /// What members give to the one before them.
+    /// The numbers that each member gives to the member before it.
     given: Vec<Line<Mutex<Part>>>,
 }
 
@@ -145,17 +144,17 @@ impl Shared {
         Self { cuts, heads: Line::default(), given: (0..cuts.width).map(|_| Line::default()).collect() }
     }
 
-    /// All rounds of one member, with `wait` to wait for the others: once a round, as in the document.
+    /// Runs all rounds of one member. `wait` waits for the other members, once a round, as in the document.
     pub fn rounds(&self, member: usize, part: &mut Part, rounds: usize, mut wait: impl FnMut()) {
         for i in 0..rounds {
             if member > 0 {
                 self.give(member, part, i);
             } else {
-                // Relaxed: the barrier is between this and the loads, and between those and the next store to it.
+                // Relaxed: the barrier is between this store and the loads, and between those and the next store to the same place.
                 self.heads.0[i % 2].store(part.get(i).to_bits(), Ordering::Relaxed);
             }
             wait();
-            // Relaxed: as above.
+            // Relaxed: the barrier orders this load, as above.
             let head = f64::from_bits(self.heads.0[i % 2].load(Ordering::Relaxed));
             self.take(member, part, i);
             part.add(head, i);
@@ -165,7 +164,7 @@ impl Shared {
     fn give(&self, member: usize, part: &mut Part, i: usize) {
         let start = self.cuts.at(member, i).unwrap_or(part.end());
         if start > part.start {
-            *self.given[member].0.lock().expect("nobody panics with it") = part.cut(start);
+            *self.given[member].0.lock().expect("no thread panics with it") = part.cut(start);
         }
     }
 
@@ -179,7 +178,7 @@ impl Shared {
             _ => return,
         };
         for from in from {
-            part.join(std::mem::take(&mut *self.given[from].0.lock().expect("nobody panics with it")));
+            part.join(std::mem::take(&mut *self.given[from].0.lock().expect("no thread panics with it")));
         }
     }
 }

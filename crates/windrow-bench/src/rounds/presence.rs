@@ -1,25 +1,25 @@
-//! Proof that a barrier was crossed by as many threads as it claims: in every round each member leaves the round and its thread's number, and
-//! looks at what all others left.
+//! Checks that a barrier was crossed by as many threads as it claims. In every round each member writes the round and its thread's number,
+//! and reads those of all others.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A line of memory of its own.
+/// A separate cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// Where members say that they are there.
+/// The lines in which members show that they take part.
 #[derive(Debug)]
 pub struct Presence {
-    /// Of even rounds and of odd ones: one is read while the next is written.
+    /// For even and odd rounds: one is read while the next is written.
     members: [Vec<Line>; 2],
 }
 
-/// A number that no other thread has; the first is 1.
+/// A unique number of this thread; the first is 1.
 fn this_thread() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local! {
-        // Relaxed: only that no two are equal matters.
+        // Relaxed: the numbers only have to differ.
         static NUMBER: u32 = NEXT.fetch_add(1, Ordering::Relaxed);
     }
     NUMBER.with(|number| *number)
@@ -31,20 +31,20 @@ impl Presence {
         Self { members: [0, 1].map(|_| (0..width).map(|_| Line::default()).collect()) }
     }
 
-    /// Before the barrier of a round.
+    /// Writes this member's line, before the barrier of a round.
     pub fn arrive(&self, member: usize, round: u32) {
         let said = u64::from(round) << 32 | u64::from(this_thread());
-        // Relaxed: the barrier is what is to order this and the loads; if it does not, the check fails.
+        // Relaxed: the barrier under test must order this store before the loads; if it does not, the check fails.
         self.members[round as usize % 2][member].0.store(said, Ordering::Relaxed);
     }
 
-    /// After it, for a team of `width`.
+    /// Checks the lines of a team of `width`, after the barrier.
     ///
     /// # Panics
     /// If a member is not in this round, or one thread is two members.
     pub fn check(&self, width: usize, round: u32) {
         let members = &self.members[round as usize % 2][..width];
-        // Relaxed: as above.
+        // Relaxed: the barrier under test orders this load, as above.
         let said = |member: &Line| member.0.load(Ordering::Relaxed);
         for (at, member) in members.iter().enumerate() {
             let (there, thread) = (said(member) >> 32, said(member) as u32);

@@ -1,27 +1,27 @@
-//! The document's barrier that splits data, made again from its idea: members bring their parts, the last to arrive has all of them and deals
-//! them anew, with a value for everybody. Threads wait for it spinning and then yielding; tasks yield to their executor.
+//! The document's barrier that splits data, reimplemented. Members bring their parts; the last to arrive takes all of them and deals them
+//! again, with a value for all members. Waiting threads spin and then yield; waiting tasks yield to their executor.
 //!
-//! In safe code the parts change hands through a lock each, which nobody else wants at that moment.
+//! In safe code each part changes hands through an uncontended lock.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// A line of memory of its own.
+/// A separate cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// A barrier for members that hold a `P` each and are given an `S`.
+/// A barrier for members that each bring a `P` and get an `S`.
 #[derive(Debug)]
 pub struct Split<P, S> {
     slots: Vec<Line<Mutex<(P, S)>>>,
-    /// The leader's, so that it need not allocate.
+    /// The leader's table, kept so that it need not allocate.
     table: Mutex<Vec<P>>,
     missing: Line<AtomicUsize>,
     turn: Line<AtomicU32>,
 }
 
-/// Threads look this often before they yield: about a microsecond.
+/// Number of spins before a thread yields: about a microsecond.
 const LOOKS: u32 = 100;
 
 impl<P: Default, S: Copy + Default> Split<P, S> {
@@ -35,18 +35,18 @@ impl<P: Default, S: Copy + Default> Split<P, S> {
         }
     }
 
-    /// Brings a part. The last one to arrive runs `lead` with all parts, in the order of the members.
+    /// Brings a part. The last member to arrive runs `lead` with all parts, in the order of the members.
     fn arrive(&self, member: usize, part: P, lead: impl FnOnce(&mut [P]) -> S) -> u32 {
         // Relaxed: the turn cannot end before this member has arrived.
         let turn = self.turn.0.load(Ordering::Relaxed);
         locked(&self.slots[member].0).0 = part;
-        // AcqRel, pairs with itself: the last one has seen what all others did before they came.
+        // AcqRel, pairs with itself: the last member sees everything that the others did before they arrived.
         if self.missing.0.fetch_sub(1, Ordering::AcqRel) == 1 {
             let mut table = locked(&self.table);
             table.extend(self.slots.iter().map(|slot| std::mem::take(&mut locked(&slot.0).0)));
             let shared = lead(&mut table);
             self.slots.iter().zip(table.drain(..)).for_each(|(slot, part)| *locked(&slot.0) = (part, shared));
-            // Relaxed: those who count again have seen the store below.
+            // Relaxed: a member counts again only after it has seen the store below.
             self.missing.0.store(self.slots.len(), Ordering::Relaxed);
             // Release, pairs with the Acquire in `is_over`.
             self.turn.0.store(turn.wrapping_add(1), Ordering::Release);
@@ -64,7 +64,7 @@ impl<P: Default, S: Copy + Default> Split<P, S> {
         (std::mem::take(&mut slot.0), slot.1)
     }
 
-    /// A round of a member that is a thread: its new part, and what all are given.
+    /// A round of a member that is a thread. Returns its new part, and the value for all.
     pub fn round(&self, member: usize, part: P, lead: impl FnOnce(&mut [P]) -> S) -> (P, S) {
         let turn = self.arrive(member, part, lead);
         let mut looks = 0;
@@ -75,7 +75,7 @@ impl<P: Default, S: Copy + Default> Split<P, S> {
         self.take(member)
     }
 
-    /// A round of a member that is a task: while others are missing, its thread does something else.
+    /// A round of a member that is a task: while others are missing, it yields its thread.
     pub async fn round_of_task(&self, member: usize, part: P, lead: impl FnOnce(&mut [P]) -> S) -> (P, S) {
         let turn = self.arrive(member, part, lead);
         while !self.is_over(turn) {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// Each member brings its number plus the round; the leader turns them around and tells the sum.
+    /// Each member brings its number plus the round; the leader reverses the parts and returns their sum.
     fn turned(parts: &mut [usize]) -> usize {
         parts.reverse();
         parts.iter().sum()

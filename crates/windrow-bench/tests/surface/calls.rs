@@ -1,12 +1,12 @@
-// Included under either prelude; `iter` and `Either` are that library's. Each call gives a value that does not depend on who ran
-// what.
+// Included under either prelude; `iter` and `Either` are that library's. The value of a call does not depend on which thread ran which
+// part.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// More items than a serial first piece, and a little work for each, so that pools do take part.
+/// More items than a serial first piece, and a little work for each, so that workers do take part.
 const N: usize = 3000;
 
 fn numbers() -> Vec<u64> {
@@ -30,7 +30,7 @@ fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {
     items
 }
 
-/// A function that takes and one that gives parallel iterators, as programs have them.
+/// Functions of a typical program: this one takes a parallel iterator, others return one.
 fn longest<'a>(words: impl ParallelIterator<Item = &'a String>) -> usize {
     words.map(|w| w.len()).max().unwrap_or(0)
 }
@@ -70,7 +70,7 @@ fn fib(n: u32) -> u32 {
     a + b
 }
 
-/// What `f` makes of some items.
+/// The result of `f` on some items.
 fn changed<T>(mut items: Vec<T>, f: impl FnOnce(&mut Vec<T>)) -> Vec<T> {
     f(&mut items);
     items
@@ -407,7 +407,7 @@ calls! {
         (halves, count)
     };
 
-    // As programs use them.
+    // Typical uses in programs.
     generic: (longest(words().par_iter()), evens(10).collect::<Vec<_>>(), total(numbers()), total(vec![1, 2]));
     histogram: {
         let counts: Vec<AtomicUsize> = (0..10).map(|_| AtomicUsize::new(0)).collect();

@@ -1,4 +1,4 @@
-//! What the command line of `windrow count` may say.
+//! The options of `windrow count`.
 
 use std::path::PathBuf;
 
@@ -28,14 +28,14 @@ const DEFAULT: &str = "o200k_base";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Text files, directories (text files below them, but for hidden ones and what .gitignore names), or `-` for stdin.
+    /// Text files, directories (text files below them, except hidden ones and those that .gitignore names), or `-` for stdin.
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) vocabulary: Vocabulary,
 
-    /// Print the N files with the most tokens, and the total of all.
+    /// Print the N files with the most tokens, and the total of all files.
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
 
@@ -47,7 +47,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) hidden: bool,
 
-    /// In directories, count what .gitignore and its like name too.
+    /// In directories, also count files that .gitignore and similar files name.
     #[arg(long)]
     pub(crate) no_ignore: bool,
 
@@ -60,10 +60,10 @@ pub(crate) struct Options {
     pub(crate) quiet: bool,
 }
 
-/// What to count with.
+/// The vocabulary to count with.
 #[derive(Debug, Args)]
 pub(crate) struct Vocabulary {
-    /// A model of OpenAI, such as gpt-4o, gpt-4, o3 or text-embedding-3-small.
+    /// An OpenAI model, such as gpt-4o, gpt-4, o3 or text-embedding-3-small.
     #[arg(long, value_name = "NAME", conflicts_with = "tokenizer")]
     pub(crate) model: Option<String>,
 
@@ -81,7 +81,7 @@ impl Vocabulary {
         }
     }
 
-    /// What a summary calls it: its name or path, or the model of the command line where none is known by that name.
+    /// The name in a summary: the tokenizer's name or path, or the model of the command line if no vocabulary is known for it.
     pub(crate) fn shown(&self) -> &str {
         self.name().unwrap_or_else(|_| self.model.as_deref().unwrap_or(DEFAULT))
     }

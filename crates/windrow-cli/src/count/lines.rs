@@ -1,4 +1,4 @@
-//! Printing counts in order, as soon as they are known.
+//! Prints counts in order, as soon as they are known.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ const USUAL_WIDTH: usize = 7;
 /// What to print.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
-    /// Of the column of numbers.
+    /// Width of the column of numbers.
     width: usize,
     has_total: bool,
     top: Option<usize>,
@@ -44,7 +44,7 @@ impl Table {
     }
 }
 
-/// The outcomes of all inputs, which come in any order and are printed in that of the inputs.
+/// The outcomes of all inputs. They arrive in any order and are printed in the order of the inputs.
 pub(super) struct Lines<'i> {
     inputs: &'i [Input],
     table: Table,
@@ -53,9 +53,9 @@ pub(super) struct Lines<'i> {
 
 #[derive(Default)]
 struct State {
-    /// Outcomes before this one are taken up.
+    /// Outcomes before this index are processed.
     next: usize,
-    /// Outcomes that came before their turn.
+    /// Outcomes that arrived early.
     early: BTreeMap<usize, Outcome>,
     /// Counts to print at the end, by the index of the input.
     kept: Vec<(usize, Count)>,
@@ -65,7 +65,7 @@ struct State {
     failed: Vec<(usize, String, Code)>,
 }
 
-/// What was printed, and what was not.
+/// What was printed, and what failed.
 pub(super) struct Finished {
     pub(super) skipped: usize,
     pub(super) failed: Vec<(String, Code)>,
@@ -76,7 +76,7 @@ impl<'i> Lines<'i> {
         Self { inputs, table, state: Mutex::default() }
     }
 
-    /// Takes up the outcome of the input at this index, and prints all lines whose turn has come.
+    /// Adds the outcome of the input at this index, and prints all lines that are now complete in order.
     pub(super) fn add(&self, at: usize, outcome: Outcome) -> io::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
@@ -100,7 +100,7 @@ impl<'i> Lines<'i> {
                 Outcome::Failed(message, code) => state.failed.push((at, message, code)),
             }
         }
-        // Under the lock: lines keep their order.
+        // Printed under the lock, so that lines keep their order.
         print(&text)
     }
 
@@ -109,12 +109,12 @@ impl<'i> Lines<'i> {
         writeln!(text, "{:width$} {}", count.tokens, shown(&self.inputs[at].path)).expect("memory");
     }
 
-    /// Prints what waited for the end. `failed` are further failures for JSON.
+    /// Prints the lines that had to wait for the end. `failed` are additional failures for JSON.
     pub(super) fn finish(self, tokenizer: &Tokenizer, failed: &[(String, Code)]) -> io::Result<Finished> {
         let (inputs, table) = (self.inputs, self.table);
         let mut state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(top) = table.top {
-            // Stable: equal counts keep the order of the inputs.
+            // A stable sort: equal counts keep the order of the inputs.
             state.kept.sort_by_key(|(_, count)| std::cmp::Reverse(count.tokens));
             state.kept.truncate(top);
         }

@@ -1,4 +1,4 @@
-//! Counting one text.
+//! Counts one text.
 
 use std::io::{self, Read};
 use std::sync::{Mutex, PoisonError};
@@ -7,16 +7,16 @@ use windrow::prelude::*;
 use windrow_tokenizers::engine::{Encoder, EngineError};
 use windrow_tokenizers::tokenizer::Tokenizer;
 
-/// Bytes to read before counting goes on. A text that cannot be cut is read as a whole.
+/// Bytes to read before counting continues. A text that cannot be cut is read as a whole.
 const BLOCK: usize = 4 << 20;
 
 /// Bytes that one thread counts at a time: some milliseconds.
 const PIECE: usize = 128 << 10;
 
-/// A file with a zero byte in its first bytes is binary, as for git.
+/// A file with a zero byte among so many first bytes is binary, as for git.
 const SNIFFED: usize = 8000;
 
-/// Buffers beyond this size are not kept for the next text.
+/// Larger buffers are not kept for the next text.
 const KEPT: usize = 2 * BLOCK;
 
 /// Bytes and tokens of a text.
@@ -41,7 +41,7 @@ pub(super) enum Uncounted {
 /// Counts texts; shared by all threads.
 pub(super) struct Counter<'t> {
     tokenizer: &'t Tokenizer,
-    /// As many as there are threads at most.
+    /// Unused benches; there are no more than threads.
     encoders: Mutex<Vec<Bench<'t>>>,
     buffers: Mutex<Vec<Vec<u8>>>,
 }
@@ -56,7 +56,7 @@ impl<'t> Counter<'t> {
         Self { tokenizer, encoders: Mutex::default(), buffers: Mutex::default() }
     }
 
-    /// Counts what `input` has left.
+    /// Counts the rest of `input`.
     pub(super) fn count(&self, input: impl Read) -> Result<Count, Uncounted> {
         let kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut buffer = kept.unwrap_or_default();
@@ -80,10 +80,10 @@ impl<'t> Counter<'t> {
         }
         loop {
             if !at_end {
-                // A text that cannot be cut grows by doubling, so that it is not checked and searched too often.
+                // The buffer of a text that cannot be cut doubles, so that the text is not checked and searched too often.
                 at_end = read(buffer, BLOCK.max(buffer.len()))?;
             }
-            // What is left of a character at the end of a block belongs to the next.
+            // A partial character at the end of a block belongs to the next block.
             let text = match std::str::from_utf8(buffer) {
                 Ok(text) => text,
                 Err(error) if error.error_len().is_none() && !at_end => {
@@ -101,7 +101,7 @@ impl<'t> Counter<'t> {
         }
     }
 
-    /// The number of tokens; a long text is counted in pieces, by all threads.
+    /// The number of tokens; all threads count the pieces of a long text.
     fn tokens(&self, text: &str) -> Result<u64, Uncounted> {
         let pieces = self.pieces(text);
         let counts = pieces.par_iter().weigh(|piece| piece.len()).map(|piece| self.encode(piece));

@@ -1,4 +1,4 @@
-//! What the command line of `windrow plan` may say.
+//! The options of `windrow plan`.
 
 use std::path::PathBuf;
 
@@ -35,12 +35,13 @@ Exit codes: 0 done (also if the answer is not to tile), 1 failed, 2 usage, 65 ba
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The operation: on every rank an m x k matrix times a k x n matrix, and a collective after or before. Underscores do as well.
+    /// The operation: on every rank an m x k matrix times a k x n matrix, and a collective before or after it. Underscores are accepted
+    /// too.
     #[arg(value_name = "OP", value_enum)]
     pub(crate) operation: Operation,
 
-    /// Rows of the product, of all ranks together: what is cut into tiles. A multiple of the ranks where rows are dealt out to them
-    /// (matmul-reduce-scatter, all-gather-matmul).
+    /// Rows of the product, of all ranks together: they are cut into tiles. A multiple of the number of ranks if rows are divided among
+    /// them (matmul-reduce-scatter, all-gather-matmul).
     #[arg(long, value_name = "ROWS", value_parser = at_least_1, allow_negative_numbers = true)]
     pub(crate) m: u64,
 
@@ -48,24 +49,24 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COLUMNS", value_parser = at_least_1, allow_negative_numbers = true)]
     pub(crate) n: u64,
 
-    /// The axis that is summed over, the part of it that one rank has.
+    /// The dimension that is summed over: the part of it that one rank has.
     #[arg(long, value_name = "DEPTH", value_parser = at_least_1, allow_negative_numbers = true)]
     pub(crate) k: u64,
 
-    /// Ranks of the collective, 2 at least. The samples are to be measured with as many.
+    /// Ranks of the collective, 2 or more. Measure the samples with the same number.
     #[arg(long, value_name = "RANKS", value_parser = ranks, allow_negative_numbers = true)]
     pub(crate) ranks: u64,
 
-    /// What tiles of some sizes take: CSV with the header stage,m,microseconds.
+    /// Measured times of tiles of some sizes: CSV with the header stage,m,microseconds.
     #[arg(long, value_name = "samples.csv")]
     pub(crate) cost: Option<PathBuf>,
 
-    /// Measure it instead: on ranks that multiply f32 on the CPU. Takes as long as some dozens of tiles of each size (256 to 2048 rows), and
-    /// their memory.
+    /// Measure the times now: on ranks that multiply f32 on the CPU. Takes as long as some dozens of tiles of each size (256 to 2048
+    /// rows), and their memory.
     #[arg(long, value_name = "WHERE", value_enum, conflicts_with = "cost")]
     pub(crate) calibrate: Option<Where>,
 
-    /// The link between the ranks that --calibrate in-process makes: its rate in megabytes a second, and its latency in microseconds. Without
+    /// The link between the ranks of --calibrate in-process: its rate in megabytes a second, and its latency in microseconds. Without
     /// it they share memory.
     #[arg(long, value_name = "MB/S,US", value_parser = link, requires = "calibrate", conflicts_with = "cost", allow_hyphen_values = true)]
     pub(crate) link: Option<(f64, f64)>,
@@ -74,28 +75,28 @@ pub(crate) struct Options {
     #[arg(long, value_name = "samples.csv", requires = "calibrate", conflicts_with = "cost")]
     pub(crate) samples_out: Option<PathBuf>,
 
-    /// Run the three plans that are predicted to be the fastest, and keep the one that is.
+    /// Run the three plans that are predicted to be the fastest, and keep the one that is fastest.
     #[arg(long, requires = "calibrate", conflicts_with = "cost")]
     pub(crate) refine: bool,
 
-    /// How many times as long computation and communication take while both run; as calibrated, or 1,1 if not given.
+    /// Slowdown of computation and communication while both run; as calibrated, or 1,1 if not given.
     #[arg(long, value_name = "C,M", value_parser = contention, allow_hyphen_values = true)]
     pub(crate) contention: Option<Contention>,
 
-    /// The share by which a fit may miss its samples before there is no plan: 30 % with --cost; any share with --calibrate, which repeats
-    /// up to 12 passes to get below 10 %, or below this. Beyond 10 % a note says what that means for the plan.
+    /// The share by which a fit may miss its samples before the plan is refused: 30 % with --cost; any share with --calibrate, which
+    /// repeats up to 12 passes to get below 10 %, or below this. Beyond 10 % a note says what that means for the plan.
     #[arg(long, value_name = "P%", value_parser = percent, allow_hyphen_values = true)]
     pub(crate) tolerance: Option<f64>,
 
-    /// Tiles begin at multiples of this many rows; where rows are dealt out to ranks, of the least multiple of it that can be.
+    /// Tiles begin at multiples of this many rows; if rows are divided among ranks, at multiples of it that all ranks share evenly.
     #[arg(long, value_name = "ROWS", default_value = "128", value_parser = at_least_1, allow_negative_numbers = true)]
     pub(crate) align: u64,
 
-    /// Tiles there may be; any number if not given.
+    /// Maximum number of tiles; any number if not given.
     #[arg(long, value_name = "N", value_parser = tiles, allow_negative_numbers = true)]
     pub(crate) max_tiles: Option<usize>,
 
-    /// Predict this plan too, and compare it: {"tiles": [512, 896, ...]}, as --json prints it or written by hand. Can be repeated.
+    /// Predict and compare this plan too: {"tiles": [512, 896, ...]}, as --json prints it or written by hand. Can be repeated.
     #[arg(long, value_name = "plan.json")]
     pub(crate) replay: Vec<PathBuf>,
 
@@ -103,7 +104,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Draw when which tile is in which lane.
+    /// Draw which tile is in which lane at which time.
     #[arg(long, value_name = "timeline.svg")]
     pub(crate) svg: Option<PathBuf>,
 
@@ -116,8 +117,8 @@ pub(crate) struct Options {
     pub(crate) overwrite: bool,
 }
 
-/// Tiles that the short-long rule may have. It is the one alternative that does not coarsen its tiles when there are many rows; a list of so
-/// many is some MiB.
+/// Maximum number of tiles of the short-long rule. It is the only alternative whose tiles do not get coarser with many rows; a list of
+/// so many tiles is some MiB.
 pub(super) const RULE_TILES: u64 = 1 << 20;
 
 impl Options {
@@ -126,7 +127,7 @@ impl Options {
         self.m / self.aligned() < RULE_TILES
     }
 
-    /// Ranks that rows are dealt out to: tiles are multiples of so many rows. 1 if every rank has all rows.
+    /// Number of ranks that rows are divided among: tiles are multiples of it. 1 if every rank has all rows.
     pub(super) fn unit(&self) -> u64 {
         match self.operation {
             Operation::MatmulAllReduce => 1,
@@ -140,13 +141,13 @@ impl Options {
         self.tolerance.unwrap_or(usual.limit)
     }
 
-    /// What tiles begin at multiples of: the alignment, and as many rows of each rank.
+    /// The alignment of tiles: the one requested, with as many rows for each rank.
     pub(super) fn aligned(&self) -> u64 {
-        // Larger than any operation; refused by `check`.
+        // Larger than any operation; `check` refuses it.
         common_multiple(self.align, self.unit()).unwrap_or(u64::MAX)
     }
 
-    /// What no flag says alone.
+    /// Checks that no single flag can express.
     pub(super) fn check(&self) -> Result<(), Refused> {
         let Self { m, n, k, .. } = *self;
         for (name, rows, columns) in [("m x k", m, k), ("k x n", k, n), ("m x n", m, n)] {
@@ -176,7 +177,7 @@ impl Options {
         }
         if self.calibrate == Some(Where::Mpi) && self.link.is_some() {
             return Err(Refused::usage(
-                "--link slows down ranks of this process, and those of MPI have a link of their own\n\
+                "--link slows down ranks of this process, and those of MPI already have a link\n\
                  hint: leave it out, or choose --calibrate in-process",
             ));
         }
@@ -191,7 +192,7 @@ impl Options {
     }
 }
 
-/// The least multiple of both, which are at least 1.
+/// The least common multiple of both, which are 1 or more.
 fn common_multiple(a: u64, b: u64) -> Option<u64> {
     let (mut x, mut y) = (a, b);
     while y > 0 {
@@ -249,7 +250,7 @@ fn at_least_1(text: &str) -> Result<u64, String> {
 fn ranks(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(1) => {
-            Err("one rank has nobody to communicate with, so there is nothing to plan; give 2 at least".to_owned())
+            Err("one rank has no other to communicate with, so there is nothing to plan; give 2 at least".to_owned())
         }
         Ok(ranks @ 2..) => Ok(ranks),
         _ => Err("give a whole number of ranks, 2 at least".to_owned()),
@@ -266,7 +267,7 @@ fn tiles(text: &str) -> Result<usize, String> {
 fn link(text: &str) -> Result<(f64, f64), String> {
     let number = |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite());
     let numbers = text.split_once(',').and_then(|(rate, latency)| Some((number(rate)?, number(latency)?)));
-    // From a byte a second to more than there is; up to an hour.
+    // From a byte a second to more than any link has; up to an hour.
     match numbers.filter(|(rate, latency)| (1e-6..=1e9).contains(rate) && (0.0..=3.6e9).contains(latency)) {
         Some(link) => Ok(link),
         None => Err("give megabytes a second and microseconds of latency, such as 100,50".to_owned()),

@@ -1,4 +1,4 @@
-//! What tiles take, measured here: on ranks that are threads of this process, or (`super::mpi`) on those of MPI.
+//! Measures the times of tiles: on ranks that are threads of this process, or (`super::mpi`) on those of MPI.
 
 use std::thread;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use super::samples::Measured;
 use super::{Options, Refused};
 use crate::exit::Code;
 
-/// More ranks than this are no longer a machine that anybody plans on; each has two threads.
+/// Maximum number of ranks; no plan is for a machine with more. Each rank has two threads.
 const MOST_RANKS: u64 = 64;
-/// Passes over all sizes, if the fit to fewer is loose: 3, then 6, then 12, as in the example of windrow-collective.
+/// Maximum number of passes over all sizes, while the fit is loose: 3, then 6, then 12, as in the example of windrow-collective.
 const MOST_PASSES: usize = 12;
-/// How often plans are run that are compared.
+/// How often each of the compared plans runs.
 const REPEATS: usize = 5;
 
-/// What a calibration knows beside its samples.
+/// The results of a calibration beside its samples.
 #[derive(Debug)]
 pub(super) struct Calibrated {
-    /// By what both lanes slow each other down, as measured.
+    /// The measured slowdown of both lanes by each other.
     pub(super) contention: Contention,
-    /// What `Tiles::Auto` plans with: under the limits and the contention that were asked for.
+    /// The profile that `Tiles::Auto` plans with, under the requested limits and contention.
     pub(super) profile: Profile,
     /// Plans that were run, the fastest first.
     pub(super) tried: Vec<Tried>,
 }
 
-/// A calibration, checked: what every rank does.
+/// A checked calibration: what every rank does.
 pub(super) struct Task<'a> {
     options: &'a Options,
     /// Rows, columns, and the axis that is summed over.
@@ -46,26 +46,26 @@ impl<'a> Task<'a> {
         let sides = [options.m, options.n, options.k].map(usize::try_from);
         let [Ok(m), Ok(n), Ok(k)] = sides else { return Err(Refused::usage("the matrices do not fit into memory")) };
         check_memory(options, sharing, rows.iter().copied().max().unwrap_or(0))?;
-        // The fit that counts is made from the samples, as from a file; here none is refused.
+        // The final fit is made from the samples, as from a file; this one refuses none.
         let how = Calibration { rows, align: options.aligned(), ..Calibration::default() };
         Ok(Self { options, shape: [m, n, k], how })
     }
 
-    /// One rank's part. All ranks measure the same, so they have the same to say.
+    /// The part of one rank. All ranks get the same measurements, so they report the same.
     pub(super) fn run<C: Communicator + Send + 'static>(&self, fused: &mut Fused<C>) -> Result<Measured, Error> {
         let (operation, [_, n, k]) = (self.options.operation.collective(), self.shape);
         let mut how = self.how.clone();
         let (measured, profile) = loop {
             let measured = fused.calibrate::<f32>(operation, n, k, &how)?;
             let profile = self.profile(&measured)?;
-            // Medians of more samples may fit. All ranks have the same samples, and go on or not together.
+            // The medians of more samples may fit. All ranks have the same samples, so all continue or none.
             let enough = self.options.tolerance.unwrap_or(Fitting::default().tolerance);
             if profile.fit_error() <= enough || how.repeats >= MOST_PASSES {
                 break (measured, profile);
             }
             how.repeats *= 2;
         };
-        // What is beyond the limit is refused on all ranks, when the samples are written.
+        // Beyond the limit, all ranks refuse once the samples are written.
         let tried = if self.options.refine && profile.fit_error() <= self.options.limit() {
             fused.use_profile(profile.clone());
             fused.refine::<f32>(operation, self.shape, REPEATS)?
@@ -84,7 +84,7 @@ impl<'a> Task<'a> {
         })
     }
 
-    /// What was measured, under the limits of the plan that is asked for.
+    /// The measured profile, under the limits of the requested plan.
     fn profile(&self, measured: &Profile) -> Result<Profile, Error> {
         let Options { contention, max_tiles, .. } = self.options;
         let profile = measured.clone().with_contention(contention.unwrap_or(measured.contention()))?;
@@ -93,7 +93,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// A calibration that has failed on the way.
+/// The error of a calibration that has failed midway.
 pub(super) fn failed(why: impl std::fmt::Display) -> Refused {
     Refused(format!("cannot calibrate: {why}"), Code::Failed)
 }
@@ -123,7 +123,8 @@ pub(super) fn in_process(options: &Options) -> Result<Measured, Refused> {
     Ok(first.expect("there are two ranks at least"))
 }
 
-/// Rows of the tiles to measure: the usual ones, or parts of a smaller product. What is dealt out to ranks is a multiple of their number.
+/// Rows of the tiles to measure: the usual ones, or parts of a smaller product. If rows are divided among ranks, multiples of the
+/// number of ranks.
 fn sizes(options: &Options) -> Result<Vec<usize>, Refused> {
     let usual = Calibration::default().rows;
     let unit = options.unit();
@@ -142,12 +143,12 @@ fn sizes(options: &Options) -> Result<Vec<usize>, Refused> {
     Ok(rows)
 }
 
-/// Whether the operands of so many ranks fit into what is free, where the system says.
+/// Whether the operands of so many ranks fit into the free memory, if the system reports it.
 fn check_memory(options: &Options, ranks: u64, most: usize) -> Result<(), Refused> {
     let m = if options.refine { options.m.max(2 * most as u64) } else { 2 * most as u64 };
     let Options { n, k, .. } = options;
     let side = |a: u64, b: u64| a as f64 * b as f64;
-    // And as much again on its way through the lanes, at most.
+    // The lanes need up to the same amount again.
     let bytes = ranks as f64 * size_of::<f32>() as f64 * (side(m, *k) + side(*k, *n) + 2.0 * side(m, *n));
     let free = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
     use crate::args::{Arguments, Command};
 
-    /// What is run is what is planned: limits, alignment and contention are those that were asked for.
+    /// The plan that runs is the one that was made: under the requested limits, alignment and contention.
     #[test]
     fn profiles_are_under_the_limits_of_the_plan() {
         let line =

@@ -1,5 +1,5 @@
-//! Which plan is the answer: the best one by its costs, the one that a calibrated operation runs, or the one that was the fastest when
-//! it was run.
+//! Which plan is the answer: the best one by its costs, the one that a calibrated operation runs, or the one that was fastest when it
+//! ran.
 
 use windrow::plan::tile::{Candidate, Plan, Problem, Tiles, Unplannable};
 use windrow_collective::{Error, Profile, Tried};
@@ -9,17 +9,17 @@ use super::samples::Measured;
 /// The plan that is shown.
 #[derive(Debug)]
 pub(super) struct Choice {
-    /// Its alternatives are those of the best plan, and the plans that were given up for it.
+    /// Its alternatives are those of the best plan, and the plans that it replaced.
     pub(super) plan: Plan,
-    /// Why this one.
+    /// The reason for this choice.
     pub(super) why: String,
-    /// What it is called in drawings and tables.
+    /// Its name in drawings and tables.
     pub(super) name: &'static str,
 }
 
 impl Choice {
     /// # Errors
-    /// The samples have no plan.
+    /// The samples give no plan.
     pub(super) fn new(problem: &Problem<'_>, measured: &Measured) -> Result<Self, Error> {
         let plan = problem.plan()?;
         let best = Self { why: plan.why.to_owned(), plan, name: "planned" };
@@ -31,7 +31,7 @@ impl Choice {
         }
     }
 
-    /// What `Tiles::Auto` runs: it has no more tiles than the samples can tell.
+    /// The plan that `Tiles::Auto` runs: it has no more tiles than the samples can justify.
     fn planned(mut self, problem: &Problem<'_>, profile: &Profile) -> Result<Self, Error> {
         let planned = profile.plan(problem.rows.0)?;
         if planned.tiles != self.plan.tiles {
@@ -41,7 +41,7 @@ impl Choice {
         Ok(self)
     }
 
-    /// The fastest of the plans that were run.
+    /// The fastest of the plans that ran.
     fn refined(mut self, problem: &Problem<'_>, fastest: &Tried, others: &[Tried]) -> Result<Self, Unplannable> {
         self.take(problem, fastest.tiles.clone(), "planned")?;
         let (took, predicted) = (fastest.took.as_micros(), fastest.predicted.as_micros());
@@ -63,10 +63,10 @@ impl Choice {
         Ok(self)
     }
 
-    /// Takes these tiles; those it had become an alternative.
+    /// Chooses these tiles; the previous ones become an alternative.
     fn take(&mut self, problem: &Problem<'_>, tiles: Tiles, had: &'static str) -> Result<(), Unplannable> {
         let plan = &mut self.plan;
-        // What no cut can beat stays what it was.
+        // The lower bound for all cuts does not change.
         let least = plan.predicted.0 / (1.0 + plan.gap);
         let (timeline, predicted) = (problem.timeline(&tiles)?, problem.predict(&tiles)?);
         let tiles = std::mem::replace(&mut plan.tiles, tiles);
@@ -80,7 +80,7 @@ impl Choice {
 
 #[cfg(test)]
 mod tests {
-    use windrow::plan::tile::{Contention, Verdict};
+    use windrow::plan::tile::{Contention, PlanVerdict};
     use windrow::plan::{Nanos, Rows};
     use windrow_collective::{Measured as Sample, Operation, Shape, Stage};
 
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(choice.plan.predicted, problem().predict(&auto.tiles).unwrap());
         assert_eq!(alternative(&choice, "exact").tiles, best.tiles);
         assert!(choice.why.contains("the samples cannot tell more tiles from these"), "{}", choice.why);
-        // The gap is one to all cuts, not to those of as few tiles.
+        // The gap is relative to all cuts, not only to those with as few tiles.
         let above = choice.plan.predicted.0 / best.predicted.0 - 1.0;
         assert!(above > 0.0 && (choice.plan.gap - above).abs() < 1e-9 + best.gap, "{} {above}", choice.plan.gap);
         let losses = choice.plan.losses;
@@ -157,7 +157,7 @@ mod tests {
         let one = Tiles::one(ROWS);
         let measured = calibrated(vec![ran(&one, 700.0), ran(&auto.tiles, 900.5)]);
         let choice = Choice::new(&problem(), &measured).unwrap();
-        assert_eq!((&choice.plan.tiles, choice.plan.verdict()), (&one, Verdict::DoNotTile));
+        assert_eq!((&choice.plan.tiles, choice.plan.verdict()), (&one, PlanVerdict::DoNotTile));
         assert_eq!((choice.plan.predicted, choice.plan.benefit()), (choice.plan.serial, 0.0));
         assert_eq!(alternative(&choice, "planned").tiles, auto.tiles);
         assert_eq!(alternative(&choice, "planned").predicted, auto.predicted);

@@ -1,9 +1,9 @@
-//! Plans as a drawing: for each its two lanes, one below the other, with a box for every tile, over one axis of time.
+//! Draws plans: for each its two lanes, one below the other, with a box for every tile, over a common time axis.
 
 use std::fmt::{self, Write};
 
 use windrow::plan::Nanos;
-use windrow::plan::tile::{Lane, Span};
+use windrow::plan::tile::{Lane, TileSpan};
 
 use super::{Course, Planned};
 
@@ -13,21 +13,21 @@ const LEFT: f64 = 120.0;
 const RIGHT: f64 = 30.0;
 const TOP: f64 = 70.0;
 const LANE: f64 = 30.0;
-/// A course: its name and two lanes, and some space below.
+/// Height of a course: its name, two lanes, and some space below.
 const COURSE: f64 = 24.0 + 2.0 * LANE + 18.0;
-/// Of a digit at the size of the labels, and then some.
+/// Width of a digit in a label, with some space.
 const DIGIT: f64 = 7.5;
-/// A box narrower than that is drawn without an outline, which would hide it.
+/// A narrower box is drawn without an outline, which would hide it.
 const NARROW: f64 = 4.0;
 
-/// The drawing, without scripts, fonts or anything else from outside.
+/// The drawing, without scripts, fonts or other external parts.
 pub(super) fn svg(planned: &Planned<'_>, courses: &[Course<'_>]) -> String {
     let mut svg = String::new();
     draw(&mut svg, planned, courses).expect("a string takes everything");
     svg
 }
 
-/// Where a time is.
+/// Maps times to positions.
 struct Axis {
     longest: f64,
 }
@@ -52,7 +52,7 @@ fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt:
     let axis = Axis { longest };
     let bottom = TOP + COURSE * courses.len() as f64;
     let height = bottom + 40.0;
-    // What else was run would not fit into the line.
+    // The other plans that ran would not fit into the line.
     let why = choice.why.split(';').next().unwrap_or_default();
     let title = format!(
         "{} of {} x {} times {} x {} on {} ranks",
@@ -99,9 +99,9 @@ fn draw_course(svg: &mut String, course: &Course<'_>, axis: &Axis, top: f64) -> 
     for (row, (lane, fills)) in lanes.into_iter().enumerate() {
         let y = top + 24.0 + LANE * row as f64;
         writeln!(svg, r#"<text x="10" y="{:.1}">{lane}</text>"#, y + 19.0)?;
-        for (place, (rows, &Span { start, end })) in tiles.iter().zip(timeline.spans(lane)).enumerate() {
+        for (place, (rows, &TileSpan { start, end })) in tiles.iter().zip(timeline.spans(lane)).enumerate() {
             let (x, right) = (axis.x(start.as_micros()), axis.x(end.as_micros()));
-            // Neighbours differ, so that it is seen where one ends.
+            // Neighbours have different colours, so that the border between them is visible.
             let (width, fill) = (right - x, fills[place % 2]);
             let outline = if width < NARROW { "" } else { r##" stroke="#333333" stroke-width="0.7""## };
             write!(
@@ -134,7 +134,7 @@ fn counted(tiles: usize) -> String {
     format!("{tiles} tile{}", if tiles == 1 { "" } else { "s" })
 }
 
-/// Without digits that only come from adding up.
+/// Rounds off digits that only come from adding up.
 fn round(micros: f64) -> String {
     let digits = if micros == 0.0 || micros >= 10.0 { 0 } else { (1.0 - micros.log10().floor()) as usize };
     let text = format!("{micros:.digits$}");
@@ -142,7 +142,7 @@ fn round(micros: f64) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    // XML has no way to write most control characters.
+    // XML cannot represent most control characters.
     let text = text.replace(char::is_control, "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

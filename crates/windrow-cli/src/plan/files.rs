@@ -1,4 +1,4 @@
-//! The files that a plan is written to: all or none is there under its name, and nothing is replaced unasked.
+//! The files that a plan is written to: all are published or none, and no file is replaced without permission.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -9,7 +9,7 @@ use super::Refused;
 use super::args::Options;
 use crate::exit::Code;
 
-/// Where the drawing, the trace and the samples go. Checked before anything is read.
+/// The paths of the drawing, the trace and the samples, checked before anything is read.
 pub(super) struct Outputs<'a> {
     svg: Option<&'a Path>,
     trace: Option<&'a Path>,
@@ -45,12 +45,12 @@ impl<'a> Outputs<'a> {
         Ok(outputs)
     }
 
-    /// Writes the samples, if that was asked for. Measuring them took its time, so they are there whatever becomes of the plan.
+    /// Writes the samples, if requested. Measuring them took time, so they are kept whatever becomes of the plan.
     pub(super) fn write_samples(&self, samples: impl FnOnce() -> String) -> Result<(), Refused> {
         self.samples.map_or(Ok(()), |path| Staged::new(path, &samples())?.publish())
     }
 
-    /// Writes the others that were asked for, under other names until all are complete.
+    /// Writes the other requested files, under temporary names until all are complete.
     pub(super) fn write(&self, svg: impl FnOnce() -> String, trace: impl FnOnce() -> String) -> Result<(), Refused> {
         let svg = self.svg.map(|path| Staged::new(path, &svg())).transpose()?;
         let trace = self.trace.map(|path| Staged::new(path, &trace())).transpose()?;
@@ -58,7 +58,7 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// A complete file beside its target; gone if it is not published.
+/// A complete file beside its target; removed if it is not published.
 struct Staged<'a> {
     part: PathBuf,
     target: &'a Path,
@@ -67,7 +67,7 @@ struct Staged<'a> {
 impl<'a> Staged<'a> {
     fn new(target: &'a Path, content: &str) -> Result<Self, Refused> {
         let mut name = target.file_name().map(ToOwned::to_owned).unwrap_or_default();
-        // The process keeps two runs for one target apart.
+        // The process id keeps two runs for the same target apart.
         name.push(format!(".{}.windrow-part", process::id()));
         let part = target.with_file_name(name);
         let created =
@@ -87,7 +87,7 @@ impl<'a> Staged<'a> {
 
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
-        // After a rename there is nothing of that name.
+        // After a rename no file has that name.
         let _ = fs::remove_file(&self.part);
     }
 }
@@ -96,7 +96,7 @@ fn refused(path: &Path, what: &str, hint: &str) -> Refused {
     Refused(format!("{} {what}\nhint: {hint}", path.display()), Code::CannotCreate)
 }
 
-/// What has the name of a target. The entry itself counts, not what it links to: a rename replaces the entry.
+/// Checks the entry under a target's name. The entry itself counts, not the file it links to: a rename replaces the entry.
 fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refused> {
     if path.file_name().is_none() {
         return Err(Refused::usage(format_args!("{:?} names no file\nhint: choose another path", path.display())));
@@ -106,7 +106,7 @@ fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refused> {
     }
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(refused(path, "is a directory", "choose another path")),
-        // A rename would put a file in the place of a pipe or a device.
+        // A rename would replace a pipe or a device by a file.
         Ok(found) if !found.is_file() => Err(refused(path, "is not a file", "choose another path")),
         _ if !overwrite => {
             Err(refused(path, "already exists", "pass --overwrite to replace it, or choose another path"))
@@ -115,7 +115,7 @@ fn check_entry(path: &Path, overwrite: bool) -> Result<(), Refused> {
     }
 }
 
-/// Says why nothing can be created at a path, in better words than those of the operating system.
+/// Explains why no file can be created at a path, more clearly than the operating system does.
 fn check_directory(path: &Path) -> Result<(), Refused> {
     let directory = directory(path);
     let why = |why: &str, hint: &str| {
@@ -136,7 +136,7 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 
-/// Both name the same existing thing.
+/// Whether both name the same existing file.
 fn same(one: &Path, other: &Path) -> bool {
     match (fs::canonicalize(one), fs::canonicalize(other)) {
         (Ok(one), Ok(other)) => one == other,

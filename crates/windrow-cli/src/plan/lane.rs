@@ -1,4 +1,4 @@
-//! What tiles take in a lane, as plans use it: by a fit, or looked up where every size that a tile may have was measured.
+//! The cost of tiles in a lane, as plans use it: by a fit, or by a table if every possible size of a tile was measured.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use windrow::plan::cost::{Fit, Fitting, Residual, Sample, Unfit, fit};
 use windrow::plan::tile::{Lane, Tiles};
 use windrow::plan::{Nanos, Rows};
 
-/// Rows of an operation, and what its tiles begin at multiples of.
+/// Rows of an operation, and the alignment of its tiles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cuts {
     pub(super) rows: u64,
@@ -14,10 +14,10 @@ pub(super) struct Cuts {
 }
 
 impl Cuts {
-    /// Whether tiles of all these cuts have one of the sizes.
+    /// Whether every possible tile has one of the sizes.
     fn are_among(self, sizes: &BTreeMap<Rows, Nanos>) -> bool {
         let Self { rows, align } = self;
-        // Fewer sizes than places to cut.
+        // There are fewer sizes than places to cut.
         if rows / align > sizes.len() as u64 {
             return false;
         }
@@ -30,7 +30,7 @@ impl Cuts {
 #[derive(Debug)]
 pub(super) struct LaneCost {
     pub(super) lane: Lane,
-    /// Every size that was measured, with the median of its times.
+    /// Every measured size, with the median of its times.
     measured: BTreeMap<Rows, Nanos>,
     source: Source,
 }
@@ -38,14 +38,15 @@ pub(super) struct LaneCost {
 #[derive(Debug)]
 enum Source {
     Fit(Fit<Rows>),
-    /// The times that were measured. A fit would miss one of them by more than noise, or is refused.
+    /// The measured times. A fit would miss one of them by more than noise, or is refused.
     Table {
         unfit: String,
     },
 }
 
 impl LaneCost {
-    /// A fit that misses its samples by no more than noise; else what was measured for every tile there can be; else a fit within the limit.
+    /// A fit that misses its samples by no more than noise; otherwise a table if every possible tile was measured; otherwise a fit
+    /// within the limit.
     pub(super) fn new(lane: Lane, samples: &[Sample<Rows>], cuts: Cuts, limit: f64) -> Result<Self, Unfit<Rows>> {
         let measured = medians(samples);
         let source = match fit(samples, &Fitting { limit, ..Fitting::default() }) {
@@ -67,7 +68,7 @@ impl LaneCost {
         Ok(Self { lane, measured, source })
     }
 
-    /// What a tile of so many rows takes.
+    /// The time of a tile with so many rows.
     pub(super) fn at(&self, rows: Rows) -> Nanos {
         match &self.source {
             Source::Fit(fit) => fit.cost.at(rows),
@@ -75,7 +76,7 @@ impl LaneCost {
         }
     }
 
-    /// The time that was measured; of other sizes, which only plans by hand have, on the line between their neighbours.
+    /// The measured time. Other sizes, which only plans written by hand have, are interpolated between their neighbours.
     fn looked_up(&self, rows: Rows) -> Nanos {
         let below = self.measured.range(..=rows).next_back();
         let above = self.measured.range(rows..).next();
@@ -91,12 +92,12 @@ impl LaneCost {
         }
     }
 
-    /// Different sizes that were measured.
+    /// Number of different sizes measured.
     pub(super) fn sizes(&self) -> usize {
         self.measured.len()
     }
 
-    /// The smallest and the largest size that was measured.
+    /// The smallest and the largest size measured.
     pub(super) fn range(&self) -> (Rows, Rows) {
         let ends = (self.measured.first_key_value(), self.measured.last_key_value());
         match ends {
@@ -105,7 +106,7 @@ impl LaneCost {
         }
     }
 
-    /// By which share it misses a sample at most: the median of its size.
+    /// The largest share by which it misses the median of a size.
     pub(super) fn worst(&self) -> f64 {
         match &self.source {
             Source::Fit(fit) => fit.worst().relative().abs(),
@@ -121,7 +122,7 @@ impl LaneCost {
         }
     }
 
-    /// The sizes of these tiles that are smaller or larger than any that was measured, if there are such.
+    /// The sizes of these tiles that are smaller or larger than all measured ones, if any.
     pub(super) fn outside(&self, tiles: &Tiles) -> Option<String> {
         let (least, most) = self.range();
         let mut sizes: Vec<Rows> = tiles.iter().filter(|tile| !(least..=most).contains(tile)).collect();
@@ -131,7 +132,7 @@ impl LaneCost {
         (!sizes.is_empty()).then(|| sizes.join(", "))
     }
 
-    /// What to know about it: that it is a table, and why; or that the fit is loose, and what it misses.
+    /// A note: that the cost is a table, and why; or that the fit is loose, and what it misses.
     pub(super) fn note(&self, origin: &str) -> Option<String> {
         let lane = self.lane;
         match &self.source {
@@ -143,7 +144,7 @@ impl LaneCost {
     }
 }
 
-/// What a fit misses.
+/// How far a fit is from a sample.
 fn missed(Residual { size, measured, fitted }: &Residual<Rows>) -> String {
     let off = 100.0 * (fitted.0 / measured.0 - 1.0).abs();
     format!("{size} rows took {measured}, it gives {fitted}, off by {off:.1} %")
@@ -179,10 +180,10 @@ mod tests {
         let table = cost(&jagged, 512, 0.3).expect("all sizes are there");
         assert_eq!((table.source(), table.worst(), table.sizes()), ("table", 0.0, 4));
         assert_eq!([128, 256, 384, 512].map(|rows| table.at(Rows(rows)).as_micros()), [10.0, 90.0, 20.0, 100.0]);
-        // Of plans by hand: between two sizes, below them and beyond.
+        // Sizes of plans written by hand: between two measured sizes, below them and beyond.
         assert_eq!([192, 64, 1024].map(|rows| table.at(Rows(rows)).as_micros()), [50.0, 10.0, 200.0]);
         assert!(table.note("s.csv").unwrap().contains("looked up in s.csv"));
-        // A size that a tile may have is missing: 640, or 100 and 228 where the last tile is ragged.
+        // A size that a tile may have is missing: 640, or 100 and 228 if the last tile is ragged.
         for rows in [640, 484] {
             assert!(matches!(cost(&jagged, rows, 0.3), Err(Unfit::Misses { .. } | Unfit::Falls { .. })));
             let fitted = cost(&jagged, rows, 1e6).expect("any fit");
@@ -191,11 +192,11 @@ mod tests {
         }
         let ragged = [(100, 10.0), (128, 90.0), (228, 20.0)];
         assert_eq!(cost(&ragged, 228, 0.3).expect("all sizes are there").source(), "table");
-        // Two sizes are no fit, and may be all there are.
+        // Two sizes give no fit, but can be all possible sizes.
         assert_eq!(cost(&[(128, 1.0), (256, 2.0)], 256, 0.3).expect("all sizes are there").source(), "table");
         assert!(matches!(cost(&[(128, 1.0), (256, 2.0)], 384, 0.3), Err(Unfit::TooFew { sizes: 2 })));
         assert!(matches!(cost(&[], 128, 0.3), Err(Unfit::TooFew { sizes: 0 })));
-        // A line is a line, whatever is there.
+        // A linear cost gets a fit, even if every size was measured.
         let line = cost(&[(128, 2.0), (256, 3.0), (384, 4.0), (512, 5.0)], 512, 0.3).unwrap();
         assert_eq!((line.source(), line.note("s.csv")), ("fit", None));
     }

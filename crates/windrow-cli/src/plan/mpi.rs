@@ -1,7 +1,7 @@
-//! Calibrating on the ranks of MPI: every process runs the same command, all of them measure, and rank 0 plans, writes and speaks.
+//! Calibrates on the ranks of MPI: every process runs the same command, all of them measure, and rank 0 plans, writes and prints.
 //!
-//! No process goes its own way: what one refuses, all refuse ([`agree`]), with the same exit code. A process that ended with an error
-//! before rank 0 has spoken would take it along, as `mpiexec` then ends all of them; so MPI ends last, which waits for all.
+//! All processes take the same path: what one refuses, all refuse ([`agree`]), with the same exit code. `mpiexec` ends all processes
+//! when one ends with an error, perhaps before rank 0 has printed. So each process finalizes MPI last, which waits for all.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,7 +14,7 @@ use super::{Options, Refused, decided, print};
 use crate::exit::Code;
 use crate::report;
 
-/// Runs the command on all ranks, and reports on rank 0 how it went.
+/// Runs the command on all ranks. Rank 0 reports the result.
 pub(super) fn run(options: &Options) -> Code {
     let mut fused = match World::init().and_then(Fused::new) {
         Ok(fused) => fused,
@@ -43,7 +43,7 @@ fn together(options: &Options, fused: &mut Fused<World>) -> Result<(), Refused> 
     agree(fused, shown)
 }
 
-/// What can be refused before anything is measured. Files are the business of rank 0.
+/// Checks that are possible before anything is measured. Only rank 0 checks files.
 fn check<'a>(
     options: &'a Options,
     fused: &Fused<World>,
@@ -63,10 +63,10 @@ fn check<'a>(
     Ok((Task::new(options, sharing)?, outputs))
 }
 
-/// The codes that a rank can refuse with, as words for the others: their place, from 1.
+/// The codes with which a rank can refuse. The ranks exchange them as indices, from 1.
 const CODES: [Code; 5] = [Code::Failed, Code::Usage, Code::BadInput, Code::CannotCreate, Code::Io];
 
-/// All ranks have come that far, or all refuse what the first of them refuses.
+/// Continues if all ranks have succeeded so far; otherwise all refuse with the first refusal.
 fn agree<T>(fused: &mut Fused<World>, mine: Result<T, Refused>) -> Result<T, Refused> {
     let mut world = fused.communicator();
     let (me, size) = (world.rank(), world.size());
@@ -89,9 +89,9 @@ fn agree<T>(fused: &mut Fused<World>, mine: Result<T, Refused>) -> Result<T, Ref
     Err(Refused(if rank == 0 { message.into_owned() } else { format!("rank {rank}: {message}") }, code))
 }
 
-/// Ranks that are on this machine, this one included.
+/// Number of ranks on this machine, including this one.
 fn sharing(fused: &mut Fused<World>) -> Result<u64, Error> {
-    // Where there is no such file the memory is not known either.
+    // Without this file, the free memory is unknown too.
     let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     boot.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Plans that were saved or written by hand, predicted under the costs at hand.
+//! Plans that were saved or written by hand, predicted with the current costs.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::Refused;
 use super::args::Options;
 use super::samples::{self, Fits, shortened};
 
-/// What of a plan is read. By hand, the tiles are enough.
+/// The fields of a plan that are read. Written by hand, the tiles are enough.
 #[derive(Debug, Default, Deserialize)]
 struct Saved {
     tiles: Vec<u64>,
@@ -22,14 +22,14 @@ struct Saved {
     predicted_us: Option<f64>,
 }
 
-/// A plan that came from outside.
+/// A plan from a file.
 #[derive(Debug)]
 pub(super) struct Replay {
     pub(super) file: String,
     pub(super) tiles: Tiles,
-    /// Under the costs at hand.
+    /// The prediction with the current costs.
     pub(super) predicted: Nanos,
-    /// What it said itself, in microseconds.
+    /// The prediction in the file, in microseconds.
     pub(super) stated_us: Option<f64>,
     pub(super) losses: Losses,
     saved: Saved,
@@ -40,7 +40,7 @@ impl Replay {
         let file = path.display().to_string();
         let refused = |message: String| Refused::bad_input(format_args!("{file}: {message}"));
         let text = samples::text(path)?;
-        // A list of tiles alone is a plan too.
+        // A bare list of tiles is a plan too.
         let read = match text.trim_start().starts_with('[') {
             true => serde_json::from_str(&text).map(|tiles| Saved { tiles, ..Saved::default() }),
             false => serde_json::from_str(&text),
@@ -64,7 +64,7 @@ impl Replay {
         Ok(Self { stated_us: saved.predicted_us, file, tiles, predicted, losses, saved })
     }
 
-    /// What makes the comparison less than one of like with like.
+    /// Notes on differences that make the comparison unfair.
     pub(super) fn notes(&self, options: &Options, fits: &Fits) -> Vec<String> {
         let Saved { op, m, n, k, ranks, .. } = &self.saved;
         let asked = options.operation.name();

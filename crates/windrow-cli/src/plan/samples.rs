@@ -1,4 +1,4 @@
-//! What tiles were measured to take: read from CSV, and fitted.
+//! Measured times of tiles: read from CSV, and fitted.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,25 +17,25 @@ use crate::exit::Code;
 /// The columns of a file of samples.
 pub(super) const HEADER: [&str; 3] = ["stage", "m", "microseconds"];
 
-/// What tiles of some sizes take in each lane.
+/// Measured times of tiles of some sizes in each lane.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) compute: Vec<Sample<Rows>>,
     pub(super) communicate: Vec<Sample<Rows>>,
-    /// Where that is from, for messages.
+    /// Where they come from, for messages.
     pub(super) origin: String,
-    /// What else was measured, if it was not read from a file.
+    /// The other results of a calibration; `None` if the samples were read from a file.
     pub(super) calibrated: Option<Calibrated>,
 }
 
-/// The cost functions behind samples.
+/// The cost functions that were fitted to samples.
 pub(super) struct Fits {
     pub(super) compute: LaneCost,
     pub(super) communicate: LaneCost,
 }
 
 impl Measured {
-    /// By what both lanes slow each other down, if that was measured too.
+    /// The measured slowdown of both lanes by each other, if known.
     pub(super) fn contention(&self) -> Option<Contention> {
         self.calibrated.as_ref().map(|calibrated| calibrated.contention)
     }
@@ -45,7 +45,7 @@ impl Measured {
         self.calibrated.as_ref().map_or(&[], |calibrated| &calibrated.tried)
     }
 
-    /// The stage that a lane is called in samples.
+    /// The name of a lane's stage in samples.
     fn stage(lane: Lane) -> &'static str {
         match lane {
             Lane::Compute => "compute",
@@ -100,7 +100,7 @@ impl Fits {
         [&self.compute, &self.communicate]
     }
 
-    /// What a plan takes from the costs of sizes that are smaller or larger than any that was measured.
+    /// Which costs the plan uses for sizes smaller or larger than all measured ones.
     pub(super) fn beyond(&self, plan: &Plan) -> Vec<String> {
         let whole = Tiles::one(plan.inputs.rows);
         let note = |cost: &LaneCost| {
@@ -120,7 +120,7 @@ impl Fits {
         self.lanes().into_iter().filter_map(note).collect()
     }
 
-    /// How far the costs can be trusted. A loose fit makes the plan as uncertain as it is, and what else may be as good is named.
+    /// How far the costs can be trusted. A loose fit makes the plan equally uncertain; alternatives that may be as good are named.
     pub(super) fn trust(&self, plan: &Plan, origin: &str) -> Vec<String> {
         let mut notes: Vec<String> = self.lanes().into_iter().filter_map(|cost| cost.note(origin)).collect();
         let loose = self.lanes().into_iter().filter(|cost| cost.worst() > Fitting::default().tolerance);
@@ -141,13 +141,13 @@ impl Fits {
         notes
     }
 
-    /// Whether some of these tiles are smaller or larger than any that was measured.
+    /// Whether some of these tiles are smaller or larger than all measured ones.
     pub(super) fn extrapolates(&self, tiles: &Tiles) -> bool {
         self.lanes().into_iter().any(|cost| cost.outside(tiles).is_some())
     }
 }
 
-/// Text from a file in a message: its beginning, in quotes, without control characters.
+/// Text of a file for a message: its beginning, in quotes, without control characters.
 pub(super) fn quoted(text: &str) -> String {
     const MOST: usize = 60;
     match text.char_indices().nth(MOST) {
@@ -181,7 +181,7 @@ pub(super) fn text(path: &Path) -> Result<String, Refused> {
     })
 }
 
-/// The samples of a CSV file. Blank lines do not count; fields may stand in quotes.
+/// Reads the samples of a CSV file. Blank lines are ignored; fields may be quoted.
 pub(super) fn read(path: &Path) -> Result<Measured, Refused> {
     parse(&text(path)?, path.display().to_string())
 }

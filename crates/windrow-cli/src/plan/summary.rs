@@ -1,4 +1,4 @@
-//! A plan for people and for programs.
+//! A plan as text and as JSON.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::lane::LaneCost;
 use super::replay::Replay;
 use super::{Options, Planned};
 
-/// The version of the object that `--json` prints. It grows when a field changes its meaning or goes away.
+/// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
 
-/// A plan as JSON. Times are in microseconds, shares of 1.
+/// A plan as JSON. Times are in microseconds; shares are relative to 1.
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
@@ -27,7 +27,7 @@ struct Report<'a> {
     /// Null if there is no limit.
     max_tiles: Option<usize>,
     contention: Pair<f64>,
-    /// What the parts were measured with.
+    /// The source of the costs.
     cost: &'a str,
     verdict: String,
     tiles: Vec<u64>,
@@ -37,7 +37,7 @@ struct Report<'a> {
     bound_us: f64,
     bound_with_contention_us: f64,
     gap: f64,
-    /// Cuts were considered at multiples of so many rows; the gap is to the best of these.
+    /// Cuts were considered at multiples of this many rows; the gap is relative to the best of these.
     grain: u64,
     why: String,
     losses: Loss,
@@ -45,7 +45,7 @@ struct Report<'a> {
     alternative_tiles: BTreeMap<String, Vec<u64>>,
     fits: Pair<Fitted>,
     replays: Vec<Replayed<'a>>,
-    /// Plans that were run.
+    /// Plans that ran.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refined: Vec<Refined>,
     notes: &'a [String],
@@ -58,14 +58,14 @@ struct Refined {
     took_us: f64,
 }
 
-/// Of both lanes.
+/// A value per lane.
 #[derive(Serialize)]
 struct Pair<T> {
     compute: T,
     communicate: T,
 }
 
-/// Where the time goes, seen from the lane with the most work. The four add up to the predicted time.
+/// Where the time goes, for the lane with the most work. The four times add up to the predicted time.
 #[derive(Serialize)]
 struct Loss {
     lane: String,
@@ -78,14 +78,14 @@ struct Loss {
 /// How good a fit is.
 #[derive(Serialize)]
 struct Fitted {
-    /// `fit`, or `table` where times were looked up.
+    /// `fit`, or `table` if times were looked up.
     source: &'static str,
-    /// Of the whole operation, in one piece.
+    /// Time of the whole operation in one piece.
     whole_us: f64,
     sizes: usize,
     smallest: u64,
     largest: u64,
-    /// By which share the fit misses a sample at most.
+    /// The largest share by which the fit misses a sample.
     worst: f64,
 }
 
@@ -94,10 +94,10 @@ struct Replayed<'a> {
     file: &'a str,
     tiles: Vec<u64>,
     predicted_us: f64,
-    /// What the file said.
+    /// The prediction in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     stated_us: Option<f64>,
-    /// By what share it takes longer than the plan.
+    /// The share by which it takes longer than the plan.
     above_plan: f64,
     benefit: f64,
     losses: Loss,
@@ -195,7 +195,7 @@ fn rows(tiles: &Tiles) -> Vec<u64> {
     tiles.iter().map(|tile| tile.0).collect()
 }
 
-/// By what share one takes longer than the other.
+/// The share by which one takes longer than the other.
 fn above(one: Nanos, other: Nanos) -> f64 {
     one.0 / other.0 - 1.0
 }
@@ -203,7 +203,7 @@ fn above(one: Nanos, other: Nanos) -> f64 {
 /// Where the time goes.
 fn sum(predicted: Nanos, losses: &Losses) -> String {
     let Losses { lane, whole, expansion, contention, waiting } = losses;
-    // What cancels out may leave a rounding error below 0.
+    // Cancellation may leave a rounding error below 0.
     let us = |time: &Nanos| format!("{:.1} us", time.as_micros()).replace("-0.0 us", "0.0 us");
     format!(
         "{} = {} of {lane} in one piece + {} for tiles + {} of contention + {} waiting",

@@ -1,4 +1,4 @@
-//! Plans as trace events: each a process, its lanes the threads, in the format that Perfetto and chrome://tracing open.
+//! Plans as trace events for Perfetto and chrome://tracing: each plan is a process, and its lanes are the threads.
 
 use serde_json::{Value, json};
 use windrow::plan::tile::Lane;

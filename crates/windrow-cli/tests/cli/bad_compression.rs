@@ -1,4 +1,4 @@
-//! Compressed files that are not whole.
+//! Damaged or incomplete compressed files.
 
 use crate::common::{Place, check_inputs, gzip, ids_of, tiny, tiny_ids, zstd};
 

@@ -1,4 +1,4 @@
-//! JSON lines that hold no document.
+//! JSON lines without a document.
 
 use crate::common::{Place, check_inputs, ids_of, tiny, tiny_ids};
 
@@ -92,7 +92,7 @@ fn a_run_without_a_good_document_publishes_nothing() {
         ),
         ("in.jsonl", b"[]", skip, 65, &["error: the only document is bad; the first: in.jsonl:1:1: "]),
     ]);
-    // There was nothing to lose in a file without documents.
+    // A file without documents has nothing to lose.
     let place = Place::new();
     place.file("tiny.json", tiny().to_string()).file("in.jsonl", "\n");
     place.line("encode in.jsonl -o out --tokenizer tiny.json --on-error skip").ok();

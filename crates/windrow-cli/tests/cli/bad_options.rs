@@ -1,4 +1,4 @@
-//! Command lines that make no sense, or none together. Nothing is created for them.
+//! Command lines with invalid or contradictory options. They create no files.
 
 use crate::common::{Case, Place};
 

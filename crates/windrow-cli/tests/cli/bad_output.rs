@@ -1,4 +1,4 @@
-//! Outputs that cannot be.
+//! Outputs that cannot be written.
 
 use std::fs;
 
@@ -79,7 +79,7 @@ fn an_input_whose_name_is_no_utf_8_is_never_replaced_either() {
     place.run(arguments).fails("d", 73, &[r"d/\xff.jsonl is an input of this run", "hint: "]);
     assert_eq!(place.contents(), before);
 
-    // What a shell puts on stdin has a name, too.
+    // A file that a shell puts on stdin has a name, too.
     place.file("in.jsonl", text);
     let line = "encode - --input-format jsonl -o in --format jsonl --overwrite --tokenizer tiny.json";
     let mut command = place.command(line.split(' '));
@@ -143,7 +143,7 @@ fn a_disk_that_is_full() {
     let place = Place::new();
     place.file("tiny.json", tiny().to_string()).file("in.txt", "of thorns ".repeat(400_000));
     let before = place.contents();
-    // A limit on the size of files is the disk that anybody can fill.
+    // A limit on the size of files simulates a full disk without privileges.
     let line = "encode in.txt -o out --tokenizer tiny.json --quiet";
     let limited = format!("ulimit -f 1000; exec {} {line}", env!("CARGO_BIN_EXE_windrow"));
     let ran = Ran::of(Command::new("sh").args(["-c", &limited]).current_dir(place.path("")).output().unwrap());
@@ -176,7 +176,7 @@ fn a_stdout_or_stderr_that_is_gone() {
     assert_eq!(run("b", "2>/dev/full").status.code(), Some(0));
     assert_eq!(run("c", ">&- 2>&-").status.code(), Some(0));
 
-    // A reader that goes away.
+    // A reader that closes the pipe.
     let mut child = place
         .command("encode in.txt -o d --tokenizer tiny.json --json".split(' '))
         .stdout(Stdio::piped())

@@ -38,7 +38,7 @@ fn arguments() {
         (good.replace("--m 1024", "--m 9223372036854775807").replace("64", "1"), &["larger than any memory"]),
         (good.replace("--m 1024", "--m 99999999999999999999"), &["for '--m"]),
         (good.replace("--ranks 4", "--ranks 0"), &["'0' for '--ranks", "2 at least"]),
-        (good.replace("--ranks 4", "--ranks 1"), &["one rank has nobody to communicate with", "2 at least"]),
+        (good.replace("--ranks 4", "--ranks 1"), &["one rank has no other to communicate with", "2 at least"]),
         (good.replace("--ranks 4", "--ranks -2"), &["'-2' for '--ranks"]),
         (good.replace("--ranks 4", "--ranks two"), &["'two' for '--ranks"]),
         (good.replace("--ranks 4", ""), &["required", "--ranks <RANKS>"]),
@@ -125,7 +125,7 @@ fn files_of_samples() {
     ] {
         check(&[("samples.csv", content.as_bytes())], line, 65, says);
     }
-    // Three sizes leave room for a line and no more.
+    // Three sizes allow a line and no more.
     let bent = samples(&[1, 2, 3], |m| if m < 3.0 { m } else { 100.0 }, |m| m);
     check(
         &[("samples.csv", bent.as_bytes())],
@@ -162,7 +162,7 @@ fn plans_to_replay() {
     check(&[], line, 2, &["plan.json does not exist"]);
 }
 
-/// What a file says is shown in part, and without what a terminal would obey.
+/// A message shows only a part of a file's text, and no control characters.
 #[test]
 fn long_lines_and_control_characters_are_not_repeated() {
     let place = Place::new();
@@ -224,7 +224,7 @@ fn a_disk_that_is_full() {
     place.file("samples.csv", guide());
     let before = place.contents();
     let line = format!("plan matmul-all-reduce --m 4096 {REST} --align 1 --svg out.svg");
-    // Without its signal, the limit on the size of files is an error of the write call.
+    // If its signal is ignored, the limit on the size of files is an error of the write call.
     let limited = format!("trap '' XFSZ; ulimit -f 1; exec {} {line}", env!("CARGO_BIN_EXE_windrow"));
     let ran = Ran::of(Command::new("sh").args(["-c", &limited]).current_dir(place.path("")).output().unwrap());
     ran.fails(&line, 74, &["cannot write out.svg: File too large"]);

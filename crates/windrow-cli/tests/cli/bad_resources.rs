@@ -1,4 +1,4 @@
-//! Too little of everything.
+//! Too little of every resource.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -24,7 +24,7 @@ fn a_document_beyond_the_budget_runs_alone_and_the_peak_is_stated() {
     let ran = place.line(line).ok();
     assert_eq!(ids_of(&place.read("out.jsonl")), ["small", &large, "small"].map(tiny_ids));
     let peak = ran.summary()["peak_in_flight_bytes"].as_u64().unwrap();
-    // A million bytes and half a million ids, with up to a quarter of room for growth.
+    // A million bytes and half a million ids, with up to a quarter of spare capacity.
     assert!((3_000_000..3_400_000).contains(&peak), "{peak}");
     assert!(
         ran.stderr.contains("note: --memory was exceeded by a large document, which ran alone: 3."),
@@ -105,7 +105,7 @@ mod unix {
             match ran.code {
                 Some(0) => break,
                 Some(code @ (1 | 73 | 74)) => ran.fails(line, code, &["Too many open files", "hint: raise the limit"]),
-                // The dynamic linker needs some, too.
+                // The dynamic linker needs some files, too.
                 Some(127) => continue,
                 _ => panic!("{ran:?}"),
             }
@@ -121,7 +121,7 @@ mod unix {
         let place = place();
         fs::File::create(place.path("in.txt")).unwrap().set_len(300_000_000).unwrap();
         let before = place.names();
-        // Room for everything but such a document.
+        // Enough memory for everything but such a document.
         let line = "encode in.txt -o out --tokenizer tiny.json --threads 1 --quiet";
         let ran = in_shell(&place, "ulimit -v 300000;", line, "");
         ran.fails(line, 74, &["in.txt:1: no memory for a record of more than ", "hint: "]);
@@ -134,7 +134,7 @@ mod unix {
         let before = place.contents();
         let line = "encode - -o out --tokenizer tiny.json";
         let ran = in_shell(&place, "", line, "<&-");
-        // Rust opens /dev/null in its place, which is empty.
+        // Rust opens /dev/null instead, which is empty.
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert_eq!(place.json("out.manifest.json")["documents"]["written"], 1);
         assert_ne!(place.contents(), before);
@@ -177,14 +177,14 @@ mod unix {
 
         let place = place();
         let line = "encode in.txt -o out --tokenizer tiny.json";
-        // Reading the first page of a process's memory is an I/O error, whoever tries.
+        // Reading the first page of a process's memory is an I/O error for every user.
         symlink("/proc/self/mem", place.path("in.txt")).unwrap();
         place.line(line).fails(line, 74, &["in.txt: cannot be read at byte 0: ", "hint: "]);
         fs::remove_file(place.path("in.txt")).unwrap();
 
         place.file("in.txt", "the text");
         fs::set_permissions(place.path("in.txt"), fs::Permissions::from_mode(0o000)).unwrap();
-        // No permission stops a superuser.
+        // Permissions do not stop a superuser.
         if fs::File::open(place.path("in.txt")).is_err() {
             place.line(line).fails(line, 74, &["in.txt: cannot be opened: Permission denied", "hint: "]);
             assert!(!place.path("out.ids.npy").exists());

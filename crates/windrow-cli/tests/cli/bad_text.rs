@@ -1,4 +1,4 @@
-//! Text that is odd, and text that is none.
+//! Odd text, and input that is not text.
 
 use crate::common::{Place, check_inputs, gzip, ids_of, tiny, tiny_ids, zstd};
 

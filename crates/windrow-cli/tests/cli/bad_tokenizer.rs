@@ -1,4 +1,4 @@
-//! Tokenizers that are none.
+//! Invalid tokenizers.
 
 use serde_json::{Value, json};
 

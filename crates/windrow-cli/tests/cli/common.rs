@@ -1,4 +1,4 @@
-//! Running the command, and the small vocabulary that most tests encode with.
+//! Runs the command, and provides the small vocabulary of most tests.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,10 +9,10 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-/// A folder of its own for each test.
+/// A separate folder for each test.
 pub(crate) struct Place(tempfile::TempDir);
 
-/// What a run said and how it ended.
+/// The output of a run, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -29,7 +29,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Writes a file, with the folders above it.
+    /// Writes a file, and creates the folders above it.
     pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -89,7 +89,7 @@ impl Place {
                 if path.is_dir() {
                     walk(&path, contents);
                 } else {
-                    // Some tests make files that cannot be read, or that are no files.
+                    // Some tests make files that cannot be read, or that are not regular.
                     let regular = fs::symlink_metadata(&path).unwrap().is_file();
                     let bytes = if regular { fs::read(&path).unwrap_or_default() } else { Vec::new() };
                     contents.insert(path, bytes);
@@ -111,14 +111,14 @@ impl Ran {
         }
     }
 
-    /// Asserts that it ended well.
+    /// Asserts that it succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
         self
     }
 
-    /// Asserts that it failed in this way, said so with a remedy, and did not panic.
+    /// Asserts that it failed in this way, with these messages and a remedy, and did not panic.
     #[track_caller]
     pub(crate) fn fails(&self, line: &str, code: i32, says: &[&str]) {
         assert_eq!(self.code, Some(code), "{line}\n{}", self.stderr);
@@ -129,7 +129,7 @@ impl Ran {
         assert!(!self.stderr.contains("panicked"), "{line}\n{}", self.stderr);
     }
 
-    /// The object that `--json` printed, the only thing on stdout.
+    /// The object that `--json` printed, alone on stdout.
     #[track_caller]
     pub(crate) fn summary(&self) -> Value {
         assert_eq!(self.stdout.lines().count(), 1, "{}", self.stdout);
@@ -137,19 +137,19 @@ impl Ran {
     }
 }
 
-/// A run that must fail, and what it must say.
+/// A run that must fail, and the messages it must print.
 pub(crate) struct Case<'a> {
-    /// Beside `tiny.json`.
+    /// The files beside `tiny.json`.
     pub(crate) files: Vec<(&'a str, Vec<u8>)>,
     /// The command line, split at spaces.
     pub(crate) line: &'a str,
     pub(crate) code: i32,
-    /// What its stderr must contain.
+    /// The strings that its stderr must contain.
     pub(crate) says: &'a [&'a str],
 }
 
 impl Case<'_> {
-    /// Runs it, and asserts that it fails as it must and leaves no file behind or changed.
+    /// Runs it, and asserts that it fails as it must and neither adds nor changes a file.
     #[track_caller]
     pub(crate) fn check(&self) {
         let place = Place::new();
@@ -163,7 +163,7 @@ impl Case<'_> {
     }
 }
 
-/// A case with one input and the small vocabulary: name, content, further arguments, code, what stderr must contain.
+/// A case with one input and the small vocabulary: name, content, additional arguments, code, strings that stderr must contain.
 type InputCase<'a> = (&'a str, &'a [u8], &'a str, i32, &'a [&'a str]);
 
 /// Checks cases with one input.
@@ -175,7 +175,7 @@ pub(crate) fn check_inputs(cases: &[InputCase<'_>]) {
     }
 }
 
-/// The characters by which byte-level vocabularies spell bytes.
+/// The characters that byte-level vocabularies use for bytes.
 fn spelling() -> Vec<char> {
     let printable = |byte: u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     let mut next = 256;
@@ -217,7 +217,7 @@ pub(crate) fn tiny() -> Value {
     })
 }
 
-/// The ids of a text by [`tiny`].
+/// The ids of a text with [`tiny`].
 pub(crate) fn tiny_ids(text: &str) -> Vec<u32> {
     let mut ids = Vec::new();
     let mut rest = text.as_bytes();
@@ -234,7 +234,7 @@ pub(crate) fn tiny_ids(text: &str) -> Vec<u32> {
     ids
 }
 
-/// The ids in the lines of an output of the jsonl format.
+/// The ids in the lines of a jsonl output.
 pub(crate) fn ids_of(jsonl: &[u8]) -> Vec<Vec<u32>> {
     let line = |line: &str| serde_json::from_value(serde_json::from_str::<Value>(line).unwrap()["ids"].take()).unwrap();
     str::from_utf8(jsonl).unwrap().lines().map(line).collect()

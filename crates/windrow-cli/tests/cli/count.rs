@@ -1,4 +1,4 @@
-//! `windrow count` as its users meet it.
+//! `windrow count`, end to end.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::common::{Place, tiny, tiny_ids};
 
-/// The number that tiktoken gives under o200k_base, as ordinary text.
+/// The number of tokens that tiktoken gives with o200k_base, as ordinary text.
 fn tokens(text: &str) -> usize {
     tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len()
 }
@@ -154,7 +154,7 @@ fn names_of_files_cannot_reach_the_terminal() {
     assert!(ran.stderr.starts_with("error: c\\u{1b}: byte 1: "), "{}", ran.stderr);
 }
 
-/// Several blocks, pieces and characters that lie across them; a text that cannot be cut; the change to the fast engine.
+/// Texts with several blocks and pieces, and characters that cross them; a text that cannot be cut; the change to the fast engine.
 #[test]
 fn long_texts_are_counted_in_pieces() {
     let place = Place::new();
@@ -179,7 +179,7 @@ fn long_texts_are_counted_in_pieces() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(65), ""));
 }
 
-/// A closed pipe ends the run: as with `windrow count . | head`.
+/// A closed pipe ends the run, as with `windrow count . | head`.
 #[cfg(unix)]
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
@@ -195,7 +195,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(0), String::new()));
 }
 
-/// Every text of the data folder, against tiktoken.
+/// Every text of the data folder, compared with tiktoken.
 #[test]
 fn counts_of_the_data_folder_are_those_of_tiktoken() {
     let data = std::env::var_os("WINDROW_DATA").map(PathBuf::from);

@@ -1,10 +1,10 @@
-//! `windrow encode` end to end: what it reads, what it writes, what it says.
+//! `windrow encode` end to end: what it reads, writes and prints.
 
 use crate::common::{Place, gzip, ids_of, tiny, tiny_ids, zstd};
 use serde_json::{Value, json};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
-/// Texts with what the formats of input and output could stumble over.
+/// Texts that are difficult for the formats of input and output.
 const TEXTS: [&str; 6] =
     ["the other cat", "", "two\nlines\r\n", "l'été, 日本 \u{1f600}", "nul \0 <|end|> x", "<|endoftext|>the"];
 
@@ -21,7 +21,7 @@ fn u16s(ids: &[u32]) -> Vec<u8> {
     ids.iter().flat_map(|&id| u16::try_from(id).unwrap().to_le_bytes()).collect()
 }
 
-/// What an `.npy` file holds behind its header, after a look at that.
+/// The data of an `.npy` file behind its header, which is checked.
 fn npy(bytes: &[u8], descr: &str, length: usize) -> Vec<u8> {
     let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({length},), }}");
     assert!(bytes.starts_with(b"\x93NUMPY\x01\x00"));
@@ -349,12 +349,12 @@ fn existing_files_are_refused_or_replaced() {
     let place = corpus();
     place.line("encode in.jsonl -o out --tokenizer tiny.json").ok();
     let before = place.contents();
-    // Refused before anything is read: the input would be an error, too.
+    // Refused before anything is read; the input would be an error, too.
     place.file("bad.jsonl", "[");
     let ran = place.line("encode bad.jsonl -o out --tokenizer tiny.json");
     assert_eq!(ran.code, Some(73));
     assert!(ran.stderr.contains("out.ids.npy already exists") && ran.stderr.contains("--overwrite"), "{}", ran.stderr);
-    // A failing run keeps what it was to replace.
+    // A failing run keeps the files that it was to replace.
     assert_eq!(place.line("encode bad.jsonl -o out --tokenizer tiny.json --overwrite").code, Some(65));
     std::fs::remove_file(place.path("bad.jsonl")).unwrap();
     assert_eq!(place.contents(), before);

@@ -1,4 +1,4 @@
-//! The command as its users meet it.
+//! End-to-end tests of the command.
 
 mod bad_compression;
 mod bad_jsonl;

@@ -16,7 +16,7 @@ pub(crate) fn samples(sizes: &[u64], compute: impl Fn(f64) -> f64, communicate: 
     csv
 }
 
-/// The guide's cost functions, at enough sizes to find the pieces again. A row of the product has 16 KiB.
+/// The guide's cost functions, at enough sizes to find their pieces. A row of the product has 16 KiB.
 pub(crate) fn guide() -> String {
     let sizes = [64, 128, 192, 256, 320, 384, 448, 512, 768, 1024, 1536, 2048, 3072, 4096];
     let communicate = |rows: f64| {
@@ -130,13 +130,13 @@ fn operations_in_both_spellings() {
         assert_eq!(this["op"], operation);
         assert_eq!(this, plan(&operation.replace('-', "_")));
     }
-    // Communication comes first, so the ramp falls.
+    // Communication comes first, so the sizes fall.
     let gathered = rows(&plan("all-gather-matmul")["tiles"]);
     assert_eq!(gathered, [1536, 1152, 768, 512, 128]);
 }
 
-/// Over shapes, alignments, limits and contention: tiles sum to m, verdict and limits hold, no plan is above an alternative that keeps to
-/// them.
+/// Over shapes, alignments, limits and contention: tiles sum to m, verdict and limits hold, and no plan is slower than an alternative
+/// within the limits.
 #[test]
 fn tiles_sum_to_m_and_one_tile_is_not_to_tile() {
     let place = Place::new();
@@ -237,7 +237,7 @@ fn many_places_to_cut_are_taken_in_multiples() {
     assert_eq!(plan["grain"], 32);
     assert!(plan["notes"].to_string().contains("only multiples of 32 rows were considered"), "{}", plan["notes"]);
 
-    // As many rows as can be: nothing grows with them.
+    // The maximum number of rows: no data structure grows with it.
     let line =
         "plan matmul-all-reduce --m 4000000000000000000 --n 1 --k 1 --ranks 2 --cost samples.csv --align 1 --json";
     let plan = place.line(line).ok().summary();
@@ -284,7 +284,7 @@ fn plans_are_replayed_and_compared() {
         assert!(said.contains(part), "lacks {part:?}\n{said}");
     }
 
-    // Under another cost, and for another operation than it was made for.
+    // With other costs, and for another operation than the plan was made for.
     place.file("slower.csv", samples(&[128, 1024, 4096], |m| 0.4 * m, |m| 10.0 + 0.5 * m));
     let line = line.replace("samples.csv", "slower.csv").replace("--ranks 8", "--ranks 16");
     let plan = place.line(&format!("{line} --json --max-tiles 4")).ok().summary();
@@ -392,7 +392,7 @@ fn help_has_examples() {
     }
 }
 
-/// Where rows are dealt out to ranks, every tile has as many of each.
+/// If rows are divided among ranks, every tile has equally many of each rank.
 #[test]
 fn tiles_are_dealt_out_to_ranks() {
     let place = with_guide();
@@ -422,11 +422,11 @@ fn tiles_are_dealt_out_to_ranks() {
     assert!(!plan["notes"].to_string().contains("dealt out"), "{plan}");
 }
 
-/// Times that no fit is near, of every tile there can be: they are looked up. A note says so, and what a fit would miss.
+/// Times that no fit comes near, for every possible tile: they are looked up. A note says so, and what a fit would miss.
 #[test]
 fn what_was_measured_for_all_tiles_needs_no_fit() {
     let place = Place::new();
-    // The time of a tile depends on its rows in a way that no pieces have.
+    // The time of a tile depends on its rows in a way that no pieces can express.
     let jagged = |m: f64| if (m / 128.0) as u64 % 3 == 1 { 0.9 * m } else { 0.2 * m };
     place.file("samples.csv", samples(&[128, 256, 384, 512, 640, 768, 896, 1024], jagged, |m| 20.0 + 0.2 * m));
     let line = "plan matmul-all-reduce --n 512 --k 64 --ranks 4 --cost samples.csv";
@@ -434,7 +434,7 @@ fn what_was_measured_for_all_tiles_needs_no_fit() {
     assert_eq!((&plan["fits"]["compute"]["source"], &plan["fits"]["compute"]["worst"]), (&json!("table"), &json!(0.0)));
     assert_eq!(plan["fits"]["communicate"]["source"], "fit");
     near(&plan["fits"]["compute"]["whole_us"], jagged(1024.0), 1e-9);
-    // One tile of 1024 rows is computed in 205 us, and tiles of 256 or 384 rows cost no more a row; those of 128 and 512 do.
+    // One tile of 1024 rows is computed in 205 us. Tiles of 256 or 384 rows cost no more per row; those of 128 and 512 do.
     let tiles = rows(&plan["tiles"]);
     assert!(tiles.iter().sum::<u64>() == 1024 && tiles.iter().all(|tile| tile / 128 % 3 != 1), "{plan}");
     assert!(
@@ -443,13 +443,13 @@ fn what_was_measured_for_all_tiles_needs_no_fit() {
     );
     let said = place.line(&format!("{line} --m 1024")).ok().stdout;
     assert!(said.contains("computation: 8 sizes from 128 to 1024 rows in samples.csv, looked up\n"), "{said}");
-    // One tile more, of which nothing is known: that takes a fit, and there is none.
+    // One more tile, without a measurement: that needs a fit, and none exists.
     let line = format!("{line} --m 1152");
     place.line(&line).fails(&line, 65, &["samples.csv, stage compute: ", "--tolerance "]);
     place.line(&format!("{line} {ANY}")).ok();
 }
 
-/// Between a tenth and three tenths a fit gives a plan that says how far it can be trusted.
+/// Between 10 % and 30 %, a fit gives a plan that says how far it can be trusted.
 #[test]
 fn a_loose_fit_gives_a_plan_and_says_what_that_means() {
     let place = Place::new();
@@ -480,7 +480,7 @@ fn a_list_of_tiles_is_a_plan() {
     assert_eq!((&list["tiles"], &list["predicted_us"]), (&object["tiles"], &object["predicted_us"]));
 }
 
-/// A plan from twenty thousand sizes: not all divisions of them are compared.
+/// A plan from twenty thousand sizes, for which not all divisions are compared.
 #[test]
 fn there_may_be_many_sizes() {
     let place = Place::new();
@@ -498,7 +498,7 @@ fn there_may_be_many_sizes() {
 const SHAPE: &str = "plan matmul-reduce-scatter --m 60 --n 64 --k 48 --ranks 2 --align 4";
 const CALIBRATE: &str = "--calibrate in-process --link 200,300";
 
-/// A fit that no samples are refused by.
+/// A tolerance with which no samples are refused.
 const ANY: &str = "--tolerance 100000000%";
 
 #[test]
@@ -507,7 +507,7 @@ fn ranks_of_this_process_calibrate() {
     place.line(&format!("{SHAPE} {CALIBRATE} --refine --samples-out s.csv --json")).ok();
     let text = std::fs::read_to_string(place.path("s.csv")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    // As many passes as it took.
+    // As many passes as were needed.
     let each = (lines.len() - 1) / 2;
     assert!(lines[0] == "stage,m,microseconds" && lines.len() == 1 + 2 * each, "{text}");
     assert!([3, 6, 12].map(|passes| 5 * passes).contains(&each), "{each} samples of a stage");
@@ -517,14 +517,14 @@ fn ranks_of_this_process_calibrate() {
         let fields: Vec<&str> = line.split(',').collect();
         assert_eq!((fields[0], fields[1].parse()), (stage, Ok(sizes[number % 5])), "{line}");
         let micros: f64 = fields[2].parse().unwrap();
-        // A tile is on the link for 300 us and more.
+        // A tile is on the link for 300 us or more.
         assert!(micros > if stage == "compute" { 0.0 } else { 300.0 }, "{line}");
     }
     // The samples are enough for a plan.
     place.line(&format!("{SHAPE} --cost s.csv --json {ANY}")).ok();
 }
 
-/// However its samples scatter, a calibration ends with a plan, unless a tolerance was asked for: then the samples are there all the same.
+/// A calibration ends with a plan, however its samples scatter, unless a tolerance was given: then the samples are still written.
 #[test]
 fn a_calibration_beyond_its_tolerance_is_refused_with_its_samples() {
     let place = Place::new();
@@ -544,9 +544,9 @@ fn a_calibration_gives_a_plan() {
     assert_eq!((&plan["cost"], plan.get("refined")), (&json!("the calibration"), None));
     assert!(plan["contention"]["compute"].as_f64().unwrap() >= 1.0);
     let of_samples = place.line(&format!("{SHAPE} --cost s.csv --json {ANY}")).ok().summary();
-    // A file says a time in thousandths of a microsecond.
+    // A file stores times in thousandths of a microsecond.
     near(&of_samples["serial_us"], plan["serial_us"].as_f64().unwrap(), 0.01);
-    // What the samples tell is the best is an alternative, and better by no more than they scatter.
+    // The best plan according to the samples is an alternative, and better only by as much as they scatter.
     let exact = plan["alternatives"]["exact"].as_f64().unwrap();
     near(&plan["predicted_us"], exact, 0.011 * exact);
     assert!(plan["gap"].as_f64().unwrap() >= plan["predicted_us"].as_f64().unwrap() / exact - 1.0 - 1e-9);
@@ -570,7 +570,7 @@ fn what_was_the_fastest_is_kept() {
     assert_eq!(plan["contention"], json!({"compute": 1.5, "communicate": 1.25}));
     let why = plan["why"].as_str().unwrap();
     assert!(why.contains("run, it took ") && why.contains(&format!("{:.1} us", took(&refined[0]))), "{why}");
-    // The planner's own cut was run, or the planner is not the one that predicted.
+    // The planner's cut was run; otherwise the predictions came from elsewhere.
     assert!(refined.iter().any(|run| run["tiles"] == plan["alternative_tiles"]["planned"]), "{plan}");
     assert!(plan["alternatives"]["planned"].is_number());
     let drawn = String::from_utf8(place.read("t.svg")).unwrap();
@@ -595,7 +595,7 @@ fn calibrations_that_cannot_be_are_refused() {
     refused(huge, "GiB are free");
     let long = "plan matmul-all-reduce --m 4000000000000000000 --n 1 --k 1 --ranks 2 --calibrate in-process";
     refused(long, "hint: give a larger --align");
-    refused(&format!("{shape} --ranks 2 --calibrate mpi --link 100,5"), "those of MPI have a link of their own");
+    refused(&format!("{shape} --ranks 2 --calibrate mpi --link 100,5"), "those of MPI already have a link");
     let dealt = "plan all-gather-matmul --m 4097 --n 64 --k 64 --ranks 2 --calibrate in-process --samples-out new.csv";
     refused(dealt, "4097 rows cannot be dealt out to 2 ranks");
     assert!(!place.path("new.csv").exists(), "nothing was measured");

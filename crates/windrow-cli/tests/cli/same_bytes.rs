@@ -22,7 +22,7 @@ fn corpus() -> Place {
     place
 }
 
-/// What a run wrote, but for the corpus.
+/// The files that a run wrote, without the corpus.
 fn written(place: &Place, line: &str) -> Vec<(String, blake3::Hash)> {
     place.line(line).ok();
     let contents = place.contents();

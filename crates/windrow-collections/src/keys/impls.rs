@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::words::{Exact, Words};
 use super::{Key, Prefix, Prefixed};
 
-/// A key that a number says all about: its type, the number's, how to make it, the largest.
+/// A key that its number determines: its type, the type of the number, the conversion, the largest key.
 macro_rules! exact {
     ($($key:ty, $word:ty, |$of:ident| $make:expr, $last:expr;)*) => { $(
         impl Prefix for $key {
@@ -46,7 +46,7 @@ exact! {
     (), u64, |_n| 0, ();
 }
 
-/// Pairs: the first number above the second.
+/// Pairs: the first number in the high half, the second in the low half.
 macro_rules! pairs {
     ($word:ty, $bits:expr, $($first:ty: $second:ty;)*) => {
         exact! { $(
@@ -66,7 +66,8 @@ pairs! { u128, 64,
     u64: u32; u32: u64; i64: u32; u32: i64; u64: i32; i32: u64; i64: i32; i32: i64;
 }
 
-/// The first eight bytes as a number, most significant first. Shorter strings are filled with zeros, so they come first or are equal.
+/// The first eight bytes as a number, most significant first. Shorter strings are padded with zeros, so their numbers are lower or
+/// equal.
 #[inline]
 fn of_bytes(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {

@@ -1,4 +1,4 @@
-//! Keys behind the numbers that nearly order them.
+//! Keys with prefixes that nearly order them.
 
 use std::borrow::Borrow;
 

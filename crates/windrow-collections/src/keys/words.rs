@@ -13,7 +13,7 @@ pub trait Exact: Key + Copy {
     const LAST: Self;
 }
 
-/// Keys that their words tell apart.
+/// Keys that their words determine.
 #[derive(Clone, Debug)]
 pub struct Words<K>([K; CAPACITY]);
 
@@ -33,7 +33,7 @@ impl<K: Exact> column::Sealed<K> for Words<K> {
         Q: Prefix<Word = K::Word> + ?Sized,
     {
         let at = first_not(&self.0, |key| key.prefix() < word);
-        // What fills the array is the largest key, which may be asked for as well.
+        // Unused places hold the largest key, which may also be the key searched for.
         if at < len && self.0[at].prefix() == word { Ok(at) } else { Err(at.min(len)) }
     }
 
@@ -72,9 +72,9 @@ impl<K: Exact> column::Sealed<K> for Words<K> {
     }
 }
 
-/// The first place that is not `below`; the length of the array if there is none.
+/// The first index whose item is not `below`; the length of the array if there is none.
 ///
-/// The steps depend on the length alone, which is a constant: no branch for the processor to guess, so the searches of a group
+/// The number of steps depends on the length alone, which is a constant. So there is no branch to predict, and the searches of a group
 /// overlap.
 #[inline]
 pub(crate) fn first_not<T, const N: usize>(sorted: &[T; N], below: impl Fn(&T) -> bool) -> usize {
@@ -87,7 +87,7 @@ pub(crate) fn first_not<T, const N: usize>(sorted: &[T; N], below: impl Fn(&T) -
     base + usize::from(below(&sorted[base]))
 }
 
-/// Asks for each cache line of an array.
+/// Prefetches each cache line of an array.
 #[inline]
 pub(super) fn prefetch_lines<T, const N: usize>(items: &[T; N]) {
     const LINE: usize = 64;

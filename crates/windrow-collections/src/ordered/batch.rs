@@ -1,11 +1,12 @@
 //! Batches: groups of operations whose cache misses overlap.
 //!
-//! A search of a large map waits for memory: its leaf is in no near cache. A *group* of operations first finds its leaves in the index, which
-//! is in a near cache, and asks for all of them; then it works on one after the other, in the order of submission, while the rest is under
-//! way. (Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through prefetching", 2004, call it group prefetching.)
+//! A search of a large map waits for memory, because its leaf is in no near cache. The index is. So a *group* of operations first finds
+//! its leaves in the index and prefetches all of them. Then the operations run one after the other, in order of submission, while the
+//! other leaves are still arriving. (Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through prefetching", 2004,
+//! call this group prefetching.)
 //!
-//! A place found first may be wrong when its turn comes, as an operation before it has split or joined leaves: the version of its shard tells,
-//! and the search is done again, in lines that are near by now.
+//! An earlier operation of the group may split or join leaves, so a leaf found first may be wrong later. The version of its shard
+//! tells; the search is then repeated, in lines that are cached by now.
 
 use super::deal::Part;
 use super::map::OrderedMap;
@@ -13,28 +14,28 @@ use super::ops::{MapOp, Ops, Owned};
 use super::shard::Shard;
 use crate::keys::{Key, Number};
 
-/// Operations whose misses overlap. On 100,000 random inserts into 1,000,000 keys: 16: 53 ns, 32: 50 ns, 64: 55 ns an operation.
+/// Operations per group. On 100,000 random inserts into 1,000,000 keys: 16: 53 ns, 32: 50 ns, 64: 55 ns per operation.
 pub(super) const GROUP: usize = 32;
 
-/// Fewer operations are done one by one: a group costs 10 ns to begin. (Two of 1,000,000 keys: 185 ns each in a group, 250 ns apart.)
+/// Fewer operations run one by one: starting a group costs 10 ns. (Two of 1,000,000 keys: 185 ns each in a group, 250 ns each without.)
 const SMALL: usize = 2;
 
-/// Batches from this size on, with so many operations a leaf, are [dealt](super::deal) to the shards.
+/// Batches from this size on, with so many operations per leaf, are [dealt](super::deal) to the shards.
 const LARGE: usize = 4096;
 const LEAVES_AN_OP: usize = 4;
 
-/// Room that batches use again.
+/// Buffers that batches reuse.
 pub(super) struct Scratch<K: Key, V> {
     ops: Vec<Option<MapOp<K, V>>>,
     pub(super) parts: Vec<Part<K, V>>,
 }
 
-/// Where an operation goes.
+/// The leaf of an operation.
 #[derive(Clone, Copy)]
 struct Route<W> {
     word: W,
     shard: usize,
-    /// First the block of its index, then the leaf.
+    /// First the block of the index, then the leaf.
     place: u32,
     version: u32,
 }
@@ -46,11 +47,11 @@ impl<K: Key, V> Scratch<K, V> {
 }
 
 impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
-    /// Applies a batch, as if one operation after the other; `results` is cleared and gets each one's result in the same order: the value
-    /// that the key had before. Allocates nothing once its room has grown to the size of the batches.
+    /// Applies a batch, as if one operation after the other. `results` is cleared and gets the result of each operation, in order: the
+    /// previous value of the key. Allocates nothing once its buffers have grown to the size of the batches.
     ///
     /// # Panics
-    /// If a comparison or a clone panics: operations that were done stay done, the others are dropped.
+    /// If a comparison or a clone panics: completed operations stay done, the others are dropped.
     ///
     /// ```
     /// use windrow_collections::{MapOp, OrderedMap};
@@ -70,10 +71,10 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
         self.scratch.ops = room;
     }
 
-    /// Applies a batch from whatever has collected it, as if one operation after the other.
+    /// Applies a batch from any source of operations, as if one operation after the other.
     ///
     /// # Panics
-    /// As [`apply`](Self::apply).
+    /// As for [`apply`](Self::apply).
     pub fn run(&mut self, ops: &mut impl Ops<K, V>) {
         let count = ops.count();
         let leaves = || self.shards.iter().map(Shard::slots).sum::<usize>();
@@ -96,7 +97,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
         }
     }
 
-    /// Operations `start..end`, at most `GROUP`.
+    /// Applies operations `start..end`, up to `GROUP`.
     fn group(&mut self, ops: &mut impl Ops<K, V>, start: usize, end: usize) {
         let mut routes = [Route { word: K::Word::MAX, shard: 0, place: 0, version: 0 }; GROUP];
         let routes = &mut routes[..end - start];
@@ -110,8 +111,8 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
         }
     }
 
-    /// Does operation `at`.
-    // A call would cost 4 ns of 50.
+    /// Applies operation `at`.
+    // Inlined, because a call would cost 4 ns of 50.
     #[inline(always)]
     fn step(&mut self, ops: &mut impl Ops<K, V>, at: usize, route: Route<K::Word>) {
         let ends = self.ends(route.shard);
@@ -129,7 +130,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
 }
 
 impl<K: Key, V> OrderedMap<K, V> {
-    /// Looks for each key; `values` is cleared and gets what was found, in the same order.
+    /// Looks up each key. `values` is cleared and gets the values found, in the same order.
     ///
     /// ```
     /// let map: windrow_collections::OrderedMap<i32, char> = [(1, 'a'), (2, 'b')].into_iter().collect();
@@ -142,7 +143,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         self.look(keys, |_, entry| values.push(entry.map(|(_, value)| value)));
     }
 
-    /// Looks for each key, in groups, and gives what it found.
+    /// Looks up each key, in groups, and calls `found` with the results.
     pub(super) fn look<'a>(&'a self, keys: &[K], mut found: impl FnMut(usize, Option<(&'a K, &'a V)>)) {
         for start in (0..keys.len()).step_by(GROUP) {
             let keys = &keys[start..keys.len().min(start + GROUP)];
@@ -156,8 +157,8 @@ impl<K: Key, V> OrderedMap<K, V> {
         }
     }
 
-    /// Finds the leaves of a group and asks for their lines. Each pass is a loop of independent searches that take no branch, so the
-    /// processor works on several at once.
+    /// Finds the leaves of a group and prefetches their lines. Each pass is a loop of independent, branch-free searches, so the
+    /// processor overlaps several.
     #[inline(always)]
     fn routes<'a>(&self, routes: &mut [Route<K::Word>], key: impl Fn(usize) -> &'a K)
     where

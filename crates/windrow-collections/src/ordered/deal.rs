@@ -1,9 +1,8 @@
-//! Large batches: dealt to the shards, and within a shard to its leaves.
+//! Large batches: dealt to the shards, and within each shard to its leaves.
 //!
-//! When there are several operations a leaf, the order of submission jumps around among leaves that it has visited before. Here, each shard gets
-//! its part of the batch, in parallel, and puts it into the order of its leaves by counting (a stable sort without comparisons, and the
-//! search is needed anyway). Operations on one key stay in the order of their submission; between different keys no order can be
-//! seen.
+//! With several operations per leaf, the order of submission would visit the same leaves again and again. So each shard gets its part
+//! of the batch, in parallel, and sorts it by leaf. The sort is a counting sort: stable and without comparisons, and the search it
+//! needs is needed anyway. Operations on one key stay in order of submission; an order between different keys cannot be observed.
 
 use std::mem;
 
@@ -15,27 +14,27 @@ use super::ops::{Ops, Verb};
 use super::shard::{Ends, Shard};
 use crate::keys::Key;
 
-/// A larger batch is dealt in several rounds, of so many operations or of as many as there are keys; between rounds, shards that have
-/// become too large are divided. So no index grows to a size at which inserting into it is slow.
+/// A larger batch is dealt in several rounds. A round has as many operations as the map has keys, within these limits. Between rounds,
+/// shards that have become too large are divided, so no index grows to a size at which inserting into it is slow.
 const LEAST_ROUND: usize = 1 << 16;
 const LARGEST_ROUND: usize = 1 << 18;
 
-/// What a shard gets of a round.
+/// A shard's part of a round.
 pub(super) struct Part<K: Key, V> {
     items: Vec<Item<K, V>>,
     /// Items in the order of their leaves.
     order: Vec<u32>,
-    /// By slot: where its items end in `order`.
+    /// By slot: the end of its items in `order`.
     ends: Vec<u32>,
 }
 
-/// An operation on its way.
+/// An operation dealt to a shard.
 struct Item<K: Key, V> {
     word: K::Word,
     key: Option<K>,
-    /// Of an insert; later the answer.
+    /// The value of an insert; later the answer.
     value: Option<V>,
-    /// When it was submitted, within the round.
+    /// Its index within the round.
     at: u32,
     /// First the block of the index, then the slot.
     slot: u32,
@@ -49,7 +48,7 @@ impl<K: Key, V> Part<K, V> {
     }
 }
 
-/// Why a key is there when it is asked for.
+/// Why a key is present when it is taken.
 const ONCE: &str = "a key is taken once";
 
 impl<K: Key, V> Ops<K, V> for Part<K, V> {
@@ -91,7 +90,7 @@ impl<K: Key, V> Ops<K, V> for Part<K, V> {
 impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
     /// Applies a large batch.
     pub(super) fn deal(&mut self, ops: &mut impl Ops<K, V>) {
-        // A panic drops what was dealt, and the room.
+        // If an operation panics, the dealt operations and the buffers are dropped.
         let mut parts = mem::take(&mut self.scratch.parts);
         let mut start = 0;
         while start < ops.count() {
@@ -125,7 +124,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
         parts[shard].items.push(Item { word, key: Some(key), value, at, slot: 0, place: 0, verb });
     }
 
-    /// Lets the shards do their parts.
+    /// The shards run their parts.
     fn play(&mut self, parts: &mut [Part<K, V>]) {
         let map = Tidying(self);
         let shards = &mut map.0.shards;
@@ -137,7 +136,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
     }
 }
 
-/// Brings a map into order after its shards have changed by themselves, by a panic too.
+/// Tidies a map after its shards have changed independently, also after a panic.
 struct Tidying<'a, K: Key, V>(&'a mut OrderedMap<K, V>);
 
 impl<K: Key, V> Drop for Tidying<'_, K, V> {
@@ -150,11 +149,11 @@ impl<K: Key, V> Drop for Tidying<'_, K, V> {
 }
 
 impl<K: Key, V: Clone> Shard<K, V> {
-    /// Does the operations of a part, leaf by leaf.
+    /// Runs the operations of a part, leaf by leaf.
     fn play(&mut self, part: &mut Part<K, V>, ends: Ends) {
         self.sort(part);
         let order = mem::take(&mut part.order);
-        // A split gives away some keys of its own leaf only; joining takes keys from another.
+        // A split only moves keys out of the current leaf; a join moves keys from another leaf.
         let joins = self.joins();
         let (mut slot, mut version) = (u32::MAX, 0);
         for at in &order {
@@ -177,7 +176,7 @@ impl<K: Key, V: Clone> Shard<K, V> {
         part.order = order;
     }
 
-    /// Finds the leaf of each item, and the order of the leaves.
+    /// Finds the leaf of each item, and sorts the items by leaf.
     fn sort(&self, part: &mut Part<K, V>) {
         part.ends.clear();
         part.ends.resize(self.slots() + 1, 0);
@@ -192,7 +191,8 @@ impl<K: Key, V: Clone> Shard<K, V> {
                 part.ends[slot + 1] += 1;
             }
         }
-        // Now the number of a slot's items is behind it: sum up to where they begin, and placing them moves that to where they end.
+        // `ends[slot + 1]` counts the items of `slot`. The running sum turns this into the start of each slot's items; placing the
+        // items moves each start to the end.
         let mut begin = 0;
         for end in &mut part.ends {
             begin += *end;

@@ -1,4 +1,4 @@
-//! Going through a map in the order of its keys.
+//! Iteration over a map in the order of its keys.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -9,17 +9,17 @@ use super::leaf::Leaf;
 use super::map::OrderedMap;
 use crate::keys::{Key, Prefix};
 
-/// Keys and values of an [`OrderedMap`], ascending; of all of it or of a range.
+/// Keys and values of an [`OrderedMap`], or of a range of it, ascending.
 pub struct Iter<'a, K: Key, V> {
     map: &'a OrderedMap<K, V>,
     front: Position,
-    /// Behind the last.
+    /// Behind the last key.
     back: Position,
     /// The leaf of `front`.
     leaf: Option<&'a Leaf<K, V>>,
 }
 
-/// A key, or the end: behind the last shard.
+/// The position of a key, or the end: behind the last shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
     shard: usize,
@@ -36,7 +36,7 @@ impl<K: Key, V> OrderedMap<K, V> {
     /// The keys of a range with their values, ascending.
     ///
     /// # Panics
-    /// If the range begins behind its end, or is excluded at both of its equal ends, as in `BTreeMap`.
+    /// If the start of the range is behind its end, or both ends are equal and excluded, as for `BTreeMap`.
     ///
     /// ```
     /// let map: windrow_collections::OrderedMap<i32, char> = [(1, 'a'), (2, 'b'), (3, 'c')].into_iter().collect();
@@ -69,7 +69,7 @@ impl<K: Key, V> OrderedMap<K, V> {
     }
 
     fn between(&self, front: Position, back: Position) -> Iter<'_, K, V> {
-        // Only a map without keys has a leaf without keys.
+        // Only a map without keys has an empty leaf.
         let front = if self.is_empty() { back } else { front };
         let leaf = (front != back).then(|| self.shards[front.shard].leaf_of(front.slot));
         Iter { map: self, front, back, leaf }
@@ -79,7 +79,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         Position { shard: self.shards.len(), slot: 0, at: 0 }
     }
 
-    /// The first key that is not below `key`, or that is above it.
+    /// The first key that is not below `key`, or with `above`, the first key above it.
     fn position<Q>(&self, key: &Q, above: bool) -> Position
     where
         K: Borrow<Q>,
@@ -100,7 +100,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         if at < leaf.len() { Position { shard: number, slot, at } } else { self.next_leaf(number, slot) }
     }
 
-    /// The beginning of the leaf after that of a slot.
+    /// The start of the leaf after that of a slot.
     fn next_leaf(&self, shard: usize, slot: usize) -> Position {
         if slot + 1 < self.shards[shard].slots() {
             Position { shard, slot: slot + 1, at: 0 }

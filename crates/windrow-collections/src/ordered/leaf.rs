@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use crate::keys::column::Sealed;
 use crate::keys::{CAPACITY, Key, Prefix};
 
-/// The values know how many there are: for a set, whose values take no room, that is all the header there is.
+/// The values know their number. For a set, whose values are zero-sized, that is all of the header.
 #[repr(align(64))]
 #[derive(Clone)]
 pub(super) struct Leaf<K: Key, V> {
@@ -54,7 +54,7 @@ impl<K: Key, V> Leaf<K, V> {
         &mut self.values[at]
     }
 
-    /// The keys are sorted, and there is room.
+    /// Inserts a key that keeps the keys sorted into a leaf that is not full.
     #[inline]
     pub(super) fn insert(&mut self, at: usize, word: K::Word, key: K, value: V) {
         self.keys.insert(self.len(), at, word, key);

@@ -1,4 +1,4 @@
-//! The map: shards in order, and the operations one by one.
+//! The map: a sorted list of shards, and the single operations.
 
 use std::borrow::Borrow;
 use std::mem;
@@ -8,15 +8,15 @@ use super::separators::Separators;
 use super::shard::{Ends, FEW_LEAVES, MOST_LEAVES, Shard};
 use crate::keys::{Key, Prefix};
 
-/// A sorted map whose operations are cheaper by the batch.
+/// A sorted map whose operations are cheaper in batches.
 ///
-/// Its keys are in leaves of up to 62, in order; leaves are in shards of about a thousand. One by one it does what [`BTreeMap`] does, faster
-/// for keys whose [`Prefix`] says much. What it is made for is [`apply`](Self::apply): see the [crate](crate) for when that
-/// pays. Inside of [`Batched`](windrow::batch::Batched) its operations are [`MapOp`](crate::MapOp)s.
+/// Keys are in sorted leaves of up to 62; leaves are in shards of about a thousand. Single operations do what [`BTreeMap`] does, faster
+/// for keys whose [`Prefix`] says much. The map is made for [`apply`](Self::apply): see the [crate](crate) for when that pays. Inside
+/// of [`Batched`](windrow::batch::Batched) its operations are [`MapOp`](crate::MapOp)s.
 ///
 /// # Panics
-/// If `Ord` or `Clone` of a key panics, the panic reaches the caller and the map is as it was before the operation, one of a batch
-/// included: keys are compared and cloned before anything changes.
+/// If `Ord` or `Clone` of a key panics, the panic reaches the caller and the map is unchanged by that operation, also within a batch:
+/// keys are compared and cloned before anything changes.
 ///
 /// ```
 /// use windrow_collections::OrderedMap;
@@ -31,10 +31,10 @@ use crate::keys::{Key, Prefix};
 /// [`BTreeMap`]: std::collections::BTreeMap
 pub struct OrderedMap<K: Key, V> {
     pub(super) top: Separators<K>,
-    /// At least one. None is empty if there are more.
+    /// One or more. If there are several, none is empty.
     pub(super) shards: Vec<Shard<K, V>>,
     pub(super) len: usize,
-    /// Counts what changes which shard is where.
+    /// Counts the changes of the shards' positions.
     pub(super) moves: u32,
     pub(super) scratch: Scratch<K, V>,
 }
@@ -45,19 +45,19 @@ impl<K: Key, V> OrderedMap<K, V> {
         OrderedMap { top: Separators::new(), shards: vec![Shard::new()], len: 0, moves: 0, scratch: Scratch::new() }
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Removes all keys, and gives their memory back.
+    /// Removes all keys and frees their memory.
     pub fn clear(&mut self) {
-        // Dropping keys may panic: the map is new by then.
+        // Dropping keys may panic; the map is already empty then.
         drop(mem::take(self));
     }
 
@@ -82,7 +82,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         leaf.find(word, key).ok().map(|at| leaf.get(at))
     }
 
-    /// The value of `key`, to change.
+    /// A mutable reference to the value of `key`.
     pub fn get_mut<Q>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -95,7 +95,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         leaf.find(word, key).ok().map(|at| leaf.value(at))
     }
 
-    /// Whether `key` is there.
+    /// Whether the map contains `key`.
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -104,7 +104,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         self.get(key).is_some()
     }
 
-    /// Gives `key` a value, and returns the one it had. The key that is there already stays.
+    /// Gives `key` a value and returns the previous one. A key that is already present stays.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let word = key.prefix();
         let at = self.top.slot(word, &key);
@@ -123,7 +123,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         }
     }
 
-    /// Removes `key`, and returns its value.
+    /// Removes `key` and returns its value.
     pub fn remove<Q>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -132,7 +132,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         self.remove_entry(key).map(|(_, value)| value)
     }
 
-    /// Removes `key`, and returns it with its value.
+    /// Removes `key` and returns it with its value.
     pub fn remove_entry<Q>(&mut self, key: &Q) -> Option<(K, V)>
     where
         K: Borrow<Q>,
@@ -162,13 +162,13 @@ impl<K: Key, V> OrderedMap<K, V> {
         leaf.len().checked_sub(1).map(|last| leaf.get(last))
     }
 
-    /// Which ends of the map a shard is at.
+    /// The ends of the map that a shard is at.
     #[inline]
     pub(super) fn ends(&self, shard: usize) -> Ends {
         Ends { first: shard == 0, last: shard + 1 == self.shards.len() }
     }
 
-    /// Brings a shard into order if it needs that, after every change of its keys.
+    /// Tidies a shard if it needs that; called after every change of its keys.
     #[inline]
     pub(super) fn look_after(&mut self, at: usize) {
         if self.shards[at].is_untidy() {
@@ -176,14 +176,14 @@ impl<K: Key, V> OrderedMap<K, V> {
         }
     }
 
-    /// Divides a shard that has become too large, removes an empty one, and lets a small one join its neighbour. No code of a user
-    /// runs but for drops of borders.
+    /// Divides a shard that has become too large, removes an empty one, and joins a small one with its neighbour. No user code runs,
+    /// except for drops of borders.
     #[cold]
     fn tidy(&mut self, at: usize) {
         self.moves = self.moves.wrapping_add(1);
         let slots = self.shards[at].slots();
         if slots > MOST_LEAVES {
-            // A shard that a batch has made many times larger is divided into parts with room to grow.
+            // A shard that a batch has made many times larger is divided into parts that can grow.
             let parts = slots.div_ceil(MOST_LEAVES * 3 / 4).max(2);
             for part in (1..parts).rev() {
                 let ((word, border), tail) = self.shards[at].split_off(slots * part / parts);
@@ -202,7 +202,7 @@ impl<K: Key, V> OrderedMap<K, V> {
                 let empty = |at: usize| self.shards[at].len() == 0;
                 left + 1 < self.shards.len()
                     && slots(left) + slots(left + 1) <= FEW_LEAVES
-                    // After a large batch a neighbour may be; it is looked after on its own.
+                    // After a large batch a neighbour may be empty; it is tidied separately.
                     && !empty(left)
                     && !empty(left + 1)
             };
@@ -217,10 +217,10 @@ impl<K: Key, V> OrderedMap<K, V> {
         drop(gone);
     }
 
-    /// Checks every invariant of the structure: for tests, it reads all keys.
+    /// Checks every invariant of the structure by reading all keys; for tests.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The invariant that does not hold.
     pub fn check(&self) -> Result<(), String> {
         let claim = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
         claim(self.top.is_filled(), "borders are not filled up")?;

@@ -1,49 +1,49 @@
-//! What a batch is made of.
+//! The operations of a batch.
 
 use crate::keys::Key;
 
 /// What an operation does with its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Looks for it.
+    /// Looks the key up.
     Get,
-    /// Puts it in.
+    /// Inserts it.
     Insert,
-    /// Takes it out.
+    /// Removes it.
     Remove,
 }
 
-/// Operations in the order of their submission, and where their results go.
+/// Operations in order of submission, with places for their results.
 ///
-/// This is the door between an [`OrderedMap`](crate::OrderedMap) and whatever collects operations; `apply`, `insert_all` and their kin
-/// go through it. Every operation gets one answer: the value that its key had before it. Only a panic ends a batch earlier.
+/// This is the interface between an [`OrderedMap`](crate::OrderedMap) and a source of operations; `apply`, `insert_all` and similar
+/// methods use it. Every operation gets one answer: the previous value of its key. Only a panic ends a batch early.
 pub trait Ops<K, V> {
-    /// How many there are. It does not change while they run.
+    /// The number of operations. It does not change while they run.
     fn count(&self) -> usize;
 
     /// What operation `at` does.
     fn verb(&self, at: usize) -> Verb;
 
-    /// Its key.
+    /// The key of operation `at`.
     fn key(&self, at: usize) -> &K;
 
-    /// Gives up the key and the value of an insert. Asked at most once, and the key not again.
+    /// Moves out the key and the value of an insert. Called once at most; the key is not read again.
     fn take(&mut self, at: usize) -> (K, V);
 
-    /// Gives up the key of another operation. Asked at most once, and the key not again.
+    /// Moves out the key of another operation. Called once at most; the key is not read again.
     fn take_key(&mut self, at: usize) -> K;
 
-    /// Gives up the value of an insert whose key is there already.
+    /// Moves out the value of an insert whose key is already present.
     fn take_value(&mut self, at: usize) -> V;
 
-    /// Answers operation `at`, which was a `verb`, with the value that its key had.
+    /// Answers operation `at`, which was a `verb`, with the previous value of its key.
     fn answer(&mut self, at: usize, verb: Verb, old: Option<V>);
 }
 
-/// An operation of a batch on a map. Its result is the value that the key had before it.
+/// An operation of a batch on a map. Its result is the previous value of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapOp<K, V> {
-    /// Looks for a key; the result is a clone of its value.
+    /// Looks up a key; the result is a clone of its value.
     Get(K),
     /// As [`OrderedMap::insert`](crate::OrderedMap::insert).
     Insert(K, V),
@@ -96,14 +96,14 @@ impl<K> SetOp<K> {
     }
 }
 
-/// Operations of a map that were given away.
+/// Owned operations on a map.
 pub(super) struct Owned<'a, K, V> {
-    /// Some, until it is taken.
+    /// `Some` until it is taken.
     pub(super) ops: &'a mut [Option<MapOp<K, V>>],
     pub(super) results: &'a mut [Option<V>],
 }
 
-/// Why an operation is there when it is asked for.
+/// Why an operation is present when it is taken.
 const ONCE: &str = "an operation is taken once";
 
 impl<K, V> Ops<K, V> for Owned<'_, K, V> {
@@ -151,13 +151,13 @@ impl<K, V> Ops<K, V> for Owned<'_, K, V> {
     }
 }
 
-/// A set's result: of an insert whether the key is new, of others whether it was there.
+/// The result for a set: for an insert, whether the key is new; for other operations, whether it was present.
 #[inline]
 pub(crate) fn of_set(verb: Verb, old: Option<()>) -> bool {
     old.is_some() != (verb == Verb::Insert)
 }
 
-/// Operations of a set that stay where they are.
+/// Borrowed operations on a set.
 pub(crate) struct Mixed<'a, K> {
     pub(crate) ops: &'a [SetOp<K>],
     pub(crate) results: &'a mut [bool],
@@ -197,7 +197,7 @@ impl<K: Key> Ops<K, ()> for Mixed<'_, K> {
     }
 }
 
-/// Inserts, or removals, of keys that stay where they are.
+/// Inserts, or removals, of borrowed keys.
 pub(crate) struct All<'a, K, const INSERT: bool> {
     pub(crate) keys: &'a [K],
     pub(crate) results: &'a mut [bool],

@@ -5,18 +5,18 @@ use std::borrow::Borrow;
 use crate::keys::column::Sealed;
 use crate::keys::{Key, Number, Prefix, first_not};
 
-/// Words that are searched as one, by steps whose number is known to the compiler: four cache lines of `u64`.
+/// Number of words that are searched as one, in a number of steps known at compile time: four cache lines of `u64`.
 const BLOCK: usize = 32;
 
-/// `count` borders divide the keys into `count + 1` slots; a border is the smallest key that belongs to the slot behind it.
+/// `count` borders divide the keys into `count + 1` slots. A border is the smallest key that belongs to the slot behind it.
 #[derive(Clone)]
 pub(super) struct Separators<K: Key> {
-    /// Their words in blocks, at least one, filled up with the largest word.
+    /// The words of the borders in one or more blocks, padded with the largest word.
     blocks: Vec<[K::Word; BLOCK]>,
-    /// The last word of each block, in blocks too, filled up as they are. For a shard there is one, which stays in the nearest cache: a
-    /// search goes through one block of `blocks` then, where halving the whole array would touch seven lines.
+    /// The last word of each block, in padded blocks too. A shard has one such block, which stays in the nearest cache. So a search
+    /// reads one block of `blocks`, but a binary search of the whole array would touch seven lines.
     lasts: Vec<[K::Word; BLOCK]>,
-    /// The borders themselves; none where words tell keys apart.
+    /// The borders themselves; empty if words determine keys.
     keys: Vec<K>,
     count: usize,
 }
@@ -41,7 +41,7 @@ impl<K: Key> Separators<K> {
         self.slot_in(self.block(word), word, key)
     }
 
-    /// The block to look for a word in.
+    /// The block to search for a word.
     #[inline]
     pub(super) fn block(&self, word: K::Word) -> usize {
         let below = |border: &K::Word| is_below::<K>(*border, word);
@@ -50,11 +50,11 @@ impl<K: Key> Separators<K> {
             many => many.partition_point(|lasts| below(&lasts[BLOCK - 1])).min(many.len() - 1),
         };
         let block = among * BLOCK + first_not(&self.lasts[among], below);
-        // The largest word may be below, as what fills up is.
+        // If the largest word is `below`, so is the padding.
         block.min(self.blocks.len() - 1)
     }
 
-    /// The slot of a key, of which the block is known.
+    /// The slot of a key whose block is known.
     #[inline]
     pub(super) fn slot_in<Q>(&self, block: usize, word: K::Word, key: &Q) -> usize
     where
@@ -74,7 +74,7 @@ impl<K: Key> Separators<K> {
         self.blocks.as_flattened()
     }
 
-    /// Makes `words` the borders' words from `from` on.
+    /// Sets the words of the borders from `from` on.
     fn set_words(&mut self, from: usize, words: &[K::Word]) {
         self.count = from + words.len();
         self.blocks.resize(self.count.div_ceil(BLOCK).max(1), [K::Word::MAX; BLOCK]);
@@ -84,7 +84,7 @@ impl<K: Key> Separators<K> {
         self.set_lasts(from);
     }
 
-    /// Notes what has changed from border `from` on.
+    /// Updates `lasts` after a change from border `from` on.
     fn set_lasts(&mut self, from: usize) {
         self.lasts.resize(self.blocks.len().div_ceil(BLOCK), [K::Word::MAX; BLOCK]);
         let lasts = self.lasts.as_flattened_mut();
@@ -95,7 +95,7 @@ impl<K: Key> Separators<K> {
         lasts[self.blocks.len()..].fill(K::Word::MAX);
     }
 
-    /// Puts a border at the end of `slot`.
+    /// Inserts a border at the end of `slot`.
     pub(super) fn insert(&mut self, slot: usize, word: K::Word, key: Border<K>) {
         if self.count == self.words().len() {
             self.blocks.push([K::Word::MAX; BLOCK]);
@@ -110,7 +110,7 @@ impl<K: Key> Separators<K> {
         }
     }
 
-    /// Takes the border at the end of `slot` away.
+    /// Removes the border at the end of `slot`.
     pub(super) fn remove(&mut self, slot: usize) -> (K::Word, Border<K>) {
         let words = self.blocks.as_flattened_mut();
         let word = words[slot];
@@ -121,7 +121,7 @@ impl<K: Key> Separators<K> {
         (word, Border((!K::Column::EXACT).then(|| self.keys.remove(slot))))
     }
 
-    /// Takes the borders from `at` on, except the first of them, which is returned beside.
+    /// Removes the borders from `at` on. Returns the first of them separately.
     pub(super) fn split_off(&mut self, at: usize) -> ((K::Word, Border<K>), Self) {
         let mut tail = Separators::new();
         tail.set_words(0, &self.words()[at + 1..self.count]);
@@ -133,7 +133,7 @@ impl<K: Key> Separators<K> {
         (between, tail)
     }
 
-    /// Puts the borders of `other` behind the own ones and `between`.
+    /// Appends `between` and the borders of `other`.
     pub(super) fn append(&mut self, between: (K::Word, Border<K>), other: Self) {
         self.set_words(self.count, &[between.0]);
         self.set_words(self.count, &other.words()[..other.count]);
@@ -141,7 +141,7 @@ impl<K: Key> Separators<K> {
         self.keys.extend(other.keys);
     }
 
-    /// Whether what fills up, and what is noted of blocks, is in order.
+    /// Whether the padding and `lasts` are correct.
     pub(super) fn is_filled(&self) -> bool {
         self.words()[self.count..].iter().all(|word| *word == K::Word::MAX)
             && self.keys.len() == if K::Column::EXACT { 0 } else { self.count }
@@ -151,18 +151,18 @@ impl<K: Key> Separators<K> {
     }
 }
 
-/// Whether a border with the word `border` is certainly not above a key with `word`.
+/// Whether a border with the word `border` is certainly not above a key with the word `word`.
 #[inline]
 fn is_below<K: Key>(border: K::Word, word: K::Word) -> bool {
     if K::Column::EXACT { border <= word } else { border < word }
 }
 
-/// A key that is kept as a border: nothing where words tell keys apart.
+/// A key stored as a border: nothing if words determine keys.
 #[derive(Clone)]
 pub(super) struct Border<K>(Option<K>);
 
 impl<K: Key> Border<K> {
-    /// Clones `key` if it is needed.
+    /// Clones `key` if it must be stored.
     #[inline]
     pub(super) fn of(key: &K) -> Self {
         Border((!K::Column::EXACT).then(|| key.clone()))

@@ -12,10 +12,10 @@ use super::map::OrderedMap;
 use super::ops::{All, Mixed, SetOp};
 use crate::keys::{Key, Prefix};
 
-/// A sorted set whose operations are cheaper by the batch.
+/// A sorted set whose operations are cheaper in batches.
 ///
-/// An [`OrderedMap`] without values: what is said there holds here. Inside of [`Batched`](windrow::batch::Batched) its operations
-/// are [`SetOp`]s.
+/// An [`OrderedMap`] without values; the same holds for both. Inside of [`Batched`](windrow::batch::Batched) its operations are
+/// [`SetOp`]s.
 ///
 /// ```
 /// use windrow_collections::OrderedSet;
@@ -27,7 +27,7 @@ use crate::keys::{Key, Prefix};
 /// assert!(set.contains(&7) && set.len() == 3);
 /// ```
 ///
-/// Many callers, who need not know of each other; a loop has its batches already and hands them in as chunks:
+/// For many independent callers, put the set inside of `Batched`. A loop already has batches and hands them over as chunks:
 ///
 /// ```
 /// use windrow::batch::{Batched, Chunk};
@@ -56,22 +56,22 @@ impl<K: Key> OrderedSet<K> {
         OrderedSet { map: OrderedMap::new() }
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.map.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 
-    /// Removes all keys, and gives their memory back.
+    /// Removes all keys and frees their memory.
     pub fn clear(&mut self) {
         self.map.clear();
     }
 
-    /// Whether `key` is there.
+    /// Whether the set contains `key`.
     pub fn contains<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -89,12 +89,12 @@ impl<K: Key> OrderedSet<K> {
         self.map.get_key_value(key).map(|(key, ())| key)
     }
 
-    /// Adds `key`, and says whether it is new. One that is there already stays.
+    /// Inserts `key` and returns whether it is new. A key that is already present stays.
     pub fn insert(&mut self, key: K) -> bool {
         self.map.insert(key, ()).is_none()
     }
 
-    /// Removes `key`, and says whether it was there.
+    /// Removes `key` and returns whether it was present.
     pub fn remove<Q>(&mut self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -121,7 +121,7 @@ impl<K: Key> OrderedSet<K> {
     /// The keys of a range, ascending.
     ///
     /// # Panics
-    /// As [`OrderedMap::range`].
+    /// As for [`OrderedMap::range`].
     ///
     /// ```
     /// use windrow_collections::OrderedSet;
@@ -137,52 +137,53 @@ impl<K: Key> OrderedSet<K> {
         Keys(self.map.range(range))
     }
 
-    /// Checks every invariant of the structure: for tests, it reads all keys.
+    /// Checks every invariant of the structure by reading all keys; for tests.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The invariant that does not hold.
     pub fn check(&self) -> Result<(), String> {
         self.map.check()
     }
 }
 
 impl<K: Key<Column: Send> + Send + Sync> OrderedSet<K> {
-    /// Applies a batch, as if one operation after the other. A result says of an insert whether the key is new, of others whether it was there.
+    /// Applies a batch, as if one operation after the other. For an insert, the result says whether the key is new; for other
+    /// operations, whether it was present.
     ///
     /// # Panics
-    /// Unless there is room for exactly one result an operation. As [`OrderedMap::apply`] besides.
+    /// If `ops` and `results` differ in length. Also as for [`OrderedMap::apply`].
     pub fn apply(&mut self, ops: &[SetOp<K>], results: &mut [bool]) {
         assert_eq!(ops.len(), results.len(), "one result an operation");
         self.map.run(&mut Mixed { ops, results });
     }
 
-    /// Inserts keys, as if one after the other, and says of each whether it is new.
+    /// Inserts keys, as if one after the other, and stores for each whether it is new.
     ///
     /// # Panics
-    /// As [`apply`](Self::apply).
+    /// As for [`apply`](Self::apply).
     pub fn insert_all(&mut self, keys: &[K], new: &mut [bool]) {
         assert_eq!(keys.len(), new.len(), "one result a key");
         self.map.run(&mut All::<_, true> { keys, results: new });
     }
 
-    /// Removes keys, as if one after the other, and says of each whether it was there.
+    /// Removes keys, as if one after the other, and stores for each whether it was present.
     ///
     /// # Panics
-    /// As [`apply`](Self::apply).
+    /// As for [`apply`](Self::apply).
     pub fn remove_all(&mut self, keys: &[K], found: &mut [bool]) {
         assert_eq!(keys.len(), found.len(), "one result a key");
         self.map.run(&mut All::<_, false> { keys, results: found });
     }
 }
 
-/// Keys that are looked for by one member of a region at least: 100 us of work.
+/// Minimum number of keys that one member of a region looks up: 100 us of work.
 const LOOKED_FOR: usize = 4096;
 
 impl<K: Key<Column: Sync> + Send + Sync> OrderedSet<K> {
-    /// Says of each key whether it is there; many keys are divided among threads.
+    /// Stores for each key whether it is present; many keys are divided among threads.
     ///
     /// # Panics
-    /// As [`apply`](Self::apply).
+    /// As for [`apply`](Self::apply).
     pub fn contains_all(&self, keys: &[K], found: &mut [bool]) {
         assert_eq!(keys.len(), found.len(), "one result a key");
         let parts = keys.par_chunks(LOOKED_FOR).zip(found.par_chunks_mut(LOOKED_FOR));
@@ -190,7 +191,7 @@ impl<K: Key<Column: Sync> + Send + Sync> OrderedSet<K> {
     }
 }
 
-/// Keys of an [`OrderedSet`], ascending; of all of it or of a range.
+/// Keys of an [`OrderedSet`], or of a range of it, ascending.
 #[derive(Clone)]
 pub struct Keys<'a, K: Key>(Iter<'a, K, ()>);
 

@@ -1,7 +1,7 @@
 //! A shard: the leaves of a range of keys, and one sorted index of them.
 //!
-//! Two levels are enough because a shard is small: the borders of its leaves are one array that stays in a near cache. Leaves do not move
-//! while others split, so a place found before is a place still, and whether it is the right one a version tells.
+//! Two levels are enough because a shard is small: the borders of its leaves are one array that stays in a near cache. Leaves do not
+//! move when others split, so a place found earlier still exists. A version tells whether it is still the right one.
 
 use std::borrow::Borrow;
 use std::mem;
@@ -11,42 +11,42 @@ use super::ops::{Ops, Verb};
 use super::separators::{Border, Separators};
 use crate::keys::{CAPACITY, Key, Prefix};
 
-/// More leaves than this are divided among two shards. Moving the borders behind a new one costs about 3 ns an insert at this size,
-/// dividing the shard the same.
+/// Maximum number of leaves; a shard with more is divided. At this size, moving the borders behind a new one costs about 3 ns per
+/// insert, and dividing the shard the same.
 pub(super) const MOST_LEAVES: usize = 1024;
 
-/// Two neighbours that have no more leaves than this together become one shard.
+/// Two neighbours with no more leaves than this together become one shard.
 pub(super) const FEW_LEAVES: usize = MOST_LEAVES / 2;
 
-/// A leaf with fewer keys looks for a neighbour to join.
+/// A leaf with fewer keys tries to join a neighbour.
 const FEW_KEYS: usize = CAPACITY / 4;
 
 pub(super) struct Shard<K: Key, V> {
     borders: Separators<K>,
-    /// By slot: where its leaf is in `leaves`.
+    /// By slot: the index of its leaf in `leaves`.
     places: Vec<u32>,
     leaves: Vec<Leaf<K, V>>,
-    /// Leaves that are not in use, and empty.
+    /// Leaves that are empty and unused.
     free: Vec<u32>,
     len: usize,
-    /// Counts the changes of what belongs where.
+    /// Counts the changes of which keys belong to which leaf.
     version: u32,
-    /// Counts those of them that put a leaf's keys into another.
+    /// Counts those changes that moved a leaf's keys into another leaf.
     joins: u32,
 }
 
-/// Which end of the map a shard is at: there, keys that come in order fill leaves to the last place.
+/// The ends of the map that a shard is at: there, keys in ascending or descending order fill leaves completely.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     pub(super) first: bool,
     pub(super) last: bool,
 }
 
-/// A key that was removed, and a border with it: to drop when everything is in order again, as dropping may panic.
+/// A removed key with its border, to be dropped last, because dropping may panic.
 pub(super) type Gone<K> = Option<(K, Option<Border<K>>)>;
 
 impl<K: Key, V> Shard<K, V> {
-    /// One empty leaf.
+    /// A shard with one empty leaf.
     pub(super) fn new() -> Self {
         Shard {
             borders: Separators::new(),
@@ -72,7 +72,7 @@ impl<K: Key, V> Shard<K, V> {
         self.version
     }
 
-    /// Whether the map has to look after it: too many leaves, no keys, or much more room than it needs.
+    /// Whether the map must tidy it: it has too many leaves, no keys, or far more memory than it needs.
     #[inline]
     pub(super) fn is_untidy(&self) -> bool {
         self.slots() > MOST_LEAVES || self.len == 0 || self.is_sparse()
@@ -96,7 +96,7 @@ impl<K: Key, V> Shard<K, V> {
         self.borders.slot(word, key)
     }
 
-    /// Where the leaf is that `key` belongs to.
+    /// The place of the leaf that `key` belongs to.
     #[inline]
     pub(super) fn place<Q>(&self, word: K::Word, key: &Q) -> u32
     where
@@ -136,12 +136,12 @@ impl<K: Key, V> Shard<K, V> {
         self.leaf(self.places[slot])
     }
 
-    /// The leaves of the slots `slots`, in order.
+    /// The leaf of a slot.
     pub(super) fn leaf_in(&mut self, slot: usize) -> &mut Leaf<K, V> {
         self.leaf_mut(self.places[slot])
     }
 
-    /// Puts a key that is not there into the leaf at `place`, before the key at `at`.
+    /// Inserts a key that is not present into the leaf at `place`, before the key at `at`.
     #[inline(always)]
     pub(super) fn insert_at(&mut self, place: u32, at: usize, ends: Ends, word: K::Word, key: K, value: V) {
         let (place, at) =
@@ -150,13 +150,13 @@ impl<K: Key, V> Shard<K, V> {
         self.len += 1;
     }
 
-    /// Splits a full leaf and says where the key belongs then.
+    /// Splits a full leaf. Returns the place and the index for the key.
     #[cold]
     fn split(&mut self, place: u32, at: usize, ends: Ends, word: K::Word, key: &K) -> (u32, usize) {
         let slot = self.slot(word, key);
         debug_assert_eq!(self.places[slot], place);
         let leaf = self.leaf(place);
-        // Keys in ascending or descending order leave full leaves behind.
+        // At an end of the map, ascending or descending keys leave full leaves behind.
         let middle = if at == leaf.len() && ends.last && slot + 1 == self.slots() {
             leaf.len()
         } else if at == 0 && ends.first && slot == 0 {
@@ -175,7 +175,7 @@ impl<K: Key, V> Shard<K, V> {
         if at > middle || middle == CAPACITY { (behind, at - middle) } else { (place, at) }
     }
 
-    /// Room for a leaf.
+    /// Stores a leaf and returns its place.
     fn keep(&mut self, leaf: Leaf<K, V>) -> u32 {
         if let Some(place) = self.free.pop() {
             *self.leaf_mut(place) = leaf;
@@ -185,12 +185,12 @@ impl<K: Key, V> Shard<K, V> {
         (self.leaves.len() - 1) as u32
     }
 
-    /// Takes the key at `at` out of the leaf at `place`. A border that is not needed any more is returned too: dropping it may
-    /// panic, so that is left to the end.
+    /// Removes the key at `at` from the leaf at `place`. Also returns a border that is no longer needed: dropping it may panic, so the
+    /// caller drops it last.
     #[inline]
     pub(super) fn remove_at(&mut self, place: u32, at: usize) -> (K, V, Option<Border<K>>) {
         let few = self.leaf(place).len() <= FEW_KEYS;
-        // A leaf that may join another is found by a key that is still there.
+        // To join its neighbour, a leaf is found by a key that it still holds.
         let slot = few.then(|| self.slot_of(place, at));
         let (key, value) = self.leaf_mut(place).remove(at);
         self.len -= 1;
@@ -203,7 +203,7 @@ impl<K: Key, V> Shard<K, V> {
         self.slot(key.prefix(), key)
     }
 
-    /// Lets the leaf of a slot join a neighbour if both fit into three quarters of one, or if it is empty.
+    /// Joins the leaf of a slot with a neighbour if both fit into three quarters of one leaf, or if it is empty.
     fn join(&mut self, slot: usize) -> Option<Border<K>> {
         let fits = |left: usize| {
             left + 1 < self.slots() && {
@@ -228,7 +228,7 @@ impl<K: Key, V> Shard<K, V> {
         Some(gone)
     }
 
-    /// Takes the slots from `at` on, which is not 0, with the border between. Leaves behind what [`pack`](Self::pack) removes.
+    /// Removes the slots from `at` on, which is not 0, with the border in between. Empty leaves remain until [`pack`](Self::pack).
     pub(super) fn split_off(&mut self, at: usize) -> ((K::Word, Border<K>), Self) {
         let (between, borders) = self.borders.split_off(at - 1);
         let places = self.places.split_off(at);
@@ -242,7 +242,7 @@ impl<K: Key, V> Shard<K, V> {
         (between, Shard { borders, places, leaves, free: Vec::new(), len, version: 0, joins: 0 })
     }
 
-    /// Puts the leaves into the order of their keys, and gives back what is free.
+    /// Moves the leaves into the order of their keys and frees unused ones.
     pub(super) fn pack(&mut self) {
         let mut leaves = room(self.slots());
         leaves.extend(self.places.iter().map(|place| mem::replace(&mut self.leaves[*place as usize], Leaf::new())));
@@ -253,7 +253,7 @@ impl<K: Key, V> Shard<K, V> {
         self.version = self.version.wrapping_add(1);
     }
 
-    /// Takes the leaves of the next shard over.
+    /// Takes over the leaves of the next shard.
     pub(super) fn append(&mut self, between: (K::Word, Border<K>), mut other: Self) {
         for place in mem::take(&mut other.places) {
             let leaf = mem::replace(other.leaf_mut(place), Leaf::new());
@@ -265,13 +265,13 @@ impl<K: Key, V> Shard<K, V> {
         self.version = self.version.wrapping_add(1);
     }
 
-    /// Every slot and index in its leaf that holds a key, in order.
+    /// The slot, and the index in its leaf, of every key, in order.
     pub(super) fn positions(&self) -> impl Iterator<Item = (usize, usize)> {
         (0..self.slots()).flat_map(|slot| (0..self.leaf_of(slot).len()).map(move |at| (slot, at)))
     }
 
-    /// Does operation `at`, whose key belongs to the leaf at `place`, and returns the value that the key had.
-    // A call would cost 4 ns of 50.
+    /// Applies operation `at`, whose key belongs to the leaf at `place`. Returns the previous value of the key.
+    // Inlined, because a call would cost 4 ns of 50.
     #[inline(always)]
     pub(super) fn step(
         &mut self,
@@ -303,7 +303,7 @@ impl<K: Key, V> Shard<K, V> {
         }
     }
 
-    /// Whether everything is as it should be; else what is not.
+    /// Checks all invariants; the error is the one that does not hold.
     pub(super) fn check(&self) -> Result<(), String> {
         let claim = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
         claim(self.borders.is_filled(), "borders are not filled up")?;
@@ -334,7 +334,7 @@ impl<K: Key, V: Clone> Clone for Shard<K, V> {
     }
 }
 
-/// Room for leaves: for all that a shard can have if it is no small one. Growing would copy them, and memory that is not touched costs
+/// Capacity for leaves: for the maximum of a shard, unless the shard is small. Growing would copy leaves, and untouched memory costs
 /// nothing.
 fn room<K: Key, V>(leaves: usize) -> Vec<Leaf<K, V>> {
     Vec::with_capacity(if leaves < MOST_LEAVES / 4 { leaves } else { leaves.max(MOST_LEAVES + 1) })

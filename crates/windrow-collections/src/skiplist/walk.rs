@@ -1,8 +1,8 @@
-//! Searches of a group, step by step in turn.
+//! Searches of a group, interleaved step by step.
 //!
-//! A search of a long list is a chain of cache misses. Here many walk at the same time: each takes one step, asks for the lines of its
-//! next one, and it is the turn of another. Whether a step goes on or down is a selection, not a branch, as nobody could guess it.
-//! (Kocberber, Falsafi and Grot, "Asynchronous memory access chaining", 2015.)
+//! A search of a long list is a chain of cache misses. Here many searches run interleaved: each takes one step, prefetches the lines of
+//! its next step, and the next search continues. Each step either goes on or goes down. That is a selection, not a branch, because it
+//! cannot be predicted. (Kocberber, Falsafi and Grot, "Asynchronous memory access chaining", 2015.)
 
 use std::hint::select_unpredictable;
 
@@ -11,19 +11,19 @@ use windrow_sync::machine::prefetch;
 use super::{Before, HEAD, LEVELS, SkipList};
 use crate::keys::{Key, Number};
 
-/// Searches at the same time. On 100,000 random inserts into 1,000,000 keys: 32: 296 ns, 64: 237 ns, 128: 220 ns an operation.
+/// Interleaved searches. On 100,000 random inserts into 1,000,000 keys: 32: 296 ns, 64: 237 ns, 128: 220 ns per operation.
 pub(super) const GROUP: usize = 128;
 
-/// Room of a group, used again.
+/// Buffers of a group, reused.
 #[derive(Clone)]
 pub(super) struct Walks<W> {
     /// Towers that are before all keys of the group.
     pub(super) from: Before,
-    /// What was found.
+    /// The towers found.
     pub(super) before: Vec<Before>,
-    /// Those that have not arrived.
+    /// Searches that have not finished.
     walking: Vec<Walk<W>>,
-    /// Of a large batch: first words and places in it.
+    /// For a large batch: the first words of its operations, with their indices.
     pub(super) order: Vec<(W, usize)>,
 }
 
@@ -42,9 +42,9 @@ impl<W> Walks<W> {
 }
 
 impl<K: Key> SkipList<K> {
-    /// Finds towers before each key, on every level; the last ones but for keys whose words are equal.
+    /// Finds the last towers before each key, on every level. For keys with equal words, they need not be the last ones.
     ///
-    /// If `from` is not the head, the keys are in order: all of them are found below the level on which the last one comes before
+    /// If `from` is not the head, the keys are in order. All of them are then found below the level on which the last key comes before
     /// the next tower.
     pub(super) fn walk<'a>(&self, walks: &mut Walks<K::Word>, keys: impl Iterator<Item = &'a K> + Clone)
     where
@@ -68,7 +68,7 @@ impl<K: Key> SkipList<K> {
             while turn < left {
                 let walk = &mut walking[turn];
                 let link = self.link_of(walk.at, walk.level as usize);
-                // Of equal words the keys would have to be asked: whoever uses what was found does that.
+                // Equal words would require a comparison of keys; the user of the result makes it.
                 let on = link.word < walk.word;
                 walk.at = select_unpredictable(on, link.next, walk.at);
                 before[walk.number as usize][walk.level as usize] = walk.at;

@@ -6,7 +6,8 @@ use crate::Pace;
 use crate::call::Call;
 use crate::prompt::sleep_until;
 
-/// How fast ranks communicate. An operation takes the time of a ring in which every rank sends to its neighbour at once, and no link is shared:
+/// The speed of communication between ranks. An operation takes the time of a ring in which every rank sends to its neighbour at once, and
+/// no link is shared:
 ///
 /// | collective of `n` bytes on `p` ranks | bytes through each link | latencies |
 /// |---|---|---|
@@ -15,8 +16,8 @@ use crate::prompt::sleep_until;
 /// | broadcast, passed on piece by piece | `n` | `p - 1` |
 /// | barrier, with a partner twice as far in each round | | `log2 p`, rounded up |
 ///
-/// Time counts from when the last rank has called. Bytes are delivered in checked pieces. A rank sleeps while it waits, as it would for
-/// a network card: the processor is free for computation. What copying and adding up takes is part of the time.
+/// Time counts from when the last rank has called. Bytes are delivered in checked pieces. A waiting rank sleeps, as with a network card, so
+/// the processor is free for computation. Copying and adding up are part of the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     bytes_per_second: f64,
@@ -24,7 +25,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link of this speed. Without limit it is `f64::INFINITY`.
+    /// A link of this speed; `f64::INFINITY` means no limit.
     ///
     /// # Panics
     /// The speed is not above 0.
@@ -33,7 +34,7 @@ impl Link {
         Self { bytes_per_second, latency }
     }
 
-    /// What a call takes.
+    /// The time of a call.
     pub(super) fn time(&self, call: &Call, element: usize, ranks: usize) -> Duration {
         let (gives, gets) = ((call.gives * element) as f64, (call.gets * element) as f64);
         let (steps, p) = ((ranks - 1) as f64, ranks as f64);
@@ -49,13 +50,13 @@ impl Link {
     }
 }
 
-/// Longer than anybody waits, and short enough to be added to a point in time.
+/// Longer than any wait, and short enough to be added to a point in time.
 const AGES: Duration = Duration::from_secs(1 << 30);
 
-/// Less than that is not worth going to sleep for in the middle of an operation.
+/// A wait below this is not worth a sleep during an operation.
 const NAP: Duration = Duration::from_micros(200);
 
-/// An operation under way on a link. Deadlines count from its beginning, so that late wake-ups do not add up.
+/// A running operation on a link. Deadlines count from its beginning, so that late wake-ups do not add up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
     pub(super) began: Instant,
@@ -63,7 +64,7 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// Sleeps until this share of the operation, or thereabouts.
+    /// Sleeps until about this share of the operation's time has passed.
     pub(super) fn reach(&self, share: f64) {
         let deadline = self.began + self.asked.mul_f64(share);
         if deadline.saturating_duration_since(Instant::now()) > NAP {
@@ -71,7 +72,7 @@ impl Pacer {
         }
     }
 
-    /// Sleeps until the end, and not less.
+    /// Sleeps until the end, never less.
     pub(super) fn finish(&self) -> Pace {
         let deadline = self.began + self.asked;
         loop {

@@ -1,4 +1,4 @@
-//! Where ranks meet: everybody comes with a call, everybody leaves with the same verdict.
+//! Where ranks meet: each rank comes with a call, and all leave with the same verdict.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -14,15 +14,15 @@ pub(super) struct Meeting {
 
 #[derive(Debug)]
 struct State {
-    /// What each rank has come with.
+    /// What each rank has come with so far.
     posts: Vec<Option<Post>>,
     /// Meetings that have been held.
     meetings: u64,
-    /// Those of them that somebody came to with a new call.
+    /// Meetings held to which a rank came with a new call.
     calls: u64,
-    /// What came of the latest: when the last rank had called, or why the call fails. It stays until all ranks have come again.
+    /// The outcome of the latest meeting: when the last rank had called, or why the call fails. It stays until all ranks have come again.
     verdict: Result<Instant, Error>,
-    /// When the last of those that have come had called.
+    /// The latest call time among the ranks that have come.
     called: Instant,
     /// The first rank that left.
     gone: Option<Error>,
@@ -36,7 +36,7 @@ impl Meeting {
         Self { state: Mutex::new(state), held: Condvar::new() }
     }
 
-    /// Waits for all ranks. What they came with decides. When the last of them had called.
+    /// Waits for all ranks. Returns when the last of them had called, or why the call fails.
     pub(super) fn come(
         &self,
         rank: usize,
@@ -61,7 +61,7 @@ impl Meeting {
         let meeting = state.meetings;
         loop {
             state = self.held.wait(state).unwrap_or_else(PoisonError::into_inner);
-            // In this order: who leaves after a meeting was held does not undo it.
+            // Test for the meeting first: a rank that leaves after the meeting does not undo it.
             if state.meetings != meeting {
                 return state.verdict.clone();
             }
@@ -71,20 +71,20 @@ impl Meeting {
         }
     }
 
-    /// Which of the two sets of slots the next call uses. All ranks that have left a meeting agree about it, whatever became of the call
-    /// before: it changes only in a meeting, and none is held without them.
+    /// Which of the two sets of slots the next call uses. All ranks that have left a meeting agree about it, even if the call before
+    /// failed: it changes only in a meeting, and every meeting needs all ranks.
     pub(super) fn turn(&self) -> usize {
         (self.lock().calls % 2) as usize
     }
 
-    /// Nobody waits for this rank any more.
+    /// Marks this rank as gone and wakes the waiting ranks.
     pub(super) fn leave(&self, rank: usize, panicked: bool) {
         self.lock().gone.get_or_insert(Error::Left { rank, panicked });
         self.held.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is complete in itself.
+        // Poison can be ignored: every change is complete in itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What lies between ranks: elements of any kind, and a checksum for every piece.
+//! The memory between ranks: elements of any kind, with a checksum for every piece.
 
 use std::ops::Range;
 
@@ -9,36 +9,36 @@ use crate::Element;
 use crate::buffer::Buffer;
 use crate::call::part;
 
-/// Bytes of a piece. Those of a few ranks and their sum fit a second-level cache together.
+/// Bytes of a piece. The pieces of a few ranks and their sum fit a second-level cache together.
 const PIECE: usize = 128 << 10;
 
-/// Elements that one rank has left for others.
+/// Elements that one rank leaves for the others.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     elements: Buffer,
-    /// Of the pieces, by where they begin; none where nobody asked for them.
+    /// Checksums of the pieces, by where they begin; empty if checking is off.
     checks: Vec<(usize, u64)>,
 }
 
-/// The pieces of some elements.
+/// Splits a range of elements into pieces.
 pub(super) fn pieces<T>(of: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let each = PIECE / size_of::<T>();
     of.clone().step_by(each).map(move |start| start..of.end.min(start + each))
 }
 
 impl Slot {
-    /// These elements, in parts that different ranks read; one of them may be for this rank itself.
+    /// Stores elements, in parts that different ranks read. The rank itself may read one of the parts.
     pub(super) fn fill<T: Element>(&mut self, data: &[T], parts: (usize, Option<usize>), checked: bool) {
         self.resize(data.len()).copy_from_slice(data);
         self.check::<T>(parts, checked);
     }
 
-    /// So many elements, of any value.
+    /// Sets the number of elements. Their values are unspecified.
     pub(super) fn resize<T: Element>(&mut self, len: usize) -> &mut [T] {
         self.elements.resize(len)
     }
 
-    /// Sums up the pieces, unless nobody will look. What does not travel is not looked at.
+    /// Computes the checksums of the pieces, if `checked`. A part that does not travel needs none.
     pub(super) fn check<T: Element>(&mut self, (parts, own): (usize, Option<usize>), checked: bool) {
         self.checks.clear();
         if checked {
@@ -49,7 +49,7 @@ impl Slot {
         }
     }
 
-    /// A piece as it was sent; nothing if it was not sent, or is damaged. One that has not travelled cannot be.
+    /// A piece as it was sent; `None` if it was not sent or is damaged. A piece that has not travelled cannot be damaged.
     pub(super) fn piece<T: Element>(&self, piece: Range<usize>, travelled: bool) -> Option<&[T]> {
         let elements = self.elements.get().get(piece.clone())?;
         if self.checks.is_empty() || !travelled {
@@ -59,7 +59,7 @@ impl Slot {
         (xxh3_64(cast_slice(elements)) == self.checks[place].1).then_some(elements)
     }
 
-    /// Changes a bit on the way.
+    /// Flips a bit, as if on the way.
     #[cfg(test)]
     pub(super) fn spoil<T: Element>(&mut self) {
         bytemuck::cast_slice_mut::<T, u8>(self.elements.get_mut())[0] ^= 1;

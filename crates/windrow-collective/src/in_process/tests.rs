@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Each rank on a thread of its own. What they return, in order.
+/// Runs each rank on a separate thread. Returns their results, in order.
 fn on_all<R: Send>(ranks: Vec<Rank>, run: impl Fn(Rank) -> R + Sync) -> Vec<R> {
     let run = &run;
     thread::scope(|scope| {
@@ -14,7 +14,7 @@ fn on_all<R: Send>(ranks: Vec<Rank>, run: impl Fn(Rank) -> R + Sync) -> Vec<R> {
     })
 }
 
-/// What a rank has at a place; small whole numbers, so that sums are exact in every kind.
+/// A rank's value at a place: small whole numbers, so that sums are exact in every kind.
 fn value(rank: usize, place: usize) -> u64 {
     ((rank + 1) * (place % 7 + 1) % 11) as u64
 }
@@ -76,7 +76,7 @@ fn ranks_that_call_something_else_are_named() {
             2 => rank.reduce_scatter(&[1.0_f32; 3], &mut [0.0]),
             _ => rank.all_reduce(&mut [1.0_f64; 8]),
         };
-        // All have made one call each: the group is as good as new.
+        // All ranks have made one call each: the group works like a new one.
         let mut one = [1_u64];
         rank.all_reduce(&mut one).unwrap();
         assert_eq!(one, [3]);
@@ -120,7 +120,7 @@ fn a_rank_that_refuses_is_heard_and_stays() {
 }
 
 #[test]
-fn nobody_waits_for_a_rank_that_is_gone() {
+fn no_rank_waits_for_a_rank_that_is_gone() {
     for panicked in [false, true] {
         let results = on_all(Group::new(4).ranks(), |mut rank| {
             if rank.rank() == 2 {
@@ -181,7 +181,7 @@ fn a_link_takes_its_time() {
         assert_eq!(reduced.asked, Duration::from_micros(8000 + 600));
         assert_eq!(gathered.asked, Duration::from_micros(1600 + 300));
         assert!(reduced.taken >= reduced.asked && gathered.taken >= gathered.asked);
-        // Each began when the last rank had called, so after this one had.
+        // Each operation began when the last rank had called, so after this rank had.
         assert!(elapsed >= reduced.asked + gathered.asked);
         let paced = rank.paced();
         assert_eq!(paced.operations, 3);
@@ -207,7 +207,7 @@ fn call(rank: &mut Rank, what: u8, len: usize) -> Result<(), Error> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever ranks call, each call has the same outcome on all of them, and it is right.
+    /// For any calls of the ranks, each call has the same correct outcome on all of them.
     #[test]
     fn outcomes_are_shared(
         size in 1..5_usize,
@@ -224,7 +224,7 @@ proptest! {
             let other = other.filter(|other| other.0 < size).map_or(what, |other| other.1);
             let differs = other != what && size > 1;
             let fails = other == 5 || (what == 5 && size > 1) || differs;
-            // Two different calls without elements are still two.
+            // Two different calls are different even without elements.
             prop_assert_eq!(outcomes[0][at].is_err(), fails, "{} {} {}", what, other, len);
             for outcome in &outcomes {
                 prop_assert_eq!(&outcome[at], &outcomes[0][at]);
@@ -237,14 +237,14 @@ proptest! {
 fn a_rank_that_lost_its_way_inside_a_call_refuses_and_all_go_on() {
     let results = on_all(Group::new(3).ranks(), |mut rank| {
         let lost = if rank.rank() == 1 {
-            // As if a panic had been caught between the first meeting and the second.
+            // As if the caller had caught a panic between the first meeting and the second.
             let call = Call { name: "all_reduce", element: "f64", gives: 4, gets: 4, root: None };
             rank.give(call, &[1.0; 4], 3).map(drop).unwrap();
             rank.refuse("lost")
         } else {
             rank.all_reduce(&mut [1.0; 4]).unwrap_err()
         };
-        // The slots are in step: any call would tell.
+        // The slots are in step: otherwise one of these calls would fail.
         let mut sums = Vec::new();
         for add in 0..3 {
             let mut data = [(rank.rank() + add) as f64; 4];

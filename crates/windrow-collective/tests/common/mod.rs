@@ -6,7 +6,7 @@ use std::thread;
 use half::bf16;
 use windrow_collective::{Communicator, Error, Float, Fused, Group, MatMut, MatRef, Operation, Outcome, Rank, Tiles};
 
-/// Runs every rank on a thread of its own.
+/// Runs every rank on a separate thread.
 pub(crate) fn on_all<R: Send>(ranks: Vec<Rank>, run: impl Fn(Fused<Rank>) -> R + Sync) -> Vec<R> {
     let run = &run;
     thread::scope(|scope| {
@@ -16,7 +16,7 @@ pub(crate) fn on_all<R: Send>(ranks: Vec<Rank>, run: impl Fn(Fused<Rank>) -> R +
     })
 }
 
-/// A float that small whole numbers turn into.
+/// A float that small whole numbers convert to.
 pub(crate) trait Number: Float {
     fn round(number: f64) -> Self;
     fn to(self) -> f64;
@@ -54,7 +54,7 @@ impl Number for bf16 {
 pub(crate) struct Case {
     pub(crate) operation: Operation,
     pub(crate) ranks: usize,
-    /// Rows of the product, by rank where they are dealt out.
+    /// Rows of the product; of each rank where they are dealt out.
     pub(crate) each: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
@@ -66,7 +66,7 @@ impl Case {
         self.each * self.operation.unit(self.ranks)
     }
 
-    /// Rows of `a` and `c` of a rank.
+    /// Rows of a rank's `a` and `c`.
     pub(crate) fn rows(&self) -> [usize; 2] {
         match self.operation {
             Operation::MatmulAllReduce => [self.each; 2],
@@ -75,7 +75,7 @@ impl Case {
         }
     }
 
-    /// Elements of the operands of a rank: whole numbers in -1..=1 if they are to be exact, else fractions.
+    /// Elements of a rank's operands: whole numbers in -1..=1 if sums are to be exact, else fractions.
     pub(crate) fn a(&self, rank: usize, i: usize, j: usize, exact: bool) -> f64 {
         number(1 + rank as u64, i as u64, j as u64, exact)
     }
@@ -84,7 +84,7 @@ impl Case {
         number(101 + rank as u64, i as u64, j as u64, exact)
     }
 
-    /// Runs it on a rank. The result of this rank, row by row.
+    /// Runs it on a rank. Returns the result of this rank, row by row.
     pub(crate) fn run<T: Number, C: Communicator + Send + 'static>(
         &self,
         fused: &mut Fused<C>,
@@ -120,7 +120,7 @@ impl Case {
         (c.chunks((n + gap).max(1)).flat_map(|row| &row[..n]).copied().collect(), outcome)
     }
 
-    /// What a rank is to get, in wide numbers: the sums of products, and those of their magnitudes.
+    /// The expected result of a rank, in wide numbers: the sums of products, and those of their magnitudes.
     pub(crate) fn expected<T: Number>(&self, rank: usize, exact: bool) -> Vec<[f64; 2]> {
         let Self { n, k, ranks, each, operation, .. } = *self;
         let round = |x: f64| T::round(x).to();
@@ -141,7 +141,7 @@ impl Case {
         (0..self.rows()[1]).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| at(i, j)).collect()
     }
 
-    /// Runs it on all ranks of a new group, and compares with the exact result.
+    /// Runs it on all ranks of a new group, and compares the results with the exact one.
     pub(crate) fn check<T: Number>(&self, tiles: &Tiles, exact: bool) {
         on_all(Group::new(self.ranks).ranks(), |mut fused| {
             let (result, outcome) = self.run::<T, _>(&mut fused, tiles, exact);
@@ -165,7 +165,7 @@ impl Case {
             if exact {
                 assert_eq!(got.to().to_bits(), sum.to_bits(), "{self:?} at {place}: {got:?}, not {sum}");
             } else {
-                // What the expected sum itself is rounded by.
+                // The rounding of the expected sum itself.
                 let own = terms * f64::powi(2.0, -53) * size;
                 assert!((got.to() - sum).abs() <= bound * size + own, "{self:?} at {place}: {got:?}, not {sum}");
             }
@@ -189,12 +189,12 @@ pub(crate) fn call<T: Float, C: Communicator + Send + 'static>(
 pub(crate) const OPERATIONS: [Operation; 3] =
     [Operation::MatmulAllReduce, Operation::MatmulReduceScatter, Operation::AllGatherMatmul];
 
-/// The same for the same arguments, and nothing like it for others.
+/// A pseudo-random number of the arguments.
 fn number(of: u64, i: u64, j: u64, exact: bool) -> f64 {
     let mut x = of.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ i.wrapping_mul(0xd1b5_4a32_d192_ed03) ^ (j << 32 | 1);
     for _ in 0..2 {
         x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     }
-    // No negative zeros, and none of them in a sum: a product of whole numbers is never -0 if zeros come with a plus.
+    // Zeros here are positive, so that no sum is a negative zero.
     if exact { (x >> 40) as f64 % 3.0 - 1.0 } else { (x >> 11) as f64 / f64::powi(2.0, 53) - 0.5 }
 }

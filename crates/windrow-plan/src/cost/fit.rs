@@ -1,9 +1,9 @@
-//! Pieces from samples.
+//! Fits the pieces of a cost to samples.
 //!
-//! A run of neighbouring sizes gets a constant, a line or a parabola, with least squares of the *relative* residual (times span orders of
-//! magnitude, and noise grows with them). Where runs begin and end, and which of the forms each gets, is chosen for the least sum over
-//! all pieces of `squares / noise^2 + ln(sizes) * parameters`: a piece, a bend, a jump has to explain more than the noise would. A
-//! piece has fewer parameters than samples, or nothing could contradict it. Pieces that fall or are negative are not considered.
+//! Each run of neighbouring sizes gets a constant, a line or a parabola that minimizes the squared *relative* residuals, because times
+//! span orders of magnitude and noise grows with them. The division into runs and the form of each piece minimize a score, the sum over
+//! all pieces of `squares / noise^2 + ln(sizes) * parameters`. So a piece, a bend or a jump must explain more than noise would. A piece
+//! has fewer parameters than samples; otherwise no sample could contradict it. Pieces that fall or are negative are not considered.
 
 use std::fmt;
 
@@ -11,80 +11,81 @@ use super::triangle::Triangle;
 use super::{Cost, Piece, Size};
 use crate::Nanos;
 
-/// A size and what it took.
+/// A size and the time measured at it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample<S> {
     /// The size.
     pub size: S,
-    /// What it took.
+    /// The time measured.
     pub time: Nanos,
 }
 
 /// Whether pieces have to meet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Joints {
-    /// Pieces meet where they cross between two samples, and else jump between them.
+    /// Two pieces meet where they cross between two samples; if they do not cross, the cost jumps between the samples.
     #[default]
     Free,
-    /// Pieces meet, at the same sizes; all are fitted together.
+    /// Pieces meet at the same sizes as with `Free`; all pieces are fitted together.
     Continuous,
 }
 
-/// How to fit.
+/// Parameters of a fit. All shares are relative: 0.1 is 10 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitting {
-    /// The share by which a fit should miss no sample. One that does is [loose](Fit::loose): its predictions are off by as much.
+    /// The largest relative error a fit should have at a sample. A fit with a larger one is [loose](Fit::loose): its predictions are
+    /// off by as much.
     pub tolerance: f64,
-    /// The largest share by which the fit may miss a sample before it is refused.
+    /// The largest relative error a fit may have at a sample; beyond it the fit is refused.
     pub limit: f64,
-    /// The share by which samples scatter at least. What repeated samples scatter by is used if it is more.
+    /// The minimum relative scatter of samples. The scatter of repeated samples is used instead if it is larger.
     pub noise: f64,
     /// Whether pieces have to meet.
     pub joints: Joints,
 }
 
 impl Default for Fitting {
-    /// A tolerance of a tenth, which is what 9 of 10 predictions are to stay within; a limit of three tenths; a noise of a hundredth, as
-    /// it is not worth a piece.
+    /// A tolerance of 0.1, because 9 of 10 predictions are to stay within it; a limit of 0.3; a noise of 0.01, because a 1 % effect is
+    /// not worth a piece.
     fn default() -> Self {
         Self { tolerance: 0.1, limit: 0.3, noise: 0.01, joints: Joints::Free }
     }
 }
 
 impl Fitting {
-    /// The default, without a limit: times that are possible, of three sizes, give the best fit, however loose. Pieces that have to meet
-    /// may still have none.
+    /// The default without a limit: possible times at three sizes always give the best fit, however loose. [`Joints::Continuous`] may
+    /// still fail.
     pub const UNLIMITED: Self = Self { tolerance: 0.1, limit: 1e6, noise: 0.01, joints: Joints::Free };
 }
 
-/// A sample beside its fit.
+/// A sample and its fitted value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Residual<S> {
     /// The size.
     pub size: S,
-    /// What it took: the median if it was measured repeatedly.
+    /// The time measured: the median if the size was measured repeatedly.
     pub measured: Nanos,
-    /// What the fit says.
+    /// The time that the fit gives.
     pub fitted: Nanos,
 }
 
 impl<S> Residual<S> {
-    /// By which share of the measured time the fit is above it.
+    /// The relative error of the fit: above 0 if it is above the measured time.
     pub fn relative(&self) -> f64 {
         self.fitted.0 / self.measured.0 - 1.0
     }
 }
 
-/// A cost function, and how well it fits its samples.
+/// A cost function and its residuals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit<S> {
-    /// The fitted function. Beyond the largest sample it goes on straight.
+    /// The fitted function. Beyond the largest sample it continues as a straight line.
     pub cost: Cost<S>,
-    /// Every size that was measured, in order. There are at least three.
+    /// One residual per measured size, in ascending order; three or more.
     pub residuals: Vec<Residual<S>>,
-    /// The share by which samples scatter, as the fit assumed.
+    /// The relative scatter of samples that the fit assumed.
     pub noise: f64,
-    /// The share by which it should miss no sample: [`Fitting::tolerance`].
+    /// The largest relative error it should have: [`Fitting::tolerance`].
     pub tolerance: f64,
 }
 
@@ -94,7 +95,7 @@ impl<S: Size> Fit<S> {
         Some(self.worst()).filter(|worst| worst.relative().abs() > self.tolerance)
     }
 
-    /// The residual that is largest by its share.
+    /// The residual with the largest relative error.
     pub fn worst(&self) -> Residual<S> {
         worst(&self.residuals)
     }
@@ -105,7 +106,7 @@ impl<S: Size> Fit<S> {
         (squares / self.residuals.len() as f64).sqrt()
     }
 
-    /// The smallest and the largest size measured: what the cost says about others is a guess.
+    /// The smallest and the largest size measured. The cost at other sizes is extrapolated.
     pub fn measured(&self) -> (S, S) {
         (self.residuals[0].size, self.residuals[self.residuals.len() - 1].size)
     }
@@ -119,39 +120,39 @@ fn worst<S: Size>(residuals: &[Residual<S>]) -> Residual<S> {
 /// Why samples give no cost function.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unfit<S> {
-    /// Fewer sizes than can contradict a line.
+    /// Too few sizes: two fit any line.
     TooFew {
-        /// Different sizes given.
+        /// Number of different sizes given.
         sizes: usize,
     },
-    /// A time that is negative, zero or no number.
+    /// A time that is negative, zero or not a number.
     Impossible {
         /// The size.
         size: S,
         /// The time given.
         time: Nanos,
     },
-    /// More takes less, in every sample of two sizes, and by more than a fit within the limit can miss them.
+    /// A larger size took less time than a smaller one, in all samples of the two sizes, by more than a fit within the limit can miss.
     Falls {
         /// The smaller size.
         smaller: S,
-        /// The least it took.
+        /// The shortest time of the smaller size.
         took: Nanos,
         /// The larger size.
         larger: S,
-        /// The most it took.
+        /// The longest time of the larger size.
         takes: Nanos,
     },
     /// The best fit misses a sample by more than the limit.
     Misses {
-        /// Where, and by how much: the worst of all.
+        /// The worst residual.
         residual: Residual<S>,
-        /// What is accepted.
+        /// The limit.
         limit: f64,
     },
-    /// Pieces that meet would fall or be negative.
+    /// Pieces that have to meet would fall or be negative.
     Joints {
-        /// The first size of the piece that would.
+        /// The first size of the piece that would fall or be negative.
         from: S,
     },
     /// The tolerance, the limit or the noise is not above 0.
@@ -199,15 +200,15 @@ impl<S: Size> fmt::Display for Unfit<S> {
 
 impl<S: Size> std::error::Error for Unfit<S> {}
 
-/// The cost function behind samples, in any order. Sizes that are measured repeatedly count once, with their median.
+/// Fits a cost function to samples, in any order. A size measured repeatedly counts once, with its median.
 ///
-/// Up to [`FINE`] different sizes, all divisions into pieces are compared, which takes time in proportion to the square of their number.
-/// Of more sizes, `FINE` are taken for that, evenly spread; then every joint is moved to the best place among all sizes around it.
-/// The residuals are those of all sizes in any case.
+/// With up to [`FINE`] different sizes, all divisions into pieces are compared; the time grows with the square of the number of sizes.
+/// With more sizes, the divisions of `FINE` evenly spread ones are compared, then each joint moves to the best place among all sizes
+/// around it. The residuals always cover all sizes.
 ///
 /// # Errors
-/// There are fewer than three sizes, a time is impossible, times fall by more than repeated samples and the limit explain, or the best fit
-/// misses a sample by more than the limit. See [`Unfit`].
+/// There are fewer than three sizes; a time is impossible; times fall by more than repeated samples and the limit explain; or the best
+/// fit misses a sample by more than the limit. See [`Unfit`].
 pub fn fit<S: Size>(samples: &[Sample<S>], fitting: &Fitting) -> Result<Fit<S>, Unfit<S>> {
     let share = |share: f64| share.is_finite() && share > 0.0;
     if !(share(fitting.tolerance) && share(fitting.limit) && share(fitting.noise)) {
@@ -231,10 +232,10 @@ pub fn fit<S: Size>(samples: &[Sample<S>], fitting: &Fitting) -> Result<Fit<S>, 
     Ok(Fit { cost, residuals, noise, tolerance: fitting.tolerance })
 }
 
-/// Sizes up to which all divisions into pieces are compared: 0.05 s.
+/// The number of sizes up to which all divisions into pieces are compared: 0.05 s.
 pub const FINE: usize = 512;
 
-/// One sample a size, in order, and by which share repeated ones scatter.
+/// One sample per size, in ascending order, and the relative scatter of repeated samples.
 fn points<S: Size>(samples: &[Sample<S>], limit: f64) -> Result<(Vec<Sample<S>>, f64), Unfit<S>> {
     if let Some(&Sample { size, time }) =
         samples.iter().find(|sample| !(sample.time.0.is_finite() && sample.time.0 > 0.0))
@@ -244,11 +245,11 @@ fn points<S: Size>(samples: &[Sample<S>], limit: f64) -> Result<(Vec<Sample<S>>,
     let mut sorted = samples.to_vec();
     sorted.sort_by(|a, b| a.size.cmp(&b.size).then(a.time.0.total_cmp(&b.time.0)));
     let (mut points, mut squares, mut freedom) = (Vec::new(), 0.0, 0);
-    // The size before whose least time is the largest.
+    // Of the sizes before, the one whose shortest time is the longest.
     let mut highest: Option<Sample<S>> = None;
     for same in sorted.chunk_by(|a, b| a.size == b.size) {
         let (least, most) = (same[0], same[same.len() - 1]);
-        // No time between the two is within the limit of both.
+        // True if no pair of fitted times that does not fall is within the limit of both sizes.
         let below = |highest: &Sample<S>| most.time.0 * (1.0 + limit) < highest.time.0 * (1.0 - limit);
         if let Some(Sample { size: smaller, time: took }) = highest.filter(below) {
             return Err(Unfit::Falls { smaller, took, larger: most.size, takes: most.time });
@@ -265,7 +266,7 @@ fn points<S: Size>(samples: &[Sample<S>], limit: f64) -> Result<(Vec<Sample<S>>,
     Ok((points, if freedom > 0 { (squares / freedom as f64).sqrt() } else { 0.0 }))
 }
 
-/// The form of a piece: which coefficients are not 0, as a mask of constant, slope and curve (at size 0 if there is no constant).
+/// The form of a piece: its degree, and whether it has a constant. A piece without a constant is 0 at size 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Form {
     constant: bool,
@@ -278,29 +279,29 @@ impl Form {
     }
 }
 
-/// A piece over the samples from `begin` to `end`, not yet extended to its neighbours.
+/// A piece fitted to the samples `begin..end`, not yet extended towards its neighbours.
 #[derive(Clone, Copy, Debug)]
-struct Run<S> {
+struct FitPiece<S> {
     begin: usize,
     end: usize,
     form: Form,
-    /// Holds from the first sample of the run, or from 0.
+    /// Starts at the first sample of the run, or at 0.
     piece: Piece<S>,
 }
 
 /// The best division of the points into runs.
-fn runs<S: Size>(points: &[Sample<S>], noise: f64) -> Vec<Run<S>> {
+fn runs<S: Size>(points: &[Sample<S>], noise: f64) -> Vec<FitPiece<S>> {
     let n = points.len();
     let price = (n as f64).ln();
-    let mut best: Vec<(f64, Option<Run<S>>)> = vec![(f64::INFINITY, None); n + 1];
+    let mut best: Vec<(f64, Option<FitPiece<S>>)> = vec![(f64::INFINITY, None); n + 1];
     best[0].0 = 0.0;
     for begin in 0..n {
-        // Where a piece begins is a parameter too.
+        // The start of a piece is a parameter too.
         let before = best[begin].0 + if begin > 0 { price } else { 0.0 };
         if before.is_infinite() {
             continue;
         }
-        // Times without a constant only make sense from 0 on.
+        // A form without a constant only makes sense for the first piece, from size 0.
         for constant in [true, false].into_iter().take(if begin == 0 { 2 } else { 1 }) {
             extend(points, begin, constant, |run, squares| {
                 let score = before + squares / (noise * noise) + price * run.form.parameters() as f64;
@@ -312,7 +313,7 @@ fn runs<S: Size>(points: &[Sample<S>], noise: f64) -> Vec<Run<S>> {
     }
     let mut runs = Vec::new();
     let mut end = n;
-    // A constant fits any samples after a fashion, so there is a division.
+    // A constant fits any run, however badly, so a division always exists.
     while let Some(run) = best[end].1 {
         runs.push(run);
         end = run.begin;
@@ -321,13 +322,13 @@ fn runs<S: Size>(points: &[Sample<S>], noise: f64) -> Vec<Run<S>> {
     runs
 }
 
-/// The best division of some of the points, with every joint moved to the best place among all points around it.
-fn coarse_runs<S: Size>(points: &[Sample<S>], noise: f64) -> Vec<Run<S>> {
+/// The best division of `FINE` of the points; then each joint moves to the best place among all points around it.
+fn coarse_runs<S: Size>(points: &[Sample<S>], noise: f64) -> Vec<FitPiece<S>> {
     let last = points.len() - 1;
     let taken: Vec<usize> = (0..FINE).map(|place| place * last / (FINE - 1)).collect();
     let some: Vec<Sample<S>> = taken.iter().map(|&place| points[place]).collect();
     let mut runs = runs(&some, noise);
-    let missed = |run: &Run<S>, point: &Sample<S>| (run.piece.at(point.size) / point.time.0 - 1.0).powi(2);
+    let missed = |run: &FitPiece<S>, point: &Sample<S>| (run.piece.at(point.size) / point.time.0 - 1.0).powi(2);
     let mut begin = 0;
     for place in 0..runs.len() {
         let end = runs[place].end;
@@ -335,7 +336,7 @@ fn coarse_runs<S: Size>(points: &[Sample<S>], noise: f64) -> Vec<Run<S>> {
         (run.begin, run.end) = (begin, points.len());
         let Some(right) = runs.get(place + 1).copied() else { break };
         let left = runs[place];
-        // Both pieces were found admissible up to the points that were taken.
+        // Both pieces rise up to the points that were taken.
         let (low, high) = (taken[end - 1] + 1, taken[end]);
         let mut squares: f64 = points[low..high].iter().map(|point| missed(&left, point)).sum();
         let mut best = (squares, high);
@@ -354,8 +355,8 @@ fn coarse_runs<S: Size>(points: &[Sample<S>], noise: f64) -> Vec<Run<S>> {
     runs
 }
 
-/// All admissible pieces over runs that begin at a point, and the squares they leave.
-fn extend<S: Size>(points: &[Sample<S>], begin: usize, constant: bool, mut found: impl FnMut(Run<S>, f64)) {
+/// Calls `found` with each admissible piece whose run starts at `begin`, and the squares that the piece leaves.
+fn extend<S: Size>(points: &[Sample<S>], begin: usize, constant: bool, mut found: impl FnMut(FitPiece<S>, f64)) {
     let count = |place: usize| points[place].size.count() as f64;
     let scale = count(points.len() - 1);
     let zero = S::from_count(0);
@@ -378,17 +379,18 @@ fn extend<S: Size>(points: &[Sample<S>], begin: usize, constant: bool, mut found
             coefficients[skipped..][..parameters].copy_from_slice(&solution);
             let [at, slope, curve] = coefficients;
             let piece = Piece { from, at: Nanos(at), slope: slope / scale, curve: curve / scale / scale };
-            // It may be extended up to the next sample, the first one down to 0.
+            // The piece may later be extended up to the next sample, and the first piece down to 0.
             let reach = if begin == 0 { piece.moved(zero) } else { piece };
             if reach.rises(Some(points[end.min(points.len() - 1)].size)) {
-                found(Run { begin, end, form, piece }, triangle.left(parameters));
+                found(FitPiece { begin, end, form, piece }, triangle.left(parameters));
             }
         }
     }
 }
 
-/// The pieces of the runs, extended until they meet, or else halfway, or not where the right one would fall or be negative there.
-fn joined<S: Size>(runs: &[Run<S>], points: &[Sample<S>]) -> Vec<Piece<S>> {
+/// The pieces of the runs, extended until they meet, or else to halfway between two runs. A right piece that would fall or be negative
+/// there is not extended.
+fn joined<S: Size>(runs: &[FitPiece<S>], points: &[Sample<S>]) -> Vec<Piece<S>> {
     let first = runs[0].piece.moved(S::from_count(0));
     let later = runs.windows(2).map(|pair| {
         let [left, right] = [pair[0].piece, pair[1].piece];
@@ -401,7 +403,7 @@ fn joined<S: Size>(runs: &[Run<S>], points: &[Sample<S>]) -> Vec<Piece<S>> {
     std::iter::once(first).chain(later).collect()
 }
 
-/// The first size above `low` and up to `high` at which the two have changed places.
+/// The first size above `low` and up to `high` at which the order of the two pieces has reversed.
 fn crossing<S: Size>(left: &Piece<S>, right: &Piece<S>, low: S, high: S) -> Option<S> {
     let above = |count: u64| left.at(S::from_count(count)) > right.at(S::from_count(count));
     let (mut low, mut high) = (low.count(), high.count());
@@ -416,8 +418,12 @@ fn crossing<S: Size>(left: &Piece<S>, right: &Piece<S>, low: S, high: S) -> Opti
     Some(S::from_count(high))
 }
 
-/// The same forms, fitted together so that each begins where the one before ends.
-fn continuous<S: Size>(pieces: &[Piece<S>], runs: &[Run<S>], points: &[Sample<S>]) -> Result<Vec<Piece<S>>, Unfit<S>> {
+/// Pieces of the same forms, fitted together so that each starts where the one before it ends.
+fn continuous<S: Size>(
+    pieces: &[Piece<S>],
+    runs: &[FitPiece<S>],
+    points: &[Sample<S>],
+) -> Result<Vec<Piece<S>>, Unfit<S>> {
     let scale = points[points.len() - 1].size.count() as f64;
     let constant = runs[0].form.constant;
     let unknowns = usize::from(constant) + runs.iter().map(|run| run.form.degree).sum::<usize>();
@@ -428,7 +434,7 @@ fn continuous<S: Size>(pieces: &[Piece<S>], runs: &[Run<S>], points: &[Sample<S>
         let mut equation = Vec::with_capacity(unknowns + 1);
         equation.extend(constant.then_some(1.0 / time));
         for (place, (piece, run)) in pieces.iter().zip(runs).enumerate() {
-            // How far the size is into this piece; all the way if it is beyond.
+            // How much of the size falls into this piece: the whole piece if the size is beyond it.
             let into = (x.min(end_of(place).unwrap_or(x)) - piece.from.count() as f64).max(0.0) / scale;
             equation.extend((1..=run.form.degree).map(|power| into.powi(power as i32) / time));
         }
@@ -453,10 +459,10 @@ fn continuous<S: Size>(pieces: &[Piece<S>], runs: &[Run<S>], points: &[Sample<S>
     Ok(joined)
 }
 
-/// Beyond the last sample a parabola goes on as its tangent: what it would do there is not known.
+/// Beyond the last sample, a parabola continues as its tangent: its behaviour there is not known.
 fn straightened<S: Size>(mut pieces: Vec<Piece<S>>, points: &[Sample<S>]) -> Cost<S> {
     for piece in &mut pieces {
-        // No more than rounding errors: all of them rise within their sizes.
+        // Removes rounding errors only: every piece rises within its sizes.
         (piece.at, piece.slope) = (Nanos(piece.at.0.max(0.0)), piece.slope.max(0.0));
     }
     let last = pieces[pieces.len() - 1];

@@ -1,10 +1,10 @@
-//! Least squares, one equation after the other.
+//! Least squares, one equation at a time.
 
-/// An upper triangle that holds all equations so far, turned so that unknowns drop out one by one (Givens rotations). Equations cost
-/// the square of the number of unknowns each, and the solution of the first few unknowns alone is there at any time.
+/// An upper triangular matrix that holds all equations so far, updated by Givens rotations. An equation costs time in proportion to the
+/// square of the number of unknowns. The solution for only the first few unknowns is available at any time.
 pub(super) struct Triangle {
     unknowns: usize,
-    /// Row by row, each with its right-hand side at the end.
+    /// Row by row; each row ends with its right-hand side.
     rows: Vec<f64>,
     /// Sum of squares that no solution removes.
     rest: f64,
@@ -15,7 +15,7 @@ impl Triangle {
         Self { unknowns, rows: vec![0.0; unknowns * (unknowns + 1)], rest: 0.0 }
     }
 
-    /// One more equation: factors of the unknowns, then the right-hand side. It is used up.
+    /// Adds an equation: the factors of the unknowns, then the right-hand side. Overwrites `equation`.
     pub(super) fn push(&mut self, equation: &mut [f64]) {
         let width = self.unknowns + 1;
         for (place, row) in self.rows.chunks_exact_mut(width).enumerate() {
@@ -31,13 +31,13 @@ impl Triangle {
         self.rest += equation[self.unknowns] * equation[self.unknowns];
     }
 
-    /// The sum of squares that the first unknowns leave, the others being 0.
+    /// The sum of squares left if only the first unknowns are solved for and the others are 0.
     pub(super) fn left(&self, first: usize) -> f64 {
         let sides = self.rows.chunks_exact(self.unknowns + 1).map(|row| row[self.unknowns]);
         self.rest + sides.skip(first).map(|side| side * side).sum::<f64>()
     }
 
-    /// The first unknowns, the others being 0; `None` if the equations do not determine them.
+    /// Solves for the first unknowns, with the others 0. `None` if the equations do not determine them.
     pub(super) fn solve(&self, first: usize) -> Option<Vec<f64>> {
         let width = self.unknowns + 1;
         let mut solution = vec![0.0; first];
@@ -65,7 +65,7 @@ mod tests {
         let close = |found: Vec<f64>, right: &[f64]| found.iter().zip(right).all(|(a, b)| (a - b).abs() < 1e-12);
         assert!(close(triangle.solve(3).unwrap(), &[2.0, 3.0, 0.5]));
         assert!(triangle.left(3) < 1e-20);
-        // The line of least squares through them, and the mean.
+        // The least-squares line through the points, and the mean.
         assert!(close(triangle.solve(2).unwrap(), &[1.0, 5.0]));
         let line: f64 = points.iter().map(|x| (1.0 + 5.0 * x - (2.0 + 3.0 * x + 0.5 * x * x)).powi(2)).sum();
         assert!((triangle.left(2) - line).abs() < 1e-12);

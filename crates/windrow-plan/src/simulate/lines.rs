@@ -1,8 +1,8 @@
-//! Cache lines: who has them, and what it costs to get them.
+//! Cache lines: which CPUs have them, and what fetching them costs.
 
 use super::{Machine, Time, time};
 
-/// Most CPUs.
+/// Maximum number of CPUs.
 pub(super) const MOST: usize = 1024;
 
 /// A set of CPUs.
@@ -35,16 +35,16 @@ impl Cpus {
 /// One line that holds one word.
 struct Line {
     value: u64,
-    /// Who wrote it last, and so has it.
+    /// The CPU that wrote it last, and so has it.
     writer: usize,
-    /// Others who have loaded it since.
+    /// Whether other CPUs have loaded it since: those in `readers`.
     shared: bool,
     readers: Cpus,
-    /// When the exchanges issued so far are through.
+    /// When the compare-exchanges issued so far are done.
     free: Time,
 }
 
-/// Lines and their prices.
+/// Cache lines and the costs of accesses.
 pub(super) struct Lines {
     lines: Vec<Line>,
     group: usize,
@@ -52,15 +52,15 @@ pub(super) struct Lines {
     exchange: Time,
     near: Time,
     far: Time,
-    /// Lines that came from elsewhere or had to be taken from others.
+    /// Lines fetched from another CPU or invalidated on others.
     pub(super) transfers: u64,
 }
 
-/// What an access saw, and when its CPU can go on.
-pub(super) struct Seen {
+/// The value an access saw, and when its CPU can continue.
+pub(super) struct LineState {
     pub(super) value: u64,
     pub(super) done: Time,
-    /// It was in the CPU's own cache.
+    /// Whether the line was in the CPU's own cache.
     pub(super) hit: bool,
 }
 
@@ -88,10 +88,10 @@ impl Lines {
     }
 
     /// `cpu` loads the word.
-    pub(super) fn load(&mut self, line: usize, cpu: usize, now: Time) -> Seen {
+    pub(super) fn load(&mut self, line: usize, cpu: usize, now: Time) -> LineState {
         let it = &self.lines[line];
         if it.writer == cpu || it.shared && it.readers.has(cpu) {
-            return Seen { value: it.value, done: now + self.hit, hit: true };
+            return LineState { value: it.value, done: now + self.hit, hit: true };
         }
         let way = self.way(it.writer, cpu);
         let it = &mut self.lines[line];
@@ -100,11 +100,17 @@ impl Lines {
         }
         it.readers.add(cpu);
         self.transfers += 1;
-        Seen { value: it.value, done: now.max(it.free) + way, hit: false }
+        LineState { value: it.value, done: now.max(it.free) + way, hit: false }
     }
 
-    /// `cpu` gets the line for itself and puts `next(word)` into the word, if that gives anything. What was there before.
-    pub(super) fn update(&mut self, line: usize, cpu: usize, now: Time, next: impl Fn(u64) -> Option<u64>) -> Seen {
+    /// `cpu` gets the line exclusively and stores `next(word)`, if that is `Some`. Returns the previous value.
+    pub(super) fn update(
+        &mut self,
+        line: usize,
+        cpu: usize,
+        now: Time,
+        next: impl Fn(u64) -> Option<u64>,
+    ) -> LineState {
         let it = &self.lines[line];
         let alone = it.writer == cpu && !it.shared;
         let way = if alone {
@@ -124,11 +130,11 @@ impl Lines {
         (it.writer, it.shared) = (cpu, false);
         it.free = if alone { now } else { now.max(it.free) } + way + self.exchange;
         self.transfers += u64::from(!alone);
-        Seen { value, done: it.free, hit: alone }
+        LineState { value, done: it.free, hit: alone }
     }
 
-    /// An exchange: whether it succeeded shows in the value seen.
-    pub(super) fn exchange(&mut self, line: usize, cpu: usize, now: Time, old: u64, new: u64) -> Seen {
+    /// A compare-exchange; it succeeded if the value seen is `old`.
+    pub(super) fn exchange(&mut self, line: usize, cpu: usize, now: Time, old: u64, new: u64) -> LineState {
         self.update(line, cpu, now, |value| (value == old).then_some(new))
     }
 }
@@ -144,12 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_fetched_once_until_somebody_writes_it() {
+    fn a_line_is_fetched_once_until_it_is_written() {
         let mut lines = lines();
         let first = lines.load(0, 1, 1000);
         assert_eq!((first.value, first.done, first.hit), (7, 51_000, false));
         assert_eq!(lines.load(0, 1, 60_000).done, 61_000);
-        // Taking it from the one reader costs the way there; alone it costs the exchange.
+        // Invalidating the one reader's copy costs one transfer; without readers only the compare-exchange is left.
         assert_eq!(lines.exchange(0, 0, 70_000, 7, 8).done, 70_000 + 50_000 + 10_300);
         assert_eq!(lines.exchange(0, 0, 200_000, 8, 9).done, 210_300);
         assert_eq!(lines.load(0, 1, 300_000).value, 9);
@@ -160,7 +166,7 @@ mod tests {
     fn other_groups_are_far() {
         let mut lines = lines();
         assert_eq!(lines.load(0, 2, 0).done, 200_000);
-        // One of the two who have it is far.
+        // One of the two CPUs that have it is far.
         assert_eq!(lines.exchange(0, 1, 0, 7, 8).done, 210_300);
         assert_eq!(lines.exchange(0, 0, 1_000_000, 8, 8).done, 1_060_300);
     }
@@ -173,7 +179,7 @@ mod tests {
         assert_eq!((late.value, late.done), (8, 120_600));
         assert!(lines.load(0, 0, 130_000).hit);
         assert!(!lines.load(0, 1, 130_000).hit);
-        // Another line is another queue.
+        // Each line has a separate queue.
         assert_eq!(lines.exchange(1, 1, 0, 0, 1).done, 60_300);
     }
 

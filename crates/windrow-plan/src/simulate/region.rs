@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::lines::{Lines, Seen};
-use super::{Claim, Claimed, Draw, Entry, Join, Machine, Outcome, Policy, Time, Victim, Work, nanos, time};
+use super::lines::{LineState, Lines};
+use super::{Claim, Claimed, Draw, Join, Joining, Machine, Policy, RunOutcome, Time, Victim, Work, nanos, time};
 use crate::Nanos;
 use crate::grain::Costs;
 
-/// The gate's word: open, and how many are inside beside the lead.
+/// The word of the gate: this flag if it is open, plus the number of members inside, without the lead.
 const OPEN: u64 = 1 << 63;
 
 fn pack(lo: u32, hi: u32) -> u64 {
@@ -24,28 +24,28 @@ fn held(word: u64) -> u32 {
     hi.saturating_sub(lo)
 }
 
-/// What a member does when its time comes.
+/// The next step of a member.
 #[derive(Clone, Copy)]
-enum Step {
-    /// It finds the gate.
+enum SimulatedStep {
+    /// It reaches the gate.
     Arrive,
     /// It has seen the gate open.
     Join { seen: u64 },
     /// It is in.
     Start,
-    /// It has looked at the clock, and claims.
+    /// It has read the clock, and claims.
     Claim,
-    /// It looks at its own word, the clock untouched.
+    /// It loads its own word without reading the clock.
     Look,
-    /// It has seen its own word.
+    /// It has loaded its own word.
     Take { seen: u64 },
-    /// It looks for a victim.
+    /// It searches for a victim.
     Search(Search),
-    /// It has chosen one.
+    /// It has chosen a victim.
     Steal { victim: usize, seen: u64 },
-    /// It holds what it has stolen.
+    /// It has stolen these items and puts them into its own word.
     Put { lo: u32, hi: u32 },
-    /// It has seen nothing to do.
+    /// It has found nothing to steal.
     Leave,
 }
 
@@ -53,28 +53,28 @@ enum Step {
 #[derive(Clone, Copy)]
 struct Search {
     kind: Victim,
-    /// Where it began, and how many words have been looked at.
+    /// The first word searched, and the number of words inspected so far.
     from: usize,
     looked: usize,
-    /// The best of the first so many is taken, or else the first behind them.
+    /// The thief takes the fullest of the first `window` words, or else the first nonempty word behind them.
     window: usize,
-    /// Words of the next batch.
+    /// Number of words in the next batch.
     batch: usize,
     best: Option<(usize, u64)>,
 }
 
-/// A member, and the time at which it is at this step.
-type Next = (Time, Step);
+/// A member's next step, and when it is due.
+type Next = (Time, SimulatedStep);
 
-struct Member {
-    step: Step,
+struct SimulatedMember {
+    step: SimulatedStep,
     draw: Draw,
     /// When its last item ended.
     idle: Time,
-    /// When it last looked at the clock, and the items since.
+    /// When it last read the clock, and the number of items since.
     since: Time,
     items: u32,
-    /// Nanoseconds of an item, as far as it knows.
+    /// Its estimate of the nanoseconds per item.
     per_item: f64,
 }
 
@@ -87,15 +87,15 @@ pub(super) struct Region<'a> {
     wake: Time,
     words: Lines,
     gate: Lines,
-    members: Vec<Member>,
-    /// The first member whom nobody has woken yet.
+    members: Vec<SimulatedMember>,
+    /// The first member that has not been woken yet.
     asleep: usize,
     queue: BinaryHeap<Reverse<(Time, u64, usize)>>,
     events: u64,
     makespan: Time,
     working: Time,
     claiming: Time,
-    outcome: Outcome,
+    outcome: RunOutcome,
 }
 
 impl<'a> Region<'a> {
@@ -107,10 +107,10 @@ impl<'a> Region<'a> {
         seed: u64,
     ) -> Region<'a> {
         let at = |i: usize| (u64::from(work.len()) * i as u64 / members as u64) as u32;
-        // The lead has measured and posts the cost of an item for all.
+        // The lead has measured the cost of an item and publishes it for all.
         let per_item = work.total().0 / f64::from(work.len().max(1));
-        let member = |number: usize| Member {
-            step: Step::Start,
+        let member = |number: usize| SimulatedMember {
+            step: SimulatedStep::Start,
             draw: Draw(seed ^ (number as u64) << 32),
             idle: 0,
             since: 0,
@@ -127,7 +127,7 @@ impl<'a> Region<'a> {
             makespan: 0,
             working: 0,
             claiming: 0,
-            outcome: Outcome { members, ideal: work.ideal(members), joined: 1, ..Outcome::default() },
+            outcome: RunOutcome { members, ideal: work.ideal(members), joined: 1, ..RunOutcome::default() },
             clock: time(machine.clock),
             wake_call: time(machine.wake_call),
             wake: time(machine.wake),
@@ -137,10 +137,10 @@ impl<'a> Region<'a> {
         }
     }
 
-    pub(super) fn run(mut self, claimed: &mut impl FnMut(Claimed)) -> Outcome {
+    pub(super) fn run(mut self, claimed: &mut impl FnMut(Claimed)) -> RunOutcome {
         self.open();
         while let Some(Reverse((mut now, _, member))) = self.queue.pop() {
-            // While nobody else is due, the member goes on without a turn through the queue.
+            // While no other member is due, the member continues without passing through the queue.
             while let Some((then, step)) = self.step(member, now, claimed) {
                 self.members[member].step = step;
                 if self.queue.peek().is_some_and(|Reverse((due, ..))| *due <= then) {
@@ -150,7 +150,7 @@ impl<'a> Region<'a> {
                 now = then;
             }
         }
-        Outcome {
+        RunOutcome {
             makespan: nanos(self.makespan),
             working: nanos(self.working),
             claiming: nanos(self.claiming),
@@ -168,22 +168,22 @@ impl<'a> Region<'a> {
     fn open(&mut self) {
         let others = 1..self.members.len();
         let start = match self.policy.entry {
-            Entry::Present => {
+            Joining::Present => {
                 self.outcome.joined = self.members.len();
                 others.for_each(|member| self.at(0, member));
                 0
             }
-            Entry::Awake => {
-                // They have been looking at the word, so it is taken from all of them.
+            Joining::Awake => {
+                // All members spin on the word, so opening it invalidates their copies.
                 for member in others.clone() {
                     self.gate.load(0, member, 0);
-                    self.members[member].step = Step::Arrive;
+                    self.members[member].step = SimulatedStep::Arrive;
                 }
                 let opened = self.gate.update(0, 0, 0, |word| Some(word | OPEN)).done;
                 others.for_each(|member| self.at(0, member));
                 opened
             }
-            Entry::Asleep { .. } => {
+            Joining::Asleep { .. } => {
                 self.asleep = 1;
                 let opened = self.gate.update(0, 0, 0, |word| Some(word | OPEN)).done;
                 self.wake(opened, 1)
@@ -192,11 +192,11 @@ impl<'a> Region<'a> {
         self.at(start, 0);
     }
 
-    /// Wakes up to `fan` sleepers; when the last call returns.
+    /// Wakes up to `fan` parked members. Returns when the last wake call returns.
     fn wake(&mut self, mut now: Time, fan: usize) -> Time {
         for _ in 0..fan.max(1) {
             if self.asleep < self.members.len() {
-                self.members[self.asleep].step = Step::Arrive;
+                self.members[self.asleep].step = SimulatedStep::Arrive;
                 self.at(now + self.wake, self.asleep);
                 self.asleep += 1;
                 now += self.wake_call;
@@ -205,14 +205,14 @@ impl<'a> Region<'a> {
         now
     }
 
-    /// What `member` does now, and when it is to do what next; nothing if it has left.
+    /// Performs the current step of `member`. Returns its next step and when it is due; nothing if it has left.
     fn step(&mut self, member: usize, now: Time, claimed: &mut impl FnMut(Claimed)) -> Option<Next> {
         match self.members[member].step {
-            Step::Arrive => {
+            SimulatedStep::Arrive => {
                 let seen = self.gate.load(0, member, now);
                 self.found(seen.value, seen.done)
             }
-            Step::Join { seen } => {
+            SimulatedStep::Join { seen } => {
                 let found = match self.policy.join {
                     Join::Exchange => self.gate.exchange(0, member, now, seen, seen + 1),
                     Join::Add => self.gate.update(0, member, now, |word| (word & OPEN != 0).then_some(word + 1)),
@@ -226,30 +226,30 @@ impl<'a> Region<'a> {
                 }
                 self.outcome.joined += 1;
                 let start = match self.policy.entry {
-                    Entry::Asleep { fan } => self.wake(found.done, fan),
-                    Entry::Awake | Entry::Present => found.done,
+                    Joining::Asleep { fan } => self.wake(found.done, fan),
+                    Joining::Awake | Joining::Present => found.done,
                 };
-                Some((start, Step::Start))
+                Some((start, SimulatedStep::Start))
             }
-            Step::Start => {
+            SimulatedStep::Start => {
                 let it = &mut self.members[member];
                 (it.idle, it.since) = (now, now + self.clock);
-                Some((now + self.clock, Step::Look))
+                Some((now + self.clock, SimulatedStep::Look))
             }
-            Step::Claim => {
+            SimulatedStep::Claim => {
                 self.measure(member, now);
                 self.look(member, now, claimed)
             }
-            Step::Look => self.look(member, now, claimed),
-            Step::Take { seen } => self.take(member, now, seen, claimed),
-            Step::Search(search) => Some(self.search(member, now, search)),
-            Step::Steal { victim, seen } => Some(self.steal(member, now, victim, seen)),
-            // Nobody else writes an empty word.
-            Step::Put { lo, hi } => {
+            SimulatedStep::Look => self.look(member, now, claimed),
+            SimulatedStep::Take { seen } => self.take(member, now, seen, claimed),
+            SimulatedStep::Search(search) => Some(self.search(member, now, search)),
+            SimulatedStep::Steal { victim, seen } => Some(self.steal(member, now, victim, seen)),
+            // Unconditional: no other member writes an empty word.
+            SimulatedStep::Put { lo, hi } => {
                 let put = self.words.update(member, member, now, |_| Some(pack(lo, hi)));
-                Some((put.done, Step::Look))
+                Some((put.done, SimulatedStep::Look))
             }
-            Step::Leave => {
+            SimulatedStep::Leave => {
                 self.leave(member, now);
                 None
             }
@@ -257,11 +257,11 @@ impl<'a> Region<'a> {
     }
 
     fn found(&self, gate: u64, now: Time) -> Option<Next> {
-        (gate & OPEN != 0).then_some((now, Step::Join { seen: gate }))
+        (gate & OPEN != 0).then_some((now, SimulatedStep::Join { seen: gate }))
     }
 
-    /// What an item takes, from how long the last claim took, as the runtime's walk does: it is believed at once that items
-    /// are long, slowly that they are short.
+    /// Estimates the cost of an item from the duration of the last claim, as the runtime's loop does: a higher cost counts at once, a
+    /// lower one by half.
     fn measure(&mut self, member: usize, now: Time) {
         let it = &mut self.members[member];
         let took = nanos(now.saturating_sub(it.since)).0;
@@ -270,7 +270,7 @@ impl<'a> Region<'a> {
         it.since = now;
     }
 
-    /// Items to claim of so many.
+    /// How many of `held` items to claim.
     fn want(&self, member: usize, held: u32) -> u32 {
         let per_item = self.members[member].per_item.max(f64::MIN_POSITIVE);
         let (time, most) = match self.policy.claim {
@@ -283,23 +283,23 @@ impl<'a> Region<'a> {
     fn look(&mut self, member: usize, now: Time, claimed: &mut impl FnMut(Claimed)) -> Option<Next> {
         let seen = self.words.load(member, member, now);
         if seen.hit {
-            // Nobody comes between a load that hits and the exchange behind it.
+            // No other access can come between a load that hits and the compare-exchange behind it.
             return self.take(member, seen.done, seen.value, claimed);
         }
-        Some((seen.done, Step::Take { seen: seen.value }))
+        Some((seen.done, SimulatedStep::Take { seen: seen.value }))
     }
 
     fn take(&mut self, member: usize, now: Time, seen: u64, claimed: &mut impl FnMut(Claimed)) -> Option<Next> {
         let (lo, hi) = unpack(seen);
         if lo >= hi {
             let search = self.start_search(member);
-            return Some((now, Step::Search(search)));
+            return Some((now, SimulatedStep::Search(search)));
         }
         let take = self.want(member, hi - lo);
         let found = self.words.exchange(member, member, now, seen, pack(lo + take, hi));
         if found.value != seen {
             self.outcome.failed += 1;
-            return Some((found.done, Step::Take { seen: found.value }));
+            return Some((found.done, SimulatedStep::Take { seen: found.value }));
         }
         Some(self.run_items(member, found.done, lo, lo + take, claimed))
     }
@@ -312,7 +312,7 @@ impl<'a> Region<'a> {
         self.working += took;
         self.claiming += now - it.idle;
         (it.idle, it.items) = (now + took, hi - lo);
-        (it.idle + self.clock, Step::Claim)
+        (it.idle + self.clock, SimulatedStep::Claim)
     }
 
     fn start_search(&mut self, member: usize) -> Search {
@@ -333,8 +333,8 @@ impl<'a> Region<'a> {
             let drawn: Vec<usize> = (0..some.max(1)).map(|_| self.members[member].draw.below(words)).collect();
             let done = self.glance(member, now, drawn.into_iter(), &mut search.best, true);
             return match search.best {
-                Some((victim, seen)) => (done, Step::Steal { victim, seen }),
-                None => (done, Step::Search(Search { kind: Victim::Window(1), ..search })),
+                Some((victim, seen)) => (done, SimulatedStep::Steal { victim, seen }),
+                None => (done, SimulatedStep::Search(Search { kind: Victim::Window(1), ..search })),
             };
         }
         let upto = (search.looked + search.batch).min(words);
@@ -344,13 +344,13 @@ impl<'a> Region<'a> {
         search.looked = upto;
         search.batch = (search.batch * 2).min(self.machine.overlap.max(1));
         match search.best {
-            Some((victim, seen)) if upto >= search.window => (done, Step::Steal { victim, seen }),
-            None if upto == words => (done, Step::Leave),
-            _ => (done, Step::Search(search)),
+            Some((victim, seen)) if upto >= search.window => (done, SimulatedStep::Steal { victim, seen }),
+            None if upto == words => (done, SimulatedStep::Leave),
+            _ => (done, SimulatedStep::Search(search)),
         }
     }
 
-    /// Loads these words at a time. The best of them, and when all are there.
+    /// Loads these words, overlapped. Updates the best one and returns when all have arrived.
     fn glance(
         &mut self,
         member: usize,
@@ -361,7 +361,7 @@ impl<'a> Region<'a> {
     ) -> Time {
         let (mut hits, mut last) = (0, now);
         for word in words {
-            let Seen { value, done, hit } = self.words.load(word, member, now);
+            let LineState { value, done, hit } = self.words.load(word, member, now);
             self.outcome.looks += 1;
             if hit {
                 hits += done - now;
@@ -382,26 +382,26 @@ impl<'a> Region<'a> {
         let found = self.words.exchange(victim, member, now, seen, pack(lo, middle));
         if found.value == seen {
             self.outcome.steals += 1;
-            return (found.done, Step::Put { lo: middle, hi });
+            return (found.done, SimulatedStep::Put { lo: middle, hi });
         }
         self.outcome.failed += 1;
         if self.policy.again && held(found.value) > 0 {
-            return (found.done, Step::Steal { victim, seen: found.value });
+            return (found.done, SimulatedStep::Steal { victim, seen: found.value });
         }
-        (found.done, Step::Look)
+        (found.done, SimulatedStep::Look)
     }
 
     fn leave(&mut self, member: usize, now: Time) {
         self.claiming += now - self.members[member].idle;
         let through = match (self.policy.entry, member) {
-            (Entry::Present, _) => now,
+            (Joining::Present, _) => now,
             (_, 0) => self.gate.update(0, 0, now, |word| Some(word & !OPEN)).done,
             _ => {
                 let left = self.gate.update(0, member, now, |word| Some(word - 1));
                 if left.value & OPEN != 0 {
                     return;
                 }
-                // The lead waits for the last of these, who tells it by a line that the lead is looking at.
+                // The lead waits for the last member to leave, which signals it through a line that the lead spins on.
                 left.done
                     + time(if member / self.machine.group.max(1) == 0 { self.machine.near } else { self.machine.far })
             }

@@ -1,4 +1,4 @@
-//! Items and what they cost.
+//! Items and their costs.
 
 use super::{Draw, Time, nanos, time};
 use crate::Nanos;
@@ -6,13 +6,13 @@ use crate::Nanos;
 /// Items in order, each with its cost.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// Running sums: the items `lo..hi` take `sums[hi] - sums[lo]`.
+    /// Running sums: the items `lo..hi` take `sums[hi] - sums[lo]` together.
     sums: Box<[Time]>,
     largest: Time,
 }
 
 impl Work {
-    /// Items of these costs.
+    /// Items with these costs.
     ///
     /// # Panics
     /// If there are more than `u32::MAX` of them, or a cost is negative or not finite.
@@ -29,19 +29,19 @@ impl Work {
         Work { sums: sums.into(), largest }
     }
 
-    /// `n` items of one cost.
+    /// `n` items of the same cost.
     pub fn uniform(n: u32, cost: Nanos) -> Work {
         Work::new((0..n).map(|_| cost))
     }
 
-    /// `n` items of one cost, but the one at `at` costs `factor` times as much.
+    /// `n` items of the same cost, except that item `at` costs `factor` times as much.
     pub fn one_large(n: u32, cost: Nanos, at: u32, factor: f64) -> Work {
         Work::new((0..n).map(|i| if i == at { Nanos(cost.0 * factor) } else { cost }))
     }
 
-    /// `n` items whose costs spread evenly over three decades of logarithms, in random order, with this mean.
+    /// `n` items with this mean cost, spread log-uniformly over three decades, in random order.
     pub fn log_uniform(n: u32, mean: Nanos, seed: u64) -> Work {
-        // The mean of 10^u for u evenly in 0..3.
+        // The mean of 10^u for u uniform in 0..3.
         let unit = 999.0 / 1000.0f64.ln();
         let mut draw = Draw(seed);
         Work::new((0..n).map(|_| Nanos(mean.0 / unit * 1000.0f64.powf(draw.unit()))))
@@ -52,12 +52,12 @@ impl Work {
         (self.sums.len() - 1) as u32
     }
 
-    /// No items.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// On one thread, without any claim.
+    /// Time on one thread, without any claim.
     pub fn total(&self) -> Nanos {
         nanos(self.sums[self.sums.len() - 1])
     }
@@ -67,7 +67,7 @@ impl Work {
         nanos(self.largest)
     }
 
-    /// No schedule on `members` is shorter: an equal part for each, or the largest item.
+    /// A lower bound for `members` members: an equal share for each, or the largest item.
     ///
     /// # Panics
     /// If `members` is 0.

@@ -15,11 +15,11 @@ pub struct Free {
     pub idle: usize,
     /// Workers free and asleep.
     pub asleep: usize,
-    /// What it takes an idle worker to come.
+    /// Time until an idle worker joins.
     pub enter_idle: Nanos,
-    /// The same for one asleep.
+    /// The same for a parked worker.
     pub enter_asleep: Nanos,
-    /// What the last call of this place in the program took; 0 if it is not known.
+    /// Duration of the last call from this call site; 0 is unknown.
     pub lately: Nanos,
 }
 
@@ -33,9 +33,9 @@ impl fmt::Display for Free {
 /// Members to ask for, and how long to wait for them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Formation {
-    /// Members, the caller included: at least 1.
+    /// Members, the caller included: 1 or more.
     pub members: usize,
-    /// The caller begins with those who are there after this time at the latest.
+    /// The caller starts with the members that have joined after this time.
     pub patience: Nanos,
 }
 
@@ -48,16 +48,17 @@ impl fmt::Display for Formation {
     }
 }
 
-/// Medians of entering costs that a caller waits for.
+/// The caller waits for so many medians of the entering cost.
 const PATIENCE: f64 = 4.0;
-/// And of what a call takes, if that is longer: a team that is narrower by one who comes a little later is narrower to its end.
+/// If longer, it waits for this share of the call's duration: a team that starts without a slightly late member stays narrower until
+/// the end.
 const OF_A_CALL: f64 = 0.01;
 
-/// How many members to ask for: those wanted, but no more than are free and no more than there are CPUs, as a team in which some wait for a
-/// CPU is slower than a narrow one. (Moldable: what is chosen here is never waited for longer than `patience`.)
+/// How many members to ask for: those wanted, but not more than are free or than there are CPUs. A team in which members wait for a CPU
+/// is slower than a narrow one. (The team is moldable: the caller never waits for longer than `patience`.)
 ///
-/// Entering costs are medians, and of wakes the slowest tenth took 1.4 times the median where measured; who has not come after four times
-/// the median is not on its way. But for a call of many milliseconds it is worth a hundredth of that to see.
+/// Entering costs are medians. The slowest tenth of wakes took 1.4 times the median where measured, so a worker that has not come after
+/// four times the median is not on its way. For a call of many milliseconds, waiting for a hundredth of its duration is still worth it.
 ///
 /// ```
 /// use windrow_plan::Nanos;
@@ -75,7 +76,7 @@ pub fn formation(free: Free) -> Decision<Free, Formation> {
     let why = match members {
         _ if members == free.wanted => "as many as wanted",
         _ if members == free.cpus => "there are no more CPUs",
-        1 if workers == 0 => "nobody is free",
+        1 if workers == 0 => "no worker is free",
         _ => "no more are free",
     };
     Decision { inputs: free, choice: Formation { members, patience }, alternatives: Alternatives::default(), why }

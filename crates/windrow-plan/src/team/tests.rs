@@ -1,4 +1,4 @@
-//! A simulated machine under [`Rhythm`], and what must hold for all machines.
+//! A simulated machine under [`WidthTuner`], and what must hold for all machines.
 
 use proptest::prelude::*;
 
@@ -28,7 +28,7 @@ struct Machine {
     barrier: fn(usize) -> f64,
     /// Mean wide time between stalls of 4 ms, if there is a neighbour.
     stalls: Option<f64>,
-    /// Time until a member that waits sleeps, and what it takes to call it back then.
+    /// Time until a waiting member parks, and the cost of waking it then.
     looks: f64,
     wake: f64,
     /// When each width was last used by a round.
@@ -70,7 +70,7 @@ impl Machine {
     fn call(&mut self, full: usize, memory: &mut Memory, rounds: usize, serial: impl Fn(usize) -> f64) -> f64 {
         let began = self.now;
         self.used.fill(began);
-        let mut rhythm = Rhythm::new(full, Nanos(CLOCK), *memory, Nanos(began));
+        let mut rhythm = WidthTuner::new(full, Nanos(CLOCK), *memory, Nanos(began));
         let (mut done, mut from, mut since) = (0, 0, began);
         let mut segment = rhythm.segment();
         while done < rounds {
@@ -97,7 +97,7 @@ fn ideal(serial: f64, width: usize, barrier: fn(usize) -> f64) -> f64 {
     serial / width as f64 + if width > 1 { barrier(width) } else { 0.0 }
 }
 
-/// What the rounds take if each is run at the best of the candidates, or at one of them.
+/// Time of the rounds if each runs at the best candidate width.
 fn oracle(full: usize, rounds: usize, serial: impl Fn(usize) -> f64, barrier: fn(usize) -> f64) -> f64 {
     let best =
         |cost| (0..=top(full)).map(|level| ideal(cost, width(level, full), barrier)).fold(f64::INFINITY, f64::min);
@@ -114,7 +114,7 @@ fn worst(full: usize, rounds: usize, serial: impl Fn(usize) -> f64 + Copy, barri
 
 const FREE: fn(usize) -> f64 = |_| 200.0;
 
-/// Rounds of the same cost.
+/// Relative time of rounds of the same cost.
 fn even(full: usize, rounds: usize, serial: f64, barrier: fn(usize) -> f64) -> f64 {
     worst(full, rounds, |_| serial, barrier)
 }
@@ -199,7 +199,7 @@ fn a_busy_neighbour_is_left_alone_and_missed_when_it_has_gone() {
         let free = calls.run(100, 5.6e6, |_| 1000.0);
         assert!(free.median < 1.03, "{seed}: {free:?}");
 
-        // It comes back while the team is at home with two.
+        // The neighbour comes back while the best width is two.
         calls.machine.stalls = Some(3e6);
         calls.run(15, 8e6, |_| 1000.0);
         let busy = calls.run(100, 8e6, |_| 1000.0);
@@ -217,7 +217,7 @@ fn a_stall_is_not_risked_again_soon() {
     let wide = calls.machine.wide;
     calls.run(14, 8e6, |_| 1000.0);
     assert_eq!(calls.machine.wide, wide);
-    // Seconds later the weather is another one, whatever was run since.
+    // Seconds later the machine may be quiet again, whatever was run since.
     let (_, cost) = calls.memory.tried().expect("it was tried");
     calls.machine.now += cost.0 / SHARE_OF_ALL;
     calls.machine.stalls = None;
@@ -225,7 +225,7 @@ fn a_stall_is_not_risked_again_soon() {
     assert!(calls.machine.wide > wide && calls.memory.width() == 2);
 }
 
-/// What is remembered after calls of 100 rounds of 2 us, which have saved more than some stalls cost; and what they take with two.
+/// The memory after calls of 100 rounds of 2 us, which have saved more than some stalls cost; and what the calls take with two.
 fn at_home_with_two() -> (Memory, f64) {
     let mut calls = calls(6, 2, 100);
     calls.run(1000, 1.0, |_| 2000.0);
@@ -235,12 +235,12 @@ fn at_home_with_two() -> (Memory, f64) {
 
 #[test]
 fn stalls_in_the_first_rounds_count() {
-    // The call goes on after them, or they are all of it.
+    // The call continues after these rounds, or ends with them.
     for more in [true, false] {
         let (mut memory, per_round) = at_home_with_two();
         let mut stalled = 0;
         while memory.width() == 2 {
-            let mut rhythm = Rhythm::new(2, Nanos(CLOCK), memory, Nanos(memory.ran));
+            let mut rhythm = WidthTuner::new(2, Nanos(CLOCK), memory, Nanos(memory.ran));
             let rounds = rhythm.segment().rounds;
             let spent = Nanos(per_round * rounds as f64 + STALL);
             memory = if more {
@@ -256,10 +256,10 @@ fn stalls_in_the_first_rounds_count() {
 }
 
 #[test]
-fn who_is_driven_out_late_in_a_call_begins_the_next_one_alone() {
+fn a_team_driven_out_late_in_a_call_begins_the_next_one_alone() {
     let (memory, _) = at_home_with_two();
-    let mut rhythm = Rhythm::new(2, Nanos(CLOCK), memory, Nanos(memory.ran));
-    // Rounds that cost a third of what they did when the call began, two members or one.
+    let mut rhythm = WidthTuner::new(2, Nanos(CLOCK), memory, Nanos(memory.ran));
+    // Rounds that cost a third of what they did when the call began, with two members or one.
     for segments in 0..10 {
         let Segment { width, rounds, .. } = rhythm.segment();
         let per_round = [2000.0, 1200.0][width - 1] / if segments < 3 { 1.0 } else { 3.0 };
@@ -273,7 +273,7 @@ fn who_is_driven_out_late_in_a_call_begins_the_next_one_alone() {
 }
 
 #[test]
-fn calls_that_are_one_members_need_nobody_else() {
+fn calls_that_run_on_one_member_need_no_others() {
     let mut machine = machine(3, |width| if width > 1 { 1e6 } else { 0.0 });
     let mut memory = Memory::new();
     let (mut alone, mut together) = (0, 0);
@@ -318,7 +318,7 @@ fn stalls_that_cost_less_than_the_width_saves_are_borne() {
     calls.run(100, 1.0, |_| 10_000.0);
     let mean = calls.run(200, 1e7, |_| 10_000.0).mean;
     assert!(mean < 0.55, "{mean}");
-    // Nor for ever, once they were, although a team of two would not last.
+    // Once all are driven out, they still come back, although a team of two would not last.
     let mut calls = Series { memory: Memory::new(), ..calls };
     calls.machine.stalls = Some(100.0);
     calls.run(1, 1.0, |_| 10_000.0);
@@ -363,7 +363,7 @@ fn calls_begin_as_the_last_one_began() {
 
 #[test]
 fn widths_that_cost_the_same_are_mostly_left_alone() {
-    let mut rhythm = Rhythm::new(2, Nanos(CLOCK), Memory::new(), Nanos(0.0));
+    let mut rhythm = WidthTuner::new(2, Nanos(CLOCK), Memory::new(), Nanos(0.0));
     let mut changes = 0;
     for _ in 0..1000 {
         let Segment { width, rounds, .. } = rhythm.segment();
@@ -389,7 +389,7 @@ fn a_memory_serves_teams_of_other_widths() {
 
 #[test]
 fn a_decision_names_its_alternatives() {
-    let mut rhythm = Rhythm::new(4, Nanos(10.0), Memory::new(), Nanos(0.0));
+    let mut rhythm = WidthTuner::new(4, Nanos(10.0), Memory::new(), Nanos(0.0));
     assert_eq!(
         rhythm.decision().to_string(),
         "1 round at width 1: nothing is measured yet (4 members, at home with 1, 0 ns a round, 0 ns run, 0 ns owed)"
@@ -410,12 +410,12 @@ fn a_decision_names_its_alternatives() {
 
 #[test]
 fn a_report_of_nothing_changes_nothing() {
-    let mut rhythm = Rhythm::new(2, Nanos(10.0), Memory::new(), Nanos(0.0));
+    let mut rhythm = WidthTuner::new(2, Nanos(10.0), Memory::new(), Nanos(0.0));
     let segment = rhythm.segment();
     assert_eq!(rhythm.report(0, Nanos(1e9)), segment);
     // A call that ended before it began leaves no trace.
     assert_eq!(rhythm.end(0, Nanos(0.0)), Memory { full: 2, ..Memory::new() });
-    // Nor do times that are none lead to segments that are none.
+    // Invalid times do not lead to invalid segments.
     for nonsense in [f64::NAN, -1.0, 0.0, f64::INFINITY] {
         let segment = rhythm.report(1, Nanos(nonsense));
         assert!(segment.rounds >= 1 && segment.every >= 1 && segment.deadline.0 > 0.0);
@@ -442,7 +442,7 @@ struct Losses {
 }
 
 impl Losses {
-    fn direction(rhythm: &Rhythm) -> Option<usize> {
+    fn direction(rhythm: &WidthTuner) -> Option<usize> {
         match rhythm.phase {
             Phase::Glance | Phase::Home => None,
             Phase::Enter { to, .. } | Phase::Measure { to } => Some(rhythm.direction(to)),
@@ -454,12 +454,12 @@ impl Losses {
         self.paid[direction] += std::mem::take(&mut self.price).max(0.0);
     }
 
-    fn report(&mut self, rhythm: &mut Rhythm, rounds: usize, elapsed: f64) {
+    fn report(&mut self, rhythm: &mut WidthTuner, rounds: usize, elapsed: f64) {
         let (before, home) = (Self::direction(rhythm), rhythm.known.per_round);
         rhythm.report(rounds, Nanos(elapsed));
         match (before, Self::direction(rhythm)) {
             (None, None) => {}
-            // Driven out: what the account lacked.
+            // Driven out: the price is what the account lacked.
             (None, Some(WIDER)) if matches!(rhythm.phase, Phase::Back { .. }) => self.price = rhythm.price,
             (None, Some(_)) => self.price = 0.0,
             (Some(direction), after) => {
@@ -472,7 +472,7 @@ impl Losses {
     }
 
     /// No try begins before all those before it are earned.
-    fn check(&self, rhythm: &Rhythm) -> Result<(), TestCaseError> {
+    fn check(&self, rhythm: &WidthTuner) -> Result<(), TestCaseError> {
         if let (Some(direction), 0.0) = (Self::direction(rhythm), self.price) {
             let [paid, earned] = [self.paid[direction], SHARE[direction] * rhythm.ran];
             prop_assert!(paid <= earned * (1.0 + 1e-9) + 1e-6, "{} paid, {} earned: {:?}", paid, earned, rhythm);
@@ -500,7 +500,7 @@ proptest! {
         let mut losses = Losses::default();
         let mut now = 0.0;
         for (full, segments) in calls {
-            let mut rhythm = Rhythm::new(full, Nanos(CLOCK), memory, Nanos(now));
+            let mut rhythm = WidthTuner::new(full, Nanos(CLOCK), memory, Nanos(now));
             losses.price = 0.0;
             for (magnitude, part) in segments {
                 losses.check(&rhythm)?;
@@ -524,7 +524,7 @@ proptest! {
     }
 
     #[test]
-    fn a_team_is_formed_from_who_is_free(wanted in 0..100usize, cpus in 1..100usize, idle in 0..100usize, asleep in 0..100usize) {
+    fn a_team_is_formed_from_free_workers(wanted in 0..100usize, cpus in 1..100usize, idle in 0..100usize, asleep in 0..100usize) {
         let (enter_idle, enter_asleep, lately) = (Nanos(600.0), Nanos(15_000.0), Nanos(0.0));
         let free = Free { wanted, cpus, idle, asleep, enter_idle, enter_asleep, lately };
         let Formation { members, patience } = formation(free).choice;
@@ -556,6 +556,6 @@ fn a_team_waits_as_long_as_coming_takes() {
     assert_eq!(formation(long).choice, Formation { members: 2, patience: Nanos(200_000.0) });
     assert_eq!(formation(free(8, 9, 0)).why, "there are no more CPUs");
     assert_eq!(formation(free(4, 1, 1)).why, "no more are free");
-    assert_eq!(formation(free(4, 0, 0)).why, "nobody is free");
+    assert_eq!(formation(free(4, 0, 0)).why, "no worker is free");
     assert_eq!(formation(free(4, 0, 0)).choice.to_string(), "the caller alone");
 }

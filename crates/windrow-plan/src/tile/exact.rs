@@ -1,46 +1,47 @@
-//! The best of all cuts.
+//! Finds the best of all cuts.
 //!
-//! The rows are a row of units between which may be cut. For each number of units that have passed the first lane, the planner keeps the
-//! states that can still lead to the best end, and forgets a state
+//! The rows are divided into units; a tile begins and ends between units. For each number of units that have passed the first lane, the
+//! planner keeps a *front*: the states that can still lead to the best end. It drops a state if
 //!
-//! - that another one *dominates*: it is not later and its second lane is through not later. What follows costs the same for both, and
-//!   no step turns the order of two states around, so the other ends no later. (If lanes slow each other down so much that overlapping
-//!   loses, a state that is later but has less backlog can win. Then backlogs are compared instead, which holds always.)
-//! - whose rest takes too long at best: the least time for the rest is known before, from the end backwards, on a grid of backlogs
-//!   rounded down.
-//! - that another one dominates *almost*, or whose rest saves almost nothing, once a front is long. Ends move no more than states do,
-//!   so what that loses is known. A state carries how much the ones it stands for may have been better; this stays below the gap
-//!   allowed, in proportion to the rows passed.
+//! - another state *dominates* it: the other one is not later, and its second lane finishes not later. What follows costs the same for
+//!   both, and no step reverses their order, so the other one ends no later. (If overlapping loses because of contention, a state that
+//!   is later but has less backlog can win. Then backlogs are compared instead, which always holds.)
+//! - its bound is too high: a lower bound on the remaining time is known, computed from the end backwards on a grid of backlogs rounded
+//!   down.
+//! - the front is long, and another state *almost* dominates it or it could save almost nothing. Ends differ no more than states do, so
+//!   the loss is known. Each state carries how much better the states merged into it may have been. That stays below the allowed gap,
+//!   in proportion to the rows passed.
 //!
-//! What remains at the end is the best cut, and a time that no cut can beat.
+//! The result is the best cut, and a time that no cut can beat.
 
-use super::pipeline::{Slow, State, fluid};
-use super::{Problem, Tiles, Unplannable, Work};
+use super::pipeline::{PipelineState, Slow, fluid};
+use super::{PlannerWork, Problem, Tiles, Unplannable};
 use crate::{Nanos, Rows};
 
 /// The costs of all tiles that begin and end between units.
-pub(super) struct Grid {
+pub(super) struct CostGrid {
     rows: Rows,
-    /// Rows of a unit; the last one may have fewer.
+    /// Rows per unit; the last unit may have fewer.
     pub(super) grain: Rows,
     pub(super) units: usize,
-    /// Costs by units, of tiles that do not hold the last unit.
+    /// Costs by number of units, of tiles without the last unit.
     inner: [Vec<f64>; 2],
-    /// Costs by units, of those that do.
+    /// Costs by number of units, of tiles that include the last unit.
     last: [Vec<f64>; 2],
 }
 
-impl Grid {
-    pub(super) fn new(problem: &Problem<'_>) -> Result<Grid, Unplannable> {
+impl CostGrid {
+    pub(super) fn new(problem: &Problem<'_>) -> Result<CostGrid, Unplannable> {
         problem.check()?;
         let (rows, align) = (problem.rows, problem.align.0);
         let most = u64::try_from(problem.effort.units).unwrap_or(u64::MAX);
         let grain = align.saturating_mul(rows.0.div_ceil(align).div_ceil(most).max(1));
         let units = usize::try_from(rows.0.div_ceil(grain)).expect("at most effort.units");
-        let mut grid = Grid { rows, grain: Rows(grain), units, inner: Default::default(), last: Default::default() };
+        let mut grid =
+            CostGrid { rows, grain: Rows(grain), units, inner: Default::default(), last: Default::default() };
         for (place, lane) in problem.order.lanes().into_iter().enumerate() {
             let cost = |begin, end| problem.cost(lane, grid.rows_between(begin, end)).map(|time| time.0);
-            // No tile of no units, so that a place is a number of units.
+            // A placeholder for 0 units, so that the index is the number of units.
             let nothing = || std::iter::once(Ok(f64::NAN));
             let inner = nothing().chain((1..units).map(|n| cost(0, n))).collect::<Result<_, _>>()?;
             let last = nothing().chain((1..=units).map(|n| cost(units - n, units))).collect::<Result<_, _>>()?;
@@ -54,15 +55,15 @@ impl Grid {
         Rows(rows(end) - rows(begin))
     }
 
-    /// What the tile from unit `begin` to unit `end` costs in the first and in the second lane.
+    /// The cost of the tile from unit `begin` to unit `end` in the first and in the second lane.
     fn cost(&self, begin: usize, end: usize) -> (f64, f64) {
         let [first, second] = if end == self.units { &self.last } else { &self.inner };
         (first[end - begin], second[end - begin])
     }
 
-    /// Where tiles of so many units each end, and what they take.
+    /// The predicted time of the cut whose tiles have these numbers of units.
     pub(super) fn end_of(&self, tiles: &[usize], slow: Slow) -> f64 {
-        let passed = tiles.iter().fold((0, State::default()), |(begin, state), units| {
+        let passed = tiles.iter().fold((0, PipelineState::default()), |(begin, state), units| {
             let (first, second) = self.cost(begin, begin + units);
             (begin + units, state.step(first, second, slow))
         });
@@ -78,7 +79,7 @@ impl Grid {
         Tiles(rows.collect())
     }
 
-    /// For each unit, the least work of a lane from there to the end, however cut.
+    /// For each unit, the minimum work of a lane from there to the end, over all cuts.
     pub(super) fn least(&self, second: bool) -> Vec<f64> {
         let mut least = vec![0.0; self.units + 1];
         for begin in (0..self.units).rev() {
@@ -92,26 +93,27 @@ impl Grid {
     }
 }
 
-/// Cells of the grid of backlogs. With 256 of them the bound of the whole is 0.6 % below the best on average and 6 % at most, over the models
-/// of the example `tile_work`; building it is what most of a plan takes.
+/// Cells of the grid of backlogs. With 256, the bound of the whole is 0.6 % below the best on average and 6 % at most, over the models
+/// of the example `tile_work`. Building the grid takes most of the time of a plan.
 const CELLS: usize = 256;
 
-/// The least time from a unit and a backlog to the end.
-struct Bound {
-    /// Of a cell of the grid.
+/// A lower bound on the time from a unit and a backlog to the end.
+struct LowerBound {
+    /// Width of a cell of the grid.
     width: f64,
-    /// By how much more backlog delays the end at least: either it is still there at the end, or it has held up the first lane.
+    /// The minimum delay of the end per unit of additional backlog: the backlog is either still there at the end or has slowed down the
+    /// first lane.
     rise: f64,
-    /// Row by row for each unit; the last cell stands for all larger backlogs.
+    /// One row per unit; the last cell stands for all larger backlogs.
     least: Vec<[f64; CELLS]>,
 }
 
-impl Bound {
-    /// From the end backwards. A backlog rounded down never takes longer, as more backlog never helps.
-    fn new(grid: &Grid, slow: Slow, longest: f64) -> Bound {
+impl LowerBound {
+    /// Computes the bound from the end backwards. Rounding a backlog down never raises the bound, because more backlog never helps.
+    fn new(grid: &CostGrid, slow: Slow, longest: f64) -> LowerBound {
         let width = longest / CELLS as f64;
         let mut bound =
-            Bound { width, rise: slow.drag().min(1.0), least: vec![[f64::INFINITY; CELLS]; grid.units + 1] };
+            LowerBound { width, rise: slow.drag().min(1.0), least: vec![[f64::INFINITY; CELLS]; grid.units + 1] };
         bound.least[grid.units] = std::array::from_fn(|cell| cell as f64 * width);
         let rest = [grid.least(false), grid.least(true)];
         for begin in (0..grid.units).rev() {
@@ -119,11 +121,11 @@ impl Bound {
             for end in begin + 1..=grid.units {
                 let (first, second) = grid.cost(begin, end);
                 for (cell, least) in least.iter_mut().enumerate() {
-                    let state = State { time: 0.0, backlog: cell as f64 * width }.step(first, second, slow);
+                    let state = PipelineState { time: 0.0, backlog: cell as f64 * width }.step(first, second, slow);
                     *least = least.min(bound.end(end, state));
                 }
             }
-            // In small steps roundings add up; in one they do not.
+            // Rounding errors add up over many small steps. The bound for all the rest in one step has none.
             for (cell, least) in least.iter_mut().enumerate() {
                 *least = least.max(fluid(rest[0][begin], cell as f64 * width + rest[1][begin], slow));
             }
@@ -132,38 +134,38 @@ impl Bound {
         bound
     }
 
-    /// The least end of a state.
-    fn end(&self, unit: usize, state: State) -> f64 {
+    /// A lower bound on the end of a state.
+    fn end(&self, unit: usize, state: PipelineState) -> f64 {
         let cell = ((state.backlog / self.width) as usize).min(CELLS - 1);
         let beyond = state.backlog - cell as f64 * self.width;
-        // At the least the backlog itself is left.
+        // At minimum, the backlog itself remains.
         state.time + (self.least[unit][cell] + self.rise * beyond).max(state.backlog)
     }
 }
 
-/// A state that is kept, and how it was reached.
+/// A state of a front, and how it was reached.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
-    state: State,
-    /// By how much the states that this one stands for may end sooner.
+    state: PipelineState,
+    /// How much sooner the states merged into this one may end.
     slack: f64,
-    /// Units and place of the state before.
+    /// The previous state: its number of units and its index in that front.
     before: (u32, u32),
     tiles: u32,
 }
 
-/// The best cut that was found.
-pub(super) struct Found {
-    /// Units of the tiles; `None` if nothing ends before what was known.
+/// The best cut found.
+pub(super) struct BestCut {
+    /// Units of the tiles; `None` if no cut ends before the known one.
     pub(super) units: Option<Vec<usize>>,
-    /// No cut ends before.
+    /// A lower bound for all cuts.
     pub(super) least: f64,
-    pub(super) work: Work,
+    pub(super) work: PlannerWork,
 }
 
-/// The tiles that are best by the bound, one after the other. With this cut the planner has less to look at than with a simple one.
-fn guided(grid: &Grid, bound: &Bound, slow: Slow, most: usize) -> Vec<usize> {
-    let (mut begin, mut state, mut tiles) = (0, State::default(), Vec::new());
+/// The cut that takes the tile with the best bound at each step. It prunes the search better than a simple cut does.
+fn guided(grid: &CostGrid, bound: &LowerBound, slow: Slow, most: usize) -> Vec<usize> {
+    let (mut begin, mut state, mut tiles) = (0, PipelineState::default(), Vec::new());
     while begin < grid.units {
         let first = if tiles.len() + 1 == most { grid.units } else { begin + 1 };
         let next = (first..=grid.units).map(|end| {
@@ -178,18 +180,18 @@ fn guided(grid: &Grid, bound: &Bound, slow: Slow, most: usize) -> Vec<usize> {
     tiles
 }
 
-/// Looks for a cut that ends before `known`, the end of some cut.
-pub(super) fn search(grid: &Grid, problem: &Problem<'_>, mut known: f64) -> Found {
+/// Searches for a cut that ends before `known`, the end of some cut.
+pub(super) fn search(grid: &CostGrid, problem: &Problem<'_>, mut known: f64) -> BestCut {
     if known <= 0.0 {
-        return Found { units: None, least: known, work: Work::default() };
+        return BestCut { units: None, least: known, work: PlannerWork::default() };
     }
     let slow = problem.slow();
-    let bound = Bound::new(grid, slow, known);
+    let bound = LowerBound::new(grid, slow, known);
     let guided = guided(grid, &bound, slow, problem.most_tiles);
     let guided = Some(guided).filter(|tiles| grid.end_of(tiles, slow) < known);
     known = guided.as_ref().map_or(known, |tiles| grid.end_of(tiles, slow));
-    let floor = bound.end(0, State::default());
-    // Half of the gap is for merging, half for looking away.
+    let floor = bound.end(0, PipelineState::default());
+    // Half of the gap is for merging, half for skipping states whose bound is close to `known`.
     let mut found = explored(grid, problem, &bound, known, problem.effort.gap * floor / 2.0);
     found.units = found.units.or(guided);
     found.least = found.least.max(floor);
@@ -197,17 +199,17 @@ pub(super) fn search(grid: &Grid, problem: &Problem<'_>, mut known: f64) -> Foun
     found
 }
 
-/// Looks at everything that the bound allows, and loses twice `loss` at most once a front is long.
-fn explored(grid: &Grid, problem: &Problem<'_>, bound: &Bound, known: f64, loss: f64) -> Found {
+/// Explores all states that the bound allows. Once a front is long, loses up to twice `loss`.
+fn explored(grid: &CostGrid, problem: &Problem<'_>, bound: &LowerBound, known: f64, loss: f64) -> BestCut {
     let (units, slow) = (grid.units, problem.slow());
-    let mut work = Work { steps: 0, widest: 1 };
-    // If there may be as many tiles as units, their number does not matter.
+    let mut work = PlannerWork { steps: 0, widest: 1 };
+    // If as many tiles as units are allowed, the number of tiles does not matter.
     let most = (problem.most_tiles < units).then_some(problem.most_tiles);
     let full = |tiles: u32, end| most.is_some_and(|most| tiles as usize + usize::from(end < units) > most);
     let mut least = known;
-    // A rest that ends no sooner is not looked at: what is known, or once a front was long, what is not enough below.
+    // States whose bound is not below this are skipped: the known end, or, once a front was long, that end minus `loss`.
     let mut enough = known;
-    let mut fronts = vec![vec![Kept { state: State::default(), slack: 0.0, before: (0, 0), tiles: 0 }]];
+    let mut fronts = vec![vec![Kept { state: PipelineState::default(), slack: 0.0, before: (0, 0), tiles: 0 }]];
     let mut reached = Vec::new();
     for end in 1..=units {
         reached.clear();
@@ -240,20 +242,20 @@ fn explored(grid: &Grid, problem: &Problem<'_>, bound: &Bound, known: f64, loss:
     let last = &fronts[units];
     least = last.iter().map(|kept| kept.state.end() - kept.slack).fold(least, f64::min);
     let best = last.iter().min_by(|a, b| a.state.end().total_cmp(&b.state.end()).then(a.tiles.cmp(&b.tiles)));
-    Found { units: best.map(|best| trace(&fronts, *best, units)), least, work }
+    BestCut { units: best.map(|best| trace(&fronts, *best, units)), least, work }
 }
 
-/// What has to be smaller for a state that is not sooner: the end, or the backlog where overlapping loses.
+/// The second key of dominance, beside the time: the end, or the backlog if overlapping loses.
 fn behind(kept: &Kept, slow: Slow) -> f64 {
     if slow.drag() <= 1.0 { kept.state.end() } else { kept.state.backlog }
 }
 
-/// The place of a state among those whose number of tiles matters.
+/// The number of tiles of a state if it matters, otherwise 0.
 fn class(kept: &Kept, most: Option<usize>) -> usize {
     most.map_or(0, |_| kept.tiles as usize)
 }
 
-/// Removes most of the states that another one dominates, without sorting them.
+/// Removes most of the dominated states, without sorting.
 fn sift(reached: &mut Vec<Kept>, slow: Slow, most: Option<usize>) {
     const SIEVE: usize = 512;
     let times = reached.iter().map(|kept| kept.state.time);
@@ -262,7 +264,7 @@ fn sift(reached: &mut Vec<Kept>, slow: Slow, most: Option<usize>) {
         return;
     }
     let of = |kept: &Kept| ((kept.state.time - low) / (high - low) * (SIEVE - 1) as f64) as usize;
-    // Of each short stretch of time and all before, the state that is the least behind.
+    // For each short interval of time, the state with the lowest second key in it and all intervals before.
     let mut ahead: [Option<usize>; SIEVE] = [None; SIEVE];
     let closer = |a: usize, b: Option<usize>| b.is_none_or(|b| behind(&reached[a], slow) < behind(&reached[b], slow));
     for (place, kept) in reached.iter().enumerate() {
@@ -272,7 +274,7 @@ fn sift(reached: &mut Vec<Kept>, slow: Slow, most: Option<usize>) {
         }
     }
     for stretch in 1..SIEVE {
-        // The first of equals, which therefore no other removes.
+        // On a tie the earlier state stays, so no state of `ahead` is removed.
         let here = ahead[stretch].filter(|&here| closer(here, ahead[stretch - 1]));
         ahead[stretch] = here.or(ahead[stretch - 1]);
     }
@@ -289,15 +291,15 @@ fn sift(reached: &mut Vec<Kept>, slow: Slow, most: Option<usize>) {
     reached.retain(|_| remains.next().unwrap_or(true));
 }
 
-/// The states that no other dominates, in the order of their times.
+/// The states that no other state dominates, by ascending time.
 fn undominated(reached: &mut [Kept], slow: Slow, most: Option<usize>) -> Vec<Kept> {
     reached.sort_unstable_by(|a, b| {
         let ends = a.state.time.total_cmp(&b.state.time).then(behind(a, slow).total_cmp(&behind(b, slow)));
-        // The last of them makes the order total, and the plan the same wherever it is made.
+        // Comparing `before` makes the order total, and so the plan the same on every machine.
         ends.then(a.tiles.cmp(&b.tiles)).then(a.before.cmp(&b.before))
     });
     let mut front: Vec<Kept> = Vec::new();
-    // By the number of tiles at most: the state of the front that is the least behind.
+    // Per number of tiles: the state of the front with so many tiles or fewer that has the lowest second key.
     let mut ahead = vec![None; most.map_or(1, |most| most + 1)];
     for kept in reached.iter() {
         let class = class(kept, most);
@@ -319,9 +321,9 @@ fn undominated(reached: &mut [Kept], slow: Slow, most: Option<usize>) -> Vec<Kep
     front
 }
 
-/// Forgets states that others dominate but for a little. None may stand for states that end sooner by more than `allowed`.
+/// Merges states that another state almost dominates. No state may stand for states that end sooner by more than `allowed`.
 fn thinned(front: Vec<Kept>, slow: Slow, most: Option<usize>, allowed: f64) -> Vec<Kept> {
-    // An end moves no more than what is behind, or by its drag if that is more.
+    // A difference in the second key moves the end by no more than itself, or than its drag if that is larger.
     let lost = slow.drag().max(1.0);
     let mut thin: Vec<Kept> = Vec::new();
     let mut latest: Vec<Option<usize>> = vec![None; most.map_or(1, |most| most + 1)];
@@ -351,20 +353,20 @@ fn trace(fronts: &[Vec<Kept>], mut kept: Kept, mut end: usize) -> Vec<usize> {
     tiles
 }
 
-/// The least time that all work could take, however it is cut: see [`Bounds`](super::Bounds).
-pub(super) fn bounds(grid: &Grid, slow: Slow) -> (f64, f64) {
+/// Lower bounds on the time of all cuts: see [`Bounds`](super::Bounds).
+pub(super) fn bounds(grid: &CostGrid, slow: Slow) -> (f64, f64) {
     let (first, second) = (grid.least(false)[0], grid.least(true)[0]);
     (first.max(second), fluid(first, second, slow))
 }
 
 impl Problem<'_> {
-    /// The best of all cuts, by trying all of them, and what it takes. It takes twice as long for each unit more, and is there to check
-    /// [`plan`](Self::plan) on small cases.
+    /// Finds the best cut and its time by trying all cuts, to check [`plan`](Self::plan) on small cases. Each additional unit doubles
+    /// the time.
     ///
     /// # Errors
     /// As for [`plan`](Self::plan), and if there are more than 24 units.
     pub fn brute_force(&self) -> Result<(Tiles, Nanos), Unplannable> {
-        let grid = Grid::new(self)?;
+        let grid = CostGrid::new(self)?;
         if grid.units > 24 {
             return Err(Unplannable::TooMany { units: grid.units });
         }
@@ -396,7 +398,7 @@ mod tests {
     use super::*;
     use crate::tile::{Contention, Effort};
 
-    /// Costs that follow no rule, from a multiplicative generator.
+    /// Irregular costs, from a multiplicative generator.
     fn costs(seed: u64, fixed: f64) -> impl Fn(Rows) -> Nanos {
         move |rows| {
             let mixed = (seed * 1000 + rows.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -412,10 +414,10 @@ mod tests {
         }
     }
 
-    /// The bound hides most of what the rest does, so here it knows nothing.
-    fn without_bound(problem: &Problem<'_>, loss: f64) -> (Found, f64) {
-        let grid = Grid::new(problem).unwrap();
-        let nothing = Bound { width: f64::MAX, rise: 0.0, least: vec![[0.0; CELLS]; grid.units + 1] };
+    /// The search with a bound that knows nothing, because the real bound would hide most errors of the rest.
+    fn without_bound(problem: &Problem<'_>, loss: f64) -> (BestCut, f64) {
+        let grid = CostGrid::new(problem).unwrap();
+        let nothing = LowerBound { width: f64::MAX, rise: 0.0, least: vec![[0.0; CELLS]; grid.units + 1] };
         let found = explored(&grid, problem, &nothing, f64::MAX, loss);
         let end = grid.end_of(found.units.as_ref().expect("there are cuts"), problem.slow());
         (found, end)

@@ -1,29 +1,29 @@
-//! The cuts others use: equal tiles, two sizes, and the rule that picks two sizes from a short tile.
+//! The usual cuts: equal tiles, two sizes, and the rule that derives two sizes from a short tile.
 
-use super::exact::Grid;
+use super::exact::CostGrid;
 use super::pipeline::Slow;
 use super::{Lane, Problem, Tiles, Unplannable};
 use crate::{Nanos, Rows};
 
-/// Units of `tiles` tiles that differ by one unit at most, the longer ones first.
+/// Units of `tiles` tiles that differ by no more than one unit, the longer ones first.
 fn equal(units: usize, tiles: usize) -> Vec<usize> {
     (0..tiles).map(|tile| units / tiles + usize::from(tile < units % tiles)).collect()
 }
 
-/// The cut among these that ends first, of those the one with the fewest tiles.
-fn best(cuts: impl Iterator<Item = Vec<usize>>, grid: &Grid, slow: Slow) -> (Vec<usize>, f64) {
+/// The cut that ends first; of several, the one with the fewest tiles.
+fn best(cuts: impl Iterator<Item = Vec<usize>>, grid: &CostGrid, slow: Slow) -> (Vec<usize>, f64) {
     let ends = cuts.map(|cut| (grid.end_of(&cut, slow), cut));
     let best = ends.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.len().cmp(&b.1.len())));
     best.map_or((Vec::new(), 0.0), |(end, cut)| (cut, end))
 }
 
-/// The best cut into equal tiles, no cut included.
-pub(super) fn best_uniform(grid: &Grid, slow: Slow, most: usize) -> (Vec<usize>, f64) {
+/// The best cut into equal tiles; one tile is allowed.
+pub(super) fn best_uniform(grid: &CostGrid, slow: Slow, most: usize) -> (Vec<usize>, f64) {
     best((1..=grid.units.min(most)).map(|tiles| equal(grid.units, tiles)), grid, slow)
 }
 
-/// The best cut into equal long tiles and one short tile at an end, equal tiles and no cut included.
-pub(super) fn best_two_sizes(grid: &Grid, slow: Slow, most: usize) -> (Vec<usize>, f64) {
+/// The best cut into equal long tiles and one short tile at either end; equal tiles and one tile are allowed.
+pub(super) fn best_two_sizes(grid: &CostGrid, slow: Slow, most: usize) -> (Vec<usize>, f64) {
     let units = grid.units;
     let long = (1..=units).flat_map(|long| (1..=units / long).map(move |count| (long, count)));
     let cuts = long.flat_map(|(long, count)| {
@@ -34,10 +34,10 @@ pub(super) fn best_two_sizes(grid: &Grid, slow: Slow, most: usize) -> (Vec<usize
 }
 
 impl Problem<'_> {
-    /// Equal tiles, as far as the alignment allows; fewer of them if there are fewer places to cut.
+    /// Equal tiles, as far as the alignment allows. Fewer than `tiles` if there are fewer places to cut.
     ///
     /// # Errors
-    /// As for [`plan`](Self::plan); `tiles` is 0.
+    /// As for [`plan`](Self::plan), and if `tiles` is 0.
     pub fn uniform(&self, tiles: usize) -> Result<Tiles, Unplannable> {
         if tiles == 0 {
             return Err(Unplannable::NoTiles);
@@ -54,23 +54,24 @@ impl Problem<'_> {
     /// # Errors
     /// As for [`plan`](Self::plan).
     pub fn two_sizes(&self) -> Result<Tiles, Unplannable> {
-        let grid = Grid::new(self)?;
+        let grid = CostGrid::new(self)?;
         Ok(grid.tiles(&best_two_sizes(&grid, self.slow(), self.most_tiles).0))
     }
 }
 
-/// The other axes of the product behind the rows: m x k times k x n.
+/// The other dimensions of the matrix product behind the rows: m x k times k x n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matmul {
-    /// The axis that is summed over.
+    /// The dimension that is summed over.
     pub k: u64,
     /// The columns of the result.
     pub n: u64,
 }
 
 impl Matmul {
-    /// Rows below which a tile is too short for the product, by three rules of thumb: enough multiplications, enough memory moved,
-    /// enough rows. All three are to hold. (The guide prints the minimum; its example, and the code it describes, take the maximum.)
+    /// The rows below which a tile is too short for the product, by three rules of thumb: enough multiplications, enough memory
+    /// traffic, enough rows. A tile must meet all three. (The guide prints the minimum; its example, and the code it describes, take
+    /// the maximum.)
     pub fn thresholds(self) -> [Rows; 3] {
         let (k, n) = (self.k.max(1) as f64, self.n.max(1) as f64);
         let multiplications = (4.0 * 1024.0 * 1024.0 * 1024.0 / (k * n)).ceil();
@@ -79,50 +80,50 @@ impl Matmul {
     }
 }
 
-/// What the rule of the guide does, with every number on its way.
+/// The result of the guide's rule, with all intermediate numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShortLong {
-    /// The lane that takes longer for the whole operation.
+    /// The limiting lane: the one that takes longer for the whole operation.
     pub limit: Lane,
     /// Rows of the three thresholds.
     pub thresholds: [Rows; 3],
-    /// How it went on, if the operation is long enough to be cut.
+    /// The intermediate numbers, if the operation is long enough to be cut.
     pub steps: Option<Steps>,
-    /// The tiles.
+    /// The resulting tiles.
     pub tiles: Tiles,
 }
 
-/// From the first short tile to the tiles.
+/// The numbers between the first short tile and the resulting tiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steps {
-    /// The short tile at first: the largest threshold.
+    /// The first short tile: the largest threshold.
     pub short: Rows,
-    /// What the short tile takes in the lane that limits.
+    /// The time of the short tile in the limiting lane.
     pub time: Nanos,
-    /// The same, expanded by the factor.
+    /// That time multiplied by the factor.
     pub expanded: Nanos,
     /// Rows that take as long in the other lane.
     pub balanced: Rows,
-    /// The same, aligned: the long tile at first.
+    /// `balanced`, aligned: the first long tile.
     pub long: Rows,
-    /// How many long tiles there would be.
+    /// How many of these long tiles would fit, as a fraction.
     pub ratio: f64,
-    /// How many there are.
+    /// Number of long tiles.
     pub count: u64,
-    /// Rows if they shared all but the short tile.
+    /// Rows per long tile if all rows but the short tile were divided evenly.
     pub even: Rows,
-    /// The same, aligned: the long tile.
+    /// `even`, aligned: the final long tile.
     pub long_tile: Rows,
-    /// What is left: the short tile.
+    /// The remaining rows: the final short tile.
     pub short_tile: Rows,
 }
 
-/// The rule of the guide: a short tile from thresholds, a long one that balances it in the other lane, as many of those as fit.
+/// The guide's rule: a short tile from thresholds, a long tile that balances it in the other lane, and as many long tiles as fit.
 ///
-/// The short tile is the head if the second lane limits (it begins early and is never interrupted), the tail if the first one does
-/// (little is left when it is through). The guide has computation first; the rule is turned around for communication first. Its factor
-/// for contention is 1.15. It never says "do not tile" unless the operation is shorter than the tiles, and where tiles are expensive
-/// its plans take several times as long as no cut. The costs must not fall with more rows, nor the alignment be 0.
+/// If the second lane limits, the short tile comes first: that lane begins early and is never interrupted. If the first lane limits, it
+/// comes last: little is left when that lane finishes. The guide has computation first; the rule is reversed for communication first.
+/// Its contention factor is 1.15. It never says "do not tile" unless the operation is shorter than the tiles. Where tiles are
+/// expensive, its plans take several times as long as no cut. Costs must not fall with more rows, and the alignment must not be 0.
 ///
 /// ```
 /// use windrow_plan::cost::{Cost, Piece};
@@ -191,7 +192,7 @@ pub fn short_long_rule(problem: &Problem<'_>, matmul: Matmul, factor: f64) -> Re
     Ok(ShortLong { steps: Some(steps), tiles: Tiles::new(tiles)?, ..uncut })
 }
 
-/// The most rows of the problem that take no longer than this in a lane.
+/// The largest number of rows that takes no longer than `time` in a lane.
 fn rows_within(problem: &Problem<'_>, lane: Lane, time: Nanos) -> Result<u64, Unplannable> {
     let (mut within, mut beyond) = (0, problem.rows.0 + 1);
     while beyond - within > 1 {

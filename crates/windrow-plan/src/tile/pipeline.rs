@@ -1,8 +1,8 @@
-//! What a plan would take: two lanes that slow each other down while both are busy.
+//! Predicts the time of a cut: two lanes that slow each other down while both are busy.
 //!
-//! [`State`] is all that matters of a prefix of tiles: when the first lane is through with it, and how much of the second lane's work
-//! is left then, counted at full speed. (The second lane never waits while there is such a backlog.) A timeline is walked event by
-//! event instead, so that each can be held against the other.
+//! [`PipelineState`] sums up a prefix of tiles: when the first lane finishes it, and the second lane's remaining work at that time,
+//! counted at full speed. (The second lane never waits while it has a backlog.) A [`Timeline`] is computed event by event instead, so
+//! that tests can check one against the other.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,97 +18,97 @@ pub(super) struct Slow {
 }
 
 impl Slow {
-    /// What a nanosecond of backlog that was not there before costs the first lane, at most.
+    /// An upper bound on the time that a nanosecond of additional backlog costs the first lane.
     pub(super) fn drag(self) -> f64 {
         self.second * (1.0 - 1.0 / self.first)
     }
 }
 
-/// After a prefix of tiles has passed the first lane.
+/// The state after a prefix of tiles has passed the first lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct State {
+pub(super) struct PipelineState {
     /// Nanoseconds since the start.
     pub(super) time: f64,
-    /// Work of the second lane that is left, in nanoseconds at full speed.
+    /// Remaining work of the second lane, in nanoseconds at full speed.
     pub(super) backlog: f64,
 }
 
-impl State {
-    /// The next tile passes the first lane, and then waits for the second.
-    pub(super) fn step(self, first: f64, second: f64, slow: Slow) -> State {
-        let State { time, backlog } = self.run(first, slow);
-        State { time, backlog: backlog + second }
+impl PipelineState {
+    /// The next tile passes the first lane, then joins the backlog of the second.
+    pub(super) fn step(self, first: f64, second: f64, slow: Slow) -> PipelineState {
+        let PipelineState { time, backlog } = self.run(first, slow);
+        PipelineState { time, backlog: backlog + second }
     }
 
-    /// The first lane does this much while the second one works off its backlog.
-    fn run(self, work: f64, slow: Slow) -> State {
-        let State { time, backlog } = self;
+    /// The first lane does `work` nanoseconds of work while the second one reduces its backlog.
+    fn run(self, work: f64, slow: Slow) -> PipelineState {
+        let PipelineState { time, backlog } = self;
         let (alone, drained) = (work * slow.first, backlog * slow.second);
         if alone <= drained {
-            State { time: time + alone, backlog: backlog - alone / slow.second }
+            PipelineState { time: time + alone, backlog: backlog - alone / slow.second }
         } else {
-            State { time: time + drained + (work - drained / slow.first), backlog: 0.0 }
+            PipelineState { time: time + drained + (work - drained / slow.first), backlog: 0.0 }
         }
     }
 
-    /// When the second lane is through as well.
+    /// When the second lane has finished as well.
     pub(super) fn end(self) -> f64 {
         self.time + self.backlog
     }
 }
 
-/// The least time for this much work in two lanes that never wait for each other: all of it overlapped, or nothing.
+/// A lower bound for this much work in two lanes that never wait for each other: all of it overlapped, or none.
 pub(super) fn fluid(first: f64, second: f64, slow: Slow) -> f64 {
-    State { time: 0.0, backlog: second }.run(first, slow).end().min(first + second)
+    PipelineState { time: 0.0, backlog: second }.run(first, slow).end().min(first + second)
 }
 
-/// When a tile was in a lane.
+/// When a lane was busy with a tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
+pub struct TileSpan {
     /// Since the start of the operation.
     pub start: Nanos,
     /// Since the start of the operation.
     pub end: Nanos,
 }
 
-impl Span {
+impl TileSpan {
     /// From start to end.
     pub fn length(self) -> Nanos {
         Nanos(self.end.0 - self.start.0)
     }
 }
 
-/// When each tile is predicted to be in each lane.
+/// When each lane is predicted to be busy with each tile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
     /// The computation of each tile.
-    pub compute: Vec<Span>,
+    pub compute: Vec<TileSpan>,
     /// The communication of each tile.
-    pub communicate: Vec<Span>,
-    /// When both lanes are through.
+    pub communicate: Vec<TileSpan>,
+    /// When both lanes have finished.
     pub end: Nanos,
-    work: [Work; 2],
+    work: [LaneWork; 2],
 }
 
-/// Of one lane: its work in one piece and in tiles, without contention.
+/// The work of one lane without contention: as one piece, and in tiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Work {
+struct LaneWork {
     whole: f64,
     tiled: f64,
 }
 
-/// Where the time of a plan goes, seen from the lane with the most work. The four add up to the predicted time.
+/// Where the time of a plan goes, for the lane with the most work. The four times add up to the predicted time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Losses {
     /// The lane.
     pub lane: Lane,
-    /// What its work would take in one piece, alone.
+    /// Its work in one piece, without contention.
     pub whole: Nanos,
-    /// What its tiles take beyond that, alone. (Less than nothing where small tiles are faster.)
+    /// The additional time of its tiles, without contention. (Negative if small tiles are faster.)
     pub expansion: Nanos,
-    /// What they take beyond that because the other lane is busy.
+    /// The additional time caused by contention with the other lane.
     pub contention: Nanos,
-    /// How long the lane waits: for the first tile, between tiles, and for the other lane at the end.
+    /// The time the lane waits: for the first tile, between tiles, and for the other lane at the end.
     pub waiting: Nanos,
 }
 
@@ -124,7 +124,7 @@ impl fmt::Display for Losses {
 
 impl Timeline {
     /// The spans of a lane.
-    pub fn spans(&self, lane: Lane) -> &[Span] {
+    pub fn spans(&self, lane: Lane) -> &[TileSpan] {
         match lane {
             Lane::Compute => &self.compute,
             Lane::Communicate => &self.communicate,
@@ -150,21 +150,21 @@ impl Timeline {
 }
 
 impl Problem<'_> {
-    /// What these tiles would take. Any tiles: they need not be aligned, nor few.
+    /// Predicts the time of these tiles. They need not be aligned, and their number is not limited.
     ///
     /// # Errors
-    /// The tiles do not add up to the rows, or a cost or a slowdown is impossible.
+    /// The tiles do not add up to the rows of the operation, or a cost or a slowdown is invalid.
     pub fn predict(&self, tiles: &Tiles) -> Result<Nanos, Unplannable> {
         self.check()?;
         self.holds(tiles)?;
         let ([first, second], slow) = (self.order.lanes(), self.slow());
-        let state = tiles.iter().try_fold(State::default(), |state, tile| {
+        let state = tiles.iter().try_fold(PipelineState::default(), |state, tile| {
             Ok(state.step(self.cost(first, tile)?.0, self.cost(second, tile)?.0, slow))
         })?;
         Ok(Nanos(state.end()))
     }
 
-    /// When these tiles would be where.
+    /// Predicts when each lane is busy with each of these tiles.
     ///
     /// ```
     /// use windrow_plan::tile::{Problem, Tiles};
@@ -192,12 +192,12 @@ impl Problem<'_> {
         let spans = walk(&costs, self.slow());
         let work = |lane, costs: &[f64]| {
             let whole = if tiles.is_empty() { Nanos(0.0) } else { self.cost(lane, self.rows)? };
-            Ok(Work { whole: whole.0, tiled: costs.iter().sum() })
+            Ok(LaneWork { whole: whole.0, tiled: costs.iter().sum() })
         };
         let work = [work(lanes[0], &costs[0])?, work(lanes[1], &costs[1])?];
         let end = spans[1].last().map_or(0.0, |span| span.end);
-        let [first, second] =
-            spans.map(|spans| spans.into_iter().map(|s| Span { start: Nanos(s.start), end: Nanos(s.end) }).collect());
+        let [first, second] = spans
+            .map(|spans| spans.into_iter().map(|s| TileSpan { start: Nanos(s.start), end: Nanos(s.end) }).collect());
         let (compute, communicate, work) = match lanes[0] {
             Lane::Compute => (first, second, work),
             Lane::Communicate => (second, first, [work[1], work[0]]),
@@ -214,13 +214,13 @@ impl Problem<'_> {
         Slow { first: of(first), second: of(second) }
     }
 
-    /// All rows in one tile: nothing overlaps, nothing is slowed down.
+    /// The time of all rows in one tile: no overlap and no contention.
     pub(super) fn serial(&self) -> Result<Nanos, Unplannable> {
         self.predict(&Tiles::one(self.rows))
     }
 }
 
-/// From event to event: whichever lane ends its tile first.
+/// Simulates both lanes from event to event: the next event is the end of the tile that ends first.
 fn walk(costs: &[Vec<f64>; 2], slow: Slow) -> [Vec<Range<f64>>; 2] {
     let tiles = costs[0].len();
     let mut spans = [Vec::with_capacity(tiles), Vec::with_capacity(tiles)];

@@ -1,45 +1,45 @@
-//! A plan: the tiles, and what can be said about them.
+//! A plan: the tiles, their predicted time, and how far that is from the best.
 
 use std::fmt;
 
-use super::exact::{self, Grid};
+use super::exact::{self, CostGrid};
 use super::families::{best_two_sizes, best_uniform};
 use super::{Contention, Lane, Losses, Order, Problem, Tiles, Unplannable, short_long_rule};
 use crate::{Alternative, Alternatives, Decision, Nanos, Rows};
 
 /// Whether to cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PlanVerdict {
     /// More than one tile.
     Tile,
     /// One tile, or no rows.
     DoNotTile,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for PlanVerdict {
     /// `tile` or `do-not-tile`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Verdict::Tile => "tile",
-            Verdict::DoNotTile => "do-not-tile",
+            PlanVerdict::Tile => "tile",
+            PlanVerdict::DoNotTile => "do-not-tile",
         })
     }
 }
 
-/// What no cut between the planner's units can beat.
+/// Lower bounds for all cuts between the planner's units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// All computation or all communication, whichever is more: the other one hidden, nothing slowed down. Of each the least over all
-    /// cuts, which is that of the whole operation unless small tiles are faster.
+    /// The lane with more work, with the other lane fully hidden and no contention. The work of a lane is its minimum over all cuts:
+    /// that of the whole operation, unless small tiles are faster.
     pub plain: Nanos,
-    /// The same with contention: both flow without a break, and slow each other down as long as both do.
+    /// The same with contention: neither lane ever waits, and each slows the other down as long as both are busy.
     pub contended: Nanos,
 }
 
-/// A cut, and what it would take.
+/// A cut and its predicted time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// What kind of cut.
+    /// The kind of cut.
     pub name: &'static str,
     /// Its tiles.
     pub tiles: Tiles,
@@ -47,50 +47,50 @@ pub struct Candidate {
     pub predicted: Nanos,
 }
 
-/// What the planner looked at.
+/// The size of the search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Tiles appended to a state.
+pub struct PlannerWork {
+    /// Number of times a tile was appended to a state.
     pub steps: u64,
-    /// States of the longest front.
+    /// Length of the longest front.
     pub widest: usize,
 }
 
-/// A cut of an operation as a value: what to do, what it is predicted to take, and how far that is from the best.
+/// A cut of an operation as a value: the tiles, the predicted time, and how far that is from the best.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What was asked.
+    /// The problem.
     pub inputs: Inputs,
-    /// What to do.
+    /// The chosen tiles.
     pub tiles: Tiles,
     /// Predicted time.
     pub predicted: Nanos,
-    /// Time in one tile: nothing overlaps.
+    /// Predicted time in one tile, without overlap.
     pub serial: Nanos,
-    /// What no cut can beat.
+    /// Lower bounds for all cuts.
     pub bounds: Bounds,
-    /// By what share of the best cut's time the prediction may exceed it at most. 0 if the cut is the best.
+    /// The prediction exceeds the time of the best cut by this share or less. 0 if the cut is the best.
     pub gap: f64,
-    /// Tiles were considered to begin at multiples of this many rows: of the alignment, or of a multiple of it if there were more places
-    /// than the effort allows. (The gap counts from the best of these cuts.)
+    /// Tiles were considered to begin at multiples of this many rows: the alignment, or a multiple of it if there are more places than
+    /// the effort allows. (`gap` is relative to the best of these cuts.)
     pub grain: Rows,
-    /// Other cuts, and what they would take: `serial`, `uniform` (the best number), `two sizes`, and `short-long rule` if the
-    /// product is known.
+    /// Other cuts and their predicted times: `serial`, `uniform` (the best number of equal tiles), `two sizes`, and `short-long rule`
+    /// if `matmul` is given.
     pub alternatives: Vec<Candidate>,
     /// Where the time goes.
     pub losses: Losses,
     /// The reason, in a few words.
     pub why: &'static str,
-    /// What was looked at.
-    pub work: Work,
+    /// The size of the search.
+    pub work: PlannerWork,
 }
 
-/// What a plan was made from.
+/// The inputs of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inputs {
     /// Rows of the operation.
     pub rows: Rows,
-    /// Which lane is first.
+    /// Which lane comes first.
     pub order: Order,
     /// Computation in one piece.
     pub compute: Nanos,
@@ -98,9 +98,9 @@ pub struct Inputs {
     pub communicate: Nanos,
     /// How the lanes slow each other down.
     pub contention: Contention,
-    /// Alignment asked for.
+    /// The alignment requested.
     pub align: Rows,
-    /// Tiles there may be.
+    /// Maximum number of tiles.
     pub most_tiles: usize,
 }
 
@@ -130,16 +130,17 @@ impl fmt::Display for Inputs {
 
 impl Plan {
     /// Whether to cut.
-    pub fn verdict(&self) -> Verdict {
-        if self.tiles.len() > 1 { Verdict::Tile } else { Verdict::DoNotTile }
+    pub fn verdict(&self) -> PlanVerdict {
+        if self.tiles.len() > 1 { PlanVerdict::Tile } else { PlanVerdict::DoNotTile }
     }
 
-    /// Share of the serial time that is predicted to be saved.
+    /// The predicted saving as a share of the serial time.
     pub fn benefit(&self) -> f64 {
         if self.serial.0 > 0.0 { (self.serial.0 - self.predicted.0) / self.serial.0 } else { 0.0 }
     }
 
-    /// As a decision. It has room for four alternatives: this cut, no cut, the best uniform one, and the rule or else two sizes.
+    /// The plan as a decision with up to four alternatives: this cut, no cut, the best uniform cut, and the short-long rule or else two
+    /// sizes.
     ///
     /// ```
     /// use windrow_plan::tile::Problem;
@@ -177,7 +178,7 @@ impl fmt::Display for Tiling {
 }
 
 impl fmt::Display for Plan {
-    /// A few lines: the decision, where the time goes, and how far it is from the best.
+    /// A few lines: the decision, where the time goes, and how far the plan is from the best.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Plan { predicted, serial, bounds, gap, losses, alternatives, .. } = self;
         writeln!(f, "{}: {}", Tiling(self.tiles.clone()), self.why)?;
@@ -202,12 +203,12 @@ impl fmt::Display for Plan {
 }
 
 impl Problem<'_> {
-    /// The best cut, whether to cut at all included.
+    /// Finds the best cut, which may be no cut.
     ///
     /// # Errors
-    /// An alignment, limit or slowdown is impossible, or a cost function gives a time that is.
+    /// An alignment, limit or slowdown is invalid, or a cost function gives an invalid time.
     pub fn plan(&self) -> Result<Plan, Unplannable> {
-        let grid = Grid::new(self)?;
+        let grid = CostGrid::new(self)?;
         let slow = self.slow();
         let named = |name, (units, end): (Vec<usize>, f64)| Candidate {
             name,
@@ -225,7 +226,7 @@ impl Problem<'_> {
             alternatives.push(Candidate { name: "short-long rule", predicted: self.predict(&tiles)?, tiles });
         }
         let allowed = alternatives.iter().filter(|cut| cut.tiles.len() <= self.most_tiles && self.aligned(&cut.tiles));
-        // The first of equals: no cut before any.
+        // The first of equals, so that no cut comes before any cut.
         let known = allowed.min_by(|a, b| a.predicted.0.total_cmp(&b.predicted.0)).unwrap_or(&serial);
         let found = exact::search(&grid, self, known.predicted.0);
         let (tiles, predicted) = match found.units {
@@ -284,5 +285,5 @@ impl Problem<'_> {
     }
 }
 
-/// The guide's factor for contention.
+/// The guide's contention factor.
 const GUIDE_FACTOR: f64 = 1.15;

@@ -1,4 +1,4 @@
-//! Cost models drawn at random, in four regimes of how expensive tiles are.
+//! Random cost models, in four regimes of how expensive tiles are.
 
 use windrow_plan::tile::{Contention, Matmul, Problem};
 use windrow_plan::{Nanos, Rows};
@@ -28,9 +28,9 @@ impl Random {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Regime {
     pub(crate) name: &'static str,
-    /// What a tile costs beyond its rows, as a share of the whole communication.
+    /// The fixed cost of a tile's communication, as a share of the whole communication.
     pub(crate) per_communication: (f64, f64),
-    /// The same of the computation.
+    /// The same for the computation.
     pub(crate) per_computation: (f64, f64),
     /// How much slower the rows of very short tiles are computed.
     pub(crate) short: (f64, f64),
@@ -68,10 +68,10 @@ pub(crate) const REGIMES: [Regime; 4] = [
     },
 ];
 
-/// Rows of a unit: what tiles are aligned to.
+/// Rows per unit: the alignment of tiles.
 pub(crate) const UNIT: u64 = 128;
 
-/// An operation of 1 ms of computation and a quarter to four times as much communication.
+/// An operation with 1 ms of computation and a quarter to four times as much communication.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Model {
     pub(crate) units: u64,
@@ -82,7 +82,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// A number of units of its own if none is given.
+    /// Draws the number of units too if `units` is `None`.
     pub(crate) fn draw(random: &mut Random, regime: &Regime, units: Option<u64>) -> Model {
         let units = units.unwrap_or_else(|| random.pick(&[16, 32, 48, 64]));
         let n = random.pick(&[1024, 2048, 4096, 8192]);
@@ -100,7 +100,7 @@ impl Model {
         }
     }
 
-    /// The operation, to be planned by `with`.
+    /// Calls `with` with the operation as a problem.
     pub(crate) fn with<R>(&self, with: impl FnOnce(Problem<'_>) -> R) -> R {
         let units = |rows: Rows| rows.0 as f64 / UNIT as f64;
         let (fixed, each, short) = self.compute;

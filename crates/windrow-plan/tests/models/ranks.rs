@@ -5,22 +5,22 @@ use windrow_plan::{Nanos, Rows};
 
 pub(crate) const RANKS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// Rows and columns of the result, two bytes each: 64 MiB.
+/// Rows and columns of the result, at two bytes each: 64 MiB.
 const M: u64 = 4096;
 const N: u64 = 8192;
 
 /// One rank and its link.
 pub(crate) struct Machine {
     pub(crate) name: &'static str,
-    /// Multiplications and additions a nanosecond.
+    /// Multiplications and additions per nanosecond.
     speed: f64,
-    /// What starting the product of a tile takes.
+    /// Time to start the product of a tile.
     start: f64,
-    /// Rows that a tile is slower by, as its product begins and ends with less than the whole machine.
+    /// The slowdown of a tile, in rows: its product begins and ends with less than the whole machine.
     ramp: f64,
-    /// What one message takes beyond its bytes.
+    /// Fixed time of a message.
     latency: f64,
-    /// Bytes a nanosecond, in each direction.
+    /// Bytes per nanosecond, in each direction.
     bandwidth: f64,
     contention: Contention,
 }
@@ -46,23 +46,23 @@ pub(crate) const MACHINES: [Machine; 2] = [
     },
 ];
 
-/// How an all-reduce runs: what it takes for so many bytes.
+/// The time of an all-reduce of so many bytes on so many ranks.
 pub(crate) type AllReduce = fn(&Machine, f64, f64) -> f64;
 
-/// Every rank passes parts of 1/p of the data on to the next, to add them up and then to tell all.
+/// Every rank passes parts of 1/p of the data to the next: first to add them up, then to distribute the sums.
 fn ring(machine: &Machine, ranks: f64, bytes: f64) -> f64 {
     2.0 * (ranks - 1.0) * (machine.latency + bytes / ranks / machine.bandwidth)
 }
 
-/// All of the data goes up a binary tree and down again.
+/// All data goes up a binary tree and down again.
 fn tree(machine: &Machine, ranks: f64, bytes: f64) -> f64 {
     2.0 * ranks.log2().ceil() * (machine.latency + bytes / machine.bandwidth)
 }
 
-/// K of each rank, by their number.
+/// K of each rank, as a function of the number of ranks.
 pub(crate) type Share = fn(f64) -> f64;
 
-/// The same, however many there are, or a share of what 8 ranks would have.
+/// Weak: the same K for any number of ranks. Strong: a total K of 65536, divided by the number of ranks.
 pub(crate) const SCALINGS: [(&str, Share); 2] = [("weak", |_| 8192.0), ("strong", |ranks| 8192.0 * 8.0 / ranks)];
 
 pub(crate) fn plan(machine: &Machine, all_reduce: AllReduce, k: f64, ranks: u32) -> Plan {
@@ -74,7 +74,7 @@ pub(crate) fn plan(machine: &Machine, all_reduce: AllReduce, k: f64, ranks: u32)
     problem.plan().expect("all costs are positive")
 }
 
-/// The ways of an all-reduce, by name.
+/// The algorithms of an all-reduce, by name.
 pub(crate) const ALL_REDUCES: [(&str, AllReduce); 2] = [("ring", ring), ("tree", tree)];
 
 /// A plan as a cell of the tables.

@@ -31,25 +31,25 @@ pub(crate) fn block_on<R>(future: impl Future<Output = R>) -> R {
 
 pub(crate) type Call<'c, R> = Pin<Box<dyn Future<Output = Result<R, Error>> + Send + 'c>>;
 
-/// Hands the calls in: they are in the queue when this returns.
+/// Hands the calls in; when this returns, they are in the queue.
 pub(crate) fn hand_in<R>(calls: &mut [Call<'_, R>]) {
     for call in calls {
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
 }
 
-/// Holds the runner, a thread of its own, in a write until it is dropped; what is handed in meanwhile is one batch.
+/// Holds the runner's thread in a write until it is dropped. Calls handed in meanwhile become one batch.
 pub(crate) struct Gate(Option<Sender<()>>);
 
 impl Gate {
-    /// The write is handed in by a thread that may live until `scope` ends.
+    /// A thread that may live until `scope` ends hands the write in.
     pub(crate) fn close<'scope>(db: &'scope GroupCommit, scope: &'scope thread::Scope<'scope, '_>) -> Gate {
         let (entered, has_entered) = channel();
         let (open, is_open) = channel::<()>();
         scope.spawn(move || {
             db.call(move |_| {
                 entered.send(()).unwrap();
-                // Its sender is dropped.
+                // Returns when the sender is dropped.
                 let _ = is_open.recv();
                 Ok(())
             })
@@ -59,7 +59,7 @@ impl Gate {
     }
 }
 
-/// The results of calls that are run as one batch, in the order in which they were handed in.
+/// Runs calls as one batch. Returns their results, in the order in which they were handed in.
 pub(crate) fn together<R>(db: &GroupCommit, mut calls: Vec<Call<'_, R>>) -> Vec<Result<R, Error>> {
     thread::scope(|scope| {
         let gate = Gate::close(db, scope);

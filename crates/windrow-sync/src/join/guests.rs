@@ -1,52 +1,80 @@
-//! Invitations: work in which any number of members of a [tree](super::tree) may take part while it lasts (the tasks of a
-//! scope).
+//! Invitations: work in which any number of members of a [tree](super::tree) may take part while it lasts (the tasks of a scope).
+//!
+//! # Glossary
+//! * *Invitation*: a function that idle members may run while its host runs its own part. *Entry*: its record in the tree's list.
+//! * *Host*: the member that put the invitation on the list.
+//! * *Guest*: a member without work that has entered an invitation. *Inside*: entered and not left.
+//! * *Caller*: a thread, member or not, that has put work where guests find it.
+//! * *`ready`*: the invitation's flag: there is work that no guest has come for yet.
 //!
 //! # Protocol
-//! A tree has a list of invitations, under a lock: who hosts it, what guests run, how many are inside, whether it is over.
-//! 1. *Host.* A member puts its invitation on the list and runs its own part. Then it marks it as over, waits until nobody is inside
-//!    and takes it off the list, also while unwinding.
-//! 2. *Call.* Whoever has put work where guests find it exchanges `ready` for true; if it was false, that is announced as an offer is.
-//! 3. *Come.* A member without work walks through the list under the lock. It enters the first invitation that is not over and
-//!    whose `ready` it exchanges from true to false, notes in its seat whose guest it is, and runs the given function. Then it
-//!    leaves, under the lock; the last one to leave an invitation that is over rings for the host.
-//! 4. *Help.* Who waits for work of an invitation may take what its guests offer, if they are its guests *after* the taking.
+//! A tree has a list of invitations, under a lock. An entry says which member hosts it, what guests run, how many are inside, and
+//! whether it is over.
+//! 1. *Host.* A member puts its invitation on the list and runs its own part. Then it marks the entry as over, waits until no
+//!    guest is inside and takes it off the list, also while unwinding. Race prevented: a guest runs a function that is gone.
+//! 2. *Call.* A caller puts work down and swaps `ready` for true. If it finds false, it announces the call as an offer is
+//!    announced. Race prevented: every member parks beside the work.
+//! 3. *Come.* An idle member walks through the list under the lock. It enters the first invitation that is not over and whose
+//!    `ready` it swaps from true to false. It notes in its seat whose guest it is, and runs the given function. Then it leaves,
+//!    under the lock; the last one to leave an invitation that is over rings for the host. Race prevented: the host's last check
+//!    misses a guest.
+//! 4. *Help.* A member that waits for work of an invitation may take what its guests offer, if they are its guests *after* the
+//!    taking. Race prevented: a guest leaves and offers unrelated work before the taking.
 //!
 //! # Why it holds
-//! * *What guests run is alive.* The list is read and changed under the lock; the host returns when the invitation is over and
-//!   nobody is inside, and from then on nobody gets in.
-//! * *No lost call.* Who exchanges `ready` from true to false sees the work that was put down before it became true. Work that is
-//!   put down later finds it false and announces it.
-//! * *Nobody helps strangers.* A guest comes when it has no work at all: all that it offers is part of the invitation. It cannot
-//!   leave while somebody has taken one of its frames. So if it is a guest after the taking, it was one when it made the offer.
+//! * *What guests run is alive.* The list is read and changed under the lock. The host returns when the invitation is over and no
+//!   guest is inside; from then on none gets in.
+//! * *No lost call.* A guest that swaps `ready` from true to false sees the work that was put down before `ready` became true. A
+//!   caller that puts work down later finds false and announces it.
+//! * *No member helps strangers.* A guest comes when it has no work at all: all that it offers is part of the invitation. It
+//!   cannot leave while another member has taken one of its frames. So if it is a guest after the taking, it was one when it made
+//!   the offer.
+//!
+//! # Timeline: call against come
+//! ```text
+//! caller                                    idle member
+//! puts work down
+//! swaps ready for true: finds true
+//! (an earlier call was announced)
+//!                                           swaps ready for false: finds true
+//!                                           enters, sees the work of both calls
+//!
+//! caller                                    idle member
+//! puts work down
+//!                                           swaps ready for false: finds true
+//!                                           enters, may miss the work
+//! swaps ready for true: finds false
+//! announces: turn + 1, wakes a member
+//! ```
 
 use crate::join::here;
-use crate::join::tree::{Seat, Tree};
+use crate::join::tree::{Tree, WorkerSlot};
 use crate::primitives::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 
 /// One entry of a tree's list.
-struct Entry {
-    /// Not 0, never used again.
+struct InvitationEntry {
+    /// Not 0, never reused.
     id: u64,
     ready: *const AtomicBool,
     help: *const (dyn Fn() + Sync),
-    /// The member to ring for.
+    /// The member to ring for when the last guest leaves.
     host: usize,
     inside: usize,
     over: bool,
 }
 
 // SAFETY: what it points to is `Sync`.
-unsafe impl Send for Entry {}
+unsafe impl Send for InvitationEntry {}
 
 /// A tree's list of invitations.
 #[derive(Default)]
 pub(crate) struct Guests {
     ids: u64,
-    list: Vec<Entry>,
+    list: Vec<InvitationEntry>,
 }
 
 impl Guests {
-    fn find(&mut self, id: u64) -> Option<&mut Entry> {
+    fn find(&mut self, id: u64) -> Option<&mut InvitationEntry> {
         self.list.iter_mut().find(|entry| entry.id == id)
     }
 }
@@ -80,17 +108,16 @@ impl Default for Invitation {
 }
 
 impl Invitation {
-    /// An invitation that nobody hosts yet.
+    /// An invitation that no member hosts yet.
     pub fn new() -> Self {
         Self { ready: AtomicBool::new(false), hosted: Mutex::new(None) }
     }
 
-    /// Runs `lead`. Meanwhile members of the tree this thread is in may come and run `help`, which is to return when it finds nothing
-    /// to do: after a [`call`](Invitation::call), one comes. All have left when this returns. Outside of a tree nobody
-    /// comes.
+    /// Runs `lead`. Meanwhile members of this thread's tree may come and run `help`, which returns when it finds no more work.
+    /// After a [`call`](Invitation::call), one comes. All have left when this returns. Outside of a tree no guest comes.
     ///
     /// # Panics
-    /// If it is hosted already. What `help` throws goes to whoever called [`Tree::serve`] on the guest's thread.
+    /// If it is hosted already. A panic of `help` goes to the caller of [`Tree::serve`] on the guest's thread.
     pub fn host<R>(&self, help: &(dyn Fn() + Sync), lead: impl FnOnce() -> R) -> R {
         // SAFETY: null, or the seat that a caller further down this stack holds.
         let Some(seat) = (unsafe { here().as_ref() }) else { return lead() };
@@ -98,11 +125,11 @@ impl Invitation {
         lead()
     }
 
-    /// Says that there is something for guests to do. From any thread.
+    /// Tells guests that there is work. From any thread.
     pub fn call(&self) {
-        // Release: pairs with the Acquire in `come`; who comes sees what there is to do.
+        // Release: pairs with the Acquire in `come`; a guest that comes sees the work.
         if !self.ready.swap(true, Ordering::Release) {
-            // The lock keeps the host, and so the tree, where it is.
+            // The lock keeps the host, and so the tree, alive and in place.
             if let Some(hosted) = *lock(&self.hosted) {
                 // SAFETY: its host is inside the tree, and cannot leave it without this lock.
                 unsafe { &*hosted.tree }.announce_call();
@@ -123,7 +150,7 @@ impl Invitation {
         hosted.filter(|hosted| std::ptr::eq(hosted.tree, seat.tree())).map(|_| seat.index())
     }
 
-    /// Whether this thread, a member without other work, runs the invitation's `help`.
+    /// Whether this thread is a guest: a member without other work that runs the invitation's `help`.
     pub fn is_guest(&self) -> bool {
         let hosted = *lock(&self.hosted);
         // SAFETY: as in `host`.
@@ -131,7 +158,7 @@ impl Invitation {
         matches!((hosted, seat), (Some(hosted), Some(seat)) if seat.is_guest_of(hosted.id))
     }
 
-    /// Makes [`wait`](Invitation::wait) of that member look again. From any thread.
+    /// Makes [`wait`](Invitation::wait) of that member check again. From any thread.
     pub fn ring(&self, member: usize) {
         if let Some(hosted) = *lock(&self.hosted) {
             // SAFETY: its host is inside the tree, and cannot leave it without this lock.
@@ -139,8 +166,9 @@ impl Invitation {
         }
     }
 
-    /// Waits until `done` says so; whoever makes it say so must [`ring`](Invitation::ring) afterwards. Meanwhile it runs what guests
-    /// offer, those whose number satisfies `whom`: they must work on what is waited for as long as it is not `done`.
+    /// Waits until `done` returns true; the thread that makes it so must [`ring`](Invitation::ring) afterwards. Meanwhile this
+    /// thread runs offers of those guests whose number satisfies the first argument. Such guests must work on what is waited for
+    /// until it is `done`.
     ///
     /// # Panics
     /// If this thread is not a member: see [`member`](Invitation::member).
@@ -165,12 +193,12 @@ impl Invitation {
 /// Ends the hosting when dropped.
 struct Hosting<'a> {
     invitation: &'a Invitation,
-    seat: &'a Seat,
+    seat: &'a WorkerSlot,
     id: u64,
 }
 
 impl<'a> Hosting<'a> {
-    fn new(invitation: &'a Invitation, seat: &'a Seat, help: &'a (dyn Fn() + Sync)) -> Self {
+    fn new(invitation: &'a Invitation, seat: &'a WorkerSlot, help: &'a (dyn Fn() + Sync)) -> Self {
         let tree = seat.tree();
         let mut hosted = lock(&invitation.hosted);
         assert!(hosted.is_none(), "an invitation has one host at a time");
@@ -181,10 +209,10 @@ impl<'a> Hosting<'a> {
         guests.ids += 1;
         let id = guests.ids;
         let ready = &raw const invitation.ready;
-        guests.list.push(Entry { id, ready, help, host: seat.index(), inside: 0, over: false });
+        guests.list.push(InvitationEntry { id, ready, help, host: seat.index(), inside: 0, over: false });
         *hosted = Some(Hosted { tree, id });
         drop(guests);
-        // Relaxed: who called before there was a host has held the lock before us; who calls now waits for it.
+        // Relaxed: a caller that came before there was a host has held the lock before us; one that comes now waits for the lock.
         if invitation.ready.load(Ordering::Relaxed) {
             tree.announce_call();
         }
@@ -213,19 +241,19 @@ impl Drop for Hosting<'_> {
 /// A guest, counted as inside.
 pub(crate) struct Guest<'a> {
     tree: &'a Tree,
-    seat: &'a Seat,
+    seat: &'a WorkerSlot,
     id: u64,
     help: *const (dyn Fn() + Sync),
 }
 
 impl<'a> Guest<'a> {
-    /// Enters the first invitation that calls. `seat` is this thread's, which has no work.
-    pub(crate) fn come(tree: &'a Tree, seat: &'a Seat) -> Option<Self> {
+    /// Enters the first invitation that calls. `seat` is this thread's; it has no work.
+    pub(crate) fn come(tree: &'a Tree, seat: &'a WorkerSlot) -> Option<Self> {
         let mut guests = tree.guests();
         let entry = guests.list.iter_mut().find(|entry| {
             // SAFETY: the host is not gone: the entry is on the list.
             let ready = unsafe { &*entry.ready };
-            // Relaxed: the exchange confirms it. Acquire: pairs with the Release in `call`; we see what there is to do.
+            // Relaxed: the swap validates it. Acquire: pairs with the Release in `call`; we see the work.
             !entry.over && ready.load(Ordering::Relaxed) && ready.swap(false, Ordering::Acquire)
         })?;
         entry.inside += 1;
@@ -233,7 +261,7 @@ impl<'a> Guest<'a> {
         Some(Self { tree, seat, id: entry.id, help: entry.help })
     }
 
-    /// Takes part.
+    /// Runs the guest's part.
     pub(crate) fn help(self) {
         // SAFETY: the host waits until this guest has left.
         let help = unsafe { &*self.help };

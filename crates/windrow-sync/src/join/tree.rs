@@ -1,34 +1,65 @@
-//! Trees: the members who work on one recursion, how they find work, sleep and end. The protocol of a frame is in
-//! [`join`](super).
+//! Trees: the members of one recursion, how they find work, park, and end. The protocol of a frame is in [`join`](super).
+//!
+//! # Glossary
+//! * *Tree*: one recursion and its *members*, the threads that run its joins. The *lead* is member 0: it starts the recursion.
+//! * *Seat*: a member's record in the tree. Its *holder* is that member.
+//! * *Frame*: the second half of a join. *Slot*: the word of a seat in which its holder offers one frame at a time.
+//! * *Idle*: without work. *Hungry*: idle, and asking other members for offers.
+//! * *Fuel*: joins left until a member next reads the clock.
+//! * *Bell*: the word of a seat on which its holder parks while it waits for work that another member runs; to *ring* wakes it.
+//! * *Waiter*: the number, in a seat, of a member that is parked and would help with the next offer of that seat.
+//! * *Guest*: an idle member that runs work of an *invitation* (see [`guests`](super::guests)).
 //!
 //! # States of the tree's word
-//! `turn:31 | over:1 || looking:16 | asleep:16`. `looking` and `asleep` count members without work; `turn` counts offers.
+//! `turn:31 | over:1 || looking:16 | asleep:16`. `looking` counts idle members that spin, `asleep` idle members that park; `turn`
+//! counts offers and calls of guests.
 //!
 //! # Protocol
-//! 1. *Lead.* Whoever owns the tree takes the first seat. Every so often its joins look at the clock and ask the given function
+//! 1. *Lead.* The owner of the tree takes the first seat. At intervals its joins read the clock and ask the given function
 //!    whether to let others in.
-//! 2. *Serve.* Who comes takes the next seat, if there is one, and then frames out of any slot until the tree is over.
-//! 3. *Look.* A member without work adds itself to `looking`, and looks at all slots for a bounded time. It also says that it is
-//!    hungry: it marks the seats of others as `wanted` and makes their next join look up at once. These are hints, written
-//!    without order; one that is lost is written again.
-//! 4. *Sleep.* It moves from `looking` to `asleep` in one exchange, looks at all slots once more, and sleeps while `turn` is what it
-//!    was in that exchange.
-//! 5. *Announce.* Who has filled its slot adds to `turn`. If that exchange finds sleepers and nobody looking, it wakes one, unless it
-//!    did so in vain a short while ago. Then it exchanges its `waiter` for nobody and rings for the member it finds there.
-//! 6. *Doze.* A member that waits for something another one runs looks for a bounded time, reads its own bell, exchanges that
-//!    one's `waiter` for itself, looks once more for the end and for an offer it may help with, and sleeps while its bell is what
-//!    it was.
-//! 7. *Over.* When the lead's work is done, or unwinds, it sets `over` and wakes all sleepers. No frame is in any slot then, for
-//!    every join retrieves its own before it ends.
+//! 2. *Serve.* Another member takes the next seat, if there is one. Then it runs frames out of any slot until the tree is over.
+//!    Race prevented: two threads use one seat.
+//! 3. *Spin.* An idle member adds itself to `looking`, and checks all slots for a bounded time. It also says that it is hungry:
+//!    it marks the seats of others as `wanted` and makes their next join check the clock at once. These are relaxed hints; one
+//!    that is lost is written again.
+//! 4. *Park.* The member moves from `looking` to `asleep` in one addition and checks all slots once more. Then it parks while
+//!    `turn` is what it was in that addition. Race prevented: an offer comes between the last check and the park.
+//! 5. *Announce.* A member that has filled its slot adds to `turn`. If that addition finds parked members and none that spins, it
+//!    wakes one, unless its recent wakeups were wasted. Then it swaps its `waiter` for 0 and rings for the member that it finds
+//!    there. Race prevented: every idle member parks beside an offer.
+//! 6. *Doze.* A member waits for something that another member runs. It spins for a bounded time, reads its own bell and checks
+//!    for the end. Then it swaps itself into the other member's `waiter` and checks for an offer that it may help with. It parks
+//!    while its bell is what it was. Race prevented: the end, or an offer, comes between a check and the park.
+//! 7. *Over.* When the lead's work is done, or unwinds, the lead sets `over` and wakes all parked members. No frame is in any
+//!    slot then, for every join retrieves its own before it ends.
 //!
 //! # Why it holds
-//! * *No lost wake.* Announce and sleep are exchanges on one word. If the sleep comes first, the announcer finds a sleeper and
-//!   wakes it, or somebody who looks and will look again before falling asleep; if it wakes too early, `turn` has changed and the
-//!   sleeper does not fall asleep. If the announce comes first, the sleeper's second look sees what is in the slot.
-//!   In the same way an offer and a `waiter` that comes too late for it are exchanges on one word: one of them sees the other.
-//! * *Nobody waits for a sleeper.* An offer that nobody takes is run by its owner. All that a missed wake can cost is time.
-//! * *A seat has one holder.* The first one is the lead's, which borrows the tree exclusively to become it; the others are handed out
-//!   by one counter and never twice. So what only the holder uses needs no atomic.
+//! * *No lost wakeup.* Announce and park are read-modify-writes of one word. If the park comes first, the announcer finds a
+//!   parked member and wakes it, or a spinning one that will check again before it parks. If the wake comes too early, `turn` has
+//!   changed and the member does not park. If the announce comes first, the second check of the parking member sees what is in
+//!   the slot. An offer and a `waiter` that comes too late for it are also read-modify-writes of one word: one of them sees the
+//!   other.
+//! * *No member waits for a parked one.* An offer that no member takes is run by its owner. A missed wakeup can cost only time.
+//! * *A seat has one holder.* The first seat is the lead's, which borrows the tree exclusively to become it. One counter hands
+//!   out the others, each once. So what only the holder uses needs no atomic.
+//!
+//! # Timeline: park against announce
+//! The announce comes before the addition of the parking member, or after it:
+//! ```text
+//! idle member (parks)                       owner (offers)
+//! spins: all slots are empty
+//!                                           puts the frame into its slot
+//!                                           turn + 1; finds looking = 1, wakes no member
+//! looking - 1, asleep + 1
+//! checks all slots: takes the frame
+//!
+//! idle member (parks)                       owner (offers)
+//! looking - 1, asleep + 1; reads turn = t
+//! checks all slots: all are empty
+//!                                           puts the frame into its slot
+//!                                           turn + 1; finds looking = 0, asleep = 1: wakes one
+//! parks while turn = t: returns at once
+//! ```
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -41,25 +72,25 @@ use crate::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Orde
 use crate::word::{WideWord, Word};
 use crate::{Pad, Spin};
 
-/// How often members look up from their work, in [ticks](machine::tick). All decided elsewhere.
+/// Intervals of a tree, in [ticks](machine::tick). The caller chooses them.
 #[derive(Clone, Copy, Debug)]
-pub struct Rhythm {
-    /// Between two looks at the clock.
+pub struct JoinTiming {
+    /// Between two reads of the clock.
     pub look: u64,
-    /// Between two offers of a member while somebody is hungry.
+    /// Between two offers of a member while another member is hungry.
     pub hungry: u64,
-    /// Between two offers of a member, or two wakes, while nobody is.
+    /// Between two offers of a member, or two wakeups, while no member is hungry.
     pub alone: u64,
-    /// How long a member without work looks for some before it sleeps.
+    /// How long an idle member spins before it parks.
     pub idle: Spin,
-    /// How long a member looks at a frame that another one runs before it sleeps.
+    /// How long a member spins on a frame that another one runs before it parks.
     pub settle: Spin,
 }
 
-/// Whether others are to be let in.
+/// Whether to let others in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// They are, from now on.
+pub enum OfferDecision {
+    /// Others are let in from now on.
     Opened,
     /// Not now: ask again when the tree is this many ticks old.
     Later(u64),
@@ -75,9 +106,9 @@ const ONE_TURN: u64 = 1 << 33;
 
 /// The tree's word, read.
 #[derive(Clone, Copy)]
-struct View(u64);
+struct TreeView(u64);
 
-impl View {
+impl TreeView {
     fn asleep(self) -> u64 {
         self.0 & COUNT
     }
@@ -87,105 +118,106 @@ impl View {
     fn is_over(self) -> bool {
         self.0 & OVER != 0
     }
-    /// The half that sleepers compare.
+    /// The half that parked members compare.
     fn upper(self) -> u32 {
         (self.0 >> 32) as u32
     }
 }
 
-/// Most members of a tree.
+/// The maximum number of members of a tree.
 const MOST_MEMBERS: usize = COUNT as usize;
 
-/// A recursion and the members who work on it. See the [module page](self).
+/// A recursion and its members. See the [module page](self).
 pub struct Tree {
     word: Pad<WideWord>,
-    lead: Seat,
-    /// The seats of the others, and how many of them were handed out.
-    others: OnceLock<Box<[Seat]>>,
+    lead: WorkerSlot,
+    /// The seats of the other members, and how many of them were handed out.
+    others: OnceLock<Box<[WorkerSlot]>>,
     handed_out: AtomicU32,
     guests: Mutex<Guests>,
     members: usize,
-    rhythm: Rhythm,
+    rhythm: JoinTiming,
 }
 
-/// A member's place.
-pub(crate) struct Seat {
-    own: Pad<Own>,
+/// A member's record.
+pub(crate) struct WorkerSlot {
+    own: Pad<OwnerState>,
     shown: Pad<Shown>,
 }
 
-/// What only the holder of the seat uses, but for `fuel`.
-struct Own {
+/// Used by the seat's holder only, except `fuel`.
+struct OwnerState {
     bottom: Frame,
     top: Cell<*const Frame>,
     split: Cell<*const Frame>,
-    /// Pops until the holder looks up; at 0 it does so at every push and pop. Others set it to 0, without order.
+    /// Pops until the holder checks the clock; at 0 it does so at every push and pop. Other members set it to 0 (relaxed).
     fuel: AtomicU32,
     /// What `fuel` was filled up to.
     filled: Cell<u32>,
     index: Cell<u32>,
     tree: Cell<*const Tree>,
-    /// Ticks: the last look at the clock, offer, wake; and how long to wait until the next wake.
+    /// Ticks: the last read of the clock, offer, wakeup; and how long to wait until the next wakeup.
     looked: Cell<u64>,
     offered: Cell<u64>,
     woke: Cell<u64>,
     patience: Cell<u64>,
-    /// The frame in the slot cost a wake.
+    /// The offer of the frame in the slot has woken a member.
     paid: Cell<bool>,
-    /// Guests were called, and those who could come may be asleep.
+    /// Guests were called, and the members that could come may be parked.
     called: Cell<bool>,
-    /// The lead's question, until it is answered.
+    /// The lead's question, until it is answered with `Opened`.
     question: Cell<*const Question<'static>>,
 }
 
-/// What others see of a seat.
+/// The part of a seat that other members use.
 struct Shown {
     slot: AtomicPtr<Frame>,
-    /// Somebody is hungry.
+    /// A member is hungry.
     wanted: AtomicU32,
-    /// The member, plus 1, that sleeps because of something this one runs, and would rather help. (The last one, if several do.)
+    /// The member, plus 1, that is parked until something this one runs has ended, and would rather help. (The last, if several
+    /// are.)
     waiter: AtomicU32,
-    /// The invitation it came to without other work, or 0.
+    /// The invitation of which the holder is a guest, or 0.
     guest_of: AtomicU64,
     bell: Word,
 }
 
-// SAFETY: `own` is used by the holder only, but for the atomic in it. The holder is one thread: a seat is handed out once.
-unsafe impl Sync for Seat {}
+// SAFETY: `own` is used by the holder only, except the atomic in it. The holder is one thread: a seat is handed out once.
+unsafe impl Sync for WorkerSlot {}
 // SAFETY: the pointers in it are used only while its holder is inside `lead` or `serve`, which borrow the tree.
-unsafe impl Send for Seat {}
+unsafe impl Send for WorkerSlot {}
 
-/// When the lead asks, and whom.
+/// When the lead asks, and the function that it asks.
 struct Question<'a> {
-    ask: &'a dyn Fn(&Asked<'_>) -> Answer,
+    ask: &'a dyn Fn(&Asked<'_>) -> OfferDecision,
     began: Cell<u64>,
     at: Cell<u64>,
 }
 
 /// What became of a shared frame.
-pub(crate) enum Taken {
+pub(crate) enum FrameState {
     /// It is the owner's again, not begun.
     Back,
     /// Another member has run it.
     Done,
 }
 
-/// Something to do for a member that has nothing to do.
-enum Work<'a> {
+/// Work for an idle member.
+enum IdleWork<'a> {
     Frame(Offered<'a>),
     Guest(Guest<'a>),
 }
 
-/// Fuel while a tree is not open: a member whose joins become slow must notice soon.
+/// The most fuel while a tree is not open: a member whose joins become slow must notice soon.
 const CLOSED_FUEL: u32 = 256;
-/// Fuel when it is: those who are hungry empty the tank.
+/// The most fuel when it is open: hungry members set it to 0.
 const OPEN_FUEL: u32 = 4096;
 const NO_QUESTIONS: u32 = i32::MAX as u32;
 
-impl Seat {
+impl WorkerSlot {
     fn new() -> Self {
-        Seat {
-            own: Pad(Own {
+        WorkerSlot {
+            own: Pad(OwnerState {
                 bottom: Frame::bottom(),
                 top: Cell::new(std::ptr::null()),
                 split: Cell::new(std::ptr::null()),
@@ -228,19 +260,19 @@ impl Seat {
         self.own.0.top.set(frame);
     }
 
-    /// Takes what is on top of `below` off.
+    /// Takes the frame on top of `below` off.
     #[inline]
     pub(crate) fn pop(&self, below: *const Frame) {
         self.own.0.top.set(below);
     }
 
-    /// Whether `frame` is the youngest shared one.
+    /// Whether `frame` is the youngest shared frame.
     #[inline]
     pub(crate) fn is_split(&self, frame: &Frame) -> bool {
         std::ptr::eq(self.own.0.split.get(), frame)
     }
 
-    /// After a push: looks up if the fuel is used up. (Pushes burn none: one counter is a third of what a join costs.)
+    /// After a push: checks the clock if the fuel is used up. (Pushes burn none: one counter is a third of what a join costs.)
     #[inline]
     pub(crate) fn glance(&self) {
         // Relaxed: a count.
@@ -249,11 +281,11 @@ impl Seat {
         }
     }
 
-    /// After a pop: burns fuel, and looks up if it is used up.
+    /// After a pop: burns fuel, and checks the clock if the fuel is used up.
     #[inline]
     pub(crate) fn burn(&self) {
         let own = &self.own.0;
-        // Relaxed: a count. What others write in between is lost; they write again.
+        // Relaxed: a count. A value that another member writes in between is lost; that member writes again.
         let fuel = own.fuel.load(Ordering::Relaxed).wrapping_sub(1);
         // Relaxed: as above.
         own.fuel.store(fuel, Ordering::Relaxed);
@@ -262,14 +294,14 @@ impl Seat {
         }
     }
 
-    /// Makes the holder look up, and offer something. By others.
+    /// Makes the holder check the clock and offer a frame. Called by other members.
     fn want(&self) {
         let wanted = &self.shown.0.wanted;
-        // Relaxed: a hint.
+        // Relaxed: a hint; a late value delays one offer.
         if wanted.load(Ordering::Relaxed) == 0 {
-            // Relaxed: a hint.
+            // Relaxed: as above.
             wanted.store(1, Ordering::Relaxed);
-            // Relaxed: a hint.
+            // Relaxed: as above.
             self.own.0.fuel.store(0, Ordering::Relaxed);
         }
     }
@@ -280,7 +312,7 @@ impl Seat {
     }
 
     pub(crate) fn be_guest_of(&self, invitation: u64) {
-        // Relaxed: who takes what a guest offers sees what it did before, this included.
+        // Relaxed: a member that takes a guest's offer sees what the guest did before, this store included.
         self.shown.0.guest_of.store(invitation, Ordering::Relaxed);
     }
 
@@ -289,7 +321,7 @@ impl Seat {
         self.shown.0.guest_of.load(Ordering::Relaxed) == invitation
     }
 
-    /// The number of the member who holds it.
+    /// The number of the member that holds the seat.
     pub(crate) fn index(&self) -> usize {
         self.own.0.index.get() as usize
     }
@@ -299,7 +331,7 @@ impl Seat {
         unsafe { &*self.own.0.tree.get() }
     }
 
-    /// Looks at the clock, and offers a frame if one is due.
+    /// Reads the clock, and offers a frame if one is due.
     #[cold]
     #[inline(never)]
     fn look_up(&self) {
@@ -315,7 +347,7 @@ impl Seat {
         }
     }
 
-    /// Fuel for about `look` ticks, going by how long the last filling lasted.
+    /// Fuel for about `look` ticks, judged by how long the last filling lasted.
     fn fill_up(&self, now: u64) {
         let own = &self.own.0;
         let lasted = now.saturating_sub(own.looked.replace(now));
@@ -336,7 +368,7 @@ impl Seat {
         own.fuel.store(fuel, Ordering::Relaxed);
     }
 
-    /// Asks whether to let others in, if it is time to. Whether they are.
+    /// Asks whether to let others in, if the next question is due. Returns whether others are in.
     fn ask(&self, now: u64) -> bool {
         let own = &self.own.0;
         // SAFETY: null, or set by `lead`, which takes it back before it returns.
@@ -349,15 +381,15 @@ impl Seat {
             return false;
         }
         match (question.ask)(&Asked { tree: self.tree(), age, stays_here: PhantomData }) {
-            Answer::Opened => {
+            OfferDecision::Opened => {
                 own.question.set(std::ptr::null());
                 true
             }
-            Answer::Later(at) => {
+            OfferDecision::Later(at) => {
                 question.at.set(at);
                 false
             }
-            Answer::Never => {
+            OfferDecision::Never => {
                 question.at.set(u64::MAX);
                 own.filled.set(NO_QUESTIONS);
                 // Relaxed: a count.
@@ -377,19 +409,19 @@ impl Seat {
         let (own, shown, tree) = (&self.own.0, &self.shown.0, self.tree());
         // Relaxed: only this member fills the slot.
         if !shown.slot.load(Ordering::Relaxed).is_null() {
-            // Nobody took it: those who could are asleep.
+            // No member took it: those that could are parked.
             if self.is_due_to_wake(now) {
                 tree.announce(self, now);
             }
             return;
         }
-        // Relaxed: a hint.
+        // Relaxed: a hint; a late value delays one offer.
         let wanted = shown.wanted.load(Ordering::Relaxed) != 0;
         let due = if wanted { tree.rhythm.hungry } else { tree.rhythm.alone };
         let nothing = own.split.get() == own.top.get();
         if nothing || now.saturating_sub(own.offered.get()) < due {
             if wanted {
-                // Whoever is hungry says so once. Look up soon: at the next push, if there is nothing to offer before that.
+                // A hungry member asks once. Check again soon: at the next push, if there is nothing to offer before that.
                 let soon = if nothing { 0 } else { own.filled.get() / 4 };
                 // Relaxed: a count.
                 own.fuel.store(soon, Ordering::Relaxed);
@@ -407,22 +439,22 @@ impl Seat {
         own.split.set(frame);
         own.offered.set(now);
         own.paid.set(false);
-        // Relaxed: a hint.
+        // Relaxed: a hint, as above.
         shown.wanted.store(0, Ordering::Relaxed);
-        // Release: pairs with the Acquire in `Tree::take`; the frame is there, and all that this member has done before it
-        // comes before what the taker does. (An exchange, though only this member fills the slot: one that comes too late
-        // for the last offer and a plain store cannot be told apart by the models.)
+        // Release: pairs with the Acquire in `Tree::take`; the frame is there, and all that this member has done before comes
+        // before what the taker does. (A swap, although only this member fills the slot: the models cannot tell a plain store
+        // from a taker's swap that comes too late for the last offer.)
         let empty = shown.slot.swap(frame.cast_mut(), Ordering::Release);
         debug_assert!(empty.is_null(), "an offer at a time");
         tree.announce(self, now);
-        // Release: pairs with the Acquire in `Tree::doze`; who registers after this sees the offer.
+        // Release: pairs with the Acquire in `Tree::doze`; a member that registers after this sees the offer.
         let waiter = shown.waiter.swap(0, Ordering::Release);
         if waiter != 0 {
             tree.ring(waiter as usize - 1);
         }
     }
 
-    /// Runs what the holder has taken.
+    /// Runs a frame that the holder has taken.
     fn run(&self, offer: Offered<'_>) {
         let own = &self.own.0;
         // Relaxed: only this member fills the slot.
@@ -432,24 +464,24 @@ impl Seat {
         offer.run();
     }
 
-    /// Takes back `frame`, the split, which has been popped, or waits until whoever took it is done; then `below` is the split.
-    /// Meanwhile this thread runs what is part of the frame.
+    /// Takes back `frame`, the split, which has been popped, or waits until its taker has ended it; then `below` is the split.
+    /// While it waits, this thread runs work that is part of the frame.
     #[cold]
     #[inline(never)]
-    pub(crate) fn retrieve(&self, frame: &Frame, below: *const Frame) -> Taken {
+    pub(crate) fn retrieve(&self, frame: &Frame, below: *const Frame) -> FrameState {
         let (own, shown, tree) = (&self.own.0, &self.shown.0, self.tree());
         own.split.set(below);
-        // Relaxed: if it comes out, nobody else has seen it.
+        // Relaxed: if the frame comes out, no other member has seen it.
         let taken = if shown.slot.swap(std::ptr::null_mut(), Ordering::Relaxed).is_null() {
             own.patience.set(0);
             match tree.wait_for(self, frame) {
-                End::Done => Taken::Done,
-                End::Returned => Taken::Back,
+                End::Done => FrameState::Done,
+                End::Returned => FrameState::Back,
             }
         } else {
             if own.paid.get() {
-                // Woken in vain. Twice the patience the next time, so that a recursion with little to share does not pay
-                // for it again and again.
+                // A wasted wakeup. Doubling the patience keeps a recursion with little to share from paying for it again and
+                // again.
                 own.patience.set(
                     own.patience
                         .get()
@@ -458,9 +490,9 @@ impl Seat {
                         .min(tree.rhythm.alone.saturating_mul(64)),
                 );
             }
-            Taken::Back
+            FrameState::Back
         };
-        // SAFETY: it is out of the slot, and whoever took it is through with it.
+        // SAFETY: the frame is out of the slot, and its taker, if any, no longer uses it.
         unsafe { frame.retire() };
         taken
     }
@@ -468,8 +500,8 @@ impl Seat {
 
 impl std::fmt::Debug for Tree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Relaxed: for people.
-        let view = View(self.word().load(Ordering::Relaxed));
+        // Relaxed: debug output only.
+        let view = TreeView(self.word().load(Ordering::Relaxed));
         let (looking, asleep) = (view.looking(), view.asleep());
         let members = self.members;
         f.debug_struct("Tree").field("members", &members).field("looking", &looking).field("asleep", &asleep).finish()
@@ -479,10 +511,10 @@ impl std::fmt::Debug for Tree {
 impl Tree {
     /// A tree for up to `members` members, the lead included.
     #[inline]
-    pub fn new(members: usize, rhythm: Rhythm) -> Tree {
+    pub fn new(members: usize, rhythm: JoinTiming) -> Tree {
         Tree {
             word: Pad(WideWord::new(0)),
-            lead: Seat::new(),
+            lead: WorkerSlot::new(),
             others: OnceLock::new(),
             handed_out: AtomicU32::new(0),
             guests: Mutex::new(Guests::default()),
@@ -497,16 +529,16 @@ impl Tree {
 
     /// The right to lead, and the tree for others to [`serve`](Tree::serve).
     #[inline]
-    pub fn lead(&mut self) -> (Lead<'_>, &Tree) {
-        // Who served the last lead is gone, as this borrow is the only one.
+    pub fn lead(&mut self) -> (TreeLead<'_>, &Tree) {
+        // Members that served the last lead are gone: this borrow is the only one.
         self.word = Pad(WideWord::new(0));
         self.others = OnceLock::new();
         self.handed_out = AtomicU32::new(0);
         let tree = &*self;
-        (Lead { tree }, tree)
+        (TreeLead { tree }, tree)
     }
 
-    /// Works on what members of the tree offer, until it is over. Returns at once if there is no seat: see
+    /// Runs what members of the tree offer, until the tree is over. Returns at once if no seat is free: see
     /// [`furnish`](Asked::furnish).
     ///
     /// # Panics
@@ -516,20 +548,20 @@ impl Tree {
         seated(seat, || {
             while let Some(work) = self.idle(seat) {
                 match work {
-                    Work::Frame(offer) => seat.run(offer),
-                    Work::Guest(guest) => guest.help(),
+                    IdleWork::Frame(offer) => seat.run(offer),
+                    IdleWork::Guest(guest) => guest.help(),
                 }
             }
         });
     }
 
-    /// Takes the next seat that nobody had.
-    fn sit_down(&self) -> Option<&Seat> {
+    /// Takes the next seat that was never handed out.
+    fn sit_down(&self) -> Option<&WorkerSlot> {
         let others = self.others.get()?;
-        // Relaxed: each number comes out once, that is all.
+        // Relaxed: each number comes out once; no data is published.
         let index = self.handed_out.fetch_add(1, Ordering::Relaxed) as usize;
         let Some(seat) = others.get(index) else {
-            // Relaxed: as above. So that it does not overflow, however many come.
+            // Relaxed: as above. This keeps the counter from overflowing, however many threads come.
             self.handed_out.fetch_sub(1, Ordering::Relaxed);
             return None;
         };
@@ -537,7 +569,7 @@ impl Tree {
     }
 
     /// Prepares a seat that was just handed out.
-    fn sit<'a>(&self, index: usize, seat: &'a Seat) -> &'a Seat {
+    fn sit<'a>(&self, index: usize, seat: &'a WorkerSlot) -> &'a WorkerSlot {
         let own = &seat.own.0;
         own.top.set(&own.bottom);
         own.split.set(&own.bottom);
@@ -546,40 +578,40 @@ impl Tree {
         seat
     }
 
-    fn seat(&self, index: usize) -> Option<&Seat> {
+    fn seat(&self, index: usize) -> Option<&WorkerSlot> {
         match index.checked_sub(1) {
             None => Some(&self.lead),
             Some(other) => self.others.get()?.get(other),
         }
     }
 
-    pub(crate) fn seats(&self) -> impl Iterator<Item = &Seat> {
+    pub(crate) fn seats(&self) -> impl Iterator<Item = &WorkerSlot> {
         std::iter::once(&self.lead).chain(self.others.get().into_iter().flatten())
     }
 
-    /// Takes what another member, number `owner`, offers in its `seat`.
-    fn take(&self, owner: usize, seat: &Seat) -> Option<Offered<'_>> {
+    /// Takes the offer of another member, number `owner`, out of its `seat`.
+    fn take(&self, owner: usize, seat: &WorkerSlot) -> Option<Offered<'_>> {
         let slot = &seat.shown.0.slot;
-        // Relaxed: the exchange confirms it.
+        // Relaxed: the swap below validates it.
         if slot.load(Ordering::Relaxed).is_null() {
             return None;
         }
-        // Acquire: pairs with the Release in `Seat::offer_if_due`; the frame is there, and so is what its owner did before.
+        // Acquire: pairs with the Release in `WorkerSlot::offer_if_due`; the frame is there, and so is what its owner did before.
         let frame = slot.swap(std::ptr::null_mut(), Ordering::Acquire);
         // SAFETY: it came out of the slot; this thread is not its owner, which would take it back by `retrieve`.
         (!frame.is_null()).then(|| unsafe { Offered::new(frame, self, owner) })
     }
 
-    /// Wakes the member from its sleep over something it waits for.
+    /// Wakes a member that is parked on its bell.
     pub(crate) fn ring(&self, member: usize) {
         let Some(seat) = self.seat(member) else { return };
-        // Release: pairs with the Acquire in `wait_for`; who reads this sees the state that made us ring.
+        // Release: pairs with the Acquire in `doze`; a member that reads this value sees the state that made us ring.
         seat.shown.0.bell.value().fetch_add(1, Ordering::Release);
         seat.shown.0.bell.wake(1);
     }
 
     /// Waits until `frame`, which another member has taken, has ended.
-    fn wait_for(&self, seat: &Seat, frame: &Frame) -> End {
+    fn wait_for(&self, seat: &WorkerSlot, frame: &Frame) -> End {
         let end = Cell::new(None);
         let ended = || {
             end.set(frame.end());
@@ -599,8 +631,9 @@ impl Tree {
         }
     }
 
-    /// Waits until `done` says so, and runs `help` meanwhile, which says whether it has helped. Who makes it so rings.
-    pub(crate) fn wait_until(&self, seat: &Seat, done: &dyn Fn() -> bool, help: impl Fn() -> bool) {
+    /// Waits until `done` returns true. Meanwhile runs `help`, which returns whether it has helped. The thread that makes `done`
+    /// true must ring.
+    pub(crate) fn wait_until(&self, seat: &WorkerSlot, done: &dyn Fn() -> bool, help: impl Fn() -> bool) {
         loop {
             let mut over = false;
             let waited = self.rhythm.settle.until(|| {
@@ -616,32 +649,33 @@ impl Tree {
         }
     }
 
-    /// Runs a part of `frame` that its runner offers, if there is one. Whether there was.
-    fn help_with(&self, seat: &Seat, frame: &Frame) -> bool {
+    /// Runs a part of `frame` that its runner offers, if there is one. Returns whether there was.
+    fn help_with(&self, seat: &WorkerSlot, frame: &Frame) -> bool {
         let Some(runner) = frame.runner() else { return false };
         self.seat(runner).is_some_and(|other| self.help(seat, runner, other, || frame.end().is_none()))
     }
 
-    /// Runs what `other`, the seat of member `index`, offers, if that `is_part` of what is waited for: asked after the taking.
-    pub(crate) fn help(&self, seat: &Seat, index: usize, other: &Seat, is_part: impl Fn() -> bool) -> bool {
+    /// Runs the offer of `other`, the seat of member `index`, if the offer `is_part` of what is waited for: asked after the
+    /// taking.
+    pub(crate) fn help(&self, seat: &WorkerSlot, index: usize, other: &WorkerSlot, is_part: impl Fn() -> bool) -> bool {
         let offer = self.take(index, other);
         if offer.is_none() {
             other.want();
         }
-        // What is no part goes back.
+        // An offer that is no part of it goes back.
         let part = offer.filter(|_| is_part());
         let helped = part.is_some();
         part.into_iter().for_each(|part| seat.run(part));
         helped
     }
 
-    /// Sleeps until the bell rings, unless `done` or there is something to help with. The members in `helpable` ring when they offer
-    /// something. May return for no reason.
+    /// Parks until the bell rings, unless `done` or there is something to help with. The members in `helpable` ring when they
+    /// make an offer. May return spuriously.
     fn doze<'a>(
         &self,
-        seat: &Seat,
+        seat: &WorkerSlot,
         done: &dyn Fn() -> bool,
-        helpable: impl IntoIterator<Item = &'a Seat>,
+        helpable: impl IntoIterator<Item = &'a WorkerSlot>,
         help: impl Fn() -> bool,
     ) {
         let bell = &seat.shown.0.bell;
@@ -651,7 +685,7 @@ impl Tree {
             return;
         }
         for other in helpable {
-            // Acquire: pairs with the Release in `Seat::offer_if_due`; `help` below sees an offer that did not find us here.
+            // Acquire: pairs with the Release in `WorkerSlot::offer_if_due`; `help` below sees an offer that did not find us here.
             other.shown.0.waiter.swap(seat.index() as u32 + 1, Ordering::Acquire);
         }
         if !help() {
@@ -659,10 +693,10 @@ impl Tree {
         }
     }
 
-    /// Says that there is an offer, and wakes a sleeper if nobody else will find it.
-    fn announce(&self, seat: &Seat, now: u64) {
-        // Release: pairs with the Acquire in `idle`; who falls asleep after this sees the offer.
-        let before = View(self.word().fetch_add(ONE_TURN, Ordering::Release));
+    /// Announces an offer, and wakes a parked member if no spinning one will find it.
+    fn announce(&self, seat: &WorkerSlot, now: u64) {
+        // Release: pairs with the Acquire in `idle`; a member that parks after this sees the offer.
+        let before = TreeView(self.word().fetch_add(ONE_TURN, Ordering::Release));
         let own = &seat.own.0;
         if before.looking() == 0 && before.asleep() > 0 && now.saturating_sub(own.woke.get()) >= own.patience.get() {
             own.woke.set(now);
@@ -671,10 +705,10 @@ impl Tree {
         }
     }
 
-    /// The same for a call of guests, from any thread.
+    /// Announces a call of guests, from any thread.
     pub(crate) fn announce_call(&self) {
         // Release: pairs with the Acquire in `idle`, as in `announce`.
-        let before = View(self.word().fetch_add(ONE_TURN, Ordering::Release));
+        let before = TreeView(self.word().fetch_add(ONE_TURN, Ordering::Release));
         if before.looking() == 0 && before.asleep() > 0 {
             self.word.0.wake(1);
         }
@@ -685,18 +719,18 @@ impl Tree {
         lock(&self.guests)
     }
 
-    /// Looks for work, and sleeps if there is none. `None` when the tree is over.
-    fn idle<'a>(&'a self, seat: &'a Seat) -> Option<Work<'a>> {
+    /// Spins for work, and parks if there is none. `None` when the tree is over.
+    fn idle<'a>(&'a self, seat: &'a WorkerSlot) -> Option<IdleWork<'a>> {
         let mut next = seat.index();
-        // The turn at which we looked for invitations: they come with a turn.
+        // The turn at which this member last checked the invitations: each call adds a turn.
         let mut turn = None;
-        // Relaxed: a count; who announces and finds it leaves the offer to us, and we look again before we sleep.
+        // Relaxed: a count. An announcer that finds it leaves the offer to us, and we check again before we park.
         self.word().fetch_add(ONE_LOOKING, Ordering::Relaxed);
         loop {
             let (mut over, mut found) = (false, None);
             self.rhythm.idle.until(|| {
-                // Relaxed: it carries nothing.
-                let now = View(self.word().load(Ordering::Relaxed));
+                // Relaxed: OVER publishes no data.
+                let now = TreeView(self.word().load(Ordering::Relaxed));
                 over = now.is_over();
                 if !over {
                     let called = turn.replace(now.upper()) != Some(now.upper());
@@ -704,7 +738,7 @@ impl Tree {
                 }
                 if !over && found.is_none() {
                     next = (next + 1) % self.members;
-                    self.seat(next).into_iter().for_each(Seat::want);
+                    self.seat(next).into_iter().for_each(WorkerSlot::want);
                 }
                 over || found.is_some()
             });
@@ -713,8 +747,8 @@ impl Tree {
                 self.word().fetch_sub(ONE_LOOKING, Ordering::Relaxed);
                 return found;
             }
-            // Acquire: pairs with the Release in `announce`; we see the offer of whoever announced before.
-            let before = View(self.word().fetch_add(ONE_ASLEEP.wrapping_sub(ONE_LOOKING), Ordering::Acquire));
+            // Acquire: pairs with the Release in `announce`; we see the offer of every member that announced before.
+            let before = TreeView(self.word().fetch_add(ONE_ASLEEP.wrapping_sub(ONE_LOOKING), Ordering::Acquire));
             if !before.is_over() {
                 found = self.find(seat, true);
                 if found.is_none() {
@@ -731,22 +765,23 @@ impl Tree {
         }
     }
 
-    /// Takes an offer, whosever it is: the seats after one's own first. Or, if they may have `called`, enters an invitation.
-    fn find<'a>(&'a self, seat: &'a Seat, called: bool) -> Option<Work<'a>> {
+    /// Takes any member's offer: first from the seats after its own. If there is none and guests may have been `called`, enters
+    /// an invitation.
+    fn find<'a>(&'a self, seat: &'a WorkerSlot, called: bool) -> Option<IdleWork<'a>> {
         let me = seat.index();
         let others = self.seats().enumerate().skip(me + 1).chain(self.seats().enumerate().take(me));
-        let frame = others.into_iter().find_map(|(index, other)| Some(Work::Frame(self.take(index, other)?)));
-        frame.or_else(|| if called { Guest::come(self, seat).map(Work::Guest) } else { None })
+        let frame = others.into_iter().find_map(|(index, other)| Some(IdleWork::Frame(self.take(index, other)?)));
+        frame.or_else(|| if called { Guest::come(self, seat).map(IdleWork::Guest) } else { None })
     }
 
     /// Ends the tree.
     fn end(&self) {
         if self.others.get().is_none() {
-            // Nobody came, and nobody can any more: only the lead lets others in.
+            // No other member came, and none can any more: only the lead lets others in.
             return;
         }
-        // Relaxed: OVER carries nothing; sleepers look at the word itself.
-        let before = View(self.word().fetch_or(OVER, Ordering::Relaxed));
+        // Relaxed: OVER publishes no data; parked members check the word itself.
+        let before = TreeView(self.word().fetch_or(OVER, Ordering::Relaxed));
         if before.asleep() > 0 {
             self.word.0.wake(u32::MAX);
         }
@@ -755,17 +790,17 @@ impl Tree {
 
 /// The right to lead a tree, once.
 #[derive(Debug)]
-pub struct Lead<'t> {
+pub struct TreeLead<'t> {
     tree: &'t Tree,
 }
 
-impl Lead<'_> {
-    /// Runs `f`; joins in it belong to the tree. After `patience` of them, and every so often then, they ask `ask` whether to let
-    /// others in.
+impl TreeLead<'_> {
+    /// Runs `f`; joins in it belong to the tree. After `patience` of them, and at intervals from then on, they ask `ask` whether
+    /// to let others in.
     ///
     /// The tree is over when this returns: members leave [`serve`](Tree::serve).
     #[inline]
-    pub fn grow<R>(self, patience: u32, ask: &dyn Fn(&Asked<'_>) -> Answer, f: impl FnOnce() -> R) -> R {
+    pub fn grow<R>(self, patience: u32, ask: &dyn Fn(&Asked<'_>) -> OfferDecision, f: impl FnOnce() -> R) -> R {
         struct Over<'a>(&'a Tree);
         impl Drop for Over<'_> {
             #[inline]
@@ -776,7 +811,7 @@ impl Lead<'_> {
         }
         let seat = self.tree.sit(0, &self.tree.lead);
         let question = Question { ask, began: Cell::new(0), at: Cell::new(0) };
-        // SAFETY: only the lifetime changes. Used by this thread alone, until `over` takes it back.
+        // SAFETY: only the lifetime changes. Used by this thread alone, until `_over` takes it back.
         let erased =
             unsafe { std::mem::transmute::<*const Question<'_>, *const Question<'static>>(&raw const question) };
         seat.own.0.question.set(erased);
@@ -797,13 +832,13 @@ pub struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// How long ago the lead first looked at the clock, in ticks.
+    /// How long ago the lead first read the clock, in ticks.
     pub fn age(&self) -> u64 {
         self.age
     }
 
-    /// Makes room for others. To be called before they come, and only then, as it allocates.
+    /// Makes seats for others. To be called before they come, and only then, as it allocates.
     pub fn furnish(&self) {
-        self.tree.others.get_or_init(|| (1..self.tree.members).map(|_| Seat::new()).collect());
+        self.tree.others.get_or_init(|| (1..self.tree.members).map(|_| WorkerSlot::new()).collect());
     }
 }

@@ -1,10 +1,10 @@
-//! Sleepers kept by the standard library (or by loom).
+//! Parked threads kept by the standard library (or by loom).
 
 use std::sync::PoisonError;
 
 use super::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering};
 
-/// Where sleepers wait.
+/// The mutex and condition variable of the parked threads.
 #[derive(Debug)]
 pub(crate) struct Sleepers {
     lock: Mutex<()>,
@@ -26,7 +26,7 @@ impl<'a> Half<'a> {
     }
     fn load(&self) -> u32 {
         match self {
-            // Relaxed: the mutex orders this load after any change whose waker has passed through it already.
+            // Relaxed: the mutex orders this load after any change whose waker has passed through the mutex already.
             Half::All(value) => value.load(Ordering::Relaxed),
             // Relaxed: as above.
             Half::Upper(value) => (value.load(Ordering::Relaxed) >> 32) as u32,
@@ -46,7 +46,7 @@ impl Sleepers {
         }
     }
 
-    /// Wakes all: a condition variable does not say whom it wakes, and the one that slept longest is the one meant.
+    /// Wakes all: a condition variable wakes in no defined order, and the caller means the longest sleeper.
     pub(crate) fn wake(&self, _: Half<'_>, sleepers: u32) {
         if sleepers > 0 {
             drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,4 +1,4 @@
-//! Sleepers kept by the Linux kernel.
+//! Parked threads kept by the Linux kernel.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 

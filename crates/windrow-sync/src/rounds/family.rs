@@ -1,29 +1,30 @@
-//! What a round can lend: types with one lifetime left open.
+//! Lifetime-indexed types: what a round can lend.
 
 use std::marker::PhantomData;
 
 use crate::grid::{Grid, GridRef};
 
-/// A type with one lifetime left open.
+/// A type with one lifetime left open: a stand-in that names the type `Of<'x>` for every `'x`.
 ///
-/// It is `'static` itself, so it has an exact [`TypeId`](std::any::TypeId): two members that name the same family receive the same type.
+/// The stand-in is `'static`, so it has an exact [`TypeId`](std::any::TypeId): two members that name the same family receive the
+/// same type.
 ///
 /// # Why it can be shortened
-/// What a leader makes for *one* lifetime is used by every member for its own: until it arrives, which is sooner for some than for others.
-/// A type that can also be written to, such as `Arc<Mutex<Option<&'x str>>>`, would let a member that uses its value for a short
-/// time put something there that a slower one still reads after it is gone. `shorten` compiles for types that cannot do that (in
-/// Rust's terms, those that are covariant), and it is called with all that is handed out.
+/// A leader makes a value for *one* lifetime. Every member uses it for another: until its own arrival, which is sooner for some
+/// than for others. Some types can also be written to, such as `Arc<Mutex<Option<&'x str>>>`. With such a type, a fast member
+/// could store a short-lived value that a slower member reads after its end. `shorten` compiles only for types that cannot do
+/// that (in Rust's terms, covariant ones), and it is called on every value that is lent.
 pub trait Family: 'static {
     /// The type with the lifetime filled in.
     type Of<'x>: Send;
 
-    /// The same value, used for a shorter time. The body is `of`.
+    /// The same value, used for a shorter time. The body is just `of`.
     fn shorten<'short, 'long: 'short>(of: Self::Of<'long>) -> Self::Of<'short>;
 }
 
-/// How a family is written at a call: `&f64` stands for "`&'x f64` for every `'x`". (The lifetime that is written does not matter.)
+/// Names a family at a call: `&f64` stands for "`&'x f64` for every `'x`". (The lifetime written there does not matter.)
 ///
-/// A view type of one's own takes three lines:
+/// A custom view type takes three lines:
 /// ```
 /// use windrow_sync::rounds::{Family, Lend};
 ///
@@ -41,11 +42,11 @@ pub trait Family: 'static {
 /// }
 /// ```
 pub trait Lend {
-    /// The family that is meant.
+    /// The family that the type stands for.
     type Family: Family;
 }
 
-/// What `L` is for the lifetime `'x`.
+/// The type that `L` names, for the lifetime `'x`.
 pub type Lent<'x, L> = <<L as Lend>::Family as Family>::Of<'x>;
 
 /// The family of `&T`.

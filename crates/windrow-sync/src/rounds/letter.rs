@@ -1,20 +1,20 @@
-//! Room for one value of any type, and what is written on it.
+//! Messages: storage for one value of any type, with its tag.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::TypeId;
 use std::mem::{MaybeUninit, needs_drop};
 use std::ptr::NonNull;
 
-/// Bytes that need no allocation. With what stands before it a letter fills two cache lines; a number and a slice are in the
-/// first of them.
+/// Bytes that need no allocation. Together with the words before it, a message fills two cache lines; a number and a slice are in
+/// the first of them.
 const INLINE: usize = 80;
 
-/// Place for a value: inside, or in an allocation that is kept for the next one.
+/// Storage for a value: inline, or in an allocation that is kept for the next value.
 #[repr(C)]
-pub(super) struct Room {
+pub(super) struct InlineBox {
     inline: Inline,
-    /// How to drop what lies here; none if nothing does, or nothing that needs it.
-    drop: Option<unsafe fn(&mut Room)>,
+    /// How to drop the value; `None` if there is none, or if it needs no drop.
+    drop: Option<unsafe fn(&mut InlineBox)>,
     spill: Option<Spill>,
 }
 
@@ -29,7 +29,7 @@ struct Spill {
 impl Spill {
     /// `layout` is not empty.
     fn new(layout: Layout) -> Self {
-        // SAFETY: not empty, says `place`, the only caller.
+        // SAFETY: not empty: `place`, the only caller, sees to that.
         let at = unsafe { alloc(layout) };
         Self { at: NonNull::new(at).unwrap_or_else(|| handle_alloc_error(layout)), layout }
     }
@@ -42,7 +42,7 @@ impl Drop for Spill {
     }
 }
 
-/// What a letter holds: the part, which is its reader's alone, and a copy of what is shared.
+/// What a message holds: the part, which is its reader's alone, and a copy of what is shared.
 #[repr(C)]
 pub(super) struct Mail<P, S> {
     part: P,
@@ -53,12 +53,12 @@ impl<P, S> Mail<P, S> {
     const LAYOUT: Layout = Layout::new::<Self>();
 }
 
-impl Room {
+impl InlineBox {
     fn new() -> Self {
         Self { inline: Inline(MaybeUninit::uninit()), drop: None, spill: None }
     }
 
-    /// Where a value of this layout lies. Only the first call with a larger one than before allocates.
+    /// Where a value of this layout lies. Only a call with a larger layout than before allocates.
     #[inline]
     fn place(&mut self, layout: Layout) -> *mut u8 {
         if layout.size() <= INLINE && layout.align() <= align_of::<Inline>() {
@@ -69,7 +69,7 @@ impl Room {
                 spill.at.as_ptr()
             }
             _ => {
-                // What is aligned to more than the inside may be empty; an allocation may not.
+                // A type with a larger alignment than the inline storage may have size 0; an allocation may not.
                 let size = layout.size().max(layout.align());
                 let layout =
                     Layout::from_size_align(size, layout.align()).unwrap_or_else(|_| handle_alloc_error(layout));
@@ -78,7 +78,7 @@ impl Room {
         }
     }
 
-    /// Drops what lies here.
+    /// Drops the value.
     #[inline]
     fn clear(&mut self) {
         if let Some(drop) = self.drop.take() {
@@ -88,7 +88,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for InlineBox {
     fn drop(&mut self) {
         self.clear();
     }
@@ -97,66 +97,66 @@ impl Drop for Room {
 /// Drops the `V` at the start of a value with the layout of a `W`.
 ///
 /// # Safety
-/// `room` holds one, as part of a `W` that begins with it.
-unsafe fn drop_first<V, W>(room: &mut Room) {
+/// `room` holds a `V`, as part of a `W` that begins with it.
+unsafe fn drop_first<V, W>(room: &mut InlineBox) {
     let at = room.place(Layout::new::<W>()).cast::<V>();
     // SAFETY: promised by the caller.
     unsafe { at.drop_in_place() }
 }
 
-/// What the leader writes to a member.
+/// The leader's message to one member.
 #[repr(C)]
 pub(super) struct Letter {
     note: u64,
-    /// Which families the values are of.
+    /// The families of the values.
     tag: TypeId,
-    room: Room,
+    room: InlineBox,
 }
 
-/// The tag of a letter without values.
+/// The tag of a message without values.
 struct Nothing;
 
 impl Letter {
     pub(super) fn new() -> Self {
-        Self { note: 0, tag: TypeId::of::<Nothing>(), room: Room::new() }
+        Self { note: 0, tag: TypeId::of::<Nothing>(), room: InlineBox::new() }
     }
 
-    /// Writes the part. It becomes readable by [`seal`](Letter::seal).
+    /// Writes the part. [`seal`](Letter::seal) makes it readable.
     #[inline]
     pub(super) fn put<P, S>(&mut self, part: P) {
         self.abandon();
         let at = self.room.place(Mail::<P, S>::LAYOUT).cast::<P>();
-        // SAFETY: room for a `Mail<P, S>`, which begins with the part.
+        // SAFETY: storage for a `Mail<P, S>`, which begins with the part.
         unsafe { at.write(part) };
         if needs_drop::<P>() {
             self.room.drop = Some(drop_first::<P, Mail<P, S>>);
         }
     }
 
-    /// Adds the rest to a part.
+    /// Adds the shared value, tag and note to a part.
     ///
     /// # Safety
-    /// The part was put with the same types. `tag` stands for them, up to lifetimes that last until the letter is opened or
+    /// The part was put with the same types. `tag` stands for them, up to lifetimes that last until the message is opened or
     /// cleared.
     #[inline]
     pub(super) unsafe fn seal<P, S: Copy>(&mut self, tag: TypeId, note: u64, shared: S) {
         let at = self.room.place(Mail::<P, S>::LAYOUT).cast::<Mail<P, S>>();
-        // SAFETY: in bounds of the room for a `Mail<P, S>`.
+        // SAFETY: in bounds of the storage for a `Mail<P, S>`.
         let at = unsafe { &raw mut (*at).shared };
-        // SAFETY: as above; what lay there was `Copy`.
+        // SAFETY: as above; the previous value there was `Copy`.
         unsafe { at.write(shared) };
         self.note = note;
         self.tag = tag;
     }
 
-    /// A letter with nothing but a note.
+    /// Writes a message of a note only.
     pub(super) fn write_note(&mut self, note: u64) {
         self.abandon();
         self.note = note;
     }
 
-    /// Makes it empty. Nothing lies here that needs to be dropped: its owner has seen to that before it arrived. A leader must not do
-    /// it, for what was lent in another round may look at data that it is changing; so if there were something it would leak.
+    /// Makes the message empty. No value here needs a drop: the owner has dropped it before it arrived. A leader must not drop
+    /// values: one lent in another round may read data that the leader is changing. So a value left here would leak.
     #[inline]
     fn abandon(&mut self) {
         debug_assert!(self.room.drop.is_none());
@@ -170,10 +170,10 @@ impl Letter {
         self.note
     }
 
-    /// Takes the values out, if they are those that `tag` stands for. Once a letter.
+    /// Takes the values out, if `tag` stands for them. Once per message.
     ///
     /// # Safety
-    /// `tag` stands for these types, up to lifetimes that are valid now; nobody has opened this letter before.
+    /// `tag` stands for these types, up to lifetimes that are valid now; this message was not opened before.
     #[inline]
     pub(super) unsafe fn open<P, S: Copy>(&mut self, tag: TypeId) -> Option<(S, P)> {
         if self.tag != tag {
@@ -183,12 +183,12 @@ impl Letter {
             self.room.drop = None;
         }
         let at = self.room.place(Mail::<P, S>::LAYOUT).cast::<Mail<P, S>>();
-        // SAFETY: sealed under this tag, so the values are there; they are given up by `drop = None`, or need no drop.
+        // SAFETY: sealed under this tag, so the values are there; `drop = None` gives them up, or they need no drop.
         let Mail { part, shared } = unsafe { at.read() };
         Some((shared, part))
     }
 
-    /// Drops what nobody has taken.
+    /// Drops a part that no member has taken.
     pub(super) fn clear(&mut self) {
         // First, as the drop may panic.
         self.tag = TypeId::of::<Nothing>();
@@ -196,15 +196,15 @@ impl Letter {
     }
 }
 
-/// What a member brings to a round.
+/// A member's contribution to a round.
 pub(super) struct Brought {
     tag: TypeId,
-    room: Room,
+    room: InlineBox,
 }
 
 impl Brought {
     pub(super) fn new() -> Self {
-        Self { tag: TypeId::of::<Nothing>(), room: Room::new() }
+        Self { tag: TypeId::of::<Nothing>(), room: InlineBox::new() }
     }
 
     #[inline]
@@ -213,7 +213,7 @@ impl Brought {
         self.tag = TypeId::of::<Nothing>();
         self.room.clear();
         let at = self.room.place(Layout::new::<C>()).cast::<C>();
-        // SAFETY: room for a `C`.
+        // SAFETY: storage for a `C`.
         unsafe { at.write(value) };
         if needs_drop::<C>() {
             self.room.drop = Some(drop_first::<C, C>);
@@ -221,7 +221,7 @@ impl Brought {
         self.tag = TypeId::of::<C>();
     }
 
-    /// Takes it out, if it is a `C`.
+    /// Takes the value out, if it is a `C`.
     #[inline]
     pub(super) fn take<C: 'static>(&mut self) -> Option<C> {
         if self.tag != TypeId::of::<C>() {
@@ -230,7 +230,7 @@ impl Brought {
         self.tag = TypeId::of::<Nothing>();
         self.room.drop = None;
         let at = self.room.place(Layout::new::<C>()).cast::<C>();
-        // SAFETY: the tag says that a `C` was put here, and is gone, so it is taken once.
+        // SAFETY: the tag said that a `C` was put here; it is reset above, so the value is taken once.
         Some(unsafe { at.read() })
     }
 }

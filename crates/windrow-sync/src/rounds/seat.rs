@@ -1,4 +1,4 @@
-//! Seats on threads, and what happens in a round.
+//! Slots of threads, and the operations of a round.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use super::family::{Family, Lend, Lent, Own};
 use super::{Core, Ended, Near, for_all, seat_of};
 use crate::{Spin, machine};
 
-/// A barrier for the seats of one team, with access to a `T`. See the [module page](super).
+/// The barrier of one team, with access to a `T`. See the [module page](super).
 pub struct Rounds<'d, T: Send> {
     core: Core,
     data: NonNull<T>,
@@ -20,7 +20,7 @@ pub struct Rounds<'d, T: Send> {
 unsafe impl<T: Send> Sync for Rounds<'_, T> {}
 
 impl<'d, T: Send> Rounds<'d, T> {
-    /// A team that forms: up to `most` may sit down, until [`form`](Rounds::form).
+    /// A team that forms: up to `most` members may join, until [`form`](Rounds::form).
     ///
     /// # Panics
     /// If `most` is 0 or more than [`MOST_SEATS`](super::MOST_SEATS).
@@ -28,40 +28,40 @@ impl<'d, T: Send> Rounds<'d, T> {
         Rounds { core: Core::new(most), data: NonNull::from(data), _data: PhantomData }
     }
 
-    /// A team of one member. Neither it nor its rounds use anything atomic.
+    /// A team of a single member. Neither it nor its rounds use atomics.
     pub fn sole(data: &'d mut T) -> Self {
         Rounds { core: Core::sole(), data: NonNull::from(data), _data: PhantomData }
     }
 
-    /// The seat of the only member. If one before it was forgotten with a part that it had not taken, that part is dropped now.
-    pub fn only(&mut self) -> Seat<'_, T> {
+    /// The slot of a single member. If an earlier one was forgotten with a part that it had not taken, that part is dropped now.
+    pub fn only(&mut self) -> MemberSlot<'_, T> {
         assert!(self.core.boxes.len() == 1, "a team of one");
-        // SAFETY: `&mut self`, which seats borrow: none is left. The data has not been used since it was lent.
+        // SAFETY: `&mut self`, which slots borrow: none is left. The data has not been used since it was lent.
         unsafe { self.core.clear_all() };
-        Seat { core: &self.core, data: self.data, place: Place::new(0, 1), _data: PhantomData }
+        MemberSlot { core: &self.core, data: self.data, place: MemberPosition::new(0, 1), _data: PhantomData }
     }
 
-    /// The next seat, while the team forms and there are some.
-    pub fn sit(&self) -> Option<Seat<'_, T>> {
+    /// Takes the next slot, while the team forms and one is free.
+    pub fn sit(&self) -> Option<MemberSlot<'_, T>> {
         let at = self.core.sit()?;
-        Some(Seat { core: &self.core, data: self.data, place: Place::new(at, 0), _data: PhantomData })
+        Some(MemberSlot { core: &self.core, data: self.data, place: MemberPosition::new(at, 0), _data: PhantomData })
     }
 
-    /// Ends the forming: the team's width is the number of seats taken so far.
+    /// Ends the forming: the team's width is the number of slots taken so far.
     pub fn form(&self) -> usize {
         self.core.form()
     }
 
-    /// Seats taken so far.
+    /// Slots taken so far.
     pub fn seated(&self) -> usize {
         (self.core.seated() & super::SEATED) as usize
     }
 }
 
-// Spelled out so that the compiler wants `'d` alive here: parts that nobody took may look at the data when they are dropped.
+// Spelled out so that the compiler wants `'d` alive here: parts that no member took may read the data when they are dropped.
 impl<T: Send> Drop for Rounds<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: `&mut self`, which seats borrow.
+        // SAFETY: `&mut self`, which slots borrow.
         unsafe { self.core.clear_all() };
     }
 }
@@ -72,72 +72,72 @@ impl<T: Send> std::fmt::Debug for Rounds<'_, T> {
     }
 }
 
-/// Where a member is, for itself.
+/// What a member knows of its place in the team.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct MemberPosition {
     pub(super) at: usize,
-    /// 0: the team has not formed, as far as we know.
+    /// 0: this member has not seen the team formed yet.
     pub(super) width: usize,
-    /// It must not arrive again.
+    /// This member must not arrive again.
     pub(super) ended: Option<Ended>,
-    /// It has got a letter and not opened it.
+    /// A message has come and is not opened.
     unread: bool,
     near: Near,
 }
 
-/// One member's place in a team. Who drops it leaves the team: no round will take place any more, and who waits gets [`Ended`].
-pub struct Seat<'r, T: Send> {
+/// One member's place in a team. Dropping it leaves the team: no further round takes place, and members that wait get [`Ended`].
+pub struct MemberSlot<'r, T: Send> {
     core: &'r Core,
     data: NonNull<T>,
-    place: Place,
-    /// Invariant in `T`: what one member takes for shorter-lived than it is another would find in the data.
+    place: MemberPosition,
+    /// Invariant in `T`: a value of a shorter lifetime, put in by one member, would be found in the data by another.
     _data: PhantomData<&'r mut T>,
 }
 
-// SAFETY: `data` is used only while this seat leads; `T: Send`.
-unsafe impl<T: Send> Send for Seat<'_, T> {}
+// SAFETY: `data` is used only while this member leads; `T: Send`.
+unsafe impl<T: Send> Send for MemberSlot<'_, T> {}
 
-impl<T: Send> std::fmt::Debug for Seat<'_, T> {
+impl<T: Send> std::fmt::Debug for MemberSlot<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Seat").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
-impl<T: Send> Drop for Seat<'_, T> {
+impl<T: Send> Drop for MemberSlot<'_, T> {
     fn drop(&mut self) {
         self.place.leave(self.core);
     }
 }
 
-impl Place {
+impl MemberPosition {
     pub(super) fn new(at: usize, width: usize) -> Self {
-        Place { at, width, ended: None, unread: false, near: Near::default() }
+        MemberPosition { at, width, ended: None, unread: false, near: Near::default() }
     }
 
-    /// Puts a value where the leader of the next round sees it; if there is none, drops it.
+    /// Leaves a value for the leader of the next round; if there is none, drops it.
     #[inline]
     pub(super) fn bring<C: Send + 'static>(&mut self, core: &Core, value: C) {
         if self.ended.is_some() {
             return;
         }
         core.boxes[self.at].brought.with_mut(|brought| {
-            // SAFETY: but for a leader while all members wait, only its owner uses it. That is who has this, and it does not wait:
-            // who has arrived and given up waiting has `ended`.
+            // SAFETY: only the owner uses it, except a leader while all members wait. The owner calls this, and does not wait: an
+            // owner that has arrived and given up waiting has `ended`.
             unsafe { &mut *brought }.put(value);
         });
     }
 
-    /// What comes before an arrival: nothing that was lent may be left.
+    /// Prepares an arrival: drops what was lent and is still here.
     ///
     /// # Errors
-    /// If it must not arrive.
+    /// If the member must not arrive.
     #[inline]
     pub(super) fn ready(&mut self, core: &Core) -> Result<(), Ended> {
         if let Some(why) = self.ended {
             return Err(why);
         }
         if std::mem::take(&mut self.unread) {
-            // SAFETY: outside of a leader's time a letter is its owner's, and that is who has this (see `bring`).
+            // SAFETY: except while a leader is at work, a message belongs to its owner, which calls this (see `bring`).
             unsafe { core.clear(self.at) };
         }
         Ok(())
@@ -152,22 +152,22 @@ impl Place {
     }
 }
 
-/// What an arrival comes to.
+/// The outcome of an arrival.
 #[derive(Debug)]
 pub enum Turn<'m, T: Send> {
-    /// This member was the last: it leads the round.
-    Lead(Lead<'m, T>),
-    /// A round has taken place, and this is what it brought.
+    /// This member was the last to arrive: it leads the round.
+    Lead(LeaderGuard<'m, T>),
+    /// Another member has led the round, and this is its message.
     Follow(Follow<'m>),
 }
 
-impl<T: Send> Seat<'_, T> {
+impl<T: Send> MemberSlot<'_, T> {
     /// This member's number, `0..width`.
     pub fn index(&self) -> usize {
         self.place.at
     }
 
-    /// How many members there are. In a team that is still forming it waits for that.
+    /// The number of members. In a team that is still forming, waits for the end of that.
     pub fn width(&mut self, spin: Spin) -> usize {
         if self.place.width == 0 {
             self.place.width = self.core.formed(spin);
@@ -175,8 +175,8 @@ impl<T: Send> Seat<'_, T> {
         self.place.width
     }
 
-    /// Whether this member shares its CPU with one that has a lower number, and so had better go elsewhere. (As far as is known: only who
-    /// waits for longer than `spin.busy` looks around.) Asking forgets it.
+    /// Whether this member shares its CPU with one that has a lower number, and so had better move. (As far as is known: a member
+    /// reads its CPU at its first arrival, and when a wait exceeds `spin.busy`.) The call resets the answer.
     #[inline]
     pub fn gives_way(&mut self) -> bool {
         self.core.boxes[self.place.at].give_way.get() != 0 && self.still_gives_way()
@@ -192,13 +192,13 @@ impl<T: Send> Seat<'_, T> {
         now == told
     }
 
-    /// Puts a value where the leader of the next round sees it.
+    /// Leaves a value for the leader of the next round.
     #[inline]
     pub fn bring<C: Send + 'static>(&mut self, value: C) {
         self.place.bring(self.core, value);
     }
 
-    /// Arrives, and waits for all others, looking for as long as `spin` allows before it sleeps.
+    /// Arrives, and waits for all others; spins for as long as `spin` allows before it parks.
     ///
     /// # Errors
     /// If a member has left or panicked.
@@ -207,7 +207,7 @@ impl<T: Send> Seat<'_, T> {
         let width = self.width(spin);
         self.place.ready(self.core)?;
         if width == 1 {
-            return Ok(Turn::Lead(Lead::new(self.core, self.data, &mut self.place)));
+            return Ok(Turn::Lead(LeaderGuard::new(self.core, self.data, &mut self.place)));
         }
         let at = self.place.at;
         if !self.place.near.told && spin.busy > 0 {
@@ -218,7 +218,7 @@ impl<T: Send> Seat<'_, T> {
             Err(why) => return self.place.end(why),
         };
         if self.core.arrive(at, width) {
-            return Ok(Turn::Lead(Lead::new(self.core, self.data, &mut self.place)));
+            return Ok(Turn::Lead(LeaderGuard::new(self.core, self.data, &mut self.place)));
         }
         match self.core.wait(at, before, spin, &mut self.place.near) {
             Ok(()) => Ok(Turn::Follow(Follow::new(self.core, &mut self.place))),
@@ -227,7 +227,7 @@ impl<T: Send> Seat<'_, T> {
     }
 }
 
-impl Place {
+impl MemberPosition {
     #[inline]
     pub(super) fn end<R>(&mut self, why: Ended) -> Result<R, Ended> {
         self.ended = Some(why);
@@ -235,44 +235,44 @@ impl Place {
     }
 }
 
-/// Exclusive access to the data while all others wait. Dropped without a round, it ends the team.
-pub struct Lead<'m, T: Send> {
+/// Exclusive access to the data while all others wait. If it is dropped without a round, the team ends.
+pub struct LeaderGuard<'m, T: Send> {
     core: &'m Core,
     data: NonNull<T>,
-    place: &'m mut Place,
+    place: &'m mut MemberPosition,
     _data: PhantomData<&'m mut T>,
 }
 
 // SAFETY: this is `&mut T` and numbers.
-unsafe impl<T: Send> Send for Lead<'_, T> {}
+unsafe impl<T: Send> Send for LeaderGuard<'_, T> {}
 
-impl<T: Send> std::fmt::Debug for Lead<'_, T> {
+impl<T: Send> std::fmt::Debug for LeaderGuard<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lead").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
-impl<T: Send> Drop for Lead<'_, T> {
+impl<T: Send> Drop for LeaderGuard<'_, T> {
     fn drop(&mut self) {
-        // `split` has panicked, or there was none. It has arrived and must not do so again.
+        // `split` has panicked, or no round was led. This member has arrived and must not do so again.
         self.place.ended = Some(if std::thread::panicking() { Ended::Panicked } else { Ended::Left });
         self.place.leave(self.core);
     }
 }
 
-impl<'m, T: Send> Lead<'m, T> {
+impl<'m, T: Send> LeaderGuard<'m, T> {
     #[inline]
-    pub(super) fn new(core: &'m Core, data: NonNull<T>, place: &'m mut Place) -> Self {
-        // If it is forgotten, it must not arrive again.
+    pub(super) fn new(core: &'m Core, data: NonNull<T>, place: &'m mut MemberPosition) -> Self {
+        // If the lead is forgotten, this member must not arrive again.
         place.ended = Some(Ended::Left);
-        Lead { core, data, place, _data: PhantomData }
+        LeaderGuard { core, data, place, _data: PhantomData }
     }
 
     /// The data.
     #[inline]
     pub fn data(&mut self) -> &mut T {
-        // SAFETY: all other seats wait and what was lent to them is dead (module page, "exclusive"); ours is too, since `self`
-        // borrows our seat mutably.
+        // SAFETY: all other members wait and what was lent to them is dead (module page, "exclusive"); what was lent to us is,
+        // too, since `self` borrows our slot mutably.
         unsafe { self.data.as_mut() }
     }
 
@@ -297,10 +297,10 @@ impl<'m, T: Send> Lead<'m, T> {
         self.round_of::<S, P>(width, 0, split)
     }
 
-    /// The same for `members` of them, this one among them; the others stay where they are. All who take part can read `note`.
+    /// Runs a round for `members` of them, this one included; the others stay where they are. All that take part can read `note`.
     ///
     /// # Panics
-    /// As [`round`](Lead::round), or if `members` is not in `1..=width`.
+    /// As [`round`](LeaderGuard::round), or if `members` is not in `1..=width`.
     #[inline]
     pub fn round_of<S: Lend, P: Lend>(
         mut self,
@@ -314,11 +314,11 @@ impl<'m, T: Send> Lead<'m, T> {
         let tag = TypeId::of::<(S::Family, P::Family)>();
         self.write::<S, P>(members, note, tag, |data, _, deal| split(data, deal));
         self.deliver(members);
-        // SAFETY: sealed under this tag just now, with the same types; `'m` ends before this seat's next arrival.
+        // SAFETY: sealed under this tag just now, with the same types; `'m` ends before this member's next arrival.
         unsafe { self.done().open::<S, P>(tag) }
     }
 
-    /// As [`round`](Lead::round), but the leader does not look at its own letter yet.
+    /// As [`round`](LeaderGuard::round), but the leader does not read its own message yet.
     ///
     /// # Panics
     /// As `round`.
@@ -337,10 +337,10 @@ impl<'m, T: Send> Lead<'m, T> {
         Sent { lead: Some(self), tag, woke, _types: PhantomData }
     }
 
-    /// As [`round`](Lead::round); `split` sees what each member has brought.
+    /// As [`round`](LeaderGuard::round); `split` also gets each member's contribution.
     ///
     /// # Panics
-    /// As `round`, or if a member has brought no `C`.
+    /// As `round`, or if a member has contributed no `C`.
     #[inline]
     pub fn round_with<S: Lend, P: Lend, C: Send + 'static>(
         mut self,
@@ -359,10 +359,10 @@ impl<'m, T: Send> Lead<'m, T> {
         unsafe { self.done().open::<S, P>(tag) }
     }
 
-    /// A round for this member alone; it leads on.
+    /// Runs a round for this member alone; it still leads afterwards.
     ///
     /// # Panics
-    /// As [`round`](Lead::round).
+    /// As [`round`](LeaderGuard::round).
     #[inline]
     pub fn alone<'l, S: Lend, P: Lend>(
         &'l mut self,
@@ -377,13 +377,13 @@ impl<'m, T: Send> Lead<'m, T> {
         unsafe { open_own::<S, P>(self.core, self.place.at, tag) }
     }
 
-    /// A round that brings the others nothing but a note.
+    /// Runs a round whose messages to the others are only a note.
     #[inline]
     pub fn tell(mut self, note: u64) {
         let width = self.width();
         for seat in (0..width).filter(|seat| *seat != self.place.at) {
             self.core.boxes[seat].letter.with_mut(|letter| {
-                // SAFETY: all other seats wait, so the leader is alone with all letters.
+                // SAFETY: all other members wait, so the leader is alone with all messages.
                 unsafe { &mut *letter }.write_note(note);
             });
         }
@@ -391,7 +391,7 @@ impl<'m, T: Send> Lead<'m, T> {
         self.done();
     }
 
-    /// Splits the data, and writes the letters of all who take part.
+    /// Splits the data, and writes the messages of all members that take part.
     #[inline]
     fn write<S: Lend, P: Lend>(
         &mut self,
@@ -412,16 +412,16 @@ impl<'m, T: Send> Lead<'m, T> {
         std::mem::forget(deal);
         for at in 0..members {
             core.boxes[seat_of(at, leader, members)].letter.with_mut(|letter| {
-                // SAFETY: the leader is alone with all letters.
+                // SAFETY: the leader is alone with all messages.
                 let letter = unsafe { &mut *letter };
                 // SAFETY: `deal` put a part with these types. The tag names their families; what they borrow is the data, which
-                // nobody uses exclusively until this letter's reader has arrived again.
+                // no member uses exclusively until this message's reader has arrived again.
                 unsafe { letter.seal::<Lent<'_, P>, Lent<'_, S>>(tag, note, shared) };
             });
         }
     }
 
-    /// Hands the letters out.
+    /// Delivers the messages.
     #[inline]
     fn deliver(&mut self, members: usize) {
         let (leader, width) = (self.place.at, self.width());
@@ -436,19 +436,19 @@ impl<'m, T: Send> Lead<'m, T> {
         for_all(others(), |seat| self.place.near.woke |= self.core.deliver(seat));
     }
 
-    /// Gives the lead up after a round.
+    /// Ends the lead after a round.
     #[inline]
-    fn done(self) -> Led<'m> {
+    fn done(self) -> LeaderMessage<'m> {
         let mut lead = ManuallyDrop::new(self);
         lead.place.ended = None;
-        Led { core: lead.core, at: lead.place.at, _seat: PhantomData }
+        LeaderMessage { core: lead.core, at: lead.place.at, _seat: PhantomData }
     }
 }
 
-/// A round that has been sent out, and what it brought its leader. Who drops it leaves the team.
+/// A round whose messages are delivered, and the leader's own message. Dropping it leaves the team.
 pub struct Sent<'m, T: Send, S: Lend, P: Lend> {
-    /// None when the letter has been opened.
-    lead: Option<Lead<'m, T>>,
+    /// None once the message is opened.
+    lead: Option<LeaderGuard<'m, T>>,
     tag: TypeId,
     woke: bool,
     _types: PhantomData<fn() -> (S, P)>,
@@ -463,7 +463,7 @@ impl<T: Send, S: Lend, P: Lend> std::fmt::Debug for Sent<'_, T, S, P> {
 impl<T: Send, S: Lend, P: Lend> Drop for Sent<'_, T, S, P> {
     fn drop(&mut self) {
         if let Some(lead) = &self.lead {
-            // SAFETY: its own letter; nobody else uses it until this seat has arrived again.
+            // SAFETY: its own message; no other member uses it until this one has arrived again.
             unsafe { lead.core.clear(lead.place.at) };
         }
     }
@@ -473,7 +473,7 @@ impl<'m, T: Send, S: Lend, P: Lend> Sent<'m, T, S, P>
 where
     for<'x> Lent<'x, S>: Copy,
 {
-    /// Whether somebody had to be woken.
+    /// Whether a member had to be woken.
     pub fn woke(&self) -> bool {
         self.woke
     }
@@ -482,19 +482,20 @@ where
     #[inline]
     pub fn open(mut self) -> (Lent<'m, S>, Lent<'m, P>) {
         let Some(lead) = self.lead.take() else { unreachable!("taken here only") };
-        // SAFETY: sealed under this tag by `send`, with the same types, and `self` is gone; `'m` ends before this seat's next arrival.
+        // SAFETY: sealed under this tag by `send`, with the same types, and `self` is gone; `'m` ends before this member's next
+        // arrival.
         unsafe { lead.done().open::<S, P>(self.tag) }
     }
 }
 
-/// A leader's own letter, after its round.
-struct Led<'m> {
+/// A leader's own message, after its round.
+struct LeaderMessage<'m> {
     core: &'m Core,
     at: usize,
-    _seat: PhantomData<&'m mut Place>,
+    _seat: PhantomData<&'m mut MemberPosition>,
 }
 
-impl<'m> Led<'m> {
+impl<'m> LeaderMessage<'m> {
     /// # Safety
     /// As [`open_own`], for `'m`.
     #[inline]
@@ -507,7 +508,7 @@ impl<'m> Led<'m> {
     }
 }
 
-/// Opens the letter that the leader wrote to itself.
+/// Opens the message that the leader wrote to itself.
 ///
 /// # Safety
 /// It was sealed under `tag`, with these types, and has not been opened; what it lends lives for `'l`.
@@ -517,7 +518,7 @@ where
     for<'x> Lent<'x, S>: Copy,
 {
     let opened = core.boxes[at].letter.with_mut(|letter| {
-        // SAFETY: its own letter; nobody else uses it until this seat has arrived again.
+        // SAFETY: its own message; no other member uses it until this one has arrived again.
         let letter = unsafe { &mut *letter };
         // SAFETY: promised by the caller.
         unsafe { letter.open::<Lent<'l, P>, Lent<'l, S>>(tag) }
@@ -528,7 +529,7 @@ where
     }
 }
 
-/// See [`Family`]. (The longer lifetime has no name here; `shorten` does the same for all.)
+/// See [`Family`]. (The longer lifetime has no name here; `shorten` compiles for all.)
 #[inline]
 fn shortened<'l, S: Lend, P: Lend>((shared, part): (Lent<'l, S>, Lent<'l, P>)) -> (Lent<'l, S>, Lent<'l, P>) {
     (<S::Family as Family>::shorten(shared), <P::Family as Family>::shorten(part))
@@ -550,7 +551,7 @@ impl<P: Family> std::fmt::Debug for Deal<'_, P> {
     }
 }
 
-/// The round does not come about: the parts go before the leader can use the data again.
+/// The round was given up: the parts are dropped before the leader can use the data again.
 impl<P: Family> Drop for Deal<'_, P> {
     fn drop(&mut self) {
         for at in 0..self.next {
@@ -561,16 +562,16 @@ impl<P: Family> Drop for Deal<'_, P> {
 }
 
 impl<'x, P: Family> Deal<'x, P> {
-    /// How many parts are wanted: the number of members of this round.
+    /// How many parts to deal: the number of members of this round.
     #[inline]
     pub fn width(&self) -> usize {
         self.members
     }
 
-    /// The next member's part.
+    /// Deals the next member's part.
     ///
     /// # Panics
-    /// If all members have one.
+    /// If every member has one.
     #[inline]
     pub fn part(&mut self, part: P::Of<'x>) {
         assert!(self.next < self.members, "more than {0} parts for {0} members", self.members);
@@ -578,10 +579,10 @@ impl<'x, P: Family> Deal<'x, P> {
         self.next += 1;
     }
 
-    /// The parts of all members that have none yet.
+    /// Deals the parts of all members that have none yet.
     ///
     /// # Panics
-    /// If these are too many. (If they are too few the round panics.)
+    /// If there are too many. (If there are too few, the round panics.)
     #[inline]
     pub fn parts(&mut self, parts: impl IntoIterator<Item = P::Of<'x>>) {
         parts.into_iter().for_each(|part| self.part(part));
@@ -591,26 +592,26 @@ impl<'x, P: Family> Deal<'x, P> {
     #[inline]
     fn put_part<S>(&self, part: P::Of<'x>, seat: usize) {
         self.core.boxes[seat].letter.with_mut(|letter| {
-            // SAFETY: a `Deal` lives only inside `Lead::write`: all other seats wait, the leader is alone with all letters.
+            // SAFETY: a `Deal` lives only inside `LeaderGuard::write`: all other members wait, the leader is alone with all messages.
             unsafe { &mut *letter }.put::<P::Of<'x>, S>(part);
         });
     }
 }
 
 impl Deal<'_, Own<()>> {
-    /// Nothing, for each member.
+    /// Deals nothing to each member.
     #[inline]
     pub fn none(&mut self) {
         (self.next..self.members).for_each(|_| self.part(()));
     }
 }
 
-/// What the members have brought to a round, in their order.
+/// The members' contributions to a round, in their order.
 pub struct Given<'x, C> {
     core: &'x Core,
     next: usize,
     width: usize,
-    /// Not `Send`, so that it cannot be lent: it is of use to the leader only.
+    /// Not `Send`, so that it cannot be lent: only the leader may use it.
     _given: PhantomData<*mut C>,
 }
 
@@ -628,7 +629,8 @@ impl<C: 'static> Iterator for Given<'_, C> {
             return None;
         }
         let brought = self.core.boxes[self.next].brought.with_mut(|brought| {
-            // SAFETY: a `Given` lives only inside `Lead::write`: all other seats wait, the leader is alone with all of them.
+            // SAFETY: a `Given` lives only inside `LeaderGuard::write`: all other members wait, the leader is alone with all
+            // contributions.
             unsafe { &mut *brought }.take::<C>()
         });
         let Some(brought) = brought else { panic!("{}", DIFFERENT) };
@@ -645,10 +647,10 @@ impl<C: 'static> ExactSizeIterator for Given<'_, C> {}
 
 const DIFFERENT: &str = "the members of a team stand at rounds of different types";
 
-/// What a round has brought for a member that did not lead it.
+/// The outcome of a round for a member that did not lead it.
 pub struct Follow<'m> {
     core: &'m Core,
-    place: &'m mut Place,
+    place: &'m mut MemberPosition,
 }
 
 impl std::fmt::Debug for Follow<'_> {
@@ -659,7 +661,7 @@ impl std::fmt::Debug for Follow<'_> {
 
 impl<'m> Follow<'m> {
     #[inline]
-    pub(super) fn new(core: &'m Core, place: &'m mut Place) -> Self {
+    pub(super) fn new(core: &'m Core, place: &'m mut MemberPosition) -> Self {
         place.unread = true;
         Follow { core, place }
     }
@@ -668,7 +670,7 @@ impl<'m> Follow<'m> {
     #[inline]
     pub fn note(&self) -> u64 {
         self.core.boxes[self.place.at].letter.with_mut(|letter| {
-            // SAFETY: outside of a leader's time a letter is its owner's; the wait has acquired it.
+            // SAFETY: except while a leader is at work, a message belongs to its owner; the wait has acquired it.
             unsafe { &*letter }.note()
         })
     }
@@ -676,7 +678,7 @@ impl<'m> Follow<'m> {
     /// What is shared, and this member's part.
     ///
     /// # Panics
-    /// If the leader's round was one of other types. The team has ended then.
+    /// If the leader's round was one of other types. Then the team has ended.
     #[inline]
     pub fn open<S: Lend, P: Lend>(self) -> (Lent<'m, S>, Lent<'m, P>)
     where
@@ -685,7 +687,7 @@ impl<'m> Follow<'m> {
         self.read::<S, P>(TypeId::of::<(S::Family, P::Family)>())
     }
 
-    /// The same for a round in which each has brought a `C`.
+    /// Opens the message of a round to which each member has contributed a `C`.
     ///
     /// # Panics
     /// As [`open`](Follow::open).
@@ -703,11 +705,11 @@ impl<'m> Follow<'m> {
         for<'x> Lent<'x, S>: Copy,
     {
         let opened = self.core.boxes[self.place.at].letter.with_mut(|letter| {
-            // SAFETY: outside of a leader's time a letter is its owner's; the wait has acquired it.
+            // SAFETY: except while a leader is at work, a message belongs to its owner; the wait has acquired it.
             let letter = unsafe { &mut *letter };
-            // SAFETY: a letter with this tag was sealed with the same families; what it lends lives until this seat arrives
-            // again, which `'m` forbids. `self` is gone, so it is opened once a round; and a letter that is opened twice, without
-            // a round in between, cannot be: there is no second `Follow` of one round.
+            // SAFETY: a message with this tag was sealed with the same families; what it lends lives until this member arrives
+            // again, which `'m` forbids. `self` is gone, so the message is opened once a round. It cannot be opened twice without
+            // a round in between: there is no second `Follow` of one round.
             unsafe { letter.open::<Lent<'m, P>, Lent<'m, S>>(tag) }
         });
         let Some(lent) = opened else {

@@ -1,4 +1,4 @@
-//! Seats of tasks: members that wait as futures do.
+//! Slots of tasks: members that wait as futures do.
 
 use std::cell::UnsafeCell;
 use std::future::{Future, poll_fn};
@@ -7,41 +7,42 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
-use super::seat::{Follow, Lead, Place, Turn};
+use super::seat::{Follow, LeaderGuard, MemberPosition, Turn};
 use super::{Core, Ended};
 use crate::Spin;
 use crate::primitives::{Arc, AtomicUsize, Mutex, Ordering, lock};
 
-/// What the seats of a team of tasks share. It owns the data: a future can be forgotten, so nothing it uses may be borrowed.
+/// What the slots of a team of tasks share. It owns the data: a future can be forgotten, so nothing that it uses may be borrowed.
 struct Owned<T: Send> {
     core: Core,
     data: UnsafeCell<MaybeUninit<T>>,
     /// The data has been taken out.
     taken: UnsafeCell<bool>,
-    /// Seats that have not been dropped.
+    /// Slots that have not been dropped.
     present: AtomicUsize,
-    /// Who waits for the last of them.
+    /// The waker of a task that waits for the last of them.
     owner: Mutex<Option<Waker>>,
 }
 
-// SAFETY: `data` is used by one leader at a time, then by who found `present` 0; `taken` by the latter and by the drop.
+// SAFETY: `data` is used by one leader at a time, then by the thread that found `present` 0; `taken` by that thread and by the
+// drop.
 unsafe impl<T: Send> Sync for Owned<T> {}
 // SAFETY: the same; `T: Send`.
 unsafe impl<T: Send> Send for Owned<T> {}
 
 impl<T: Send> Drop for Owned<T> {
     fn drop(&mut self) {
-        // Parts that nobody took may look at the data.
-        // SAFETY: `&mut self`, which seats keep alive.
+        // Parts that no member took may read the data.
+        // SAFETY: `&mut self`, which slots keep alive.
         unsafe { self.core.clear_all() };
         if !*self.taken.get_mut() {
-            // SAFETY: it is there until it is taken, and nobody else is left.
+            // SAFETY: the data is there until it is taken, and no other user is left.
             unsafe { self.data.get_mut().assume_init_drop() }
         }
     }
 }
 
-/// A team whose members are tasks, as its owner has it. See the [module page](super).
+/// A team whose members are tasks: its owner's handle. See the [module page](super).
 pub struct TaskRounds<T: Send> {
     shared: Arc<Owned<T>>,
 }
@@ -53,7 +54,7 @@ impl<T: Send> std::fmt::Debug for TaskRounds<T> {
 }
 
 impl<T: Send> TaskRounds<T> {
-    /// A team of `width` members around `data`, and its seats.
+    /// A team of `width` members around `data`, and its slots.
     ///
     /// # Panics
     /// If `width` is 0 or more than [`MOST_SEATS`](super::MOST_SEATS).
@@ -65,12 +66,12 @@ impl<T: Send> TaskRounds<T> {
             present: AtomicUsize::new(width),
             owner: Mutex::new(None),
         });
-        let seat = |at| TaskSeat { place: Place::new(at, width), shared: Present(shared.clone()) };
+        let seat = |at| TaskSeat { place: MemberPosition::new(at, width), shared: Present(shared.clone()) };
         let seats = (0..width).map(seat).collect();
         (TaskRounds { shared }, seats)
     }
 
-    /// The data, when all seats have been dropped.
+    /// The data, when all slots have been dropped.
     pub fn finish(self) -> Finish<T> {
         Finish { shared: Some(self.shared) }
     }
@@ -93,14 +94,14 @@ impl<T: Send> Future for Finish<T> {
     fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let Some(shared) = &self.shared else { panic!("polled after it was ready") };
         set_waker(&shared.owner, context.waker());
-        // Acquire: pairs with the Release in `Present::drop`; all members are through with the data.
+        // Acquire: pairs with the Release in `Present::drop`; no member uses the data any more.
         if shared.present.load(Ordering::Acquire) > 0 {
             return Poll::Pending;
         }
         let Some(shared) = self.shared.take() else { unreachable!("it was there just now") };
-        // SAFETY: no seat is left (those that are being dropped use letters no more).
+        // SAFETY: no slot is left (those that are being dropped no longer use messages).
         unsafe { shared.core.clear_all() };
-        // SAFETY: no seat is left to use the data, and only this future takes it, once: it has given `shared` up.
+        // SAFETY: no slot is left to use the data, and only this future takes it, once: it has given `shared` up.
         unsafe { *shared.taken.get() = true };
         // SAFETY: as above; `taken` keeps the drop away from it.
         let data = unsafe { &*shared.data.get() };
@@ -109,9 +110,9 @@ impl<T: Send> Future for Finish<T> {
     }
 }
 
-/// One member's place in a team of tasks. Who drops it leaves the team.
+/// One member's place in a team of tasks. Dropping it leaves the team.
 pub struct TaskSeat<T: Send> {
-    place: Place,
+    place: MemberPosition,
     shared: Present<T>,
 }
 
@@ -142,17 +143,17 @@ impl<T: Send> Drop for Present<T> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `Finish::poll`, for all of them: subtractions from one word form a chain.
         if self.present.fetch_sub(1, Ordering::Release) == 1 {
-            // Not under the lock: the owner may look for the data at once.
+            // Not under the lock: the owner may poll for the data at once.
             let owner = lock(&self.owner).take();
             owner.into_iter().for_each(Waker::wake);
         }
     }
 }
 
-/// How a wait of a task came to its end.
+/// How a task's wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// It was over before the task had to give its thread back.
+    /// The wait ended before the task had to return `Pending`.
     Looking,
     /// The task was woken.
     Woken,
@@ -169,20 +170,21 @@ impl<T: Send> TaskSeat<T> {
         self.place.width
     }
 
-    /// Puts a value where the leader of the next round sees it.
+    /// Leaves a value for the leader of the next round.
     pub fn bring<C: Send + 'static>(&mut self, value: C) {
         self.place.bring(&self.shared.core, value);
     }
 
-    /// Arrives, and waits for all others: on its thread for as long as `spin` allows, and then as a future that is to be woken.
+    /// Arrives, and waits for all others: it spins on its thread for as long as `spin` allows, and then waits as a future to be
+    /// woken.
     ///
-    /// A future of this that is dropped before it is ready leaves the team.
+    /// If this future is dropped before it is ready, the member leaves the team.
     ///
     /// # Errors
     /// If a member has left or panicked.
     pub async fn arrive(&mut self, spin: Spin) -> Result<(Turn<'_, T>, Waited), Ended> {
         let TaskSeat { place, shared } = self;
-        // (As a part of a task this is `Send`, a raw pointer would not be.)
+        // (A reference keeps the task's future `Send`; a raw pointer would not.)
         let core = &shared.core;
         place.ready(core)?;
         let mut waited = Waited::Looking;
@@ -192,7 +194,7 @@ impl<T: Send> TaskSeat<T> {
                 Err(why) => return place.end(why),
             };
             if !core.arrive(place.at, place.width) {
-                // Until the round it must not arrive again, whatever becomes of this future.
+                // Until the round comes, this member must not arrive again, even if this future is dropped or forgotten.
                 place.ended = Some(Ended::Left);
                 let at = place.at;
                 let mut guard = LeaveOnDrop { core, place: Some(place) };
@@ -219,15 +221,15 @@ impl<T: Send> TaskSeat<T> {
             }
         }
         let data = NonNull::from(&shared.data).cast();
-        Ok((Turn::Lead(Lead::new(core, data, place)), waited))
+        Ok((Turn::Lead(LeaderGuard::new(core, data, place)), waited))
     }
 }
 
-/// A future that is dropped while it waits has arrived for a round that it will know nothing of.
+/// A future that is dropped while it waits has arrived for a round that it will not see.
 struct LeaveOnDrop<'m> {
     core: &'m Core,
     /// None when the wait is over.
-    place: Option<&'m mut Place>,
+    place: Option<&'m mut MemberPosition>,
 }
 
 impl Drop for LeaveOnDrop<'_> {
@@ -239,7 +241,7 @@ impl Drop for LeaveOnDrop<'_> {
 }
 
 impl Core {
-    /// News for a task; if there is none its waker is kept.
+    /// News for a task; if there is none, its waker is kept.
     fn poll(&self, seat: usize, before: u32, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         let mailbox = &self.boxes[seat];
         if let Some(news) = self.news(seat, before) {
@@ -247,9 +249,9 @@ impl Core {
             return Poll::Ready(news);
         }
         set_waker(&mailbox.waker, context.waker());
-        // After the waker it replaces is dropped: that may end the team, which the look at the news below sees.
+        // After the waker that it replaces is dropped: that drop may end the team, which the check for news below sees.
         self.announce_sleep(seat);
-        // Whoever makes news from here on finds `SLEEPS`, and then the waker.
+        // A thread that makes news from here on finds `SLEEPS`, and then the waker.
         match self.news(seat, before) {
             Some(news) => {
                 self.awake(seat);
@@ -260,10 +262,10 @@ impl Core {
     }
 }
 
-/// Keeps `waker` in the place of another one.
+/// Keeps `waker` in place of another one.
 ///
-/// It is cloned, and the other one is dropped, without the lock. A waker may be the last owner of a task, and the task the owner
-/// of another member or of this one: its drop may leave the team, which takes the lock to wake this member.
+/// Clones it, and drops the other one, without the lock. A waker may be the last owner of a task, and the task the owner of
+/// another member or of this one: its drop may leave the team, which takes the lock to wake this member.
 fn set_waker(place: &Mutex<Option<Waker>>, waker: &Waker) {
     let new = waker.clone();
     let mut kept = lock(place);

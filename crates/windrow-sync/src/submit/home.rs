@@ -1,9 +1,9 @@
-//! Where a value may be used.
+//! Thread-bound values.
 
 use std::mem::ManuallyDrop;
 use std::thread::ThreadId;
 
-/// A value that may be used anywhere, or on the thread that made it only. It can be moved and shared in both cases.
+/// A value that may be used on any thread, or only on the thread that made it. It can be moved and shared in both cases.
 ///
 /// ```
 /// use windrow_sync::submit::Home;
@@ -15,26 +15,27 @@ use std::thread::ThreadId;
 /// });
 /// ```
 ///
-/// A confined value that is dropped on another thread is leaked.
+/// If a confined value is dropped on another thread, it is leaked.
 pub struct Home<S> {
     value: ManuallyDrop<S>,
     only: Option<ThreadId>,
 }
 
-// SAFETY: without `only` the value is `Send` (`new` asks for it). With it, every access, dropping included, is refused on other threads.
+// SAFETY: without `only` the value is `Send` (`new` asks for it). With it, every access, drop included, is refused on other
+// threads.
 unsafe impl<S> Send for Home<S> {}
 // SAFETY: as above; and shared access from several threads is given only if `S: Sync` (`get`).
 unsafe impl<S> Sync for Home<S> {}
 
 impl<S> std::fmt::Debug for Home<S> {
-    /// Without the value: it may be out of reach.
+    /// Without the value: this thread may not be allowed to use it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Home").field("only", &self.only).finish_non_exhaustive()
     }
 }
 
 impl<S> Home<S> {
-    /// Usable anywhere.
+    /// A value usable on any thread.
     pub fn new(value: S) -> Self
     where
         S: Send,
@@ -42,15 +43,15 @@ impl<S> Home<S> {
         Home { value: ManuallyDrop::new(value), only: None }
     }
 
-    /// Usable on this thread only.
+    /// A value usable on this thread only.
     pub fn confined(value: S) -> Self {
         Home { value: ManuallyDrop::new(value), only: Some(std::thread::current().id()) }
     }
 
-    /// Whether it is usable on this thread.
+    /// Whether the value is usable on this thread.
     #[inline]
     pub fn is_here(&self) -> bool {
-        /// Apart from the case of a value that may be used anywhere, which is as cheap as can be.
+        /// Out of line, so that the case of a value usable anywhere stays cheap.
         #[cold]
         fn is_current(only: ThreadId) -> bool {
             only == std::thread::current().id()
@@ -88,7 +89,7 @@ impl<S> Home<S> {
 impl<S> Drop for Home<S> {
     fn drop(&mut self) {
         if self.is_here() {
-            // SAFETY: once, and never used after; on a thread that may.
+            // SAFETY: dropped once, never used after, and on a thread that may use it.
             unsafe { ManuallyDrop::drop(&mut self.value) }
         }
     }

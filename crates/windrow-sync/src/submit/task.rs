@@ -4,55 +4,56 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-use super::held::{clear, discard};
-use super::node::{BUSY, DONE, Entry, Fate, GONE, INVITED, Node, QUEUED, TAKEN, WATCHED, Waiter, phase};
-use super::{Held, Push, Pushed, Submit};
+use super::held::clear;
+use super::node::{BUSY, DONE, Entry, Fate, GONE, INVITED, Node, QUEUED, TAKEN, WATCHED, WakeTarget, phase};
+use super::{LockGuard, Push, Pushed, Submit};
 use crate::primitives::Ordering;
+use crate::unwind::discard;
 
 /// When a future that finds the lock free runs its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launch {
-    /// At once.
+    /// In this poll.
     Now,
-    /// When it is polled next, for which it wakes itself: tasks that are ready now hand in theirs before.
+    /// In its next poll, for which it wakes itself: tasks that are ready now hand in their operations first.
     Deferred,
 }
 
-/// What polling a [`Task`] gives: its entry and the fate of its batch; the operation, if the list was closed.
-pub type Answer<A, B> = Poll<Result<(Entry<A, B>, Fate), A>>;
+/// The result of polling a [`TaskOp`]: its entry and the fate of its batch; or the operation, if the list was closed.
+pub type TaskPoll<A, B> = Poll<Result<(Entry<A, B>, Fate), A>>;
 
 /// An operation handed in by a task. See the [module page](super).
-pub struct Task<'s, T: Send, A: Send, B: Send> {
+pub struct TaskOp<'s, T: Send, A: Send, B: Send> {
     submit: &'s Submit<T, A, B>,
-    stage: Stage<T, A, B>,
+    stage: TaskStage<T, A, B>,
 }
 
-enum Stage<T, A, B> {
+enum TaskStage<T, A, B> {
     New(A, u64),
     Queued(NonNull<Node<T, A, B>>),
     Over,
 }
 
 // SAFETY: a slot's node may be used from any thread, as the table in `node` says; operations and replies are `Send`.
-unsafe impl<T: Send, A: Send, B: Send> Send for Task<'_, T, A, B> {}
-impl<T: Send, A: Send, B: Send> Unpin for Task<'_, T, A, B> {}
+unsafe impl<T: Send, A: Send, B: Send> Send for TaskOp<'_, T, A, B> {}
+impl<T: Send, A: Send, B: Send> Unpin for TaskOp<'_, T, A, B> {}
 
-impl<T: Send, A: Send, B: Send> fmt::Debug for Task<'_, T, A, B> {
+impl<T: Send, A: Send, B: Send> fmt::Debug for TaskOp<'_, T, A, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").field("is_over", &matches!(self.stage, Stage::Over)).finish_non_exhaustive()
+        f.debug_struct("Task").field("is_over", &matches!(self.stage, TaskStage::Over)).finish_non_exhaustive()
     }
 }
 
-impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
-    /// One that will hand in `op` when it is polled, with a mark as in [`Submit::call`].
+impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
+    /// A task that will hand in `op` when it is polled, with a mark as in [`Submit::call`].
     pub fn new(submit: &'s Submit<T, A, B>, op: A, mark: u64) -> Self {
-        Task { submit, stage: Stage::New(op, mark) }
+        TaskOp { submit, stage: TaskStage::New(op, mark) }
     }
 
     /// The operation, if it has not been handed in yet.
     pub fn op(&self) -> Option<&A> {
         match &self.stage {
-            Stage::New(op, _) => Some(op),
+            TaskStage::New(op, _) => Some(op),
             _ => None,
         }
     }
@@ -61,18 +62,18 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
     /// [`Submit::call`].
     ///
     /// # Panics
-    /// If it was ready before, or `lead` does.
+    /// If it was ready before, or if `lead` panics.
     pub fn poll(
         &mut self,
         context: &mut Context<'_>,
         launch: Launch,
-        lead: impl FnMut(&mut Held<'_, T, A, B>),
-    ) -> Answer<A, B> {
-        match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Over => panic!("polled after it was ready"),
-            Stage::New(op, mark) => self.hand_in((op, mark), context, launch, lead),
-            Stage::Queued(slot) => {
-                self.stage = Stage::Queued(slot);
+        lead: impl FnMut(&mut LockGuard<'_, T, A, B>),
+    ) -> TaskPoll<A, B> {
+        match std::mem::replace(&mut self.stage, TaskStage::Over) {
+            TaskStage::Over => panic!("polled after it was ready"),
+            TaskStage::New(op, mark) => self.hand_in((op, mark), context, launch, lead),
+            TaskStage::Queued(slot) => {
+                self.stage = TaskStage::Queued(slot);
                 self.wait(slot, context, lead)
             }
         }
@@ -83,15 +84,15 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
         (op, mark): (A, u64),
         context: &mut Context<'_>,
         launch: Launch,
-        mut lead: impl FnMut(&mut Held<'_, T, A, B>),
-    ) -> Answer<A, B> {
+        mut lead: impl FnMut(&mut LockGuard<'_, T, A, B>),
+    ) -> TaskPoll<A, B> {
         let submit = self.submit;
         let waker = context.waker().clone();
         let slot = submit.slot();
         // SAFETY: slots live as long as the list.
         let node = unsafe { slot.as_ref() };
-        // SAFETY: a free slot is its finder's alone.
-        node.waiter.with_mut(|waiter| unsafe { *waiter = Some(Waiter::Task(waker)) });
+        // SAFETY: only its finder uses a free slot.
+        node.waiter.with_mut(|waiter| unsafe { *waiter = Some(WakeTarget::Task(waker)) });
         node.body.with_mut(|body| {
             // SAFETY: as above.
             let body = unsafe { &mut *body };
@@ -99,7 +100,7 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
         });
         // Relaxed: the push publishes it.
         node.state.store(QUEUED | WATCHED, Ordering::Relaxed);
-        self.stage = Stage::Queued(slot);
+        self.stage = TaskStage::Queued(slot);
         let how = match launch {
             Launch::Now if submit.signal.is_none() => Push::Take,
             _ => Push::Call,
@@ -107,7 +108,7 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
         match submit.push(slot.as_ptr(), how, 0) {
             Pushed::Queued => Poll::Pending,
             Pushed::Lead => {
-                lead(&mut Held::new(submit, Some(slot)));
+                lead(&mut LockGuard::new(submit, Some(slot)));
                 self.wait(slot, context, lead)
             }
             Pushed::Called if submit.signal.is_some() => {
@@ -116,7 +117,8 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
             }
             Pushed::CalledToo if submit.signal.is_some() => Poll::Pending,
             Pushed::Called | Pushed::CalledToo => {
-                // Relaxed: the invitation carries nothing. If it fails another caller has taken the lock meanwhile, and the duty with it.
+                // Relaxed: the invitation publishes no data. If it fails, another caller has taken the lock meanwhile, and the
+                // duty with it.
                 let invited = node.state.compare_exchange(
                     QUEUED | WATCHED,
                     QUEUED | WATCHED | INVITED,
@@ -129,8 +131,8 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
                 Poll::Pending
             }
             Pushed::Closed => {
-                self.stage = Stage::Over;
-                // SAFETY: not published: still ours.
+                self.stage = TaskStage::Over;
+                // SAFETY: not published: no other thread uses the node.
                 let own = node.body.with_mut(|body| std::mem::take(unsafe { &mut (*body).own }));
                 clear(node);
                 submit.give_back(slot);
@@ -144,38 +146,38 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
         &mut self,
         slot: NonNull<Node<T, A, B>>,
         context: &mut Context<'_>,
-        mut lead: impl FnMut(&mut Held<'_, T, A, B>),
-    ) -> Answer<A, B> {
+        mut lead: impl FnMut(&mut LockGuard<'_, T, A, B>),
+    ) -> TaskPoll<A, B> {
         // SAFETY: slots live as long as the list.
         let node = unsafe { slot.as_ref() };
         loop {
-            // Acquire: pairs with the Release in `Held::answer_task`; the reply is there; and with the one in `invite`, which is through
-            // with the waker.
+            // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply is there. Also with the one in `invite`: the
+            // holder no longer uses the waker.
             let state = node.state.load(Ordering::Acquire);
             match phase(state) {
                 DONE => return Poll::Ready(Ok(self.finish(slot))),
                 BUSY => {
-                    // Its waker is in somebody's hand, and may be an old one.
+                    // The holder is using its waker, which may be an old one.
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
                 _ if !register(node, state, context) => {}
-                // One that was not invited may come as well: those that were may be kept.
+                // A future that was not invited may come as well: the invited ones may be kept.
                 _ if state & INVITED == 0 && !self.submit.is_free_to_tasks() => return Poll::Pending,
                 _ if !self.submit.take_or_nudge() => return Poll::Pending,
-                // Relaxed: only holders answer, and that is who has the lock now.
-                _ if phase(node.state.load(Ordering::Relaxed)) == DONE => drop(Held::new(self.submit, None)),
-                _ => lead(&mut Held::new(self.submit, Some(slot))),
+                // Relaxed: only holders answer, and this thread has the lock now.
+                _ if phase(node.state.load(Ordering::Relaxed)) == DONE => drop(LockGuard::new(self.submit, None)),
+                _ => lead(&mut LockGuard::new(self.submit, Some(slot))),
             }
         }
     }
 
     fn finish(&mut self, slot: NonNull<Node<T, A, B>>) -> (Entry<A, B>, Fate) {
-        self.stage = Stage::Over;
+        self.stage = TaskStage::Over;
         // SAFETY: slots live as long as the list.
         let node = unsafe { slot.as_ref() };
         let answer = node.body.with_mut(|body| {
-            // SAFETY: `DONE` was seen with Acquire: the node is its owner's again.
+            // SAFETY: `DONE` was seen with Acquire: the node belongs to its owner again.
             let body = unsafe { &mut *body };
             (std::mem::take(&mut body.own), body.fate)
         });
@@ -189,41 +191,42 @@ impl<'s, T: Send, A: Send, B: Send> Task<'s, T, A, B> {
 fn register<T, A, B>(node: &Node<T, A, B>, state: u32, context: &Context<'_>) -> bool {
     let bare = state & !WATCHED & !INVITED;
     let is_invited = state & INVITED != 0;
-    // A clone may panic: not when the invitation has been given back and nobody knows of it.
+    // Cloned first, since a clone may panic: an invitation that is given back without a nudge would be lost.
     let early = is_invited.then(|| context.waker().clone());
     if state != bare {
-        // Relaxed: what is taken back is the right to a cell that nobody else has touched since.
+        // Relaxed: this takes back the right to a cell that no other thread has touched since.
         if node.state.compare_exchange(state, bare, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return false;
         }
     }
     let cell = if phase(state) == TAKEN { &node.late } else { &node.waiter };
     discard(cell.with_mut(|waiter| {
-        // SAFETY: without `WATCHED` the cell of this phase is the owner's.
+        // SAFETY: without `WATCHED` the cell of this phase belongs to the owner.
         let waiter = unsafe { &mut *waiter };
         match waiter {
-            Some(Waiter::Task(old)) if old.will_wake(context.waker()) => None,
-            _ => waiter.replace(Waiter::Task(early.unwrap_or_else(|| context.waker().clone()))),
+            Some(WakeTarget::Task(old)) if old.will_wake(context.waker()) => None,
+            _ => waiter.replace(WakeTarget::Task(early.unwrap_or_else(|| context.waker().clone()))),
         }
     }));
-    // Release: pairs with the Acquire in `take`, `invite` and `Held::answer_task`; the waker is there.
+    // Release: pairs with the Acquire in `take`, `invite` and `LockGuard::answer_task`; the waker is there.
     node.state.compare_exchange(bare, bare | WATCHED, Ordering::Release, Ordering::Relaxed).is_ok()
 }
 
-impl<T: Send, A: Send, B: Send> Drop for Task<'_, T, A, B> {
+impl<T: Send, A: Send, B: Send> Drop for TaskOp<'_, T, A, B> {
     fn drop(&mut self) {
-        let Stage::Queued(slot) = self.stage else { return };
+        let TaskStage::Queued(slot) = self.stage else { return };
         // SAFETY: slots live as long as the list.
         let node = unsafe { slot.as_ref() };
-        // Release: pairs with the Acquire in `Held::cut_one`, `Held::answer_task` and `invite`; who frees the slot comes after us. Acquire:
-        // pairs with the Release in `Held::answer_task`; the reply to be dropped is there.
+        // Release: pairs with the Acquire in `LockGuard::cut_one`, `LockGuard::answer_task` and `invite`; the holder frees the slot after
+        // our use.
+        // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply to be dropped is there.
         let found = node.state.swap(GONE, Ordering::AcqRel);
         if phase(found) == DONE {
             clear(node);
             self.submit.give_back(slot);
         } else if found & INVITED != 0 && self.submit.take_or_nudge() {
-            // The duty goes to the next.
-            drop(Held::new(self.submit, None));
+            // The duty goes to the next caller.
+            drop(LockGuard::new(self.submit, None));
         }
     }
 }

@@ -1,9 +1,8 @@
-//! How much memory the documents in flight may take.
+//! The memory budget of the documents in flight.
 //!
-//! Three parties speak to it: the reader reserves before it takes memory and waits while there is none; the encode stage
-//! states what the ids of a batch take; the writer gives everything back. Only the reader ever waits, and never for
-//! itself: with nothing else in flight a reservation is granted whatever its size. So a document larger than the budget
-//! runs alone, and there is no way to wait for one another in a circle.
+//! Three stages use it. The reader reserves memory before it allocates, and waits while there is none. The encode stage reports the
+//! memory of a batch's ids. The writer releases everything. Only the reader ever waits, and not when nothing else is in flight: then a
+//! reservation of any size is granted. So a document larger than the budget runs alone, and no circular wait is possible.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -17,13 +16,13 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// What is set aside for it. An id takes four bytes, and no usual text has more ids than bytes: as long as the ids are
-    /// unknown, four times as much is set aside for them as for the records.
+    /// The bytes reserved for the batch. An id takes four bytes, and usual text has no more ids than bytes. So until the ids are known,
+    /// four times as much is reserved for them as for the records.
     fn reserved(self) -> usize {
         self.records.saturating_add(self.ids.unwrap_or_else(|| self.records.saturating_mul(size_of::<u32>())))
     }
 
-    /// What it takes.
+    /// The bytes it actually uses.
     fn taken(self) -> usize {
         self.records.saturating_add(self.ids.unwrap_or(0))
     }
@@ -33,7 +32,7 @@ impl Held {
 struct State {
     /// The batch that is being read.
     filling: Held,
-    /// The others together.
+    /// The reservations of all other batches.
     reserved: usize,
     taken: usize,
     peak: usize,
@@ -52,8 +51,8 @@ impl Budget {
         Self { limit, state: Mutex::default(), released: Condvar::new() }
     }
 
-    /// Sets `more` bytes aside for the records of the batch that is being read, as soon as there is room or nothing else is
-    /// in flight.
+    /// Reserves `more` bytes for the records of the batch that is being read. Waits until they are available or nothing else is in
+    /// flight.
     pub(super) fn reserve(&self, more: usize) -> Result<(), Stopped> {
         let mut state = self.state();
         let filling = Held { records: state.filling.records.saturating_add(more), ids: None };
@@ -71,7 +70,7 @@ impl Budget {
         Ok(())
     }
 
-    /// The batch that was being read is complete, and the next one begins.
+    /// The batch that was being read is complete; the next one begins.
     pub(super) fn hand_on(&self) -> Held {
         let mut state = self.state();
         let held = std::mem::take(&mut state.filling);
@@ -80,14 +79,14 @@ impl Budget {
         held
     }
 
-    /// States what the ids of a batch take.
+    /// Reports the memory of a batch's ids.
     pub(super) fn encoded(&self, held: &mut Held, ids: usize) {
         let before = *held;
         held.ids = Some(ids);
         self.replace(before, *held);
     }
 
-    /// Gives back what a batch held.
+    /// Releases the memory of a batch.
     pub(super) fn release(&self, held: Held) {
         self.replace(held, Held { records: 0, ids: Some(0) });
     }
@@ -101,19 +100,19 @@ impl Budget {
         self.released.notify_all();
     }
 
-    /// Ends the run: every reservation from now on, and the one that waits, is refused.
+    /// Ends the run: refuses the waiting reservation and all later ones.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.released.notify_all();
     }
 
-    /// The most that was taken at any time.
+    /// The maximum that was in use at any time.
     pub(super) fn peak(&self) -> usize {
         self.state().peak
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is one assignment to a number: nothing can be half done.
+        // Each change is a single assignment to a number, so a panic leaves no inconsistent state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

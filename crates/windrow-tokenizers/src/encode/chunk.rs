@@ -1,10 +1,10 @@
-//! Batches of records to chunks of ids.
+//! Encodes batches of records into chunks of ids.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use windrow::Stop;
+use windrow::CancelToken;
 use windrow::prelude::*;
 
 use super::{Observer, Step};
@@ -13,40 +13,39 @@ use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Batch, Format, Record};
 use crate::manifest::SkippedDocument;
 
-/// What a record costs beyond its bytes, in bytes: so that a million empty lines are not one chunk.
+/// The weight of a record beyond its bytes, in bytes, so that a million empty lines are not one chunk.
 const RECORD_WEIGHT: usize = 16;
 
-/// Scratch beyond this size is not kept for the next chunk: one huge document must not occupy its memory for ever.
+/// Larger scratch is not kept for the next chunk, so that one huge document does not occupy its memory for ever.
 const KEPT_SCRATCH: usize = 1 << 20;
 
 /// Consecutive records, encoded.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
-    /// Which records of the batch.
+    /// Range of the records in the batch.
     pub(super) records: Range<usize>,
-    /// The ids of the good ones, one after the other.
+    /// The ids of the good records, concatenated.
     pub(super) ids: Vec<u32>,
-    /// The end of each good one in `ids`.
+    /// The end of each good record in `ids`.
     pub(super) ends: Vec<usize>,
-    /// The bad ones, in order.
+    /// The bad records, in order.
     pub(super) bad: Vec<Bad>,
-    /// Bytes of text of the good ones.
+    /// Bytes of text of the good records.
     pub(super) text_bytes: u64,
 }
 
-/// A record that has no ids.
+/// A record without ids.
 #[derive(Clone, Debug)]
 pub(super) struct Bad {
     /// Its index in the batch.
     pub(super) record: usize,
     pub(super) document: SkippedDocument,
-    /// Whether it is the machine that failed and not the document: that ends the run, or what is published would depend on
-    /// the machine.
+    /// Whether the machine failed, not the document. That ends the run; otherwise the published files would depend on the machine.
     pub(super) is_out_of_memory: bool,
 }
 
 impl Chunk {
-    /// The memory it takes, in bytes.
+    /// The memory of the chunk, in bytes.
     pub(super) fn memory(&self) -> usize {
         let texts = self.bad.iter().map(|bad| bad.document.file.capacity() + bad.document.reason.capacity());
         self.ids.capacity() * size_of::<u32>()
@@ -56,7 +55,7 @@ impl Chunk {
     }
 }
 
-/// The encode stage's tools, shared by all workers.
+/// The shared state of the encode stage's workers.
 pub(super) struct Workshop<'e> {
     pub(super) engine: &'e dyn Engine,
     pub(super) observer: &'e dyn Observer,
@@ -67,25 +66,25 @@ pub(super) struct Workshop<'e> {
     /// Whether the first bad document ends the run, so that nothing after it is needed.
     pub(super) stop_at_bad: bool,
     pub(super) chunk_bytes: usize,
-    /// As many as there are workers at most.
+    /// Unused benches; there are no more than workers.
     pub(super) benches: Mutex<Vec<Bench<'e>>>,
     pub(super) stdin_looks_like_json_lines: AtomicBool,
 }
 
-/// What one worker encodes with.
+/// The buffers and the encoder of one worker.
 pub(super) struct Bench<'e> {
     encoder: Box<dyn Encoder + 'e>,
-    /// JSON strings without their escapes.
+    /// JSON strings after unescaping.
     unescaped: String,
 }
 
 impl Workshop<'_> {
-    /// Encodes a batch. With `stop_at_bad` the chunks end with the one that holds the first bad document. `stop` is stopped when the
-    /// run has failed elsewhere, so that no chunk is needed any more.
-    pub(super) fn encode(&self, batch: &Batch, stop: &Stop) -> Vec<Chunk> {
+    /// Encodes a batch. With `stop_at_bad`, the chunks end with the one that contains the first bad document. `token` is cancelled when
+    /// the run has failed elsewhere, so that no chunk is needed any more.
+    pub(super) fn encode(&self, batch: &Batch, token: &CancelToken) -> Vec<Chunk> {
         let cuts = divide(&batch.records, self.chunk_bytes);
         let encoded =
-            cuts.par_iter().weigh(|cut| cut.weight).map(|cut| self.encode_chunk(batch, cut.records.clone(), stop));
+            cuts.par_iter().weigh(|cut| cut.weight).map(|cut| self.encode_chunk(batch, cut.records.clone(), token));
         let mut chunks: Vec<Chunk> = encoded.collect();
         if self.stop_at_bad
             && let Some(last) = chunks.iter().position(|chunk| !chunk.bad.is_empty())
@@ -96,8 +95,8 @@ impl Workshop<'_> {
         chunks
     }
 
-    fn encode_chunk(&self, batch: &Batch, records: Range<usize>, stop: &Stop) -> Chunk {
-        if stop.is_stopped() {
+    fn encode_chunk(&self, batch: &Batch, records: Range<usize>, token: &CancelToken) -> Chunk {
+        if token.is_cancelled() {
             return Chunk::default();
         }
         let kept = self.benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -124,18 +123,18 @@ impl Workshop<'_> {
             text_bytes: chunk.text_bytes,
             ids: chunk.ids.len() as u64,
         });
-        // Growing by doubling left up to half of it unused, and the ids may wait for the writer.
+        // Growing by doubling leaves up to half of it unused, and the ids may wait for the writer.
         chunk.ids.shrink_to_fit();
         if bench.unescaped.capacity() > KEPT_SCRATCH {
             bench.unescaped = String::new();
         }
-        // An encoder that panics unwinds past this line, and is not used again.
+        // An encoder that panics unwinds past this line and is not used again.
         self.benches.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
         chunk
     }
 
-    /// Appends the ids of a document and returns the length of its text in bytes; or what is wrong with it, and whether it is only that
-    /// there is no memory for it.
+    /// Appends the ids of a document and returns the length of its text in bytes; or what is wrong with it, and whether the only cause
+    /// is a lack of memory.
     fn encode_document(
         &self,
         bytes: &[u8],
@@ -147,7 +146,7 @@ impl Workshop<'_> {
         let text = text_of(record.format, bytes, self.field, &mut bench.unescaped)
             .map_err(|fault| (listed(BadDocument::new(name, record, fault)), false))?;
         if record.format == Format::Text && name == "-" && is_json_line(text) {
-            // Relaxed: it says only this, and is read when the workers have ended.
+            // Relaxed: the flag orders nothing, and is read after the workers have ended.
             self.stdin_looks_like_json_lines.store(true, Ordering::Relaxed);
         }
         let before = ids.len();
@@ -165,7 +164,7 @@ fn is_json_line(text: &str) -> bool {
     line.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok()
 }
 
-/// A bad document as the manifest lists it: with the place where its line starts.
+/// A bad document as the manifest lists it: with the position of its line.
 fn listed(bad: BadDocument) -> SkippedDocument {
     let BadDocument { file, line, byte, offset, reason, .. } = bad;
     SkippedDocument { file, line, byte, offset: offset - (byte - 1), reason }
@@ -176,7 +175,7 @@ pub(super) fn at_record(name: &str, record: &Record, reason: String) -> SkippedD
     SkippedDocument { file: name.to_owned(), line: record.line, byte: 1, offset: record.offset, reason }
 }
 
-/// Consecutive records that are to be one chunk.
+/// Consecutive records that become one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cut {
     records: Range<usize>,
@@ -184,7 +183,7 @@ struct Cut {
     weight: usize,
 }
 
-/// Cuts `records` into runs of at least `bytes` bytes, but for the last.
+/// Cuts `records` into runs of `bytes` bytes or more, except for the last.
 fn divide(records: &[Record], bytes: usize) -> Vec<Cut> {
     let mut cuts = Vec::new();
     let (mut start, mut weight) = (0, 0);

@@ -1,10 +1,10 @@
 //! The stages, as lanes of [`windrow::overlap`].
 //!
-//! Documents are in order in all lanes, a batch is a tile, and the first tile that fails decides: what comes before it is written, what
-//! comes after it is dropped. So all failures travel with their batch, those of the reader too.
+//! All lanes process documents in order, and a batch is a tile. The first tile that fails decides: what precedes it is written, what
+//! follows it is dropped. So all failures travel with their batch, including those of the reader.
 //!
-//! The reader feeds the lanes from a thread that is not one of them, because nobody can end a read of an input that says nothing, and a
-//! run that has failed does not wait for it. It may also wait for memory: closing the [`Budget`] refuses that.
+//! The reader feeds the lanes from a thread outside of them: a blocked read cannot be interrupted, and a failed run does not wait for
+//! it. The reader may also wait for memory; closing the [`Budget`] ends that wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use windrow::overlap::{self, Failure, Feeder};
-use windrow::{Pool, Stop};
+use windrow::{CancelToken, Pool};
 
 use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record};
@@ -24,16 +24,16 @@ use crate::input::{Batch, FileReport, Reader};
 use crate::manifest::{Documents, OnError, SkippedDocument};
 use crate::output::{Output, OutputError, OutputErrorKind, WriteBack};
 
-/// Batches in a queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
+/// Batches per queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
 const QUEUE: usize = 2;
 
-/// Parts of the output that wait to be written back while another one is, before the writer is held up.
+/// Number of parts of the output that may wait for write-back before the writer is held up.
 const DUE: usize = 2;
 
-/// For how long a failed run waits for a reader that is in the middle of a read.
+/// How long a failed run waits for a reader that is blocked in a read.
 const READER_GRACE: Duration = Duration::from_millis(100);
 
-/// Takes runs of consecutive documents: an [`Output`], or a stand-in for it in tests.
+/// Takes runs of consecutive documents: an [`Output`], or its stand-in in tests.
 pub(super) trait Sink: Send {
     /// As [`Output::append`].
     fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError>;
@@ -68,7 +68,7 @@ impl Sink for Output {
     }
 }
 
-/// What came of the stages.
+/// The result of the stages.
 pub(super) struct Run<S> {
     pub(super) account: Account,
     /// The sink, unless its stage panicked.
@@ -78,19 +78,19 @@ pub(super) struct Run<S> {
     pub(super) end: Result<Vec<FileReport>, EncodeError>,
 }
 
-/// What became of the documents so far, in their order.
+/// The account of the documents so far, in order.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub(super) documents: Documents,
     pub(super) text_bytes: u64,
-    /// The first that was left out.
+    /// The first one skipped.
     pub(super) first_bad: Option<SkippedDocument>,
 }
 
-/// From one stage to the next.
+/// What one stage passes to the next.
 enum Item<T> {
     Batch(T),
-    /// Everything was read.
+    /// The end of the inputs.
     End(Vec<FileReport>),
 }
 
@@ -105,10 +105,10 @@ struct Encoded {
     chunks: Vec<Chunk>,
 }
 
-/// What the reader feeds. Reading may end early: what was read before goes ahead of that.
+/// What the reader feeds. If reading ends early, what was read before precedes the error.
 type Fed = Result<Item<Read>, EncodeError>;
 
-/// Runs the stages until the last document is in `sink`, or one fails.
+/// Runs the stages until the last document is in `sink`, or a stage fails.
 pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dyn Observer) -> Run<S> {
     let budget = Arc::new(Budget::new(job.memory));
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
@@ -145,12 +145,15 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
         benches: Default::default(),
         stdin_looks_like_json_lines: AtomicBool::new(false),
     };
-    // After the batch with the first bad document, if that ends the run, none is needed.
+    // No batch is needed after the one with the first bad document, if that ends the run.
     let mut through = false;
     let encode = |item: Fed| match item? {
         Item::Batch(Read { batch, mut held }) => {
-            let chunks =
-                if through { Vec::new() } else { panics_in("encoding", || workshop.encode(&batch, &Stop::current()))? };
+            let chunks = if through {
+                Vec::new()
+            } else {
+                panics_in("encoding", || workshop.encode(&batch, &CancelToken::current()))?
+            };
             budget.encoded(&mut held, chunks.iter().map(Chunk::memory).sum());
             through |= workshop.stop_at_bad && chunks.last().is_some_and(|chunk| !chunk.bad.is_empty());
             Ok(Item::Batch(Encoded { batch, held, chunks }))
@@ -178,8 +181,8 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
             Ok(None)
         }
     };
-    // Dirty pages go to the disk while the next batches are encoded, and a disk that is slower than that holds up the writer. Otherwise
-    // all of it would be left for the sync at the end, beside which nothing runs.
+    // Dirty pages are written to the disk while the next batches are encoded; a slower disk holds up the writer. Otherwise the final
+    // sync would write all of them, with no other work beside it.
     let write_back = |due: Option<WriteBack>| Ok(due.map_or(Ok(()), WriteBack::run)?);
     let end = pool.install(|| {
         let encoded = batches.ahead(QUEUE).compute("encode", encode).ahead(QUEUE);
@@ -194,12 +197,12 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
         Ok(_) => Ok(reports.expect("the last item that the reader feeds, unless it fails")),
         Err(Failure::Error { error, .. }) => Err(error),
         Err(Failure::Thread(error)) => Err(EncodeError::Thread(error)),
-        Err(Failure::Stopped { .. }) => Err(EncodeError::Stopped),
+        Err(Failure::Cancelled { .. }) => Err(EncodeError::Stopped),
         Err(failure) => unreachable!("{failure}: the reader catches its panics"),
     };
     let Writer { sink, account, .. } = writer;
     let (sink, account) = if whole { (Some(sink), account) } else { (None, Account::default()) };
-    // Relaxed: the workers have ended, and joining them ordered what they stored.
+    // Relaxed: the workers have ended, and joining them ordered their stores.
     let stdin_looks_like_json_lines = workshop.stdin_looks_like_json_lines.load(Ordering::Relaxed);
     Run { account, sink, peak: budget.peak(), stdin_looks_like_json_lines, end }
 }
@@ -208,10 +211,10 @@ fn panics_in<T>(stage: &'static str, body: impl FnOnce() -> T) -> Result<T, Enco
     caught(body).map_err(|message| EncodeError::Panicked { stage, message })
 }
 
-/// The first stage, on a thread of its own.
+/// The first stage, on a separate thread.
 struct Reading {
     thread: JoinHandle<()>,
-    /// Says nothing. Its end is that of the thread, but for a few instructions.
+    /// Carries no data. It disconnects when the thread ends, but for a few instructions.
     ended: Receiver<()>,
 }
 
@@ -224,7 +227,7 @@ impl Reading {
     ) -> Result<Self, EncodeError> {
         let (alive, ended) = mpsc::channel();
         let body = move || {
-            // Dropped last: what it read from goes before the word that it has ended.
+            // Dropped last: the reader's inputs are dropped before it signals its end.
             let _alive = alive;
             let (mut reader, mut feeder) = (reader, feeder);
             loop {
@@ -245,10 +248,10 @@ impl Reading {
         Ok(Self { thread, ended })
     }
 
-    /// Waits for the thread to end. After a failure the closed budget has told it to; it is left alone if it does not.
+    /// Waits for the thread to end. After a failure the closed budget makes it end; if it is blocked, it is left behind.
     fn finish(self) {
         if self.ended.recv_timeout(READER_GRACE) == Err(RecvTimeoutError::Disconnected) {
-            // Its panics are caught.
+            // The thread catches its panics.
             let _ = self.thread.join();
         }
     }
@@ -261,13 +264,13 @@ struct Writer<'e, S> {
     names: &'e [String],
     field: &'e str,
     on_error: OnError,
-    /// How many may be left out.
+    /// Maximum number of documents that may be skipped.
     most_skipped: u64,
 }
 
 impl<S: Sink> Writer<'_, S> {
     fn write(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
-        // The one after those that may be left out ends the run. Nothing after it is written, so that the account does not depend on
+        // The first document beyond the limit ends the run. No document behind it is written, so that the account does not depend on
         // how documents are divided into chunks.
         let allowed =
             if self.on_error == OnError::Fail { 0 } else { self.most_skipped - self.account.documents.skipped };
@@ -304,7 +307,7 @@ impl<S: Sink> Writer<'_, S> {
         Ok(())
     }
 
-    /// Drops what comes after the record of this index.
+    /// Drops everything behind the record with this index.
     fn cut_after(&self, chunk: &mut Chunk, batch: &Batch, last: usize) {
         let good = self.good(chunk);
         let kept = good.partition_point(|&record| record < last);
@@ -314,14 +317,14 @@ impl<S: Sink> Writer<'_, S> {
         chunk.bad.retain(|bad| bad.record <= last);
     }
 
-    /// The records that have ids, of a chunk that ends with a bad one or with its last record.
+    /// The records with ids, of a chunk that ends with a bad record or with its last record.
     fn good(&self, chunk: &Chunk) -> Vec<usize> {
         let mut bad = chunk.bad.iter().map(|bad| bad.record).peekable();
         let is_good = |index: &usize| bad.next_if_eq(index).is_none();
         chunk.records.clone().filter(is_good).take(chunk.ends.len()).collect()
     }
 
-    /// Takes the text of these records, which are good, out of the account of a chunk.
+    /// Removes the text of these good records from the account of a chunk.
     fn drop_text(&self, chunk: &mut Chunk, batch: &Batch, records: &[usize]) {
         for &index in records {
             let record = &batch.records[index];
@@ -330,13 +333,13 @@ impl<S: Sink> Writer<'_, S> {
         }
     }
 
-    /// Appends the good documents. One that the format cannot hold becomes a bad one.
+    /// Appends the good documents. A document that the format cannot hold becomes a bad one.
     fn append(&mut self, chunk: &mut Chunk, batch: &Batch) -> Result<(), EncodeError> {
         loop {
             match self.sink.append(&chunk.ids, &chunk.ends) {
                 Ok(()) => break,
                 Err(error) => match error.document().filter(|_| error.kind() == OutputErrorKind::Document) {
-                    // Nothing of this run was written: the rest of it can be.
+                    // No document of this run was written, so the rest of the run can be written.
                     Some(document) => self.reject(chunk, batch, (document - self.sink.documents()) as usize, &error),
                     None => return Err(error.into()),
                 },
@@ -349,7 +352,7 @@ impl<S: Sink> Writer<'_, S> {
         Ok(())
     }
 
-    /// Makes a bad document of the good one with this number in the chunk; if it ends the run, drops all that follow.
+    /// Turns the good document with this number in the chunk into a bad one. If that ends the run, drops all documents behind it.
     fn reject(&self, chunk: &mut Chunk, batch: &Batch, number: usize, error: &OutputError) {
         let good = self.good(chunk);
         let last = if self.on_error == OnError::Fail {

@@ -13,7 +13,7 @@ use crate::input::{Compression, Format, InputFile};
 use crate::manifest::{Documents, OnError, SkippedDocument};
 use crate::output::{OutputError, OutputErrorKind};
 
-/// One id a byte. Text that holds `panic` makes it panic, text that holds `refuse` makes it refuse.
+/// One id per byte. It panics on text that contains `panic`, and refuses text that contains `refuse`.
 struct Bytes;
 
 impl Engine for Bytes {
@@ -45,7 +45,7 @@ impl Encoder for Bytes {
 struct Kept<F> {
     documents: Vec<String>,
     skipped: Vec<SkippedDocument>,
-    /// Ids that a document may have at most.
+    /// Maximum number of ids per document.
     longest: usize,
     meanwhile: F,
 }
@@ -100,14 +100,14 @@ fn job(inputs: Vec<InputFile>, on_error: OnError) -> Job {
     job
 }
 
-/// Runs a job whose failure would be to hang.
+/// Runs a job with a timeout, because a fault would make it hang.
 fn ends<F>(job: Job, sink: Kept<F>) -> Run<Kept<F>>
 where
     F: FnMut(usize) -> Result<(), OutputError> + Send + 'static,
 {
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
-        // Nobody waits for it any more if it came too late.
+        // The receiver has gone if this comes too late.
         let _ = done.send(run(job, &Bytes, sink, &()));
     });
     outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends, and without a panic")
@@ -117,12 +117,12 @@ fn account(read: u64, written: u64, skipped: u64, failed: u64) -> Documents {
     Documents { read, written, skipped, failed }
 }
 
-/// Lines without an end, and how many bytes of them were read.
+/// Endless lines, with a count of the bytes that were read.
 struct Endless(Arc<AtomicUsize>);
 
 impl Read for Endless {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        // As little as a pipe gives.
+        // As little as a pipe returns.
         let bytes = bytes.split_at_mut(bytes.len().min(4_000)).0;
         bytes.fill(b'x');
         bytes.chunks_mut(100).for_each(|line| line[0] = b'\n');
@@ -168,10 +168,10 @@ fn a_slow_writer_slows_the_reader() {
                 thread::yield_now();
             }
         }
-        // ... and no append finds it further ahead than the budget allows, with four bytes of ids for each byte of text.
+        // ... and no append finds it further ahead than the budget allows, with four bytes of ids per byte of text.
         let ahead = ahead.load(Ordering::Relaxed) - written;
         assert!(ahead <= MEMORY / 5 + (64 << 10), "{ahead} bytes ahead");
-        // With their newlines.
+        // Including their newlines.
         written += bytes / 99 * 100;
         if written > 16 * MEMORY { Err(disk_full()) } else { Ok(()) }
     });
@@ -193,13 +193,13 @@ fn a_failing_writer_stops_the_others() {
     let documents = run.account.documents;
     assert!(documents.is_balanced() && documents.failed == 0 && documents.read > 0, "{documents:?}");
     assert_eq!(documents.written, run.sink.unwrap().documents());
-    // The reader's thread has gone: nobody holds its input any more.
+    // The reader's thread has ended: no reference to its input is left.
     assert_eq!(Arc::strong_count(&read), 1);
 }
 
 #[test]
 fn a_reader_that_waits_for_its_input_is_not_waited_for() {
-    /// Says something, and then nothing until it is told to end.
+    /// Delivers some bytes, then none until it is told to end.
     struct Silent {
         spoken: bool,
         reached: mpsc::Sender<()>,
@@ -208,7 +208,7 @@ fn a_reader_that_waits_for_its_input_is_not_waited_for() {
     impl Read for Silent {
         fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
             if !std::mem::replace(&mut self.spoken, true) {
-                // A batch, and some of the next one.
+                // One batch, and a part of the next.
                 bytes[..6_000].fill(b'x');
                 bytes[..6_000].chunks_mut(100).for_each(|line| line[0] = b'\n');
                 return Ok(6_000);
@@ -331,7 +331,7 @@ fn json_lines_on_stdin_are_noticed() {
 #[test]
 fn documents_before_a_broken_input_decide_first() {
     let broken = || InputFile::from_reader("broken", &b"\x1f\x8b"[..], Format::Lines, Some(Compression::Gzip));
-    // Also when they are in the batch that was being read when it broke.
+    // The same if they are in the batch that was being read when the input broke.
     let run = ends(job(vec![lines("one\nrefuse"), broken()], OnError::Skip), Kept::new(|_| Ok(())));
     assert!(matches!(run.end, Err(EncodeError::Input(_))), "{:?}", run.end);
     assert_eq!(run.account.documents, account(2, 1, 1, 0));
@@ -376,7 +376,7 @@ fn a_document_larger_than_the_budget_runs_alone() {
     let run = ends(job(vec![lines(text)], OnError::Fail), Kept::new(|_| Ok(())));
     assert_eq!(run.end.unwrap()[0].documents, 3);
     assert_eq!(run.sink.unwrap().documents, ["small", large.as_str(), "small"]);
-    // Its bytes, up to a quarter more because buffers grow, and four for each of its ids, of which it has as many.
+    // Its bytes, up to a quarter more because buffers grow, and four bytes for each of its ids, of which there are as many as bytes.
     assert!((1_500_000..1_600_000).contains(&run.peak), "{} bytes in flight", run.peak);
 }
 

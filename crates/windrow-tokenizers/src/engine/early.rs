@@ -1,8 +1,8 @@
-//! An engine that encodes at once, and whose fast tables are built when there is text for them.
+//! An engine that encodes at once and builds its fast tables when there is enough text for them.
 //!
-//! Both give the same ids, so it does not matter which of them a text meets. The first texts are encoded from ranks. The thread at whose
-//! text the fast engine begins to pay builds it, and the other threads go on from ranks: one more thread beside them would
-//! take longer to build it than they all need to encode a hundred megabytes. Each encoder changes over at its next text.
+//! Both engines give the same ids, so either may encode any text. The first texts are encoded from ranks. The thread whose text makes
+//! the fast engine worthwhile builds it; the other threads continue from ranks meanwhile. Building it on one additional thread would
+//! take longer than all threads need to encode a hundred megabytes. Each encoder switches at its next text.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,37 +12,37 @@ use super::{Encoder, Engine, EngineError, Pipeline, caught};
 /// Builds the fast engine.
 type Build = Box<dyn Fn() -> Result<Pipeline, String> + Send + Sync>;
 
-/// Time spent on ranks that pays for the fast engine, as a multiple of the time in which the ranks were loaded: the fast engine takes 50 to
-/// 98 times as long to build, and saves half of the time of English text and code, nine tenths in other scripts.
+/// The time spent on ranks that pays for the fast engine, as a multiple of the time to load the ranks. The fast engine takes 50 to 98
+/// times as long to build. It saves half of the time for English text and code, and nine tenths for other scripts.
 const WORTH_BUILDING: u32 = 128;
 
-/// An engine that is ready at once and becomes fast.
+/// An engine that is ready at once and becomes fast later.
 pub(crate) struct Early {
     /// Encodes from ranks.
     first: Pipeline,
     fast: OnceLock<Option<Pipeline>>,
     build: Build,
-    /// How long it took to load the ranks.
+    /// Time it took to load the ranks.
     loading: Duration,
     past: Mutex<Past>,
 }
 
-/// What was encoded from ranks.
+/// The texts encoded from ranks so far.
 struct Past {
     bytes: u64,
-    /// The sum over all threads.
+    /// Encoding time, summed over all threads.
     time: Duration,
-    /// Bytes that the caller expects in all; 0 if it does not know.
+    /// Total bytes that the caller expects; 0 if unknown.
     expected: u64,
-    /// A thread builds the fast engine, or tried to.
+    /// Whether a thread builds the fast engine, or has tried to.
     is_building: bool,
 }
 
 impl Past {
-    /// Whether a fast engine pays, after ranks were loaded in this time. Where nothing more is expected, as much is still to come as there
-    /// was: then the loss is at most as large as what the fast engine costs (the ski-rental rule).
+    /// Whether a fast engine pays, if loading the ranks took `loading`. Without a known amount, as much text is expected to come as
+    /// there was. Then the loss is no larger than the cost of the fast engine (the ski-rental rule).
     fn pays(&self, loading: Duration) -> bool {
-        // The rate is not known before, and other threads may not have joined yet.
+        // Before that, the rate is unknown, and other threads may not have joined yet.
         if self.time < loading {
             return false;
         }
@@ -53,14 +53,14 @@ impl Past {
 }
 
 impl Early {
-    /// `first` encodes from ranks, which took `loading` to load; what `build` returns gives the same ids. `expected` are the bytes of text to
-    /// come, 0 if that is not known.
+    /// `first` encodes from ranks, which took `loading` to load; the engine that `build` returns gives the same ids. `expected` is the
+    /// amount of text to come in bytes, 0 if unknown.
     pub(crate) fn new(first: Pipeline, build: Build, loading: Duration, expected: u64) -> Self {
         let past = Past { bytes: 0, time: Duration::ZERO, expected, is_building: false };
         Self { first, fast: OnceLock::new(), build, loading, past: Mutex::new(past) }
     }
 
-    /// The fast engine, if it is there, or if it is now worth its while.
+    /// The fast engine, if it is built or now worth building.
     fn fast(&self) -> Option<&Pipeline> {
         if let Some(fast) = self.fast.get() {
             return fast.as_ref();
@@ -72,7 +72,7 @@ impl Early {
             }
             past.is_building = true;
         }
-        // Without the memory to build it, the ranks go on: the ids are the same.
+        // If there is no memory to build it, the ranks continue: the ids are the same.
         self.fast.get_or_init(|| caught(&self.build).ok()?.ok()).as_ref()
     }
 
@@ -165,7 +165,7 @@ mod tests {
             (false, past(0, 0, 1 << 40)),
             (false, past(1000, 9, 1 << 40)),
             (true, past(1000, 10, 1 << 40)),
-            // 128 times as much is to come, or nothing beyond the same again.
+            // 128 times as much is to come, or only as much again.
             (true, past(1000, 10, 129_000)),
             (false, past(1000, 10, 128_900)),
             (false, past(1000, worth - 1, 0)),

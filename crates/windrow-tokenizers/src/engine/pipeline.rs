@@ -1,7 +1,7 @@
 //! The `tokenizers` 1.0 release candidate.
 //!
-//! [`PipelineTokenizer`] has an encoding loop of its own, over a pool of scratch shared by all threads. This one runs the
-//! same stages with scratch that belongs to the encoder: nothing is locked, and after a panic nothing stale comes back.
+//! [`PipelineTokenizer`] has an encoding loop with a pool of scratch memory that all threads share. This engine runs the same stages
+//! with scratch that belongs to the encoder. So nothing is locked, and no stale scratch comes back after a panic.
 
 use std::borrow::Cow;
 
@@ -18,33 +18,33 @@ use crate::tokenizer::LoadOptions;
 
 const NAME: &str = "tokenizers 1.0.0-rc.3";
 
-/// Scratch grows to several bytes for each byte of the longest text; above this many bytes of text it is given back.
+/// Scratch grows to several bytes per byte of the longest text; it is freed after a text with more bytes than this.
 const KEEP_SCRATCH: usize = 16 << 20;
 
-/// Pieces whose tokens get room at once.
+/// Number of pieces whose tokens get space at once.
 const PIECES: usize = 1 << 16;
 
-/// What a model may reserve beyond its tokens.
+/// Number of tokens that a model may reserve beyond its tokens.
 const MORE_TOKENS: usize = 64;
 
-/// Memory for each byte of a text: for the normalized text as it grows, to split it, and to merge a single long piece.
+/// Memory per byte of a text: for the normalized text as it grows, to split it, and to merge a single long piece.
 const BYTES_TO_NORMALIZE: usize = 4;
 const BYTES_TO_SPLIT: usize = 1 + size_of::<Span>() + 1;
 const BYTES_TO_MERGE: usize = 64;
 
-/// The engine that encodes nearly everything.
+/// The engine that encodes almost all files.
 pub(crate) struct Pipeline {
     tokenizer: PipelineTokenizer,
     add_special_tokens: bool,
     special_in_text: bool,
     vocab_size: u32,
     differences: Differences,
-    /// Encodes in the place of the tokenizer's model.
+    /// Encodes instead of the tokenizer's model.
     ranks: Option<Ranks>,
 }
 
 impl Pipeline {
-    /// `vocab_size` bounds the ids of the model.
+    /// `vocab_size` is an upper bound for the ids of the model.
     pub(crate) fn new(tokenizer: PipelineTokenizer, options: &LoadOptions, vocab_size: u32) -> Self {
         let LoadOptions { add_special_tokens, special_in_text } = *options;
         let differences = Differences::new(tokenizer.get_normalizers(), tokenizer.get_pre_tokenizer());
@@ -82,7 +82,7 @@ impl Pipeline {
                 normalize_all(normalizers, text, offset)
             };
             let normalized = normalized.map_err(refused)?;
-            // A normalizer may bring such characters in, too.
+            // A normalizer may also introduce such characters.
             let differs = differs || (matches!(normalized, Cow::Owned(_)) && self.differences.any_in(&normalized));
             for segment in SpecialSegmentIterator::new(&normalized, added, true, as_text) {
                 match segment {
@@ -104,7 +104,7 @@ impl Pipeline {
         }
         let Scratch { model, ranks, split, pieces, tokens } = scratch;
         pieces.clear();
-        // A program for a regex has a tag for each byte, and asks for room for as many pieces as the text has bytes.
+        // The program of a regex needs a tag per byte, and reserves space for as many pieces as the text has bytes.
         ask_for(text.len(), BYTES_TO_SPLIT)?;
         let pre_tokenizer = self.tokenizer.get_pre_tokenizer();
         if differs {
@@ -114,7 +114,7 @@ impl Pipeline {
         }
         for pieces in pieces.chunks(PIECES) {
             let (bytes, longest) = pieces.iter().map(|piece| piece.range().len()).fold((0, 0), add_and_max);
-            // No model makes more tokens than a piece has bytes.
+            // A piece gives no more tokens than it has bytes.
             reserve(tokens, bytes + pieces.len() + MORE_TOKENS, text)?;
             ask_for(longest, BYTES_TO_MERGE)?;
             match &self.ranks {
@@ -134,7 +134,7 @@ fn refused(reason: impl ToString) -> EngineError {
     EngineError::refused(NAME, reason)
 }
 
-/// An error if so many bytes of text are many, and the system does not give this much memory for each of them.
+/// Checks a large text: an error if the system cannot provide so many bytes of memory for each byte of the text.
 fn ask_for(text: usize, bytes_each: usize) -> Result<(), EngineError> {
     let bytes = text.saturating_mul(bytes_each);
     if text > LARGE && !has_memory(bytes) {
@@ -160,7 +160,7 @@ impl Engine for Pipeline {
         if let Some(ranks) = &self.ranks {
             return ranks.rank(&token.chars().map(char_to_byte).collect::<Option<Vec<u8>>>()?);
         }
-        // Only two of the four models can look a token up by itself.
+        // Only two of the four models can look up a single token.
         match self.tokenizer.get_model() {
             PipelineModel::Unigram(model) => model.token_to_id(token),
             PipelineModel::WordLevel(model) => model.token_to_id(token),

@@ -1,8 +1,8 @@
-//! Byte pair encoding from ranks: the table of an embedded vocabulary that is ready in milliseconds.
+//! Byte pair encoding from ranks: the table of an embedded vocabulary, ready in milliseconds.
 //!
-//! The engine's own tables take hundreds of milliseconds to build. This one is a list of tokens and a hash index over them, and
-//! encodes as tiktoken does: a piece of text that is a token gets its rank; any other piece starts as single bytes, and the
-//! two neighbours whose union has the lowest rank are joined, the leftmost on a tie, until no union of neighbours is a token.
+//! The other engine's tables take hundreds of milliseconds to build. This table is a list of tokens and a hash index over them. It
+//! encodes as tiktoken does: a piece of text that is a token gets the token's rank. Any other piece starts as single bytes. The two
+//! neighbours whose union has the lowest rank are merged, the leftmost on a tie, until no union of neighbours is a token.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,25 +10,25 @@ use std::collections::BinaryHeap;
 use bitcannon::Span;
 use tk_encode::pipeline::PipelineToken;
 
-/// The index keeps a token's rank in the low bits of a word, and bits of its hash above.
+/// The index stores a token's rank in the low bits of a word, and bits of its hash above.
 const RANK_BITS: u32 = 18;
 const RANK_MASK: u32 = (1 << RANK_BITS) - 1;
 /// An empty word of the index. No token has this rank.
 const EMPTY: u32 = u32::MAX;
-/// Rank of neighbours whose union is not a token.
+/// The rank of two neighbours whose union is not a token.
 const NONE: u32 = u32::MAX;
 
-/// Longer pieces have their neighbours in a heap: scanning all of them for every union takes quadratic time.
+/// Longer pieces keep their neighbours in a heap: scanning all of them for every merge would take quadratic time.
 const LONG: usize = 128;
 
-/// Buffers for pieces above this many bytes are given back.
+/// Larger buffers for pieces, in bytes, are freed.
 const KEEP_SCRATCH: usize = 1 << 20;
 
 /// The tokens of a vocabulary by rank, and the rank of each.
 pub(crate) struct Ranks {
     /// All tokens, one after the other.
     bytes: Vec<u8>,
-    /// Where tokens begin in `bytes`, and the end of the last.
+    /// The start of each token in `bytes`, and the end of the last.
     starts: Vec<u32>,
     /// Open addressing with linear probing.
     index: Vec<u32>,
@@ -39,7 +39,7 @@ pub(crate) struct Ranks {
 pub(crate) struct RanksScratch {
     parts: Vec<Part>,
     links: Vec<Link>,
-    /// Unions that were possible when they came in: the lowest rank first, then the leftmost.
+    /// Unions that were possible when they were pushed: the lowest rank first, then the leftmost.
     heap: BinaryHeap<Reverse<(u32, u32)>>,
 }
 
@@ -57,14 +57,14 @@ struct Part {
 struct Link {
     /// Where it ends: the index of the next part.
     end: u32,
-    /// The index of the part before it.
+    /// The index of the previous part.
     before: u32,
     /// The rank of its union with the next part.
     rank: u32,
 }
 
 impl Ranks {
-    /// The table of `tokens`, in the order of their ranks; `lengths` says how long each is.
+    /// The table of `tokens`, in the order of their ranks; `lengths` has the length of each.
     pub(crate) fn new(lengths: &[u8], bytes: Vec<u8>) -> Self {
         assert!(lengths.len() < RANK_MASK as usize, "{} tokens do not fit the index", lengths.len());
         let mut starts = Vec::with_capacity(lengths.len() + 1);
@@ -104,7 +104,7 @@ impl Ranks {
         }
     }
 
-    /// Where probing for these bytes begins, and the bits of their hash that the index keeps.
+    /// Where probing for these bytes starts, and the bits of their hash that the index stores.
     fn place(&self, bytes: &[u8]) -> (usize, u32) {
         let hash = hash(bytes);
         (hash as usize & (self.index.len() - 1), (hash >> 32) as u32 & !RANK_MASK)
@@ -129,7 +129,7 @@ impl Ranks {
         }
     }
 
-    /// The rank of a part that begins as a byte, or is a union that was looked up.
+    /// The rank of a part, which is a single byte or a union that was found.
     fn known(&self, part: &[u8]) -> PipelineToken {
         self.rank(part).expect("every byte is a token").into()
     }
@@ -139,7 +139,7 @@ impl Ranks {
         self.rank(bytes).unwrap_or(NONE)
     }
 
-    /// Appends the ids of a piece of at least two bytes that is not a token.
+    /// Appends the ids of a piece of two or more bytes that is not a token.
     fn join(&self, piece: &[u8], scratch: &mut RanksScratch, tokens: &mut Vec<PipelineToken>) {
         let parts = &mut scratch.parts;
         parts.clear();
@@ -193,7 +193,7 @@ impl Ranks {
             look_up(links, heap, at);
         }
         while let Some(Reverse((rank, at))) = heap.pop() {
-            // Another union took one of the two parts, or this one was looked up again.
+            // Outdated: one of the two parts was merged otherwise, or this union was looked up again.
             if links[at as usize].rank != rank {
                 continue;
             }
@@ -240,6 +240,6 @@ fn hash(bytes: &[u8]) -> u64 {
             whole ^ eight(length - 8)
         }
     };
-    // Times an odd number: the length must reach every bit of the sum.
+    // An odd factor, so that the length affects every bit of the sum.
     mix(key.wrapping_add((length as u64).wrapping_mul(0xd6e8_feb8_6659_fd93)))
 }

@@ -1,20 +1,20 @@
 //! The regexes of a `tokenizer.json`, run by Oniguruma as `tokenizers` 0.23 runs them, with bounded work.
 //!
-//! A pattern is untrusted input, and Oniguruma backtracks. It counts retries, and gives up on a match that starts at one
-//! place of the text after [`MOST`] of them; the library panics then. That bound holds for each place, so a text of a
-//! million characters could keep a thread busy for a day. Two more bounds make the work linear in the text:
+//! A pattern is untrusted input, and Oniguruma backtracks. It counts retries, and gives up on a match that starts at one position of
+//! the text after [`MOST`] of them; the library then panics. That bound holds per position, so a text of a million characters could
+//! keep a thread busy for a day. Two more bounds make the work linear in the text:
 //!
-//! * A document has a *budget* of retries. It pays for the expensive places only.
+//! * A document has a *budget* of retries. Only expensive positions consume it.
 //! * The match stack has a limit that grows with the text.
 //!
-//! A search therefore allows [`FEW`] retries for each place. If some place needs more, the text is matched place by
-//! place. A place charges the retries that were not enough to the budget and gets [`FACTOR`] times as many, up to
-//! [`MOST`]. The first match that this finds is the first match of the text.
+//! A search first allows [`FEW`] retries per position. If a position needs more, the text is matched position by position. A position
+//! charges the retries that were not enough to the budget and gets [`FACTOR`] times as many, up to [`MOST`]. The first match found this
+//! way is the first match of the text.
 //!
-//! Two costs are not counted as retries. A backreference compares as many bytes as its group has, so patterns with one are refused. A
-//! possessive loop reads on to the end of the text: with a pattern made for it, the work grows with the square of the text.
+//! Two costs are not counted as retries. A backreference compares as many bytes as its group has, so patterns with backreferences are
+//! refused. A possessive loop reads to the end of the text: with a malicious pattern, the work grows with the square of the text.
 //!
-//! A document whose budget is spent is refused. It never gets other ids than the library would give.
+//! A document whose budget is spent is refused. It never gets other ids than those of the library.
 
 use std::cell::Cell;
 
@@ -22,59 +22,59 @@ use onig::{MatchParam, Region, SearchOptions};
 use tokenizers_023::Offsets;
 use tokenizers_023::pattern::Pattern;
 
-/// Retries that every place of a text has for nothing.
+/// Retries that every position of a text has for free.
 const FEW: u32 = 256;
 
-/// How much more a place gets when its retries were not enough.
+/// How many times more a position gets if its retries were not enough.
 const FACTOR: u32 = 2;
 
-/// Oniguruma's own limit for a place, which the library leaves as it is.
+/// Oniguruma's own limit per position, which the library does not change.
 const MOST: u32 = 10_000_000;
 
-/// Retries that a document has, besides [`BUDGET_PER_BYTE`]. It allows some seconds.
+/// Retries per document, in addition to [`BUDGET_PER_BYTE`]. This allows some seconds.
 const BUDGET: u64 = 200_000_000;
 
-/// Retries that a document has for each byte. A pattern such as `\s+(?!\S)` needs less than one.
+/// Retries per byte of a document. A pattern such as `\s+(?!\S)` needs less than one.
 const BUDGET_PER_BYTE: u64 = 1000;
 
-/// Entries of the match stack for each byte of a text, and besides. A repeated group needs two or three a byte.
+/// Entries of the match stack per byte of a text, and a constant part. A repeated group needs two or three per byte.
 const STACK_PER_BYTE: usize = 16;
 const STACK: usize = 1 << 20;
 
-/// Groups in groups. Oniguruma follows them by recursion; real patterns have five.
+/// Maximum depth of nested groups. Oniguruma handles them by recursion; real patterns have five.
 const MAX_NESTED: usize = 200;
 
-/// Repetitions in repetitions, multiplied. Oniguruma has the same limit for a single one, and counts no retries in them.
+/// Maximum product of nested repetitions. Oniguruma has the same limit for a single one, and counts no retries in them.
 const MAX_REPEATED: u64 = 100_000;
 
 /// Characters of a pattern that a message shows.
 const SHOWN: usize = 60;
 
 thread_local! {
-    /// Retries that the document of this thread has left.
+    /// Retries left for the current document of this thread.
     static LEFT: Cell<u64> = const { Cell::new(0) };
-    /// Why a regex gave up on the document of this thread. An error of a normalizer goes nowhere, so it is kept here.
+    /// Why a regex gave up on the current document of this thread. It is stored here because errors of a normalizer are lost.
     static GAVE_UP: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// Gives the document that this thread encodes next its budget.
+/// Sets the budget of the next document on this thread.
 pub(super) fn begin(bytes: usize) {
     LEFT.set(BUDGET + BUDGET_PER_BYTE * bytes as u64);
     GAVE_UP.set(None);
 }
 
-/// Why a regex gave up since [`begin`], if one did.
+/// Why a regex has given up since [`begin`], if one has.
 pub(super) fn gave_up() -> Option<&'static str> {
     GAVE_UP.take()
 }
 
-/// A regex that says when it gives up.
+/// A regex that reports when it gives up.
 #[derive(Debug)]
 pub(super) struct Regex(onig::Regex);
 
 impl Regex {
     pub(super) fn new(pattern: &str) -> Result<Self, String> {
-        // The reason follows, and a message has an end.
+        // The reason follows in the message, whose length is limited.
         let shown: String = pattern.chars().take(SHOWN).collect();
         let more = if shown.len() < pattern.len() { "..." } else { "" };
         let refused = |reason: &str| format!("regex {shown:?}{more}: {reason}");
@@ -82,7 +82,7 @@ impl Regex {
         onig::Regex::new(pattern).map(Self).map_err(|error| refused(error.description()))
     }
 
-    /// The first match that starts at `from` or behind it.
+    /// The first match that starts at or behind `from`.
     fn find(&self, text: &str, from: usize) -> Result<Option<Offsets>, onig::Error> {
         let (mut region, options) = (Region::new(), SearchOptions::SEARCH_OPTION_NONE);
         let limits = limits(text, FEW);
@@ -110,7 +110,7 @@ impl Regex {
         }
     }
 
-    /// The match that starts at this place.
+    /// The match that starts exactly at this position.
     fn match_at(&self, text: &str, at: usize, retries: u32) -> Result<Option<Offsets>, onig::Error> {
         let (mut region, options) = (Region::new(), SearchOptions::SEARCH_OPTION_NONE);
         let found = self.0.match_with_param(text, at, options, Some(&mut region), limits(text, retries))?;
@@ -126,14 +126,14 @@ fn limits(text: &str, retries: u32) -> MatchParam {
     limits
 }
 
-/// Takes the retries from the budget, if that many are left.
+/// Charges the retries to the budget, if enough are left.
 fn charge(retries: u32) -> bool {
     let left = LEFT.get().checked_sub(u64::from(retries));
     LEFT.set(left.unwrap_or(0));
     left.is_some()
 }
 
-/// The first end of a character at `at` or behind it.
+/// The first character boundary at or behind `at`.
 fn boundary(text: &str, at: usize) -> usize {
     (at..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len())
 }
@@ -169,18 +169,18 @@ impl Pattern for &Regex {
     }
 }
 
-/// Whether this character behind a backslash begins a backreference: `\k`, or the number of a group. Larger numbers are octal.
+/// Whether this character after a backslash starts a backreference: `\k`, or the number of a group. Larger numbers are octal.
 fn is_backreference(first: char, rest: &str, pattern: &str) -> bool {
     let more = rest.bytes().take_while(u8::is_ascii_digit).take(8);
     let number = more.fold(u64::from(first) - u64::from('0'), |number, digit| 10 * number + u64::from(digit - b'0'));
     first == 'k' || number <= pattern.matches('(').count() as u64
 }
 
-/// What Oniguruma would accept and could not run in bounded time, or on a small stack.
+/// Refuses patterns that Oniguruma would accept but could not run in bounded time, or on a small stack.
 fn check(pattern: &str) -> Result<(), String> {
     // The largest product of repetitions in each open group.
     let mut groups = vec![1_u64];
-    // The product of what a quantifier would repeat.
+    // The product of the repetitions that a quantifier would repeat.
     let mut last = 1;
     let mut classes = 0_usize;
     let mut rest = pattern.chars();

@@ -1,8 +1,8 @@
-//! The released `tokenizers` 0.23, for what the release candidate refuses or reads differently.
+//! The released `tokenizers` 0.23, for files that the release candidate refuses or reads differently.
 //!
-//! The library is built as its Python wheel is, with Oniguruma: `^`, `$`, `\w`, `\b` and POSIX brackets have the meaning
-//! that they have there. The regexes of a `tokenizer.json` are run by [`Regex`](super::regex::Regex), which finds the
-//! matches that the library finds, and bounds the work for them; all else is the library's.
+//! The library is built with Oniguruma, like its Python wheel: `^`, `$`, `\w`, `\b` and POSIX brackets have the same meaning as there.
+//! [`Regex`](super::regex::Regex) runs the regexes of a `tokenizer.json`. It finds the matches that the library finds, with bounded
+//! work. Everything else is the library's code.
 
 use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer};
@@ -21,12 +21,12 @@ use crate::tokenizer::LoadOptions;
 
 const NAME: &str = "tokenizers 0.23.1";
 
-/// Memory that the library takes for each byte of a text.
+/// Memory that the library uses per byte of a text.
 const BYTES_PER_BYTE: usize = 128;
 
 type Tokenizer = TokenizerImpl<ModelWrapper, Normalizer, PreTokenizer, PostProcessorWrapper, DecoderWrapper>;
 
-/// The engine for the rest.
+/// The engine for the remaining files.
 pub(crate) struct Released {
     tokenizer: Tokenizer,
     add_special_tokens: bool,
@@ -41,8 +41,8 @@ impl Released {
         Ok(Self { tokenizer, add_special_tokens: options.add_special_tokens })
     }
 
-    /// Reads the parts around the model, to see whether they are what this library takes them for. An error is the name of
-    /// the part and what is wrong with it.
+    /// Parses the parts around the model, to check that this library reads them as intended. An error is the name of the part and what
+    /// is wrong with it.
     pub(crate) fn read_parts(parts: &Map<String, Value>) -> Result<(), (&'static str, String)> {
         fn read<T: DeserializeOwned>(
             parts: &Map<String, Value>,
@@ -102,7 +102,7 @@ impl Encoder for ReleasedEncoder<'_> {
     }
 }
 
-/// The pre-tokenizer of the library, but for the regexes.
+/// The library's pre-tokenizer, except for the regexes.
 #[derive(Debug)]
 enum PreTokenizer {
     Sequence(Vec<PreTokenizer>),
@@ -144,7 +144,7 @@ impl<'de> Deserialize<'de> for PreTokenizer {
     }
 }
 
-/// The normalizer of the library, but for the regexes.
+/// The library's normalizer, except for the regexes.
 #[derive(Debug)]
 enum Normalizer {
     Sequence(Vec<Normalizer>),
@@ -177,7 +177,7 @@ impl<'de> Deserialize<'de> for Normalizer {
                 let Replace { content } = Replace::deserialize(&node).map_err(de::Error::custom)?;
                 Ok(Self::Replace { regex, content })
             }
-            // As a part of the wrapper, the library would panic on a damaged one.
+            // Within the wrapper, the library would panic on a damaged one.
             ("Precompiled", _) => {
                 let text = node.to_string();
                 let precompiled: Precompiled = serde_json::from_str(&text).map_err(de::Error::custom)?;

@@ -1,17 +1,16 @@
-//! Characters that the two libraries see differently.
+//! Characters that the two libraries treat differently.
 //!
-//! The first cause is Unicode. The release candidate knows Unicode 17. In 0.23, the classes of regexes are those of
-//! Unicode 16, the punctuation that of Unicode 8 and the normalization forms those of Unicode 9. A library does nothing
-//! to a character that is newer than its tables: the character is in no class, stays as it is, and composes with none.
-//! The release candidate is therefore shown another character instead, which no version knows and which takes as many
-//! bytes.
+//! The first cause is Unicode. The release candidate knows Unicode 17. In 0.23, the classes of regexes are those of Unicode 16,
+//! punctuation that of Unicode 8, and normalization forms those of Unicode 9. A library ignores a character that is newer than its
+//! tables: the character is in no class, stays unchanged, and composes with none. So the release candidate gets another character
+//! instead, one that no version knows and that has as many bytes.
 //!
-//! The second cause is case. `(?i:'s|'t|...)` matches [`LONG_S`] behind an apostrophe, because the case folding of
-//! U+017F is `s`. The release candidate's programs for such regexes look for ASCII letters only. They are shown `'re`
-//! instead: another contraction of the same regex, of as many bytes. Both are lower-case letters, so nothing else in
-//! these regexes tells one from the other. No other character folds to the letters of these contractions.
+//! The second cause is case. `(?i:'s|'t|...)` matches [`LONG_S`] after an apostrophe, because the case folding of U+017F is `s`. The
+//! release candidate's programs for such regexes only look for ASCII letters. They get `'re` instead: another contraction of the same
+//! regex, with as many bytes. Both are lower-case letters, so the rest of these regexes treats them alike. No other character folds to
+//! the letters of these contractions.
 //!
-//! `tests/tokenizer_unicode.rs` goes through all characters, and through all pairs that compose.
+//! `tests/tokenizer_unicode.rs` checks all characters, and all pairs that compose.
 
 use std::borrow::Cow;
 
@@ -22,10 +21,10 @@ use tk_encode::pipeline::{
 use tk_encode::pre_tokenizers::split::SplitPattern;
 use tk_encode::utils::Grammar;
 
-/// Ranges of characters, in order.
+/// Ranges of characters, ascending.
 type Ranges = &'static [(u32, u32)];
 
-/// In no class of a regex up to Unicode 16.
+/// Characters in no class of a regex up to Unicode 16.
 #[rustfmt::skip]
 const CLASSES: Ranges = &[
     (0x88f, 0x88f), (0xc5c, 0xc5c), (0xcdc, 0xcdc), (0x1acf, 0x1add), (0x1ae0, 0x1aeb), (0x20c1, 0x20c1),
@@ -39,7 +38,7 @@ const CLASSES: Ranges = &[
     (0x1faef, 0x1faef), (0x1fbfa, 0x1fbfa), (0x2b73a, 0x2b73f), (0x2cea2, 0x2cead), (0x323b0, 0x33479),
 ];
 
-/// No punctuation up to Unicode 8.
+/// Characters that are no punctuation up to Unicode 8.
 #[rustfmt::skip]
 const PUNCTUATION: Ranges = &[
     (0x61d, 0x61d), (0x9fd, 0x9fd), (0xa76, 0xa76), (0xc77, 0xc77), (0xc84, 0xc84), (0x1b4e, 0x1b4f),
@@ -52,10 +51,10 @@ const PUNCTUATION: Ranges = &[
     (0x16fe2, 0x16fe2), (0x1e5ff, 0x1e5ff), (0x1e95e, 0x1e95f),
 ];
 
-/// Punctuation up to Unicode 8, and no more.
+/// Characters that are punctuation up to Unicode 8, but not later.
 const FORMER_PUNCTUATION: Ranges = &[(0x166d, 0x166d), (0x111c9, 0x111c9)];
 
-/// Neither decomposed nor reordered nor composed up to Unicode 9.
+/// Characters neither decomposed nor reordered nor composed up to Unicode 9.
 #[rustfmt::skip]
 const FORMS: Ranges = &[
     (0x7fd, 0x7fd), (0x897, 0x89f), (0x8ca, 0x8d3), (0x9fe, 0x9fe), (0xc3c, 0xc3c), (0xd3b, 0xd3c), (0xeba, 0xeba),
@@ -75,20 +74,20 @@ const FORMS: Ranges = &[
     (0x1fbf0, 0x1fbf9),
 ];
 
-/// In no version, by the bytes they take.
+/// Characters in no Unicode version, by length in bytes.
 const UNKNOWN: [char; 3] = ['\u{378}', '\u{2fe0}', '\u{e0080}'];
 
-/// Punctuation in every version, by the bytes it takes.
+/// Punctuation in every version, by length in bytes.
 const MARKS: [char; 3] = ['\u{a7}', '\u{2010}', '\u{10100}'];
 
-/// A contraction by case folding, and another one for the same regexes.
+/// A contraction by case folding, and another contraction for the same regexes.
 const LONG_S: &str = "'\u{17f}";
 const CONTRACTION: &str = "'re";
 
-/// What to look for in the texts of a tokenizer.
+/// The characters to search for in the texts of a tokenizer.
 pub(super) struct Differences {
     tables: Vec<Ranges>,
-    /// Finds [`LONG_S`], if a regex ignores the case of contractions.
+    /// Searches for [`LONG_S`], if a regex ignores the case of contractions.
     long_s: Option<Finder<'static>>,
     /// Whether a character of the tables may begin with this byte.
     leads: [bool; 256],
@@ -111,9 +110,9 @@ impl Differences {
         Self { tables, leads, long_s }
     }
 
-    /// Whether the text has any of these characters. Nearly no text has, so this is what every text pays for.
+    /// Whether the text contains any of these characters. Almost no text does, so this is the usual cost per text.
     pub(super) fn any_in(&self, text: &str) -> bool {
-        /// Few enough for a compiler to look at all at once.
+        /// Small enough for vector instructions.
         const CHUNK: usize = 64;
         /// The first lead byte in the tables: lower bytes are ASCII, Latin, Greek, Cyrillic or continue a character.
         const FIRST: u8 = 0xd8;
@@ -143,7 +142,7 @@ fn collect(pre_tokenizer: &PipelinePreTokenizer, tables: &mut Vec<Ranges>) {
     }
 }
 
-/// Which characters to hide from a pre-tokenizer that is no sequence, and behind what.
+/// Which characters to hide from a pre-tokenizer that is not a sequence, and which characters replace them.
 fn hides(pre_tokenizer: &PipelinePreTokenizer) -> Vec<(Ranges, [char; 3])> {
     match pre_tokenizer {
         PipelinePreTokenizer::Bert(_) | PipelinePreTokenizer::Punctuation(_) => {
@@ -177,7 +176,7 @@ fn contains(table: Ranges, character: char) -> bool {
     after > 0 && code <= table[after - 1].1
 }
 
-/// The text with the characters of the table hidden.
+/// The text with the characters of the table replaced.
 fn hide<'a>(text: &'a str, table: Ranges, behind: [char; 3]) -> Cow<'a, str> {
     if !text.chars().any(|character| contains(table, character)) {
         return Cow::Borrowed(text);
@@ -206,7 +205,7 @@ pub(super) fn normalize<'a>(
     Ok(text)
 }
 
-/// Puts hidden characters back in their order. A normalizer keeps them all or, where it takes out what is unknown, none.
+/// Puts the replaced characters back in order. A normalizer keeps all of them, or none if it removes unknown characters.
 fn restore(text: &str, mut hidden: impl Iterator<Item = char>) -> String {
     text.chars().map(|c| if UNKNOWN.contains(&c) { hidden.next().unwrap_or(c) } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! What can go wrong before a record exists.
+//! Errors that occur before a record exists.
 
 use std::io;
 
@@ -7,17 +7,17 @@ use thiserror::Error;
 use crate::remedy::remedy;
 use crate::shown;
 
-/// An input that could not be found, read, decompressed or held.
+/// An input that could not be found, read, decompressed or held in memory.
 ///
-/// All of these end a run, also one that skips bad documents: after any of them nobody could say how many documents the
-/// input has. The message names the input, the place and, on a second line, the remedy (`hint: ...`).
+/// Each of these ends a run, even one that skips bad documents, because afterwards the number of documents in the input is unknown. The
+/// message names the input, the place and, on a second line, the remedy (`hint: ...`).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// There was no argument at all.
+    /// No argument was given.
     #[error("no input given\nhint: name files, directories, quoted patterns, or `-` for stdin")]
     NoInputs,
-    /// Nothing has this name.
+    /// No file or directory has this name.
     #[error(
         "{}: no such file or directory\nhint: check the spelling; relative names start at the current directory",
         shown(name)
@@ -26,7 +26,7 @@ pub enum InputError {
         /// The argument.
         name: String,
     },
-    /// It exists but cannot be opened, listed or looked at.
+    /// It exists but cannot be opened, listed or inspected.
     #[error(
         "{}: cannot be opened: {source}\nhint: {}",
         shown(name),
@@ -35,10 +35,10 @@ pub enum InputError {
     Unreadable {
         /// The file or directory.
         name: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file named on the command line whose extension says nothing.
+    /// A file named on the command line whose extension is unknown.
     #[error(
         "{}: its extension does not tell what it holds\n\
          hint: add `--input-format text|lines|jsonl`, or take it for text with `--ext` or `--all-text`",
@@ -59,9 +59,9 @@ pub enum InputError {
     EmptyDirectory {
         /// The directory.
         name: String,
-        /// Files below it that were passed over.
+        /// Files below it with other extensions.
         passed_over: usize,
-        /// Entries that were left out: hidden, or named by an ignore file.
+        /// Entries that were skipped: hidden, or named by an ignore file.
         left_out: usize,
     },
     /// A pattern that matches no file.
@@ -70,7 +70,7 @@ pub enum InputError {
         /// The argument.
         pattern: String,
     },
-    /// A pattern that cannot be read.
+    /// A pattern that cannot be parsed.
     #[error(
         "{}: not a valid pattern: {reason}\nhint: write `[*]`, `[?]` or `[[]` for the character itself",
         shown(pattern)
@@ -93,31 +93,31 @@ pub enum InputError {
     Read {
         /// The file.
         name: String,
-        /// Bytes read before, as stored (compressed, if it is).
+        /// Bytes read before, as stored (compressed, if the file is).
         offset: u64,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Compressed data that is not whole.
+    /// Compressed data that is damaged or incomplete.
     #[error("{}: {reason} at byte {offset} of the compressed file\nhint: {hint}", shown(name))]
     Compressed {
         /// The file.
         name: String,
-        /// Compressed bytes consumed when it showed: at a cut or between two parts exact, within zstd data the block, within
-        /// gzip data possibly as late as the checksum that ends the member.
+        /// Number of compressed bytes consumed when the damage was noticed: exact at a cut or between two parts; within zstd data the
+        /// block; within gzip data possibly as late as the checksum that ends the member.
         offset: u64,
         /// What is wrong.
         reason: String,
-        /// What to do about it.
+        /// The remedy.
         hint: &'static str,
     },
-    /// The file was written to during the run. Run again, it may be read: so this is of [`ErrorClass::Io`].
+    /// The file was written to during the run. A second run may succeed, so the class is [`ErrorClass::Io`].
     #[error("{}: changed while it was read\nhint: wait until it is complete, and run again", shown(name))]
     Changed {
         /// The file.
         name: String,
     },
-    /// A record for which there is no memory.
+    /// There is no memory for a record.
     #[error(
         "{}:{line}: no memory for a record of more than {bytes} bytes\nhint: split it, or give the process more memory",
         shown(name)
@@ -127,7 +127,7 @@ pub enum InputError {
         name: String,
         /// Line of its first byte, 1-based.
         line: u64,
-        /// Bytes read of it so far.
+        /// Number of its bytes read so far.
         bytes: usize,
     },
     /// No memory for the first bytes of a batch.
@@ -136,26 +136,26 @@ pub enum InputError {
         /// Size of the batch.
         bytes: usize,
     },
-    /// The caller asked to stop, or goes on after an error.
+    /// The caller asked to stop, or continues after an error.
     #[error("reading was stopped")]
     Stopped,
 }
 
-/// Who has to act on an [`InputError`]; callers choose an exit code by it.
+/// What must be corrected after an [`InputError`]; callers choose an exit code by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The arguments: something is named that is not there or not known.
+    /// The arguments: one names something that does not exist or is unknown.
     Usage,
     /// The contents of a file.
     Data,
     /// The system: permissions, disks, memory.
     Io,
-    /// Nobody: the run was stopped on purpose.
+    /// Nothing: the run was stopped on purpose.
     Stopped,
 }
 
 impl InputError {
-    /// Who has to act on it.
+    /// What must be corrected.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::NoInputs

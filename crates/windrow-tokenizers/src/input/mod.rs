@@ -1,21 +1,21 @@
-//! The reading side of `windrow encode`: arguments become files, files become batches of raw records.
+//! The input side of `windrow encode`: arguments become files, and files become batches of raw records.
 //!
-//! [`resolve`] turns command line arguments into [`InputFile`]s; a [`Reader`] reads, decompresses and cuts them into
-//! [`Batch`]es of whole [`Record`]s, in order. What a record's text is, and whether it is a document at all, is decided
-//! later and elsewhere (in parallel) by [`crate::document::text_of`].
+//! [`resolve`] turns command line arguments into [`InputFile`]s. A [`Reader`] reads, decompresses and cuts them into [`Batch`]es of
+//! whole [`Record`]s, in order. [`crate::document::text_of`] later decides, in parallel, what a record's text is, and whether it is a
+//! document at all.
 //!
-//! What is promised about the bytes of a file:
+//! Guarantees about the bytes of a file:
 //!
-//! - [`Format::Text`]: the whole file is one record, also when it is empty.
-//! - [`Format::Lines`]: `"\n"` and `"\r\n"` end a line and are no part of it; every line is a record, also an empty one; the
-//!   end of the file adds none (`"a\nb"` and `"a\nb\n"` are two records each, an empty file has none).
-//! - [`Format::Jsonl`]: every line is a record, except those that hold only JSON whitespace.
+//! - [`Format::Text`]: the whole file is one record, even if it is empty.
+//! - [`Format::Lines`]: `"\n"` and `"\r\n"` end a line and are not part of it. Every line is a record, even an empty one. The end of
+//!   the file adds none (`"a\nb"` and `"a\nb\n"` are two records each; an empty file has none).
+//! - [`Format::Jsonl`]: every line is a record, except those that contain only JSON whitespace.
 //! - One UTF-8 byte order mark at the start of a file is dropped. NUL bytes are kept.
-//! - A record is never split, whatever its size, and never depends on how the file was read, cut or compressed.
-//! - Gzip files may have several members and zstd files several frames; each must be whole and match its checksum, and
-//!   nothing may follow the last. Anything else is an [`InputError`] and never a shorter document.
+//! - A record is never split, whatever its size, and does not depend on how the file was read, cut or compressed.
+//! - Gzip files may have several members and zstd files several frames. Each must be complete and match its checksum, and nothing may
+//!   follow the last. Anything else is an [`InputError`], never a shorter document.
 //!
-//! Files are read, not mapped: a file that shrinks meanwhile is an error message and not a signal.
+//! Files are read, not mapped: a file that shrinks during the run gives an error message, not a signal.
 
 mod error;
 mod reader;
@@ -34,7 +34,7 @@ pub use reader::{Batch, FileReport, Reader, Record, Stopped};
 pub use resolve::{InputOptions, Resolved, resolve};
 pub use walk::{WalkOptions, Walked, is_hidden, walk};
 
-/// What the (decompressed) bytes of a file mean.
+/// The meaning of the (decompressed) bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -42,7 +42,7 @@ pub enum Format {
     Text,
     /// Every line is a document.
     Lines,
-    /// Every line holds one JSON object, a field of which is the document.
+    /// Every line contains one JSON object, and one of its fields is the document.
     Jsonl,
 }
 
@@ -50,7 +50,7 @@ pub enum Format {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// Not at all.
+    /// Not compressed.
     None,
     /// Gzip (RFC 1952), one or more members.
     Gzip,
@@ -62,7 +62,7 @@ pub enum Compression {
 pub struct InputFile {
     name: String,
     format: Format,
-    /// `None`: told by the first bytes.
+    /// `None`: detected from the first bytes.
     compression: Option<Compression>,
     bytes: Option<u64>,
     origin: Origin,
@@ -82,12 +82,12 @@ impl InputFile {
         Self { name, format, compression: Some(compression), bytes: None, origin: Origin::Path(path) }
     }
 
-    /// Standard input; its compression is told by its first bytes.
+    /// Standard input; its compression is detected from its first bytes.
     pub fn stdin(format: Format) -> Self {
         Self { name: "-".into(), format, compression: None, bytes: None, origin: Origin::Stdin }
     }
 
-    /// Any stream of bytes; `name` stands for it in messages. Without a `compression` the first bytes tell it.
+    /// Any stream of bytes; messages refer to it by `name`. Without a `compression` it is detected from the first bytes.
     ///
     /// ```
     /// use windrow_tokenizers::input::{Batch, Format, InputFile, Reader};
@@ -108,13 +108,13 @@ impl InputFile {
         Self { name: name.into(), format, compression, bytes: None, origin: Origin::Stream(Box::new(reader)) }
     }
 
-    /// The name used in messages and manifests: the path as given or found, `-` for stdin. Bytes that are no UTF-8 are lost in it:
-    /// only [`path`](Self::path) tells files apart.
+    /// The name used in messages and manifests: the path as given or found, `-` for stdin. It does not preserve bytes that are not
+    /// UTF-8; use [`path`](Self::path) to compare files.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What to compare with other files: the path that is opened; for stdin a name of what it is, where the system has one.
+    /// The path to compare with other files: the path that is opened; for stdin a name of its source, if the system has one.
     pub fn path(&self) -> Option<&Path> {
         match &self.origin {
             Origin::Path(path) => Some(path),
@@ -123,17 +123,17 @@ impl InputFile {
         }
     }
 
-    /// What its bytes mean.
+    /// The meaning of its bytes.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Its compression; `None` if the first bytes will tell.
+    /// Its compression; `None` if it is detected from the first bytes.
     pub fn compression(&self) -> Option<Compression> {
         self.compression
     }
 
-    /// Its size on disk in bytes when it was resolved, if it is a regular file. A guide for progress bars.
+    /// Its size on disk in bytes when it was resolved, if it is a regular file. An estimate for progress bars.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes
     }

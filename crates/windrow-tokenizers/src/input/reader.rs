@@ -1,15 +1,15 @@
-//! Streams to batches of whole records.
+//! Cuts streams into batches of whole records.
 //!
-//! A batch's buffer is filled from the front and cut while it is filled:
+//! The buffer of a batch is filled from the front, and cut while it is filled:
 //!
 //! ```text
 //! bytes:  | record | record | rec|ord ...            |
 //!                           ^start    ^end (filled)   ^window (granted by the caller)
 //! ```
 //!
-//! When the window is full, `start..end` is the beginning of a record that did not fit. It is *unread*: the file keeps it
-//! and hands it out again first. Only if the batch has no record yet does the window grow instead. Newlines are looked
-//! for once in every byte that arrives, so a long record costs no more a byte than a short one.
+//! When the window is full, `start..end` is the beginning of a record that did not fit. It is *unread*: the file keeps it and delivers
+//! it again first. The window grows only if the batch has no record yet. Each byte is searched for newlines once, so a long record
+//! costs no more per byte than a short one.
 
 use std::mem::size_of;
 use std::vec;
@@ -25,13 +25,13 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// One raw record of a batch: a document, unless its text turns out to be bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Index of its file in the list the reader was made with.
+    /// Index of its file in the reader's list.
     pub file: u32,
-    /// What its bytes mean.
+    /// The meaning of its bytes.
     pub format: Format,
     /// Line of its first byte, 1-based.
     pub line: u64,
-    /// Bytes before it in the decompressed file, a byte order mark included.
+    /// Bytes before it in the decompressed file, including a byte order mark.
     pub offset: u64,
     /// Where it starts in [`Batch::bytes`].
     pub start: usize,
@@ -39,16 +39,16 @@ pub struct Record {
     pub len: usize,
 }
 
-/// Whole records in the order of the inputs. A used one is given back to [`Reader::next_batch`], which reuses its memory.
+/// Whole records in the order of the inputs. Pass a used batch to [`Reader::next_batch`], which reuses its memory.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The bytes that records lie in; some belong to no record.
+    /// The bytes of the records; some bytes belong to no record.
     pub bytes: Vec<u8>,
-    /// The records, at least one.
+    /// The records, one or more.
     pub records: Vec<Record>,
-    /// Memory in bytes that was asked for through `hold` on behalf of this batch.
+    /// Memory in bytes that was requested through `hold` for this batch.
     pub held: usize,
-    /// Bytes as stored (compressed, if they are) that were read since the batch before.
+    /// Bytes as stored (compressed, if the files are) that were read since the previous batch.
     pub stored: u64,
 }
 
@@ -62,7 +62,7 @@ impl Batch {
     }
 }
 
-/// The answer of a `hold` that has no more memory to give because the run ends.
+/// The answer of a `hold` that grants no more memory because the run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
@@ -77,7 +77,7 @@ impl From<Stopped> for InputError {
 pub struct FileReport {
     /// Its name.
     pub name: String,
-    /// What its bytes meant.
+    /// The meaning of its bytes.
     pub format: Format,
     /// How it was compressed.
     pub compression: Compression,
@@ -87,14 +87,14 @@ pub struct FileReport {
     pub decompressed_bytes: u64,
     /// BLAKE3 of the stored bytes, in hexadecimal.
     pub blake3: String,
-    /// Records handed out, good and bad.
+    /// Records delivered, good and bad.
     pub documents: u64,
 }
 
 /// Reads files one after the other and cuts them into batches of records.
 ///
-/// Beside the batches it holds at most one batch's worth of bytes (but up to 256 KiB for smaller batches), a buffer of
-/// 256 KiB, and what a decompressor needs (gzip about 64 KiB, zstd up to 128 MiB by the window its file asks for).
+/// Beside the batches it holds no more than the bytes of one batch (but up to 256 KiB for smaller batches), a buffer of 256 KiB, and
+/// the memory of a decompressor (gzip about 64 KiB, zstd up to 128 MiB, according to the window its file requests).
 pub struct Reader {
     waiting: vec::IntoIter<InputFile>,
     opened: u32,
@@ -102,15 +102,15 @@ pub struct Reader {
     batch_bytes: usize,
     spare: Spare,
     reports: Vec<FileReport>,
-    /// Stored bytes of the finished files, and of all files when the last batch went out.
+    /// Stored bytes of the finished files, and of all files when the last batch was delivered.
     stored: u64,
     stored_before: u64,
     failed: bool,
-    /// What went wrong after the last complete record of the batch that went out last.
+    /// The error after the last complete record of the batch delivered last.
     broken: Option<InputError>,
 }
 
-/// Buffers that outlive a file.
+/// Buffers that are reused for the next file.
 #[derive(Default)]
 struct Spare {
     buffer: Vec<u8>,
@@ -118,8 +118,8 @@ struct Spare {
 }
 
 impl Reader {
-    /// A reader of `files`, in this order. A batch's records have about `batch_bytes` bytes together; one larger record
-    /// makes a batch of its own. Batch size changes neither the records nor their order.
+    /// A reader of `files`, in this order. The records of a batch have about `batch_bytes` bytes together; a single larger record is a
+    /// batch by itself. The batch size changes neither the records nor their order.
     pub fn new(files: Vec<InputFile>, batch_bytes: usize) -> Self {
         Self {
             waiting: files.into_iter(),
@@ -137,13 +137,12 @@ impl Reader {
 
     /// The next batch, or `None` after the last record. `recycled` is a batch that is no longer needed.
     ///
-    /// `hold` is called with the number of further bytes the batch is about to take, before it takes them: it may wait
-    /// until there is room, or end the run. Their sum is [`Batch::held`], for the caller to release with the batch; what
-    /// was granted to a call that returns no batch is free again. It is called with 0 before each read, so that a
-    /// run ends soon also while nothing grows.
+    /// `hold` is called with the number of additional bytes before the batch takes them. It may wait until they are available, or end
+    /// the run. Their sum is [`Batch::held`], which the caller releases with the batch. Bytes granted to a call that returns no batch
+    /// are free again. `hold` is called with 0 before each read, so that a run ends soon even while nothing grows.
     ///
     /// # Errors
-    /// Any but those of [`ErrorClass::Usage`](super::ErrorClass::Usage); the reader is of no use afterwards and says
+    /// Any but those of [`ErrorClass::Usage`](super::ErrorClass::Usage). Afterwards the reader is unusable and returns
     /// [`InputError::Stopped`].
     pub fn next_batch(
         &mut self,
@@ -170,7 +169,7 @@ impl Reader {
         self.stored + self.current.as_ref().map_or(0, |file| file.stream.stored())
     }
 
-    /// The files that were read to their end, in order; all of them once [`next_batch`](Self::next_batch) said `None`.
+    /// The files that were read to their end, in order; all of them once [`next_batch`](Self::next_batch) has returned `None`.
     pub fn reports(&self) -> &[FileReport] {
         &self.reports
     }
@@ -185,7 +184,7 @@ impl Reader {
             match self.advance(&mut filling) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // Complete records go ahead of the error: the first failure in their order must not depend on batches.
+                // Complete records precede the error: the first failure in order must not depend on batches.
                 Err(error) if !filling.batch.records.is_empty() && !matches!(error, InputError::Stopped) => {
                     self.broken = Some(error);
                     break;
@@ -196,7 +195,7 @@ impl Reader {
         Ok(filling.batch)
     }
 
-    /// Reads on in the current file, or in the next one; false if the batch is full or there is no file left.
+    /// Continues in the current file, or in the next one; false if the batch is full or no file is left.
     fn advance(&mut self, filling: &mut Filling<'_>) -> Result<bool, InputError> {
         if self.current.is_none() {
             let Some(file) = self.waiting.next() else { return Ok(false) };
@@ -217,13 +216,13 @@ impl Reader {
 }
 
 enum Advance {
-    /// The batch takes no more.
+    /// The batch takes no more records.
     Full,
     /// The file's last record is in the batch.
     Finished,
 }
 
-/// A batch on its way.
+/// A batch that is being filled.
 struct Filling<'h> {
     batch: Batch,
     start: usize,
@@ -245,7 +244,7 @@ impl<'h> Filling<'h> {
         if bytes.len() > batch_bytes {
             bytes.truncate(batch_bytes);
         }
-        // A batch that once held one huge record must not go on holding its memory.
+        // A batch that once held one huge record must not keep its memory.
         bytes.shrink_to(batch_bytes);
         let batch = Batch { bytes, records, held, stored: 0 };
         let mut filling = Self { batch, start: 0, end: 0, batch_bytes, hold };
@@ -259,8 +258,8 @@ impl<'h> Filling<'h> {
         self.batch.bytes.len()
     }
 
-    /// Whether the next record belongs to the next batch although there may be room in the window: because this batch is
-    /// one record that outgrew it, or because it has so many short records that they need as much memory as their bytes.
+    /// Whether the next record belongs to the next batch although the window may have space left. This is so if the batch is one record
+    /// that outgrew it, or has so many short records that they need as much memory as their bytes.
     fn is_full(&self) -> bool {
         let records = self.batch.records.len();
         records > 0 && (self.window() > self.batch_bytes || records * size_of::<Record>() >= self.batch_bytes)
@@ -318,10 +317,10 @@ struct OpenFile {
     index: u32,
     format: Format,
     stream: Stream,
-    /// `unread[next..]` comes before what the stream has left.
+    /// `unread[next..]` precedes the rest of the stream.
     unread: Vec<u8>,
     next: usize,
-    /// Whether the byte order mark was looked for.
+    /// Whether a byte order mark has been checked for.
     begun: bool,
     /// Line and offset of the next record.
     line: u64,
@@ -367,7 +366,7 @@ impl OpenFile {
 
     /// Moves records into the batch until it is full or the file ends.
     fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
-        // Everything before this place was searched for newlines.
+        // Everything before this position was searched for newlines.
         let mut searched = filling.start;
         let mut ended = false;
         loop {
@@ -408,7 +407,7 @@ impl OpenFile {
                     return Ok(Advance::Full);
                 }
                 if filling.start > 0 {
-                    // Nothing but blank lines so far.
+                    // Only blank lines so far.
                     filling.batch.bytes.copy_within(filling.start..filling.end, 0);
                     searched -= filling.start;
                     filling.end -= filling.start;
@@ -420,7 +419,7 @@ impl OpenFile {
             (filling.hold)(0)?;
             let mut to = filling.window();
             if self.format != Format::Text {
-                // What lies behind the newline of a huge line is copied away: let that be little.
+                // The bytes behind the newline of a huge line are copied away, so limit their number.
                 to = to.min(filling.end + BUFFER);
             }
             let read = self.read(&mut filling.batch.bytes[filling.end..to])?;
@@ -429,13 +428,13 @@ impl OpenFile {
         }
     }
 
-    /// By how much a window grows that has no room for its first record.
+    /// By how much a window grows that has no space for its first record.
     fn growth(&self, filling: &Filling<'_>) -> usize {
         if self.format == Format::Text && self.next == self.unread.len() && self.stream.rest() > 0 {
             // One byte more than the rest, for the read that finds the end.
             return usize::try_from(self.stream.rest()).map_or(usize::MAX, |rest| rest.saturating_add(1));
         }
-        // By a quarter: the memory beyond a huge record stays small against it, the copies of it stay few.
+        // By a quarter: the unused memory stays small compared with a huge record, and it is copied only a few times.
         (filling.window() / 4).max(filling.batch_bytes.clamp(4 << 10, BUFFER))
     }
 
@@ -465,11 +464,11 @@ impl OpenFile {
         Ok(n)
     }
 
-    /// Takes back what the batch has beyond its last record.
+    /// Takes back the bytes of the batch beyond its last record.
     fn keep_unread(&mut self, filling: &mut Filling<'_>) -> Result<(), InputError> {
         let tail = &filling.batch.bytes[filling.start..filling.end];
         if self.next < self.unread.len() {
-            // The stream was not asked, so the tail is what was last taken from here.
+            // The stream was not read, so the tail is what was last taken from `unread`.
             self.next -= tail.len();
         } else {
             self.unread.clear();

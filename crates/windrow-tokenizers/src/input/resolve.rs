@@ -1,4 +1,4 @@
-//! Arguments to files.
+//! Turns arguments into files.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -11,26 +11,26 @@ use super::walk::{WalkOptions, walk};
 use super::{Compression, Format, InputError, InputFile, Origin};
 use crate::shown;
 
-/// How much of a file is read to tell whether it is text.
+/// How much of a file is read to detect whether it is text.
 const FIRST_BLOCK: usize = 64 << 10;
 
-/// How arguments are understood.
+/// How arguments are interpreted.
 #[derive(Clone, Debug, Default)]
 pub struct InputOptions {
-    /// Wherever the format would be [`Format::Text`], it is [`Format::Lines`] instead.
+    /// [`Format::Lines`] replaces [`Format::Text`].
     pub lines: bool,
-    /// The format of every file, whatever its extension says. Without it the extension decides, and stdin is text.
+    /// The format of every file, regardless of its extension. Without it the extension decides, and stdin is text.
     pub format: Option<Format>,
-    /// Further extensions of text, without the dot, in lower case.
+    /// Additional extensions of text, without the dot, in lower case.
     pub extensions: Vec<String>,
-    /// Every file is text, whatever its extension says. Those of directories and patterns that are not (a NUL or bytes that are no
-    /// UTF-8 in the first 64 KiB) are passed over.
+    /// Every file is text, regardless of its extension. Files of directories and patterns that are not text (a NUL or invalid UTF-8 in
+    /// the first 64 KiB) are passed over.
     pub all_text: bool,
-    /// What is left out of directories.
+    /// Which entries of directories are skipped.
     pub walk: WalkOptions,
 }
 
-/// How a file came to be an input.
+/// How a file became an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chosen {
     ByName,
@@ -57,17 +57,17 @@ impl InputOptions {
         let format = match extension {
             Some("txt" | "text" | "md") => Some(Format::Text),
             Some(extension) if self.extensions.iter().any(|text| text == extension) => Some(Format::Text),
-            // Of those with --all-text none is anything else.
+            // With --all-text, no file is anything else.
             _ if self.all_text => None,
             Some("jsonl" | "ndjson") => Some(Format::Jsonl),
-            // Mostly one value over many lines: only on request.
+            // Usually one value over many lines, so only on request.
             Some("json") if self.format == Some(Format::Jsonl) => Some(Format::Jsonl),
             _ => None,
         };
         (format, compression)
     }
 
-    /// The same, where text may also be told by its first bytes; none for a file that is to be passed over.
+    /// The same, but the first bytes may also identify text; `None` for a file to pass over.
     fn kind_or_text(&self, path: &Path) -> Result<Option<(Format, Compression)>, InputError> {
         match self.kind_of(path) {
             (Some(format), compression) => Ok(Some((format, compression))),
@@ -94,24 +94,24 @@ fn is_text(path: &Path) -> Result<bool, InputError> {
     Ok(is_utf8 && !block.contains(&0))
 }
 
-/// What arguments stand for.
+/// The files that arguments stand for.
 #[derive(Debug)]
 pub struct Resolved {
     /// The files, in the order of the arguments; those of a directory or a pattern in bytewise order of their paths.
     pub files: Vec<InputFile>,
-    /// What a user should know and need not act on: files passed over, files read twice.
+    /// Notes for the user that need no action: files passed over, files read twice.
     pub notes: Vec<String>,
 }
 
 /// Finds the files that `args` stand for, and checks that they can be opened.
 ///
-/// - A file is taken as it is. Its extension tells the format (`.txt` `.text` `.md`: text; `.jsonl` `.ndjson`: jsonl) and the
-///   compression (a further `.gz`, `.zst` or `.zstd`); upper case is the same.
-///   [`InputOptions::extensions`] and [`InputOptions::all_text`] make more files text. With a forced format of jsonl, `.json` has it too.
-/// - A directory stands for all files of these extensions below it, as [`walk`] finds them.
+/// - A file stands for itself. Its extension determines the format (`.txt` `.text` `.md`: text; `.jsonl` `.ndjson`: jsonl) and the
+///   compression (an additional `.gz`, `.zst` or `.zstd`), in upper or lower case. [`InputOptions::extensions`] and
+///   [`InputOptions::all_text`] make more files text. With the format forced to jsonl, `.json` is jsonl too.
+/// - A directory stands for all files with these extensions below it, as [`walk`] finds them.
 /// - `-` is stdin.
-/// - What does not exist and contains `*`, `?` or `[` is a pattern, and stands for what a shell would put in its place:
-///   each match is treated as if it had been named.
+/// - An argument that does not exist and contains `*`, `?` or `[` is a pattern. It stands for the names that a shell would expand it
+///   to; each match is treated as if it had been named.
 ///
 /// # Errors
 /// Everything of [`ErrorClass::Usage`](super::ErrorClass::Usage), and [`InputError::Unreadable`].
@@ -144,7 +144,9 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
             1 => "; so is 1 other".to_owned(),
             more => format!("; so are {more} others"),
         };
-        found.notes.push(format!("{}: reached more than once, by arguments or links, and read each time{more}", shown(first)));
+        found
+            .notes
+            .push(format!("{}: reached more than once, by arguments or links, and read each time{more}", shown(first)));
     }
     Ok(Resolved { files: found.files, notes: found.notes })
 }
@@ -154,7 +156,7 @@ struct Found<'o> {
     files: Vec<InputFile>,
     notes: Vec<String>,
     seen: HashSet<PathBuf>,
-    /// Files that were seen before.
+    /// Files that occurred before.
     repeated: Vec<PathBuf>,
 }
 
@@ -172,7 +174,7 @@ impl Found<'_> {
                     return Ok(());
                 }
             },
-            // A name on the command line is a decision: if the file is no text, that is an error of its document.
+            // A name on the command line is explicit: if the file is not text, that is an error of its document.
             (true, Chosen::ByName) => match self.options.kind_of(path) {
                 (Some(format), compression) => (Some(format), compression),
                 (None, _) => (Some(Format::Text), Compression::None),
@@ -252,7 +254,7 @@ impl Found<'_> {
         metadata: &fs::Metadata,
     ) -> Result<(), InputError> {
         let name = path.display().to_string();
-        // Only regular files: to open a named pipe here would wait for its writer, or take it from the reader.
+        // Regular files only: opening a named pipe here would wait for its writer, or take it away from the reader.
         if metadata.is_file() {
             File::open(&path).map_err(|e| unreadable(&path, e))?;
         }

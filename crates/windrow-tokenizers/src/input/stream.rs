@@ -1,4 +1,4 @@
-//! Bytes as stored, and bytes as meant: reading, hashing and decompression.
+//! Stored bytes and decompressed bytes: reading, hashing and decompression.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, Read};
@@ -11,7 +11,7 @@ use super::{Compression, InputError, InputFile, Origin};
 /// Size of the buffer of stored bytes: reads of this size cost little more than the copy itself.
 pub(super) const BUFFER: usize = 256 << 10;
 
-/// Slices at least this long are read into directly.
+/// Slices of this length or more are read into directly.
 const DIRECT: usize = 64 << 10;
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
@@ -26,13 +26,13 @@ enum Origins {
 struct Raw {
     origin: Origins,
     buffer: Vec<u8>,
-    /// `buffer[pos..len]` is read and not consumed.
+    /// `buffer[pos..len]` is read but not consumed.
     pos: usize,
     len: usize,
     read: u64,
-    /// The origin said that it has ended, and is not asked again (a terminal or a growing file would go on).
+    /// The source has reported its end, and is not read again (a terminal or a growing file would continue).
     ended: bool,
-    /// The last error came from the origin, not from a decoder above.
+    /// The last error came from the source, not from a decoder above it.
     broken: bool,
     hasher: blake3::Hasher,
 }
@@ -66,7 +66,7 @@ impl Raw {
         Ok(n)
     }
 
-    /// At least `n` unconsumed bytes, or all that are left. `n` is small.
+    /// `n` unconsumed bytes or more, or all that are left. `n` is small.
     fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         if self.len - self.pos < n {
             self.buffer.copy_within(self.pos..self.len, 0);
@@ -83,7 +83,7 @@ impl Raw {
         Ok(&self.buffer[self.pos..self.len])
     }
 
-    /// Stored bytes handed on.
+    /// Number of stored bytes that were passed on.
     fn consumed(&self) -> u64 {
         self.read - (self.len - self.pos) as u64
     }
@@ -117,12 +117,12 @@ impl Read for Raw {
     }
 }
 
-/// A zstd stream between two reads.
+/// The state of a zstd stream between two reads.
 struct Zstd {
     raw: Box<Raw>,
     context: DCtx<'static>,
     in_frame: bool,
-    /// Bytes the decoder wants next. It gets no more, so that an error's place is that of its block.
+    /// Number of bytes that the decoder wants next. It gets no more, so that the position of an error is that of its block.
     wanted: usize,
 }
 
@@ -132,11 +132,11 @@ enum Decoder {
     Zstd(Zstd),
     /// Between two gzip members, or before the first.
     GzipBoundary(Box<Raw>),
-    /// Only while one of the others becomes another.
+    /// Only during a change between the other states.
     Moving,
 }
 
-/// One open input: decompressed bytes in, totals out.
+/// One open input: delivers decompressed bytes, then the totals.
 pub(super) struct Stream {
     name: String,
     decoder: Decoder,
@@ -152,7 +152,7 @@ pub(super) struct Totals {
 }
 
 impl Stream {
-    /// Opens `file`; `buffer` is what a former stream gave back, or empty.
+    /// Opens `file`; `buffer` is that of a previous stream, or empty.
     pub(super) fn open(file: InputFile, mut buffer: Vec<u8>) -> Result<Self, InputError> {
         let name = file.name;
         let unreadable = |source| InputError::Unreadable { name: name.clone(), source };
@@ -199,7 +199,7 @@ impl Stream {
         self.raw().read
     }
 
-    /// Size of the rest, as far as it is known beforehand; 0 if it is not.
+    /// Size of the rest, if it is known in advance; otherwise 0.
     pub(super) fn rest(&self) -> u64 {
         match &self.decoder {
             Decoder::Plain(raw) => match &raw.origin {
@@ -210,7 +210,7 @@ impl Stream {
         }
     }
 
-    /// Reads decompressed bytes; 0 is the end, reached with every checksum right.
+    /// Reads decompressed bytes; 0 is the end, which implies that every checksum was right.
     pub(super) fn read(&mut self, dst: &mut [u8]) -> Result<usize, InputError> {
         if self.ended || dst.is_empty() {
             return Ok(0);
@@ -367,7 +367,7 @@ const MISNAMED: &str = "rename it without the compression's extension if it is n
 const TRAILING: &str = "cut them off if they do not belong to the file, or download it again";
 const WIDE_WINDOW: &str = "compress it anew with a window of at most 128 MiB (`zstd --long=27` or less)";
 
-/// Compression by the first bytes.
+/// The compression, detected from the first bytes.
 fn detect(magic: &[u8]) -> Compression {
     if magic.starts_with(GZIP_MAGIC) {
         Compression::Gzip

@@ -1,7 +1,7 @@
-//! Directories to files.
+//! Finds the files of directories.
 //!
-//! One walker for all commands. Symbolic links are followed, but not in circles. Hidden files and folders are left out, as in
-//! patterns, and on request also what ignore files (`.gitignore`, `.ignore`, git's own excludes) name. What is left out is counted.
+//! One walker serves all commands. It follows symbolic links, but not in circles. It skips hidden files and folders, as patterns do,
+//! and on request also the entries that ignore files name (`.gitignore`, `.ignore`, git's own excludes). It counts what it skips.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,29 +14,30 @@ use super::InputError;
 use super::resolve::unreadable;
 use crate::shown;
 
-/// Which entries of a directory are left out.
+/// Which entries of a directory are skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkOptions {
-    /// Take files and folders whose names begin with a dot, too.
+    /// Include files and folders whose names begin with a dot.
     pub hidden: bool,
-    /// Leave out what ignore files name. Those of folders above count, and those of git only inside of a repository.
+    /// Skip the entries that ignore files name. Those of parent folders count too, and those of git only inside of a repository.
     pub ignore_files: bool,
 }
 
-/// What lies below a directory.
+/// The entries below a directory.
 #[derive(Debug, Default)]
 pub struct Walked {
     /// Regular files, also behind links, in bytewise order of their paths.
     pub files: Vec<PathBuf>,
-    /// Links that lead nowhere, and what the system says of them.
+    /// Broken links, with the system's errors.
     pub broken: Vec<(PathBuf, io::Error)>,
     /// Sockets, pipes, devices.
     pub special: usize,
-    /// Hidden files and folders that were left out, whatever else speaks against them. What lies in such a folder is not counted.
+    /// Hidden files and folders that were skipped, whether or not ignore files name them too. The contents of such a folder are not
+    /// counted.
     pub hidden: usize,
-    /// Files and folders that ignore files left out. What lies in such a folder is not counted.
+    /// Files and folders skipped because of ignore files. The contents of such a folder are not counted.
     pub ignored: usize,
-    /// What a user should know and need not act on: links in circles, ignore files that cannot be read, entries left out.
+    /// Notes for the user that need no action: links in circles, ignore files that cannot be read, skipped entries.
     pub notes: Vec<String>,
 }
 
@@ -88,7 +89,7 @@ pub fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-/// Entries of folders.
+/// Numbers of entries of folders.
 #[derive(Debug, Default)]
 struct Counts {
     hidden: usize,
@@ -104,7 +105,7 @@ impl Counts {
 }
 
 impl Walked {
-    /// Takes up an entry that the walker could not follow.
+    /// Records an entry that the walker could not follow.
     fn fault(&mut self, root: &Path, error: ignore::Error) -> Result<(), InputError> {
         if let Some(link) = loop_of(&error) {
             self.notes.push(format!("{}: passed over, it links back to a directory above it", shown(link)));
@@ -120,7 +121,7 @@ impl Walked {
         Err(unreadable(&path, source))
     }
 
-    /// Counts what the walker left out: the entries of its folders, less the `met` ones.
+    /// Counts what the walker skipped: the entries of its folders, less the `met` ones.
     fn count_left_out(&mut self, folders: &[PathBuf], met: &Counts) -> Result<(), InputError> {
         let mut there = Counts::default();
         for folder in folders {
@@ -129,7 +130,7 @@ impl Walked {
                 there.add(Some(&entry.file_name()));
             }
         }
-        // A file that appeared or went away in between must not make this underflow.
+        // A file that appeared or vanished in between must not make this underflow.
         self.hidden = there.hidden.saturating_sub(met.hidden);
         self.ignored = there.others.saturating_sub(met.others);
         Ok(())

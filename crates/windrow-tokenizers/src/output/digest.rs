@@ -1,17 +1,17 @@
-//! The hash of a file whose header is known only at its end.
+//! The hash of a file whose header is only known at the end.
 
 use blake3::Hasher;
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
 const CHUNK: usize = blake3::CHUNK_LEN;
 
-/// A blake3 hasher that lets the first 1024 bytes change until the end, so that no file has to be read again because
-/// its header counts what follows.
+/// A blake3 hasher that allows the first 1024 bytes to change until the end. So a file whose header counts what follows need not be
+/// read again.
 ///
-/// blake3 is a binary tree over chunks of 1024 bytes in which every left subtree is a full power of two. What follows
-/// the first chunk therefore falls apart into subtrees of 1, 2, 4, ... chunks, each of which starts at an offset equal to
-/// its size. Their chaining values are kept (one for each doubling of the file), and at the end the first chunk is
-/// merged with them from left to right. Only the last subtree can be incomplete, and it is the right child of the root.
+/// blake3 is a binary tree over chunks of 1024 bytes in which every left subtree is a full power of two. So the data behind the first
+/// chunk consists of subtrees of 1, 2, 4, ... chunks, each of which starts at an offset equal to its size. Their chaining values are
+/// kept (one per doubling of the file). At the end the first chunk is merged with them from left to right. Only the last subtree can be
+/// incomplete, and it is the right child of the root.
 #[derive(Debug, Default)]
 pub(crate) struct LateHeadDigest {
     head: Vec<u8>,
@@ -36,12 +36,12 @@ impl Subtree {
 }
 
 impl LateHeadDigest {
-    /// Takes the next bytes of the file.
+    /// Adds the next bytes of the file.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         let (head, mut rest) = bytes.split_at(bytes.len().min(CHUNK - self.head.len()));
         self.head.extend_from_slice(head);
         while !rest.is_empty() {
-            // A full subtree is closed only here, when more is known to follow: the last one belongs to the root.
+            // A full subtree is closed only when more bytes follow, because the last subtree belongs to the root.
             if self.last.as_ref().is_none_or(|subtree| subtree.room == 0) {
                 self.full.extend(self.last.take().map(|subtree| subtree.hasher.finalize_non_root()));
             }
@@ -53,12 +53,12 @@ impl LateHeadDigest {
         }
     }
 
-    /// Replaces the first bytes, which have been taken before.
+    /// Replaces the first bytes, which must have been added before.
     pub(crate) fn replace_head(&mut self, bytes: &[u8]) {
         self.head[..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// The hash of all that was taken.
+    /// The hash of all bytes added.
     pub(crate) fn finish(&self) -> blake3::Hash {
         let Some(last) = &self.last else { return blake3::hash(&self.head) };
         let first = Hasher::new().update(&self.head).finalize_non_root();

@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use crate::remedy::remedy;
 use crate::shown;
 
-/// What kind of trouble an [`OutputError`] reports.
+/// The kinds of [`OutputError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputErrorKind {
     /// The options contradict each other or the vocabulary: nothing was touched.
     Usage,
-    /// A file cannot be created: it exists, another run writes it, its directory is missing or refuses.
+    /// A file cannot be created: it exists, another run is writing it, or its directory is missing or refuses it.
     CannotCreate,
     /// The operating system failed to write, flush, sync or rename.
     Io,
-    /// A document is too long for the format. It was not written; the output can go on without it.
+    /// A document is too long for the format. It was not written; the output can continue without it.
     Document,
-    /// An id does not fit the element type. Nothing of its run was written.
+    /// An id does not fit the element type. No document of its run was written.
     Id,
-    /// The counts of the manifest contradict each other or what was written.
+    /// The counts of the manifest contradict each other or the written data.
     Accounting,
     /// The output was abandoned, usually by the thread that handles Ctrl-C.
     Interrupted,
@@ -29,8 +29,8 @@ pub enum OutputErrorKind {
 
 /// An output that cannot be created, written or published.
 ///
-/// The [`Display`](fmt::Display) form is one line with the place and the operating system's words, and a second line
-/// `hint: ...` where there is a remedy.
+/// The [`Display`](fmt::Display) form is one line with the place and the system's error, and a second line `hint: ...` if there is a
+/// remedy.
 #[derive(Debug)]
 pub struct OutputError(Box<Inner>);
 
@@ -58,7 +58,7 @@ impl OutputError {
         }))
     }
 
-    /// `doing` is a phrase such as `cannot write`; the path and the words of the operating system are added.
+    /// `doing` is a phrase such as `cannot write`; the path and the system's error are appended.
     pub(crate) fn io(kind: OutputErrorKind, doing: &str, path: &Path, source: io::Error) -> Self {
         let hint = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -98,12 +98,12 @@ impl OutputError {
         self
     }
 
-    /// What kind of trouble it is.
+    /// The kind of error.
     pub fn kind(&self) -> OutputErrorKind {
         self.0.kind
     }
 
-    /// The exit status a command reports for it, after `sysexits.h` where that has one.
+    /// The exit status that a command reports for it, according to `sysexits.h` if that has one.
     pub fn exit_code(&self) -> u8 {
         match self.0.kind {
             OutputErrorKind::Usage => 2,
@@ -125,7 +125,7 @@ impl OutputError {
         self.0.document
     }
 
-    /// Staged files that could not be removed either, so that somebody has to do it by hand. Nearly always empty.
+    /// Staged files that could not be removed either and must be removed by hand. Almost always empty.
     pub fn left_behind(&self) -> &[PathBuf] {
         &self.0.left_behind
     }

@@ -1,4 +1,4 @@
-//! Every call to the operating system fails once, or is the last one before a crash, or meets an abandonment.
+//! Every call to the operating system in turn fails once, or is the last one before a crash, or is interrupted by an abandonment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,23 +14,23 @@ use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, InputFile};
 use crate::manifest::{Documents, Manifest, ManifestBody, SkippedDocument, TokenizerIdentity};
 
-/// What happens at the call number `at`, counted from 1.
+/// What happens at call number `at`, counted from 1.
 #[derive(Clone, Debug)]
 enum Fault {
     Never,
     /// That call fails.
     Once,
-    /// That call and all later ones fail: nothing reaches the disk any more, not even the cleaning up.
+    /// That call and all later ones fail: nothing reaches the disk any more, not even the cleanup.
     Crash,
-    /// From that call on nothing can be renamed, not even back. Removing still works.
+    /// From that call on no name can be renamed, not even back. Removing still works.
     NoRename,
     /// Nothing can be written.
     NoWrite,
-    /// The output is abandoned by another thread.
+    /// Another thread abandons the output.
     Abandon(Staging),
 }
 
-/// The calls that can take long: an abandonment does not wait for the end of them.
+/// Calls that can take long: an abandonment does not wait for them.
 const UNLOCKED: [&str; 3] = ["write", "sync", "sync directory"];
 
 #[derive(Debug)]
@@ -41,8 +41,8 @@ struct Script {
     abandonment: Option<JoinHandle<bool>>,
 }
 
-/// The disk, with a fault. Writes are short: 300,000 bytes at most, so that files take several calls. Syncs are only
-/// counted: no test pulls the plug, and real ones take most of the time.
+/// The disk, with a fault. Writes are short, 300,000 bytes at most, so that files take several calls. Syncs are only counted: no test
+/// cuts the power, and real syncs would take most of the time.
 #[derive(Clone, Debug)]
 struct Faulty(Arc<Mutex<Script>>);
 
@@ -118,7 +118,7 @@ fn undisturbed() -> Staging {
 }
 
 fn options(directory: &Path, format: Format, overwrite: bool) -> OutputOptions {
-    // One format with the list of documents that are left out, as a further file.
+    // One format also has the list of skipped documents, as an additional file.
     let list_skipped = format == Format::Jsonl;
     let options = OutputOptions::new(directory.join("out"), 60_000);
     OutputOptions { format, overwrite, append_eos: Some(7), list_skipped, ..options }
@@ -141,7 +141,7 @@ fn contents(directory: &Path) -> BTreeMap<String, blake3::Hash> {
     entries.map(|e| (e.file_name().into_string().unwrap(), blake3::hash(&fs::read(e.path()).unwrap()))).collect()
 }
 
-/// The directory before a run, and what a whole run makes of it.
+/// The directory before a run, and after a complete run.
 fn prepare(format: Format, overwrite: bool) -> (tempfile::TempDir, BTreeMap<String, blake3::Hash>) {
     let directory = tempfile::tempdir().unwrap();
     if overwrite {
@@ -161,7 +161,7 @@ fn whole_of(format: Format, variant: u32) -> BTreeMap<String, blake3::Hash> {
     contents(directory.path())
 }
 
-/// The number of calls of an undisturbed run.
+/// The number of calls of a run without faults.
 fn count_calls(format: Format, overwrite: bool) -> usize {
     let (directory, _) = prepare(format, overwrite);
     let disk = Faulty::new(0);
@@ -196,7 +196,7 @@ fn a_failing_call_leaves_the_directory_as_it_was() {
                     assert!(error.left_behind().is_empty(), "{case}: {error}");
                 }
                 Ok(published) => {
-                    // Only the removal of old data and of the lock comes after the point of no return.
+                    // Behind the point of no return, only old data and the lock are removed.
                     assert_eq!((failed, published.left_behind.len()), ("remove", 1), "{case}");
                     fs::remove_file(&published.left_behind[0]).unwrap();
                     assert_eq!(contents(directory.path()), whole, "{case}");
@@ -207,7 +207,7 @@ fn a_failing_call_leaves_the_directory_as_it_was() {
     assert_eq!(failed_calls, ["create", "remove", "rename", "sync", "sync directory", "write"].into());
 }
 
-/// A manifest under its final name has all of its data beside it, with the right bytes.
+/// A manifest under its final name must have all of its data beside it, with the right bytes.
 fn assert_manifest_is_true(directory: &Path, case: &str) {
     let Ok(text) = fs::read(directory.join("out.manifest.json")) else { return };
     let manifest: Manifest = serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -240,7 +240,7 @@ fn after_a_crash_no_manifest_lies_and_the_next_run_clears_the_rest() {
     }
 }
 
-/// The directory after a killed run and the next one: the new data if the new manifest has its name, otherwise what was before.
+/// The directory after a killed run and the next one: the new data if the new manifest has its name, otherwise the old data.
 fn expected<'a>(
     directory: &Path,
     before: &'a BTreeMap<String, blake3::Hash>,
@@ -265,7 +265,7 @@ fn after_a_crash_a_failing_run_leaves_the_old_data_or_the_new() {
             let options = options(directory.path(), format, overwrite);
             let _ = write(&options, &disk.staging(|_| Fault::Crash), variant);
             let expected = expected(directory.path(), &before, &new);
-            // With other numbers of skipped documents there may be fewer calls.
+            // With another number of skipped documents there may be fewer calls.
             let Some(call) = disk.calls().get(at - 1).copied() else { break };
             let case = format!("{format}, overwrite {overwrite}, {variant}, call {at}: {call}");
             let error = fail(&OutputOptions { overwrite: true, ..options });
@@ -294,7 +294,7 @@ fn a_crash_while_a_crash_is_taken_back_loses_nothing() {
                 let case = format!("{format}, {variant}, call {at}, then call {second}");
                 let calls = disk.calls();
                 if calls[..second.min(calls.len())].contains(&"write") {
-                    // Everything was taken back before.
+                    // Everything was already taken back.
                     break;
                 }
                 fail(&options);
@@ -307,7 +307,7 @@ fn a_crash_while_a_crash_is_taken_back_loses_nothing() {
 #[test]
 fn a_run_of_another_format_takes_back_too() {
     let (directory, before) = prepare(Format::Npy, true);
-    // The last rename: the data is new, the manifest is not there.
+    // The last rename: the data is new, the manifest is missing.
     let calls = count_calls(Format::Npy, true);
     for at in 1..=calls {
         let _ = write(&options(directory.path(), Format::Npy, true), &Faulty::new(at).staging(|_| Fault::Crash), 1);
@@ -365,7 +365,7 @@ fn abandonment_at_any_call_is_all_or_nothing() {
                 result.unwrap_or_else(|error| panic!("{case}: {error}"));
                 assert_eq!(contents(directory.path()), whole, "{case}");
             }
-            // The script keeps a staging, which keeps the disk, which keeps the script.
+            // Breaks a cycle: the script keeps a staging, which keeps the disk, which keeps the script.
             disk.0.lock().unwrap().fault = Fault::Never;
         }
     }
@@ -381,15 +381,15 @@ fn everything_is_synced_before_a_rename_relies_on_it() {
     assert_eq!(calls[..first].iter().filter(|&&call| call == "sync").count(), 3, "bin, idx, manifest");
     assert_eq!(calls[first - 1], "sync");
     let publication = [
-        vec!["rename", "sync directory"],                   // the old manifest goes aside
+        vec!["rename", "sync directory"],                   // the old manifest is moved aside
         vec!["rename"; 4],                                  // bin and idx: the old one aside, the new one in
         vec!["sync directory", "rename", "sync directory"], // the new manifest
-        vec!["remove"; 4],                                  // what was moved aside, and the lock
+        vec!["remove"; 4],                                  // the files moved aside, and the lock
     ];
     assert_eq!(calls[first..], publication.concat());
 }
 
-/// Interrupted system calls and one byte at a time, then the end of the disk.
+/// Interrupts system calls and writes one byte at a time, then the disk is full.
 #[derive(Debug, Default)]
 struct Drip(Mutex<u64>);
 
@@ -405,7 +405,7 @@ impl Storage for Drip {
     }
 }
 
-/// A disk whose write-backs wait until four more writes have come, or fail.
+/// A disk whose write-backs wait for four more writes, or fail.
 #[derive(Debug, Default)]
 struct Behind {
     writes: Mutex<usize>,
@@ -428,7 +428,7 @@ impl Storage for Arc<Behind> {
         *self.write_backs.lock().unwrap() += 1;
         let writes = self.writes.lock().unwrap();
         let enough = *writes + 4;
-        // Without an overlap they never come.
+        // Without an overlap the writes never come.
         drop(self.more.wait_while(writes, |writes| *writes < enough).unwrap());
         Ok(())
     }
@@ -438,7 +438,7 @@ impl Storage for Arc<Behind> {
     }
 }
 
-/// One id a byte.
+/// One id per byte.
 struct Letters;
 
 impl Engine for Letters {
@@ -462,7 +462,7 @@ impl Encoder for Letters {
     }
 }
 
-/// Encodes as many bytes to twice as many.
+/// Encodes this many bytes to twice as many.
 fn encode_letters(options: &OutputOptions, disk: &Arc<Behind>, bytes: usize) -> Result<Summary, Box<Failed>> {
     let text = "x".repeat(999) + "\n";
     let input = io::Cursor::new(text.repeat(bytes / 1000).into_bytes());
@@ -475,7 +475,7 @@ fn encode_letters(options: &OutputOptions, disk: &Arc<Behind>, bytes: usize) -> 
 fn encoding_goes_on_while_the_disk_is_behind() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Arc::default();
-    // The first write-back is due after 32 MiB, and four more writes of one come after it.
+    // The first write-back is due after 32 MiB, and four more writes of 1 MiB follow.
     let summary = encode_letters(&options(directory.path(), Format::Nanogpt, false), &disk, 24_000_000).unwrap();
     assert_eq!(summary.published.unwrap().files[0].bytes, 2 * 24_000_000);
     assert_eq!(*disk.write_backs.lock().unwrap(), 1);

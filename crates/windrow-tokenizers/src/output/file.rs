@@ -1,4 +1,4 @@
-//! One staged file: buffered, hashed while it is written, checked against abandonment.
+//! One staged file: buffered, hashed while it is written, and checked for abandonment.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -9,10 +9,10 @@ use super::digest::LateHeadDigest;
 use super::error::{OutputError, OutputErrorKind};
 use super::staging::Staging;
 
-/// Bytes per write call. Large enough for any disk, small enough that hashing finds them in the cache.
+/// Bytes per write call. Large enough for any disk, small enough to be still cached when it is hashed.
 const BLOCK: usize = 1 << 20;
 
-/// Bytes of a file that are written back at a time: a few tenths of a second of most disks.
+/// Bytes of a file per write-back: a few tenths of a second on most disks.
 const WRITE_BACK: u64 = 32 << 20;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct StagedFile {
     target: PathBuf,
     buffer: Vec<u8>,
     bytes: u64,
-    /// Of which were handed out to be written back.
+    /// The part of it that was handed out for write-back.
     handed_out: u64,
     digest: LateHeadDigest,
     staging: Staging,
@@ -48,14 +48,13 @@ impl StagedFile {
         }
     }
 
-    /// Lets `add` append to the buffer, and writes the buffer when it is full. `add` should append less than half a
-    /// mebibyte at a time.
+    /// `add` appends to the buffer, which is then written if it is full. `add` should append less than half a mebibyte per call.
     pub(crate) fn put(&mut self, add: impl FnOnce(&mut Vec<u8>)) -> Result<(), OutputError> {
         add(&mut self.buffer);
         if self.buffer.len() >= BLOCK { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what is buffered.
+    /// Writes the buffered bytes.
     pub(crate) fn flush(&mut self) -> Result<(), OutputError> {
         self.staging.check()?;
         self.digest.update(&self.buffer);
@@ -65,7 +64,7 @@ impl StagedFile {
         written.map_err(|error| self.failed("cannot write", error))
     }
 
-    /// Replaces the first bytes of the file, at most 1024 of which as many were written before.
+    /// Replaces the first bytes of the file, up to 1024, which must have been written before.
     pub(crate) fn replace_head(&mut self, head: &[u8]) -> Result<(), OutputError> {
         self.flush()?;
         self.digest.replace_head(head);
@@ -73,7 +72,7 @@ impl StagedFile {
         replaced.map_err(|error| self.failed("cannot write the header of", error))
     }
 
-    /// The file, if enough of it was written since the last time.
+    /// The file, if enough was written since the last write-back.
     pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
         (self.bytes - self.handed_out >= WRITE_BACK).then(|| {
             self.handed_out = self.bytes;
@@ -81,7 +80,7 @@ impl StagedFile {
         })
     }
 
-    /// Writes the rest and waits until the disk has it.
+    /// Writes the rest and waits until it is on disk.
     pub(crate) fn complete(mut self) -> Result<Complete, OutputError> {
         self.flush()?;
         self.staging.storage().sync(&self.file).map_err(|error| self.failed("cannot sync", error))?;
@@ -93,7 +92,7 @@ impl StagedFile {
         &self.target
     }
 
-    /// Gives up the whole output after a failed call on this file.
+    /// Abandons the whole output after a failed call on this file.
     pub(crate) fn failed(&self, doing: &str, error: io::Error) -> OutputError {
         failed(&self.staging, doing, &self.target, error)
     }
@@ -103,7 +102,7 @@ fn failed(staging: &Staging, doing: &str, target: &Path, error: io::Error) -> Ou
     staging.fail(OutputError::io(OutputErrorKind::Io, doing, target, error))
 }
 
-/// A file of which a part is due to be written to the disk, so that less is left for the sync at the end.
+/// A part of a file to be written to the disk now, so that the final sync has less to do.
 #[derive(Debug)]
 pub(crate) struct WriteBack {
     file: Arc<File>,
@@ -112,7 +111,8 @@ pub(crate) struct WriteBack {
 }
 
 impl WriteBack {
-    /// Waits until the disk has it. The system tells of a write that failed only once, perhaps here, so an error is one of the output.
+    /// Waits until the part is on disk. The system reports a failed write only once, perhaps here, so an error is an error of the
+    /// output.
     pub(crate) fn run(self) -> Result<(), OutputError> {
         self.staging.check()?;
         let written = self.staging.storage().write_back(&self.file);
@@ -132,7 +132,7 @@ fn write_all(staging: &Staging, file: &File, mut bytes: &[u8]) -> io::Result<()>
     Ok(())
 }
 
-/// Lets `serialize` write through the same calls, for the manifest.
+/// Sends `serialize`'s writes through the same calls, for the manifest.
 #[derive(Debug)]
 pub(crate) struct StorageWriter<'a> {
     pub(crate) staging: &'a Staging,

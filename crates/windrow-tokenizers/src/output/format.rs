@@ -1,4 +1,4 @@
-//! Formats, their element types, and which vocabularies fit.
+//! Formats, their element types, and the vocabularies that fit.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{OutputError, OutputErrorKind};
 
-/// How token files are laid out. Every number in them is little endian.
+/// The layout of token files. All numbers are little endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// `OUT.ids.npy` (all ids, flat) and `OUT.offsets.npy` (u64, one more than there are documents, the first 0):
-    /// document `i` is `ids[offsets[i]..offsets[i + 1]]`.
+    /// `OUT.ids.npy` (all ids, flat) and `OUT.offsets.npy` (u64, one more than the number of documents, the first 0): document `i` is
+    /// `ids[offsets[i]..offsets[i + 1]]`.
     #[default]
     Npy,
-    /// `OUT.bin`: bare ids, an end-of-text id after each document, also after an empty one.
+    /// `OUT.bin`: bare ids, with an end-of-text id after each document, even an empty one.
     Nanogpt,
-    /// `OUT.bin` and `OUT.idx` of Megatron's indexed dataset: one sequence a document, also an empty one; no modes.
+    /// `OUT.bin` and `OUT.idx` of Megatron's indexed dataset: one sequence per document, even an empty one; no modes.
     Megatron,
-    /// `OUT.jsonl`: a line `{"ids":[...]}` for each document.
+    /// `OUT.jsonl`: a line `{"ids":[...]}` per document.
     Jsonl,
 }
 
@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    /// What is added to the prefix for each data file.
+    /// The suffix of each data file, appended to the prefix.
     pub fn suffixes(self) -> &'static [&'static str] {
         match self {
             Self::Npy => &[".ids.npy", ".offsets.npy"],
@@ -47,7 +47,7 @@ impl Format {
         }
     }
 
-    /// The element type for a vocabulary whose largest id is `largest`, or why there is none. `Jsonl` has none.
+    /// The element type for a vocabulary whose largest id is `largest`, or why none fits. `Jsonl` has none.
     pub(crate) fn dtype(self, requested: Option<Dtype>, largest: u32) -> Result<Option<Dtype>, OutputError> {
         let usage = |message: String| OutputError::new(OutputErrorKind::Usage, message);
         let allowed: &[Dtype] = match self {
@@ -111,7 +111,7 @@ impl Dtype {
         }
     }
 
-    /// Bytes of one id.
+    /// Bytes per id.
     pub fn size(self) -> usize {
         match self {
             Self::U16 => 2,
@@ -128,8 +128,8 @@ impl Dtype {
         }
     }
 
-    /// Whether all of `ids` fit, in one pass that the compiler can vectorize: `largest` is all ones, so an id is above
-    /// it exactly if it has a bit above it.
+    /// Whether all of `ids` fit, in one pass that the compiler can vectorize. `largest` is all ones, so an id is larger exactly if it
+    /// has a bit above it.
     pub(crate) fn fits(self, ids: &[u32]) -> bool {
         ids.iter().fold(0, |bits, id| bits | id) <= self.largest()
     }

@@ -1,9 +1,10 @@
-//! Token files: four formats, written beside their final names and published all at once.
+//! Token files: four formats, written under temporary names beside the final ones and published all at once.
 //!
-//! [`Output::create`] stages, [`Output::append`] takes runs of documents in order, [`Output::publish`] makes everything
-//! final and writes the manifest last. Until then no final name exists or changes, and whatever ends a run early, an
-//! error, a panic, [`Staging::abandon`], leaves the directory as it was. A killed process leaves files whose names hold
-//! `.windrow-` and, killed while it published, data without a manifest; the next run with the same prefix takes all of that back. At any time one run at most writes under a prefix.
+//! [`Output::create`] stages the files, [`Output::append`] takes runs of documents in order, and [`Output::publish`] makes everything
+//! final and writes the manifest last. Until then no final name exists or changes. A run that ends early, by an error, a panic or
+//! [`Staging::abandon`], leaves the directory as it was. A killed process leaves files whose names contain `.windrow-`, and if it was
+//! killed while it published, data without a manifest. The next run with the same prefix undoes all of that. Only one run at a time
+//! writes under a prefix.
 //!
 //! ```
 //! use windrow_tokenizers::manifest::{Documents, ManifestBody};
@@ -50,21 +51,21 @@ use writer::{MegatronWriter, Writer};
 /// What to write and where.
 #[derive(Clone, Debug)]
 pub struct OutputOptions {
-    /// Path to which each file adds its suffix: `out/corpus` becomes `out/corpus.ids.npy` and so on.
+    /// The path to which each file adds its suffix: `out/corpus` becomes `out/corpus.ids.npy` and so on.
     pub prefix: PathBuf,
     /// Layout of the files.
     pub format: Format,
-    /// Element type of the ids; by the vocabulary if not given: u16 if all ids fit, otherwise u32 (Megatron: u16 below
-    /// 65,500 ids, otherwise i32).
+    /// Element type of the ids. By default the vocabulary decides: u16 if all ids fit, otherwise u32 (Megatron: u16 below 65,500 ids,
+    /// otherwise i32).
     pub dtype: Option<Dtype>,
     /// Largest id + 1.
     pub vocab_size: u32,
-    /// The id to append to every document, also to an empty one. Nanogpt files need it.
+    /// The id to append to every document, even an empty one. Nanogpt files need it.
     pub append_eos: Option<u32>,
-    /// Whether existing files of this format and an existing manifest are replaced, when everything is complete. Files
-    /// of another format under the same prefix stay; the manifest no longer speaks of them.
+    /// Whether existing files of this format and an existing manifest are replaced once everything is complete. Files of another format
+    /// under the same prefix stay; the manifest no longer lists them.
     pub overwrite: bool,
-    /// Whether `OUT.skipped.jsonl` is written too: a [`SkippedDocument`] a line, for every document that was left out.
+    /// Whether `OUT.skipped.jsonl` is written too: one [`SkippedDocument`] per line, for every skipped document.
     pub list_skipped: bool,
 }
 
@@ -82,7 +83,7 @@ impl OutputOptions {
         }
     }
 
-    /// The element type that will be written, none for text.
+    /// The element type that will be written; none for text.
     ///
     /// # Errors
     /// [`OutputErrorKind::Usage`] if the options contradict each other or the ids do not fit.
@@ -107,12 +108,12 @@ impl OutputOptions {
         self.names().all().cloned().collect()
     }
 
-    /// Refuses an output that would replace or remove one of its own inputs.
+    /// Refuses an output that would replace or remove one of the inputs.
     ///
     /// # Errors
     /// [`OutputErrorKind::CannotCreate`] naming the file.
     pub fn check_inputs<P: AsRef<Path>>(&self, inputs: impl IntoIterator<Item = P>) -> Result<(), OutputError> {
-        // An input exists, so only what exists already can be one: usually nothing, and no input is looked at.
+        // An input exists, so only existing targets can be inputs. Usually there are none, and no input is inspected.
         let existing: Vec<_> = self.names().touched().filter(|path| path.exists()).collect();
         if existing.is_empty() {
             return Ok(());
@@ -144,7 +145,7 @@ impl OutputOptions {
     }
 }
 
-/// An output under way. Dropping it without [`publish`](Self::publish) removes everything.
+/// An output in progress. Dropping it without [`publish`](Self::publish) removes everything.
 #[derive(Debug)]
 pub struct Output {
     writer: Option<Writer>,
@@ -156,13 +157,13 @@ pub struct Output {
     longest: usize,
     documents: u64,
     tokens: u64,
-    /// The list of documents that were left out, how many there are, and the first of them.
+    /// The list of skipped documents, their number, and the first of them.
     list: Option<StagedFile>,
     skipped: u64,
     first_skipped: Vec<SkippedDocument>,
 }
 
-/// What was published.
+/// The result of a publication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The data files, as in the manifest.
@@ -173,21 +174,21 @@ pub struct Published {
     pub documents: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
-    /// Replaced files that could not be removed, under the names to which they were moved aside. Nearly always empty.
+    /// Replaced files that could not be removed, under the names to which they were moved aside. Almost always empty.
     pub left_behind: Vec<PathBuf>,
 }
 
 impl Output {
-    /// Checks the options and stages the files. Nothing is created if the options are refused.
+    /// Checks the options and stages the files. If the options are refused, nothing is created.
     ///
     /// # Errors
-    /// [`Usage`](OutputErrorKind::Usage) for options that contradict each other,
-    /// [`CannotCreate`](OutputErrorKind::CannotCreate) if a file exists, another run writes it, or it cannot be created.
+    /// [`Usage`](OutputErrorKind::Usage) for options that contradict each other; [`CannotCreate`](OutputErrorKind::CannotCreate) if a
+    /// file exists, another run is writing it, or it cannot be created.
     pub fn create(options: &OutputOptions) -> Result<Self, OutputError> {
         Self::create_in(options, &Staging::default())
     }
 
-    /// [`create`](Self::create) with a staging that another thread can abandon already.
+    /// [`create`](Self::create) with a staging that another thread may already abandon.
     ///
     /// # Errors
     /// Those of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
@@ -216,7 +217,7 @@ impl Output {
         })
     }
 
-    /// A handle with which another thread stops this output.
+    /// A handle with which another thread can stop this output.
     pub fn handle(&self) -> Staging {
         self.staging.clone()
     }
@@ -231,14 +232,13 @@ impl Output {
         self.tokens
     }
 
-    /// Appends a run of consecutive documents: `ends[i]` is the end of document `i` in `ids`, and where the next one
-    /// starts. How documents are divided into runs does not change a byte.
+    /// Appends a run of consecutive documents: `ends[i]` is the end of document `i` in `ids`, and the start of the next one. The
+    /// division of documents into runs does not change a byte.
     ///
     /// # Errors
-    /// [`Id`](OutputErrorKind::Id) for an id that does not fit the element type and
-    /// [`Document`](OutputErrorKind::Document) for a document that is too long for the format: then nothing of this run
-    /// was written, and the output can go on. After [`Io`](OutputErrorKind::Io) and
-    /// [`Interrupted`](OutputErrorKind::Interrupted) everything is removed and the output is of no further use.
+    /// [`Id`](OutputErrorKind::Id) for an id that does not fit the element type, and [`Document`](OutputErrorKind::Document) for a
+    /// document that is too long for the format: then no document of this run was written, and the output can continue. After
+    /// [`Io`](OutputErrorKind::Io) and [`Interrupted`](OutputErrorKind::Interrupted) everything is removed and the output is unusable.
     ///
     /// # Panics
     /// If `ends` decreases or does not end at `ids.len()`.
@@ -254,11 +254,11 @@ impl Output {
         Ok(())
     }
 
-    /// Counts a document that is left out, and lists it: in `OUT.skipped.jsonl`, if that was asked for, and the first
-    /// [`SKIPPED_IN_MANIFEST`] in the manifest too. Memory does not grow with their number.
+    /// Counts a skipped document and lists it: in `OUT.skipped.jsonl` if that was requested, and the first [`SKIPPED_IN_MANIFEST`] also
+    /// in the manifest. Memory does not grow with their number.
     ///
     /// # Errors
-    /// As [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
+    /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
     pub fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
         if let Some(list) = &mut self.list {
             list.put(|bytes| {
@@ -273,7 +273,7 @@ impl Output {
         Ok(())
     }
 
-    /// What is due to be written back, by another thread, while this output goes on: see [`WriteBack`].
+    /// The part to be written back by another thread while this output continues: see [`WriteBack`].
     pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
         self.writer.as_mut().and_then(Writer::write_back)
     }
@@ -303,13 +303,13 @@ impl Output {
             .hint(format!("check the tokenizer, or pass --dtype {wider}")))
     }
 
-    /// Completes the files, writes the manifest, and gives everything its final name, or nothing.
+    /// Completes the files, writes the manifest, and gives all files their final names, or none.
     ///
     /// # Errors
     /// [`Accounting`](OutputErrorKind::Accounting) if the counts do not add up or a skipped document is not listed,
     /// [`CannotCreate`](OutputErrorKind::CannotCreate) if a final name was taken meanwhile, [`Io`](OutputErrorKind::Io),
-    /// [`Interrupted`](OutputErrorKind::Interrupted). In each case no final name is new, what `overwrite` would have
-    /// replaced is back in its place, and what was staged is removed.
+    /// [`Interrupted`](OutputErrorKind::Interrupted). In each case no final name is new, files that `overwrite` would have replaced are
+    /// back in place, and staged files are removed.
     pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
         let writer = self.writer.take().expect("present until published");
@@ -384,7 +384,7 @@ impl Output {
         })
     }
 
-    /// Removes everything that was staged. Dropping does the same.
+    /// Removes all staged files, as dropping does.
     pub fn abandon(self) {
         drop(self);
     }

@@ -13,7 +13,7 @@ pub(crate) struct Run<'a> {
     pub(crate) ids: &'a [u32],
     /// The end of each document in `ids`.
     pub(crate) ends: &'a [usize],
-    /// What follows each document.
+    /// The id after each document.
     pub(crate) eos: Option<u32>,
 }
 

@@ -1,25 +1,25 @@
-//! Staged files and how they become final, all or none.
+//! Staged files, and how they become final, all or none.
 //!
-//! A run writes `OUT.bin.windrow-part` and its like, and nothing else, until everything is complete and synced.
-//! Whoever holds an exclusive lock on the file that is named `OUT.windrow-lock` *now* may touch anything under the
-//! prefix. The holder removes that name at its end, so a lock on a file that has lost the name is no lock: the two are
-//! compared after locking. A run killed by the system leaves its files, but no lock; the next run takes them over.
+//! A run writes `OUT.bin.windrow-part` and similar files, and nothing else, until everything is complete and synced. Only the holder of
+//! an exclusive lock on the file *currently* named `OUT.windrow-lock` may touch files under the prefix. The holder removes that name at
+//! its end, so a lock on a file that has lost the name is void: after locking, the holder compares the two. A run killed by the system
+//! leaves its files, but no lock; the next run takes them over.
 //!
-//! Publication is a row of renames, each recorded before the next one, so that it can be undone in reverse order:
+//! Publication is a series of renames. Each is recorded before the next one, so that it can be undone in reverse order:
 //!
 //! 1. (overwriting) the old manifest is moved aside to `OUT.manifest.json.windrow-old`; the directory is synced;
 //! 2. for each data file: the old one is moved aside, the staged one gets the final name; the directory is synced;
 //! 3. the staged manifest gets the final name; the directory is synced;
-//! 4. the state becomes `Published`, what was moved aside is removed, and the lock last.
+//! 4. the state becomes `Published`; the files moved aside are removed, and the lock last.
 //!
-//! So at no instant does a manifest stand beside data that it does not describe, and a manifest is there only with all
-//! of its data: **no manifest means not published**. A run that is killed in steps 1 to 3 leaves no manifest under the final name. The next
-//! run for the prefix, whatever becomes of it, first takes back what the killed one had renamed ([`recover`]): the old files go home, the
-//! old manifest last. What was moved aside is removed only where a manifest says that the publication was complete.
+//! So a manifest never stands beside data that it does not describe, and it exists only with all of its data: **no manifest means not
+//! published**. A run that is killed in steps 1 to 3 leaves no manifest under the final name. The next run for the prefix, whatever its
+//! outcome, first undoes the renames of the killed one ([`recover`]): the old files get their names back, the old manifest last. Files
+//! moved aside are removed only if a manifest says that the publication was complete.
 //!
-//! Every row of renames holds the state's mutex; the syncs, which can take long, do not. [`Staging::abandon`]
-//! takes the same mutex and undoes whatever row it finds: it waits for a few renames at most, and afterwards the
-//! directory holds what it held before the run.
+//! Every series of renames holds the state's mutex; the syncs, which can take long, do not. [`Staging::abandon`] locks the same mutex
+//! and undoes the renames it finds. It waits for a few renames only; afterwards the directory contains what it contained before the
+//! run.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -32,19 +32,19 @@ use super::storage::{Disk, Storage};
 use crate::manifest::Manifest;
 use crate::shown;
 
-/// `path` with `suffix` added to its last component, whatever bytes that has.
+/// `path` with `suffix` appended to its last component, even if that is not UTF-8.
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Where a final file grows.
+/// The name under which a final file is written.
 pub(crate) fn staged_name(target: &Path) -> PathBuf {
     with_suffix(target, ".windrow-part")
 }
 
-/// Where the old file of a final name waits for the end of the publication.
+/// The name of the old file until the end of the publication.
 fn aside_name(target: &Path) -> PathBuf {
     with_suffix(target, ".windrow-old")
 }
@@ -63,8 +63,8 @@ fn hash_of(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// Takes back the renames of a run that was killed before its publication was complete. Each step leaves names from which a further call
-/// goes on.
+/// Undoes the renames of a run that was killed before its publication was complete. Each step leaves names from which another call can
+/// continue.
 fn recover(storage: &dyn Storage, targets: &Targets) -> Result<(), OutputError> {
     if !targets.is_unfinished() {
         return Ok(());
@@ -107,10 +107,10 @@ fn recover(storage: &dyn Storage, targets: &Targets) -> Result<(), OutputError> 
     Ok(())
 }
 
-/// What the manifest's name ends in.
+/// The end of the manifest's name.
 const MANIFEST: &str = ".manifest.json";
 
-/// What the name of the list of documents that were left out ends in.
+/// The end of the name of the list of skipped documents.
 const SKIPPED: &str = ".skipped.jsonl";
 
 /// The final names under one prefix.
@@ -122,7 +122,7 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// With `skipped`, the list of documents that are left out is the last of the data files.
+    /// With `skipped`, the list of skipped documents is the last of the data files.
     pub(crate) fn new(prefix: &Path, format: Format, skipped: bool) -> Self {
         let suffixes = format.suffixes().iter().copied().chain(skipped.then_some(SKIPPED));
         Self {
@@ -151,8 +151,8 @@ impl Targets {
         with_suffix(&self.prefix, ".windrow-lock")
     }
 
-    /// Names that a killed run may have left, of any format. The staged manifest is the first: as long as it is there, [`recover`] may take
-    /// the files that it lists for those of the killed run.
+    /// Names that a killed run may have left, of any format. The staged manifest is the first: as long as it exists, [`recover`] may
+    /// take the files that it lists for those of the killed run.
     fn leftovers(&self) -> impl Iterator<Item = PathBuf> {
         let data = self.any_data();
         let staged: Vec<_> = [&self.manifest].into_iter().chain(&data).map(|target| staged_name(target)).collect();
@@ -166,15 +166,15 @@ impl Targets {
         self.all().cloned().chain(taken_back).chain(self.leftovers()).chain([self.lock()])
     }
 
-    /// Whether a run has ended, or still is, before its publication was complete.
+    /// Whether a run was killed before its publication was complete, or is still running.
     fn is_unfinished(&self) -> bool {
         !exists(&self.manifest) && self.leftovers().any(|path| exists(&path))
     }
 
-    /// The data files that a killed run has given their final names, though nothing made way for them: its staged manifest lists them.
+    /// Data files that a killed run has given their final names without moving old ones aside: its staged manifest lists them.
     fn finalized_by_a_killed_run(&self) -> Vec<PathBuf> {
         let listed = fs::read(staged_name(&self.manifest)).ok();
-        // A manifest that is not complete was not yet relied on.
+        // If the manifest is incomplete, no file had its final name yet.
         let Some(manifest) = listed.and_then(|json| serde_json::from_slice::<Manifest>(&json).ok()) else {
             return Vec::new();
         };
@@ -200,7 +200,7 @@ impl Targets {
     /// Refuses targets that exist, or that even `overwrite` does not replace.
     fn refuse_existing(&self, overwrite: bool) -> Result<(), OutputError> {
         for path in self.all() {
-            // The entry itself counts, not what it links to: a rename replaces the entry.
+            // The entry itself counts, not the file it links to: a rename replaces the entry.
             let Ok(found) = fs::symlink_metadata(path) else { continue };
             let exists = |what: &str| {
                 OutputError::new(OutputErrorKind::CannotCreate, format!("{} {what}", shown(path))).at(path)
@@ -215,7 +215,7 @@ impl Targets {
         Ok(())
     }
 
-    /// Says why nothing can be created beside `prefix`, in better words than those of the operating system.
+    /// Explains why no file can be created beside `prefix`, more clearly than the operating system does.
     fn check_directory(&self) -> Result<(), OutputError> {
         let directory = self.directory();
         let refused = |why: &str, hint: String| {
@@ -233,10 +233,10 @@ impl Targets {
     }
 }
 
-/// The staged files of one output, for the thread that may have to stop everything.
+/// The staged files of one output, for the thread that may have to abandon it.
 ///
-/// Clones speak of the same output. A command makes one before anything is staged, gives it to the thread that handles
-/// Ctrl-C, and passes it to [`Output::create_in`](super::Output::create_in).
+/// Clones refer to the same output. A command makes one before anything is staged, gives it to the thread that handles Ctrl-C, and
+/// passes it to [`Output::create_in`](super::Output::create_in).
 ///
 /// ```
 /// use windrow_tokenizers::output::{Output, OutputErrorKind, OutputOptions, Staging};
@@ -269,7 +269,7 @@ struct State {
     lock: Option<Lock>,
 }
 
-/// The right to write under a prefix, held as long as the file is open.
+/// The right to write under a prefix, held while the file is open.
 #[derive(Debug)]
 struct Lock {
     path: PathBuf,
@@ -280,7 +280,7 @@ struct Lock {
 struct Move {
     from: PathBuf,
     to: PathBuf,
-    /// An old file made way, as opposed to: a staged file became final.
+    /// Whether an old file was moved aside; otherwise a staged file became final.
     aside: bool,
 }
 
@@ -299,7 +299,7 @@ enum Phase {
     Failed,
 }
 
-/// Removes a name, which may be gone already. Returns whether it is gone now.
+/// Removes a name, if it exists. Returns whether it is gone now.
 fn remove(storage: &dyn Storage, path: &Path) -> bool {
     storage.remove(path).is_ok() || fs::symlink_metadata(path).is_err()
 }
@@ -330,7 +330,7 @@ impl State {
         self.rename(storage, staged_name(target), target.to_owned(), false)
     }
 
-    /// Moves what stands under a final name, if anything, aside.
+    /// Moves the file under a final name aside, if there is one.
     fn move_aside(&mut self, storage: &dyn Storage, target: &Path) -> Result<(), OutputError> {
         match fs::symlink_metadata(target) {
             Ok(_) => self.rename(storage, target.to_owned(), aside_name(target), true),
@@ -342,12 +342,12 @@ impl State {
     fn discard(&mut self, storage: &dyn Storage, phase: Phase) -> Vec<PathBuf> {
         let mut left = Vec::new();
         for Move { from, to, aside } in self.moves.drain(..).rev() {
-            // The old manifest goes home only to all of its data. Otherwise the next run completes what failed here.
+            // The old manifest only gets its name back beside all of its data. Otherwise the next run completes the recovery.
             if !left.is_empty() && from.as_os_str().as_encoded_bytes().ends_with(MANIFEST.as_bytes()) {
                 left.push(to);
                 continue;
             }
-            // A new file must not stay under a final name; an old one that cannot go back stays aside.
+            // A new file must not stay under a final name; an old one that cannot be renamed back stays aside.
             if storage.rename(&to, &from).is_err() && (aside || storage.remove(&to).is_err()) {
                 left.push(to);
             }
@@ -370,12 +370,11 @@ impl Staging {
         Self(Arc::new(Shared { storage, state: Mutex::default() }))
     }
 
-    /// Stops the output: removes all that was staged, takes back what was renamed so far, and makes every later write
-    /// and the publication fail with [`OutputErrorKind::Interrupted`]. An output created with this staging later is
-    /// refused in the same way.
+    /// Stops the output: removes all staged files, undoes the renames so far, and makes every later write and the publication fail with
+    /// [`OutputErrorKind::Interrupted`]. An output created later with this staging is refused in the same way.
     ///
-    /// Returns false, and does nothing, if the output is already published: a command that was told to stop then has
-    /// its complete result. Waits for a few renames at most, never for written data to reach the disk.
+    /// Returns false, and does nothing, if the output is already published: a command that is then told to stop has its complete
+    /// result. Waits for a few renames only, never for written data to reach the disk.
     pub fn abandon(&self) -> bool {
         let mut state = self.state();
         match state.phase {
@@ -392,13 +391,13 @@ impl Staging {
         &*self.0.storage
     }
 
-    /// Whether writing may go on.
+    /// Whether writing may continue.
     pub(crate) fn check(&self) -> Result<(), OutputError> {
         self.state().check()
     }
 
-    /// Removes everything after `error`, which says so if something could not be removed. After an abandonment the
-    /// error is that one, whatever else went wrong because files vanished.
+    /// Removes everything after `error`, which lists what could not be removed. After an abandonment the error is
+    /// [`OutputErrorKind::Interrupted`], whatever else went wrong because files vanished.
     pub(crate) fn fail(&self, error: OutputError) -> OutputError {
         let mut state = self.state();
         match state.phase {
@@ -412,13 +411,13 @@ impl Staging {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing below panics between two steps that belong together.
+        // No code that holds the mutex panics between two steps that belong together.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the prefix, clears what a killed run left, and creates a staged file for each target.
+    /// Locks the prefix, removes the files of a killed run, and creates a staged file for each target.
     pub(crate) fn open(&self, targets: &Targets, overwrite: bool) -> Result<Vec<File>, OutputError> {
-        // Held to the end: an abandonment finds either nothing or everything staged.
+        // Locked until the end: an abandonment finds either nothing or everything staged.
         let mut state = self.state();
         match state.phase {
             Phase::Idle => {}
@@ -454,7 +453,7 @@ impl Staging {
                 _ => {}
             }
         }
-        // Again under the lock: another run may have published in between, and old data may have come back.
+        // Checked again under the lock: another run may have published in between, and old data may have come back.
         targets.refuse_existing(overwrite)?;
         let mut files = Vec::new();
         for path in targets.all() {
@@ -469,8 +468,8 @@ impl Staging {
         Ok(files)
     }
 
-    /// Gives every staged file its final name, or none. All of them are complete, synced and closed. Returns the names
-    /// moved aside that could not be removed afterwards.
+    /// Gives every staged file its final name, or none. All of them are complete, synced and closed. Returns the names moved aside that
+    /// could not be removed afterwards.
     pub(crate) fn publish(&self, targets: &Targets, overwrite: bool) -> Result<Vec<PathBuf>, OutputError> {
         self.publish_files(targets, overwrite).map_err(|error| self.fail(error))
     }
@@ -486,7 +485,7 @@ impl Staging {
 
         let mut state = self.state();
         state.check()?;
-        // A rename would silently replace what somebody else put there meanwhile.
+        // A rename would silently replace a file that another process has created meanwhile.
         targets.refuse_existing(overwrite)?;
         state.move_aside(storage, &targets.manifest)?;
         let moved = !state.moves.is_empty();
@@ -515,7 +514,7 @@ impl Staging {
         state.phase = Phase::Published;
         state.staged.clear();
         let moves = std::mem::take(&mut state.moves);
-        // Old data can be large and slow to remove: not under the mutex.
+        // Old data can be large and slow to remove, so not under the mutex.
         let lock = state.lock.take();
         drop(state);
         let asides = moves.into_iter().filter(|done| done.aside).map(|done| done.to);
@@ -535,7 +534,7 @@ impl Lock {
                 .at(&path)
                 .hint("wait until it has finished, or choose another -o")
         };
-        // Each further round means that another run ended between our open and our lock.
+        // Each further iteration means that another run ended between our open and our lock.
         for _ in 0..100 {
             if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
                 let message = format!("{} is in the way: not a regular file", shown(&path));
@@ -547,7 +546,7 @@ impl Lock {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(busy()),
                 Err(TryLockError::Error(error)) => {
-                    // Nobody can hold a lock here, so this empty file is nobody's.
+                    // No process can hold a lock here, so this empty file is unused.
                     let _ = fs::remove_file(&path);
                     return Err(OutputError::io(OutputErrorKind::CannotCreate, "cannot lock", &path, error)
                         .hint("this file system has no locks: write to another one with -o"));
@@ -574,8 +573,8 @@ fn has_name(file: &File, path: &Path) -> io::Result<bool> {
     Ok(fs::symlink_metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())))
 }
 
-/// Whether `path` still names some file. Elsewhere std offers no file identity; a renamed or removed file is still
-/// noticed unless a third run has taken its name at the same moment.
+/// Whether `path` still names some file. On these platforms std offers no file identity. A renamed or removed file is still noticed,
+/// unless a third run has taken its name at the same moment.
 #[cfg(not(unix))]
 fn has_name(_: &File, path: &Path) -> io::Result<bool> {
     path.try_exists()

@@ -1,23 +1,23 @@
-//! The operating system calls of the writing side, in one place so that tests can make each of them fail.
+//! The operating system calls of the output side, in one place so that tests can make each of them fail.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What the writing side asks of the file system. The provided methods are the real ones.
+/// The file system calls of the output side. The provided methods are the real ones.
 pub(crate) trait Storage: Debug + Send + Sync {
-    /// Creates a file that does not exist yet, and follows no link.
+    /// Creates a file that does not exist yet, without following a link.
     fn create(&self, path: &Path) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).create_new(true).open(path)
     }
 
-    /// One write call, which may take less than all.
+    /// One write call, which may write fewer bytes.
     fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<usize> {
         file.write(bytes)
     }
 
-    /// Writes what is dirty of a file to the disk, while others go on writing to it.
+    /// Writes the dirty pages of a file to the disk, while other threads continue to write to it.
     fn write_back(&self, file: &File) -> io::Result<()> {
         file.sync_data()
     }
@@ -27,7 +27,7 @@ pub(crate) trait Storage: Debug + Send + Sync {
         file.sync_all()
     }
 
-    /// Gives a file another name in the same directory.
+    /// Renames a file within its directory.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }
@@ -37,13 +37,13 @@ pub(crate) trait Storage: Debug + Send + Sync {
         fs::remove_file(path)
     }
 
-    /// Makes the names in a directory durable, where the platform and the file system know of such a thing.
+    /// Makes the names in a directory durable, if the platform and the file system support that.
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         if !cfg!(unix) {
             return Ok(());
         }
         match File::open(path)?.sync_all() {
-            // Some network file systems answer so: they have no directory cache to flush.
+            // Some network file systems return this: they have no directory cache to flush.
             Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
             other => other,
         }

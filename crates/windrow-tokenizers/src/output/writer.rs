@@ -9,7 +9,7 @@ use super::format::{Dtype, Format};
 use super::run::{Run, put_json};
 use super::staging::staged_name;
 
-/// What turns runs into the files of one format.
+/// Turns runs into the files of one format.
 #[derive(Debug)]
 pub(crate) enum Writer {
     Npy(NpyWriter),
@@ -41,7 +41,7 @@ impl Writer {
         }
     }
 
-    /// What of the largest file is due to be written back. The others are small beside it.
+    /// The part of the largest file to be written back. The others are small beside it.
     pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
         match self {
             Self::Npy(npy) => npy.ids.write_back(),
@@ -62,7 +62,7 @@ impl Writer {
     }
 }
 
-/// Two `.npy` files. Their headers, which hold the lengths, are written last into room kept for them.
+/// Two `.npy` files. Their headers, which contain the lengths, are written last into reserved space.
 #[derive(Debug)]
 pub(crate) struct NpyWriter {
     ids: StagedFile,
@@ -72,7 +72,7 @@ pub(crate) struct NpyWriter {
     documents: u64,
 }
 
-/// Size of an `.npy` header here: the smallest multiple of 64, as the format wants, that holds any length.
+/// Size of an `.npy` header: the smallest multiple of 64, which the format requires, that fits any length.
 const NPY_HEADER: usize = 128;
 
 /// The header of a one-dimensional little-endian array, version 1.0.
@@ -120,8 +120,8 @@ impl NpyWriter {
 
 /// Megatron's `.bin` and `.idx`.
 ///
-/// The index has three tables one after the other, and only the first, the lengths, can be written as documents come.
-/// The other two follow at the end, from the lengths read back: memory does not grow with the number of documents.
+/// The index has three consecutive tables, and only the first, the lengths, can be written as documents arrive. The other two follow at
+/// the end, computed from the lengths read back: memory does not grow with the number of documents.
 #[derive(Debug)]
 pub(crate) struct MegatronWriter {
     bin: StagedFile,
@@ -143,7 +143,7 @@ fn idx_header(dtype: Dtype, documents: u64) -> [u8; IDX_HEADER] {
 }
 
 impl MegatronWriter {
-    /// The most ids that one document can have: lengths are i32.
+    /// Maximum number of ids per document: lengths are i32.
     pub(crate) const LONGEST: usize = i32::MAX as usize;
 
     fn new(bin: StagedFile, mut idx: StagedFile, dtype: Dtype) -> Result<Self, OutputError> {

@@ -1,7 +1,7 @@
-//! What must hold in a `tokenizer.json` before a library sees it.
+//! What must hold in a `tokenizer.json` before a library parses it.
 //!
-//! The libraries panic on some files, take gigabytes for others (their tables are as long as the largest id), and read
-//! a few as something else than was meant. Those are turned away here, with the place and the remedy.
+//! The libraries panic on some files, take gigabytes for others (their tables are as long as the largest id), and misread a few. Such
+//! files are refused here, with the place and the remedy.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,24 +11,25 @@ use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use super::fault::{DAMAGED, Fault, quoted};
 use super::file::{Added, File, Kind, Model};
 
-/// Real files nest their normalizers, pre-tokenizers and processors twice; a library's time grows with a power of it.
+/// Maximum nesting of normalizers, pre-tokenizers and processors. Real files nest them twice; a library's time grows with a power of
+/// the depth.
 const MAX_DEPTH: usize = 8;
 
-/// Longer than the longest pattern of a known model by a factor of ten.
+/// Maximum length of a pattern: ten times that of the longest pattern of a known model.
 const MAX_PATTERN: usize = 8 << 10;
 
-/// What a library can store.
+/// Maximum length of a token that a library can store.
 const MAX_TOKEN: usize = u16::MAX as usize;
 
 /// The ids of a vocabulary.
 pub(super) struct Checked {
-    /// The ids the added tokens get, in the order of the file.
+    /// The ids of the added tokens, in the order of the file.
     pub(super) added: Vec<u32>,
     /// The largest id, plus one.
     pub(super) size: u32,
 }
 
-/// Checks all of a file.
+/// Checks the whole file.
 pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
     let vocab = check_vocab(&file.model)?;
     check_options(&file.model, &vocab)?;
@@ -51,19 +52,19 @@ pub(super) fn check(file: &File<'_>) -> Result<Checked, Fault> {
     Ok(Checked { added, size })
 }
 
-/// Whether text reaches the model in the byte-level alphabet.
+/// Whether the text that reaches the model is in the byte-level alphabet.
 pub(super) fn is_byte_level(file: &File<'_>) -> bool {
     file.model.kind == Kind::Bpe
         && (file.model.options.get("byte_level").and_then(Value::as_bool) == Some(true)
             || has_pre_tokenizer(file, "ByteLevel"))
 }
 
-/// Whether a pre-tokenizer of this type is among those of the file.
+/// Whether the file has a pre-tokenizer of this type.
 pub(super) fn has_pre_tokenizer(file: &File<'_>, kind: &str) -> bool {
     any_pre_tokenizer(file, &|node| node.get("type").and_then(Value::as_str) == Some(kind))
 }
 
-/// Whether this holds for the pre-tokenizer of the file or one of its members.
+/// Whether `holds` is true for the file's pre-tokenizer or one of its members.
 pub(super) fn any_pre_tokenizer(file: &File<'_>, holds: &dyn Fn(&Value) -> bool) -> bool {
     fn any(node: &Value, holds: &dyn Fn(&Value) -> bool) -> bool {
         let members = node.get("pretokenizers").and_then(Value::as_array);
@@ -72,7 +73,7 @@ pub(super) fn any_pre_tokenizer(file: &File<'_>, holds: &dyn Fn(&Value) -> bool)
     file.parts.get("pre_tokenizer").is_some_and(|node| any(node, holds))
 }
 
-/// The ids Hugging Face gives: a token of the model keeps its own, the others count on from the size of the vocabulary.
+/// The ids that Hugging Face assigns: a token of the model keeps its id; the others count on from the size of the vocabulary.
 pub(super) fn assign<'a>(
     added: impl IntoIterator<Item = &'a Added>,
     vocab: &HashMap<&str, u32>,
@@ -90,7 +91,7 @@ pub(super) fn assign<'a>(
         .collect()
 }
 
-/// An id may leave gaps, but not be out of all proportion.
+/// Ids may leave gaps, but must not be out of proportion.
 fn id_limit(entries: usize) -> u64 {
     (1 << 20) + 16 * entries as u64
 }
@@ -123,7 +124,7 @@ fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault>
             let reason = format!("tokens {} and {} have the same id {id}", quoted(other), quoted(token));
             return Err(Fault::new(PLACE, reason, "give every token its own id"));
         }
-        // A Unigram model may list a token twice.
+        // Only a Unigram model may list a token twice.
         if vocab.insert(token.as_str(), *id).is_some() && model.kind != Kind::Unigram {
             let reason = format!("token {} is there twice", quoted(token));
             return Err(Fault::new(PLACE, reason, "remove one of them"));
@@ -132,7 +133,7 @@ fn check_vocab<'a>(model: &'a Model<'_>) -> Result<HashMap<&'a str, u32>, Fault>
     Ok(vocab)
 }
 
-/// The release candidate takes an option of the wrong type for one that is not there.
+/// Checks the types of options, because the release candidate treats an option of the wrong type as missing.
 fn check_options(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fault> {
     let wants = |name: &str, what: &str, holds: fn(&Value) -> bool| match model.options.get(name) {
         Some(value) if !value.is_null() && !holds(value) => {
@@ -186,7 +187,7 @@ fn check_merges(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fau
                 return Err(unknown(token));
             }
         }
-        // The library cuts as many bytes as the prefix has, whatever they are.
+        // The library cuts off as many bytes as the prefix has, whichever they are.
         let Some(rest) = right.get(prefix.len()..) else {
             let reason = format!("token {} is shorter than the prefix {}", quoted(right), quoted(prefix));
             return Err(Fault::new(format!("model.merges[{at}]"), reason, DAMAGED));
@@ -201,7 +202,7 @@ fn check_merges(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fau
     Ok(())
 }
 
-/// Without a token for a byte and for the unknown, the bytes would vanish.
+/// Without a token for a byte and for the unknown, such bytes would vanish.
 fn check_bytes(model: &Model<'_>, vocab: &HashMap<&str, u32>) -> Result<(), Fault> {
     if text_option(model, "unk_token").is_some() {
         return Ok(());
@@ -279,7 +280,7 @@ fn check_added(added: &[Added], entries: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A processor may only add ids that exist, and must not lose or repeat the document.
+/// A processor may only add ids that exist, and must neither drop nor repeat the document.
 fn check_processor(node: &Value, place: &str, depth: usize, size: u32) -> Result<(), Fault> {
     check_depth(place, depth)?;
     let Some(fields) = node.as_object() else {

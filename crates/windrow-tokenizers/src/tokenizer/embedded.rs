@@ -1,13 +1,13 @@
-//! The vocabularies that are part of the crate.
+//! The vocabularies embedded in the crate.
 //!
 //! `examples/vocabularies.rs` makes them from the registry crate `tiktoken-rs` (Copyright (c) 2023 Roger Zurawicki and
 //! contributors, MIT licence), which ships the ranks of OpenAI's `tiktoken` (Copyright (c) 2022 OpenAI, Shantanu Jain,
 //! MIT licence).
 //!
-//! Their patterns are those of the published tokenizer.json files, for which the engine has programs. tiktoken writes two of
-//! them in another way. That of `r50k_base` finds the same pieces. That of `cl100k_base` takes the white space that ends
-//! a text as one piece, where this one cuts behind the last line end; the ids are the same, since no token of
-//! `cl100k_base` goes on after a line end that is its last (`tests/tokenizer_load.rs`).
+//! Their patterns are those of the published tokenizer.json files, for which the engine has programs. tiktoken writes two of them
+//! differently. Its pattern of `r50k_base` finds the same pieces. Its pattern of `cl100k_base` takes the white space at the end of a
+//! text as one piece, but this pattern cuts it behind the last line end. The ids are the same, because no token of `cl100k_base`
+//! continues after its last line end (`tests/tokenizer_load.rs`).
 
 use std::io;
 use std::time::Instant;
@@ -26,7 +26,7 @@ use crate::engine::{Early, Pipeline, Ranks};
 
 mod json;
 
-/// A vocabulary of the crate.
+/// An embedded vocabulary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Embedded {
     pub(super) name: &'static str,
@@ -34,25 +34,25 @@ pub(super) struct Embedded {
     pattern: &'static str,
     /// The special tokens in the order of their ids.
     pub(super) special: &'static [(&'static str, u32)],
-    /// How many other tokens there are.
+    /// Number of other tokens.
     tokens: usize,
     /// The blake3 hash of the `tokenizer.json`, in hexadecimal.
     pub(super) hash: &'static str,
-    /// Bytes of the columns.
+    /// Number of bytes of the columns.
     bytes: usize,
     /// The columns that `examples/vocabularies.rs` describes, compressed.
     columns: &'static [u8],
 }
 
-/// What ends a document in all of them.
+/// The token that ends a document in all of them.
 pub(super) const END_OF_TEXT: &str = "<|endoftext|>";
 
-/// Names for messages.
+/// The names, for messages.
 pub(super) const NAMES: &str = "r50k_base (or gpt2), cl100k_base and o200k_base";
 
 const ALL: [Embedded; 3] = include!("../../vocabularies/list.rs");
 
-/// The vocabulary of a name or alias.
+/// The vocabulary with this name or alias.
 pub(super) fn find(name: &str) -> Option<Embedded> {
     let name = match name {
         "gpt2" | "r50k" => "r50k_base",
@@ -100,12 +100,11 @@ impl Embedded {
         self.special.last().map_or(0, |(_, id)| id + 1)
     }
 
-    /// The last place between a line end and an ASCII letter or digit where a piece of text ends, however the text goes on.
+    /// The last place between a line end and an ASCII letter or digit where a piece of text ends, however the text continues.
     ///
-    /// No piece goes on from a line end to a letter or digit, and none looks back. So the parts have the pieces of the whole if
-    /// the last piece of the first part does not depend on what follows it. Where white space up to its last line end is
-    /// a piece, it never does. Otherwise the white space before a letter is cut before its last character, unless it is only
-    /// one character.
+    /// No piece extends from a line end to a letter or digit, and no piece looks back. So the parts have the pieces of the whole if the
+    /// last piece of the first part does not depend on what follows it. If white space up to its last line end is a piece, it never
+    /// does. Otherwise white space before a letter is cut before its last character, unless it is a single character.
     pub(super) fn last_cut(&self, text: &[u8]) -> Option<usize> {
         let any_white_space = self.pattern.contains(r"|\s*[\r\n]+|");
         memchr::memrchr_iter(b'\n', text).map(|at| at + 1).find(|&cut| {
@@ -126,10 +125,10 @@ impl Embedded {
         Ok(json::Parts { pattern: self.pattern, tokens: &tokens, special: self.special }.json())
     }
 
-    /// The engine that is ready at once, for so many bytes of text, 0 if that is not known.
+    /// The engine that is ready at once. `expected` is the amount of text in bytes, 0 if unknown.
     pub(super) fn early(self, options: &LoadOptions, expected: u64) -> Result<Early, Failure> {
         let begin = Instant::now();
-        // Never asked: it only has to be there.
+        // Required, but never used.
         let model = PipelineModel::WordLevel(WordLevel::default());
         let ranks = self.columns()?.into_ranks();
         let first = self.engine(model, options)?.with_ranks(ranks);

@@ -1,16 +1,16 @@
-//! What is wrong with a `tokenizer.json`, before it is known under which name the file was asked for.
+//! A fault of a `tokenizer.json`, without the name under which the file was requested.
 
 /// The remedy for a file that no library would write.
 pub(super) const DAMAGED: &str = "the file is damaged or not a tokenizer.json: get it again, or write it again with \
                                   `save` of the tokenizers library";
 
-/// The remedy for a regex that cannot be run.
+/// The remedy for a regex that cannot run.
 pub(super) const REGEX: &str = "correct the pattern: it is read as by Oniguruma, the regex library of tokenizers 0.23";
 
-/// Libraries like to repeat what they were given.
+/// Maximum length of a reason, because libraries like to repeat their input.
 pub(super) const MAX_REASON: usize = 300;
 
-/// A place in the file, what is wrong with it, and what to do.
+/// A place in the file, what is wrong there, and what to do.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) place: String,
@@ -23,13 +23,13 @@ impl Fault {
         Self { place: place.into(), reason: shortened(&reason.into(), MAX_REASON), hint: hint.into() }
     }
 
-    /// JSON that is none, or not what it should be. Lines count from the start of the part that `place` names.
+    /// Invalid or unexpected JSON. Lines count from the start of the part that `place` names.
     pub(super) fn json(place: &str, error: &serde_json::Error) -> Self {
         Self::new(place, error.to_string(), DAMAGED)
     }
 }
 
-/// A text, or its beginning if it has more than so many characters.
+/// A text, shortened to its beginning if it has more than `most` characters.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", &text[..end]),

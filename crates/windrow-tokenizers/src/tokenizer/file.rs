@@ -1,7 +1,7 @@
-//! Reading a `tokenizer.json`, which is untrusted input.
+//! Parses a `tokenizer.json`, which is untrusted input.
 //!
-//! The vocabulary and the merges are most of the file and are read straight into their types. Of the rest, only what
-//! bears on encoding is read at all: decoders, truncation and padding reach neither the checks nor an engine.
+//! The vocabulary and the merges are most of the file and are read directly into their types. Of the rest, only the parts that affect
+//! encoding are read: decoders, truncation and padding reach neither the checks nor an engine.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::fault::{DAMAGED, Fault, quoted, shortened};
 
-/// No part but the vocabulary and the merges is anywhere near this large.
+/// Maximum size of a part other than the vocabulary and the merges; real ones are far smaller.
 const MAX_PART: usize = 64 << 20;
 
 /// Which model a file declares.
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// An added token, as the file has it.
+/// An added token, as stated in the file.
 #[derive(Debug, DeserializeDerive)]
 pub(super) struct Added {
     pub(super) id: u32,
@@ -49,7 +49,7 @@ pub(super) struct Added {
     pub(super) special: bool,
 }
 
-/// The model of a file: its vocabulary and merges apart from its options.
+/// The model of a file: its vocabulary and merges, separate from its options.
 #[derive(Debug)]
 pub(super) struct Model<'a> {
     pub(super) kind: Kind,
@@ -57,21 +57,21 @@ pub(super) struct Model<'a> {
     pub(super) options: Map<String, Value>,
     /// Tokens with their ids, in the order of the file.
     pub(super) vocab: Vec<(String, u32)>,
-    /// Passed on as it is: a score that is printed and read again can change in its last bit.
+    /// Passed on unchanged: printing and parsing a score can change its last bit.
     vocab_text: &'a RawValue,
     pub(super) merges: Option<Vec<(String, String)>>,
 }
 
-/// What a `tokenizer.json` says.
+/// The contents of a `tokenizer.json`.
 #[derive(Debug)]
 pub(super) struct File<'a> {
-    /// The canonical form of `tokenizers` 1.0, which 0.23 cannot read.
+    /// Whether it is the canonical form of `tokenizers` 1.0, which 0.23 cannot read.
     pub(super) canonical: bool,
     /// `added_tokens`, `normalizer`, `pre_tokenizer` and `post_processor`.
     pub(super) parts: Map<String, Value>,
     pub(super) added: Vec<Added>,
     pub(super) model: Model<'a>,
-    /// Settings of the file that change what an encoder returns, and are not used here.
+    /// Settings of the file that would change an encoder's result but are not used here.
     pub(super) ignored: Vec<&'static str>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> File<'a> {
         self.json(&parts, &options)
     }
 
-    /// The file as 0.23 reads it.
+    /// The file in the form that 0.23 reads.
     pub(super) fn released_json(&self) -> Result<String, String> {
         let mut parts = self.parts.clone();
         parts.insert("version".to_owned(), Value::from("1.0"));
@@ -175,7 +175,7 @@ impl<'a> Model<'a> {
                     other.map_or("is not a string".to_owned(), |kind| format!("{kind:?} is not a known model"));
                 return Err(Fault::new("model.type", reason, "BPE, WordPiece, WordLevel and Unigram can be read"));
             }
-            // Files of the first versions do not say; the order of these questions is that of the library.
+            // Files of the first versions have no type; the order of these tests is that of the library.
             None if merges_text.is_some() => Kind::Bpe,
             None if options.contains_key("continuing_subword_prefix") => Kind::WordPiece,
             None if vocab_text.get().starts_with('[') => Kind::Unigram,
@@ -240,7 +240,7 @@ impl<'de> Deserialize<'de> for Ids {
     }
 }
 
-/// `[["token", score]]`: the id of a token is its place.
+/// `[["token", score]]`: the id of a token is its index.
 struct Scores(Vec<(String, u32)>);
 
 impl<'de> Deserialize<'de> for Scores {

@@ -1,6 +1,6 @@
-//! Models by the names people know.
+//! Vocabularies by the name of a model.
 //!
-//! The tables are those of tiktoken 0.14 (`tiktoken/model.py`): a name that is listed, else the first prefix that fits.
+//! The tables are those of tiktoken 0.14 (`tiktoken/model.py`): a listed name, or else the first matching prefix.
 
 use super::{LoadError, embedded};
 
@@ -27,7 +27,7 @@ const MODELS: &[(&str, &str)] = &[
     ("gpt2", "gpt2"), ("gpt-2", "gpt2"),
 ];
 
-/// The vocabulary of the models whose names begin so.
+/// The vocabulary of models whose names start with a prefix.
 #[rustfmt::skip]
 const PREFIXES: &[(&str, &str)] = &[
     ("o1-", "o200k_base"), ("o3-", "o200k_base"), ("o4-mini-", "o200k_base"),
@@ -38,14 +38,14 @@ const PREFIXES: &[(&str, &str)] = &[
     ("ft:davinci-002", "cl100k_base"), ("ft:babbage-002", "cl100k_base"),
 ];
 
-/// What tiktoken calls the vocabulary of a model.
+/// tiktoken's name for the vocabulary of a model.
 fn encoding(model: &str) -> Option<&'static str> {
     let listed = MODELS.iter().find(|(name, _)| *name == model);
     listed.or_else(|| PREFIXES.iter().find(|(prefix, _)| model.starts_with(prefix))).map(|&(_, encoding)| encoding)
 }
 
-/// The name of the vocabulary that a model of OpenAI uses, for [`Tokenizer::load`](super::Tokenizer::load): `gpt-4o` has
-/// `o200k_base`. Names map as in tiktoken.
+/// The vocabulary that an OpenAI model uses, for [`Tokenizer::load`](super::Tokenizer::load): `gpt-4o` uses `o200k_base`. The mapping
+/// is that of tiktoken.
 ///
 /// ```
 /// use windrow_tokenizers::tokenizer::vocabulary_of;
@@ -56,7 +56,7 @@ fn encoding(model: &str) -> Option<&'static str> {
 /// ```
 ///
 /// # Errors
-/// [`LoadError::UnknownModel`] for a name that tiktoken does not know, or whose vocabulary is not part of this crate.
+/// [`LoadError::UnknownModel`] for a name that tiktoken does not know, or whose vocabulary this crate does not embed.
 pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
     let unknown = |reason, hint| LoadError::UnknownModel { name: model.to_owned(), reason, hint };
     match encoding(model) {
@@ -86,7 +86,7 @@ pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
     }
 }
 
-/// A hint for what is neither a vocabulary nor a file.
+/// A hint for a name that is neither a vocabulary nor a file.
 pub(super) fn hint(name: &str) -> String {
     let model = match encoding(name).and_then(embedded::find) {
         Some(embedded) => format!("{name} is a model, with the vocabulary {}; ", embedded.name),
@@ -95,7 +95,7 @@ pub(super) fn hint(name: &str) -> String {
     format!("{model}the names are {}, and a path to a tokenizer.json is accepted", embedded::NAMES)
 }
 
-/// The listed model with the most similar name, if one differs by a third of its letters or less. The digits must agree: `gpt-2` is no
+/// The listed model with the most similar name, if no more than a third of its letters differ. The digits must agree: `gpt-2` is no
 /// slip of `gpt-9`.
 fn similar(model: &str) -> Option<&'static str> {
     let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
@@ -106,7 +106,7 @@ fn similar(model: &str) -> Option<&'static str> {
     near.min().filter(|&(distance, name)| distance <= name.len() / 3).map(|(_, name)| name)
 }
 
-/// Letters to insert, remove or replace.
+/// The edit distance: number of letters to insert, remove or replace.
 fn distance(from: &[char], to: &str) -> usize {
     let mut row: Vec<usize> = (0..=from.len()).collect();
     for (above, letter) in to.chars().enumerate() {

@@ -1,6 +1,6 @@
-//! Which files go to `tokenizers` 0.23, because 1.0.0-rc.3 would give other ids.
+//! Decides which files go to `tokenizers` 0.23, because 1.0.0-rc.3 would give other ids.
 //!
-//! Every rule looks at the `tokenizer.json` alone. `tests/tokenizer_routes.rs` has the text that shows each difference.
+//! Every rule examines the `tokenizer.json` only. `tests/tokenizer_routes.rs` has a text that shows each difference.
 
 use std::collections::HashMap;
 
@@ -13,23 +13,23 @@ use tk_encode::utils::byte_level::char_to_byte;
 use super::check::{self, Checked};
 use super::file::{Added, File, Kind};
 
-/// Why the file is not for the release candidate, if it is not.
+/// Why the file is not suitable for the release candidate, if it is not.
 pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str> {
     let added = &file.added;
     if added.iter().any(|token| token.single_word) {
-        // After a match inside a word, the search goes on inside of that match instead of behind it.
+        // After a match inside a word, the search continues inside of that match instead of behind it.
         return Some("an added token has single_word set");
     }
     if added.iter().any(|token| token.rstrip) && added.iter().any(starts_with_space) {
-        // The space taken by the first token is searched again by 0.23.
+        // 0.23 searches the space again that the first token has taken.
         return Some("an added token has rstrip set and another starts with a space");
     }
     if starts_first_word_alone(file) && file.parts.get("normalizer").is_some_and(|node| !node.is_null()) {
-        // Whether a text begins the document is asked before normalization by one, after it by the other.
+        // Whether a text begins the document is decided before normalization by one library, after it by the other.
         return Some("the pre-tokenizer is Metaspace with prepend_scheme first, and there is a normalizer");
     }
     if added.iter().any(|token| token.normalized) && check::has_pre_tokenizer(file, "Metaspace") {
-        // Metaspace has become a normalizer, and changes the text in which such tokens are looked for.
+        // Metaspace became a normalizer, and changes the text that is searched for such tokens.
         return Some("an added token has normalized set, and the pre-tokenizer is Metaspace");
     }
     if ids_depend_on_order(file, checked) {
@@ -41,7 +41,7 @@ pub(super) fn differs(file: &File<'_>, checked: &Checked) -> Option<&'static str
     if ["continuing_subword_prefix", "end_of_word_suffix"].into_iter().any(|name| {
         file.model.kind == Kind::Bpe && check::text_option(&file.model, name).is_some_and(|affix| !affix.is_empty())
     }) {
-        // Words of one character get no affix, and unknown characters come out without it.
+        // Words of one character get no affix, and unknown characters come out without one.
         return Some("the BPE model has a continuing_subword_prefix or an end_of_word_suffix");
     }
     if check::is_byte_level(file) && has_foreign_token(file) {
@@ -54,7 +54,7 @@ fn starts_with_space(token: &Added) -> bool {
     token.content.starts_with(char::is_whitespace)
 }
 
-/// Whether Metaspace marks the beginning of the document and no other.
+/// Whether Metaspace marks only the beginning of the document.
 fn starts_first_word_alone(file: &File<'_>) -> bool {
     check::any_pre_tokenizer(file, &|node| {
         let text = |name: &str| node.get(name).and_then(serde_json::Value::as_str);
@@ -80,9 +80,9 @@ fn has_twice(file: &File<'_>) -> bool {
     tokens.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Text reaches the model of 0.23 in the byte-level alphabet, so a token with other characters is never found. The
-/// release candidate turns the vocabulary into bytes instead and takes such characters for their UTF-8: it can find the
-/// token where a whole piece of text may be a token, or where it ends up as the bytes of another one.
+/// The text that reaches the model of 0.23 is in the byte-level alphabet, so it never finds a token with other characters. The release
+/// candidate converts the vocabulary to bytes instead, and takes such characters for their UTF-8. It can find the token if a whole
+/// piece of text may be a token, or if the token has the bytes of another one.
 fn has_foreign_token(file: &File<'_>) -> bool {
     let vocab = &file.model.vocab;
     let foreign: Vec<&str> =
@@ -114,8 +114,8 @@ fn to_bytes(token: &str) -> Vec<u8> {
     bytes
 }
 
-/// Why the tokenizer cannot split text as the file says, if it cannot. It has no regex engine, but programs for the
-/// patterns of well-known models, and finds out only when it meets text.
+/// Why the tokenizer cannot split text as the file says, if it cannot. It has no regex engine, only programs for the patterns of
+/// well-known models, and fails only when it meets text.
 pub(super) fn cannot_split(tokenizer: &PipelineTokenizer) -> Option<&'static str> {
     const UNKNOWN: &str = "a regex of the pre-tokenizer is not that of a well-known model";
     match tokenizer.get_pre_tokenizer() {
@@ -123,7 +123,7 @@ pub(super) fn cannot_split(tokenizer: &PipelineTokenizer) -> Option<&'static str
         PipelinePreTokenizer::Sequence(sequence) => {
             let members = sequence.pre_tokenizers();
             if sequence.is_deepseek() {
-                // What follows the three well-known members would not run.
+                // Members after the three well-known ones would not run.
                 return (members.len() != 3).then_some("a pre-tokenizer follows those of a well-known model");
             }
             let knows =
@@ -139,9 +139,9 @@ fn splits(split: &Split) -> bool {
         SplitPattern::String(_) => true,
         SplitPattern::Regex(_) => {
             let known = match split.grammar() {
-                // A program exists for these two limits on the digits of a piece, and runs for the others too.
+                // Programs exist for these two limits on the digits of a piece; other limits would run them too.
                 Some(Grammar::Cl100k { digit_cap }) => matches!(digit_cap, 1 | 3),
-                // Its table of Han characters is another one.
+                // Its table of Han characters differs.
                 Some(Grammar::Kimi) => false,
                 Some(_) => true,
                 None => false,

@@ -1,4 +1,4 @@
-//! What the tests of the reading side share.
+//! Helpers for the tests of the input side.
 #![allow(dead_code, unreachable_pub, reason = "each test program includes this module and uses a part of it")]
 
 use std::io::Write;
@@ -8,7 +8,7 @@ use windrow_tokenizers::input::{Batch, Compression, FileReport, Format, InputErr
 /// A record with its bytes: (file, line, offset, bytes).
 pub type Owned = (u32, u64, u64, Vec<u8>);
 
-/// Everything a reader hands out.
+/// All records and reports of a reader.
 pub fn read_all(files: Vec<InputFile>, batch_bytes: usize) -> Result<(Vec<Owned>, Vec<FileReport>), InputError> {
     let mut reader = Reader::new(files, batch_bytes);
     let mut records = Vec::new();
@@ -36,7 +36,7 @@ pub fn read_all(files: Vec<InputFile>, batch_bytes: usize) -> Result<(Vec<Owned>
     Ok((records, reader.reports().to_vec()))
 }
 
-/// The records of one file in memory, plain.
+/// The records of one uncompressed file in memory.
 pub fn records_of(bytes: &[u8], format: Format) -> Vec<Owned> {
     read_all(vec![in_memory(bytes, format, Compression::None)], 1 << 16).unwrap().0
 }

@@ -1,4 +1,4 @@
-//! Choices: limits, a bounded queue, who runs.
+//! The builder: limits, a bounded queue, the runner.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -7,41 +7,42 @@ use std::time::Duration;
 
 use windrow_plan::Nanos;
 use windrow_plan::batch::Patience;
-use windrow_sync::hint::Hint;
-use windrow_sync::submit::{Home, Signal, Submit};
+use windrow_sync::relaxed::RelaxedU64;
+use windrow_sync::submit::{Home, Notify, Submit};
 use windrow_sync::{Spin, machine};
 
-use super::lead::{Shared, State};
-use super::room::Room;
-use super::stats::Counts;
+use super::lead::{BatchedInner, StructureState};
+use super::room::Capacity;
+use super::stats::BatchCounts;
 use super::{BatchOps, Batched};
+use windrow_sync::unwind::discard;
 
-/// What a caller gets that finds the queue full.
+/// What happens to a call that finds the queue full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// It waits: a thread blocks, a future is pending.
-    Wait,
-    /// [`Why::Full`](super::Why::Full), and its operation back.
+pub enum Overflow {
+    /// The caller waits: a thread blocks, a future is pending.
+    Block,
+    /// The call returns [`BatchError::Full`](super::BatchError::Full) and the operation.
     Reject,
-    /// It waits for its turn with the structure and runs its operation alone, past the bound.
+    /// The caller waits for its turn with the structure and runs its operation alone, past the bound.
     ///
-    /// For threads. A future *blocks the thread of its executor* for that, until the batch that runs is through and its turn has come. A
-    /// full queue so stops as many of the executor's threads as there are tasks that call: give tasks `Wait` or `Reject`.
+    /// For threads. A future *blocks the thread of its executor* until the running batch is done and its turn has come. So a
+    /// full queue blocks as many of the executor's threads as there are calling tasks: use `Block` or `Reject` with tasks.
     RunInline,
 }
 
 type Recover<S> = Box<dyn Fn(&mut S) + Send + Sync>;
 
-/// What was chosen.
+/// The chosen options.
 pub(super) struct Options<S> {
     pub(super) limit: usize,
     pub(super) weight: Option<usize>,
-    pub(super) full: Full,
+    pub(super) full: Overflow,
     pub(super) linger: Option<(usize, Duration)>,
     pub(super) recover: Option<Recover<S>>,
-    /// Callers never run.
+    /// There is a separate runner; callers do not run batches.
     pub(super) is_elsewhere: bool,
-    /// But a thread that finds itself alone does.
+    /// As an exception, a lone calling thread runs its own operation.
     pub(super) is_shared: bool,
     ticks_per_nano: f64,
 }
@@ -55,13 +56,13 @@ impl<S> Options<S> {
         self.nanos(machine::tick().saturating_sub(start))
     }
 
-    /// How long, and the ticks from one look to the next.
+    /// How long a caller tries the lock before it hands in, and the ticks between two tries.
     pub(super) fn patience(&self, one: Nanos) -> (Spin, u64) {
         let Patience { longest, apart } = Patience::of(one);
         (Spin { busy: 0, yielding: self.ticks(longest) }, self.ticks(apart))
     }
 
-    /// How long who has handed in looks before it sleeps.
+    /// How long a caller that has handed in spins before it parks.
     pub(super) fn look(&self, batch: Nanos) -> Spin {
         Spin { busy: self.ticks(windrow_plan::batch::look(batch)), yielding: 0 }
     }
@@ -74,7 +75,7 @@ impl<S> Options<S> {
 /// Makes a [`Batched`].
 ///
 /// ```
-/// use windrow::batch::{Batch, BatchOps, Batched, Full};
+/// use windrow::batch::{Batch, BatchOps, Batched, Overflow};
 ///
 /// struct Sum(u64);
 ///
@@ -90,7 +91,7 @@ impl<S> Options<S> {
 ///     }
 /// }
 ///
-/// let sum = Batched::builder().limit(512).queue(4096, Full::Reject).build(Sum(0));
+/// let sum = Batched::builder().limit(512).queue(4096, Overflow::Reject).build(Sum(0));
 /// assert_eq!(sum.call(5).unwrap(), 5);
 /// assert_eq!(sum.into_inner().unwrap().0, 5);
 /// ```
@@ -114,7 +115,7 @@ impl<S: BatchOps> Builder<S> {
         let options = Options {
             limit: usize::MAX,
             weight: None,
-            full: Full::Wait,
+            full: Overflow::Block,
             linger: None,
             recover: None,
             is_elsewhere: false,
@@ -124,66 +125,66 @@ impl<S: BatchOps> Builder<S> {
         Builder { options, queue: None }
     }
 
-    /// At most so many operations a batch (at least 1).
+    /// The maximum number of operations in a batch (at least 1).
     pub fn limit(mut self, ops: usize) -> Self {
         self.options.limit = ops.max(1);
         self
     }
 
-    /// At most so much [weight](BatchOps::weight) a batch. One operation that is heavier makes a batch of its own.
+    /// The maximum [weight](BatchOps::weight) of a batch. A heavier operation runs in a separate batch.
     pub fn weight_limit(mut self, weight: usize) -> Self {
         self.options.weight = Some(weight);
         self
     }
 
-    /// At most so many operations (at least 1) handed in and not answered; and what becomes of more. A chunk of more goes when nothing
-    /// else is there. What finds the structure free is not counted: it is run at once. A future has its room until it is polled after the
-    /// answer, or dropped.
-    pub fn queue(mut self, ops: usize, full: Full) -> Self {
+    /// Bounds the queue: the maximum number of operations (at least 1) that are handed in and not answered; `full` is the action if there
+    /// is no room. A chunk with more operations than `ops` is handed in when the queue is empty. An operation that finds the structure free
+    /// needs no room: it runs at once. A future keeps its room until it is dropped, or polled after the answer.
+    pub fn queue(mut self, ops: usize, full: Overflow) -> Self {
         self.queue = Some(ops);
         self.options.full = full;
         self
     }
 
-    /// Lets the runner wait until `ops` operations are there, at most `longest` from the moment at which the oldest was handed in, and no
-    /// longer than until [`close`](Batched::close) or [`exclusive`](Batched::exclusive) is called. Off by default, since it costs every
-    /// caller time that only a known pattern of arrivals gives back. The runner looks for arrivals every 100 us.
+    /// Lets the runner wait until `ops` operations are queued. The wait ends when the oldest operation has waited for `longest`, or when
+    /// [`close`](Batched::close) or [`exclusive`](Batched::exclusive) is called. Off by default: it delays every caller, and pays only with
+    /// a known pattern of arrivals. The runner polls every 100 us.
     ///
-    /// Threads that run batches wait so. These do not:
-    /// * a task that runs a batch, for it has no timer;
-    /// * a thread whose [`call`](Batched::call) finds the structure free, which runs its operation at once and alone. With a
-    ///   [runner that is no caller](Builder::build_on_thread) no call does that.
+    /// Threads that run batches linger. These do not:
+    /// * a task that runs a batch, since it has no timer;
+    /// * a thread whose [`call`](Batched::call) finds the structure free: it runs its operation at once and alone. With a
+    ///   [separate runner](Builder::build_on_thread) no call does that.
     pub fn linger(mut self, ops: usize, longest: Duration) -> Self {
         self.options.linger = Some((ops, longest));
         self
     }
 
-    /// What repairs the structure after a panic in it. Without, it is poisoned: all later operations get
-    /// [`Why::Poisoned`](super::Why::Poisoned). If `recover` panics it is poisoned too.
+    /// Repairs the structure after a panic in it. Without `recover`, or if `recover` panics, the structure is poisoned: all later
+    /// operations get [`BatchError::Poisoned`](super::BatchError::Poisoned).
     pub fn recover(mut self, recover: impl Fn(&mut S) + Send + Sync + 'static) -> Self {
         self.options.recover = Some(Box::new(recover));
         self
     }
 
-    fn shared(mut self, home: Option<Home<S>>, signal: Option<Signal>) -> Shared<S> {
+    fn shared(mut self, home: Option<Home<S>>, signal: Option<Notify>) -> BatchedInner<S> {
         self.options.is_elsewhere = signal.is_some();
-        let counts = Counts::new(self.options.limit);
-        let state = State { home, is_poisoned: false, counts, order: Vec::new() };
-        Shared {
+        let counts = BatchCounts::new(self.options.limit);
+        let state = StructureState { home, is_poisoned: false, counts, order: Vec::new() };
+        BatchedInner {
             submit: Submit::new(state, signal),
-            room: self.queue.map(Room::new),
+            room: self.queue.map(Capacity::new),
             options: self.options,
-            runner: Hint::new(0),
-            company: Hint::new(0),
-            defers: Hint::new(1),
-            alone: Hint::new(0),
-            batch: Hint::new(0),
-            turns: Hint::new(0),
+            runner: RelaxedU64::new(0),
+            company: RelaxedU64::new(0),
+            defers: RelaxedU64::new(1),
+            alone: RelaxedU64::new(0),
+            batch: RelaxedU64::new(0),
+            turns: RelaxedU64::new(0),
             generation: machine::fork_generation(),
         }
     }
 
-    /// Batches are run by callers.
+    /// Callers run batches.
     pub fn build(self, structure: S) -> Batched<S>
     where
         S: Send,
@@ -191,11 +192,11 @@ impl<S: BatchOps> Builder<S> {
         Batched { shared: Arc::new(self.shared(Some(Home::new(structure)), None)), thread: None }
     }
 
-    /// Batches are run by a thread of their own, which makes the structure, keeps it and drops it: for operations that block, and for
-    /// structures that are not `Send`. Should `make` panic, all operations get [`Why::Poisoned`](super::Why::Poisoned).
+    /// A separate thread runs batches. It makes the structure, keeps it and drops it: for operations that block, and for
+    /// structures that are not `Send`. If `make` panics, all operations get [`BatchError::Poisoned`](super::BatchError::Poisoned).
     ///
     /// # Errors
-    /// The system refuses to start a thread.
+    /// If the system refuses to start a thread.
     pub fn build_on_thread(self, make: impl FnOnce() -> S + Send + 'static) -> std::io::Result<Batched<S>>
     where
         S: 'static,
@@ -203,11 +204,11 @@ impl<S: BatchOps> Builder<S> {
         self.on_thread(None, || Some(Home::confined(make())))
     }
 
-    /// Batches are run by a thread of their own, but a thread that calls when the structure is free, and the last batch was of one, runs its
-    /// operation itself: with a single caller nobody is woken. Tasks never run anything.
+    /// A separate thread runs batches. As an exception, a calling thread runs its own operation if the structure is free and the last
+    /// batch had one operation: with a single caller no thread is woken. Tasks never run operations.
     ///
     /// # Errors
-    /// The system refuses to start a thread.
+    /// If the system refuses to start a thread.
     pub fn build_beside_thread(mut self, structure: S) -> std::io::Result<Batched<S>>
     where
         S: Send + 'static,
@@ -227,7 +228,7 @@ impl<S: BatchOps> Builder<S> {
         let runner: Arc<OnceLock<std::thread::Thread>> = Arc::default();
         let signal = {
             let runner = runner.clone();
-            // Before the thread is known it has not looked yet.
+            // Without an entry the thread has not started: it checks the queue after it has made the entry.
             Box::new(move || {
                 if let Some(runner) = runner.get() {
                     runner.unpark();
@@ -237,20 +238,20 @@ impl<S: BatchOps> Builder<S> {
         let shared = Arc::new(self.shared(home, Some(signal)));
         let mine = shared.clone();
         let thread = std::thread::Builder::new().name("windrow-batch".to_owned()).spawn(move || {
-            // From here on signals arrive; what came before is found below.
+            // From here on signals arrive; `live` finds operations that came before.
             let _ = runner.set(std::thread::current());
             mine.live(make);
         })?;
         Ok(Batched { shared, thread: Some(thread) })
     }
 
-    /// Batches are run by whoever runs the closures that `spawn` is given: one whenever there is something to do and none is running. An
-    /// executor's `spawn_blocking`, or a thread pool.
+    /// Spawned closures run batches. `spawn` gets a closure whenever operations are queued and no closure is pending: pass
+    /// an executor's `spawn_blocking`, or a thread pool's `spawn`.
     ///
-    /// A closure that is dropped instead of run does its duty where it is dropped. One that is neither run nor dropped (leaked, or kept
-    /// by an executor that was stopped) leaves its callers waiting: no other is started before it has ended.
+    /// A closure that is dropped instead of run runs its batches in its drop. A closure that is neither run nor dropped (leaked, or kept
+    /// by an executor that was stopped) leaves callers waiting: no other closure is spawned before it has ended.
     ///
-    /// If `spawn` panics, the panic goes to the caller on whose behalf it was called, after its operation has been answered. Dropping
+    /// If `spawn` panics, the panic reaches the caller that it was called for, after the caller's operation has been answered. Dropping
     /// the structure does not panic.
     pub fn build_spawned(
         self,
@@ -260,7 +261,7 @@ impl<S: BatchOps> Builder<S> {
     where
         S: Send + 'static,
     {
-        let shared = Arc::new_cyclic(|shared: &Weak<Shared<S>>| {
+        let shared = Arc::new_cyclic(|shared: &Weak<BatchedInner<S>>| {
             let shared = shared.clone();
             let signal = Box::new(move || {
                 // Without callers there is nothing to run.
@@ -269,8 +270,8 @@ impl<S: BatchOps> Builder<S> {
                     let spawned = catch_unwind(AssertUnwindSafe(|| spawn(Box::new(move || drop(duty)))));
                     match spawned {
                         Ok(()) => {}
-                        // This is the duty of a closure that was dropped by such a panic: its caller is told by that one.
-                        Err(payload) if std::thread::panicking() => super::lead::discard(payload),
+                        // An earlier panic of `spawn` is dropping a closure on this thread; that panic reaches the caller.
+                        Err(payload) if std::thread::panicking() => discard(payload),
                         Err(payload) => resume_unwind(payload),
                     }
                 }
@@ -281,21 +282,21 @@ impl<S: BatchOps> Builder<S> {
     }
 }
 
-/// Somebody has been called to run.
-struct Duty<S: BatchOps>(Arc<Shared<S>>);
+/// A closure that was spawned to run batches.
+struct Duty<S: BatchOps>(Arc<BatchedInner<S>>);
 
 impl<S: BatchOps> Drop for Duty<S> {
     fn drop(&mut self) {
         let shared = &*self.0;
-        // If somebody has the lock, there will be another signal.
+        // If the lock is held, there will be another signal.
         shared.submit.run(|held| shared.lead_all(held));
     }
 }
 
-impl<S: BatchOps> Shared<S> {
+impl<S: BatchOps> BatchedInner<S> {
     /// The life of a runner's thread.
     fn live(&self, make: impl FnOnce() -> Option<Home<S>>) {
-        // The hook has reported a panic; callers are told that there is no structure.
+        // The hook has reported a panic of `make`; operations then get `Poisoned`.
         let mut home = catch_unwind(AssertUnwindSafe(make)).ok().flatten();
         while !self.submit.is_over() {
             let lead = || {
@@ -306,12 +307,13 @@ impl<S: BatchOps> Shared<S> {
                     self.lead_all(held);
                 })
             };
-            // What is the structure's own is caught where it is called. Whatever else panics, callers must not be left without a runner.
+            // Panics of the structure are caught where it is called. Other panics must not end the runner either, or callers would wait for
+            // ever.
             let ran = catch_unwind(AssertUnwindSafe(lead)).unwrap_or_else(|payload| {
-                super::lead::discard(payload);
+                discard(payload);
                 true
             });
-            // What was left, if it was not all, has been signalled.
+            // If operations were left, the signal has been sent, and `park` returns at once.
             if !(ran && self.submit.is_over()) {
                 std::thread::park();
             }

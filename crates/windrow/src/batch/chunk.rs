@@ -1,4 +1,4 @@
-//! Calls of loops: many operations handed in as one.
+//! Calls of loops: many operations are handed in at once.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use windrow_sync::submit::{Entry, Fate};
 
-use super::{BatchOps, Batched, Full, Why, finish};
+use super::{BatchError, BatchOps, Batched, Overflow, finish};
 
-/// Operations that are handed in together, and the replies to those that were handed in last. It can be used again, and keeps its memory.
+/// Operations that are handed in together, and the replies of the last call. A chunk can be reused, and keeps its memory.
 ///
-/// The two are apart: what is pushed after a call is the next call's, whether or not the replies were taken. A call drops replies
-/// that are left of the one before, so a loop that needs none of them can go on without looking.
+/// Operations and replies are separate: operations that are pushed after a call belong to the next call, whether or not the replies were
+/// taken. A call drops the remaining replies of the call before, so a loop can ignore replies.
 pub struct Chunk<S: BatchOps> {
-    /// To be handed in: operations only.
+    /// Operations to be handed in.
     ops: Vec<Entry<S::Op, S::Reply>>,
-    /// Those of the last call, as it has left them.
+    /// The entries of the last call, as its batches left them.
     done: Vec<Entry<S::Op, S::Reply>>,
     fate: Fate,
 }
@@ -33,7 +33,7 @@ impl<S: BatchOps> Default for Chunk<S> {
 }
 
 impl<S: BatchOps> Chunk<S> {
-    /// An empty one.
+    /// An empty chunk.
     pub fn new() -> Self {
         Chunk { ops: Vec::new(), done: Vec::new(), fate: Fate::default() }
     }
@@ -44,20 +44,20 @@ impl<S: BatchOps> Chunk<S> {
         self.ops.push(Entry::Op(op));
     }
 
-    /// How many operations it holds that have not been handed in.
+    /// The number of operations that have not been handed in.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Whether it holds none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
 
     /// Takes out all replies of the last call, in the order of its operations. An operation that was not run is dropped.
-    pub fn replies(&mut self) -> impl ExactSizeIterator<Item = Result<S::Reply, Why>> {
+    pub fn replies(&mut self) -> impl ExactSizeIterator<Item = Result<S::Reply, BatchError>> {
         let fate = self.fate;
-        self.done.drain(..).map(move |entry| finish(Ok(fate), entry).map_err(|error| error.why()))
+        self.done.drain(..).map(move |entry| finish(Ok(fate), entry).map_err(|error| error.kind()))
     }
 }
 
@@ -68,8 +68,8 @@ impl<S: BatchOps> Extend<S::Op> for Chunk<S> {
 }
 
 impl<S: BatchOps> Batched<S> {
-    /// Runs all operations of a chunk, in batches with those of other callers, in their order; blocks until they are done. One hand-over
-    /// for all of them: about a nanosecond an operation.
+    /// Runs all operations of a chunk, in their order, in batches with operations of other callers; blocks until they are done. The chunk
+    /// is handed over at once: about a nanosecond an operation.
     ///
     /// ```
     /// use windrow::batch::{Batch, BatchOps, Batched, Chunk};
@@ -101,9 +101,9 @@ impl<S: BatchOps> Batched<S> {
     /// ```
     ///
     /// # Errors
-    /// If none of it was run, and the chunk still holds its operations: [`Why::Closed`], [`Why::Full`], [`Why::Nested`],
-    /// [`Why::Forked`]. Other failures are those of single operations, in [`Chunk::replies`].
-    pub fn call_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), Why> {
+    /// [`BatchError::Closed`], [`BatchError::Full`], [`BatchError::Nested`] or [`BatchError::Forked`] if no operation was run; then the
+    /// chunk still holds its operations. Failures of single operations are in [`Chunk::replies`].
+    pub fn call_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), BatchError> {
         let shared = &*self.shared;
         if let Some(why) = shared.refuses() {
             return Err(why);
@@ -114,11 +114,11 @@ impl<S: BatchOps> Batched<S> {
         }
         let _room = match shared.wait_for_room(chunk.len()) {
             Ok(room) => room,
-            // Its caller waits for it, and leads if it can: it goes past the bound.
-            Err(Full::RunInline) => None,
-            Err(_) => return Err(Why::Full),
+            // Past the bound: the caller waits for the chunk, and leads if it can.
+            Err(Overflow::RunInline) => None,
+            Err(_) => return Err(BatchError::Full),
         };
-        // Should handing in panic, entries with replies among them are where they can be read and not handed in again.
+        // If handing in panics, the entries, some with replies, are in `done`: replies can be read, and no entry is handed in again.
         let mut before = std::mem::replace(&mut chunk.done, std::mem::take(&mut chunk.ops));
         match shared.hand_in(&mut chunk.done) {
             Ok(fate) => {
@@ -129,12 +129,12 @@ impl<S: BatchOps> Batched<S> {
             }
             Err(_) => {
                 chunk.ops = std::mem::replace(&mut chunk.done, before);
-                Err(Why::Closed)
+                Err(BatchError::Closed)
             }
         }
     }
 
-    /// For a loop: operations are put off and handed in `chunk` at a time, or when a reply is asked for.
+    /// For a loop: operations are deferred, and handed in `chunk` at a time, or when a reply is requested.
     ///
     /// ```
     /// # use windrow::batch::{Batch, BatchOps, Batched};
@@ -159,7 +159,7 @@ impl<S: BatchOps> Batched<S> {
     pub fn tickets(&self, chunk: usize) -> Tickets<'_, S> {
         Tickets {
             batched: self,
-            // Relaxed: a number that no other has.
+            // Relaxed: only the number must be unique; it orders no other memory.
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             size: chunk.max(1),
             chunk: Chunk::new(),
@@ -170,27 +170,27 @@ impl<S: BatchOps> Batched<S> {
     }
 }
 
-/// The next [`Tickets`].
+/// The `id` of the next [`Tickets`].
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Stands for the reply to an operation that was put off.
+/// Stands for the reply to a deferred operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// The [`Tickets`] that it is of.
+    /// The `id` of its [`Tickets`].
     of: u64,
     number: u64,
 }
 
-/// Operations of a loop that are put off. Dropped, it hands in what is left. See [`Batched::tickets`].
+/// Deferred operations of a loop. Its drop hands in the remaining ones. See [`Batched::tickets`].
 pub struct Tickets<'b, S: BatchOps> {
     batched: &'b Batched<S>,
     id: u64,
     size: usize,
     chunk: Chunk<S>,
-    /// How many operations were handed in.
+    /// The number of operations that were handed in.
     handed: u64,
-    /// Replies that nobody has taken yet, from ticket `first` on.
-    replies: VecDeque<Option<Result<S::Reply, Why>>>,
+    /// Replies not taken yet, from ticket `first` on.
+    replies: VecDeque<Option<Result<S::Reply, BatchError>>>,
     first: u64,
 }
 
@@ -201,7 +201,7 @@ impl<S: BatchOps> fmt::Debug for Tickets<'_, S> {
 }
 
 impl<S: BatchOps> Tickets<'_, S> {
-    /// Puts `op` off.
+    /// Defers `op`.
     pub fn defer(&mut self, op: S::Op) -> Ticket {
         let ticket = Ticket { of: self.id, number: self.handed + self.chunk.len() as u64 };
         self.chunk.push(op);
@@ -211,11 +211,11 @@ impl<S: BatchOps> Tickets<'_, S> {
         ticket
     }
 
-    /// The reply, for which what was put off is handed in if need be. `None` if it was taken before.
+    /// The reply; `None` if it was taken before. Hands in deferred operations if the reply needs it.
     ///
     /// # Panics
-    /// If the ticket is of other `Tickets`: its number would stand for another reply here.
-    pub fn take(&mut self, ticket: Ticket) -> Option<Result<S::Reply, Why>> {
+    /// If the ticket belongs to other `Tickets`: its number would stand for another reply here.
+    pub fn take(&mut self, ticket: Ticket) -> Option<Result<S::Reply, BatchError>> {
         assert!(ticket.of == self.id, "a ticket was given to other Tickets than those it is of");
         if ticket.number >= self.handed {
             self.flush();
@@ -229,7 +229,7 @@ impl<S: BatchOps> Tickets<'_, S> {
         reply
     }
 
-    /// Hands in what was put off.
+    /// Hands in all deferred operations.
     pub fn flush(&mut self) {
         let size = self.chunk.len();
         self.handed += size as u64;

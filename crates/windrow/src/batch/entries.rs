@@ -1,4 +1,4 @@
-//! What a structure is given to run: operations, each in the place of its caller.
+//! The operations that a structure gets to run, each in the entry of its caller.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::iter::IntoParallelIterator;
 /// The operations of a batch, in the order in which they were handed in.
 ///
 /// An entry's position stands for its caller, so the order is fixed: a batch can be read as a slice, and its entries can be changed one
-/// by one. A structure that wants its operations in another order visits them so, with [`sorted_by_key`](Batch::sorted_by_key).
+/// by one. To visit operations in another order, use [`sorted_by_key`](Batch::sorted_by_key).
 ///
 /// ```compile_fail,E0596
 /// use windrow::batch::Batch;
@@ -25,7 +25,7 @@ use crate::iter::IntoParallelIterator;
 /// ```
 pub struct Batch<'b, Op, Reply> {
     entries: &'b mut [Entry<Op, Reply>],
-    /// Room for an order, used again by the next batch.
+    /// Memory for an order, reused by the next batch.
     order: Vec<usize>,
 }
 
@@ -72,8 +72,8 @@ impl<'b, Op, Reply> Batch<'b, Op, Reply> {
         self.entries.get_mut(at)
     }
 
-    /// The entries ordered by a key of their operations; those with equal keys in the order in which they were handed in. Entries stay
-    /// where they are: it is an order of positions that is sorted, in memory that the next batch uses again.
+    /// The entries ordered by a key of their operations; entries with equal keys in the order in which they were handed in. Entries do not
+    /// move: a list of positions is sorted, in memory that the next batch reuses.
     ///
     /// ```
     /// use windrow::batch::{Batch, BatchOps, Batched, Chunk};
@@ -109,13 +109,13 @@ impl<'b, Op, Reply> Batch<'b, Op, Reply> {
     /// If an operation was taken or answered before.
     pub fn sorted_by(&mut self, mut compare: impl FnMut(&Op, &Op) -> Ordering) -> Sorted<'_, Op, Reply> {
         let Batch { entries, order } = self;
-        // One alone allocates nothing, also where it is run without a wrapper's memory.
+        // A single operation allocates nothing, even without the wrapper's memory.
         let order = match entries.len() {
             few @ (0 | 1) => &[0][..few],
             many => {
                 order.clear();
                 order.extend(0..many);
-                // Positions differ, so this is stable; and unlike a stable sort it allocates nothing.
+                // Stable, since ties are broken by position; unlike a stable sort it allocates nothing.
                 order.sort_unstable_by(|&a, &b| compare(entries[a].op(), entries[b].op()).then(a.cmp(&b)));
                 &order[..]
             }
@@ -142,7 +142,7 @@ impl<Op, Reply, I: SliceIndex<[Entry<Op, Reply>]>> Index<I> for Batch<'_, Op, Re
     }
 }
 
-/// One entry at a time: a range of them could be sorted.
+/// One entry at a time: a mutable range could be reordered.
 impl<Op, Reply> IndexMut<usize> for Batch<'_, Op, Reply> {
     #[inline]
     fn index_mut(&mut self, at: usize) -> &mut Entry<Op, Reply> {
@@ -163,7 +163,7 @@ impl<Op, Reply> fmt::Debug for Sorted<'_, Op, Reply> {
 }
 
 impl<Op, Reply> Sorted<'_, Op, Reply> {
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.order.len()
     }
@@ -184,7 +184,7 @@ impl<Op, Reply> Sorted<'_, Op, Reply> {
         self.order.get(rank).map(|&at| &self.entries[at])
     }
 
-    /// The same, to be answered.
+    /// The entry that is `rank`-th in this order, to be answered.
     #[inline]
     pub fn get_mut(&mut self, rank: usize) -> Option<&mut Entry<Op, Reply>> {
         self.order.get(rank).map(|&at| &mut self.entries[at])

@@ -1,57 +1,57 @@
-//! Why an operation got no reply.
+//! Errors of operations.
 
 use std::fmt;
 
 /// Why an operation got no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Why {
-    /// The structure was closed before. Nothing was run.
+pub enum BatchError {
+    /// The structure was closed before. The operation was not run.
     Closed,
-    /// The queue is full, and callers are not to wait ([`Full::Reject`](super::Full::Reject)). Nothing was run.
+    /// The queue is full, and callers do not wait ([`Overflow::Reject`](super::Overflow::Reject)). The operation was not run.
     Full,
-    /// An operation of the structure has called it. Nothing was run.
+    /// The caller is an operation of the same structure. The new operation was not run.
     Nested,
-    /// This process was forked after the structure was made: it is the parent's. Nothing was run here.
+    /// This process was forked after the structure was made: the structure belongs to the parent. The operation was not run here.
     Forked,
-    /// An earlier batch panicked, and nobody has recovered the structure. Nothing was run.
+    /// An earlier batch panicked, and the structure was not recovered. The operation was not run.
     Poisoned,
     /// The batch panicked. The operation may have been run in part.
     Panicked,
-    /// The structure has run the batch and left this operation unanswered: a fault of its `run`.
+    /// The structure ran the batch and left this operation unanswered: a fault of its `run`.
     Unanswered,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for BatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Why::Closed => "the structure is closed",
-            Why::Full => "the queue is full",
-            Why::Nested => "an operation called its own structure",
-            Why::Forked => "the structure was made before this process was forked, and belongs to the parent",
-            Why::Poisoned => "an earlier batch panicked",
-            Why::Panicked => "the batch panicked",
-            Why::Unanswered => "the batch left this operation unanswered",
+            BatchError::Closed => "the structure is closed",
+            BatchError::Full => "the queue is full",
+            BatchError::Nested => "an operation called its own structure",
+            BatchError::Forked => "the structure was made before this process was forked, and belongs to the parent",
+            BatchError::Poisoned => "an earlier batch panicked",
+            BatchError::Panicked => "the batch panicked",
+            BatchError::Unanswered => "the batch left this operation unanswered",
         })
     }
 }
 
-impl std::error::Error for Why {}
+impl std::error::Error for BatchError {}
 
-/// An operation that got no reply: why, and the operation if nobody has taken it.
+/// An operation that got no reply: the reason, and the operation if it was not run.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CallError<Op> {
-    why: Why,
+    why: BatchError,
     op: Option<Op>,
 }
 
 impl<Op> CallError<Op> {
-    pub(super) fn new(why: Why, op: Option<Op>) -> Self {
+    pub(super) fn new(why: BatchError, op: Option<Op>) -> Self {
         CallError { why, op }
     }
 
-    /// Why.
-    pub fn why(&self) -> Why {
+    /// The reason.
+    pub fn kind(&self) -> BatchError {
         self.why
     }
 

@@ -5,21 +5,21 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use windrow_sync::submit::{Launch, Task};
+use windrow_sync::submit::{Launch, TaskOp};
 
-use super::build::Full;
-use super::lead::{Shared, State};
-use super::room::{Taken, Waiting};
-use super::{BatchOps, Batched, CallError, Why, finish};
+use super::build::Overflow;
+use super::lead::{BatchedInner, StructureState};
+use super::room::{Permit, Waiting};
+use super::{BatchError, BatchOps, Batched, CallError, finish};
 
 impl<S: BatchOps> Batched<S> {
-    /// Runs `op`, in a batch with those of other callers, as a future of any executor. Nothing happens before it is polled. After some
+    /// Runs `op`, in a batch with operations of other callers, as a future of any executor. Nothing happens before it is polled. After some
     /// warm-up it allocates nothing.
     ///
-    /// A task that finds the structure free runs its operation at once, if waiting for others would not pay; otherwise it wakes itself, so
-    /// that tasks that are ready now come before, and runs the batch when it is polled again, unless another has done so.
+    /// If the structure is free and batching does not pay, the task runs its operation at once. If batching pays, the task wakes itself, so
+    /// that other ready tasks are polled first. Polled again, it runs the batch, unless another caller has run it.
     ///
-    /// A future that is dropped while its operation is queued takes it back: it is never run.
+    /// Dropping a future whose operation is queued removes the operation: it is never run.
     ///
     /// ```
     /// # use windrow::batch::{Batch, BatchOps, Batched};
@@ -48,23 +48,23 @@ impl<S: BatchOps> Batched<S> {
     /// As [`call`](Batched::call).
     pub fn call_async(&self, mut op: S::Op) -> CallAsync<'_, S> {
         S::prepare(&mut op);
-        CallAsync { batched: self, stage: Stage::New(op), room: None, waiting: None }
+        CallAsync { batched: self, stage: CallStage::New(op), room: None, waiting: None }
     }
 }
 
 /// The future of [`Batched::call_async`].
 pub struct CallAsync<'b, S: BatchOps> {
     batched: &'b Batched<S>,
-    stage: Stage<'b, S>,
-    /// Its place in a bounded queue.
-    room: Option<Taken<'b>>,
-    /// Its place in line for that.
+    stage: CallStage<'b, S>,
+    /// Its room in a bounded queue.
+    room: Option<Permit<'b>>,
+    /// Its place in the line for that room.
     waiting: Option<Waiting<'b>>,
 }
 
-enum Stage<'b, S: BatchOps> {
+enum CallStage<'b, S: BatchOps> {
     New(S::Op),
-    Handed(Task<'b, State<S>, S::Op, S::Reply>),
+    Handed(TaskOp<'b, StructureState<S>, S::Op, S::Reply>),
     Over,
 }
 
@@ -73,31 +73,31 @@ impl<S: BatchOps> Unpin for CallAsync<'_, S> {}
 impl<S: BatchOps> fmt::Debug for CallAsync<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallAsync")
-            .field("is_handed_in", &matches!(self.stage, Stage::Handed(_)))
+            .field("is_handed_in", &matches!(self.stage, CallStage::Handed(_)))
             .finish_non_exhaustive()
     }
 }
 
 impl<'b, S: BatchOps> CallAsync<'b, S> {
-    /// In a forked child: leaves to the parent what was handed in there. The operation, if it was not handed in.
+    /// In a forked child: leaves an operation that was handed in to the parent, and returns one that was not.
     fn abandon(&mut self) -> Option<S::Op> {
         std::mem::forget((self.room.take(), self.waiting.take()));
-        match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::New(op) => Some(op),
-            Stage::Handed(task) => {
+        match std::mem::replace(&mut self.stage, CallStage::Over) {
+            CallStage::New(op) => Some(op),
+            CallStage::Handed(task) => {
                 std::mem::forget(task);
                 None
             }
-            Stage::Over => None,
+            CallStage::Over => None,
         }
     }
 
-    /// Room in a bounded queue for what is to be handed in.
-    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Full>> {
-        let shared: &'b Shared<S> = &self.batched.shared;
+    /// Takes room in a bounded queue for the operation.
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Overflow>> {
+        let shared: &'b BatchedInner<S> = &self.batched.shared;
         let Some(room) = &shared.room else { return Poll::Ready(Ok(())) };
         self.room = match shared.options.full {
-            Full::Wait => Some(std::task::ready!(room.poll(&mut self.waiting, 1, context))),
+            Overflow::Block => Some(std::task::ready!(room.poll(&mut self.waiting, 1, context))),
             _ => room.try_take(1),
         };
         Poll::Ready(if self.room.is_some() { Ok(()) } else { Err(shared.options.full) })
@@ -110,12 +110,14 @@ impl<S: BatchOps> Future for CallAsync<'_, S> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let shared = &*this.batched.shared;
-        if shared.is_forked() && !matches!(this.stage, Stage::Over) {
-            return Poll::Ready(Err(CallError::new(Why::Forked, this.abandon())));
+        if shared.is_forked() && !matches!(this.stage, CallStage::Over) {
+            return Poll::Ready(Err(CallError::new(BatchError::Forked, this.abandon())));
         }
         let defers = shared.defers.get() == 1;
-        if let Stage::New(_) = this.stage {
-            let Stage::New(op) = std::mem::replace(&mut this.stage, Stage::Over) else { unreachable!("just seen") };
+        if let CallStage::New(_) = this.stage {
+            let CallStage::New(op) = std::mem::replace(&mut this.stage, CallStage::Over) else {
+                unreachable!("just seen")
+            };
             if !defers
                 && !shared.options.is_elsewhere
                 && let Some(held) = shared.try_alone()
@@ -123,27 +125,27 @@ impl<S: BatchOps> Future for CallAsync<'_, S> {
                 return Poll::Ready(shared.alone(held, op));
             }
             if shared.is_inside() {
-                return Poll::Ready(Err(CallError::new(Why::Nested, Some(op))));
+                return Poll::Ready(Err(CallError::new(BatchError::Nested, Some(op))));
             }
             match this.poll_room(context) {
                 Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(Full::RunInline)) => return Poll::Ready(this.batched.inline(op)),
-                Poll::Ready(Err(_)) => return Poll::Ready(Err(CallError::new(Why::Full, Some(op)))),
+                Poll::Ready(Err(Overflow::RunInline)) => return Poll::Ready(this.batched.inline(op)),
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(CallError::new(BatchError::Full, Some(op)))),
                 Poll::Pending => {
-                    this.stage = Stage::New(op);
+                    this.stage = CallStage::New(op);
                     return Poll::Pending;
                 }
             }
-            this.stage = Stage::Handed(Task::new(&shared.submit, op, shared.mark()));
+            this.stage = CallStage::Handed(TaskOp::new(&shared.submit, op, shared.mark()));
         }
-        let Stage::Handed(task) = &mut this.stage else { panic!("polled after it was ready") };
+        let CallStage::Handed(task) = &mut this.stage else { panic!("polled after it was ready") };
         let launch = if defers { Launch::Deferred } else { Launch::Now };
         let answer = std::task::ready!(task.poll(context, launch, |held| shared.lead(held, false)));
-        this.stage = Stage::Over;
+        this.stage = CallStage::Over;
         this.room = None;
         Poll::Ready(match answer {
             Ok((entry, fate)) => finish(Ok(fate), entry),
-            Err(op) => Err(CallError::new(Why::Closed, Some(op))),
+            Err(op) => Err(CallError::new(BatchError::Closed, Some(op))),
         })
     }
 }

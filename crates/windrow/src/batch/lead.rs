@@ -1,63 +1,64 @@
-//! Running: what the holder of the lock does, and how callers come to hold it.
+//! Running batches: how callers take the lock, and the holder's work.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_sync::hint::Hint;
-use windrow_sync::submit::{Closed, Entry, Fate, Held, Home, Limit, Reading, Submit};
+use windrow_sync::relaxed::RelaxedU64;
+use windrow_sync::submit::{Closed, Entry, Fate, Home, Limit, LockGuard, Reading, Submit};
 use windrow_sync::{Spin, machine};
 
-use super::build::{Full, Options};
-use super::room::{Room, Taken};
-use super::stats::{Counts, Stats};
-use super::{Batch, BatchOps, CallError, Why};
+use super::build::{Options, Overflow};
+use super::room::{Capacity, Permit};
+use super::stats::{BatchCounts, Stats};
+use super::{Batch, BatchError, BatchOps, CallError};
+use windrow_sync::unwind::discard;
 
 pub(super) const PANICKED: Fate = Fate(1);
 pub(super) const POISONED: Fate = Fate(2);
 
-/// One operation in so many handed in is stamped: a clock read costs as much as the lock.
+/// One in 64 operations that are handed in is stamped with the time: a clock read costs as much as the lock.
 const SAMPLE: u64 = 64;
-/// One operation in so many that run alone is timed, and what follows from it is worked out, in more than 100 ns: at one in 64 that is a tenth of
-/// what a cheap operation costs.
+/// One in 512 operations that run alone is timed, and the fit is updated. That takes more than 100 ns: at one in 64 it would be a tenth of
+/// the cost of a cheap operation.
 const ALONE_SAMPLE: u64 = 512;
-/// When so many operations have run alone, it is tried again whether batches pay.
+/// Operations that run alone between two experiments whether batches pay.
 const RETRY: u64 = 1 << 14;
 
-/// What the lock guards.
-pub(super) struct State<S> {
-    /// Not there before the thread that makes it has done so, and when it has been taken away.
+/// The state that the lock guards.
+pub(super) struct StructureState<S> {
+    /// The structure; `None` until its thread has made it, and after it was taken out.
     pub(super) home: Option<Home<S>>,
     pub(super) is_poisoned: bool,
-    pub(super) counts: Counts,
-    /// Room for an order of the operations of a batch.
+    pub(super) counts: BatchCounts,
+    /// Reused memory for an order of the operations of a batch.
     pub(super) order: Vec<usize>,
 }
 
-pub(super) struct Shared<S: BatchOps> {
-    pub(super) submit: Submit<State<S>, S::Op, S::Reply>,
+pub(super) struct BatchedInner<S: BatchOps> {
+    pub(super) submit: Submit<StructureState<S>, S::Op, S::Reply>,
     pub(super) options: Options<S>,
-    pub(super) room: Option<Room>,
-    /// The thread that holds the lock, by [`here`].
-    pub(super) runner: Hint,
-    /// How many operations the last batch had.
-    pub(super) company: Hint,
-    /// 1 if tasks are to wait for each other.
-    pub(super) defers: Hint,
-    /// What an operation costs alone, in nanoseconds.
-    pub(super) alone: Hint,
-    /// What the last batch took, in nanoseconds.
-    pub(super) batch: Hint,
-    /// Operations handed in, more or less.
-    pub(super) turns: Hint,
-    /// Of the process that made it.
+    pub(super) room: Option<Capacity>,
+    /// The thread that holds the lock: its [`here`].
+    pub(super) runner: RelaxedU64,
+    /// The number of operations in the last batch.
+    pub(super) company: RelaxedU64,
+    /// 1 if tasks should wait for each other.
+    pub(super) defers: RelaxedU64,
+    /// The cost of an operation alone, in nanoseconds.
+    pub(super) alone: RelaxedU64,
+    /// The time of the last batch, in nanoseconds.
+    pub(super) batch: RelaxedU64,
+    /// About the number of operations handed in.
+    pub(super) turns: RelaxedU64,
+    /// The fork generation of the process that made it.
     pub(super) generation: u32,
 }
 
-pub(super) type Leading<'h, S> = Held<'h, State<S>, <S as BatchOps>::Op, <S as BatchOps>::Reply>;
+pub(super) type StructureGuard<'h, S> = LockGuard<'h, StructureState<S>, <S as BatchOps>::Op, <S as BatchOps>::Reply>;
 
-/// A number of this thread: no other that is alive has it.
+/// This thread's number, unique among live threads.
 #[inline]
 fn here() -> u64 {
     thread_local!(static HERE: u8 = const { 0 });
@@ -65,21 +66,21 @@ fn here() -> u64 {
 }
 
 thread_local! {
-    /// What this thread is reading. It is gone while the thread ends: then nothing is read, but used alone.
+    /// The structures that this thread is reading. While the thread ends the list is gone, and reads take the lock instead.
     static READING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This thread holds the lock. The number is its own, so that nobody else can take it for theirs.
-struct Inside<'a>(&'a Hint);
+/// Marks this thread as the holder of the lock, until it is dropped.
+struct HolderMark<'a>(&'a RelaxedU64);
 
-impl Drop for Inside<'_> {
+impl Drop for HolderMark<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.set(0);
     }
 }
 
-impl<S: BatchOps> State<S> {
+impl<S: BatchOps> StructureState<S> {
     fn structure(&mut self) -> Option<&mut S> {
         if self.is_poisoned { None } else { self.home.as_mut()?.get_mut() }
     }
@@ -87,7 +88,7 @@ impl<S: BatchOps> State<S> {
     /// Runs one operation.
     #[inline]
     pub(super) fn one(&mut self, op: S::Op, options: &Options<S>) -> Result<S::Reply, CallError<S::Op>> {
-        let Some(structure) = self.structure() else { return Err(CallError::new(Why::Poisoned, Some(op))) };
+        let Some(structure) = self.structure() else { return Err(CallError::new(BatchError::Poisoned, Some(op))) };
         let result = catch_unwind(AssertUnwindSafe(|| structure.run_one(op)));
         self.counts.alone += 1;
         match result {
@@ -99,11 +100,11 @@ impl<S: BatchOps> State<S> {
     #[cold]
     fn failed(&mut self, payload: Box<dyn std::any::Any + Send>, options: &Options<S>) -> CallError<S::Op> {
         if payload.is::<LeftUnanswered>() {
-            return CallError::new(Why::Unanswered, None);
+            return CallError::new(BatchError::Unanswered, None);
         }
         discard(payload);
         self.recover(options);
-        CallError::new(Why::Panicked, None)
+        CallError::new(BatchError::Panicked, None)
     }
 
     /// Runs one operation and measures it.
@@ -151,25 +152,18 @@ impl<S: BatchOps> State<S> {
     }
 }
 
-/// Drops a payload nobody will see. Its own drop may panic.
-pub(super) fn discard(payload: Box<dyn std::any::Any + Send>) {
-    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(second);
-    }
-}
-
-/// Runs what is another's code, and must not keep up what follows it. A panic has been reported by the hook.
+/// Runs foreign code, and discards its panic, which the hook has reported: the code that follows must run.
 pub(super) fn quietly(f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         discard(payload);
     }
 }
 
-/// What unwinds from [`BatchOps::run_one`] if the operation has no reply.
+/// The payload that unwinds from [`BatchOps::run_one`] if the operation has no reply.
 pub(super) struct LeftUnanswered;
 
-impl<S: BatchOps> Shared<S> {
-    /// Whether this thread holds the lock, or reads: it would wait for itself.
+impl<S: BatchOps> BatchedInner<S> {
+    /// Whether this thread holds the lock, or reads: a call would wait for this thread itself.
     pub(super) fn is_inside(&self) -> bool {
         let reads = || READING.try_with(|reading| reading.borrow().contains(&self.address()));
         self.runner.get() == here() || reads().unwrap_or(false)
@@ -181,12 +175,12 @@ impl<S: BatchOps> Shared<S> {
         self.generation != machine::fork_generation()
     }
 
-    /// Why a call of this thread cannot be taken in, whatever it is for.
-    pub(super) fn refuses(&self) -> Option<Why> {
+    /// Why a call of this thread cannot be accepted, if it cannot.
+    pub(super) fn refuses(&self) -> Option<BatchError> {
         if self.is_forked() {
-            return Some(Why::Forked);
+            return Some(BatchError::Forked);
         }
-        self.is_inside().then_some(Why::Nested)
+        self.is_inside().then_some(BatchError::Nested)
     }
 
     fn address(&self) -> usize {
@@ -194,16 +188,17 @@ impl<S: BatchOps> Shared<S> {
     }
 
     #[inline]
-    fn enter(&self) -> Inside<'_> {
+    fn enter(&self) -> HolderMark<'_> {
         self.runner.set(here());
-        Inside(&self.runner)
+        HolderMark(&self.runner)
     }
 
-    /// The lock, if callers run and nobody else wants it.
+    /// The lock, if callers may run and the lock is free.
     ///
-    /// Beside a thread, only after a batch of one: where there is company, who takes the lock first would run alone, and let the others wait.
+    /// With a separate thread, only after a batch of one: with several callers, the first to take the lock would run alone, and the others
+    /// would wait.
     #[inline]
-    pub(super) fn try_alone(&self) -> Option<Leading<'_, S>> {
+    pub(super) fn try_alone(&self) -> Option<StructureGuard<'_, S>> {
         let options = &self.options;
         let is_another = options.is_elsewhere && !(options.is_shared && self.company.get() <= 1);
         if is_another || self.is_forked() {
@@ -212,14 +207,14 @@ impl<S: BatchOps> Shared<S> {
         self.submit.try_lock()
     }
 
-    /// The lock, if operations are so cheap that waiting for it a little is better than handing over.
-    pub(super) fn wait_alone(&self) -> Option<Leading<'_, S>> {
+    /// The lock, if operations are so cheap that a short wait for the lock costs less than handing over.
+    pub(super) fn wait_alone(&self) -> Option<StructureGuard<'_, S>> {
         if self.options.is_elsewhere {
             return None;
         }
         let mut held = None;
         let (patience, apart) = self.options.patience(Nanos(self.alone.get_f64()));
-        // It was held a moment ago.
+        // The lock was held a moment ago.
         let mut last = machine::tick();
         patience.until(|| {
             let now = machine::tick();
@@ -232,12 +227,12 @@ impl<S: BatchOps> Shared<S> {
         held
     }
 
-    /// Runs an operation of this caller that has found the lock free.
+    /// Runs an operation of this caller, which has found the lock free.
     ///
-    /// Between the two exchanges there is as little as can be, and nothing is called: an exchange waits for all stores before it, those
-    /// that save registers for a call too.
+    /// The code between the two compare-exchanges is minimal, and calls no function: a compare-exchange waits for all stores before it,
+    /// including those that save registers for a call.
     #[inline]
-    pub(super) fn alone(&self, mut held: Leading<'_, S>, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
+    pub(super) fn alone(&self, mut held: StructureGuard<'_, S>, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         let inside = self.enter();
         let state = held.data();
         if state.counts.alone.is_multiple_of(ALONE_SAMPLE) {
@@ -252,9 +247,9 @@ impl<S: BatchOps> Shared<S> {
         result
     }
 
-    /// The same for one that is measured.
+    /// As [`alone`](Self::alone), for an operation that is timed.
     #[cold]
-    fn alone_timed(&self, mut held: Leading<'_, S>, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
+    fn alone_timed(&self, mut held: StructureGuard<'_, S>, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         let inside = self.enter();
         let state = held.data();
         let turn = state.counts.alone;
@@ -268,9 +263,9 @@ impl<S: BatchOps> Shared<S> {
         result
     }
 
-    /// Lets go, or goes on for those who have come meanwhile.
+    /// Releases the lock, or runs the operations that came meanwhile.
     #[cold]
-    fn lead_on(&self, held: Leading<'_, S>) {
+    fn lead_on(&self, held: StructureGuard<'_, S>) {
         if let Err(mut held) = held.try_end()
             && !self.options.is_elsewhere
         {
@@ -278,17 +273,17 @@ impl<S: BatchOps> Shared<S> {
         }
     }
 
-    /// Leaves for callers what the counts say.
+    /// Publishes the conclusions from the counts to callers.
     #[cold]
-    fn learn(&self, state: &mut State<S>) {
+    fn learn(&self, state: &mut StructureState<S>) {
         self.defers.set(u64::from(state.counts.pays()));
         if let Some(one) = state.counts.fit.one() {
             self.alone.set_f64(one.0);
         }
     }
 
-    /// Until the caller's own operation is answered, and then one more batch if there is one.
-    pub(super) fn lead(&self, held: &mut Leading<'_, S>, lingers: bool) {
+    /// Runs batches until the caller's own operation is answered, then one more batch if operations are queued.
+    pub(super) fn lead(&self, held: &mut StructureGuard<'_, S>, lingers: bool) {
         let _inside = self.enter();
         while !held.is_mine_answered() {
             self.batch(held, lingers);
@@ -298,9 +293,9 @@ impl<S: BatchOps> Shared<S> {
         }
     }
 
-    /// Until nothing is queued, but not for ever: a runner that is spawned leaves its thread to others now and then.
-    pub(super) fn lead_all(&self, held: &mut Leading<'_, S>) {
-        /// About as much as a task on an executor should do at a time: a few hundred operations.
+    /// Runs batches until none is queued, up to a bound: a spawned runner gives its thread back now and then.
+    pub(super) fn lead_all(&self, held: &mut StructureGuard<'_, S>) {
+        /// About as much as a task on an executor should run at a time: a few hundred operations.
         const BATCHES: usize = 64;
         let _inside = self.enter();
         for _ in 0..BATCHES {
@@ -311,12 +306,12 @@ impl<S: BatchOps> Shared<S> {
         }
     }
 
-    fn batch(&self, held: &mut Leading<'_, S>, lingers: bool) {
+    fn batch(&self, held: &mut StructureGuard<'_, S>, lingers: bool) {
         let options = &self.options;
         if lingers && let Some((least, longest)) = options.linger {
             self.linger(held, least, longest);
         }
-        // One that cannot be weighed is run on its own: a panic here would come again with every batch.
+        // An operation whose weighing panics runs in a separate batch: the panic would come again with every batch.
         let weigh: &dyn Fn(&S::Op) -> usize = &|op| {
             catch_unwind(AssertUnwindSafe(|| S::weight(op))).unwrap_or_else(|payload| {
                 discard(payload);
@@ -339,7 +334,7 @@ impl<S: BatchOps> Shared<S> {
         let done = machine::tick();
         let took = options.nanos(done.saturating_sub(ran));
         self.batch.set_f64(took.0);
-        // Before it is known what of a batch is F, it may be all of it.
+        // Until F is known, take the whole time of the batch for it.
         let fixed = state.counts.fit.law().map_or(took, |law| law.fixed);
         let heads = windrow_plan::batch::heads(callers, fixed);
         state.counts.limited += u64::from(is_limited);
@@ -353,8 +348,8 @@ impl<S: BatchOps> Shared<S> {
         self.learn(state);
     }
 
-    /// Waits for more, until the oldest has waited for `longest`, or the structure is wanted for a job, or to be closed.
-    fn linger(&self, held: &mut Leading<'_, S>, least: usize, longest: Duration) {
+    /// Waits for more operations, until the oldest has waited for `longest`, or a job or a close is requested.
+    fn linger(&self, held: &mut StructureGuard<'_, S>, least: usize, longest: Duration) {
         let Some(arrived) = held.oldest() else { return };
         let longest = Nanos(longest.as_nanos() as f64);
         while held.queued().is_some_and(|queued| queued < least) {
@@ -362,51 +357,51 @@ impl<S: BatchOps> Shared<S> {
             if left <= 0.0 {
                 return;
             }
-            // Nobody tells a runner that lingers of arrivals, for then every one of them would pay: it looks again and again. A look
-            // takes it a few microseconds, so this is some per cent of a CPU.
+            // Callers do not wake a lingering runner, since each caller would pay for that: the runner polls. A poll
+            // takes a few microseconds, so polling takes some per cent of a CPU.
             std::thread::sleep(Duration::from_nanos(left.min(100_000.0) as u64));
         }
     }
 
-    /// A mark for what is handed in: the time, if somebody will ask for it.
+    /// The mark of an operation that is handed in: the time if it is needed later, else 0.
     pub(super) fn mark(&self) -> u64 {
         let turn = self.turns.get();
         self.turns.set(turn.wrapping_add(1));
         if self.options.linger.is_some() || turn.is_multiple_of(SAMPLE) { machine::tick().max(1) } else { 0 }
     }
 
-    /// Hands in and blocks until all is answered.
+    /// Hands in `entries` and blocks until all are answered.
     pub(super) fn hand_in(&self, entries: &mut [Entry<S::Op, S::Reply>]) -> Result<Fate, Closed> {
         self.submit.call(entries, self.mark(), self.look_for(), |held| self.lead(held, true))
     }
 
-    /// How long who has handed in looks for the answer before it sleeps.
+    /// How long a caller that has handed in spins for the answer before it parks.
     fn look_for(&self) -> Spin {
         self.options.look(Nanos(self.batch.get_f64()))
     }
 
-    /// Room in the queue, if it has a bound; or what to do without.
-    pub(super) fn wait_for_room(&self, ops: usize) -> Result<Option<Taken<'_>>, Full> {
+    /// Takes room in the queue, if it has a bound; `Err` if the caller must not wait for room.
+    pub(super) fn wait_for_room(&self, ops: usize) -> Result<Option<Permit<'_>>, Overflow> {
         let Some(room) = &self.room else { return Ok(None) };
         if let Some(taken) = room.try_take(ops) {
             return Ok(Some(taken));
         }
         match self.options.full {
-            Full::Wait => Ok(Some(room.wait(ops))),
+            Overflow::Block => Ok(Some(room.wait(ops))),
             other => Err(other),
         }
     }
 
-    /// Runs `job` on the state in its turn.
-    pub(super) fn job(&self, job: &mut (dyn FnMut(&mut State<S>) + Send)) -> Result<(), Why> {
+    /// Runs `job` on the state when its turn comes.
+    pub(super) fn job(&self, job: &mut (dyn FnMut(&mut StructureState<S>) + Send)) -> Result<(), BatchError> {
         if let Some(why) = self.refuses() {
             return Err(why);
         }
         let done = self.submit.job(job, self.look_for(), |held| self.lead(held, false));
-        done.map(|_| ()).map_err(|_| Why::Closed)
+        done.map(|_| ()).map_err(|_| BatchError::Closed)
     }
 
-    pub(super) fn exclusive<R: Send>(&self, f: impl FnOnce(&mut S) -> R + Send) -> Result<R, Why> {
+    pub(super) fn exclusive<R: Send>(&self, f: impl FnOnce(&mut S) -> R + Send) -> Result<R, BatchError> {
         let (mut f, mut result) = (Some(f), None);
         self.job(&mut |state| {
             result = match (f.take(), state.structure()) {
@@ -417,19 +412,20 @@ impl<S: BatchOps> Shared<S> {
                     }
                     Some(Ok(outcome))
                 }
-                _ => Some(Err(Why::Poisoned)),
+                _ => Some(Err(BatchError::Poisoned)),
             };
         })?;
-        match result.unwrap_or(Err(Why::Unanswered))? {
+        match result.unwrap_or(Err(BatchError::Unanswered))? {
             Ok(result) => Ok(result),
             Err(payload) => resume_unwind(payload),
         }
     }
 
-    /// The state, shared with other readers, if it can be had now. What is closed is let go of soon, and cannot be waited for in line.
-    fn look(&self) -> Option<Reading<'_, State<S>, S::Op, S::Reply>>
+    /// The state, shared with other readers, if it can be locked now. If it is closed, retries: a closed structure has no queue to wait in,
+    /// and its lock is released soon.
+    fn look(&self) -> Option<Reading<'_, StructureState<S>, S::Op, S::Reply>>
     where
-        State<S>: Sync,
+        StructureState<S>: Sync,
     {
         loop {
             let state = self.submit.try_read();
@@ -440,21 +436,21 @@ impl<S: BatchOps> Shared<S> {
         }
     }
 
-    pub(super) fn read<R: Send>(&self, f: impl FnOnce(&S) -> R + Send) -> Result<R, Why>
+    pub(super) fn read<R: Send>(&self, f: impl FnOnce(&S) -> R + Send) -> Result<R, BatchError>
     where
         S: Sync,
     {
         if let Some(why) = self.refuses() {
             return Err(why);
         }
-        // Beside other readers only if a call inside of `f` can be told that it is nested. (What is closed takes no call.)
+        // Shared only if a nested call inside of `f` can be detected, or is refused because the structure is closed.
         let can_read = || READING.try_with(|_| ()).is_ok() || self.submit.is_closed();
         if let Some(state) = self.look().filter(|_| can_read()) {
             if state.is_poisoned {
-                return Err(Why::Poisoned);
+                return Err(BatchError::Poisoned);
             }
             if let Some(structure) = state.home.as_ref().and_then(Home::get) {
-                /// Takes it off the list again, also while unwinding.
+                /// Takes the structure off the list again, also while unwinding.
                 struct Read;
                 impl Drop for Read {
                     fn drop(&mut self) {
@@ -469,29 +465,29 @@ impl<S: BatchOps> Shared<S> {
         self.exclusive(|structure| f(structure))
     }
 
-    pub(super) fn stats(&self) -> Result<Stats, Why> {
+    pub(super) fn stats(&self) -> Result<Stats, BatchError> {
         if self.is_forked() {
-            return Err(Why::Forked);
+            return Err(BatchError::Forked);
         }
         if let Some(state) = self.look() {
             return Ok(state.counts.snapshot());
         }
         let mut stats = None;
         self.job(&mut |state| stats = Some(state.counts.snapshot()))?;
-        stats.ok_or(Why::Unanswered)
+        stats.ok_or(BatchError::Unanswered)
     }
 
-    pub(super) fn close(&self) -> Result<(), Why> {
+    pub(super) fn close(&self) -> Result<(), BatchError> {
         if let Some(why) = self.refuses() {
             return Err(why);
         }
-        self.submit.close(self.look_for(), |held| self.lead(held, false)).map_err(|_| Why::Closed)
+        self.submit.close(self.look_for(), |held| self.lead(held, false)).map_err(|_| BatchError::Closed)
     }
 
-    /// The structure, when it is closed and its callers are gone.
+    /// The structure, once it is closed and its callers are gone.
     pub(super) fn give_up(&self) -> Option<S> {
         let mut home = None;
-        // A runner that was spawned may still be about to let go.
+        // A spawned runner may still be about to release the lock.
         while !self.submit.run(|held| home = held.data().home.take().filter(|_| !held.data().is_poisoned)) {
             std::thread::yield_now();
         }

@@ -1,8 +1,8 @@
-//! Room in a bounded queue: how many more operations may be in flight.
+//! Room in a bounded queue: the number of operations that may still be handed in.
 //!
-//! Who finds none stands in line. Room that becomes free is given to the first in line, not to whoever comes by: a large chunk is not
-//! starved by single operations, and one wake is paid for each that can go on. A future that is dropped leaves its place, and gives on
-//! what it was given. Nothing is allocated once the line was as long as it gets.
+//! A caller that finds too little room waits in line. Released room goes to the first in line, not to a newcomer. So single operations do
+//! not starve a large chunk, and each wakeup lets one caller go on. A future that is dropped leaves the line, and passes on room that it
+//! was given. The line allocates only when it grows beyond its longest.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,28 +13,28 @@ use super::lead::quietly;
 
 /// See the [module page](self).
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<CapacityState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct CapacityState {
     free: usize,
-    line: VecDeque<Place>,
+    line: VecDeque<QueueTicket>,
     /// The number of the first place in line.
     first: u64,
-    /// The number of the first who waits: whoever stands before has been given room.
+    /// The number of the first waiting caller: all before it have been given room.
     next: u64,
 }
 
 /// A place in line.
 #[derive(Debug)]
-enum Place {
+enum QueueTicket {
     Waits(Who, usize),
-    /// It has room and has not been back yet.
+    /// The caller was given room, and has not run since.
     Given,
-    /// Nobody's: it is taken off the line when it is the first.
+    /// Abandoned: removed when it is the first in line.
     Left,
 }
 
@@ -53,8 +53,8 @@ impl Who {
     }
 }
 
-impl State {
-    fn place(&mut self, number: u64) -> &mut Place {
+impl CapacityState {
+    fn place(&mut self, number: u64) -> &mut QueueTicket {
         &mut self.line[(number - self.first) as usize]
     }
 
@@ -63,9 +63,9 @@ impl State {
     }
 
     /// Takes a place off the line.
-    fn leave(&mut self, number: u64) -> Place {
-        let place = std::mem::replace(self.place(number), Place::Left);
-        while let Some(Place::Left) = self.line.front() {
+    fn leave(&mut self, number: u64) -> QueueTicket {
+        let place = std::mem::replace(self.place(number), QueueTicket::Left);
+        while let Some(QueueTicket::Left) = self.line.front() {
             self.line.pop_front();
             self.first += 1;
         }
@@ -73,15 +73,15 @@ impl State {
         place
     }
 
-    /// Whether anybody waits.
+    /// Whether a caller waits.
     fn is_wanted(&mut self) -> bool {
-        while self.next < self.end() && !matches!(self.place(self.next), Place::Waits(..)) {
+        while self.next < self.end() && !matches!(self.place(self.next), QueueTicket::Waits(..)) {
             self.next += 1;
         }
         self.next < self.end()
     }
 
-    /// Gives room to the first who waits, if there is enough of it.
+    /// Gives room to the first waiting caller, if there is enough of it.
     fn give(&mut self) -> Option<Who> {
         if !self.is_wanted() {
             return None;
@@ -89,26 +89,26 @@ impl State {
         let (free, next) = (self.free, self.next);
         let place = self.place(next);
         let ops = match place {
-            Place::Waits(_, ops) if *ops <= free => *ops,
+            QueueTicket::Waits(_, ops) if *ops <= free => *ops,
             _ => return None,
         };
-        let given = std::mem::replace(place, Place::Given);
+        let given = std::mem::replace(place, QueueTicket::Given);
         self.free -= ops;
         match given {
-            Place::Waits(who, _) => Some(who),
-            Place::Given | Place::Left => None,
+            QueueTicket::Waits(who, _) => Some(who),
+            QueueTicket::Given | QueueTicket::Left => None,
         }
     }
 }
 
 /// Room for some operations, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Taken<'r> {
-    room: &'r Room,
+pub(super) struct Permit<'r> {
+    room: &'r Capacity,
     ops: usize,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.room.release(self.ops);
     }
@@ -117,39 +117,39 @@ impl Drop for Taken<'_> {
 /// A place in line, left when dropped.
 #[derive(Debug)]
 pub(super) struct Waiting<'r> {
-    room: &'r Room,
+    room: &'r Capacity,
     ops: usize,
     number: u64,
-    /// The place has been left.
+    /// The caller has left the line.
     is_over: bool,
 }
 
-impl Room {
+impl Capacity {
     pub(super) fn new(most: usize) -> Self {
         let most = most.max(1);
-        let state = State { free: most, line: VecDeque::new(), first: 0, next: 0 };
-        Room { most, state: Mutex::new(state) }
+        let state = CapacityState { free: most, line: VecDeque::new(), first: 0, next: 0 };
+        Capacity { most, state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CapacityState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, state: &mut State, ops: usize) -> Option<Taken<'_>> {
-        // More than there is room for in all goes when nothing else is there.
+    fn take(&self, state: &mut CapacityState, ops: usize) -> Option<Permit<'_>> {
+        // A chunk larger than the bound takes all room: it waits for an empty queue.
         let ops = ops.min(self.most);
         (state.free >= ops && !state.is_wanted()).then(|| {
             state.free -= ops;
-            Taken { room: self, ops }
+            Permit { room: self, ops }
         })
     }
 
-    pub(super) fn try_take(&self, ops: usize) -> Option<Taken<'_>> {
+    pub(super) fn try_take(&self, ops: usize) -> Option<Permit<'_>> {
         self.take(&mut self.lock(), ops)
     }
 
     /// Blocks until there is room.
-    pub(super) fn wait(&self, ops: usize) -> Taken<'_> {
+    pub(super) fn wait(&self, ops: usize) -> Permit<'_> {
         let mut waiting = {
             let mut state = self.lock();
             if let Some(taken) = self.take(&mut state, ops) {
@@ -165,22 +165,22 @@ impl Room {
         }
     }
 
-    fn line_up(&self, state: &mut State, who: Who, ops: usize) -> Waiting<'_> {
+    fn line_up(&self, state: &mut CapacityState, who: Who, ops: usize) -> Waiting<'_> {
         let ops = ops.min(self.most);
         let number = state.end();
-        state.line.push_back(Place::Waits(who, ops));
+        state.line.push_back(QueueTicket::Waits(who, ops));
         Waiting { room: self, ops, number, is_over: false }
     }
 
-    /// Room, or a place in line, which is to be kept in `waiting` from one poll to the next.
+    /// Room, or a place in line. The caller keeps that place in `waiting` from one poll to the next.
     pub(super) fn poll<'r>(
         &'r self,
         waiting: &mut Option<Waiting<'r>>,
         ops: usize,
         context: &mut Context<'_>,
-    ) -> Poll<Taken<'r>> {
+    ) -> Poll<Permit<'r>> {
         let Some(place) = waiting else {
-            // Another's code, and not to be run under the lock.
+            // Cloning a waker is foreign code: not under the lock.
             let waker = context.waker().clone();
             let mut state = self.lock();
             let Some(taken) = self.take(&mut state, ops) else {
@@ -197,8 +197,8 @@ impl Room {
         let mut waker = Who::Task(context.waker().clone());
         let mut state = self.lock();
         match state.place(place.number) {
-            Place::Waits(who, _) => std::mem::swap(who, &mut waker),
-            // Given since: this waker knows best.
+            QueueTicket::Waits(who, _) => std::mem::swap(who, &mut waker),
+            // Room was given meanwhile, to the old waker: wake the new one.
             _ => context.waker().wake_by_ref(),
         }
         drop(state);
@@ -210,7 +210,7 @@ impl Room {
         state.free += ops;
         while let Some(who) = state.give() {
             drop(state);
-            // A waker is another's code. Those behind in line, and the caller that gives its room back, are to go on.
+            // A waker is foreign code. Its panic must not reach the releasing caller, nor keep callers behind it waiting.
             quietly(|| who.wake());
             state = self.lock();
         }
@@ -218,13 +218,13 @@ impl Room {
 }
 
 impl<'r> Waiting<'r> {
-    /// The room, if it has been given; the place is left then.
-    fn try_finish(&mut self) -> Option<Taken<'r>> {
+    /// The room, if it has been given; then the caller leaves the line.
+    fn try_finish(&mut self) -> Option<Permit<'r>> {
         let mut state = self.room.lock();
-        self.is_over = matches!(state.place(self.number), Place::Given);
+        self.is_over = matches!(state.place(self.number), QueueTicket::Given);
         self.is_over.then(|| {
             state.leave(self.number);
-            Taken { room: self.room, ops: self.ops }
+            Permit { room: self.room, ops: self.ops }
         })
     }
 }
@@ -234,10 +234,10 @@ impl Drop for Waiting<'_> {
         if self.is_over {
             return;
         }
-        // (Bound, for a waker is another's code, and is to be dropped without the lock.)
+        // A named variable: the drop of a waker is foreign code, so it runs after the lock is released.
         let left = self.room.lock().leave(self.number);
-        // Who stands behind may want less.
-        self.room.release(if matches!(left, Place::Given) { self.ops } else { 0 });
+        // The caller behind may want less.
+        self.room.release(if matches!(left, QueueTicket::Given) { self.ops } else { 0 });
     }
 }
 
@@ -245,7 +245,7 @@ impl Drop for Waiting<'_> {
 mod tests {
     use super::*;
 
-    fn poll<'r>(room: &'r Room, place: &mut Option<Waiting<'r>>, ops: usize) -> Option<Taken<'r>> {
+    fn poll<'r>(room: &'r Capacity, place: &mut Option<Waiting<'r>>, ops: usize) -> Option<Permit<'r>> {
         match room.poll(place, ops, &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(taken) => Some(taken),
             Poll::Pending => None,
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn room_is_given_in_the_order_in_which_it_was_asked_for() {
-        let room = Room::new(4);
+        let room = Capacity::new(4);
         let (one, three) = (room.try_take(1).unwrap(), room.try_take(3).unwrap());
         let (mut all, mut first, mut second) = (None, None, None);
         assert!(poll(&room, &mut all, 9).is_none() && poll(&room, &mut first, 1).is_none());
@@ -270,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_the_line_gives_on_what_was_given() {
-        let room = Room::new(1);
+    fn a_caller_that_leaves_the_line_passes_on_its_room() {
+        let room = Capacity::new(1);
         let taken = room.try_take(1).unwrap();
         let mut places = [None, None, None];
         for place in &mut places {
             assert!(poll(&room, place, 1).is_none());
         }
-        // One that waits, then the first, which has room.
+        // First a waiting place leaves, then the first place, which has room.
         places[1] = None;
         drop(taken);
         places[0] = None;
@@ -298,20 +298,20 @@ mod tests {
 
     #[test]
     fn a_waker_that_panics_keeps_up_neither_the_line_nor_the_caller_that_gives_its_room_back() {
-        let room = Room::new(2);
+        let room = Capacity::new(2);
         let taken = room.try_take(2).unwrap();
         let (mut bad, mut behind) = (None, None);
         let waker = Waker::from(std::sync::Arc::new(Bad));
         assert!(room.poll(&mut bad, 1, &mut Context::from_waker(&waker)).is_pending());
         assert!(poll(&room, &mut behind, 1).is_none());
         drop(taken);
-        assert!(matches!(room.lock().place(1), Place::Given), "it went on to the next");
+        assert!(matches!(room.lock().place(1), QueueTicket::Given), "it went on to the next");
         assert!(poll(&room, &mut behind, 1).is_some() && poll(&room, &mut bad, 1).is_some());
     }
 
     #[test]
-    fn who_stands_behind_a_large_one_goes_when_that_leaves() {
-        let room = Room::new(2);
+    fn the_caller_behind_a_large_one_goes_when_that_leaves() {
+        let room = Capacity::new(2);
         let taken = room.try_take(1).unwrap();
         let (mut large, mut small) = (None, None);
         assert!(poll(&room, &mut large, 2).is_none() && poll(&room, &mut small, 1).is_none());

@@ -1,18 +1,19 @@
-//! How batches have come out.
+//! Statistics of batches.
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{Fit, Law, Verdict};
+use windrow_plan::batch::{BatchFit, Law, Verdict};
 
-/// Sizes up to this are counted one by one if there is no limit; and if there is one, up to the limit, or so many: half a megabyte of counts.
+/// The largest size with a separate count if there is no limit.
 const EXACT: usize = 1024;
+/// The largest size with a separate count if there is a limit: half a megabyte of counts.
 const MOST_EXACT: usize = 1 << 16;
 
-/// What is counted, by the holder of the lock.
+/// Counts and times. The holder of the lock updates them.
 #[derive(Clone, Debug)]
-pub(super) struct Counts {
+pub(super) struct BatchCounts {
     /// Batches by size.
     exact: Vec<u64>,
-    /// Larger ones by the logarithm of their size.
+    /// Larger batches by the logarithm of their size.
     larger: [u64; usize::BITS as usize],
     /// Operations that found the lock free.
     pub(super) alone: u64,
@@ -24,30 +25,32 @@ pub(super) struct Counts {
     waits: u64,
     waited: f64,
     longest_wait: Nanos,
-    pub(super) fit: Fit,
-    /// What the runner does for an operation beside running it, lately.
+    pub(super) fit: BatchFit,
+    /// The runner's time for an operation besides running it: a moving average.
     handoff: Nanos,
-    /// The share of operations whose callers had to be woken from their sleep, lately.
+    /// The share of operations whose callers were parked: a moving average.
     slept: f64,
-    /// So many batches are run to see what they are like, whatever is known.
+    /// Batches still to be run as an experiment, whether or not they pay so far.
     tries: u32,
 }
 
-/// What a caller does itself for an operation that it hands over: about 100 ns for a task with a slot, a push and one more poll, on the
-/// 2-core x86-64 machine of the recorded measurements. The runner's part is measured.
+// The four costs below were measured on the 2-core x86-64 machine of the recorded measurements.
+
+/// A caller's time for handing an operation over: about 100 ns for a task with a slot, a push and one more poll. The runner's time
+/// is measured.
 const CALLERS_PART: Nanos = Nanos(100.0);
-/// What going to sleep and waking up costs the CPU, of a caller that blocks, there.
+/// The CPU time for parking and waking a blocking caller.
 const SLEEPERS_PART: Nanos = Nanos(5_000.0);
-/// An exchange to take a lock and one to release it, there.
+/// A compare-exchange to take a lock and one to release it.
 const LOCK: Nanos = Nanos(15.0);
-/// Batches that are tried when it is tried again whether they pay.
+/// Batches of one experiment whether they pay.
 const TRIES: u32 = 4;
-/// The runner's part before it is measured, there.
+/// The runner's time for handing an operation over, until it is measured.
 const RUNNERS_PART: Nanos = Nanos(100.0);
 
-impl Counts {
+impl BatchCounts {
     pub(super) fn new(limit: usize) -> Self {
-        Counts {
+        BatchCounts {
             exact: vec![0; if limit == usize::MAX { EXACT } else { limit.min(MOST_EXACT) } + 1],
             larger: [0; usize::BITS as usize],
             alone: 0,
@@ -58,7 +61,7 @@ impl Counts {
             waits: 0,
             waited: 0.0,
             longest_wait: Nanos(0.0),
-            fit: Fit::default(),
+            fit: BatchFit::default(),
             handoff: RUNNERS_PART,
             slept: 0.0,
             tries: 4 * TRIES,
@@ -84,11 +87,11 @@ impl Counts {
         }
     }
 
-    /// A batch of `size` was cut and answered in `time`; so many of its callers were threads that slept.
+    /// A batch of `size` was cut and answered in `time`; `sleepers` of its callers were parked threads.
     pub(super) fn handed(&mut self, size: usize, time: Nanos, sleepers: usize) {
         self.slept += (sleepers as f64 / size as f64 - self.slept) / 64.0;
         let one = time.0 / size as f64;
-        // Far away is an interruption.
+        // An outlier is an interruption of this thread: clamp it.
         let one = one.clamp(self.handoff.0 / 4.0, self.handoff.0 * 4.0);
         self.handoff.0 += (one - self.handoff.0) / 64.0;
     }
@@ -98,12 +101,12 @@ impl Counts {
         self.fit.law().map(|law| Law { handoff, lock: LOCK, ..law })
     }
 
-    /// Forgets for some batches that they do not pay.
+    /// Starts another experiment: some batches are run although batching does not pay so far.
     pub(super) fn try_again(&mut self) {
         self.tries = self.tries.max(TRIES);
     }
 
-    /// Whether it pays that callers wait for each other.
+    /// Whether callers should wait for each other.
     pub(super) fn pays(&self) -> bool {
         self.tries > 0 || self.law().is_some_and(|law| law.pays(self.largest))
     }
@@ -113,38 +116,38 @@ impl Counts {
     }
 }
 
-/// How batches have come out so far. Counts are exact; times are sampled.
+/// Statistics of the batches so far. Counts are exact; times are sampled.
 #[derive(Clone, Debug)]
 pub struct Stats {
-    counts: Counts,
+    counts: BatchCounts,
 }
 
 impl Stats {
-    /// How many operations were run, alone or in batches.
+    /// The number of operations that were run, alone or in batches.
     pub fn ops(&self) -> u64 {
         self.counts.ops + self.counts.alone
     }
 
-    /// How many operations were run on their own, without being part of a batch: they found the structure free, or the queue full
-    /// ([`Full::RunInline`](super::Full::RunInline)).
+    /// The number of operations that were not part of a batch: they found the structure free, or the queue full
+    /// ([`Overflow::RunInline`](super::Overflow::RunInline)).
     pub fn alone(&self) -> u64 {
         self.counts.alone
     }
 
-    /// How many batches were cut from the queue.
+    /// The number of batches that were cut from the queue.
     pub fn batches(&self) -> u64 {
         self.counts.batches
     }
 
-    /// Sizes and how many batches had them: exact up to the limit (at most 65,536; 1024 without one); above that, sizes of the same power of two together, as
-    /// the smallest of them.
+    /// Sizes, and the number of batches of each. Sizes are exact up to the limit (at most 65,536; 1024 without a limit). Larger sizes
+    /// are rounded down to a power of two.
     pub fn sizes(&self) -> impl Iterator<Item = (usize, u64)> {
         let exact = self.counts.exact.iter().copied().enumerate();
         let larger = self.counts.larger.iter().enumerate().map(|(log, &count)| (1_usize << log, count));
         exact.chain(larger).filter(|&(_, count)| count > 0)
     }
 
-    /// The share of operations that were run alone, at once or as a batch of one: 0 to 1.
+    /// The share of operations that were run alone, either at once or as a batch of one: 0 to 1.
     pub fn singletons(&self) -> f64 {
         let ones = self.counts.exact.get(1).copied().unwrap_or(0) + self.counts.alone;
         ones as f64 / self.ops().max(1) as f64
@@ -155,21 +158,21 @@ impl Stats {
         self.counts.largest
     }
 
-    /// From handing in until a batch was cut: the mean and the longest of those that were measured; `None` if none was.
+    /// The mean and the longest measured time from handing in an operation until its batch was cut; `None` if none was measured.
     pub fn queue_wait(&self) -> Option<(Nanos, Nanos)> {
-        let Counts { waits, waited, longest_wait, .. } = self.counts;
+        let BatchCounts { waits, waited, longest_wait, .. } = self.counts;
         (waits > 0).then(|| (Nanos(waited / waits as f64), longest_wait))
     }
 
-    /// What an operation costs alone and in company; `None` before there were batches of different sizes.
+    /// The cost of an operation alone and in a batch; `None` until there were batches of different sizes.
     pub fn law(&self) -> Option<Law> {
         self.counts.law()
     }
 
-    /// Whether batching pays for the callers there were, and what limits it; `None` as [`law`](Stats::law).
+    /// Whether batching paid for the callers so far, and what limits it; `None` as in [`law`](Stats::law).
     pub fn verdict(&self) -> Option<Verdict> {
         let largest = self.largest();
-        // Where most batches left something to the next, more operations were in flight than the limit lets into one.
+        // If most batches left operations to the next one, more operations were in flight than the limit allows in a batch.
         let in_flight = largest + usize::from(2 * self.counts.limited > self.counts.batches);
         self.law().map(|law| law.verdict(in_flight, largest))
     }

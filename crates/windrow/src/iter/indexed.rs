@@ -1,17 +1,17 @@
-//! What needs indices.
+//! Adaptors and consumers that need indices.
 
 use std::cmp;
 
 use windrow_sync::divide::{Blocks, Divide};
 use windrow_sync::views::{Merged, Part, Pieces};
 
-use super::{HintsOf, IntoParallelIterator, Par, ParallelIterator, adapt, adapt_view};
-use crate::recipe::{
-    Backward, Calls, Clones, Enumerate, FirstOf, FoldOf, Gathered, Indexed, Interleaved, Intersperse, Recipe, Shifted,
-    Zip,
+use super::recipe::{
+    Backward, Clones, Enumerate, FirstOf, FoldOf, Gathered, Indexed, InitCalls, Interleaved, Intersperse, Recipe,
+    Shifted, Zip,
 };
-use crate::scan;
-use crate::search::{Which, search};
+use super::scan;
+use super::search::{Which, search};
+use super::{HintsOf, IntoParallelIterator, Par, ParallelIterator, adapt, adapt_view};
 
 pub(super) type Zipped<A, B> = Par<
     (<A as ParallelIterator>::Source, <B as ParallelIterator>::Source),
@@ -38,8 +38,8 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         adapt(self, Enumerate)
     }
 
-    /// Items of both, in pairs, as many as the shorter one has. The other items of the longer one are dropped. A weight or a
-    /// fixed chunk of either side counts; the left one's if both have it.
+    /// Pairs of items, as many as the shorter iterator has. The other items of the longer one are dropped. Weights or a fixed claim
+    /// size of either side apply; if both sides have them, those of the left side.
     fn zip<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> Zipped<Self, Z::Iter> {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
@@ -56,7 +56,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.zip(other)
     }
 
-    /// One item of this, one of `other`, and so on; when one has no more, the rest of the other.
+    /// Alternates between items of `self` and `other`; when one side has no more, the rest of the other side follows.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -74,7 +74,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         Par { source: Merged::in_turns(a, b), recipe: Interleaved(left, right), hints: HintsOf(hints) }
     }
 
-    /// As [`interleave`](Self::interleave), but it ends as soon as one has no more when it is its turn.
+    /// As [`interleave`](Self::interleave), but ends when the side whose turn it is has no more items.
     fn interleave_shortest<Z>(self, other: Z) -> impl IndexedParallelIterator<Item = Self::Item>
     where
         Z: IntoParallelIterator<Item = Self::Item, Iter: IndexedParallelIterator>,
@@ -84,13 +84,13 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.take(b.saturating_add(1)).interleave(other.take(a))
     }
 
-    /// The first `n` items. The others are dropped, unlooked at.
+    /// The first `n` items. The others are dropped, not visited.
     fn take(self, n: usize) -> Par<Part<Self::Source>, Shifted<Self::Recipe>> {
         let (source, recipe, hints) = self.into_parts();
         Par { source: Part::new(source, 0, n), recipe: Shifted(recipe), hints }
     }
 
-    /// All but the first `n` items, which are dropped, unlooked at.
+    /// All but the first `n` items. Those are dropped, not visited.
     fn skip(self, n: usize) -> Par<Part<Self::Source>, Shifted<Self::Recipe>> {
         adapt_view(self, |source| Part::new(source, n, usize::MAX), Shifted)
     }
@@ -100,7 +100,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         adapt_view(self, Pieces::backward, Backward)
     }
 
-    /// The first of every `step` items. The others are dropped, unlooked at.
+    /// The first of every `step` items. The others are dropped, not visited.
     ///
     /// # Panics
     /// If `step` is 0.
@@ -109,8 +109,8 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         in_blocks_of(self, step, FirstOf)
     }
 
-    /// Runs of `size` items, each in a vector; the last one may be shorter. (How many items are *claimed* at once is another
-    /// thing: see [`chunk`](ParallelIterator::chunk).)
+    /// Runs of `size` items, each in a vector; the last one may be shorter. (The number of items *claimed* at once is separate:
+    /// see [`with_claim_size`](ParallelIterator::with_claim_size).)
     ///
     /// # Panics
     /// If `size` is 0.
@@ -128,9 +128,9 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         size: usize,
         identity: I,
         f: F,
-    ) -> InBlocks<Self, FoldOf<Self::Recipe, Calls<I>, F>> {
+    ) -> InBlocks<Self, FoldOf<Self::Recipe, InitCalls<I>, F>> {
         assert!(size > 0, "a chunk of 0 items never ends");
-        in_blocks_of(self, size, |recipe| FoldOf(recipe, Calls(identity), f))
+        in_blocks_of(self, size, |recipe| FoldOf(recipe, InitCalls(identity), f))
     }
 
     /// Folds every run of `size` items into a clone of `init`; the last run may be shorter.
@@ -147,7 +147,8 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         in_blocks_of(self, size, |recipe| FoldOf(recipe, Clones::new(init), f))
     }
 
-    /// All items, in `target`, instead of what it held. (Its old memory is given back, not used again.)
+    /// Replaces the content of `target` with all items. (Its old memory is freed, not reused.)
+    #[track_caller]
     fn collect_into_vec(self, target: &mut Vec<Self::Item>)
     where
         Self::Item: Send,
@@ -155,7 +156,8 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         *target = self.collect();
     }
 
-    /// The left sides of all items in `left`, and the right ones in `right`, instead of what they held.
+    /// Replaces the content of `left` with the left sides of all items, and the content of `right` with the right sides.
+    #[track_caller]
     fn unzip_into_vecs<A: Send, B: Send>(self, left: &mut Vec<A>, right: &mut Vec<B>)
     where
         Self: ParallelIterator<Item = (A, B)>,
@@ -164,16 +166,19 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// The index of an item for which `f` holds, whichever is found first.
+    #[track_caller]
     fn position_any<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
         search(self.enumerate(), Which::Any, |(at, item)| f(item).then_some(at))
     }
 
     /// The index of the first item for which `f` holds.
+    #[track_caller]
     fn position_first<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
         search(self.enumerate(), Which::First, |(at, item)| f(item).then_some(at))
     }
 
     /// The index of the last item for which `f` holds.
+    #[track_caller]
     fn position_last<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
         search(self.enumerate(), Which::Last, |(at, item)| f(item).then_some(at))
     }
@@ -183,7 +188,8 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.enumerate().filter_map(move |(at, item)| f(item).then_some(at))
     }
 
-    /// Compares the items of both, the first difference decides; if there is none, the lengths.
+    /// Compares the items of both. The first difference decides; without one, the lengths.
+    #[track_caller]
     fn cmp<Z>(self, other: Z) -> cmp::Ordering
     where
         Self::Item: Ord,
@@ -195,8 +201,8 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         different.unwrap_or(lengths)
     }
 
-    /// Compares the items of both, the first difference or the first two that cannot be compared decide; if there is neither,
-    /// the lengths.
+    /// Compares the items of both. The first pair that differs or cannot be compared decides; without one, the lengths.
+    #[track_caller]
     fn partial_cmp<Z>(self, other: Z) -> Option<cmp::Ordering>
     where
         Self::Item: PartialOrd<Z::Item>,
@@ -211,6 +217,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Both have as many items, and those are equal.
+    #[track_caller]
     fn eq<Z>(self, other: Z) -> bool
     where
         Self::Item: PartialEq<Z::Item>,
@@ -221,6 +228,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Not [`eq`](Self::eq).
+    #[track_caller]
     fn ne<Z>(self, other: Z) -> bool
     where
         Self::Item: PartialEq<Z::Item>,
@@ -230,6 +238,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Less, by [`partial_cmp`](Self::partial_cmp).
+    #[track_caller]
     fn lt<Z>(self, other: Z) -> bool
     where
         Self::Item: PartialOrd<Z::Item>,
@@ -239,6 +248,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Less or equal, by [`partial_cmp`](Self::partial_cmp).
+    #[track_caller]
     fn le<Z>(self, other: Z) -> bool
     where
         Self::Item: PartialOrd<Z::Item>,
@@ -248,6 +258,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Greater, by [`partial_cmp`](Self::partial_cmp).
+    #[track_caller]
     fn gt<Z>(self, other: Z) -> bool
     where
         Self::Item: PartialOrd<Z::Item>,
@@ -257,6 +268,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Greater or equal, by [`partial_cmp`](Self::partial_cmp).
+    #[track_caller]
     fn ge<Z>(self, other: Z) -> bool
     where
         Self::Item: PartialOrd<Z::Item>,
@@ -279,23 +291,23 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         adapt(self, |recipe| Intersperse(recipe, separator))
     }
 
-    /// Does nothing: for programs that come from rayon. There it says that fewer items are not worth a task; windrow
-    /// measures what they are worth. [`chunk`](ParallelIterator::chunk) fixes what is claimed at once.
+    /// Does nothing: for programs that come from rayon. In rayon it is the minimum of items for a task; windrow
+    /// measures their cost. [`with_claim_size`](ParallelIterator::with_claim_size) fixes the size of claims.
     fn with_min_len(self, _min: usize) -> Self {
         self
     }
 
-    /// Does nothing: for programs that come from rayon. There it says that more items are too much for one task; windrow's
-    /// claims are short in time, whatever their number. [`chunk`](ParallelIterator::chunk) fixes what is claimed at once.
+    /// Does nothing: for programs that come from rayon. In rayon it is the maximum of items for a task; windrow bounds the
+    /// duration of claims. [`with_claim_size`](ParallelIterator::with_claim_size) fixes the size of claims.
     fn with_max_len(self, _max: usize) -> Self {
         self
     }
 
     /// The running reductions: for every item, `op` over `init` and all items up to it, itself included.
     ///
-    /// `op` must be associative. How operations are grouped depends on the number of items alone, so the result has the same bits for
-    /// every number of threads, floats included. Two calls of `op` an item: one within blocks, then one that puts in front what
-    /// comes before the block (Blelloch, *Prefix sums and their applications*, 1990; the names are those of C++17).
+    /// `op` must be associative. The grouping depends on the number of items alone, so the result has the same bits for
+    /// every number of threads, floats included. `op` is called twice for an item: within its block, then with the prefix before
+    /// the block (Blelloch, *Prefix sums and their applications*, 1990; the names are those of C++17).
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -303,6 +315,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// let ends: Vec<usize> = ["one", "three", "five"].par_iter().map(|w| w.len()).inclusive_scan(|a, b| a + b, 0);
     /// assert_eq!(ends, [3, 8, 12]);
     /// ```
+    #[track_caller]
     fn inclusive_scan<F>(self, op: F, init: Self::Item) -> Vec<Self::Item>
     where
         F: Fn(&Self::Item, &Self::Item) -> Self::Item + Sync,
@@ -322,6 +335,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// let starts: Vec<usize> = ["one", "three", "five"].par_iter().map(|w| w.len()).exclusive_scan(|a, b| a + b, 0);
     /// assert_eq!(starts, [0, 3, 8]);
     /// ```
+    #[track_caller]
     fn exclusive_scan<F>(self, op: F, init: Self::Item) -> Vec<Self::Item>
     where
         F: Fn(&Self::Item, &Self::Item) -> Self::Item + Sync,
@@ -333,7 +347,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 }
 
-/// `iter` in blocks of `size` items, each of which `recipe` makes one item of.
+/// `iter` in blocks of `size` items; `recipe` makes one item of each.
 fn in_blocks_of<P: ParallelIterator, R: Recipe<Blocks<P::Source>>>(
     iter: P,
     size: usize,

@@ -1,30 +1,30 @@
-//! Parallel iterators out of nothing, or out of serial ones.
+//! Parallel iterators from single items, or from serial iterators.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use windrow_sync::divide::Span;
-use windrow_sync::sources::Items;
+use windrow_sync::sources::VecItems;
 
 use super::Par;
-use crate::recipe::{Indexed, Indices, Of, Plain, Recipe};
-use crate::stop::{Pulled, Tokens};
+use super::recipe::{Indexed, Indices, Of, Plain, Recipe};
+use crate::runtime::cancel::{Pulled, Tokens};
 
 /// No item.
-pub fn empty<T: Send>() -> Par<Items<T>, Plain> {
-    Par::new(Items::new(Vec::new()))
+pub fn empty<T: Send>() -> Par<VecItems<T>, Plain> {
+    Par::new(VecItems::new(Vec::new()))
 }
 
 /// One item.
-pub fn once<T: Send>(item: T) -> Par<Items<T>, Plain> {
-    Par::new(Items::new(vec![item]))
+pub fn once<T: Send>(item: T) -> Par<VecItems<T>, Plain> {
+    Par::new(VecItems::new(vec![item]))
 }
 
-/// Clones of `item`, `usize::MAX` of them: for a [`zip`](super::IndexedParallelIterator::zip), a
+/// `usize::MAX` clones of `item`: for a [`zip`](super::IndexedParallelIterator::zip), a
 /// [`take`](super::IndexedParallelIterator::take) or a search that ends.
 ///
-/// Unlike rayon's, `item` must be `Sync`: all members clone the one.
+/// Unlike in rayon, `item` must be `Sync`: all members clone the same value.
 pub fn repeat<T: Clone + Sync>(item: T) -> Par<Range<usize>, Of<Repeat<T>>> {
     repeat_n(item, usize::MAX)
 }
@@ -57,11 +57,11 @@ impl<T: Clone + Sync> Indices for Repeat<T> {
 pub trait ParallelBridge: Iterator + Sized {
     /// The items of this iterator, in no particular order.
     ///
-    /// Members pull items one at a time from behind a lock, so the iterator itself is not made faster, and an item should cost
-    /// more than the lock (some 20 ns, more if it is contended). It may block, and it may be endless if what consumes it ends
-    /// ([`find_any`](super::ParallelIterator::find_any), say). Before each item a member looks up: after a hit, an error, a panic or a
-    /// stopped token no more is pulled. (A member that waits in `next` meanwhile cannot be told before that returns.) Which items share a reduction is not fixed by their number, so
-    /// float sums may differ from run to run. Items that can be gathered first are better off so:
+    /// Members pull items one at a time under a lock. So the iterator itself runs no faster, and an item should cost
+    /// more than the lock (some 20 ns, more if it is contended). The iterator may block. It may be endless if its consumer ends early
+    /// ([`find_any`](super::ParallelIterator::find_any), say). A member polls before each item: after a hit, an error, a panic or a
+    /// cancellation it pulls no more. (A member that is blocked in `next` polls when `next` returns.) The grouping of a reduction is
+    /// not fixed by the number of items, so float sums may differ from run to run. If the items can be gathered first, this is faster:
     /// `iter.collect::<Vec<_>>().into_par_iter()`.
     ///
     /// ```
@@ -76,7 +76,7 @@ pub trait ParallelBridge: Iterator + Sized {
 
 impl<I: Iterator<Item: Send> + Send> ParallelBridge for I {
     fn par_bridge(self) -> Par<Range<usize>, Bridge<Self>> {
-        // As many indices as there may be items. (Should there be more, the last index brings them.)
+        // As many indices as the size hint allows items. (If there are more items, the last index pulls them.)
         let most = self.size_hint().1.unwrap_or(usize::MAX).max(1);
         let (items, exhausted, tokens) = (Mutex::new(Some(self)), OnceLock::new(), OnceLock::new());
         Par::of(0..most, Bridge { items, end: most, exhausted, tokens })
@@ -85,15 +85,15 @@ impl<I: Iterator<Item: Send> + Send> ParallelBridge for I {
 
 /// A serial iterator that members share: an index is the right to pull one item.
 ///
-/// How long a claim lasts is not known, since the next item may be late. So a member looks up before each item: whether a token
-/// is stopped, whether the items are called off, whether another member has panicked.
+/// The duration of a claim is unknown, since the next item may be late. So a member polls before each item: whether a token
+/// is cancelled, whether the items are called off, whether another member has panicked.
 #[derive(Debug)]
 pub struct Bridge<I> {
-    /// `None` when it has ended.
+    /// `None` once the iterator has ended.
     items: Mutex<Option<I>>,
-    /// Number of indices. The member with the last one pulls all there is, so that a wrong hint loses nothing.
+    /// Number of indices. The member with the last index pulls all remaining items, so a wrong size hint loses none.
     end: usize,
-    /// Nothing is pulled any more: it has ended, was called off, or a member has panicked.
+    /// Set when no more items are pulled: the iterator has ended or was called off, or a member has panicked.
     exhausted: OnceLock<()>,
     tokens: OnceLock<Arc<Tokens>>,
 }
@@ -128,11 +128,11 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
         }
         // After a panic in `next` nothing is pulled any more.
         let mut items = bridge.items.lock().ok()?;
-        // What was raised while another member waited for its item counts.
+        // Check again: it may have been exhausted while this member waited for the lock.
         if bridge.is_exhausted() {
             return None;
         }
-        if bridge.tokens.get().is_some_and(|tokens| tokens.are_stopped()) {
+        if bridge.tokens.get().is_some_and(|tokens| tokens.are_cancelled()) {
             claim.cut = true;
             return None;
         }
@@ -180,7 +180,7 @@ impl<I: Iterator<Item: Send> + Send> Recipe<Range<usize>> for Bridge<I> {
     }
 
     fn call_off(&self, _: usize) {
-        // Wherever that is: its indices say nothing of the order of its items.
+        // At any index: the indices of a bridge do not order its items.
         self.exhaust();
     }
 

@@ -1,4 +1,4 @@
-//! What every parallel iterator can do.
+//! Adaptors and consumers of every parallel iterator.
 
 use std::iter::{Product, Sum};
 use std::ops::ControlFlow;
@@ -6,36 +6,37 @@ use std::sync::OnceLock;
 
 use either::Either;
 use windrow_sync::divide::{Divide, Division};
-use windrow_sync::marks::{Mark, Tickets};
+use windrow_sync::marks::{FoundBefore, RemainingQuota};
 use windrow_sync::views::{Merged, Pieces};
 
-use super::{HintsOf, IntoParallelIterator, Par, adapt, adapt_pieces, while_ok};
-use crate::collect::{FromParallelIterator, ParallelExtend, two_vectors};
-use crate::pool::with_current;
-use crate::recipe::{
-    Calls, Chained, Cloned, Clones, Copied, Filter, FilterMap, FlatMap, FlatMapIter, Flatten, FlattenIter, Fold,
+use super::cancellable::Cancellable;
+use super::collect::{FromParallelIterator, ParallelExtend, two_vectors};
+use super::recipe::{
+    Chained, Cloned, Clones, Copied, Filter, FilterMap, FlatMap, FlatMapIter, Flatten, FlattenIter, Fold, InitCalls,
     Inspect, Map, MapInit, Recipe, SkipAny, SkipAnyWhile, TakeAny, TakeAnyWhile, TryFold, TryReduce, Update,
     try_reduce,
 };
-use crate::reduce::{Counts, Folds, Gathers, Greatest, Least, Products, Reduces, Sums, in_blocks};
-use crate::region::run;
-use crate::runs::{Parted, Unzipped, gathered};
-use crate::search::{Found, Which, over, search};
-use crate::stop::{Stop, Stoppable};
-use crate::tries::Try;
+use super::reduce::{CountItems, Folds, Gathers, Greatest, Least, Products, Reduces, Sums, in_blocks};
+use super::runs::{Parted, Unzipped, gathered};
+use super::search::{Found, Which, over, search};
+use super::tries::Try;
+use super::{HintsOf, IntoParallelIterator, Par, adapt, adapt_pieces, consumed, while_ok};
+use crate::runtime::cancel::CancelToken;
+use crate::runtime::pool::with_current;
+use crate::runtime::region::run;
 
 type Chain<A, B> = Par<
     Merged<<A as ParallelIterator>::Source, <B as ParallelIterator>::Source>,
     Chained<<A as ParallelIterator>::Recipe, <B as ParallelIterator>::Recipe>,
 >;
 
-/// Adaptors and consumers. Names and meanings are those of rayon 1; [`Par`] alone implements it, so that
-/// `impl ParallelIterator<Item = T>` can be written.
+/// Adaptors and consumers. Names and meanings are those of rayon 1. Only [`Par`] implements this trait; functions can return
+/// `impl ParallelIterator<Item = T>`.
 ///
-/// Closures run on the caller's thread and on workers, many at a time; they see each item once. Panics in them reach the
+/// Closures run on the caller's thread and on workers, many at a time. They get each item once. Their panics reach the
 /// caller (see the [crate page](crate#panics)).
 pub trait ParallelIterator: Sized {
-    /// What it iterates over.
+    /// The type of the items.
     type Item;
     #[doc(hidden)]
     type Source: Divide;
@@ -45,16 +46,16 @@ pub trait ParallelIterator: Sized {
     #[doc(hidden)]
     fn into_parts(self) -> (Self::Source, Self::Recipe, HintsOf);
 
-    /// How many items there are, if that is known without looking at them.
+    /// The number of items, if it is known without visiting them.
     fn opt_len(&self) -> Option<usize>;
 
-    /// Items through `f`.
+    /// Applies `f` to each item.
     fn map<B, F: Fn(Self::Item) -> B + Sync>(self, f: F) -> Par<Self::Source, Map<Self::Recipe, F>> {
         adapt(self, |recipe| Map(recipe, f))
     }
 
-    /// Items through `f`, which also gets a clone of `init`, one for every member (thread that takes part). So `f` may see what it did
-    /// to that value at other items.
+    /// Applies `f` to each item and a clone of `init`. Every member (thread that takes part) has one clone, so `f` may see its own
+    /// changes from earlier items.
     fn map_with<T: Clone + Send, B, F: Fn(&mut T, Self::Item) -> B + Sync>(
         self,
         init: T,
@@ -63,8 +64,8 @@ pub trait ParallelIterator: Sized {
         adapt(self, |recipe| MapInit(recipe, Clones::new(init), f))
     }
 
-    /// Items through `f`, which also gets a value that `init` makes, one for every member (thread that takes part) that has an item.
-    /// It stays on its thread, so it need not be `Send`.
+    /// Applies `f` to each item and a value from `init`. Every member (thread that takes part) with an item has one value. The value
+    /// stays on its thread, so it need not be `Send`.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -85,8 +86,8 @@ pub trait ParallelIterator: Sized {
         self,
         init: I,
         f: F,
-    ) -> Par<Self::Source, MapInit<Self::Recipe, Calls<I>, F>> {
-        adapt(self, |recipe| MapInit(recipe, Calls(init), f))
+    ) -> Par<Self::Source, MapInit<Self::Recipe, InitCalls<I>, F>> {
+        adapt(self, |recipe| MapInit(recipe, InitCalls(init), f))
     }
 
     /// Clones of the items behind references.
@@ -105,12 +106,12 @@ pub trait ParallelIterator: Sized {
         adapt(self, Copied)
     }
 
-    /// Items, each shown to `f` first.
+    /// Calls `f` with a reference to each item, then passes the item on.
     fn inspect<F: Fn(&Self::Item) + Sync>(self, f: F) -> Par<Self::Source, Inspect<Self::Recipe, F>> {
         adapt(self, |recipe| Inspect(recipe, f))
     }
 
-    /// Items, each changed by `f` first.
+    /// Lets `f` change each item, then passes the item on.
     fn update<F: Fn(&mut Self::Item) + Sync>(self, f: F) -> Par<Self::Source, Update<Self::Recipe, F>> {
         adapt(self, |recipe| Update(recipe, f))
     }
@@ -120,7 +121,7 @@ pub trait ParallelIterator: Sized {
         adapt(self, |recipe| Filter(recipe, f))
     }
 
-    /// What `f` makes of the items for which it makes something.
+    /// Applies `f` to each item, and keeps the values that are `Some`.
     fn filter_map<B, F: Fn(Self::Item) -> Option<B> + Sync>(
         self,
         f: F,
@@ -128,10 +129,10 @@ pub trait ParallelIterator: Sized {
         adapt(self, |recipe| FilterMap(recipe, f))
     }
 
-    /// The items of the parallel iterators that `f` makes of the items, one after the other.
+    /// Makes each item a parallel iterator with `f`, and chains them.
     ///
-    /// The items of each are gathered in a vector first, by a call of its own which idle members may join. Where they come from a
-    /// serial iterator, [`flat_map_iter`](Self::flat_map_iter) does without.
+    /// The items of each are gathered in a vector first, by a separate call which idle members may join. For serial iterators,
+    /// [`flat_map_iter`](Self::flat_map_iter) needs no such vector.
     fn flat_map<B: IntoParallelIterator<Item: Send>, F: Fn(Self::Item) -> B + Sync>(
         self,
         f: F,
@@ -139,7 +140,7 @@ pub trait ParallelIterator: Sized {
         adapt(self, |recipe| FlatMap(recipe, f))
     }
 
-    /// The items of the serial iterators that `f` makes of the items, one after the other.
+    /// Makes each item a serial iterator with `f`, and chains them.
     fn flat_map_iter<B: IntoIterator, F: Fn(Self::Item) -> B + Sync>(
         self,
         f: F,
@@ -147,7 +148,7 @@ pub trait ParallelIterator: Sized {
         adapt(self, |recipe| FlatMapIter(recipe, f))
     }
 
-    /// The items of items that are parallel iterators, or can be made into some: see [`flat_map`](Self::flat_map).
+    /// Chains items that are parallel iterators, or can be turned into one: see [`flat_map`](Self::flat_map).
     fn flatten(self) -> Par<Self::Source, Flatten<Self::Recipe>>
     where
         Self::Item: IntoParallelIterator<Item: Send>,
@@ -155,7 +156,7 @@ pub trait ParallelIterator: Sized {
         adapt(self, Flatten)
     }
 
-    /// The items of items that are serial iterators, or can be made into some.
+    /// Chains items that are serial iterators, or can be turned into one.
     fn flatten_iter(self) -> Par<Self::Source, FlattenIter<Self::Recipe>>
     where
         Self::Item: IntoIterator,
@@ -163,7 +164,7 @@ pub trait ParallelIterator: Sized {
         adapt(self, FlattenIter)
     }
 
-    /// The items of this, then those of `other`.
+    /// The items of `self`, then those of `other`.
     fn chain<Z: IntoParallelIterator<Item = Self::Item>>(self, other: Z) -> Chain<Self, Z::Iter> {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
@@ -172,17 +173,18 @@ pub trait ParallelIterator: Sized {
         Par { source: Merged::one_after_the_other(a, b), recipe: Chained(left, right), hints: HintsOf(hints) }
     }
 
-    /// Folds runs of items into accumulators, each begun with `identity`; the accumulators are the items of the result.
+    /// Folds runs of consecutive items into accumulators, each begun with `identity`. The accumulators are the items of the result.
     ///
-    /// Before [`collect`](Self::collect), [`sum`](Self::sum), [`reduce`](Self::reduce) and the like where runs begin depends
-    /// on the number of items alone. There are 2^20 runs at most; a member that is told to stop ends its run first, which of more
-    /// than 2^33 items may be long. Before [`for_each`](Self::for_each), `any`, `all` and the searches it is not specified.
+    /// The bounds of the runs depend on the number of items alone if [`collect`](Self::collect), [`sum`](Self::sum),
+    /// [`reduce`](Self::reduce) or the like follows. They are not specified if [`for_each`](Self::for_each), `any`, `all` or a
+    /// search follows. There are 2^20 runs at most. A member that is cancelled finishes its run first; with more than 2^33 items
+    /// a run may be long.
     fn fold<T, I: Fn() -> T + Sync, F: Fn(T, Self::Item) -> T + Sync>(
         self,
         identity: I,
         f: F,
-    ) -> Par<Self::Source, Fold<Self::Recipe, Calls<I>, F>> {
-        adapt(self, |recipe| Fold(recipe, Calls(identity), f))
+    ) -> Par<Self::Source, Fold<Self::Recipe, InitCalls<I>, F>> {
+        adapt(self, |recipe| Fold(recipe, InitCalls(identity), f))
     }
 
     /// As [`fold`](Self::fold), with accumulators that begin as clones of `init`.
@@ -195,14 +197,14 @@ pub trait ParallelIterator: Sized {
     }
 
     /// As [`fold`](Self::fold), with an `f` that may break its run off; the items are `Option`s, `Result`s or `ControlFlow`s. Other
-    /// runs go on, unless what follows stops them, as [`try_reduce`](Self::try_reduce) and a `collect` into a `Result` do.
-    fn try_fold<T, X, I, F>(self, identity: I, f: F) -> Par<Self::Source, TryFold<Self::Recipe, Calls<I>, F>>
+    /// runs go on, unless the consumer ends them, as [`try_reduce`](Self::try_reduce) and a `collect` into a `Result` do.
+    fn try_fold<T, X, I, F>(self, identity: I, f: F) -> Par<Self::Source, TryFold<Self::Recipe, InitCalls<I>, F>>
     where
         X: Try<Output = T>,
         I: Fn() -> T + Sync,
         F: Fn(T, Self::Item) -> X + Sync,
     {
-        adapt(self, |recipe| TryFold(recipe, Calls(identity), f))
+        adapt(self, |recipe| TryFold(recipe, InitCalls(identity), f))
     }
 
     /// As [`try_fold`](Self::try_fold), with accumulators that begin as clones of `init`.
@@ -215,17 +217,17 @@ pub trait ParallelIterator: Sized {
         adapt(self, |recipe| TryFold(recipe, Clones::new(init), f))
     }
 
-    /// Any `n` items, in their order. When they are found no more are looked for.
+    /// Any `n` items, in their order. The search for items ends with the last of them.
     fn take_any(self, n: usize) -> Par<Pieces<Self::Source>, TakeAny<Self::Recipe>> {
-        adapt_pieces(self, |recipe| TakeAny(recipe, Tickets::new(n)))
+        adapt_pieces(self, |recipe| TakeAny(recipe, RemainingQuota::new(n)))
     }
 
     /// All but any `n` items, in their order.
     fn skip_any(self, n: usize) -> Par<Self::Source, SkipAny<Self::Recipe>> {
-        adapt(self, |recipe| SkipAny(recipe, Tickets::new(n)))
+        adapt(self, |recipe| SkipAny(recipe, RemainingQuota::new(n)))
     }
 
-    /// Items until `f` refuses one, wherever that is; then no more are looked at.
+    /// Items until `f` refuses one, at any index; then no more items are visited.
     fn take_any_while<F: Fn(&Self::Item) -> bool + Sync>(
         self,
         f: F,
@@ -233,7 +235,7 @@ pub trait ParallelIterator: Sized {
         adapt_pieces(self, |recipe| TakeAnyWhile(recipe, f, OnceLock::new()))
     }
 
-    /// Items from when `f` refuses one, wherever that is.
+    /// Drops items until `f` refuses one, at any index; then keeps all.
     fn skip_any_while<F: Fn(&Self::Item) -> bool + Sync>(
         self,
         f: F,
@@ -241,8 +243,7 @@ pub trait ParallelIterator: Sized {
         adapt(self, |recipe| SkipAnyWhile(recipe, f, OnceLock::new()))
     }
 
-    /// What is inside of items that are `Some`. When there is a `None` no more are looked at; all before it are there, and perhaps
-    /// some behind it.
+    /// The contents of items until one is `None`. All items before that `None` are in the result, and perhaps some behind it.
     fn while_some<T>(self) -> impl ParallelIterator<Item = T>
     where
         Self: ParallelIterator<Item = Option<T>>,
@@ -250,58 +251,59 @@ pub trait ParallelIterator: Sized {
         while_ok(self, Found::new())
     }
 
-    /// Does nothing: for programs that come from rayon. A panic stops the other members anyway: at their next claim, at their
-    /// next item behind [`par_bridge`](super::ParallelBridge::par_bridge).
+    /// Does nothing: for programs that come from rayon. A panic ends the other members anyway: at their next claim, or behind
+    /// [`par_bridge`](super::ParallelBridge::par_bridge) at their next item.
     fn panic_fuse(self) -> Self {
         self
     }
 
-    /// Claims of `size` items, instead of as many as the measured cost suggests.
+    /// Fixes claims at `size` items. Without it, the measured cost sets the size.
     ///
-    /// For items whose cost the first ones do not show. Most calls are better off without.
+    /// Use it if the first items do not show what the others cost. Most calls are faster without it.
     ///
     /// # Panics
     /// If `size` is 0.
-    fn chunk(self, size: usize) -> Par<Self::Source, Self::Recipe> {
+    fn with_claim_size(self, size: usize) -> Par<Self::Source, Self::Recipe> {
         assert!(size > 0, "a chunk of 0 items never ends");
         let (source, recipe, mut hints) = self.into_parts();
         hints.0.chunk = Some(size);
         Par { source, recipe, hints }
     }
 
-    /// Ends early when `stop` is stopped; consumers then return [`Stopped`](crate::Stopped) instead of a result.
+    /// Ends early when `token` is cancelled; consumers then return [`Cancelled`](crate::Cancelled) instead of a result.
     ///
-    /// Members look at the token before each claim, which is 50 us of work at most by the cost of the items before it; alone, the
-    /// caller looks about every 20 us. Members of a [`par_bridge`](super::ParallelBridge::par_bridge) look before each item.
-    /// Items that were begun are finished, so a stopped call lasts as long as its longest item (with
-    /// [`chunk`](Self::chunk): as its longest claim; behind [`fold`](Self::fold): as its longest run). Inside of
-    /// [`offload`](crate::offload()) the call ends also when the closure's own token is stopped.
+    /// Members poll the token before each claim. A claim is 50 us of work at most, predicted from the items before it. A caller
+    /// without workers polls about every 20 us. Members of a [`par_bridge`](super::ParallelBridge::par_bridge) poll before each
+    /// item. Items that were begun are finished. So a cancelled call lasts as long as its longest item (with
+    /// [`with_claim_size`](Self::with_claim_size): its longest claim; behind [`fold`](Self::fold): its longest run). Inside
+    /// [`spawn_joinable`](crate::spawn_joinable()), cancelling the closure's own token also ends the call.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use windrow::Stop;
+    /// use windrow::CancelToken;
     /// use windrow::prelude::*;
     ///
-    /// let in_time = Stop::after(Duration::from_secs(3600));
-    /// let sum = (0..1000u64).into_par_iter().stop_when(&in_time).sum::<u64>()?;
+    /// let in_time = CancelToken::after(Duration::from_secs(3600));
+    /// let sum = (0..1000u64).into_par_iter().with_cancel(&in_time).sum::<u64>()?;
     /// assert_eq!(sum, 499_500);
-    /// # Ok::<(), windrow::Stopped>(())
+    /// # Ok::<(), windrow::Cancelled>(())
     /// ```
-    fn stop_when(self, stop: &Stop) -> Stoppable<'_, Self> {
-        Stoppable::new(self, stop)
+    fn with_cancel(self, token: &CancelToken) -> Cancellable<'_, Self> {
+        Cancellable::new(self, token)
     }
 
     /// Calls `f` with every item, in no particular order.
     ///
-    /// Items must not wait for each other: one that waits for what `f` does with another item may wait for ever. The caller
-    /// runs the first items alone, and other members may never come. So a barrier in `f` does not open, and an item does not
-    /// receive what another one sends.
+    /// Items must not wait for each other: an item that waits for another may wait for ever. The caller runs the first items
+    /// alone, and other members may never come. So a barrier in `f` may never open, and a message from another item may never
+    /// arrive.
+    #[track_caller]
     fn for_each<F: Fn(Self::Item) + Sync>(self, f: F) {
-        let (source, recipe, hints) = self.into_parts();
+        let (source, recipe, hints) = consumed(self);
         let mut division = Division::new(source);
         let (lead, shared) = division.lead();
-        with_current(|crew| {
-            run(crew, &hints.0, lead, shared, |walk| {
+        with_current(|pool| {
+            run(pool, &hints, lead, shared, |walk| {
                 let state = recipe.state();
                 for (at, chunk) in walk {
                     recipe.iter(&state, at, chunk).for_each(&f);
@@ -314,18 +316,21 @@ pub trait ParallelIterator: Sized {
     }
 
     /// Calls `f` with every item and a clone of `init`: see [`map_with`](Self::map_with).
+    #[track_caller]
     fn for_each_with<T: Clone + Send, F: Fn(&mut T, Self::Item) + Sync>(self, init: T, f: F) {
         self.map_with(init, f).for_each(|()| ());
     }
 
     /// Calls `f` with every item and a value that `init` makes: see [`map_init`](Self::map_init).
+    #[track_caller]
     fn for_each_init<T, I: Fn() -> T + Sync, F: Fn(&mut T, Self::Item) + Sync>(self, init: I, f: F) {
         self.map_init(init, f).for_each(|()| ());
     }
 
-    /// Calls `f` with the items until it breaks off. The result is that of the first item for which it does, in the order of the
-    /// source, as a serial loop's would be; items behind it may have been visited before that was known.
-    /// Behind [`par_bridge`](super::ParallelBridge::par_bridge), where items have no order, it is one of them, and the others stop.
+    /// Calls `f` with the items until `f` breaks off. If `f` breaks off for several items, the first in the order of the source
+    /// decides, as in a serial loop. Items behind it may have been visited by then.
+    /// Behind [`par_bridge`](super::ParallelBridge::par_bridge) items have no order: any item that breaks off decides, and ends the
+    /// call.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -333,6 +338,7 @@ pub trait ParallelIterator: Sized {
     /// let parsed = ["1", "x", "3", "y"].par_iter().try_for_each(|text| text.parse::<u8>().map(drop).map_err(|_| *text));
     /// assert_eq!(parsed, Err("x"));
     /// ```
+    #[track_caller]
     fn try_for_each<X: Try<Output = ()> + Send, F: Fn(Self::Item) -> X + Sync>(self, f: F) -> X {
         let broken = search(self, Which::First, |item| match f(item).branch() {
             ControlFlow::Continue(()) => None,
@@ -342,6 +348,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// As [`try_for_each`](Self::try_for_each), with a clone of `init`: see [`map_with`](Self::map_with).
+    #[track_caller]
     fn try_for_each_with<T, X, F>(self, init: T, f: F) -> X
     where
         T: Clone + Send,
@@ -352,6 +359,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// As [`try_for_each`](Self::try_for_each), with a value that `init` makes: see [`map_init`](Self::map_init).
+    #[track_caller]
     fn try_for_each_init<T, X, I, F>(self, init: I, f: F) -> X
     where
         X: Try<Output = ()> + Send,
@@ -362,6 +370,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// All items, in the order of the source.
+    #[track_caller]
     fn collect<C: FromParallelIterator<Self::Item>>(self) -> C
     where
         Self::Item: Send,
@@ -370,6 +379,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// The left sides of all items, and the right ones.
+    #[track_caller]
     fn unzip<A, B, FromA, FromB>(self) -> (FromA, FromB)
     where
         Self: ParallelIterator<Item = (A, B)>,
@@ -382,6 +392,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// The items for which `f` holds, and the others.
+    #[track_caller]
     fn partition<A, B, F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> (A, B)
     where
         Self::Item: Send,
@@ -391,7 +402,8 @@ pub trait ParallelIterator: Sized {
         self.partition_map(|item| if f(&item) { Either::Left(item) } else { Either::Right(item) })
     }
 
-    /// What `f` makes of the items, apart by whether that is a left or a right one.
+    /// Applies `f` to each item, and collects left and right results separately.
+    #[track_caller]
     fn partition_map<A, B, F, L, R>(self, f: F) -> (A, B)
     where
         F: Fn(Self::Item) -> Either<L, R> + Sync,
@@ -405,7 +417,8 @@ pub trait ParallelIterator: Sized {
 
     /// Combines all items with `op`, which must be associative; `identity()` may be combined in any number of times.
     ///
-    /// The same bits for every number of threads: how items are grouped depends on their number alone.
+    /// The result has the same bits for every number of threads: the grouping depends on the number of items alone.
+    #[track_caller]
     fn reduce<I: Fn() -> Self::Item + Sync, F: Fn(Self::Item, Self::Item) -> Self::Item + Sync>(
         self,
         identity: I,
@@ -419,6 +432,7 @@ pub trait ParallelIterator: Sized {
 
     /// Combines all items with `op`, which must be associative; `None` if there is no item. Grouped as by
     /// [`reduce`](Self::reduce).
+    #[track_caller]
     fn reduce_with<F: Fn(Self::Item, Self::Item) -> Self::Item + Sync>(self, op: F) -> Option<Self::Item>
     where
         Self::Item: Send,
@@ -426,8 +440,8 @@ pub trait ParallelIterator: Sized {
         in_blocks(self, &Reduces(&op)).into_iter().flatten().reduce(op)
     }
 
-    /// Combines what is inside of all items with `op`, which must be associative, until an item or `op` breaks off. If several do,
-    /// the first one in the order of the source counts. Grouped as by [`reduce`](Self::reduce).
+    /// Combines the contents of all items with `op`, which must be associative, until an item or `op` breaks off. If several break
+    /// off, the first one in the order of the source decides. Grouped as by [`reduce`](Self::reduce).
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -436,6 +450,7 @@ pub trait ParallelIterator: Sized {
     /// assert_eq!(sum(&[1, 2, 3]), Some(6));
     /// assert_eq!(sum(&[200, 100]), None);
     /// ```
+    #[track_caller]
     fn try_reduce<T, I, F>(self, identity: I, op: F) -> Self::Item
     where
         Self::Item: Try<Output = T> + Send,
@@ -447,6 +462,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// As [`try_reduce`](Self::try_reduce); `None` if there is no item.
+    #[track_caller]
     fn try_reduce_with<T, F>(self, op: F) -> Option<Self::Item>
     where
         Self::Item: Try<Output = T> + Send,
@@ -464,21 +480,25 @@ pub trait ParallelIterator: Sized {
     /// let on = |threads| windrow::Pool::new(threads).install(|| x.par_iter().sum::<f64>());
     /// assert_eq!(on(1).to_bits(), on(3).to_bits());
     /// ```
+    #[track_caller]
     fn sum<T: Sum<Self::Item> + Sum<T> + Send>(self) -> T {
         in_blocks(self, &Sums::<T>::new()).into_iter().sum()
     }
 
     /// The product of the items; the same bits for every number of threads.
+    #[track_caller]
     fn product<T: Product<Self::Item> + Product<T> + Send>(self) -> T {
         in_blocks(self, &Products::<T>::new()).into_iter().product()
     }
 
-    /// How many items there are.
+    /// The number of items.
+    #[track_caller]
     fn count(self) -> usize {
-        in_blocks(self, &Counts).into_iter().sum()
+        in_blocks(self, &CountItems).into_iter().sum()
     }
 
     /// The smallest item; of equal ones the first.
+    #[track_caller]
     fn min(self) -> Option<Self::Item>
     where
         Self::Item: Ord + Send,
@@ -487,6 +507,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// The smallest item by `compare`; of equal ones the first.
+    #[track_caller]
     fn min_by<F: Fn(&Self::Item, &Self::Item) -> std::cmp::Ordering + Sync>(self, compare: F) -> Option<Self::Item>
     where
         Self::Item: Send,
@@ -495,6 +516,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// The item with the smallest key; of equal ones the first.
+    #[track_caller]
     fn min_by_key<K: Ord + Send, F: Fn(&Self::Item) -> K + Sync>(self, key: F) -> Option<Self::Item>
     where
         Self::Item: Send,
@@ -504,6 +526,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// The largest item; of equal ones the last.
+    #[track_caller]
     fn max(self) -> Option<Self::Item>
     where
         Self::Item: Ord + Send,
@@ -512,6 +535,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// The largest item by `compare`; of equal ones the last.
+    #[track_caller]
     fn max_by<F: Fn(&Self::Item, &Self::Item) -> std::cmp::Ordering + Sync>(self, compare: F) -> Option<Self::Item>
     where
         Self::Item: Send,
@@ -520,6 +544,7 @@ pub trait ParallelIterator: Sized {
     }
 
     /// The item with the largest key; of equal ones the last.
+    #[track_caller]
     fn max_by_key<K: Ord + Send, F: Fn(&Self::Item) -> K + Sync>(self, key: F) -> Option<Self::Item>
     where
         Self::Item: Send,
@@ -528,17 +553,20 @@ pub trait ParallelIterator: Sized {
         keyed.max_by(|a, b| a.0.cmp(&b.0)).map(|(_, item)| item)
     }
 
-    /// Whether `f` holds for an item. Once it does, no member claims more; items already claimed may still be looked at.
+    /// Whether `f` holds for an item. Once it does, no member claims more; items already claimed may still be visited.
+    #[track_caller]
     fn any<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> bool {
         search(self, Which::Any, |item| f(item).then_some(())).is_some()
     }
 
     /// Whether `f` holds for all items. Once it does not, no member claims more.
+    #[track_caller]
     fn all<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> bool {
         !self.any(|item| !f(item))
     }
 
-    /// An item for which `f` holds, whichever is found first; then the others stop looking.
+    /// An item for which `f` holds. The first find, at any index, ends the search.
+    #[track_caller]
     fn find_any<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item>
     where
         Self::Item: Send,
@@ -546,8 +574,9 @@ pub trait ParallelIterator: Sized {
         search(self, Which::Any, |item| Some(item).filter(&f))
     }
 
-    /// The first item for which `f` holds. When one is found, what is behind it is not looked at any more.
-    /// Behind [`par_bridge`](super::ParallelBridge::par_bridge), where items have no order, any one ends the search.
+    /// The first item for which `f` holds. Items behind a find are not visited any more.
+    /// Behind [`par_bridge`](super::ParallelBridge::par_bridge) items have no order, and any find ends the search.
+    #[track_caller]
     fn find_first<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item>
     where
         Self::Item: Send,
@@ -555,8 +584,9 @@ pub trait ParallelIterator: Sized {
         search(self, Which::First, |item| Some(item).filter(&f))
     }
 
-    /// The last item for which `f` holds. When one is found, what is before it is not looked at any more; but the search goes from the
-    /// front, so with indices [`rev`](super::IndexedParallelIterator::rev) and `find_first` look at less.
+    /// The last item for which `f` holds. Items before a find are not visited any more. But the search begins at the front: with
+    /// indices, [`rev`](super::IndexedParallelIterator::rev) and `find_first` visit fewer items.
+    #[track_caller]
     fn find_last<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item>
     where
         Self::Item: Send,
@@ -564,23 +594,27 @@ pub trait ParallelIterator: Sized {
         search(self, Which::Last, |item| Some(item).filter(&f))
     }
 
-    /// What `f` makes of an item for which it makes something, whichever is found first.
+    /// A `Some` that `f` returns. The first one found, at any index, ends the search.
+    #[track_caller]
     fn find_map_any<B: Send, F: Fn(Self::Item) -> Option<B> + Sync>(self, f: F) -> Option<B> {
         search(self, Which::Any, f)
     }
 
-    /// What `f` makes of the first item for which it makes something.
+    /// The first `Some` that `f` returns, in the order of the items.
+    #[track_caller]
     fn find_map_first<B: Send, F: Fn(Self::Item) -> Option<B> + Sync>(self, f: F) -> Option<B> {
         search(self, Which::First, f)
     }
 
-    /// What `f` makes of the last item for which it makes something: see [`find_last`](Self::find_last).
+    /// The last `Some` that `f` returns, in the order of the items: see [`find_last`](Self::find_last).
+    #[track_caller]
     fn find_map_last<B: Send, F: Fn(Self::Item) -> Option<B> + Sync>(self, f: F) -> Option<B> {
         search(self, Which::Last, f)
     }
 }
 
 /// Two collections of two vectors.
+#[track_caller]
 fn extended<A: Send, B: Send, FromA, FromB>((a, b): (Vec<A>, Vec<B>)) -> (FromA, FromB)
 where
     FromA: Default + ParallelExtend<A>,
@@ -592,7 +626,8 @@ where
     (left, right)
 }
 
-/// Every block reduced, beginning with `seed`, then the blocks; `None` if there is nothing.
+/// Reduces every block, beginning with `seed`, then combines the blocks; `None` without items and seed.
+#[track_caller]
 fn try_reduced<P, T>(
     iter: P,
     seed: impl Fn() -> Option<T> + Sync,
@@ -601,7 +636,7 @@ fn try_reduced<P, T>(
 where
     P: ParallelIterator<Item: Try<Output = T> + Send>,
 {
-    let mark = Mark::new();
+    let mark = FoundBefore::new();
     let parts = in_blocks(adapt(iter, |recipe| TryReduce(recipe, &seed, op, &mark)), &Gathers);
     match try_reduce(parts.into_iter().flatten().flatten(), seed(), op) {
         ControlFlow::Continue(sum) => sum.map(Try::from_output),

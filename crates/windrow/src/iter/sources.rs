@@ -1,19 +1,19 @@
-//! What parallel iterators start from.
+//! Sources of parallel iterators.
 //!
-//! What has random access is handed out as it is: slices, vectors, arrays, ranges, both halves of a `VecDeque`. Maps, sets and
-//! lists have none: their items, or references to them, are gathered into a vector first, on the calling thread.
+//! Sources with random access are divided in place: slices, vectors, arrays, ranges, both halves of a `VecDeque`. Maps, sets and
+//! lists have no random access: their items, or references to them, are gathered into a vector first, on the calling thread.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
 use std::ops::{Range, RangeBounds, RangeInclusive};
 
-use windrow_sync::sources::{Items, SliceMut};
+use windrow_sync::sources::{SliceMut, VecItems};
 use windrow_sync::views::Merged;
 
 pub use windrow_sync::sources::Integer;
 
 use super::indexed::Zipped;
+use super::recipe::{Chained, Indexed, Indices, Of, Plain, Triples};
 use super::{IndexedParallelIterator, IntoParallelIterator, Par, ParallelIterator, adapt};
-use crate::recipe::{Chained, Indexed, Indices, Of, Plain, Triples};
 
 macro_rules! into_par_iter {
     ($([$($generics:tt)*] $from:ty, $item:ty, $source:ty, $self:ident => $new:expr;)*) => {$(
@@ -27,11 +27,11 @@ macro_rules! into_par_iter {
     )*};
 }
 into_par_iter! {
-    [T: Send] Vec<T>, T, Items<T>, self => Items::new(self);
-    [T: Send] Box<[T]>, T, Items<T>, self => Items::new(self.into_vec());
-    [T: Send, const N: usize] [T; N], T, Items<T>, self => Items::new(self.into());
-    [T: Send] BinaryHeap<T>, T, Items<T>, self => Items::new(self.into_vec());
-    [T: Send] VecDeque<T>, T, Items<T>, self => Items::new(self.into());
+    [T: Send] Vec<T>, T, VecItems<T>, self => VecItems::new(self);
+    [T: Send] Box<[T]>, T, VecItems<T>, self => VecItems::new(self.into_vec());
+    [T: Send, const N: usize] [T; N], T, VecItems<T>, self => VecItems::new(self.into());
+    [T: Send] BinaryHeap<T>, T, VecItems<T>, self => VecItems::new(self.into_vec());
+    [T: Send] VecDeque<T>, T, VecItems<T>, self => VecItems::new(self.into());
     ['a, T: Sync] &'a [T], &'a T, &'a [T], self => self;
     ['a, T: Sync] &'a Vec<T>, &'a T, &'a [T], self => self;
     ['a, T: Sync] &'a Box<[T]>, &'a T, &'a [T], self => self;
@@ -45,10 +45,10 @@ into_par_iter! {
     ['a, T: Send] &'a mut Option<T>, &'a mut T, SliceMut<'a, T>, self => SliceMut::new(self.as_mut_slice());
 }
 
-/// Without random access: gathered first.
+/// Collections without random access: gathered first.
 macro_rules! gathered {
     ($([$($generics:tt)*] $from:ty, $item:ty;)*) => {
-        into_par_iter! { $([$($generics)*] $from, $item, Items<$item>, self => Items::new(self.into_iter().collect());)* }
+        into_par_iter! { $([$($generics)*] $from, $item, VecItems<$item>, self => VecItems::new(self.into_iter().collect());)* }
     };
 }
 gathered! {
@@ -112,7 +112,7 @@ impl<T: Integer> IntoParallelIterator for RangeInclusive<T> {
     }
 }
 
-/// Integers from one on.
+/// Consecutive integers from a first one.
 #[derive(Clone, Copy, Debug)]
 pub struct Upward<T>(T);
 
@@ -127,7 +127,7 @@ impl<T: Integer> Indices for Upward<T> {
     }
 }
 
-/// Both at once, in pairs, as many as the shorter one has.
+/// Pairs of items, as many as the shorter iterator has.
 impl<A, B> IntoParallelIterator for (A, B)
 where
     A: IntoParallelIterator<Iter: IndexedParallelIterator>,
@@ -140,7 +140,7 @@ where
     }
 }
 
-/// All three at once, in triples, as many as the shortest one has.
+/// Triples of items, as many as the shortest iterator has.
 impl<A, B, C> IntoParallelIterator for (A, B, C)
 where
     A: IntoParallelIterator<Iter: IndexedParallelIterator>,
@@ -157,14 +157,14 @@ where
     }
 }
 
-/// Taking some items out of a collection.
+/// Collections that a range of items can be drained from.
 pub trait ParallelDrainRange<Idx = usize> {
-    /// What it iterates over.
+    /// The type of the items.
     type Item: Send;
-    /// Which iterator that is.
+    /// The type of the iterator.
     type Iter;
-    /// The items in `range`, which are gone from the collection at once. They are moved to a vector of their own, and what is
-    /// behind them is moved up, on the calling thread.
+    /// The items in `range`, which are removed from the collection at once. The calling thread moves them to a separate vector,
+    /// and moves the items behind them up.
     ///
     /// # Panics
     /// If the range is not inside of the collection.
@@ -181,27 +181,27 @@ pub trait ParallelDrainRange<Idx = usize> {
 
 impl<T: Send> ParallelDrainRange for &mut Vec<T> {
     type Item = T;
-    type Iter = Par<Items<T>, Plain>;
+    type Iter = Par<VecItems<T>, Plain>;
     fn par_drain<R: RangeBounds<usize>>(self, range: R) -> Self::Iter {
-        Par::new(Items::new(self.drain(range).collect()))
+        Par::new(VecItems::new(self.drain(range).collect()))
     }
 }
 
 impl<T: Send> ParallelDrainRange for &mut VecDeque<T> {
     type Item = T;
-    type Iter = Par<Items<T>, Plain>;
+    type Iter = Par<VecItems<T>, Plain>;
     fn par_drain<R: RangeBounds<usize>>(self, range: R) -> Self::Iter {
-        Par::new(Items::new(self.drain(range).collect()))
+        Par::new(VecItems::new(self.drain(range).collect()))
     }
 }
 
-/// Taking all items out of a collection that has no ranges.
+/// Collections without ranges, which can be drained as a whole.
 pub trait ParallelDrainFull {
-    /// What it iterates over.
+    /// The type of the items.
     type Item: Send;
-    /// Which iterator that is.
+    /// The type of the iterator.
     type Iter;
-    /// All items, which are gone from the collection at once: they are gathered first, on the calling thread.
+    /// All items, which are removed from the collection at once: the calling thread gathers them first.
     fn par_drain(self) -> Self::Iter;
 }
 
@@ -209,9 +209,9 @@ macro_rules! drains {
     ($([$($generics:tt)*] $from:ty, $item:ty;)*) => {$(
         impl<$($generics)*> ParallelDrainFull for &mut $from {
             type Item = $item;
-            type Iter = Par<Items<$item>, Plain>;
+            type Iter = Par<VecItems<$item>, Plain>;
             fn par_drain(self) -> Self::Iter {
-                Par::new(Items::new(self.drain().collect()))
+                Par::new(VecItems::new(self.drain().collect()))
             }
         }
     )*};

@@ -7,30 +7,30 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::queue::{Bell, Giver, Taker, Took, lock};
-use super::run::{Run, Why};
+use super::run::{OverlapRun, TileFault};
 use super::trace::{LaneTrace, Log};
-use crate::stop::Ambient;
+use crate::runtime::cancel::Ambient;
 
-/// What a step came to.
+/// The result of a step.
 pub(super) enum Step {
-    /// Something was done: try again.
+    /// The step did some work: step again.
     Worked,
-    /// Nothing can be done until the bell rings.
+    /// No work until the bell rings.
     Idle,
-    /// Nothing will ever be to do again.
+    /// No more work will come.
     Through,
 }
 
 pub(super) trait Station<E> {
-    fn step(&mut self, run: &Run<E>) -> Step;
+    fn step(&mut self, run: &OverlapRun<E>) -> Step;
 
-    /// The tile it is at, and its lane.
+    /// The station's current tile, and its lane.
     fn at(&self) -> (usize, usize);
 
     fn take_trace(&mut self) -> Option<LaneTrace>;
 }
 
-/// Where a lane gets its tiles.
+/// The source of a lane's tiles.
 pub(super) enum Input<'env, T> {
     Iter(Box<dyn Iterator<Item = T> + Send + 'env>),
     Queue(Taker<T>),
@@ -45,7 +45,7 @@ impl<T> Input<'_, T> {
     }
 }
 
-/// A lane that has done its work, or is not wanted any more, closes what it has.
+/// The two ends of a lane. They are closed when the lane leaves.
 struct Ends<'env, T, U> {
     input: Option<Input<'env, T>>,
     output: Option<Giver<U>>,
@@ -67,7 +67,7 @@ impl<T, U> Ends<'_, T, U> {
 
     fn give(&self, item: U) {
         if let Some(output) = &self.output {
-            // Back if nobody wants it any more: dropped.
+            // An item that comes back is not wanted any more.
             drop(output.give(item));
         }
     }
@@ -77,7 +77,7 @@ impl<T, U> Ends<'_, T, U> {
     }
 }
 
-/// A lane whose closure makes one thing of another.
+/// A lane whose closure turns a tile into a result.
 pub(super) struct Apply<'env, T, U, F> {
     lane: usize,
     next: usize,
@@ -93,7 +93,7 @@ impl<'env, T, U, F> Apply<'env, T, U, F> {
 }
 
 impl<T, U, E, F: FnMut(T) -> Result<U, E>> Station<E> for Apply<'_, T, U, F> {
-    fn step(&mut self, run: &Run<E>) -> Step {
+    fn step(&mut self, run: &OverlapRun<E>) -> Step {
         if self.next >= run.cut() {
             return self.ends.leave(false);
         }
@@ -102,7 +102,7 @@ impl<T, U, E, F: FnMut(T) -> Result<U, E>> Station<E> for Apply<'_, T, U, F> {
             return Step::Idle;
         }
         let begun = self.log.now(run.zero);
-        let _stop = Ambient::new(run.token(self.lane));
+        let _token = Ambient::new(run.token(self.lane));
         // A source is user code, too.
         let item = match catch_unwind(AssertUnwindSafe(|| self.ends.take())) {
             Ok(Took::Item(item)) => item,
@@ -112,12 +112,12 @@ impl<T, U, E, F: FnMut(T) -> Result<U, E>> Station<E> for Apply<'_, T, U, F> {
             }
             Ok(Took::Ended { whole }) => {
                 if !whole && self.next < run.cut() {
-                    run.fail(self.next, self.lane, Why::Lost);
+                    run.fail(self.next, self.lane, TileFault::Lost);
                 }
                 return self.ends.leave(whole);
             }
             Err(payload) => {
-                run.fail(self.next, self.lane, Why::Panic(payload));
+                run.fail(self.next, self.lane, TileFault::Panic(payload));
                 return Step::Worked;
             }
         };
@@ -126,8 +126,8 @@ impl<T, U, E, F: FnMut(T) -> Result<U, E>> Station<E> for Apply<'_, T, U, F> {
         self.log.ends(run.zero, begun, None);
         match result {
             Ok(Ok(made)) => self.ends.give(made),
-            Ok(Err(error)) => run.fail(self.next, self.lane, Why::Error(error)),
-            Err(payload) => run.fail(self.next, self.lane, Why::Panic(payload)),
+            Ok(Err(error)) => run.fail(self.next, self.lane, TileFault::Error(error)),
+            Err(payload) => run.fail(self.next, self.lane, TileFault::Panic(payload)),
         }
         self.next += 1;
         Step::Worked
@@ -142,8 +142,8 @@ impl<T, U, E, F: FnMut(T) -> Result<U, E>> Station<E> for Apply<'_, T, U, F> {
     }
 }
 
-/// What becomes of an operation.
-enum Outcome<U, E> {
+/// The state of an operation.
+enum Completion<U, E> {
     Pending,
     Done(Result<U, E>),
     /// Its token was dropped.
@@ -152,29 +152,30 @@ enum Outcome<U, E> {
 }
 
 struct Slot<U, E> {
-    /// With the time at which it was there.
-    outcome: Mutex<(Outcome<U, E>, Option<Instant>)>,
-    /// Of the lane, which may have left long ago.
+    /// The outcome, and when it came.
+    outcome: Mutex<(Completion<U, E>, Option<Instant>)>,
+    /// The lane's bell; the lane may have left.
     bell: Arc<Bell>,
-    /// When the operation was started, if times are wanted.
+    /// When the operation was started, if the run is traced.
     begun: Option<Instant>,
 }
 
-/// The right, and the duty, to say how an operation ended: see [`Overlap::completion`](super::Overlap::completion).
+/// Reports the result of an operation, once: see [`Overlap::completion`](super::Overlap::completion).
 ///
-/// Dropped, it fails its tile with [`Failure::Lost`](super::Failure::Lost). If the run has ended meanwhile, what it is told is dropped.
+/// A token that is dropped fails its tile with [`Failure::Lost`](super::Failure::Lost). If the run has ended meanwhile, the result is
+/// dropped.
 #[must_use = "a token that is dropped fails its tile"]
-pub struct Token<U, E>(Arc<Slot<U, E>>);
+pub struct CompletionToken<U, E>(Arc<Slot<U, E>>);
 
-impl<U, E> Token<U, E> {
+impl<U, E> CompletionToken<U, E> {
     /// The operation has ended. May be called on any thread; takes a lock for a few instructions.
     pub fn complete(self, result: Result<U, E>) {
-        self.end(Outcome::Done(result));
+        self.end(Completion::Done(result));
     }
 
-    fn end(&self, end: Outcome<U, E>) {
+    fn end(&self, end: Completion<U, E>) {
         let mut outcome = lock(&self.0.outcome);
-        if matches!(outcome.0, Outcome::Pending) {
+        if matches!(outcome.0, Completion::Pending) {
             *outcome = (end, self.0.begun.map(|_| Instant::now()));
             drop(outcome);
             self.0.bell.ring();
@@ -182,28 +183,28 @@ impl<U, E> Token<U, E> {
     }
 }
 
-impl<U, E> Drop for Token<U, E> {
+impl<U, E> Drop for CompletionToken<U, E> {
     fn drop(&mut self) {
-        self.end(Outcome::Lost);
+        self.end(Completion::Lost);
     }
 }
 
-impl<U, E> fmt::Debug for Token<U, E> {
+impl<U, E> fmt::Debug for CompletionToken<U, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token").finish_non_exhaustive()
+        f.debug_struct("CompletionToken").finish_non_exhaustive()
     }
 }
 
 /// A lane whose closure starts operations that end elsewhere.
 pub(super) struct Start<'env, T, U, E, F> {
     lane: usize,
-    /// The oldest tile that is under way, or else the next one.
+    /// The oldest tile under way; if none is, the next tile.
     next: usize,
     ends: Ends<'env, T, U>,
     /// Operations under way.
     slots: VecDeque<Arc<Slot<U, E>>>,
     most: usize,
-    /// The input has ended; whether with all that there was.
+    /// `Some` if the input has ended; true if all tiles have come.
     ended: Option<bool>,
     f: F,
     bell: Arc<Bell>,
@@ -224,12 +225,12 @@ impl<'env, T, U, E, F> Start<'env, T, U, E, F> {
     }
 
     /// The first operation under way that is known to have failed.
-    fn failed(&self) -> Option<(usize, Why<E>)> {
+    fn failed(&self) -> Option<(usize, TileFault<E>)> {
         self.slots.iter().enumerate().find_map(|(at, slot)| {
             let mut outcome = lock(&slot.outcome);
-            let why = match std::mem::replace(&mut outcome.0, Outcome::Taken) {
-                Outcome::Done(Err(error)) => Why::Error(error),
-                Outcome::Lost => Why::Lost,
+            let why = match std::mem::replace(&mut outcome.0, Completion::Taken) {
+                Completion::Done(Err(error)) => TileFault::Error(error),
+                Completion::Lost => TileFault::Lost,
                 other => {
                     outcome.0 = other;
                     return None;
@@ -239,12 +240,12 @@ impl<'env, T, U, E, F> Start<'env, T, U, E, F> {
         })
     }
 
-    /// The result of the oldest operation under way, if it is there.
+    /// The result of the oldest operation under way, if it has come.
     fn oldest(&mut self) -> Option<U> {
         let slot = self.slots.front()?;
         let mut outcome = lock(&slot.outcome);
-        match std::mem::replace(&mut outcome.0, Outcome::Taken) {
-            Outcome::Done(Ok(made)) => Some(made),
+        match std::mem::replace(&mut outcome.0, Completion::Taken) {
+            Completion::Done(Ok(made)) => Some(made),
             other => {
                 outcome.0 = other;
                 None
@@ -253,8 +254,8 @@ impl<'env, T, U, E, F> Start<'env, T, U, E, F> {
     }
 }
 
-impl<T, U, E, F: FnMut(T, Token<U, E>) -> Result<(), E>> Station<E> for Start<'_, T, U, E, F> {
-    fn step(&mut self, run: &Run<E>) -> Step {
+impl<T, U, E, F: FnMut(T, CompletionToken<U, E>) -> Result<(), E>> Station<E> for Start<'_, T, U, E, F> {
+    fn step(&mut self, run: &OverlapRun<E>) -> Step {
         let cut = run.cut();
         if self.next >= cut {
             self.slots.clear();
@@ -286,17 +287,17 @@ impl<T, U, E, F: FnMut(T, Token<U, E>) -> Result<(), E>> Station<E> for Start<'_
             return Step::Idle;
         }
         let begun = self.log.now(run.zero);
-        let _stop = Ambient::new(run.token(self.lane));
+        let _token = Ambient::new(run.token(self.lane));
         match catch_unwind(AssertUnwindSafe(|| self.ends.take())) {
             Ok(Took::Item(item)) => {
                 let slot =
-                    Arc::new(Slot { outcome: Mutex::new((Outcome::Pending, None)), bell: self.bell.clone(), begun });
+                    Arc::new(Slot { outcome: Mutex::new((Completion::Pending, None)), bell: self.bell.clone(), begun });
                 self.slots.push_back(slot.clone());
                 self.log.begins(begun);
-                match catch_unwind(AssertUnwindSafe(|| (self.f)(item, Token(slot)))) {
+                match catch_unwind(AssertUnwindSafe(|| (self.f)(item, CompletionToken(slot)))) {
                     Ok(Ok(())) => {}
-                    Ok(Err(error)) => run.fail(tile, self.lane, Why::Error(error)),
-                    Err(payload) => run.fail(tile, self.lane, Why::Panic(payload)),
+                    Ok(Err(error)) => run.fail(tile, self.lane, TileFault::Error(error)),
+                    Err(payload) => run.fail(tile, self.lane, TileFault::Panic(payload)),
                 }
                 Step::Worked
             }
@@ -306,13 +307,13 @@ impl<T, U, E, F: FnMut(T, Token<U, E>) -> Result<(), E>> Station<E> for Start<'_
             }
             Ok(Took::Ended { whole }) => {
                 if !whole && tile < run.cut() {
-                    run.fail(tile, self.lane, Why::Lost);
+                    run.fail(tile, self.lane, TileFault::Lost);
                 }
                 self.ended = Some(whole);
                 Step::Worked
             }
             Err(payload) => {
-                run.fail(tile, self.lane, Why::Panic(payload));
+                run.fail(tile, self.lane, TileFault::Panic(payload));
                 Step::Worked
             }
         }

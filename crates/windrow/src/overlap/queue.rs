@@ -1,13 +1,14 @@
-//! What two lanes share: a queue with two ends, and the bells of who waits.
+//! The queue between two lanes: its two ends, and the bells of waiting executors.
 //!
 //! # Protocol
-//! Each end belongs to one executor (the calling thread, a helper thread, whoever feeds). An end that finds the queue full or empty
-//! leaves a mark under the lock; whoever changes that takes the mark and rings the other's [`Bell`] after unlocking. The bell
-//! remembers: an executor that looks at all it has, finds nothing to do, and then waits, misses nothing that came meanwhile. So
-//! an executor with many ends waits for all of them at once.
+//! Each end belongs to one executor: the calling thread, a helper thread, or a feeder.
+//! 1. An end that finds the queue full or empty sets a mark under the lock.
+//! 2. The other end, when it makes room or gives an item, takes the mark, and rings the [`Bell`] of the first end after unlocking.
+//! 3. A bell stays rung until the next wait. So an executor checks all its ends, finds no work, then waits, and misses no ring in
+//!    between. An executor with many ends waits for all of them at once.
 //!
-//! Dropping an end says that nothing comes any more, or that nothing is wanted any more. What was queued then is dropped outside
-//! the lock, as it is user data.
+//! A dropped giver means that no more items come; a dropped taker, that no more are wanted. Queued items are then dropped outside
+//! of the lock, since they are user data.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,7 +28,7 @@ pub(super) struct Bell {
 #[derive(Debug, Default)]
 struct Rung {
     rung: bool,
-    /// A system call is only made for somebody who waits.
+    /// Whether the executor waits: only then a ring makes a system call.
     waiting: bool,
 }
 
@@ -42,7 +43,7 @@ impl Bell {
         }
     }
 
-    /// Waits for a ring since the last wait, or for so long.
+    /// Waits for a ring since the last wait, or for `at_most`.
     pub(super) fn wait(&self, at_most: Option<Duration>) {
         let mut state = lock(&self.state);
         state.waiting = true;
@@ -55,9 +56,9 @@ impl Bell {
     }
 }
 
-/// How much a queue holds.
+/// The bound of a queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Bound {
+pub(super) enum QueueBound {
     Tiles(usize),
     /// The results of a run: all are kept, or only counted.
     Results {
@@ -68,17 +69,17 @@ pub(super) enum Bound {
 #[derive(Debug)]
 struct Inner<T> {
     items: VecDeque<(T, usize)>,
-    /// How many came in.
+    /// The number of items given so far.
     given: usize,
-    bound: Bound,
-    /// What one weighs, if that is limited.
+    bound: QueueBound,
+    /// The weight of an item, if the weight is bounded.
     weigh: Option<fn(&T) -> usize>,
     limit: usize,
-    /// Of all items.
+    /// The weight of all items.
     weight: usize,
-    /// Nothing comes any more; whether all came that there was.
+    /// `Some` if no more items come; true if all items have come.
     ended: Option<bool>,
-    /// Nothing is wanted any more.
+    /// No more items are wanted.
     closed: bool,
     giver: Option<Arc<Bell>>,
     giver_waits: bool,
@@ -87,12 +88,12 @@ struct Inner<T> {
 }
 
 impl<T> Inner<T> {
-    /// Before the limits, not beyond them after: so an item heavier than all that is allowed passes, alone.
+    /// Whether the queue is below its limits now. The next item may exceed them; so an item heavier than the limit passes, alone.
     fn has_room(&self) -> bool {
         let light = self.weigh.is_none() || self.weight < self.limit;
         match self.bound {
-            Bound::Tiles(most) => self.items.len() < most && light,
-            Bound::Results { .. } => true,
+            QueueBound::Tiles(most) => self.items.len() < most && light,
+            QueueBound::Results { .. } => true,
         }
     }
 
@@ -105,19 +106,19 @@ impl<T> Inner<T> {
     }
 }
 
-/// The end at which items come in. Dropped, it says that not all came.
+/// The end that gives items. If it is dropped without [`finish`](Giver::finish), not all items have come.
 #[derive(Debug)]
 pub(super) struct Giver<T>(Arc<Mutex<Inner<T>>>);
 
-/// The end at which items are taken. Dropped, it drops what is queued.
+/// The end that takes items. Its drop drops queued items.
 #[derive(Debug)]
 pub(super) struct Taker<T>(Arc<Mutex<Inner<T>>>);
 
-/// What taking found.
+/// The result of [`Taker::take`].
 pub(super) enum Took<T> {
     Item(T),
     Empty,
-    /// Nothing comes any more; whether all came that there was.
+    /// No more items come; `whole` if all items have come.
     Ended {
         whole: bool,
     },
@@ -127,7 +128,7 @@ pub(super) fn queue<T>(tiles: usize, giver: Arc<Bell>) -> (Giver<T>, Taker<T>) {
     let inner = Arc::new(Mutex::new(Inner {
         items: VecDeque::new(),
         given: 0,
-        bound: Bound::Tiles(tiles),
+        bound: QueueBound::Tiles(tiles),
         weigh: None,
         limit: 0,
         weight: 0,
@@ -142,8 +143,7 @@ pub(super) fn queue<T>(tiles: usize, giver: Arc<Bell>) -> (Giver<T>, Taker<T>) {
 }
 
 impl<T> Giver<T> {
-    /// Whether an item can be given without going beyond the limits; if not, the giver's bell rings when it can. A queue that nobody
-    /// takes from any more has room.
+    /// Whether there is room for an item; if not, the giver's bell rings when there is. A closed queue has room.
     pub(super) fn has_room(&self) -> bool {
         let mut inner = lock(&self.0);
         let room = inner.closed || inner.has_room();
@@ -151,7 +151,7 @@ impl<T> Giver<T> {
         room
     }
 
-    /// Gives an item, without a look at the limits. Back if nothing is wanted any more.
+    /// Gives an item, without a check of the limits. Returns the item if no more are wanted.
     pub(super) fn give(&self, item: T) -> Result<(), T> {
         let weigh = lock(&self.0).weigh;
         let weight = weigh.map_or(0, |weigh| weigh(&item));
@@ -160,7 +160,7 @@ impl<T> Giver<T> {
             return Err(item);
         }
         inner.given += 1;
-        if !matches!(inner.bound, Bound::Results { kept: false }) {
+        if !matches!(inner.bound, QueueBound::Results { kept: false }) {
             inner.items.push_back((item, weight));
             inner.weight = inner.weight.saturating_add(weight);
         }
@@ -170,7 +170,7 @@ impl<T> Giver<T> {
         Ok(())
     }
 
-    /// Says that all came that there was.
+    /// Ends the queue: all items have come.
     pub(super) fn finish(self) {
         lock(&self.0).ended = Some(true);
     }
@@ -211,7 +211,7 @@ impl<T> Taker<T> {
         lock(&self.0).taker = Some(taker);
     }
 
-    pub(super) fn set_bound(&self, bound: Bound) {
+    pub(super) fn set_bound(&self, bound: QueueBound) {
         lock(&self.0).bound = bound;
     }
 
@@ -220,7 +220,7 @@ impl<T> Taker<T> {
         (inner.limit, inner.weigh) = (limit, Some(weigh));
     }
 
-    /// All that is there, if it is all that there was; and how many items came.
+    /// All queued items, if all items have come; and the number of items given.
     pub(super) fn into_whole(self) -> (Option<Vec<T>>, usize) {
         let mut inner = lock(&self.0);
         let (whole, given) = (inner.ended == Some(true), inner.given);

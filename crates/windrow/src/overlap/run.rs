@@ -1,16 +1,14 @@
-//! What all executors of one run share, and the loop that each of them is in.
+//! The shared state of the executors of one run, and the loop of each executor.
 //!
 //! # Protocol
-//! A run has a *cut*: the first tile that is not wanted, at first none. A failure at a tile moves the cut down to it and never up; being
-//! stopped moves it to 0. Stations look at the cut before each tile and leave when their next tile is beyond it, which ends
-//! their queues at both sides. So tiles before the cut go through, those after it are dropped where they are, and whichever
-//! lane fails first in time, the failure that is left in the end is the first in tile order: the one that a serial run would
-//! have met.
+//! A run has a *cut*: the first tile that is not wanted, at first none. A failure at a tile lowers the cut to that tile; cancellation
+//! lowers it to 0; it never rises. A station checks the cut before each tile, and leaves if its next tile is not before the cut. That ends
+//! its queues at both sides. So tiles before the cut go through, and tiles after it are dropped where they are. In the end the recorded
+//! failure is the first in tile order, whichever lane failed first in time: the failure of a serial run.
 //!
-//! The cut is behind a lock, and a flag says that it was moved. An executor may see the flag late: it then does some work for nothing,
-//! and what it gives on is dropped by the lane that failed.
+//! A lock guards the cut, and a flag says that the cut was moved. An executor may see the flag late: it then does some useless work,
+//! and the lane that failed drops the result.
 
-use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -21,19 +19,18 @@ use windrow_sync::flag::Flag;
 use super::lane::{Station, Step};
 use super::queue::{Bell, lock};
 use super::trace::LaneTrace;
-use crate::stop::Stop;
+use crate::runtime::cancel::CancelToken;
+use windrow_sync::unwind::{Payload, discard};
 
-pub(super) type Payload = Box<dyn Any + Send>;
-
-/// How often the calling thread looks at a token while there is nothing else to do: a token only is a flag, and wakes nobody. A look
-/// takes some microseconds with its wake-up, so less than 1 in 1000 of one CPU.
+/// How often the calling thread polls the tokens while it has no work: a token is only a flag, and wakes no thread. A poll with its
+/// wakeup takes some microseconds, so less than 1 in 1000 of one CPU.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Why a tile did not get through a lane.
-pub(super) enum Why<E> {
+/// Why a tile did not pass a lane.
+pub(super) enum TileFault<E> {
     Error(E),
     Panic(Payload),
-    /// Nobody is left who would have given it.
+    /// Its giver was dropped.
     Lost,
     /// A helper thread could not be started.
     Thread(io::Error),
@@ -43,10 +40,10 @@ pub(super) enum Why<E> {
 pub(super) struct Met<E> {
     pub(super) tile: usize,
     pub(super) lane: usize,
-    pub(super) why: Why<E>,
+    pub(super) why: TileFault<E>,
 }
 
-struct State<E> {
+struct RunState<E> {
     cut: usize,
     met: Option<Met<E>>,
     stopped: bool,
@@ -55,28 +52,28 @@ struct State<E> {
     traces: Vec<(usize, LaneTrace)>,
 }
 
-pub(super) struct Run<E> {
+pub(super) struct OverlapRun<E> {
     /// The cut was moved.
     trouble: Flag,
-    state: Mutex<State<E>>,
-    /// Tokens that stop the run.
-    tokens: Vec<Stop>,
-    /// For each lane, what [`Stop::current`] is in it.
-    lanes: Vec<Stop>,
-    /// Of all executors, the calling thread's first.
+    state: Mutex<RunState<E>>,
+    /// Tokens that cancel the run.
+    tokens: Vec<CancelToken>,
+    /// For each lane, its [`CancelToken::current`].
+    lanes: Vec<CancelToken>,
+    /// The bells of all executors; the calling thread's first.
     bells: Vec<Arc<Bell>>,
-    /// When it began, if it is to be traced.
+    /// When the run began, if it is traced.
     pub(super) zero: Option<Instant>,
 }
 
-impl<E> Run<E> {
-    pub(super) fn new(tokens: Vec<Stop>, lanes: usize, bells: Vec<Arc<Bell>>, zero: Option<Instant>) -> Self {
-        let token = || tokens.first().map_or_else(Stop::new, Stop::child);
+impl<E> OverlapRun<E> {
+    pub(super) fn new(tokens: Vec<CancelToken>, lanes: usize, bells: Vec<Arc<Bell>>, zero: Option<Instant>) -> Self {
+        let token = || tokens.first().map_or_else(CancelToken::new, CancelToken::child);
         Self {
             trouble: Flag::new(),
             lanes: (0..lanes).map(|_| token()).collect(),
             tokens,
-            state: Mutex::new(State {
+            state: Mutex::new(RunState {
                 cut: usize::MAX,
                 met: None,
                 stopped: false,
@@ -94,15 +91,15 @@ impl<E> Run<E> {
         if self.trouble.is_up() { lock(&self.state).cut } else { usize::MAX }
     }
 
-    pub(super) fn token(&self, lane: usize) -> Stop {
+    pub(super) fn token(&self, lane: usize) -> CancelToken {
         self.lanes[lane].clone()
     }
 
-    /// Records that `tile` does not get through `lane`.
-    pub(super) fn fail(&self, tile: usize, lane: usize, why: Why<E>) {
-        let is_panic = matches!(why, Why::Panic(_));
+    /// Records that `tile` does not pass `lane`.
+    pub(super) fn fail(&self, tile: usize, lane: usize, why: TileFault<E>) {
+        let is_panic = matches!(why, TileFault::Panic(_));
         if !is_panic {
-            // An error that comes of being stopped is no news.
+            // An error that a cancellation caused is not recorded.
             self.look();
         }
         let mut state = lock(&self.state);
@@ -115,14 +112,14 @@ impl<E> Run<E> {
         state.cut = state.cut.min(tile);
         drop(state);
         self.spread(lane);
-        // User data, outside of the lock. A panic in a drop here must not end the executor.
+        // User data: dropped outside of the lock. A panic of this drop must not end the executor.
         discard(rest);
     }
 
-    /// Ends everything if a token is stopped.
+    /// Ends the run if a token is cancelled.
     #[inline]
     pub(super) fn look(&self) {
-        if self.tokens.iter().any(Stop::is_stopped) {
+        if self.tokens.iter().any(CancelToken::is_cancelled) {
             self.halt();
         }
     }
@@ -138,10 +135,10 @@ impl<E> Run<E> {
         self.spread(self.lanes.len());
     }
 
-    /// Tells everybody that the cut was moved. Lanes before `lane` are at tiles after it.
+    /// Tells all lanes that the cut was moved, and cancels the lanes before `lane`: they are at later tiles.
     fn spread(&self, lane: usize) {
         self.trouble.raise();
-        self.lanes[..lane].iter().for_each(Stop::stop);
+        self.lanes[..lane].iter().for_each(CancelToken::cancel);
         self.bells.iter().for_each(|bell| bell.ring());
     }
 
@@ -155,7 +152,7 @@ impl<E> Run<E> {
         self.bells[0].ring();
     }
 
-    /// What came of it: the failure, and the traces of the lanes in order.
+    /// The failure, if there is one, and the traces of the lanes in order.
     pub(super) fn into_parts(self) -> (Option<Met<E>>, Vec<LaneTrace>) {
         let state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut traces = state.traces;
@@ -163,7 +160,7 @@ impl<E> Run<E> {
         (state.met, traces.into_iter().map(|(_, trace)| trace).collect())
     }
 
-    /// Runs stations until all of them are through, as a helper thread.
+    /// As a helper thread: runs its station until it has ended.
     pub(super) fn help(&self, mut station: Box<dyn Station<E> + '_>, bell: &Bell) {
         loop {
             self.look();
@@ -176,12 +173,12 @@ impl<E> Run<E> {
         self.close(station);
     }
 
-    /// Runs stations until all of them are through and all helpers have left, on the calling thread.
+    /// On the calling thread: runs stations until all have ended and all helpers have left.
     pub(super) fn lead(&self, mut stations: Vec<Box<dyn Station<E> + '_>>) {
         let looks = (!self.tokens.is_empty()).then_some(LOOK);
         'busy: loop {
             self.look();
-            // The last lane first: what is nearly done makes room.
+            // The last lane first: its tiles are nearly done, and make room.
             for at in (0..stations.len()).rev() {
                 match self.step(&mut *stations[at]) {
                     Step::Worked => continue 'busy,
@@ -199,30 +196,23 @@ impl<E> Run<E> {
         }
     }
 
-    /// One step. Closures are caught by the station, so a panic here is that of an item's drop.
+    /// One step. The station catches panics of closures, so a panic here comes from an item's drop.
     fn step(&self, station: &mut (dyn Station<E> + '_)) -> Step {
         catch_unwind(AssertUnwindSafe(|| station.step(self))).unwrap_or_else(|payload| {
             let (tile, lane) = station.at();
-            self.fail(tile, lane, Why::Panic(payload));
+            self.fail(tile, lane, TileFault::Panic(payload));
             Step::Through
         })
     }
 
-    /// Drops a station: ends its queues, drops its closure and what it holds.
+    /// Drops a station: ends its queues, and drops its closure with its captures.
     pub(super) fn close(&self, mut station: Box<dyn Station<E> + '_>) {
         let (tile, lane) = station.at();
         if let Some(trace) = station.take_trace() {
             self.hand_in(lane, trace);
         }
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(station))) {
-            self.fail(tile, lane, Why::Panic(payload));
+            self.fail(tile, lane, TileFault::Panic(payload));
         }
-    }
-}
-
-/// Drops what nobody will see. If that panics, there is another panic or failure on its way out.
-pub(super) fn discard<T>(unseen: T) {
-    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(unseen))) {
-        std::mem::forget(second);
     }
 }

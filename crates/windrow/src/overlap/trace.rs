@@ -1,36 +1,36 @@
-//! When each tile was in each lane, and what that says.
+//! Traces: when each tile was in each lane, and which lane limits the run.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::time::Instant;
 
 use windrow_plan::Nanos;
-use windrow_plan::tile::Span;
+use windrow_plan::tile::TileSpan;
 
-/// What a lane is.
+/// The kind of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum LaneKind {
     /// Runs on the calling thread.
     Compute,
-    /// Runs on a helper thread of its own.
+    /// Runs on a separate helper thread.
     Blocking,
-    /// Is started on a helper thread, and completed by whoever has its [`Token`](super::Token).
+    /// Starts operations on a helper thread; each is completed through its [`CompletionToken`](super::CompletionToken).
     Completion,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for LaneKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Compute => "compute",
-            Kind::Blocking => "blocking",
-            Kind::Completion => "completion",
+            LaneKind::Compute => "compute",
+            LaneKind::Blocking => "blocking",
+            LaneKind::Completion => "completion",
         })
     }
 }
 
-/// A run in times: see [`Overlap::trace`](super::Overlap::trace).
+/// The times of a run: see [`Overlap::trace`](super::Overlap::trace).
 ///
-/// All times are since the run began.
+/// All times are relative to the begin of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// The lanes in order.
@@ -39,16 +39,16 @@ pub struct Trace {
     pub wall: Nanos,
 }
 
-/// What one lane did.
+/// The trace of one lane.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LaneTrace {
-    /// The name that the lane was given.
+    /// The name of the lane.
     pub name: String,
-    /// What it is.
-    pub kind: Kind,
-    /// Tiles that passed it, in order: tile `i` is at `i`. One that failed in it is the last. Those that a completion lane had started
-    /// when the run ended are missing.
+    /// The kind of the lane.
+    pub kind: LaneKind,
+    /// Tiles that passed the lane, in order: tile `i` is at `i`. A tile that failed in the lane is the last. Operations under way in a
+    /// completion lane when the run ended are missing.
     pub tiles: Vec<TileTrace>,
 }
 
@@ -56,16 +56,16 @@ pub struct LaneTrace {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TileTrace {
-    /// When it was in the lane. In the first lane, getting it from the source is included.
-    pub span: Span,
-    /// How long the lane waited before it because the queue before was empty.
+    /// When the tile was in the lane. In the first lane, the time of pulling it from the source is included.
+    pub span: TileSpan,
+    /// How long the lane waited before this tile because the queue before it was empty.
     pub empty: Nanos,
-    /// How long the lane waited before it because the queue after was full, or as much was under way as may be.
+    /// How long the lane waited before this tile because the queue after it was full, or the maximum of operations was under way.
     pub full: Nanos,
 }
 
 impl LaneTrace {
-    /// Time with a tile in the lane: where tiles overlap, in a completion lane, it counts once.
+    /// The time with a tile in the lane. If tiles overlap, in a completion lane, the time counts once.
     pub fn busy(&self) -> Nanos {
         let (mut busy, mut until) = (0.0, f64::NEG_INFINITY);
         for TileTrace { span, .. } in &self.tiles {
@@ -81,33 +81,33 @@ impl LaneTrace {
 }
 
 impl Trace {
-    /// Nothing.
+    /// An empty trace.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What limits the run, and how far it was from that limit.
+    /// The lane that limits the run, and how far the run was from that limit.
     pub fn explain(&self) -> Limits {
         let busy = |lane: &LaneTrace| lane.busy().0;
         // The calling thread runs all compute lanes, one tile at a time.
-        let computes = self.lanes.iter().filter(|lane| lane.kind == Kind::Compute).count();
-        let computing: f64 = self.lanes.iter().filter(|lane| lane.kind == Kind::Compute).map(busy).sum();
-        let alone = self.lanes.iter().enumerate().filter(|(_, lane)| lane.kind != Kind::Compute);
+        let computes = self.lanes.iter().filter(|lane| lane.kind == LaneKind::Compute).count();
+        let computing: f64 = self.lanes.iter().filter(|lane| lane.kind == LaneKind::Compute).map(busy).sum();
+        let alone = self.lanes.iter().enumerate().filter(|(_, lane)| lane.kind != LaneKind::Compute);
         let slowest = alone.max_by(|one, other| busy(one.1).total_cmp(&busy(other.1)));
         let (bound, at) = match slowest {
             Some((at, lane)) if busy(lane) > computing => (busy(lane), Some(at)),
             _ => {
-                let largest = self.lanes.iter().enumerate().filter(|(_, lane)| lane.kind == Kind::Compute);
+                let largest = self.lanes.iter().enumerate().filter(|(_, lane)| lane.kind == LaneKind::Compute);
                 let at = largest.max_by(|one, other| busy(one.1).total_cmp(&busy(other.1))).map(|(at, _)| at);
                 (computing, at)
             }
         };
-        let shared = computes > 1 && at.is_some_and(|at| self.lanes[at].kind == Kind::Compute);
+        let shared = computes > 1 && at.is_some_and(|at| self.lanes[at].kind == LaneKind::Compute);
         let lane = at.map(|at| &self.lanes[at]);
         let sum = |which| lane.map_or(Nanos(0.0), |lane| lane.waited(which));
         let first = lane.and_then(|lane| lane.tiles.first());
         let last = lane.and_then(|lane| lane.tiles.last());
-        // The wait before the first tile is the fill, and counted as that.
+        // The wait before the first tile is counted as fill.
         let fill = first.map_or(0.0, |tile| tile.span.start.0);
         let empty = sum(|tile| tile.empty).0 - first.map_or(0.0, |tile| tile.empty.0);
         let full = sum(|tile| tile.full).0 - first.map_or(0.0, |tile| tile.full.0);
@@ -147,8 +147,8 @@ impl Trace {
                 let head = format!(r#""pid":1,"tid":{id},"name":"tile {tile}","cat":"{name}""#);
                 let waits = format!(r#"{{"empty_us":{:.3},"full_us":{:.3}}}"#, empty.as_micros(), full.as_micros());
                 let (start, end) = (span.start.as_micros(), span.end.as_micros());
-                if lane.kind == Kind::Completion {
-                    // These overlap, which events of a thread must not.
+                if lane.kind == LaneKind::Completion {
+                    // Async events: tiles of a completion lane overlap, and events of a thread must not.
                     let id = format!("{number}.{tile}");
                     events.push(format!(r#"{{"ph":"b","id":"{id}","ts":{start:.3},{head},"args":{waits}}}"#));
                     events.push(format!(r#"{{"ph":"e","id":"{id}","ts":{end:.3},{head}}}"#));
@@ -183,26 +183,26 @@ fn escaped(name: &str) -> String {
 pub struct Limits {
     /// Tiles that passed the last lane.
     pub tiles: usize,
-    /// How long the run took.
+    /// The time of the run.
     pub wall: Nanos,
-    /// What no overlap of these lanes could beat with tiles that take as long as they did: the time of the lane that limits, or of
-    /// all compute lanes together, as they share the calling thread.
+    /// The lower bound for any overlap of these tiles: the time of the slowest lane, or of all compute lanes together, since they share
+    /// the calling thread.
     pub bound: Nanos,
-    /// The time of all lanes together: what it would take without overlap.
+    /// The time of all lanes together: the time without overlap.
     pub serial: Nanos,
-    /// The lane that limits; of several compute lanes the longest. `None` without lanes.
+    /// The limiting lane; of several compute lanes, the slowest. `None` without lanes.
     pub lane: Option<usize>,
-    /// Its name.
+    /// The name of the limiting lane.
     pub name: String,
-    /// What limits are several compute lanes together.
+    /// Several compute lanes together limit the run.
     pub shared: bool,
-    /// Until the lane that limits had its first tile.
+    /// The time until the limiting lane had its first tile.
     pub fill: Nanos,
-    /// After its last tile.
+    /// The time after its last tile.
     pub drain: Nanos,
-    /// In between: how long it waited for the lane before it.
+    /// In between: how long the limiting lane waited for the lane before it.
     pub empty: Nanos,
-    /// In between: how long it waited for room in the queue after it.
+    /// In between: how long the limiting lane waited for room in the queue after it.
     pub full: Nanos,
 }
 
@@ -227,20 +227,20 @@ impl fmt::Display for Limits {
     }
 }
 
-/// What one lane writes down, if anything.
+/// The log of one lane, if the run is traced.
 #[derive(Default)]
 pub(super) struct Log {
     trace: Option<LaneTrace>,
-    /// Why the lane waits, and since when. True: for room.
+    /// Why the lane waits (true: for room), and since when.
     waits: Option<(bool, Instant)>,
     empty: Nanos,
     full: Nanos,
-    /// Of tiles that have begun, how long the lane waited before each.
+    /// For each tile that has begun, how long the lane waited before it.
     begun: VecDeque<(Nanos, Nanos)>,
 }
 
 impl Log {
-    pub(super) fn new(name: String, kind: Kind) -> Self {
+    pub(super) fn new(name: String, kind: LaneKind) -> Self {
         Self { trace: Some(LaneTrace { name, kind, tiles: Vec::new() }), ..Self::default() }
     }
 
@@ -274,13 +274,13 @@ impl Log {
         }
     }
 
-    /// The oldest tile that has begun ends: now, or when it did.
+    /// The oldest tile that has begun ends: at `ended`, or now.
     #[inline]
     pub(super) fn ends(&mut self, zero: Option<Instant>, begun: Option<Instant>, ended: Option<Instant>) {
         let (Some(zero), Some(begun), Some(trace)) = (zero, begun, self.trace.as_mut()) else { return };
         let (empty, full) = self.begun.pop_front().unwrap_or_default();
         let since = |at: Instant| Nanos(at.saturating_duration_since(zero).as_nanos() as f64);
-        let span = Span { start: since(begun), end: since(ended.unwrap_or_else(Instant::now)) };
+        let span = TileSpan { start: since(begun), end: since(ended.unwrap_or_else(Instant::now)) };
         trace.tiles.push(TileTrace { span, empty, full });
     }
 
@@ -293,9 +293,9 @@ impl Log {
 mod tests {
     use super::*;
 
-    fn lane(name: &str, kind: Kind, spans: &[(f64, f64)]) -> LaneTrace {
+    fn lane(name: &str, kind: LaneKind, spans: &[(f64, f64)]) -> LaneTrace {
         let tile = |&(start, end): &(f64, f64)| TileTrace {
-            span: Span { start: Nanos(start), end: Nanos(end) },
+            span: TileSpan { start: Nanos(start), end: Nanos(end) },
             empty: Nanos(1.0),
             full: Nanos(0.0),
         };
@@ -305,16 +305,16 @@ mod tests {
     #[test]
     fn time_that_overlaps_in_a_lane_counts_once() {
         let spans = [(0.0, 10.0), (5.0, 8.0), (7.0, 12.0), (20.0, 21.0)];
-        assert_eq!(lane("a", Kind::Completion, &spans).busy(), Nanos(13.0));
+        assert_eq!(lane("a", LaneKind::Completion, &spans).busy(), Nanos(13.0));
     }
 
     #[test]
     fn the_slowest_executor_limits() {
         let lanes = |write| {
             vec![
-                lane("a", Kind::Compute, &[(0.0, 10.0), (20.0, 30.0)]),
-                lane("b", Kind::Compute, &[(10.0, 18.0), (30.0, 38.0)]),
-                lane("write", Kind::Blocking, &[(19.0, 19.0 + write), (40.0, 40.0 + write)]),
+                lane("a", LaneKind::Compute, &[(0.0, 10.0), (20.0, 30.0)]),
+                lane("b", LaneKind::Compute, &[(10.0, 18.0), (30.0, 38.0)]),
+                lane("write", LaneKind::Blocking, &[(19.0, 19.0 + write), (40.0, 40.0 + write)]),
             ]
         };
         let limits = Trace { lanes: lanes(15.0), wall: Nanos(60.0) }.explain();
@@ -334,7 +334,8 @@ mod tests {
 
     #[test]
     fn names_are_escaped_and_overlapping_tiles_are_events_of_their_own() {
-        let trace = Trace { lanes: vec![lane("a \"b\"\\\n", Kind::Completion, &[(0.0, 2000.0)])], wall: Nanos(1.0) };
+        let trace =
+            Trace { lanes: vec![lane("a \"b\"\\\n", LaneKind::Completion, &[(0.0, 2000.0)])], wall: Nanos(1.0) };
         let json = trace.json();
         assert!(json.contains(r#""cat":"a \"b\"\\\u000a""#), "{json}");
         assert!(json.contains(r#"{"ph":"e","id":"0.0","ts":2.000,"#), "{json}");

@@ -1,38 +1,40 @@
-//! Which round comes next, and how many members it gets.
+//! The driver of rounds: which round comes next, and how many members it gets.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 use windrow_plan::Nanos;
-use windrow_plan::team::{Memory, Rhythm, Segment, Way, Whole};
+use windrow_plan::team::{Memory, Mode, Segment, Whole, WidthTuner};
 use windrow_sync::machine::tick;
 
-use crate::crew::Crew;
+use crate::runtime::sites::slot;
+use crate::runtime::state::PoolState;
 
-/// Call sites whose rounds a pool remembers; two that share a place forget each other.
+/// Slots for call sites in each pool. Two sites with the same slot overwrite each other.
 const PLACES: usize = 64;
 
-/// What is remembered of the teams of each call site.
+/// Statistics of the teams of each call site.
 #[derive(Debug)]
-pub(crate) struct Sites([Mutex<Place>; PLACES]);
+pub(crate) struct TeamSites([Mutex<TeamSite>; PLACES]);
 
 #[derive(Debug, Default)]
-struct Place {
+struct TeamSite {
     site: usize,
     rounds: Memory,
-    /// What the last team took from its forming to its end.
+    /// The time of the last team, from its forming to its end.
     took: Nanos,
     calls: Whole,
 }
 
-impl Default for Sites {
+impl Default for TeamSites {
     fn default() -> Self {
-        Sites(std::array::from_fn(|_| Mutex::default()))
+        TeamSites(std::array::from_fn(|_| Mutex::default()))
     }
 }
 
-impl Sites {
-    /// (A place that is in use, or was when the process was forked, knows nothing: nobody waits for a memory.)
+impl TeamSites {
+    /// The statistics of a site's rounds, and the time of its last team. A slot that is locked, perhaps for ever since a fork, counts
+    /// as empty: a call does not wait for statistics.
     pub(super) fn recall(&self, site: usize) -> (Memory, Nanos) {
         match self.place(site).try_lock() {
             Ok(place) if place.site == site => (place.rounds, place.took),
@@ -41,10 +43,10 @@ impl Sites {
     }
 
     /// How to run the next team of this site.
-    pub(super) fn way(&self, site: usize) -> Way {
+    pub(super) fn way(&self, site: usize) -> Mode {
         match self.place(site).try_lock() {
             Ok(place) if place.site == site => place.calls.choose(),
-            _ => Way::Together,
+            _ => Mode::Together,
         }
     }
 
@@ -54,68 +56,78 @@ impl Sites {
         }
     }
 
-    pub(super) fn took(&self, site: usize, way: Way, took: Nanos) {
+    pub(super) fn took(&self, site: usize, way: Mode, took: Nanos) {
         if let Some(mut place) = self.take(site) {
             place.took = took;
             place.calls = place.calls.after(way, took);
         }
     }
 
-    fn take(&self, site: usize) -> Option<MutexGuard<'_, Place>> {
+    fn take(&self, site: usize) -> Option<MutexGuard<'_, TeamSite>> {
         let mut place = self.place(site).try_lock().ok()?;
         if place.site != site {
-            *place = Place { site, ..Place::default() };
+            *place = TeamSite { site, ..TeamSite::default() };
         }
         Some(place)
     }
 
-    fn place(&self, site: usize) -> &Mutex<Place> {
-        // Functions lie 16 bytes apart.
-        &self.0[(site >> 4) % PLACES]
+    fn place(&self, site: usize) -> &Mutex<TeamSite> {
+        &self.0[slot(site, PLACES)]
     }
 }
 
-/// Who runs rounds beside the caller.
+/// Whether members other than the caller run rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Company {
-    /// Nobody, and nothing is to be learned from that.
+    /// None, and the call gives no statistics.
     None,
-    /// Nobody, as rounds were one member's lately: the team [stands alone](Memory::stands_alone).
+    /// None, since the last rounds ran on one member: the team [stands alone](Memory::stands_alone).
     Spared,
     Here,
 }
 
-/// What goes from leader to leader in [`Member::rounds`](super::Member::rounds).
+/// The state that passes from leader to leader in [`Member::rounds`](super::Member::rounds).
 #[repr(C, align(64))]
-pub(super) struct Beat<'c> {
-    /// The next round, and the range of all; none while no rounds are run.
+pub(super) struct RoundDriver<'c> {
+    /// The next round, and the range of all rounds; `None` while no rounds are run.
     next: Option<(usize, Range<usize>)>,
     members: usize,
-    /// Rounds until the clock is looked at again.
+    /// Rounds until the clock is read again.
     look: usize,
-    /// Rounds of the segment that have been begun.
+    /// Rounds of the segment that have begun.
     begun: usize,
     since: u64,
-    /// Something else than [`Member::rounds`](super::Member::rounds) was run.
+    /// Rounds other than those of [`Member::rounds`](super::Member::rounds) were run.
     mixed: bool,
     company: Company,
-    crew: &'c Crew,
+    pool: &'c PoolState,
     site: usize,
-    segment: Option<(Rhythm, Segment)>,
+    segment: Option<(WidthTuner, Segment)>,
 }
 
-impl<'c> Beat<'c> {
-    pub(super) fn new(crew: &'c Crew, site: usize, company: Company) -> Self {
-        Beat { next: None, members: 1, look: 0, begun: 0, since: 0, mixed: false, company, crew, site, segment: None }
+impl<'c> RoundDriver<'c> {
+    pub(super) fn new(pool: &'c PoolState, site: usize, company: Company) -> Self {
+        RoundDriver {
+            next: None,
+            members: 1,
+            look: 0,
+            begun: 0,
+            since: 0,
+            mixed: false,
+            company,
+            pool,
+            site,
+            segment: None,
+        }
     }
 
-    /// Says that something else than [`Member::rounds`](super::Member::rounds) is run.
+    /// Records a round other than those of [`Member::rounds`](super::Member::rounds).
     #[inline]
     pub(super) fn mix(&mut self) {
         self.mixed = true;
     }
 
-    /// The next round of `range` in a team of `width`, and how many members it gets; none if it is over. The round before has ended.
+    /// The next round of `range` in a team of `width`, and its number of members; `None` after the last. The round before has ended.
     #[inline]
     pub(super) fn next(&mut self, range: &Range<usize>, width: usize) -> Option<(usize, usize)> {
         let (next, all) = self.next.get_or_insert_with(|| (range.start, range.clone()));
@@ -148,13 +160,13 @@ impl<'c> Beat<'c> {
             Some(running) => running,
             none => {
                 self.since = now;
-                // A claim is an exchange and a look at the clock, which take about the same.
-                let clock = Nanos(self.crew.fixed_costs().claim.0 / 2.0);
-                let rhythm = Rhythm::new(width, clock, self.crew.teams.recall(self.site).0, self.crew.nanos(now));
+                // A claim is a compare-exchange and a clock read, which take about the same time.
+                let clock = Nanos(self.pool.fixed_costs().claim.0 / 2.0);
+                let rhythm = WidthTuner::new(width, clock, self.pool.teams.recall(self.site).0, self.pool.nanos(now));
                 none.insert((rhythm, rhythm.segment()))
             }
         };
-        let elapsed = self.crew.nanos(now.saturating_sub(self.since));
+        let elapsed = self.pool.nanos(now.saturating_sub(self.since));
         if self.begun >= segment.rounds || (self.begun > 0 && elapsed.0 >= segment.deadline.0) {
             *segment = rhythm.report(self.begun, elapsed);
             (self.begun, self.since) = (0, now);
@@ -165,20 +177,20 @@ impl<'c> Beat<'c> {
 
     fn end(&mut self) {
         if let Some((rhythm, _)) = self.segment.take() {
-            let elapsed = self.crew.nanos(tick().saturating_sub(self.since));
-            self.crew.teams.keep(self.site, rhythm.end(self.begun, elapsed));
+            let elapsed = self.pool.nanos(tick().saturating_sub(self.since));
+            self.pool.teams.keep(self.site, rhythm.end(self.begun, elapsed));
         } else if self.company == Company::Spared {
-            let elapsed = self.crew.nanos(tick().saturating_sub(self.since));
-            self.crew.teams.keep(self.site, self.crew.teams.recall(self.site).0.after_alone(self.begun, elapsed));
+            let elapsed = self.pool.nanos(tick().saturating_sub(self.since));
+            self.pool.teams.keep(self.site, self.pool.teams.recall(self.site).0.after_alone(self.begun, elapsed));
         }
         (self.next, self.look, self.begun) = (None, 0, 0);
     }
 }
 
-impl Drop for Beat<'_> {
+impl Drop for RoundDriver<'_> {
     fn drop(&mut self) {
         if self.mixed && self.company != Company::None {
-            self.crew.teams.keep(self.site, self.crew.teams.recall(self.site).0.mixed());
+            self.pool.teams.keep(self.site, self.pool.teams.recall(self.site).0.mixed());
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Data cut into as many parts as a round has members.
+//! Splitters: data is cut into as many parts as a round has members.
 //!
-//! A round deals exactly one part to each member. `chunks_mut` gives as many chunks as fit, which is one less now and then; every
-//! function here gives exactly `width` parts, in order, that together are all of the data. Parts may be empty. Nothing is allocated.
+//! A round deals exactly one part to each member. Every function here gives exactly `width` parts, in order, that together are all of the
+//! data. (`chunks_mut` may give one part less.) Parts may be empty. Nothing is allocated.
 //!
 //! | splitter | cuts | for |
 //! |---|---|---|
 //! | [`even`] | into equal numbers of items | items that cost the same |
 //! | [`blocks`] | at multiples of a number of items | tiles, records, vector registers |
-//! | [`lines`] | where cache lines begin | short rounds that write |
-//! | [`weighted`] | into equal weights | items that differ |
+//! | [`lines`] | at cache lines | short rounds that write |
+//! | [`weighted`] | into equal weights | items of different cost |
 //! | [`lower_triangle`], [`upper_triangle`] | into equal areas | Cholesky, pairs of items |
-//! | [`at_each`] | where you say | what you know better |
+//! | [`at_each`] | at given indices | cuts of your own |
 //! | [`rows`], [`columns`] | a matrix, evenly | decompositions, stencils |
-//! | [`range`] | the same as `even`, the part of one member | work that is found by index |
+//! | [`range`] | the part of one member in [`even`] | data that is accessed by index |
 //!
-//! What can be cut is [`Cut`]: slices, ranges, [`Grid`]s by rows, [`Columns`] of them, pairs of such things (both at the same
-//! places), and your own views.
+//! These types can be cut ([`Cut`]): slices, ranges, [`Grid`]s by rows, [`Columns`] of them, pairs of such types (both at the same
+//! indices), and your own views.
 //!
 //! ```
 //! use windrow::team::split;
@@ -30,14 +30,14 @@
 //! ```
 //!
 //! # Panics
-//! All of them panic if `width` is 0.
+//! All functions panic if `width` is 0.
 
 use std::ops::Range;
 
 use windrow_sync::Pad;
 use windrow_sync::grid::{Grid, GridRef};
 
-/// What can be cut in two between any two of its items.
+/// Data that can be cut in two between any two of its items.
 ///
 /// ```
 /// use windrow::team::split::{self, Cut};
@@ -65,13 +65,13 @@ use windrow_sync::grid::{Grid, GridRef};
     note = "a vector or an array is cut as a slice: `&mut items[..]`"
 )]
 pub trait Cut: Sized {
-    /// How many items.
+    /// The number of items.
     fn items(&self) -> usize;
 
     /// The items before `at`, and the others.
     ///
     /// # Panics
-    /// If there are less than `at` items.
+    /// If there are fewer than `at` items.
     fn cut(self, at: usize) -> (Self, Self);
 }
 
@@ -164,7 +164,7 @@ impl<T> Cut for Columns<GridRef<'_, T>> {
     }
 }
 
-/// Both at the same places. Panics if they have different numbers of items.
+/// Cuts both at the same index. Panics if they have different numbers of items.
 impl<A: Cut, B: Cut> Cut for (A, B) {
     fn items(&self) -> usize {
         let (a, b) = (self.0.items(), self.1.items());
@@ -178,7 +178,7 @@ impl<A: Cut, B: Cut> Cut for (A, B) {
     }
 }
 
-/// Parts that end where `end` says, for each member but the last.
+/// Parts that end at `end(member)`, except the last.
 struct Parts<C, F> {
     rest: Option<C>,
     /// Where the rest begins.
@@ -188,7 +188,7 @@ struct Parts<C, F> {
     end: F,
 }
 
-/// `end(m)` is where member `m - 1` ends and member `m` begins; asked in order, and never less than before.
+/// `end(m)` is where member `m - 1` ends and member `m` begins. It is called in order, and must not decrease.
 #[track_caller]
 fn parts<C: Cut, F: FnMut(usize) -> usize>(data: C, width: usize, end: F) -> Parts<C, F> {
     assert!(width > 0, "parts for no member");
@@ -229,14 +229,14 @@ fn share(amount: u128, width: usize, member: usize) -> u128 {
     amount / width * member + amount % width * member / width
 }
 
-/// Parts whose numbers of items differ by one at most, the larger ones first: with less items than members the last ones are empty.
+/// Parts whose numbers of items differ by one at most, the larger parts first. With fewer items than members the last parts are empty.
 /// (The static schedule of OpenMP.)
 ///
 /// ```
 /// use windrow::team::split;
 /// let mut items = [0; 5];
 /// assert!(split::even(&mut items[..], 2).map(|part| part.len()).eq([3, 2]));
-/// // Both at the same places:
+/// // Both at the same index:
 /// let (x, mut y) = ([1, 2, 3, 4, 5], [10, 20, 30, 40, 50]);
 /// for (x, y) in split::even((&x[..], &mut y[..]), 2) {
 ///     y.iter_mut().zip(x).for_each(|(y, x)| *y += x);
@@ -249,7 +249,7 @@ pub fn even<C: Cut>(data: C, width: usize) -> impl ExactSizeIterator<Item = C> {
     parts(data, width, move |member| evenly(n, width, member))
 }
 
-/// The part of one member in an [`even`] split of `0..n`: for data that is shared, or found by index.
+/// The part of one member in an [`even`] split of `0..n`: for data that is shared, or accessed by index.
 ///
 /// ```
 /// use windrow::team::split;
@@ -265,7 +265,7 @@ pub fn range(n: usize, width: usize, member: usize) -> Range<usize> {
     evenly(n, width, member)..evenly(n, width, member + 1)
 }
 
-/// Parts that begin at multiples of `block` items, in numbers of blocks that differ by one at most, the larger ones first. The last
+/// Parts that begin at multiples of `block` items. Their numbers of blocks differ by one at most, the larger parts first. The last
 /// block may be smaller.
 ///
 /// ```
@@ -283,8 +283,8 @@ pub fn blocks<C: Cut>(data: C, width: usize, block: usize) -> impl ExactSizeIter
     parts(data, width, move |member| evenly(n.div_ceil(block), width, member).saturating_mul(block).min(n))
 }
 
-/// An even split, each cut moved up to where a cache line begins ([`Pad`]'s 128 bytes): members that write do not take
-/// lines from each other. An item that lies across two lines belongs to the first. With less than a line for each member, the
+/// An even split, with each cut moved up to the next cache line ([`Pad`]'s 128 bytes): members that write share no
+/// lines. An item across two lines belongs to the part before the cut. With less than a line for each member, the
 /// last parts are empty.
 ///
 /// ```
@@ -306,13 +306,13 @@ pub fn lines<T>(data: &mut [T], width: usize) -> impl ExactSizeIterator<Item = &
     })
 }
 
-/// Parts of nearly equal weight, where item `i` weighs `weight(i)`: each cut is the one nearest to its share of the sum, so the
-/// weight of a part differs from the ideal by the weight of one item at most. Any part may be empty; if nothing weighs anything,
-/// the first is all.
+/// Parts of nearly equal weight, where item `i` weighs `weight(i)`. Each cut is the one nearest to its share of the sum, so the
+/// weight of a part differs from the ideal by the weight of one item at most. Any part may be empty. If all weights are 0,
+/// the first part has all items.
 ///
-/// Every weight is asked for twice, in order, once before the first part is given: `weight` should be cheap, and always say the
-/// same. (The heuristic H2 of Miguet and Pierson, "Heuristics for 1D rectilinear partitioning", 1997. Finding
-/// the best cuts takes more passes than it saves in a round.)
+/// `weight` is called twice for every item, in order: once before the first part is given, and once while parts are given. It should be
+/// cheap, and return the same weight both times. (The heuristic H2 of Miguet and Pierson, "Heuristics for 1D rectilinear
+/// partitioning", 1997. Finding the best cuts takes more passes than it saves in a round.)
 ///
 /// ```
 /// use windrow::team::split;
@@ -330,7 +330,7 @@ pub fn weighted<C: Cut>(data: C, width: usize, weight: impl Fn(usize) -> u64) ->
         let target = share(twice, width, member);
         while item < n {
             let weight = weight(item);
-            // The cut behind the item is farther from the target than the one before it.
+            // A cut behind the item would be farther from the target than a cut before it.
             if 2 * before + weight > target {
                 break;
             }
@@ -341,8 +341,8 @@ pub fn weighted<C: Cut>(data: C, width: usize, weight: impl Fn(usize) -> u64) ->
     })
 }
 
-/// Rows of a lower triangle with its diagonal, in parts of nearly equal area: item `i` of `n` weighs `i + 1`. What
-/// [`weighted`] gives, but each cut is computed at once, as a square root.
+/// Rows of a lower triangle with its diagonal, in parts of nearly equal area: item `i` of `n` weighs `i + 1`. The result is that of
+/// [`weighted`], but each cut is computed directly, by a square root.
 ///
 /// ```
 /// use windrow::team::split;
@@ -369,8 +369,8 @@ pub fn upper_triangle<C: Cut>(rows: C, width: usize) -> impl ExactSizeIterator<I
 
 /// The number of rows at the top of a lower triangle whose area is nearest to `member / width` of all, at most `n`.
 ///
-/// `r` rows have `r (r + 1) / 2` items. The next one brings it nearer to an area A if the middle of both, `(r + 1)² / 2`, is not more
-/// than A: so r is the root of 2A, rounded down.
+/// `r` rows have `r (r + 1) / 2` items. One more row is nearer to an area A if the mean of both areas, `(r + 1)² / 2`, is not more
+/// than A. So r is the root of 2A, rounded down.
 fn rows_of_area(n: usize, width: usize, member: usize) -> usize {
     let twice = n as u128 * (n as u128 + 1);
     share(twice, width, member).isqrt() as usize
@@ -385,7 +385,7 @@ fn rows_of_area(n: usize, width: usize, member: usize) -> usize {
 /// ```
 ///
 /// # Panics
-/// When the part is asked for whose cut lies before the one in front of it, or behind the last item.
+/// When a part is requested whose cut lies before the previous cut, or behind the last item.
 pub fn at_each<C: Cut>(
     data: C,
     cuts: impl IntoIterator<Item = usize, IntoIter: ExactSizeIterator>,
@@ -416,7 +416,7 @@ pub fn rows<T>(grid: Grid<'_, T>, width: usize) -> impl ExactSizeIterator<Item =
     even(grid, width)
 }
 
-/// The columns of a matrix, [`even`]ly. Members meet in a cache line in every row: where they write much,
+/// The columns of a matrix, [`even`]ly. Neighbouring members share a cache line in every row. If members write much,
 /// use [`blocks`] of [`Columns`] that are some lines wide, or rows.
 ///
 /// ```

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use windrow_sync::Spin;
-use windrow_sync::hint::Hint;
 use windrow_sync::machine::tick;
+use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::rounds::{Deal, Ended, Given, Lend, Lent, Own, TaskRounds, TaskSeat, Turn, Waited};
 
-/// A team whose members are tasks of any executor, also more of them than it has threads: a member that waits gives its thread back.
+/// A team whose members are tasks of any executor. There may be more members than threads: a waiting member gives its thread back.
 ///
-/// It owns its data, since a future can be forgotten and nothing would tell a borrow's owner; [`finish`](AsyncTeam::finish) gives it back.
-/// The width is the number of members that were made. All of them must be spawned or polled; one that is dropped ends the team.
+/// The team owns its data: a future can be leaked, and then a borrow would end unnoticed. [`finish`](AsyncTeam::finish) returns the data.
+/// The width is the number of members that were made. All members must be polled; a member that is dropped ends the team.
 ///
 /// ```
 /// use windrow::team::{AsyncTeam, Ended, split};
@@ -57,12 +57,12 @@ impl<T: Send> AsyncTeam<T> {
     /// If `width` is 0 or more than 4096.
     pub fn new(data: T, width: usize) -> (AsyncTeam<T>, Vec<AsyncMember<T>>) {
         let (rounds, seats) = TaskRounds::new(data, width);
-        let patience = Patience::new();
+        let patience = TaskSpin::new();
         let members = seats.into_iter().map(|seat| AsyncMember { seat, patience: patience.clone() }).collect();
         (AsyncTeam { rounds }, members)
     }
 
-    /// The data, when all members have been dropped.
+    /// Returns the data when all members have been dropped.
     pub async fn finish(self) -> T {
         self.rounds.finish().await
     }
@@ -72,7 +72,7 @@ impl<T: Send> AsyncTeam<T> {
 #[derive(Debug)]
 pub struct AsyncMember<T: Send> {
     seat: TaskSeat<T>,
-    patience: Patience,
+    patience: TaskSpin,
 }
 
 impl<T: Send> AsyncMember<T> {
@@ -81,12 +81,12 @@ impl<T: Send> AsyncMember<T> {
         self.seat.index()
     }
 
-    /// How many members the team has.
+    /// The number of members of the team.
     pub fn width(&self) -> usize {
         self.seat.width()
     }
 
-    /// As [`Member::round`](super::Member::round). A future of this that is dropped before it is ready leaves the team.
+    /// As [`Member::round`](super::Member::round). If the future is dropped before it is ready, the member leaves the team.
     ///
     /// # Errors
     /// If a member has been dropped or has panicked, so that this round cannot take place.
@@ -107,8 +107,8 @@ impl<T: Send> AsyncMember<T> {
             Turn::Lead(lead) => {
                 let sent = lead.send::<S, P>(split);
                 if sent.woke() {
-                    // Executors queue a woken task behind the one that wakes it, often where nobody else can take it from. Another thread
-                    // may take this one instead.
+                    // Executors queue a woken task on the thread of its waker, often where no other thread can steal it. So this task
+                    // yields: another thread may take this one instead.
                     yield_now().await;
                 }
                 sent.open()
@@ -168,7 +168,7 @@ impl<T: Send> AsyncMember<T> {
     }
 }
 
-/// Lets others run on this thread.
+/// Lets other tasks run on this thread.
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {
@@ -181,24 +181,25 @@ async fn yield_now() {
     .await;
 }
 
-/// How long the tasks of a team look before they give their threads back. It pays while the others are running: who is woken comes
-/// late, and to the thread of who woke it. On an executor with fewer threads it is in vain: then nobody tries it again soon.
+/// How long the tasks of a team spin before they give their threads back. Spinning pays while the other members are running: a woken task
+/// runs late, and on the thread of its waker. With fewer threads than members spinning is useless: after a spin without success, tasks
+/// spin only briefly for a while.
 #[derive(Clone, Debug)]
-struct Patience {
-    /// Until when looking is thought to be in vain, in ticks.
-    vain: Arc<Hint>,
+struct TaskSpin {
+    /// Until when long spins are taken to be useless, in ticks.
+    vain: Arc<RelaxedU64>,
 }
 
-impl Patience {
-    /// About 100 us at the clock rates there are: long enough for another thread of an executor to wake up and take a task.
+impl TaskSpin {
+    /// About 100 us at usual clock rates: another thread of an executor can wake up and take a task.
     const LONG: u64 = 300_000;
     /// About 20 ns.
     const SHORT: u64 = 64;
-    /// At most 2 % of the time is lost by looking in vain.
+    /// The pause after a useless spin: such spins take at most 2 % of the time.
     const REST: u64 = 50 * Self::LONG;
 
     fn new() -> Self {
-        Patience { vain: Arc::new(Hint::new(0)) }
+        TaskSpin { vain: Arc::new(RelaxedU64::new(0)) }
     }
 
     fn spin(&self) -> Spin {

@@ -1,4 +1,4 @@
-//! Random calls of all kinds, dropped futures, injected panics, structures that are closed while they are used.
+//! Random calls of all kinds, dropped futures, injected panics, and structures that are closed during calls.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::thread;
 
-use windrow::batch::{Batch, BatchOps, Batched, Chunk, Full, Why};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow};
 
 use crate::dice::Rng;
 use crate::executor::{block_on, waker};
 
-/// What happened.
+/// Counts of events.
 #[derive(Debug)]
 pub(crate) struct Tally {
     /// Operations that were called.
@@ -19,7 +19,7 @@ pub(crate) struct Tally {
     pub(crate) panics: AtomicU64,
     /// Futures that were dropped between handing in and the reply.
     pub(crate) dropped: AtomicU64,
-    /// Operations that came back: rejected, or too late.
+    /// Operations that were returned: rejected, or too late.
     pub(crate) refused: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ const fn zero() -> AtomicU64 {
     AtomicU64::new(0)
 }
 
-/// Whatever is counted must be dropped once: it holds a share of `alive`.
+/// A counted value: it holds a reference to `alive`, and must be dropped once.
 struct Token {
     panics: bool,
     _alive: Arc<()>,
@@ -54,7 +54,7 @@ impl BatchOps for Ledger {
             let token = entry.take();
             if token.panics {
                 self.panics.fetch_add(1, Relaxed);
-                // Without the hook, which would print each of them.
+                // Without the hook, which would print every panic.
                 std::panic::resume_unwind(Box::new("injected"));
             }
             self.ran += 1;
@@ -63,7 +63,7 @@ impl BatchOps for Ledger {
     }
 }
 
-/// Operations of one structure before the next is made.
+/// Operations of one structure before the next structure is made.
 const OF_ONE: u64 = 20_000;
 
 /// Calls `ops` operations, from `threads` threads. Every reply stands for one run, and nothing leaks.
@@ -83,7 +83,7 @@ fn one(ops: u64, threads: u64, rng: &mut Rng, tally: &Tally) {
     if rng.below(2) == 0 {
         builder = builder.limit(1 + rng.below(9) as usize);
     }
-    let full = [Full::Wait, Full::Reject, Full::RunInline];
+    let full = [Overflow::Block, Overflow::Reject, Overflow::RunInline];
     if rng.below(2) == 0 {
         builder = builder.queue(1 + rng.below(9) as usize, full[rng.below(3) as usize]);
     }
@@ -93,7 +93,7 @@ fn one(ops: u64, threads: u64, rng: &mut Rng, tally: &Tally) {
         1 => builder.build_spawned(ledger, |run| drop(thread::spawn(run))),
         _ => builder.build(ledger),
     };
-    // Perhaps it is closed when so many have been called.
+    // In one of four cases the structure is closed after this many operations.
     let last = if rng.below(4) == 0 { rng.below(ops) } else { u64::MAX };
     let (called, answered, unknown) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -114,7 +114,7 @@ fn one(ops: u64, threads: u64, rng: &mut Rng, tally: &Tally) {
     let ran = batched.exclusive(|ledger| ledger.ran);
     let ran = ran.ok().or_else(|| batched.into_inner().map(|ledger| ledger.ran));
     let (answered, unknown) = (answered.into_inner(), unknown.into_inner());
-    // (Closed, and dropped on its own thread: nobody knows.)
+    // (Closed, and dropped on its own thread: not known.)
     if let Some(ran) = ran {
         assert!((answered..=answered + unknown).contains(&ran), "{answered} answered, {unknown} unknown, {ran} run");
     }
@@ -143,17 +143,17 @@ impl Turn<'_> {
         };
     }
 
-    /// Calls some operations; how many.
+    /// Calls some operations. Returns their number.
     fn take(&self, rng: &mut Rng) -> u64 {
         let batched = self.batched;
         match rng.below(6) {
             0 | 1 => {
-                self.count(batched.call(self.token(rng)), |error| error.why() != Why::Panicked);
+                self.count(batched.call(self.token(rng)), |error| error.kind() != BatchError::Panicked);
                 1
             }
             2 => {
                 let reply = block_on(batched.call_async(self.token(rng)));
-                self.count(reply, |error| error.why() != Why::Panicked);
+                self.count(reply, |error| error.kind() != BatchError::Panicked);
                 1
             }
             3 => {
@@ -168,7 +168,7 @@ impl Turn<'_> {
                 size
             }
             4 => {
-                // Several tasks, some of which are dropped: before they are polled, or queued, or in a batch.
+                // Several tasks. Some are dropped: before they are polled, while they are queued, or during their batch.
                 let mut tasks: Vec<_> = (0..4).map(|_| Box::pin(batched.call_async(self.token(rng)))).collect();
                 let waker = waker();
                 let mut context = Context::from_waker(&waker);
@@ -176,7 +176,7 @@ impl Turn<'_> {
                     tasks.retain_mut(|task| match Pin::new(task).poll(&mut context) {
                         Poll::Pending => true,
                         Poll::Ready(reply) => {
-                            self.count(reply, |error| error.why() != Why::Panicked);
+                            self.count(reply, |error| error.kind() != BatchError::Panicked);
                             false
                         }
                     });
@@ -195,7 +195,7 @@ impl Turn<'_> {
                 if let Some(reply) = tickets.take(first) {
                     self.count(reply, |_| false);
                 }
-                // The second may have been run with the first; nobody asks.
+                // The second operation may have run in the batch of the first; that does not matter.
                 self.unknown.fetch_add(1, Relaxed);
                 2
             }

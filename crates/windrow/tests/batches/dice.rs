@@ -1,6 +1,6 @@
 //! Dice for tests of implicit batching.
 
-/// xorshift64; not from 0.
+/// xorshift64. The seed must not be 0.
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {

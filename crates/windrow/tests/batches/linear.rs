@@ -1,8 +1,8 @@
-//! Is there an order of all operations, each between its call and its return, in which a serial object gives the same replies?
+//! A checker: is there an order of all operations, each between its call and its return, in which a serial object gives the same replies?
 //!
-//! The search of Wing and Gong (1993): whatever was called before the first return that is left may be next. Lowe's (2017) memory of
-//! what was tried keeps it from going the same way twice. Since each caller's operations have an order, a place in the search is
-//! how far each caller is and what the object is then.
+//! The search of Wing and Gong (1993): any operation that was called before the first remaining return may be next. A set of visited
+//! states (Lowe, 2017) prunes the search. Each caller's operations have an order. So a state of the search is the number of operations
+//! done by each caller, and the state of the object.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -19,13 +19,13 @@ pub(crate) trait Object: Clone + Default + Eq + Hash {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done<O, R> {
     pub(crate) op: O,
-    /// `None`: it was called and nobody knows whether it was run.
+    /// `None`: the operation was called, and may have run or not.
     pub(crate) reply: Option<R>,
     pub(crate) called: u64,
     pub(crate) returned: u64,
 }
 
-/// What each caller did, in its order. What nobody knows of must be its caller's last.
+/// The operations of each caller, in order. An operation without a reply must be its caller's last.
 pub(crate) type History<T> = [Vec<Done<<T as Object>::Op, <T as Object>::Reply>>];
 
 pub(crate) fn is_linearizable<T: Object>(history: &History<T>) -> bool {
@@ -36,7 +36,7 @@ pub(crate) fn is_linearizable<T: Object>(history: &History<T>) -> bool {
         if next().all(|(_, done)| done.reply.is_none()) {
             return true;
         }
-        // Who knows nothing never returns.
+        // An operation without a reply never returns.
         let first = next().filter_map(|(_, done)| done.reply.map(|_| done.returned)).min().unwrap_or(u64::MAX);
         let ways: Vec<_> = next()
             .filter(|(_, done)| done.called < first)
@@ -54,7 +54,7 @@ pub(crate) fn is_linearizable<T: Object>(history: &History<T>) -> bool {
     false
 }
 
-/// Adds; the reply is what was there before.
+/// Adds; the reply is the value before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Counter(u64);
 
@@ -77,7 +77,7 @@ pub(crate) struct Register(u64);
 pub(crate) enum Access {
     Read,
     Write(u64),
-    /// Writes the second if it finds the first.
+    /// Writes the second value if the register holds the first.
     Exchange(u64, u64),
 }
 
@@ -85,7 +85,7 @@ impl Object for Register {
     type Op = Access;
     type Reply = u64;
 
-    /// What was there before.
+    /// Returns the value before.
     fn apply(&mut self, access: Access) -> u64 {
         let before = self.0;
         match access {
@@ -112,7 +112,7 @@ impl Object for Set {
     type Op = Change;
     type Reply = bool;
 
-    /// Whether it was there before.
+    /// Returns whether the number was in the set before.
     fn apply(&mut self, change: Change) -> bool {
         let (Change::Insert(key) | Change::Remove(key) | Change::Look(key)) = change;
         let (bit, before) = (1 << key, self.0);

@@ -1,4 +1,4 @@
-//! What callers, structures and spawners may get wrong: it is their own matter, and stops no other caller.
+//! Faults of callers, structures and spawners: they affect no other caller.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,11 +8,11 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use windrow::batch::{Batch, BatchOps, Batched, CallError, Chunk, Entry, Why};
+use windrow::batch::{Batch, BatchError, BatchOps, Batched, CallError, Chunk, Entry};
 
 use crate::batches::{Counter, PANICS};
 
-/// Its result. What hangs fails, and is left behind.
+/// The result of `f`. If `f` hangs, the test fails, and the thread is left behind.
 fn ends<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || drop(done.send(f())));
@@ -39,13 +39,13 @@ fn a_chunk_is_used_again_whether_or_not_its_replies_were_taken() {
         assert_eq!(counter.call(10).unwrap(), 33, "another caller has not noticed");
         counter.close().unwrap();
         chunk.push(7);
-        assert_eq!(counter.call_chunk(&mut chunk), Err(Why::Closed));
+        assert_eq!(counter.call_chunk(&mut chunk), Err(BatchError::Closed));
         assert_eq!((chunk.len(), chunk.replies().len()), (1, 0), "it still holds its operation");
         assert_eq!(counter.into_inner().unwrap().value, 43);
     }
 }
 
-/// Visits operations in the order of their keys; the reply names the operation and the place at which it was visited.
+/// Visits operations in the order of their keys. The reply is the operation and its position in this order.
 #[derive(Default)]
 struct Visits {
     by_comparison: bool,
@@ -87,7 +87,7 @@ fn operations_are_visited_by_key_and_replies_reach_their_callers() {
         assert!(replies.iter().map(|reply| reply.1).eq(0..100), "each its own");
         assert!(replies.iter().all(|&(key, number, at)| key == number * 37 % 10 && at as u32 / 10 == key));
         assert!(visits.exclusive(|visits| visits.last.is_sorted()).unwrap(), "equal keys keep their order");
-        // Of many callers, too.
+        // With many callers, too.
         thread::scope(|scope| {
             for caller in 0..8 {
                 let visits = &visits;
@@ -138,12 +138,12 @@ fn an_operation_that_is_left_unanswered_is_told_so_alone_and_in_a_batch() {
             true => Batched::builder().build_on_thread(|| Forgets).unwrap(),
             false => Batched::new(Forgets),
         };
-        assert_eq!(forgets.call(13).unwrap_err().why(), Why::Unanswered);
+        assert_eq!(forgets.call(13).unwrap_err().kind(), BatchError::Unanswered);
         assert_eq!(forgets.call(1).unwrap(), 1, "it is not poisoned");
         let mut chunk = Chunk::new();
         chunk.extend([1, 13, 2]);
         forgets.call_chunk(&mut chunk).unwrap();
-        assert!(chunk.replies().eq([Ok(1), Err(Why::Unanswered), Ok(2)]));
+        assert!(chunk.replies().eq([Ok(1), Err(BatchError::Unanswered), Ok(2)]));
         assert_eq!(forgets.stats().unwrap().ops(), 5);
     }
 }
@@ -159,7 +159,7 @@ fn a_ticket_is_good_where_it_was_drawn() {
     assert_eq!((mine.take(ticket), other.take(foreign)), (Some(Ok(0)), Some(Ok(1))));
 }
 
-/// Hands in what is left when its thread ends, by each kind of call.
+/// Makes calls of each kind when its thread ends.
 struct Flushes(Arc<Batched<Counter>>, mpsc::Sender<u64>);
 
 impl Drop for Flushes {
@@ -172,9 +172,9 @@ impl Drop for Flushes {
         counter.call(1).unwrap();
         counter.exclusive(|counter| counter.value += 1).unwrap();
         assert!(counter.stats().unwrap().ops() >= 3);
-        let nested = counter.read(|inner| (inner.value, counter.call(1).map_err(|error| error.why())));
+        let nested = counter.read(|inner| (inner.value, counter.call(1).map_err(|error| error.kind())));
         let (value, nested) = nested.unwrap();
-        assert_eq!(nested, Err(Why::Nested));
+        assert_eq!(nested, Err(BatchError::Nested));
         let own = Batched::new(Counter::default());
         own.call(value).unwrap();
         own.close().unwrap();
@@ -199,7 +199,7 @@ fn destructors_of_thread_locals_may_call() {
             let (counter, said) = (counter.clone(), said.clone());
             let flushes = move || {
                 FLUSHES.set(Some(Flushes(counter.clone(), said)));
-                // From here on this thread has what a structure keeps by thread, and loses it first.
+                // From here on this thread has the thread-locals of structures. They are destroyed before `FLUSHES`.
                 assert_eq!(counter.read(|counter| counter.value).unwrap(), 4 * (calls - 1));
             };
             thread::spawn(flushes).join().unwrap();
@@ -208,7 +208,7 @@ fn destructors_of_thread_locals_may_call() {
     }
 }
 
-/// Says when it is dropped.
+/// Reports its drop.
 struct Ends(mpsc::Sender<()>);
 
 impl Drop for Ends {
@@ -217,7 +217,7 @@ impl Drop for Ends {
     }
 }
 
-/// An operation with a handle of its own structure: it waits for a message, and drops the handle.
+/// An operation with a handle of the structure it runs in: it waits for a message, and drops the handle.
 struct LastHandle(Arc<Mutex<Option<Arc<Batched<Ends>>>>>, mpsc::Sender<()>, mpsc::Receiver<()>);
 
 impl BatchOps for Ends {
@@ -229,7 +229,7 @@ impl BatchOps for Ends {
             let LastHandle(handle, runs, go) = entry.take();
             runs.send(()).unwrap();
             go.recv().unwrap();
-            // (Bound, for it is not to be dropped under the lock of the mutex.)
+            // A named variable, so that it is dropped after the mutex is unlocked.
             let last = handle.lock().unwrap().take();
             drop(last);
             entry.reply(());
@@ -276,7 +276,7 @@ fn a_spawner_that_panics_is_its_callers_panic_and_no_other() {
         chunk.extend((0..ops).map(|_| 1));
         let called = catch_unwind(AssertUnwindSafe(|| counter.call_chunk(&mut chunk)));
         assert_eq!(called.unwrap_err().downcast_ref(), Some(&"injected"));
-        // The closure was dropped by the panic, and has done its duty.
+        // The panic dropped the closure, whose drop ran the batches.
         assert!(chunk.is_empty());
         assert_eq!(chunk.replies().filter(Result::is_ok).count(), ops);
         assert!(catch_unwind(AssertUnwindSafe(|| counter.call(1))).is_err());
@@ -284,7 +284,7 @@ fn a_spawner_that_panics_is_its_callers_panic_and_no_other() {
         assert_eq!(counter.into_inner().map(|counter| counter.value), Some(ops as u64 + 1), "this does not panic");
     };
     ends(move || calls(usize::MAX, 3));
-    // More batches than a closure runs: another is spawned while the first unwinds.
+    // More batches than one closure runs: another closure is spawned while the first unwinds.
     ends(move || calls(1, 200));
 }
 
@@ -298,5 +298,5 @@ fn a_panic_in_a_chunk_leaves_nothing_to_be_handed_in_again() {
     counter.call_chunk(&mut chunk).unwrap();
     assert!(chunk.replies().eq([Ok(1)]));
     let error: CallError<u64> = counter.call(PANICS).unwrap_err();
-    assert_eq!(error.why(), Why::Panicked);
+    assert_eq!(error.kind(), BatchError::Panicked);
 }

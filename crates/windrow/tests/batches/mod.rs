@@ -2,7 +2,7 @@
 
 use windrow::batch::{Batch, BatchOps};
 
-/// A counter: an operation adds, its reply is what was there before. It keeps the sizes of its batches, and panics at 666.
+/// A counter: an operation adds, and its reply is the value before. Records the sizes of its batches, and panics at 666.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     pub(crate) value: u64,

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use windrow::Stop;
-use windrow::overlap::{self, Failure, Kind, Overlap, Token};
+use windrow::CancelToken;
+use windrow::overlap::{self, CompletionToken, Failure, LaneKind, Overlap};
 use windrow::prelude::*;
 
 /// SplitMix64.
@@ -50,7 +50,7 @@ pub(crate) enum Inside {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
-    pub(crate) kind: Kind,
+    pub(crate) kind: LaneKind,
     pub(crate) ahead: usize,
     pub(crate) inside: Inside,
 }
@@ -61,7 +61,7 @@ pub(crate) enum How {
     Panic,
     /// A token is dropped; in other lanes an error.
     Lose,
-    Stop,
+    CancelToken,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ enum End {
     Error(usize, usize),
     Panic(usize, usize),
     Lost(usize, usize),
-    Stopped,
+    Cancelled,
 }
 
 fn through(value: u64, lane: usize) -> u64 {
@@ -117,7 +117,7 @@ impl Case {
         let mut dice = Dice(seed);
         let lanes: Vec<Lane> = (0..1 + dice.below(4))
             .map(|_| Lane {
-                kind: [Kind::Compute, Kind::Blocking, Kind::Completion][dice.below(3)],
+                kind: [LaneKind::Compute, LaneKind::Blocking, LaneKind::Completion][dice.below(3)],
                 ahead: 1 + dice.below(3),
                 inside: match dice.below(12) {
                     0 => Inside::Region,
@@ -130,7 +130,7 @@ impl Case {
         let fault = |dice: &mut Dice| Fault {
             tile: dice.below(tiles),
             lane: dice.below(lanes.len()),
-            how: [How::Error, How::Panic, How::Lose, How::Stop][dice.below(4)],
+            how: [How::Error, How::Panic, How::Lose, How::CancelToken][dice.below(4)],
         };
         let faults = (0..faults).map(|_| fault(&mut dice)).collect();
         Case { tiles, fed: dice.below(3) == 0, faults, lanes }
@@ -140,18 +140,18 @@ impl Case {
         self.faults.iter().find(|fault| (fault.tile, fault.lane) == (tile, lane)).map(|fault| fault.how)
     }
 
-    /// One tile after the other, through all lanes; whoever stops it being heard at once, or never.
+    /// One tile after the other, through all lanes; a cancellation is heard at once, or never.
     fn serial(&self, heard: bool) -> (Vec<u64>, End) {
         let mut values = Vec::new();
         for tile in 0..self.tiles {
             for (lane, Lane { kind, .. }) in self.lanes.iter().enumerate() {
                 match self.fault(tile, lane) {
                     None => {}
-                    Some(How::Lose) if *kind == Kind::Completion => return (values, End::Lost(tile, lane)),
+                    Some(How::Lose) if *kind == LaneKind::Completion => return (values, End::Lost(tile, lane)),
                     Some(How::Error | How::Lose) => return (values, End::Error(tile, lane)),
                     Some(How::Panic) => return (values, End::Panic(tile, lane)),
-                    Some(How::Stop) if heard => return (values, End::Stopped),
-                    Some(How::Stop) => {}
+                    Some(How::CancelToken) if heard => return (values, End::Cancelled),
+                    Some(How::CancelToken) => {}
                 }
             }
             values.push((0..self.lanes.len()).fold(tile as u64, through));
@@ -162,7 +162,7 @@ impl Case {
     /// The most tiles that may be anywhere at once.
     fn most_in_flight(&self) -> usize {
         // The fed queue; the queue after each lane (the recording one is last); what completion lanes hold; the last lane's own.
-        let own = |lane: &Lane| lane.ahead + if lane.kind == Kind::Completion { UNDER_WAY } else { 0 };
+        let own = |lane: &Lane| lane.ahead + if lane.kind == LaneKind::Completion { UNDER_WAY } else { 0 };
         // One more is in the feeder's hands.
         let fed = if self.fed { self.lanes[0].ahead + 1 } else { 0 };
         fed + self.lanes.iter().map(own).sum::<usize>() + 1
@@ -172,7 +172,7 @@ impl Case {
     pub(crate) fn check(&self) {
         let live = AtomicIsize::new(0);
         let most = AtomicIsize::new(0);
-        let stops = self.faults.iter().any(|fault| fault.how == How::Stop);
+        let stops = self.faults.iter().any(|fault| fault.how == How::CancelToken);
         let (expected, expected_end) = self.serial(!stops);
         let (seen, end) = thread::scope(|scope| self.run(scope, &live, &most));
         // All threads have ended: nothing is alive.
@@ -182,7 +182,7 @@ impl Case {
         if stops {
             // When that is noticed is open (the tile in hand may still go through), and so is which fault comes first; but all are in order.
             assert!(end != End::All && expected.starts_with(&seen), "{end:?}, {seen:?} in {self:?}");
-            assert!(self.faults.len() > 1 || end == End::Stopped, "{end:?} in {self:?}");
+            assert!(self.faults.len() > 1 || end == End::Cancelled, "{end:?} in {self:?}");
         } else {
             assert_eq!((&seen, end), (&expected, expected_end), "in {self:?}");
         }
@@ -198,7 +198,7 @@ impl Case {
             most.fetch_max(live.fetch_add(1, Relaxed) + 1, Relaxed);
             Tile { live, number, value: number as u64 }
         };
-        let (stop, ended) = (Stop::new(), AtomicUsize::new(0));
+        let (token, ended) = (CancelToken::new(), AtomicUsize::new(0));
         let (later, operations) = channel();
         scope.spawn(move || complete(&operations));
 
@@ -211,7 +211,7 @@ impl Case {
         };
         for (at, &Lane { kind, ahead, inside }) in self.lanes.iter().enumerate() {
             let name = format!("lane {at}");
-            let (stop, later) = (stop.clone(), later.clone());
+            let (token, later) = (token.clone(), later.clone());
             let work = move |mut tile: Tile<'env>| {
                 run_inside(inside);
                 tile.value = through(tile.value, at);
@@ -219,16 +219,16 @@ impl Case {
                     None => Ok(tile),
                     Some(How::Panic) => resume_unwind(Box::new(Thrown(tile.number, at))),
                     Some(How::Error | How::Lose) => Err(Refused(tile.number, at)),
-                    Some(How::Stop) => {
-                        stop.stop();
+                    Some(How::CancelToken) => {
+                        token.cancel();
                         Ok(tile)
                     }
                 }
             };
             overlap = match kind {
-                Kind::Compute => overlap.compute(&name, work),
-                Kind::Blocking => overlap.blocking(&name, work),
-                Kind::Completion => overlap.completion(&name, UNDER_WAY, move |tile, token| {
+                LaneKind::Compute => overlap.compute(&name, work),
+                LaneKind::Blocking => overlap.blocking(&name, work),
+                LaneKind::Completion => overlap.completion(&name, UNDER_WAY, move |tile, token| {
                     if self.fault(tile.number, at) == Some(How::Lose) {
                         drop(token);
                         return Ok(());
@@ -256,8 +256,8 @@ impl Case {
             _ => overlap.blocking("record", record),
         };
         // With a token there are looks in between, which would hide a wake-up that is missing.
-        let stops = self.faults.iter().any(|fault| fault.how == How::Stop);
-        let overlap = if stops { overlap.stop_when(&stop) } else { overlap };
+        let stops = self.faults.iter().any(|fault| fault.how == How::CancelToken);
+        let overlap = if stops { overlap.with_cancel(&token) } else { overlap };
         let result = catch_unwind(AssertUnwindSafe(|| overlap.run()));
         let end = match result {
             Ok(Ok(tiles)) => {
@@ -269,9 +269,9 @@ impl Case {
                 End::Error(tile, lane)
             }
             Ok(Err(Failure::Lost { tile, lane, .. })) => End::Lost(tile, lane),
-            Ok(Err(Failure::Stopped { tiles })) => {
+            Ok(Err(Failure::Cancelled { tiles })) => {
                 assert_eq!(tiles, ended.load(Relaxed));
-                End::Stopped
+                End::Cancelled
             }
             Ok(Err(other)) => panic!("{other} in {self:?}"),
             Err(payload) => {
@@ -284,7 +284,7 @@ impl Case {
 }
 
 /// What completion lanes hand over.
-type Operation<'a> = (Token<Tile<'a>, Refused>, Result<Tile<'a>, Refused>);
+type Operation<'a> = (CompletionToken<Tile<'a>, Refused>, Result<Tile<'a>, Refused>);
 
 /// Completes operations, the younger of two first.
 fn complete(operations: &Receiver<Operation<'_>>) {
@@ -300,14 +300,14 @@ fn run_inside(inside: Inside) {
     match inside {
         Inside::Nothing => {}
         Inside::Region => {
-            let sum: usize = (0..100usize).into_par_iter().chunk(1).map(|i| i * i).sum();
+            let sum: usize = (0..100usize).into_par_iter().with_claim_size(1).map(|i| i * i).sum();
             assert_eq!(sum, 328_350);
         }
         Inside::Overlap => {
             let tiles = overlap::source(0..3u32).blocking("inner", |i| Ok::<_, ()>(i + 1));
             match tiles.compute("outer", |i| Ok(i * 2)).collect() {
                 Ok(results) => assert_eq!(results, [2, 4, 6]),
-                Err(failure) => assert!(Stop::current().is_stopped(), "{failure:?}"),
+                Err(failure) => assert!(CancelToken::current().is_cancelled(), "{failure:?}"),
             }
         }
     }

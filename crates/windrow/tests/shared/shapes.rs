@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicU64, AtomicUsiz
 
 use windrow::prelude::*;
 use windrow::team::split;
-use windrow::{Pool, Stop};
+use windrow::{CancelToken, Pool};
 
 /// splitmix64.
 #[derive(Clone, Debug)]
@@ -65,10 +65,10 @@ enum Consumer {
     Any,
     Max,
     Fold,
-    Stoppable,
-    Stopped,
-    Offload,
-    OffloadDropped,
+    Cancellable,
+    Cancelled,
+    JoinHandle,
+    SpawnDropped,
     NewPool,
     Team,
 }
@@ -86,15 +86,15 @@ const CONSUMERS: [Consumer; 18] = [
     Consumer::Any,
     Consumer::Max,
     Consumer::Fold,
-    Consumer::Stoppable,
-    Consumer::Stopped,
-    Consumer::Offload,
-    Consumer::OffloadDropped,
+    Consumer::Cancellable,
+    Consumer::Cancelled,
+    Consumer::JoinHandle,
+    Consumer::SpawnDropped,
     Consumer::NewPool,
     Consumer::Team,
 ];
 
-/// Pools, and what is counted in them. Leaked: closures that are offloaded may be the last to use it.
+/// Pools, and what is counted in them. Leaked: spawned closures may be the last to use it.
 pub(crate) struct World {
     pub(crate) pools: Vec<Pool>,
     /// Calls that ended, by whichever way.
@@ -258,7 +258,7 @@ impl Shape {
 
     /// A closure that was dropped may run for a while.
     pub(crate) fn leaves_closures_behind(&self) -> bool {
-        matches!(self.consumer, Consumer::OffloadDropped)
+        matches!(self.consumer, Consumer::SpawnDropped)
             || self.inside.iter().any(|(_, shape)| shape.leaves_closures_behind())
     }
 
@@ -275,10 +275,10 @@ impl Shape {
     pub(crate) fn serial(&self) -> u64 {
         let values = || (0..self.n).map(|at| self.value(at, self.inside(at).map(Shape::serial)));
         match self.consumer {
-            Consumer::ForEach | Consumer::Owned | Consumer::Sum | Consumer::Stoppable | Consumer::NewPool => {
+            Consumer::ForEach | Consumer::Owned | Consumer::Sum | Consumer::Cancellable | Consumer::NewPool => {
                 values().fold(0, u64::wrapping_add)
             }
-            Consumer::Offload => values().fold(7, u64::wrapping_add),
+            Consumer::JoinHandle => values().fold(7, u64::wrapping_add),
             Consumer::Collect | Consumer::Mutate | Consumer::Fold | Consumer::Team => digest(values()),
             Consumer::FilterCollect => digest(values().filter(|value| value % 3 != 0)),
             Consumer::Reduce => {
@@ -293,7 +293,7 @@ impl Shape {
             Consumer::Any => u64::from(values().any(|value| value % 97 == 0)),
             Consumer::Max => values().max().unwrap_or(1),
             // What is stopped or dropped comes to nothing that could be compared.
-            Consumer::Stopped | Consumer::OffloadDropped => 0,
+            Consumer::Cancelled | Consumer::SpawnDropped => 0,
         }
     }
 
@@ -323,7 +323,7 @@ impl Shape {
         let plain = || {
             let range = (0..self.n).into_par_iter();
             let range = match self.chunk {
-                Some(chunk) => range.chunk(chunk),
+                Some(chunk) => range.with_claim_size(chunk),
                 None => range,
             };
             range.map(|at| self.item(at, account))
@@ -380,18 +380,20 @@ impl Shape {
                 });
                 digest(runs.collect::<Vec<_>>().iter().flatten().map(|item| item.value))
             }
-            Consumer::Stoppable => {
-                plain().map(|item| item.value).stop_when(&Stop::new()).reduce(|| 0, sum).expect("nobody stops it")
-            }
-            Consumer::Stopped => {
-                let (stop, begun) = (Stop::new(), AtomicUsize::new(0));
+            Consumer::Cancellable => plain()
+                .map(|item| item.value)
+                .with_cancel(&CancelToken::new())
+                .reduce(|| 0, sum)
+                .expect("it is not cancelled"),
+            Consumer::Cancelled => {
+                let (token, begun) = (CancelToken::new(), AtomicUsize::new(0));
                 let stopping = plain().map(|item| {
                     if begun.fetch_add(1, Relaxed) == self.n / 3 {
-                        stop.stop();
+                        token.cancel();
                     }
                     item
                 });
-                match stopping.stop_when(&stop).collect::<Vec<_>>() {
+                match stopping.with_cancel(&token).collect::<Vec<_>>() {
                     Ok(all) => assert_eq!(all.len(), self.n),
                     Err(stopped) => {
                         assert_eq!((stopped.done, stopped.total), (begun.into_inner(), self.n));
@@ -400,22 +402,22 @@ impl Shape {
                 }
                 0
             }
-            Consumer::Offload => {
+            Consumer::JoinHandle => {
                 let shape = self.clone();
                 let counted = Counted::new(account, 7);
-                let closure = windrow::offload(move || {
+                let closure = windrow::spawn_joinable(move || {
                     let values = (0..shape.n).into_par_iter().map(|at| shape.item(at, account).value);
                     values.reduce(|| 0, |a, b| a.wrapping_add(b)).wrapping_add(counted.value)
                 });
                 closure.wait()
             }
-            Consumer::OffloadDropped => {
+            Consumer::SpawnDropped => {
                 let shape = self.clone();
                 let counted = Counted::new(account, 7);
-                let closure = windrow::offload(move || {
-                    // Nobody would hear of a panic here, so there is none.
+                let closure = windrow::spawn_joinable(move || {
+                    // A panic would be lost here, so there is none.
                     let values = (0..shape.n).into_par_iter().map(|at| work(shape.cost, at as u64));
-                    (values.stop_when(&Stop::current()).for_each(drop), counted)
+                    (values.with_cancel(&CancelToken::current()).for_each(drop), counted)
                 });
                 if self.seed.is_multiple_of(2) {
                     std::thread::yield_now();

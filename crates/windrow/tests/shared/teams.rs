@@ -40,7 +40,7 @@ enum Turn {
     Rounds {
         rounds: usize,
     },
-    /// Everybody brings its share of a sum, which is added to all numbers.
+    /// Each member brings its share of a sum, which is added to all numbers.
     Bring,
     Barrier,
     Broadcast {
@@ -251,7 +251,7 @@ impl Plan {
         // A panic would have come out of `run`.
         assert!(results.iter().all(|result| *result != Err(Gone::Ended(Ended::Panicked))), "{results:?}");
         if results.iter().any(Result::is_err) {
-            assert!(results.contains(&Err(Gone::Early)), "nobody has left, and yet {results:?}");
+            assert!(results.contains(&Err(Gone::Early)), "no member has left, and yet {results:?}");
             return Err(Gone::Early);
         }
         Ok(digest(numbers.iter().copied()))

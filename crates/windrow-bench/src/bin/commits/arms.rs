@@ -1,4 +1,4 @@
-//! Ways in which many callers insert rows over one connection.
+//! The ways in which many callers insert rows over one connection.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,7 +14,7 @@ use windrow_sqlite::GroupCommit;
 const TABLE: &str =
     "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT NOT NULL); CREATE UNIQUE INDEX names ON t (name)";
 const INSERT: &str = "INSERT INTO t (id, name) VALUES (?1, ?2)";
-/// What waits for more has so long.
+/// How long a way with a window waits for more rows.
 pub(crate) const WINDOW: Duration = Duration::from_millis(5);
 
 fn name(id: i64) -> String {
@@ -24,15 +24,15 @@ fn name(id: i64) -> String {
 /// A way to insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// A transaction an insert, behind a mutex.
+    /// One transaction for each insert, behind a mutex.
     Mutex,
-    /// A thread that takes all there is from a channel into one transaction, while it inserts too.
+    /// A thread that puts everything in a channel into one transaction, while it inserts too.
     Actor,
-    /// The same, after it has waited for [`WINDOW`] from the first on.
+    /// The same, after it has waited for [`WINDOW`] from the first row on.
     Window,
     /// [`GroupCommit::new`].
     Windrow,
-    /// Run by callers.
+    /// Callers run the transactions.
     WindrowCallers,
 }
 
@@ -64,9 +64,9 @@ impl Way {
     }
 }
 
-/// A started way.
+/// A running way.
 pub(crate) trait Store: Sync {
-    /// What a caller calls with an id: returns when the row is committed.
+    /// The function that a caller calls with an id. It returns when the row is committed.
     fn caller(&self) -> Box<dyn FnMut(i64) + '_>;
 
     fn stats(&self) -> Option<Stats> {
@@ -94,7 +94,7 @@ impl Store for GroupCommit {
     }
 }
 
-/// A row, and who is to be told of it.
+/// A row, and the sender of its reply.
 type Message = (i64, String, Sender<rusqlite::Result<usize>>);
 
 struct Actor {
@@ -131,7 +131,7 @@ fn act(connection: &Connection, from: &Receiver<Message>, window: Option<Duratio
         }
         commit.execute(()).expect("committed");
         for (to, result) in told.drain(..) {
-            // Its caller waits.
+            // The receiver exists: its caller waits.
             let _ = to.send(result);
         }
     }
@@ -160,7 +160,7 @@ impl Drop for Actor {
 /// A section's outcome.
 pub(crate) struct Outcome {
     pub(crate) rows_per_second: f64,
-    /// Seconds of each insert, as its caller sees it.
+    /// Seconds of each insert, as seen by its caller.
     pub(crate) waits: Vec<f64>,
     pub(crate) stats: Option<Stats>,
 }
@@ -195,16 +195,16 @@ impl Idle {
 
 impl Drop for Idle {
     fn drop(&mut self) {
-        // It waits for this.
+        // The receiver exists: the thread waits for this.
         let _ = self.1.send(());
         self.0.take().map(JoinHandle::join);
     }
 }
 
-/// So many callers insert rows one by one for so long; afterwards all rows are looked for.
+/// `callers` callers insert rows one by one for `time`; afterwards all rows are checked.
 ///
-/// Where the ways with a thread of their own start it, the others start one that sleeps: a virtual machine tells a caller that is alone
-/// later that the disk is done (92 us instead of 73) if a thread was started just before.
+/// Ways without a separate thread start one that sleeps, at the point where the other ways start theirs. On a virtual machine, a caller
+/// that is alone learns later that the disk is done (92 us instead of 73) if a thread was started just before.
 pub(crate) fn section(way: Way, folder: &Path, journal: &str, callers: usize, time: Duration) -> Outcome {
     let mut idle = None;
     let start = |connection| {
@@ -214,7 +214,7 @@ pub(crate) fn section(way: Way, folder: &Path, journal: &str, callers: usize, ti
     section_of(start, folder, journal, callers, time)
 }
 
-/// As [`section`].
+/// Like [`section`], with the way as a function.
 pub(crate) fn section_of(
     start: impl FnOnce(Connection) -> Box<dyn Store>,
     folder: &Path,
@@ -233,7 +233,7 @@ pub(crate) fn section_of(
     Outcome { rows_per_second: rows as f64 / seconds, waits: waits.into_iter().flatten().collect(), stats }
 }
 
-/// Seconds until the last has ended, and of each call of each caller.
+/// Seconds until the last caller has ended, and of each call of each caller.
 pub(crate) fn together(store: &dyn Store, callers: usize, time: Duration) -> (f64, Vec<Vec<f64>>) {
     let (barrier, next) = (Barrier::new(callers + 1), AtomicI64::new(0));
     std::thread::scope(|scope| {
@@ -250,7 +250,7 @@ pub(crate) fn together(store: &dyn Store, callers: usize, time: Duration) -> (f6
                         if start >= end {
                             return waits;
                         }
-                        // Relaxed: a number that nobody else has; it orders nothing.
+                        // Relaxed: the number only has to be unique; it orders nothing.
                         call(next.fetch_add(1, Ordering::Relaxed));
                         waits.push(start.elapsed().as_secs_f64());
                     }
@@ -264,7 +264,7 @@ pub(crate) fn together(store: &dyn Store, callers: usize, time: Duration) -> (f6
     })
 }
 
-/// Every row that was acknowledged is there, and no other: ids were given one after the other.
+/// Checks that exactly the acknowledged rows are in the database: ids were given one after the other.
 fn verify(path: &Path, rows: i64) {
     let connection = Connection::open(path).expect("a database");
     let mut statement = connection.prepare("SELECT id FROM t ORDER BY id").expect("SQL");

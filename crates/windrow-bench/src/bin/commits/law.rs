@@ -1,4 +1,4 @@
-//! Whether F and m, fitted on a few sizes of batches, foretell the others.
+//! Checks whether F and m, fitted on a few sizes of batches, predict the other sizes.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -10,23 +10,23 @@ use windrow_bench::random::Random;
 use windrow_bench::stats::median;
 use windrow_collections::{OrderedSet, SetOp};
 use windrow_plan::Nanos;
-use windrow_plan::batch::Fit;
+use windrow_plan::batch::BatchFit;
 use windrow_sqlite::GroupCommit;
 
 use crate::arms::{Outcome, Store, section_of, together};
 
 const SIZES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const FITTED: [usize; 3] = [1, 4, 16];
-/// The others are to be foretold as well as this.
+/// The bar for the prediction error of the other sizes.
 const WITHIN: f64 = 0.2;
-/// So many that a batch of the largest size is there whenever one is cut.
+/// Enough callers that a batch of the largest size is queued whenever one is cut.
 const CALLERS: usize = 160;
 /// Keys of the ordered set, and inserts of a turn.
 const PRESET: usize = 1_000_000;
 const INSERTS: usize = 100_000;
 /// Threads that insert.
 const WORKERS: usize = 2;
-/// What a batch of the second structure takes.
+/// The time of a batch of the sleeping structure.
 const SLEEP: Duration = Duration::from_millis(1);
 
 /// A structure whose batches take a time that does not depend on their size.
@@ -52,8 +52,8 @@ impl Store for Batched<Sleeper> {
     }
 }
 
-/// Loops that hand in as many inserts as make a batch, one batch after the other: callers that block for each insert would measure how
-/// long threads take to wake each other.
+/// Loops that hand in as many inserts as make a batch, one batch after the other. Callers that block for each insert would measure how long
+/// threads take to wake each other.
 fn inserts(preset: &OrderedSet<u64>, keys: &[u64], limit: usize) -> Outcome {
     let set = Batched::builder().limit(limit).build(preset.clone());
     let barrier = Barrier::new(WORKERS + 1);
@@ -85,7 +85,7 @@ fn inserts(preset: &OrderedSet<u64>, keys: &[u64], limit: usize) -> Outcome {
 pub(crate) const COLUMNS: &str =
     "structure,limit,fitted,batch,measured_per_s,foretold_per_s,error,per_s_of_each_repetition";
 
-/// Prints a table for each structure; lines for a record, and the verdicts.
+/// Prints a table for each structure. Returns lines for a record, and the verdicts.
 pub(crate) fn run(folder: &Path, repetitions: usize, time: Duration) -> (Vec<String>, Vec<String>) {
     let (mut lines, mut notes) = (Vec::new(), Vec::new());
     let sqlite = |limit: usize| {
@@ -122,8 +122,8 @@ pub(crate) fn run(folder: &Path, repetitions: usize, time: Duration) -> (Vec<Str
 fn table(name: &str, outcomes: &[Vec<Outcome>; SIZES.len()], lines: &mut Vec<String>, notes: &mut Vec<String>) {
     let rates: Vec<f64> =
         outcomes.iter().map(|of| median(&of.iter().map(|it| it.rows_per_second).collect::<Vec<_>>())).collect();
-    // What a batch takes from one to the next, handing over included: then h is within m.
-    let mut fit = Fit::default();
+    // The time from one batch to the next includes handing over, so h is within m.
+    let mut fit = BatchFit::default();
     for (size, rate) in SIZES.iter().zip(&rates).filter(|(size, _)| FITTED.contains(size)) {
         fit.observe(*size, Nanos(*size as f64 / rate * 1e9));
     }

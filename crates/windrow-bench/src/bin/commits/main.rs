@@ -21,22 +21,22 @@ struct Options {
     /// Callers, threads that block. One caller is measured too.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(2..))]
     callers: u16,
-    /// Where the databases lie: it should be on a disk, and not be kept in memory.
+    /// The folder of the databases. It should be on a disk, not in memory.
     #[arg(long, default_value = "target/commits")]
     folder: PathBuf,
-    /// How often each takes its turn.
+    /// Number of turns of each way.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Only these ways, by the beginning of a name; bars are judged if what they compare is there.
+    /// Only these ways, by the beginning of a name; a bar is judged if the ways it compares are run.
     #[arg(long, value_delimiter = ',')]
     ways: Vec<String>,
     /// Only these journals.
     #[arg(long, value_delimiter = ',', default_values_t = JOURNALS.map(str::to_owned))]
     journals: Vec<String>,
-    /// Fit what a batch costs on batches of 1, 4 and 16, and foretell the other sizes; instead of comparing.
+    /// Instead of comparing, fit the cost of a batch on batches of 1, 4 and 16, and predict the other sizes.
     #[arg(long)]
     law: bool,
-    /// Turns of a fifth of the time: to see that it works.
+    /// Turns of a fifth of the time, for a quick check.
     #[arg(long)]
     quick: bool,
     /// Write a record below bench/record.
@@ -45,9 +45,9 @@ struct Options {
 }
 
 const JOURNALS: [&str; 2] = ["WAL", "DELETE"];
-/// A turn.
+/// The time of a turn.
 const TURN: Duration = Duration::from_millis(1000);
-/// A turn of one caller. On a virtual machine a caller that is alone waits a third longer for the disk in some turns than in others: short
+/// A turn of one caller. On a virtual machine, a caller that is alone waits a third longer for the disk in some turns than in others. Short
 /// turns, and [`MORE`] times as many, even that out.
 const SHORT: Duration = Duration::from_millis(50);
 const MORE: usize = 10;
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     windrow_bench::exit_code(run(&Options::parse()))
 }
 
-/// The type of the file system that a folder is on, as the system calls it.
+/// The system's name for the type of a folder's file system.
 fn file_system(folder: &Path) -> String {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
@@ -66,7 +66,7 @@ fn file_system(folder: &Path) -> String {
         let (point, kind) = (words.next()?, words.next()?);
         folder.starts_with(point).then_some((point.len(), kind))
     });
-    // Of two at the same place the later one is seen.
+    // Of two mounts at the same place, the later one is visible.
     at.max_by_key(|&(length, _)| length).map_or("unknown", |(_, kind)| kind).to_owned()
 }
 
@@ -171,7 +171,7 @@ fn compare(options: &Options, repetitions: usize, turn: Duration, short: Duratio
     (lines, bars)
 }
 
-/// What windrow is asked to reach, and whether it does: medians of the ratios of turns that followed each other.
+/// The bars of windrow, and whether they are met: medians of the ratios of turns that followed each other.
 fn judge(journal: &str, way: Way, all: &[Row], alone: &[Row]) -> Vec<String> {
     let ratio = |rows: &[Row], to: Way, of: fn(&Turn) -> f64| {
         let find = |way| rows.iter().find(|row| row.way == way).map(|row| &row.turns);

@@ -10,13 +10,13 @@ use crate::table::{Arm, Table};
 
 /// Increments of a run, in chunks.
 const OPS: usize = 400_000;
-/// Single calls of a run: so many that threads meet, whichever CPU they start on.
+/// Single calls of a run: enough that threads contend, on whichever CPUs they start.
 const CALLS: usize = 2_000_000;
 const WORKERS: [usize; 4] = [1, 2, 4, 8];
-/// Chunks of loops, as in the document.
+/// The size of chunks of loops in the document.
 const CHUNK: usize = 4096;
 
-/// Why nothing fails.
+/// Why a call cannot fail.
 const SOUND: &str = "it is open, and nothing in it panics";
 
 pub(crate) fn all(repetitions: u16) -> Result<Vec<Table>, String> {
@@ -24,7 +24,7 @@ pub(crate) fn all(repetitions: u16) -> Result<Vec<Table>, String> {
     tables.collect()
 }
 
-/// Runs `work` on shares of the increments, one a worker, and checks what they got.
+/// Runs `work` on shares of the increments, one a worker, and checks the results.
 fn by_workers(workers: usize, ops: usize, work: impl Fn(&mut [i64]) + Sync) -> Result<Duration, String> {
     let mut before = vec![-1; ops];
     let start = Instant::now();
@@ -41,10 +41,10 @@ fn by_workers(workers: usize, ops: usize, work: impl Fn(&mut [i64]) + Sync) -> R
     let time = start.elapsed();
     let mut seen = vec![false; ops];
     let is_new = |before: &i64| seen.get_mut(*before as usize).is_some_and(|seen| !std::mem::replace(seen, true));
-    if before.iter().all(is_new) { Ok(time) } else { Err("increments do not have numbers of their own".to_owned()) }
+    if before.iter().all(is_new) { Ok(time) } else { Err("increments do not have distinct numbers".to_owned()) }
 }
 
-/// One increment after the other.
+/// Increments one after the other.
 fn singly<'a>(name: &str, workers: usize, ops: usize, one: impl Fn(&Counters) -> i64 + Sync + 'a) -> Arm<'a> {
     Arm::new(name, move || {
         let counters = Counters::default();
@@ -65,9 +65,9 @@ fn add(value: &mut i64) -> i64 {
 }
 
 fn cas_loop(value: &AtomicI64) -> i64 {
-    // Nothing but the value itself is told.
+    // Relaxed: only the value itself is communicated.
     let mut before = value.load(Ordering::Relaxed);
-    // As above.
+    // Relaxed: as above.
     while let Err(now) = value.compare_exchange_weak(before, before + 1, Ordering::Relaxed, Ordering::Relaxed) {
         before = now;
     }
@@ -114,14 +114,14 @@ fn fast_path(workers: usize, ops: usize) -> Arm<'static> {
 /// The tables of the document.
 fn table(workers: usize, repetitions: u16) -> Result<Table, String> {
     let mut arms = vec![
-        // Relaxed: nothing but the value itself is told.
+        // Relaxed: only the value itself is communicated.
         singly("fetch_add", workers, OPS, |counters| counters.atomic.fetch_add(1, Ordering::Relaxed)),
         singly("compare_exchange", workers, OPS, |counters| cas_loop(&counters.atomic)),
         std_mutex(workers, OPS),
         parking_lot(workers, OPS),
         fast_path(workers, OPS),
     ];
-    // As the loops of the document divide what they are not told how to.
+    // The default chunk size of the document's loops.
     let default = (OPS / (8 * workers)).max(1);
     for (name, size) in [("1", 1), ("default", default), ("4096", CHUNK)] {
         arms.push(chunks::<Drained>(format!("drained/{name}"), workers, size));
@@ -135,7 +135,7 @@ fn table(workers: usize, repetitions: u16) -> Result<Table, String> {
     Ok(table)
 }
 
-/// Single calls beside the locks that they compete with.
+/// Single calls beside locks, their competitors.
 fn calls(workers: usize, repetitions: u16) -> Result<Table, String> {
     let arms = vec![std_mutex(workers, CALLS), parking_lot(workers, CALLS), fast_path(workers, CALLS)];
     let mut table = Table::measure(format!("calls x{workers}"), CALLS, repetitions, arms)?;

@@ -1,4 +1,4 @@
-//! Operations that sleep: only running them at the same time makes them faster.
+//! Operations that sleep: only running them in parallel makes them faster.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn slow(by: i64) -> i64 {
     by
 }
 
-/// Every operation sleeps; a batch is divided among the workers of its own pool.
+/// Every operation sleeps; a batch is divided among the workers of a separate pool.
 struct Slow(Pool);
 
 impl BatchOps for Slow {
@@ -74,7 +74,7 @@ pub(crate) fn table(repetitions: u16) -> Result<Table, String> {
     Ok(table)
 }
 
-/// What one caller does: chunk after chunk.
+/// The work of one caller: chunk after chunk.
 fn share_of(batched: &Batched<Slow>, from: i64, count: usize) -> i64 {
     let (mut chunk, mut sum) = (Chunk::new(), 0);
     for at in (0..count).step_by(CHUNK) {

@@ -1,8 +1,8 @@
 //! Counters and other small structures under implicit batching: `cargo run --release -p windrow-bench --bin counters -- --help`
 //!
-//! The tables that obatcher was presented with: counters by the chunk, delays; then single calls of threads, and of tasks. Every increment gets
-//! the counter's value before it, and after each run it is checked that these are all different. Arms are interleaved; a ratio is a median
-//! of the ratios of single repetitions.
+//! The tables are those published with obatcher: counters by the chunk, and delays. Then follow single calls of threads, and of tasks.
+//! Every increment returns the counter's value before it; after each run these must all be different. Arms are interleaved; a ratio is a
+//! median of the ratios of single repetitions.
 #![forbid(unsafe_code)]
 
 mod counters;
@@ -37,7 +37,7 @@ enum Which {
     Counters,
     /// Operations that sleep for a millisecond.
     Delays,
-    /// Tasks of an executor: what handing over costs, and inserts into an ordered set.
+    /// Tasks of an executor: the cost of handing over, and inserts into an ordered set.
     Tasks,
 }
 

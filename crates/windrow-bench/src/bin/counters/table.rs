@@ -16,7 +16,7 @@ impl<'a> Arm<'a> {
     }
 }
 
-/// What arms have measured, interleaved, the order reversed every other time.
+/// The measurements of the arms, interleaved, with the order reversed every other time.
 pub(crate) struct Table {
     title: String,
     ops: usize,
@@ -52,7 +52,7 @@ impl Table {
         &row.unwrap_or_else(|| panic!("no arm {name} in {}", self.title)).1
     }
 
-    /// Prints how many times as fast one arm is as another, and whether that is enough.
+    /// Prints how many times as fast one arm is as another, and whether that meets the bar.
     pub(crate) fn bar(&mut self, of: &str, to: &str, least: f64) {
         let ratios: Vec<f64> = self.times(of).iter().zip(self.times(to)).map(|(of, to)| to / of).collect();
         let (low, high) = (quantile(&ratios, 0.1), quantile(&ratios, 0.9));
@@ -61,7 +61,7 @@ impl Table {
         self.say(format!("{of} by {to}: x{ratio:.2} ({low:.2}..{high:.2}), bar >= {least:.2} {is_met}"));
     }
 
-    /// Prints what is to be in the record too.
+    /// Prints a line that also goes into the record.
     pub(crate) fn say(&mut self, what: String) {
         println!("  {what}");
         self.notes.push(format!("{}: {what}", self.title));

@@ -18,12 +18,12 @@ use crate::table::{Arm, Table};
 const TASKS: usize = 127;
 const EACH: usize = 800;
 const OPS: usize = TASKS * EACH;
-/// Keys that are there before.
+/// Keys in the set before the run.
 const KEYS: usize = 1_000_000;
-/// What a batch costs of a structure for which handing over pays.
+/// The cost of a batch of the structure for which handing over pays.
 const BATCH: Duration = Duration::from_micros(20);
 
-/// Why nothing fails.
+/// Why a call cannot fail.
 const SOUND: &str = "it is open, and nothing in it panics";
 
 pub(crate) fn all(repetitions: u16) -> Result<Vec<Table>, String> {
@@ -32,7 +32,7 @@ pub(crate) fn all(repetitions: u16) -> Result<Vec<Table>, String> {
     Ok(vec![counters(&runtime, repetitions)?, inserts(&runtime, repetitions)?])
 }
 
-/// All tasks, from the first spawn to the last end, and what they return together.
+/// Runs all tasks. Returns the time from the first spawn to the last end, and all results.
 fn tasks<F, R>(runtime: &Runtime, task: impl Fn(usize) -> F) -> (Duration, Vec<R>)
 where
     F: Future<Output = Vec<R>> + Send + 'static,
@@ -56,10 +56,10 @@ async fn futures_of<R>(handles: Vec<tokio::task::JoinHandle<R>>) -> Vec<R> {
 fn permutation(time: Duration, mut before: Vec<i64>) -> Result<Duration, String> {
     before.sort_unstable();
     let is_permutation = before.iter().copied().eq(0..OPS as i64);
-    if is_permutation { Ok(time) } else { Err("increments do not have numbers of their own".to_owned()) }
+    if is_permutation { Ok(time) } else { Err("increments do not have distinct numbers".to_owned()) }
 }
 
-/// A counter whose batches take their time, which it adds up.
+/// A counter whose batches take some time; it adds that time up.
 #[derive(Default)]
 struct Slow {
     counter: Counter,
@@ -100,12 +100,12 @@ where
     (time, before, batched.into_inner().expect(SOUND))
 }
 
-/// An actor: it takes what has come, answers, and ends when its senders have.
+/// An actor: it takes all queued requests, answers them, and ends when its senders are dropped.
 async fn actor<A, R>(mut inbox: mpsc::Receiver<(A, oneshot::Sender<R>)>, mut one: impl FnMut(A) -> R) {
     let mut requests = Vec::with_capacity(TASKS);
     while inbox.recv_many(&mut requests, TASKS).await > 0 {
         for (request, sender) in requests.drain(..) {
-            // Nobody has gone away.
+            // The receiver exists: its task waits.
             let _ = sender.send(one(request));
         }
     }
@@ -135,7 +135,7 @@ where
             replies
         }
     });
-    // What it drops is dropped before the next arm's turn.
+    // Drop it here, so that the actor ends before the next arm's turn.
     drop(outbox);
     runtime.block_on(actor).expect(SOUND);
     done
@@ -253,7 +253,7 @@ fn inserts(runtime: &Runtime, repetitions: u16) -> Result<Table, String> {
         }),
         Arm::new("batch-aint-one", || {
             let batcher = {
-                // It starts a task of its own.
+                // `build` spawns a task on the entered runtime.
                 let _runtime = runtime.enter();
                 let limits = Limits::builder().max_batch_size(TASKS).max_key_concurrency(1).build();
                 Batcher::builder()

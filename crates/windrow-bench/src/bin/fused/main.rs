@@ -13,17 +13,17 @@ use self::ranks::{ARMS, Cell, Measured, Once, Shape};
 
 mod ranks;
 
-/// How long a product takes that is fused with a collective: cut as the planner says, not cut, and cut into equal tiles, over links on
-/// which the communication takes half as long as the computation, as long, and twice as long. All results are checked.
+/// Measures products that are fused with a collective: cut by the planner, not cut, and cut into equal tiles, over links on which
+/// communication takes half as long as the computation, as long, and twice as long. All results are checked.
 ///
-/// The best of the cuts that are not planned is chosen on one half of the repetitions and read from the other half. Fails if a time
-/// is below what is possible.
+/// The best of the unplanned cuts is chosen on one half of the repetitions and read from the other half. Fails if a time is below what is
+/// possible.
 #[derive(Parser)]
 struct Options {
     /// matmul-all-reduce, matmul-reduce-scatter or all-gather-matmul.
     #[arg(long, default_value = "matmul-all-reduce", value_parser = operation)]
     operation: Operation,
-    /// How often each cut takes its turn.
+    /// Number of turns of each cut.
     #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(2..))]
     repetitions: u16,
     /// Two shapes, three repetitions.
@@ -39,7 +39,7 @@ fn operation(name: &str) -> Result<Operation, String> {
     all.into_iter().find(|known| known.to_string() == name).ok_or_else(|| "there is no such operation".to_owned())
 }
 
-/// Long and short ones, wide and deep ones; one that no power of two divides.
+/// Long, short, wide and deep shapes, and one that no power of two divides.
 const SHAPES: [Shape; 7] = [
     Shape { m: 1024, n: 512, k: 512 },
     Shape { m: 4096, n: 256, k: 256 },
@@ -50,7 +50,7 @@ const SHAPES: [Shape; 7] = [
     Shape { m: 4096, n: 768, k: 768 },
 ];
 
-/// Communication by computation.
+/// The ratios of communication to computation.
 const RATES: [f64; 3] = [0.5, 1.0, 2.0];
 
 fn main() -> ExitCode {
@@ -91,7 +91,7 @@ fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-/// What is to be said about a cell.
+/// The results of a cell.
 struct Found<'a> {
     cell: &'a Cell,
     plan: String,
@@ -99,19 +99,19 @@ struct Found<'a> {
     /// Milliseconds: computation, communication, auto.
     times: [f64; 3],
     best: &'static str,
-    /// Auto by the best of the others.
+    /// The time of auto relative to the best of the others.
     ratio: f64,
-    /// Auto by itself.
+    /// The time of auto relative to itself.
     control: f64,
-    /// Bound by auto's time.
+    /// The bound relative to auto's time.
     contended: f64,
     plain: f64,
-    /// By what share auto's tiles, and its whole call, were predicted to take longer than they did.
+    /// By what share the predictions of auto's tiles, and of its whole call, were above their times.
     errors: [f64; 2],
     impossible: Option<String>,
 }
 
-/// The middle of what `value` says about an arm.
+/// The median over an arm's runs.
 fn middle(arm: &[Once], value: impl Fn(&Once) -> f64) -> f64 {
     median(&arm.iter().map(value).collect::<Vec<_>>())
 }
@@ -123,7 +123,7 @@ impl<'a> Found<'a> {
         };
         let others = 2..ARMS.len();
         let best = others.min_by(|&a, &b| median(&elapsed(a, 0)).total_cmp(&median(&elapsed(b, 0)))).unwrap_or(2);
-        // Of the same repetitions: what slows down one slows down the other.
+        // Of the same repetitions: a disturbance slows down both.
         let ratio = |one: Vec<f64>, other: Vec<f64>| {
             median(&one.iter().zip(&other).map(|(one, other)| one / other).collect::<Vec<_>>())
         };
@@ -173,7 +173,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The first time that cannot be.
+/// The first time that is impossible.
 fn impossible(cell: &Cell, measured: &Measured) -> Option<String> {
     let (computation, communication) = (measured.computation(), measured.communication());
     let below = |name: &str, what: &str, time: f64, bound: f64| {
@@ -182,13 +182,13 @@ fn impossible(cell: &Cell, measured: &Measured) -> Option<String> {
     };
     ARMS.iter().zip(&measured.times).find_map(|((name, _), arm)| {
         let usual = below(name, "usually takes", middle(arm, |once| once.elapsed), computation.0.max(communication));
-        // A link never takes less than it was asked to; a computation may once take less than usual.
+        // A link never takes less than it was asked to; a single computation may take less than usual.
         let least = computation.1.max(communication);
         usual.or_else(|| arm.iter().find_map(|once| below(name, "took", once.elapsed, least)))
     })
 }
 
-/// What is asked for, and whether it is reached.
+/// The bars, and whether they are met.
 fn bars(found: &[Found]) -> Vec<String> {
     let met = |met| if met { "met" } else { "missed" };
     let least = |rate: Option<f64>, value: fn(&Found) -> f64| {

@@ -1,7 +1,7 @@
 //! Two ranks that run every cell, and check every result.
 //!
-//! A result is checked by a product with a vector (Freivalds 1977): `c x` is compared with `sum over ranks of a (b x)`, of whole
-//! numbers that `f64` and `f32` hold, so nothing is tolerated, and checking takes much less than computing.
+//! A product with a vector checks a result (Freivalds 1977): `c x` is compared with `sum over ranks of a (b x)`. All are whole numbers that
+//! `f64` and `f32` hold, so there is no tolerance, and the check takes much less time than the product.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ use windrow_sync::machine;
 /// As many ranks as the machine has processors.
 pub(crate) const RANKS: usize = 2;
 
-/// Of the links: that of a network within a room.
+/// The latency of the links: that of a network within a room.
 pub(crate) const LATENCY: Duration = Duration::from_micros(10);
 
-/// How the operation is cut. The second arm is the control: the same as the first.
+/// The cuts of the operation. The second arm is the control: the same as the first.
 pub(crate) const ARMS: [(&str, Tiles); 8] = [
     ("auto", Tiles::Auto),
     ("auto again", Tiles::Auto),
@@ -65,16 +65,16 @@ impl Cell {
     }
 }
 
-/// One run of an operation, in nanoseconds, by the rank that took longest.
+/// One run of an operation, in nanoseconds; the slowest rank counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Once {
     /// The whole call.
     pub(crate) elapsed: f64,
     /// From the beginning of the first tile until the last result was in place.
     pub(crate) tiles: f64,
-    /// In the computation of its tiles.
+    /// The computation of its tiles.
     pub(crate) computed: f64,
-    /// What the link was asked to take for its tiles.
+    /// The time that the link was asked to take for its tiles.
     pub(crate) asked: f64,
 }
 
@@ -95,33 +95,33 @@ impl Once {
     }
 }
 
-/// What a cell took.
+/// The measurements of a cell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     /// By arm and repetition.
     pub(crate) times: Vec<Vec<Once>>,
-    /// What rank 0 had planned.
+    /// The plan of rank 0.
     pub(crate) plan: Option<tile::Plan>,
 }
 
 impl Measured {
-    /// Of the computation in one piece: the middle and the least.
+    /// The time of the computation in one piece: the median and the minimum.
     pub(crate) fn computation(&self) -> (f64, f64) {
         let serial: Vec<f64> = self.times[2].iter().map(|once| once.computed).collect();
         (median(&serial), serial.into_iter().fold(f64::INFINITY, f64::min))
     }
 
-    /// What the link was asked to take for the operation in one piece.
+    /// The time that the link was asked to take for the operation in one piece.
     pub(crate) fn communication(&self) -> f64 {
         self.times[2][0].asked
     }
 
-    /// What no cut takes less than, and what with contention, of the times of this run and the slowdown that was calibrated.
+    /// The least possible time of any cut, without and with contention. It uses the times of this run and the calibrated slowdown.
     pub(crate) fn bounds(&self) -> Option<tile::Bounds> {
         let (computation, communication) = (self.computation().0, self.communication());
         let (compute, communicate) = (|_: Rows| Nanos(computation), |_: Rows| Nanos(communication));
         let contention = self.plan.as_ref()?.inputs.contention;
-        // The bounds of a cut that is infinitely fine are those of one tile.
+        // An infinitely fine cut has the bounds of one tile.
         let problem = Problem { contention, ..Problem::new(Rows(1), &compute, &communicate) };
         problem.plan().ok().map(|plan| plan.bounds)
     }
@@ -133,7 +133,7 @@ fn numbers(seed: u64, len: usize) -> Vec<f32> {
     (0..len).map(|_| random.below(4) as f32).collect()
 }
 
-/// Operands and result of one rank, and what the result has to be.
+/// Operands and result of one rank, and the expected result.
 struct Operands {
     operation: Operation,
     shape: Shape,
@@ -175,7 +175,7 @@ impl Operands {
         Self { operation, shape, a, b, c: vec![f32::NAN; rows_c * n], x, expected }
     }
 
-    /// One run, from a common beginning.
+    /// One run; all ranks begin together.
     fn run(&mut self, fused: &mut Fused<Rank>, tiles: &Tiles) -> Result<Outcome, Error> {
         let Shape { n, k, .. } = self.shape;
         self.c.fill(f32::NAN);
@@ -193,7 +193,7 @@ impl Operands {
     }
 }
 
-/// Runs both ranks, each on a thread; what each gives.
+/// Runs both ranks, each on a thread. Returns their results.
 fn on_all<R: Send>(
     groups: Vec<Group>,
     run: impl Fn(usize, Vec<Fused<Rank>>) -> Result<R, Error> + Sync,
@@ -207,7 +207,7 @@ fn on_all<R: Send>(
         let start = |(rank, of): (usize, Vec<Rank>)| {
             scope.spawn(move || {
                 let this = machine::Thread::this();
-                // As mpirun binds them, or both may begin on one processor. The threads that communicate inherit it.
+                // Bound as by mpirun, or both may begin on one processor. The communication threads inherit the binding.
                 this.confine(&this.allowed()[rank..=rank]);
                 run(rank, of.into_iter().map(Fused::new).collect::<Result<_, _>>()?)
             })
@@ -217,7 +217,7 @@ fn on_all<R: Send>(
     })
 }
 
-/// What the computation of the shapes takes in one piece, in nanoseconds, on both ranks at once.
+/// The time of the shapes' computation in one piece, in nanoseconds, on both ranks at once.
 pub(crate) fn computations(operation: Operation, shapes: &[Shape]) -> Result<Vec<f64>, Error> {
     let ranks = on_all(vec![Group::new(RANKS)], |rank, mut of| {
         let each = |&shape: &Shape| {
@@ -231,14 +231,14 @@ pub(crate) fn computations(operation: Operation, shapes: &[Shape]) -> Result<Vec
     Ok((0..shapes.len()).map(|at| ranks.iter().map(|rank| rank[at]).fold(0.0, f64::max)).collect())
 }
 
-/// Tiles to calibrate with: a 32nd to half of the rows.
+/// The tiles of the calibration: a 32nd to half of the rows.
 fn calibration(shape: Shape) -> Calibration {
     let align = (shape.m / 64).next_multiple_of(8);
     let rows = [32, 16, 8, 4, 2].map(|parts| (shape.m / parts).next_multiple_of(align));
     Calibration { rows: rows.to_vec(), align: align as u64, ..Calibration::default() }
 }
 
-/// A busy machine gives times that scatter. All ranks have the same ones, and repeat together.
+/// Repeats the calibration on a busy machine, whose times scatter. All ranks have the same times and repeat together.
 fn calibrate(fused: &mut Fused<Rank>, operation: Operation, shape: Shape) -> Result<Profile, Error> {
     let mut how = calibration(shape);
     let mut profile = fused.calibrate::<f32>(operation, shape.n, shape.k, &how)?;
@@ -274,7 +274,7 @@ pub(crate) fn measure(operation: Operation, cells: &[Cell], repetitions: usize) 
         for repetition in 0..repetitions {
             for ((fused, cell), measured) in of.iter_mut().zip(cells).zip(&mut measured) {
                 let operands = shapes.iter_mut().find(|known| known.shape == cell.shape).expect("all are there");
-                // The first arm is not to find the memory of the cell before.
+                // The first arm must not find the memory of the cell before.
                 operands.run(fused, &Tiles::None)?;
                 for arm in in_turn(ARMS.len(), repetition) {
                     let outcome = operands.run(fused, &ARMS[arm].1)?;

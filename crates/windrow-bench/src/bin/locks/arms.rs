@@ -1,4 +1,4 @@
-//! What is called, and through which runtime.
+//! The calls, and the runtimes that run them.
 
 use std::fmt;
 use std::hint::black_box;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use crate::Counted;
 use crate::counter::Counters;
 
-/// An item: so many turns of about 0.8 ns. A function of its own, so that samples in it can be told from all others.
+/// An item: `turns` turns of about 0.8 ns. Not inlined, so that samples in it can be told from all others.
 #[inline(never)]
 pub(crate) fn item(seed: u64, turns: u32) -> u64 {
     (0..turns).fold(seed, |x, _| (x ^ (x >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// What is done with the items.
+/// The operation on the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Collect,
@@ -42,7 +42,7 @@ pub(crate) struct Cell {
     pub(crate) items: usize,
 }
 
-/// About 10 ns and 1 us.
+/// About 10 ns and 1 us an item.
 const TURNS: [u32; 2] = [12, 1200];
 
 impl Cell {
@@ -53,7 +53,7 @@ impl Cell {
         })
     }
 
-    /// Those whose time is divided into shares.
+    /// The cells whose time is divided into shares.
     pub(crate) fn sampled() -> impl Iterator<Item = Cell> {
         let sizes = [1000, 100_000];
         TURNS.into_iter().flat_map(move |turns| sizes.map(|items| Cell { operation: Operation::Collect, turns, items }))
@@ -67,7 +67,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// A runtime, and from where it is called.
+/// A runtime, and the place from which it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
     Serial,
@@ -97,7 +97,7 @@ impl Arm {
         Arm::ALL.into_iter().find(|arm| arm.name() == name).ok_or_else(|| format!("there is no arm {name}"))
     }
 
-    /// Runs `f` where this arm calls from.
+    /// Runs `f` in the place from which this arm calls.
     pub(crate) fn inside<R: Send>(self, f: impl FnOnce() -> Result<R, String> + Send) -> Result<R, String> {
         match self {
             Arm::RayonInside | Arm::RayonInsideMinLen => {
@@ -121,7 +121,7 @@ impl Arm {
     }
 }
 
-/// An answer to compare: the sum, or the number of items where nothing comes back.
+/// The answer to compare: the sum, or the number of items if nothing is returned.
 fn sum(collected: &[u64]) -> u64 {
     collected.iter().copied().fold(0, u64::wrapping_add)
 }
@@ -169,7 +169,7 @@ fn through_rayon(operation: Operation, items: &[u64], turns: u32, min_len: usize
     }
 }
 
-/// Counts `repetitions` times as many calls as take 50 ms, at least one, after as many without counting.
+/// Counts `repetitions` times as many calls as take 50 ms, at least one, after the same number of uncounted calls.
 pub(crate) fn repeat(
     arm: Arm,
     cell: Cell,
@@ -208,7 +208,7 @@ pub(crate) fn repeat(
         .collect()
 }
 
-/// Calls `collect` again and again.
+/// Calls `collect` repeatedly.
 pub(crate) fn spin(arm: Arm, turns: u32, items: usize, time: Duration) -> Result<(), String> {
     let items: Vec<u64> = (0..items as u64).collect();
     let start = Instant::now();
@@ -218,7 +218,7 @@ pub(crate) fn spin(arm: Arm, turns: u32, items: usize, time: Duration) -> Result
     Ok(())
 }
 
-/// Two threads that do nothing but add to one number.
+/// Two threads that only add to one number.
 pub(crate) fn fight(time: Duration) {
     let line = AtomicU64::new(0);
     let start = Instant::now();
@@ -227,7 +227,7 @@ pub(crate) fn fight(time: Duration) {
             scope.spawn(|| {
                 while start.elapsed() < time {
                     for _ in 0..10_000 {
-                        // Relaxed: nothing is behind the number.
+                        // Relaxed: the number publishes nothing.
                         line.fetch_add(1, Ordering::Relaxed);
                     }
                 }

@@ -1,6 +1,6 @@
-//! Counters of the CPU, checked against loops of a known number of atomics before they are believed.
+//! Counters of the CPU, checked against loops with a known number of atomics before use.
 
-/// What has been counted since the start, by all threads of this process that began later than the counters.
+/// Counts since the start, of all threads of this process that began later than the counters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     pub(crate) locked: u64,
@@ -21,7 +21,7 @@ mod linux {
 
     use super::Counts;
 
-    /// Event and mask of locked instructions that retire, and of those among them that had to wait, by the vendor of the CPU.
+    /// Events and masks, by the vendor of the CPU: locked instructions that retire, and those among them that had to wait.
     fn events() -> Result<(u64, Option<u64>), String> {
         let info = std::fs::read_to_string("/proc/cpuinfo").map_err(|error| error.to_string())?;
         let vendor =
@@ -35,7 +35,7 @@ mod linux {
         }
     }
 
-    /// What it does, how many atomics that takes, and one turn.
+    /// A loop: its name, its number of atomics, and one turn.
     type Loop<'a> = (&'a str, u64, &'a dyn Fn(u64) -> u64);
 
     pub(crate) struct Counters {
@@ -45,14 +45,14 @@ mod linux {
     }
 
     impl Counters {
-        /// Must come before the threads that are to be counted.
+        /// Must be called before the counted threads start.
         pub(crate) fn new() -> Result<Self, String> {
             let (locked, contended) = events()?;
             let user = |event| start(Builder::new(Raw::new(event)).exclude_kernel(true), "a counter of the CPU");
             let mut counters = Counters {
                 locked: user(locked)?,
                 contended: contended.map(user).transpose()?,
-                // Switches happen in the kernel.
+                // Context switches happen in the kernel.
                 switches: start(
                     Builder::new(Software::CONTEXT_SWITCHES).exclude_kernel(false),
                     "the count of switches",
@@ -70,11 +70,11 @@ mod linux {
             })
         }
 
-        /// Loops of 100 000 atomics, by whether they can be foreseen, succeed, or are none at all.
+        /// Loops of 100 000 atomics: predictable or not, successful or not, and one without atomics.
         fn check(&mut self) -> Result<(), String> {
             const N: u64 = 100_000;
             let word = &AtomicU64::new(0);
-            // Relaxed, here and below: there is one thread.
+            // Relaxed, here and below: there is only one thread.
             let relaxed = Ordering::Relaxed;
             let loops: [Loop<'_>; 6] = [
                 ("additions", N, &|_| word.fetch_add(1, relaxed)),
@@ -96,7 +96,7 @@ mod linux {
                     black_box(body(i));
                 }
                 let counted = self.read()?.locked - before;
-                // An interruption may be counted with an instruction that is begun again.
+                // An interruption may count an instruction twice.
                 if counted.abs_diff(expected) > 100 {
                     return Err(format!("the counter says {counted} for {expected} atomics ({name})"));
                 }
@@ -105,7 +105,7 @@ mod linux {
         }
     }
 
-    /// Whether the branch is taken, which no CPU can foresee.
+    /// Whether the branch is taken, which no CPU can predict.
     fn is_taken(i: u64) -> bool {
         crate::arms::item(black_box(i), 3) & 1 << 40 != 0
     }
@@ -114,7 +114,7 @@ mod linux {
         (0..n).filter(|&i| is_taken(i)).count() as u64
     }
 
-    /// Begins to count in this thread and those it starts.
+    /// Begins to count in this thread and in those it starts.
     fn start(builder: &mut Builder<'_>, what: &str) -> Result<Counter, String> {
         let counter = builder.inherit(true).exclude_hv(true).build();
         let mut counter = counter.map_err(|error| format!("{what} is not to be had: {error}"))?;
@@ -125,7 +125,7 @@ mod linux {
     fn read(counter: &mut Counter) -> Result<u64, String> {
         let read = counter.read_count_and_time().map_err(|error| error.to_string())?;
         if read.time_running < read.time_enabled {
-            return Err("the CPU has too few counters for all who use them".to_owned());
+            return Err("the CPU has too few counters for all its users".to_owned());
         }
         Ok(read.count)
     }
@@ -159,7 +159,7 @@ mod tests {
         let word = std::sync::atomic::AtomicU64::new(0);
         let add = || {
             for _ in 0..100_000 {
-                // Relaxed: a number.
+                // Relaxed: the number publishes nothing.
                 word.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
         };
@@ -168,7 +168,7 @@ mod tests {
             scope.spawn(add);
         });
         let locked = counters.read().unwrap().locked - before.locked;
-        // Starting and joining threads takes some, too.
+        // Starting and joining threads takes some atomics, too.
         assert!((200_000..202_000).contains(&locked), "{locked}");
     }
 }

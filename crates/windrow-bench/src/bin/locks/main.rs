@@ -1,30 +1,28 @@
-//! The mechanism behind the times: locked instructions of a parallel call, counted: `cargo run --release -p windrow-bench --bin locks`.
+//! Counts the locked instructions of a parallel call, the mechanism behind its time: `cargo run --release -p windrow-bench --bin locks`.
 //!
 //! # What is counted
-//! *Locked instructions* are the atomic read-modify-writes of x86-64 (`lock cmpxchg`, `lock xadd`, `xchg` with memory, ...), of
-//! all threads of the process, the system's libraries included and the kernel not; failed exchanges count as well, and so does what
-//! idle workers do between two calls. Loads, stores and fences are not among them. The CPU counts them when they retire (AMD
-//! event 0x25; Intel event 0xd0, mask 0x21), so that nothing is slowed down or inserted, and calls decide by the times they always
-//! have. Before anything is measured the counter has to count loops of a known number of atomics, with and without branches that
-//! cannot be predicted, exactly; otherwise this prints why it counts nothing.
+//! *Locked instructions* are the atomic read-modify-writes of x86-64 (`lock cmpxchg`, `lock xadd`, `xchg` with memory, ...). Those of all
+//! threads of the process count, including the system's libraries and without the kernel. Failed compare-exchanges count as well, and so do
+//! those of idle workers between two calls. Loads, stores and fences do not. The CPU counts them when they retire (AMD event 0x25; Intel
+//! event 0xd0, mask 0x21). So nothing is slowed down or inserted, and calls decide by their usual times. First the counter has to count
+//! loops with a known number of atomics exactly, with and without unpredictable branches. Otherwise the program prints why it counts
+//! nothing.
 //!
-//! *Contended* are those among them that an AMD CPU could not carry out ahead of time: none of those in a loop alone, about half of
-//! those of two threads that fight for a line. *Switches* are how often the kernel took a thread off its CPU: the price of sleeping
-//! and being woken, and of whatever else runs on the machine, which the serial column shows.
+//! *Contended* are those among them that an AMD CPU could not execute ahead of time: none of those in a loop alone, about half of those of
+//! two threads that fight for a line. *Switches* are how often the kernel took a thread off its CPU. They are the price of sleeping and
+//! waking, and of everything else that runs on the machine, which the serial column shows.
 //!
 //! # How
-//! Each runtime is measured in a process of its own, with a thread for every CPU: windrow; rayon called from a thread outside of
-//! its pool, as a library is, and from inside; each of these also with the `with_min_len` that tokenizers pull request 2077 adds.
-//! The work is a slice mapped through a function that is never inlined, of about 10 ns and 1 us an item; what comes out is compared
-//! with the serial result. A cell is the median of five repetitions, each of as many calls as take 50 ms, at least one, after as many
-//! that are not counted.
+//! Each runtime is measured in a separate process, with a thread for every CPU: windrow; rayon called from a thread outside of its pool, as
+//! by a library, and from inside; each of these also with the `with_min_len` that tokenizers pull request 2077 adds. The work maps a slice
+//! through a function that is never inlined, of about 10 ns and 1 us an item; the output is compared with the serial result. A cell is the
+//! median of five repetitions. Each has as many calls as take 50 ms, at least one, after the same number of uncounted calls.
 //!
 //! # Shares of time
-//! `perf record` (if there is one) samples the same processes by the clock. A sample lies in the items, in the kernel, in a locked
-//! instruction (or directly behind one: that is where a CPU that waits for one is seen), or in the rest of the user code,
-//! which is scheduling, and loops around items. Two threads that do nothing but fight for a line show how many of their samples
-//! are found. The source document's figures are such shares: 4.97 % of the time in aarch64 atomics at 88 threads, 0.91 % with the
-//! pull request.
+//! `perf record` (if it is installed) samples the same processes by the clock. A sample is in the items, in the kernel, in a locked
+//! instruction, or in the rest of the user code: scheduling, and loops around items. (A sample directly behind a locked instruction counts
+//! as in it, because a waiting CPU shows up there.) Two threads that only fight for a line show how many of their samples are found. The
+//! figures of the source document are such shares: 4.97 % of the time in aarch64 atomics at 88 threads, 0.91 % with the pull request.
 //!
 //! The record goes to `bench/record/<machine>/<date>-locks.csv`.
 #![forbid(unsafe_code)]
@@ -43,7 +41,7 @@ use windrow_bench::record;
 
 const REPETITIONS: usize = 5;
 
-/// What one repetition of one cell counted.
+/// The counts of one repetition of one cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) calls: u64,
@@ -54,7 +52,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// As a child prints it and the record holds it.
+    /// The line that a child prints and the record holds.
     fn line(&self) -> String {
         let contended = self.contended.map(|it| it.to_string()).unwrap_or_default();
         format!("{},{},{contended},{},{}", self.calls, self.locked, self.switches, self.nanos)
@@ -94,7 +92,7 @@ fn short(number: f64) -> String {
     format!("{number:.digits$}")
 }
 
-/// Runs this program again for one arm; its lines.
+/// Runs this program again for one arm. Returns its lines.
 fn child(arguments: &[&str]) -> Result<Vec<String>, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new(program).args(arguments).output().map_err(|error| error.to_string())?;
@@ -104,7 +102,7 @@ fn child(arguments: &[&str]) -> Result<Vec<String>, String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// In a child: counts all cells of one arm.
+/// In a child process: counts all cells of one arm.
 fn count(arm: Arm) -> Result<(), String> {
     let mut counters = counter::Counters::new()?;
     arm.inside(|| {
@@ -130,7 +128,7 @@ fn counts() -> Result<Box<Counts>, String> {
     Ok(all.into())
 }
 
-/// A table of a count per call, and per item where `items` says so.
+/// A table of a count per call, or per item with `items`.
 fn table(title: &str, all: &Counts, of: impl Fn(&Counted) -> Option<u64>, items: bool) {
     println!("\n{title}\n\n| call | {} |", all.iter().map(|(arm, _)| arm.name()).collect::<Vec<_>>().join(" | "));
     println!("|---|{}", "---|".repeat(all.len()));

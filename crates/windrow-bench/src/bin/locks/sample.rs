@@ -1,4 +1,4 @@
-//! Shares of time: samples by the clock, sorted by where they lie.
+//! Shares of time: samples by the clock, sorted by place.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 
-/// Where samples lie.
+/// The number of samples in each place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shares {
     items: u64,
@@ -27,12 +27,12 @@ impl fmt::Display for Shares {
     }
 }
 
-/// A part of the program's file in memory.
+/// A part of the program's file that is mapped into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mapping {
     from: u64,
     to: u64,
-    /// Where it lies in the file.
+    /// Its offset in the file.
     offset: u64,
 }
 
@@ -56,7 +56,7 @@ fn this_program() -> Result<String, String> {
     path.to_str().map(str::to_owned).ok_or_else(|| "the path of this program is no text".to_owned())
 }
 
-/// In a child that is to be sampled: says where its code is.
+/// In a child process that will be sampled: prints where its code is.
 pub(crate) fn announce() -> Result<(), String> {
     let path = this_program()?;
     let maps = std::fs::read_to_string("/proc/self/maps").map_err(|error| error.to_string())?;
@@ -95,14 +95,14 @@ pub(crate) fn record(arguments: &[&str]) -> Result<Shares, String> {
     Ok(shares)
 }
 
-/// The program's file, and where it was mapped.
+/// The program's file, and its mappings.
 struct Code<'a> {
     bytes: &'a [u8],
     mappings: &'a [Mapping],
 }
 
 impl Code<'_> {
-    /// Whether the instruction at `at`, or the one before it, is a locked one; `start` is where the function begins.
+    /// Whether the instruction at `at`, or the one before it, is locked; `start` is the beginning of the function.
     fn is_locked(&self, start: u64, at: u64) -> bool {
         let mapping = self.mappings.iter().find(|it| (it.from..it.to).contains(&start) && at < it.to);
         let bytes = mapping.and_then(|it| self.bytes.get((start - it.from + it.offset) as usize..));
@@ -121,7 +121,7 @@ impl Code<'_> {
     }
 }
 
-/// With a lock prefix, or an exchange with memory, which needs none.
+/// Whether it has a lock prefix, or is an exchange with memory, which needs none.
 fn is_locked(instruction: &Instruction) -> bool {
     let memory = instruction.op0_kind() == OpKind::Memory || instruction.op1_kind() == OpKind::Memory;
     instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg && memory
@@ -134,7 +134,7 @@ fn sort(samples: &str, code: &Code<'_>) -> Shares {
     for line in samples.lines().map(str::trim) {
         let Some((address, place)) = line.split_once(' ') else { continue };
         let Ok(at) = u64::from_str_radix(address, 16) else { continue };
-        // The upper half of the addresses is the kernel's.
+        // The upper half of the addresses belongs to the kernel.
         if at >> 63 == 1 {
             shares.kernel += 1;
             continue;

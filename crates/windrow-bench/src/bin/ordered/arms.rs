@@ -1,4 +1,4 @@
-//! Who is measured.
+//! The structures that are measured.
 
 use std::collections::BTreeSet;
 use std::hash::Hash;
@@ -14,25 +14,25 @@ use crate::work::Kind;
 pub(crate) trait Arm<K> {
     fn name(&self) -> String;
 
-    /// Threads that do the operations; with more than one the results depend on who is first, and only how many there are is compared.
+    /// Threads that do the operations. With several threads the results depend on their order, so only the number of keys is compared.
     fn threads(&self) -> usize {
         1
     }
 
-    /// Makes it what it was before the first repetition.
+    /// Restores the structure of the first repetition.
     fn reset(&mut self);
 
-    /// Does them; it may leave fewer operations behind.
+    /// Does the operations; it may take them out of `ops`.
     fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]);
 
-    /// Learns what it did, outside of the time.
+    /// Called with the results, outside of the time.
     fn done(&mut self, _ops: &[SetOp<K>], _results: &[bool]) {}
 
-    /// How many keys there are.
+    /// Number of keys.
     fn len(&self) -> usize;
 }
 
-/// A structure that is cloned for each repetition, and how to use it.
+/// A structure that is cloned for each repetition, and the function that uses it.
 pub(crate) struct Cloned<S, F> {
     pub(crate) name: String,
     pub(crate) before: S,
@@ -60,7 +60,7 @@ impl<K, S: Clone, F: FnMut(&mut S, &mut Vec<SetOp<K>>, &mut [bool])> Arm<K> for 
     }
 }
 
-/// A structure that several threads use, each for its share of the operations, and that is brought back by removing what is new.
+/// A structure that several threads use, each for its share of the operations. Removing the new keys restores it.
 pub(crate) struct Shared<K, S, F, R> {
     pub(crate) name: String,
     pub(crate) threads: usize,
@@ -144,7 +144,7 @@ fn cloned<K: 'static, S: Clone + 'static>(
     Box::new(Cloned { name: name.to_owned(), before: before.clone(), now: None, run, len })
 }
 
-/// `BTreeSet`, in the order of submission and sorted: the baseline is the first.
+/// `BTreeSet`, in the order of submission and sorted; the first is the baseline.
 pub(crate) fn btree<K: Kind>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
     let before: BTreeSet<K> = keys.iter().cloned().collect();
     let sorted = |set: &mut BTreeSet<K>, ops: &mut Vec<SetOp<K>>, results: &mut [bool]| {
@@ -277,7 +277,7 @@ pub(crate) fn peers<K: Kind + Hash>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
             run: |map: &SkipMap<K, usize>, ops: &[SetOp<K>], results: &mut [bool]| {
                 each(ops, results, |op| match op {
                     SetOp::Contains(key) => map.contains_key(key),
-                    // Of two that insert a key at once both have called a closure; the value that is there says who was first.
+                    // If two threads insert a key at once, both have called a closure; the stored value shows which was first.
                     SetOp::Insert(key) => {
                         let mine = std::ptr::from_ref(op).addr();
                         *map.get_or_insert(key.clone(), mine).value() == mine
@@ -303,7 +303,7 @@ pub(crate) fn peers<K: Kind + Hash>(keys: &[K]) -> Vec<Box<dyn Arm<K>>> {
             threads,
             structure: tree,
             run: |tree: &Congee<usize, usize>, ops: &[SetOp<K>], results: &mut [bool]| {
-                // As its documentation asks: one guard for many operations, renewed now and then.
+                // As its documentation asks: one guard for many operations, renewed from time to time.
                 for (ops, results) in ops.chunks(127).zip(results.chunks_mut(127)) {
                     let guard = tree.pin();
                     each(ops, results, |op| match op {

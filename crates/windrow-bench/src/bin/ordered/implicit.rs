@@ -1,4 +1,4 @@
-//! Implicit batches: callers hand in chunks and know nothing of each other.
+//! Implicit batches: callers hand in chunks independently of each other.
 
 use windrow::batch::{BatchOps, Batched, Chunk};
 use windrow::prelude::*;
@@ -7,10 +7,10 @@ use windrow_collections::{OrderedSet, SetOp, SkipList};
 use crate::arms::{Arm, Shared};
 use crate::work::Kind;
 
-/// The largest batch, and the chunks of callers: as many as in the table that obatcher was measured with.
+/// The largest batch, and the size of callers' chunks: as in obatcher's table.
 pub(crate) const LIMIT: usize = 127;
 
-/// What the arms do with a set.
+/// A set as the arms use it.
 trait Set<K>: BatchOps<Op = SetOp<K>, Reply = bool> + FromIterator<K> + Clone + Send + Sync + 'static {
     const NAME: &'static str;
 
@@ -43,10 +43,10 @@ impl<K: Kind> Set<K> for SkipList<K> {
     }
 }
 
-/// Why nothing fails.
+/// Why a call cannot fail.
 const SOUND: &str = "it is open, and nothing in it panics";
 
-/// One chunk, and its replies where they belong.
+/// Runs one chunk, and stores its replies.
 fn chunk<K: Clone, S: Set<K>>(set: &Batched<S>, chunk: &mut Chunk<S>, ops: &[SetOp<K>], results: &mut [bool]) {
     chunk.extend(ops.iter().cloned());
     set.call_chunk(chunk).expect(SOUND);

@@ -1,9 +1,9 @@
 //! Ordered collections, by the batch and one by one: `cargo run --release -p windrow-bench --bin ordered -- --help`
 //!
-//! A cell is a kind of keys, an order, a mix and a size. In each repetition every arm gets the same operations, on a structure that has
-//! the same keys again (clones where a structure can be cloned, else what was new is removed), in an order that is reversed every
-//! other time. Results are compared with those of a `BTreeSet`; of arms with several threads, how many keys there are then. A ratio is a
-//! median of the ratios of single repetitions.
+//! A cell is a kind of keys, an order, a mix and a size. In each repetition every arm gets the same operations, on a structure with the
+//! same keys as before (cloned if possible, otherwise with new keys removed), in an order that is reversed every other time. Results are
+//! compared with those of a `BTreeSet`; for arms with several threads, only the number of keys is. A ratio is a median of the ratios of
+//! single repetitions.
 #![forbid(unsafe_code)]
 
 mod arms;
@@ -34,7 +34,7 @@ struct Options {
     orders: Vec<Order>,
     #[arg(long, value_delimiter = ',', default_value = "insert")]
     mixes: Vec<Mix>,
-    /// Keys before, and operations that are timed.
+    /// Keys before the run, and timed operations.
     #[arg(long, value_delimiter = ',', default_value = "1M+100k")]
     sizes: Vec<Size>,
     /// Every kind of keys, order and mix, 1M+1M and 10M+100k too: 20 minutes and 12 GB.
@@ -50,7 +50,7 @@ struct Options {
     record: bool,
 }
 
-/// Pairs of arms whose ratio somebody wants to know, and how much it has to be for 100,000 random inserts among 1,000,000 integers.
+/// Pairs of arms whose ratio is reported, and its bar for 100,000 random inserts among 1,000,000 integers.
 const RATIOS: [(&str, &str, Option<f64>); 18] = [
     ("implicit set x2", "skipmap x2", Some(5.0)),
     ("implicit set x2", "mutex btree x2", Some(4.0)),
@@ -114,7 +114,7 @@ fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// What is to be measured.
+/// The cells to measure.
 fn cells(options: &Options) -> Vec<(String, Order, Mix, Size)> {
     let mut cells = Vec::new();
     let mut product = |keys: &[String], orders: &[Order], mixes: &[Mix], sizes: &[Size]| {

@@ -1,11 +1,11 @@
-//! What is measured: kinds of keys, orders, mixes.
+//! The work: kinds of keys, orders, mixes.
 
 use std::fmt::Debug;
 
 use windrow_bench::random::Random;
 use windrow_collections::{Key, SetOp};
 
-/// Keys are made of numbers below this, as in the table that obatcher was measured with.
+/// Keys are made of numbers below this, as in obatcher's table.
 const NUMBERS: u64 = 1 << 30;
 
 /// A kind of keys; a larger number makes a larger key.
@@ -14,7 +14,7 @@ pub(crate) trait Kind: Key<Column: Send + Sync> + Send + Sync + Debug + std::has
 
     fn of(number: u64) -> Self;
 
-    /// As an integer, for peers that know nothing else.
+    /// The key as an integer, for peers that support only integers.
     fn integer(&self) -> Option<usize> {
         None
     }
@@ -40,7 +40,7 @@ impl Kind for (u32, u32) {
     }
 }
 
-/// 16 to 40 bytes that differ among the first.
+/// 16 to 40 bytes that differ near the beginning.
 impl Kind for String {
     const NAME: &'static str = "string";
 
@@ -88,11 +88,11 @@ pub(crate) enum Order {
 pub(crate) enum Mix {
     /// Inserts.
     Insert,
-    /// As many look-ups, half of them of keys that were there from the beginning.
+    /// As many look-ups, half of them of keys that exist from the beginning.
     Half,
 }
 
-/// How large a cell is: keys before, and operations that are timed.
+/// The size of a cell: keys before the run, and timed operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) before: usize,
@@ -117,7 +117,7 @@ impl std::str::FromStr for Size {
     }
 }
 
-/// The numbers that are there before.
+/// The numbers of the keys before the run.
 pub(crate) fn before(size: Size, random: &mut Random) -> Vec<u64> {
     (0..size.before).map(|_| random.bits() % NUMBERS).collect()
 }

@@ -1,11 +1,10 @@
-//! The canonical `tokenizer.json` of an embedded vocabulary. `examples/vocabularies.rs` hashes it, the crate writes it when it is
-//! asked for.
+//! The canonical `tokenizer.json` of an embedded vocabulary. `examples/vocabularies.rs` hashes it; the crate writes it on request.
 
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-/// What a vocabulary is made of.
+/// The parts of a vocabulary.
 pub(super) struct Parts<'a> {
     /// The pattern that splits text into pieces.
     pub(super) pattern: &'a str,
@@ -16,7 +15,8 @@ pub(super) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The file, written by hand in the order of the ids: a JSON map would sort the tokens and need many times the memory.
+    /// The file, written without a JSON library in the order of the ids: a JSON map would sort the tokens and need many times the
+    /// memory.
     pub(super) fn json(&self) -> String {
         let mut vocab = String::from("{");
         let mut merges = String::from("[");
@@ -63,7 +63,7 @@ fn push_entry(vocab: &mut String, token: &str, id: usize) {
     write!(vocab, "{comma}{}:{id}", Value::from(token)).expect("memory");
 }
 
-/// Bytes in the byte-level alphabet: printable Latin-1 bytes stand for themselves, the others for U+0100 and after.
+/// Bytes in the byte-level alphabet: printable Latin-1 bytes map to themselves, the others to U+0100 and above.
 pub(super) fn spell(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| PRINTABLE[usize::from(byte)]).collect()
 }

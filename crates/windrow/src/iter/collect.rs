@@ -1,0 +1,210 @@
+//! Collecting results in order.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
+use std::hash::{BuildHasher, Hash};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use windrow_sync::divide::{Divide, Division};
+use windrow_sync::slots::Slots;
+
+use super::recipe::Recipe;
+use super::runs::{Extended, Unzipped, concat, gathered};
+use super::search::Found;
+use super::{IntoParallelIterator, ParallelIterator, consumed, while_ok};
+use crate::runtime::pool::with_current;
+use crate::runtime::region::run;
+
+/// Collections that [`collect`](ParallelIterator::collect) can build.
+pub trait FromParallelIterator<T: Send>: Sized {
+    /// All items of `iter`, in the order of its source.
+    #[track_caller]
+    fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self;
+}
+
+/// Collections that can be extended by the items of a parallel iterator.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// let mut words = vec!["one"];
+/// words.par_extend(["two", "three"]);
+/// assert_eq!(words, ["one", "two", "three"]);
+/// ```
+pub trait ParallelExtend<T: Send> {
+    /// Adds all items of `iter`, in the order of its source.
+    #[track_caller]
+    fn par_extend<I: IntoParallelIterator<Item = T>>(&mut self, iter: I);
+
+    /// Adds items of a vector.
+    #[doc(hidden)]
+    fn extend_by(&mut self, items: Vec<T>) {
+        self.par_extend(items);
+    }
+}
+
+impl<T: Send> FromParallelIterator<T> for Vec<T> {
+    /// Iterators with one item for every index write straight into the vector's memory. Other iterators give runs, which are
+    /// concatenated at the end.
+    #[track_caller]
+    fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self {
+        let iter = iter.into_par_iter();
+        if <I::Iter as ParallelIterator>::Recipe::EXACT {
+            in_place(iter)
+        } else {
+            concat(gathered(iter, &Extended::new()))
+        }
+    }
+}
+
+impl<T: Send> ParallelExtend<T> for Vec<T> {
+    #[track_caller]
+    fn par_extend<I: IntoParallelIterator<Item = T>>(&mut self, iter: I) {
+        self.extend_by(iter.into_par_iter().collect());
+    }
+
+    fn extend_by(&mut self, mut items: Vec<T>) {
+        if self.is_empty() { *self = items } else { self.append(&mut items) }
+    }
+}
+
+impl FromParallelIterator<()> for () {
+    #[track_caller]
+    fn from_par_iter<I: IntoParallelIterator<Item = ()>>(iter: I) -> Self {
+        iter.into_par_iter().for_each(|()| ());
+    }
+}
+
+/// Collections that are made from a vector of all items, on the calling thread.
+macro_rules! through_a_vector {
+    ($([$($generics:tt)*] $collection:ty, $item:ty;)*) => {$(
+        /// All items in a vector first, then one by one into the collection, on the calling thread.
+        impl<$($generics)*> FromParallelIterator<$item> for $collection {
+            #[track_caller]
+            fn from_par_iter<I: IntoParallelIterator<Item = $item>>(iter: I) -> Self {
+                iter.into_par_iter().collect::<Vec<_>>().into_iter().collect()
+            }
+        }
+    )*};
+    (extend $([$($generics:tt)*] $collection:ty, $item:ty;)*) => {$(
+        /// All items in a vector first, then one by one into the collection, on the calling thread.
+        impl<$($generics)*> ParallelExtend<$item> for $collection {
+            #[track_caller]
+            fn par_extend<I: IntoParallelIterator<Item = $item>>(&mut self, iter: I) {
+                self.extend(iter.into_par_iter().collect::<Vec<_>>());
+            }
+
+            fn extend_by(&mut self, items: Vec<$item>) {
+                self.extend(items);
+            }
+        }
+    )*};
+}
+through_a_vector! {
+    [T: Send] VecDeque<T>, T;
+    [T: Send] LinkedList<T>, T;
+    [T: Send] Box<[T]>, T;
+    [T: Send] Rc<[T]>, T;
+    [T: Send] Arc<[T]>, T;
+    [T: Ord + Send] BinaryHeap<T>, T;
+    [T: Ord + Send] BTreeSet<T>, T;
+    [T: Eq + Hash + Send, S: BuildHasher + Default] HashSet<T, S>, T;
+    [K: Ord + Send, V: Send] BTreeMap<K, V>, (K, V);
+    [K: Eq + Hash + Send, V: Send, S: BuildHasher + Default] HashMap<K, V, S>, (K, V);
+}
+through_a_vector! { extend
+    ['a, T: Copy + Send + Sync + 'a] Vec<T>, &'a T;
+    [T: Send] VecDeque<T>, T;
+    [T: Send] LinkedList<T>, T;
+    [T: Ord + Send] BinaryHeap<T>, T;
+    [T: Ord + Send] BTreeSet<T>, T;
+    [T: Eq + Hash + Send, S: BuildHasher] HashSet<T, S>, T;
+    [K: Ord + Send, V: Send] BTreeMap<K, V>, (K, V);
+    [K: Eq + Hash + Send, V: Send, S: BuildHasher] HashMap<K, V, S>, (K, V);
+}
+
+/// Strings, from all items that a string can be extended by.
+macro_rules! strings {
+    ($([$($generics:tt)*] $item:ty;)*) => {$(
+        impl<$($generics)*> FromParallelIterator<$item> for String {
+            #[track_caller]
+            fn from_par_iter<I: IntoParallelIterator<Item = $item>>(iter: I) -> Self {
+                let mut runs = gathered(iter.into_par_iter(), &Extended::<String>::new());
+                if runs.len() == 1 { runs.swap_remove(0) } else { runs.concat() }
+            }
+        }
+
+        impl<$($generics)*> ParallelExtend<$item> for String {
+            #[track_caller]
+            fn par_extend<I: IntoParallelIterator<Item = $item>>(&mut self, iter: I) {
+                gathered(iter.into_par_iter(), &Extended::<String>::new()).iter().for_each(|run| self.push_str(run));
+            }
+        }
+    )*};
+}
+strings! {
+    [] char;
+    ['a] &'a char;
+    ['a] &'a str;
+    ['a] Cow<'a, str>;
+    [] Box<str>;
+    [] String;
+}
+
+/// The first error in the order of the source, as in a serial loop. Items behind it may have been made before it was found; after
+/// that, no item is begun.
+impl<T: Send, E: Send, C: FromParallelIterator<T>> FromParallelIterator<Result<T, E>> for Result<C, E> {
+    #[track_caller]
+    fn from_par_iter<I: IntoParallelIterator<Item = Result<T, E>>>(iter: I) -> Self {
+        let broken = Found::new();
+        let all = C::from_par_iter(while_ok(iter.into_par_iter(), &broken));
+        broken.into_best().map_or(Ok(all), Err)
+    }
+}
+
+/// `None` if an item is `None`. Items behind it may have been made before it was found.
+impl<T: Send, C: FromParallelIterator<T>> FromParallelIterator<Option<T>> for Option<C> {
+    #[track_caller]
+    fn from_par_iter<I: IntoParallelIterator<Item = Option<T>>>(iter: I) -> Self {
+        let broken = Found::new();
+        let all = C::from_par_iter(while_ok(iter.into_par_iter(), &broken));
+        broken.into_best().map_or(Some(all), |()| None)
+    }
+}
+
+/// Pairs, as by [`unzip`](ParallelIterator::unzip).
+impl<A: Send, B: Send, FromA, FromB> FromParallelIterator<(A, B)> for (FromA, FromB)
+where
+    FromA: FromParallelIterator<A>,
+    FromB: FromParallelIterator<B>,
+{
+    #[track_caller]
+    fn from_par_iter<I: IntoParallelIterator<Item = (A, B)>>(iter: I) -> Self {
+        let (a, b) = two_vectors(gathered(iter.into_par_iter(), &Unzipped));
+        (FromA::from_par_iter(a), FromB::from_par_iter(b))
+    }
+}
+
+/// The left sides of all runs, and the right ones.
+pub(crate) fn two_vectors<A, B>(runs: Vec<(Vec<A>, Vec<B>)>) -> (Vec<A>, Vec<B>) {
+    let (a, b) = runs.into_iter().unzip();
+    (concat(a), concat(b))
+}
+
+#[track_caller]
+fn in_place<P: ParallelIterator<Item: Send>>(iter: P) -> Vec<P::Item> {
+    let (source, recipe, hints) = consumed(iter);
+    with_current(|pool| {
+        let slots = Slots::new(source.total(), pool.members);
+        let mut division = Division::new((source, slots));
+        let (lead, shared) = division.lead();
+        run(pool, &hints, lead, shared, |walk| {
+            let state = recipe.state();
+            for (at, (chunk, mut fill)) in walk {
+                fill.fill(recipe.iter(&state, at, chunk));
+            }
+        });
+        division.done().1.expect("an exact recipe has one item for every index")
+    })
+}

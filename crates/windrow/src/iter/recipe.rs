@@ -1,0 +1,341 @@
+//! Recipes: transformations of the items of a chunk, written with the standard library's iterators.
+
+mod early;
+mod keep;
+mod views;
+
+use std::iter;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use windrow_sync::divide::{Divide, Leaf, Span};
+
+use super::tries::Try;
+use crate::iter::{IntoParallelIterator, ParallelIterator};
+use crate::runtime::cancel::Tokens;
+
+pub(crate) use early::try_reduce;
+pub(crate) use early::{SkipAny, SkipAnyWhile, TakeAny, TakeAnyWhile, TryReduce, WhileOk};
+pub(crate) use keep::{Clones, Init, InitCalls, MapInit};
+pub(crate) use views::{Backward, Chained, FirstOf, FoldOf, Gathered, Interleaved, Shifted};
+
+/// Turns a chunk of a source `S` into items. Adaptors wrap one recipe in another; recipes do not deal with threads. Not meant to be
+/// implemented outside of windrow.
+pub trait Recipe<S: Divide>: Sync {
+    /// The type of the items.
+    type Item;
+    /// State that a member keeps from chunk to chunk: `()` for most. It stays on the member's thread.
+    type State;
+    /// One item for every index: results can be written in place.
+    const EXACT: bool;
+    /// The number of items depends on the bounds of chunks.
+    const PER_CHUNK: bool = false;
+    /// The order of arrival decides which items come out, so fixed blocks would not fix the result.
+    const LOOSE: bool = false;
+
+    /// A member's state before its first chunk.
+    fn state(&self) -> Self::State;
+
+    /// The items of `chunk`, which lies at `at`.
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w Self::State,
+        at: Span,
+        chunk: S::Chunk<'s>,
+    ) -> impl Iterator<Item = Self::Item>
+    where
+        S: 's;
+
+    /// Whether chunks that begin at `from` or later will give no item. Checked between chunks.
+    fn over(&self, _from: usize) -> bool {
+        false
+    }
+
+    /// Items of chunks that begin at `from` or later are not wanted any more: a bridge pulls no more items.
+    fn call_off(&self, _from: usize) {}
+
+    /// Gives a bridge the `tokens` that it polls before each item. Called before the first chunk.
+    #[doc(hidden)]
+    fn look_at(&self, _tokens: &Arc<Tokens>) {}
+}
+
+/// A recipe with one item for every index, in order.
+pub trait Indexed {}
+
+/// The parts of a recipe that it forwards from the recipe it wraps, `self.0`.
+macro_rules! passes_on {
+    () => {
+        passes_on!(loose R::LOOSE);
+        passes_on!(ends);
+        const PER_CHUNK: bool = R::PER_CHUNK;
+    };
+    (ends) => {
+        fn over(&self, from: usize) -> bool {
+            self.0.over(from)
+        }
+
+        fn call_off(&self, from: usize) {
+            self.0.call_off(from);
+        }
+    };
+    (loose $loose:expr) => {
+        type State = R::State;
+        const LOOSE: bool = $loose;
+
+        fn state(&self) -> R::State {
+            self.0.state()
+        }
+
+        fn look_at(&self, tokens: &std::sync::Arc<crate::runtime::cancel::Tokens>) {
+            self.0.look_at(tokens);
+        }
+    };
+}
+use passes_on;
+
+/// The chunk's own items.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl Indexed for Plain {}
+
+impl<S: Leaf> Recipe<S> for Plain {
+    type Item = S::Item;
+    type State = ();
+    const EXACT: bool = true;
+
+    fn state(&self) {}
+
+    #[inline]
+    fn iter<'s, 'w>(&'w self, _: &'w (), _: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = S::Item>
+    where
+        S: 's,
+    {
+        S::items(chunk)
+    }
+}
+
+/// Shared data with items for any run of indices: the source is a range of indices.
+pub trait Indices: Sync {
+    /// The type of the items.
+    type Item;
+    /// One item for every index.
+    const EXACT: bool = true;
+    /// The items of a run of indices.
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = Self::Item>;
+}
+
+/// The items of shared data.
+#[derive(Clone, Debug)]
+pub struct Of<D>(pub(crate) D);
+
+impl<D: Indices + Indexed> Indexed for Of<D> {}
+
+impl<D: Indices> Recipe<Range<usize>> for Of<D> {
+    type Item = D::Item;
+    type State = ();
+    const EXACT: bool = D::EXACT;
+
+    fn state(&self) {}
+
+    #[inline]
+    fn iter<'s, 'w>(&'w self, _: &'w (), _: Span, run: Range<usize>) -> impl Iterator<Item = D::Item>
+    where
+        Range<usize>: 's,
+    {
+        self.0.items(run)
+    }
+}
+
+/// Recipes that apply an adaptor of the standard library to the items of another recipe. `one for one` recipes keep the indices.
+macro_rules! recipes {
+    ($($(#[$doc:meta])*
+    $name:ident<R $(, $part:ident)*>[$($generics:tt)*] $kind:tt => $item:ty: |$items:ident $(, $arg:ident)*| $body:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name<R $(, $part)*>(pub(crate) R $(, pub(crate) $part)*);
+
+        impl<$($generics)* S: Divide> Recipe<S> for $name<R $(, $part)*> {
+            type Item = $item;
+            const EXACT: bool = recipes!(exact $kind);
+            passes_on!();
+
+            #[inline]
+            fn iter<'s, 'w>(
+                &'w self,
+                state: &'w R::State,
+                at: Span,
+                chunk: S::Chunk<'s>,
+            ) -> impl Iterator<Item = Self::Item>
+            where
+                S: 's,
+            {
+                let Self(inner $(, $arg)*) = self;
+                let $items = inner.iter(state, at, chunk);
+                $body
+            }
+        }
+        recipes!(indexed $kind $name<R $(, $part)*>);
+    )*};
+    (exact (one for one)) => { R::EXACT };
+    (exact (some)) => { false };
+    (indexed (one for one) $name:ident<R $(, $part:ident)*>) => {
+        impl<R: Indexed $(, $part)*> Indexed for $name<R $(, $part)*> {}
+    };
+    (indexed (some) $($name:tt)*) => {};
+}
+recipes! {
+    /// Items through a function.
+    Map<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync, B,] (one for one) => B: |items, f| items.map(f);
+    /// Items, after a function was called with a reference to each.
+    Inspect<R, F>[R: Recipe<S>, F: Fn(&R::Item) + Sync,] (one for one) => R::Item: |items, f| items.inspect(f);
+    /// Items that a function has changed.
+    Update<R, F>[R: Recipe<S>, F: Fn(&mut R::Item) + Sync,] (one for one) => R::Item: |items, f| items.map(|mut item| {
+        f(&mut item);
+        item
+    });
+    /// Clones of items behind references.
+    Cloned<R>['a, R: Recipe<S, Item = &'a T>, T: Clone + 'a,] (one for one) => T: |items| items.cloned();
+    /// Copies of items behind references.
+    Copied<R>['a, R: Recipe<S, Item = &'a T>, T: Copy + 'a,] (one for one) => T: |items| items.copied();
+    /// Items that a predicate accepts.
+    Filter<R, F>[R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync,] (some) => R::Item: |items, f| items.filter(f);
+    /// The values of a function that are `Some`.
+    FilterMap<R, F>[R: Recipe<S>, F: Fn(R::Item) -> Option<B> + Sync, B,] (some) => B: |items, f| items.filter_map(f);
+    /// The items of a serial iterator for every item.
+    FlatMapIter<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync, B: IntoIterator,] (some) => B::Item:
+        |items, f| items.flat_map(f);
+    /// The items of items that are serial iterators.
+    FlattenIter<R>[R: Recipe<S, Item: IntoIterator>,] (some) => <R::Item as IntoIterator>::Item: |items| items.flatten();
+    /// The items of a parallel iterator for every item.
+    FlatMap<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync, B: IntoParallelIterator<Item: Send>,] (some) => B::Item:
+        |items, f| items.flat_map(|item| f(item).into_par_iter().collect::<Vec<_>>());
+    /// The items of items that are parallel iterators.
+    Flatten<R>[R: Recipe<S, Item: IntoParallelIterator<Item: Send>>,] (some) => <R::Item as IntoParallelIterator>::Item:
+        |items| items.flat_map(|item| item.into_par_iter().collect::<Vec<_>>());
+    /// Triples.
+    Triples<R>[R: Recipe<S, Item = ((A, B), C)>, A, B, C,] (one for one) => (A, B, C):
+        |items| items.map(|((a, b), c)| (a, b, c));
+}
+
+/// Items with their index.
+#[derive(Clone, Debug)]
+pub struct Enumerate<R>(pub(crate) R);
+
+impl<R: Indexed> Indexed for Enumerate<R> {}
+
+impl<S: Divide, R: Recipe<S>> Recipe<S> for Enumerate<R> {
+    type Item = (usize, R::Item);
+    const EXACT: bool = R::EXACT;
+    passes_on!();
+
+    #[inline]
+    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
+    where
+        S: 's,
+    {
+        (at.lo..at.hi).zip(self.0.iter(state, at, chunk))
+    }
+}
+
+/// Items with a separator between neighbours.
+#[derive(Clone, Debug)]
+pub(crate) struct Intersperse<R, T>(pub(crate) R, pub(crate) T);
+
+impl<S: Divide, R: Recipe<S, Item: Clone + Sync>> Recipe<S> for Intersperse<R, R::Item> {
+    type Item = R::Item;
+    const EXACT: bool = false;
+    passes_on!();
+
+    #[inline]
+    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
+    where
+        S: 's,
+    {
+        // Every item except the first of all comes with the separator before it.
+        let items = (at.lo..at.hi).zip(self.0.iter(state, at, chunk));
+        items.flat_map(|(at, item)| (at > 0).then(|| self.1.clone()).into_iter().chain(iter::once(item)))
+    }
+}
+
+/// Items of two sources, in pairs.
+#[derive(Clone, Debug)]
+pub struct Zip<A, B>(pub(crate) A, pub(crate) B);
+
+impl<A: Indexed, B: Indexed> Indexed for Zip<A, B> {}
+
+impl<SA: Divide, SB: Divide, A: Recipe<SA>, B: Recipe<SB>> Recipe<(SA, SB)> for Zip<A, B> {
+    type Item = (A::Item, B::Item);
+    type State = (A::State, B::State);
+    const EXACT: bool = A::EXACT && B::EXACT;
+
+    fn state(&self) -> Self::State {
+        (self.0.state(), self.1.state())
+    }
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w Self::State,
+        at: Span,
+        (a, b): (SA::Chunk<'s>, SB::Chunk<'s>),
+    ) -> impl Iterator<Item = Self::Item>
+    where
+        (SA, SB): 's,
+    {
+        self.0.iter(&state.0, at, a).zip(self.1.iter(&state.1, at, b))
+    }
+}
+
+/// One accumulator for every chunk.
+#[derive(Clone, Debug)]
+pub struct Fold<R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F);
+
+impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(I::Value, R::Item) -> I::Value + Sync> Recipe<S> for Fold<R, I, F> {
+    type Item = I::Value;
+    const EXACT: bool = false;
+    const PER_CHUNK: bool = true;
+    passes_on!(loose R::LOOSE);
+    passes_on!(ends);
+
+    #[inline]
+    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = I::Value>
+    where
+        S: 's,
+    {
+        iter::once_with(move || self.0.iter(state, at, chunk).fold(self.1.make(), &self.2))
+    }
+}
+
+/// One accumulator for every chunk, or the residual that broke it off.
+#[derive(Clone, Debug)]
+pub struct TryFold<R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F);
+
+impl<S, R, I, F, T> Recipe<S> for TryFold<R, I, F>
+where
+    S: Divide,
+    R: Recipe<S>,
+    I: Init,
+    F: Fn(I::Value, R::Item) -> T + Sync,
+    T: Try<Output = I::Value>,
+{
+    type Item = T;
+    const EXACT: bool = false;
+    const PER_CHUNK: bool = true;
+    passes_on!(loose R::LOOSE);
+    passes_on!(ends);
+
+    #[inline]
+    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = T>
+    where
+        S: 's,
+    {
+        iter::once_with(move || {
+            let mut items = self.0.iter(state, at, chunk);
+            match items.try_fold(self.1.make(), |sum, item| (self.2)(sum, item).branch()) {
+                ControlFlow::Continue(sum) => T::from_output(sum),
+                ControlFlow::Break(residual) => T::from_residual(residual),
+            }
+        })
+    }
+}

@@ -1,0 +1,243 @@
+//! Recipes that may end a call early.
+//!
+//! They check their marks between pieces of a chunk, so their source is cut into [`Pieces`].
+
+use std::ops::ControlFlow;
+use std::sync::OnceLock;
+
+use windrow_sync::divide::{Divide, Span};
+use windrow_sync::marks::{FoundBefore, RemainingQuota};
+use windrow_sync::views::Pieces;
+
+use super::{Recipe, passes_on};
+use crate::iter::reduce::LONGEST;
+use crate::iter::search::Finds;
+use crate::iter::tries::Try;
+
+/// A number of items, in order of arrival.
+#[derive(Debug)]
+pub struct TakeAny<R>(pub(crate) R, pub(crate) RemainingQuota);
+
+impl<S: Divide, R: Recipe<S>> Recipe<Pieces<S>> for TakeAny<R> {
+    type Item = R::Item;
+    const EXACT: bool = false;
+    const PER_CHUNK: bool = R::PER_CHUNK;
+    passes_on!(loose true);
+
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        pieces: <Pieces<S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = R::Item>
+    where
+        Pieces<S>: 's,
+    {
+        let open = |at: &Span| !self.1.gone() && !self.0.over(at.lo);
+        let items = pieces.take_while(move |(at, _)| open(at)).flat_map(|(at, piece)| self.0.iter(state, at, piece));
+        items.take_while(|_| {
+            let drawn = self.1.draw();
+            if self.1.gone() {
+                self.0.call_off(0);
+            }
+            drawn
+        })
+    }
+
+    fn over(&self, from: usize) -> bool {
+        self.1.gone() || self.0.over(from)
+    }
+
+    fn call_off(&self, from: usize) {
+        self.0.call_off(from);
+    }
+}
+
+/// Items until a predicate refuses one, at any index.
+#[derive(Debug)]
+pub struct TakeAnyWhile<R, F>(pub(crate) R, pub(crate) F, pub(crate) OnceLock<()>);
+
+impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<Pieces<S>> for TakeAnyWhile<R, F> {
+    type Item = R::Item;
+    const EXACT: bool = false;
+    const PER_CHUNK: bool = R::PER_CHUNK;
+    passes_on!(loose true);
+
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        pieces: <Pieces<S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = R::Item>
+    where
+        Pieces<S>: 's,
+    {
+        let going = || self.2.get().is_none();
+        let open = move |at: &Span| going() && !self.0.over(at.lo);
+        let items = pieces.take_while(move |(at, _)| open(at)).flat_map(|(at, piece)| self.0.iter(state, at, piece));
+        items.take_while(move |item| {
+            let taken = going() && (self.1)(item);
+            if !taken {
+                self.2.get_or_init(|| ());
+                self.0.call_off(0);
+            }
+            taken
+        })
+    }
+
+    fn over(&self, from: usize) -> bool {
+        self.2.get().is_some() || self.0.over(from)
+    }
+
+    fn call_off(&self, from: usize) {
+        self.0.call_off(from);
+    }
+}
+
+/// All but a number of items, in order of arrival.
+#[derive(Debug)]
+pub struct SkipAny<R>(pub(crate) R, pub(crate) RemainingQuota);
+
+impl<S: Divide, R: Recipe<S>> Recipe<S> for SkipAny<R> {
+    type Item = R::Item;
+    const EXACT: bool = false;
+    const PER_CHUNK: bool = R::PER_CHUNK;
+    passes_on!(loose true);
+    passes_on!(ends);
+
+    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = R::Item>
+    where
+        S: 's,
+    {
+        self.0.iter(state, at, chunk).filter(|_| !self.1.draw())
+    }
+}
+
+/// Items from the first refusal of a predicate on, at any index.
+#[derive(Debug)]
+pub struct SkipAnyWhile<R, F>(pub(crate) R, pub(crate) F, pub(crate) OnceLock<()>);
+
+impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<S> for SkipAnyWhile<R, F> {
+    type Item = R::Item;
+    const EXACT: bool = false;
+    const PER_CHUNK: bool = R::PER_CHUNK;
+    passes_on!(loose true);
+    passes_on!(ends);
+
+    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = R::Item>
+    where
+        S: 's,
+    {
+        self.0.iter(state, at, chunk).filter(|item| {
+            let skipping = self.2.get().is_none() && (self.1)(item);
+            if !skipping {
+                self.2.get_or_init(|| ());
+            }
+            !skipping
+        })
+    }
+}
+
+/// The outputs of items until one breaks off. All items before the first that breaks off are passed on, and perhaps some behind
+/// it. `B` records the first one.
+#[derive(Debug)]
+pub(crate) struct WhileOk<R, B>(pub(crate) R, pub(crate) B);
+
+impl<S, R, B> Recipe<Pieces<S>> for WhileOk<R, B>
+where
+    S: Divide,
+    R: Recipe<S, Item: Try<Residual: Send>>,
+    B: Finds<<R::Item as Try>::Residual>,
+{
+    type Item = <R::Item as Try>::Output;
+    const EXACT: bool = false;
+    const PER_CHUNK: bool = R::PER_CHUNK;
+    passes_on!(loose R::LOOSE);
+
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        pieces: <Pieces<S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = Self::Item>
+    where
+        Pieces<S>: 's,
+    {
+        pieces.take_while(|(at, _)| !Recipe::<Pieces<S>>::over(self, at.lo)).flat_map(move |(at, piece)| {
+            self.0.iter(state, at, piece).map_while(move |item| match item.branch() {
+                ControlFlow::Continue(item) => Some(item),
+                ControlFlow::Break(residual) => {
+                    self.1.found().offer(at.lo, residual);
+                    self.0.call_off(at.lo);
+                    None
+                }
+            })
+        })
+    }
+
+    fn over(&self, from: usize) -> bool {
+        !self.1.found().wants(from) || self.0.over(from)
+    }
+
+    fn call_off(&self, from: usize) {
+        self.0.call_off(from);
+    }
+}
+
+/// One reduction for every chunk, until an item or the operation breaks off.
+#[derive(Clone, Debug)]
+pub(crate) struct TryReduce<'m, R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F, pub(crate) &'m FoundBefore);
+
+impl<S, R, I, F, T> Recipe<S> for TryReduce<'_, R, I, F>
+where
+    S: Divide,
+    R: Recipe<S, Item: Try<Output = T>>,
+    I: Fn() -> Option<T> + Sync,
+    F: Fn(T, T) -> R::Item + Sync,
+{
+    /// `None` for a chunk without items.
+    type Item = Option<R::Item>;
+    const EXACT: bool = false;
+    const PER_CHUNK: bool = true;
+    passes_on!(loose R::LOOSE);
+    passes_on!(ends);
+
+    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
+    where
+        S: 's,
+    {
+        let wanted = move || at.lo <= self.3.get();
+        let items = wanted().then(|| self.0.iter(state, at, chunk));
+        items.into_iter().map(move |items| {
+            let reduced = if at.len() <= LONGEST {
+                try_reduce(items, (self.1)(), &self.2)
+            } else {
+                // A long run polls for an error before it.
+                try_reduce(items.take_while(|_| wanted()), (self.1)(), &self.2)
+            };
+            match reduced {
+                ControlFlow::Continue(sum) => sum.map(Try::from_output),
+                ControlFlow::Break(residual) => {
+                    self.3.lower(at.lo);
+                    self.0.call_off(at.lo);
+                    Some(Try::from_residual(residual))
+                }
+            }
+        })
+    }
+}
+
+/// Reduces `items`, beginning with `seed` if there is one, until an item or `op` breaks off.
+pub(crate) fn try_reduce<X: Try>(
+    mut items: impl Iterator<Item = X>,
+    seed: Option<X::Output>,
+    op: impl Fn(X::Output, X::Output) -> X,
+) -> ControlFlow<X::Residual, Option<X::Output>> {
+    items.try_fold(seed, |sum, item| {
+        let item = item.branch()?;
+        ControlFlow::Continue(Some(match sum {
+            Some(sum) => op(sum, item).branch()?,
+            None => item,
+        }))
+    })
+}

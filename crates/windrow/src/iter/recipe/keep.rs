@@ -1,0 +1,118 @@
+//! Values that are made for one member or for one chunk.
+
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windrow_sync::divide::{Divide, Span};
+
+use super::{Indexed, Recipe};
+use crate::runtime::cancel::Tokens;
+
+/// A way to make a value.
+pub trait Init: Sync {
+    /// The type of the value.
+    type Value;
+    /// Makes a value.
+    fn make(&self) -> Self::Value;
+}
+
+/// Values that a function makes.
+#[derive(Clone, Debug)]
+pub struct InitCalls<F>(pub(crate) F);
+
+impl<T, F: Fn() -> T + Sync> Init for InitCalls<F> {
+    type Value = T;
+    fn make(&self) -> T {
+        (self.0)()
+    }
+}
+
+/// Clones of a value. Behind a lock, so that it need not be `Sync` (a sender of a channel, say).
+#[derive(Debug)]
+pub struct Clones<T>(Mutex<T>);
+
+impl<T> Clones<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+}
+
+impl<T: Clone + Send> Init for Clones<T> {
+    type Value = T;
+    fn make(&self) -> T {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Items through a function that also gets its member's value.
+#[derive(Clone, Debug)]
+pub struct MapInit<R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F);
+
+impl<R: Indexed, I, F> Indexed for MapInit<R, I, F> {}
+
+impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(&mut I::Value, R::Item) -> B + Sync, B> Recipe<S> for MapInit<R, I, F> {
+    type Item = B;
+    /// Made with the first chunk, kept for the next ones: chunks are short, and the value may be costly (a buffer, a parser).
+    type State = (R::State, Cell<Option<I::Value>>);
+    const EXACT: bool = R::EXACT;
+    const PER_CHUNK: bool = R::PER_CHUNK;
+    const LOOSE: bool = R::LOOSE;
+
+    fn state(&self) -> Self::State {
+        (self.0.state(), Cell::new(None))
+    }
+
+    #[inline]
+    fn iter<'s, 'w>(&'w self, (inner, kept): &'w Self::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = B>
+    where
+        S: 's,
+    {
+        let mut lent = Borrowed::of(kept, || self.1.make());
+        self.0.iter(inner, at, chunk).map(move |item| (self.2)(&mut lent, item))
+    }
+
+    fn over(&self, from: usize) -> bool {
+        self.0.over(from)
+    }
+
+    fn call_off(&self, from: usize) {
+        self.0.call_off(from);
+    }
+
+    fn look_at(&self, tokens: &Arc<Tokens>) {
+        self.0.look_at(tokens);
+    }
+}
+
+/// A value taken out of a cell, and put back on drop. (A nested request finds the cell empty and makes another value.)
+struct Borrowed<'w, T> {
+    cell: &'w Cell<Option<T>>,
+    /// `Some` until dropped.
+    value: Option<T>,
+}
+
+impl<'w, T> Borrowed<'w, T> {
+    fn of(cell: &'w Cell<Option<T>>, make: impl FnOnce() -> T) -> Self {
+        Self { cell, value: Some(cell.take().unwrap_or_else(make)) }
+    }
+}
+
+impl<T> Deref for Borrowed<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.value.as_ref().expect("lent until dropped")
+    }
+}
+
+impl<T> DerefMut for Borrowed<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value.as_mut().expect("lent until dropped")
+    }
+}
+
+impl<T> Drop for Borrowed<'_, T> {
+    fn drop(&mut self) {
+        self.cell.set(self.value.take());
+    }
+}

@@ -1,0 +1,257 @@
+//! Recipes over views: sources that number the items of the source below anew.
+//!
+//! The recipe below uses the indices of the source below. So its `over` and `call_off` can be passed on for index 0 only.
+
+use std::iter;
+use std::sync::Arc;
+
+use windrow_sync::divide::{Blocks, Divide, Span};
+use windrow_sync::views::{Merged, Part, Pieces};
+
+use super::{Indexed, Init, Recipe, passes_on};
+use crate::runtime::cancel::Tokens;
+
+/// The methods that all of these recipes share, except those over two sources.
+macro_rules! below {
+    ($loose:expr) => {
+        passes_on!(loose $loose);
+
+        fn over(&self, _: usize) -> bool {
+            self.0.over(0)
+        }
+
+        fn call_off(&self, from: usize) {
+            if from == 0 {
+                self.0.call_off(0);
+            }
+        }
+    };
+}
+
+/// The items of a part.
+#[derive(Clone, Debug)]
+pub struct Shifted<R>(pub(crate) R);
+
+impl<R: Indexed> Indexed for Shifted<R> {}
+
+impl<S: Divide, R: Recipe<S>> Recipe<Part<S>> for Shifted<R> {
+    type Item = R::Item;
+    const EXACT: bool = R::EXACT;
+    const PER_CHUNK: bool = R::PER_CHUNK;
+    below!(R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        (at, chunk): (Span, S::Chunk<'s>),
+    ) -> impl Iterator<Item = R::Item>
+    where
+        Part<S>: 's,
+    {
+        self.0.iter(state, at, chunk)
+    }
+}
+
+/// Items from the back, in pieces of one.
+#[derive(Clone, Debug)]
+pub struct Backward<R>(pub(crate) R);
+
+impl<R: Indexed> Indexed for Backward<R> {}
+
+impl<S: Divide, R: Recipe<S> + Indexed> Recipe<Pieces<S>> for Backward<R> {
+    type Item = R::Item;
+    const EXACT: bool = R::EXACT;
+    below!(R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        pieces: <Pieces<S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = R::Item>
+    where
+        Pieces<S>: 's,
+    {
+        pieces.filter_map(move |(at, piece)| self.0.iter(state, at, piece).next())
+    }
+}
+
+/// The first item of every block.
+#[derive(Clone, Debug)]
+pub struct FirstOf<R>(pub(crate) R);
+
+impl<R: Indexed> Indexed for FirstOf<R> {}
+
+impl<S: Divide, R: Recipe<S> + Indexed> Recipe<Blocks<S>> for FirstOf<R> {
+    type Item = R::Item;
+    const EXACT: bool = R::EXACT;
+    below!(R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        blocks: <Blocks<S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = R::Item>
+    where
+        Blocks<S>: 's,
+    {
+        blocks.filter_map(move |(at, block)| self.0.iter(state, at, block).next())
+    }
+}
+
+/// The items of every block, in a vector.
+#[derive(Clone, Debug)]
+pub struct Gathered<R>(pub(crate) R);
+
+impl<R: Indexed> Indexed for Gathered<R> {}
+
+impl<S: Divide, R: Recipe<S> + Indexed> Recipe<Blocks<S>> for Gathered<R> {
+    type Item = Vec<R::Item>;
+    const EXACT: bool = R::EXACT;
+    below!(R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        blocks: <Blocks<S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = Vec<R::Item>>
+    where
+        Blocks<S>: 's,
+    {
+        blocks.map(move |(at, block)| self.0.iter(state, at, block).collect())
+    }
+}
+
+/// One accumulator for every block.
+#[derive(Clone, Debug)]
+pub struct FoldOf<R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F);
+
+impl<R: Indexed, I, F> Indexed for FoldOf<R, I, F> {}
+
+impl<S, R, I, F> Recipe<Blocks<S>> for FoldOf<R, I, F>
+where
+    S: Divide,
+    R: Recipe<S> + Indexed,
+    I: Init,
+    F: Fn(I::Value, R::Item) -> I::Value + Sync,
+{
+    type Item = I::Value;
+    const EXACT: bool = R::EXACT;
+    below!(R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        blocks: <Blocks<S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = I::Value>
+    where
+        Blocks<S>: 's,
+    {
+        blocks.map(move |(at, block)| self.0.iter(state, at, block).fold(self.1.make(), &self.2))
+    }
+}
+
+/// The items of one source, then those of another.
+#[derive(Clone, Debug)]
+pub struct Chained<A, B>(pub(crate) A, pub(crate) B);
+
+/// The items of two sources, alternating.
+#[derive(Clone, Debug)]
+pub struct Interleaved<A, B>(pub(crate) A, pub(crate) B);
+
+/// The items of an optional iterator. (With a flattened `Option` instead, a chain of two slices took twice as long to collect.)
+struct Maybe<I>(Option<I>);
+
+impl<I: Iterator> Iterator for Maybe<I> {
+    type Item = I::Item;
+
+    #[inline]
+    fn next(&mut self) -> Option<I::Item> {
+        self.0.as_mut()?.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.as_ref().map_or((0, Some(0)), I::size_hint)
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, I::Item) -> B>(self, init: B, f: F) -> B {
+        match self.0 {
+            Some(items) => items.fold(init, f),
+            None => init,
+        }
+    }
+}
+
+macro_rules! of_two {
+    ($name:ident, |$at:ident, $a:ident, $b:ident| $items:expr) => {
+        impl<A: Indexed, B: Indexed> Indexed for $name<A, B> {}
+
+        impl<SA, SB, A, B> Recipe<Merged<SA, SB>> for $name<A, B>
+        where
+            SA: Divide,
+            SB: Divide,
+            A: Recipe<SA>,
+            B: Recipe<SB, Item = A::Item>,
+        {
+            type Item = A::Item;
+            type State = (A::State, B::State);
+            const EXACT: bool = A::EXACT && B::EXACT;
+            const PER_CHUNK: bool = A::PER_CHUNK || B::PER_CHUNK;
+            const LOOSE: bool = A::LOOSE || B::LOOSE;
+
+            fn state(&self) -> Self::State {
+                (self.0.state(), self.1.state())
+            }
+
+            #[inline]
+            fn iter<'s, 'w>(
+                &'w self,
+                state: &'w Self::State,
+                $at: Span,
+                (a, b): <Merged<SA, SB> as Divide>::Chunk<'s>,
+            ) -> impl Iterator<Item = A::Item>
+            where
+                Merged<SA, SB>: 's,
+            {
+                let $a = Maybe(a.map(|(at, chunk)| self.0.iter(&state.0, at, chunk)));
+                let $b = Maybe(b.map(|(at, chunk)| self.1.iter(&state.1, at, chunk)));
+                $items
+            }
+
+            fn over(&self, _: usize) -> bool {
+                self.0.over(0) && self.1.over(0)
+            }
+
+            fn call_off(&self, from: usize) {
+                if from == 0 {
+                    self.0.call_off(0);
+                    self.1.call_off(0);
+                }
+            }
+
+            fn look_at(&self, tokens: &Arc<Tokens>) {
+                self.0.look_at(tokens);
+                self.1.look_at(tokens);
+            }
+        }
+    };
+}
+of_two!(Chained, |_at, a, b| a.chain(b));
+of_two!(Interleaved, |at, a, b| {
+    let (mut a, mut b, mut turn_of_a) = (a, b, at.lo.is_multiple_of(2));
+    iter::from_fn(move || {
+        turn_of_a = !turn_of_a;
+        // Within a span, a side runs out early only at the end of its source or of the span.
+        if turn_of_a { b.next().or_else(|| a.next()) } else { a.next().or_else(|| b.next()) }
+    })
+});

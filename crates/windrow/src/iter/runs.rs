@@ -1,0 +1,130 @@
+//! Results of unknown number. Every member merges the results of consecutive chunks into one run; at the end all runs are sorted.
+
+use std::sync::{Mutex, PoisonError};
+
+use either::Either;
+use windrow_sync::divide::Division;
+
+use super::recipe::Recipe;
+use super::reduce::{Each, in_blocks};
+use super::search::over;
+use super::{ParallelIterator, consumed};
+use crate::runtime::pool::with_current;
+use crate::runtime::region::run;
+
+/// Gathers the items of consecutive chunks. (A trait for the same reason as [`Each`].)
+pub(crate) trait Gather<I>: Sync {
+    type Run: Default + Send;
+    fn add(&self, run: &mut Self::Run, items: impl Iterator<Item = I>);
+}
+
+/// Into a collection that can be extended: a vector, a string.
+pub(crate) struct Extended<C>(std::marker::PhantomData<fn() -> C>);
+/// Pairs into two vectors.
+pub(crate) struct Unzipped;
+/// Left ones into one vector, right ones into another.
+pub(crate) struct Parted;
+/// The result of every chunk, separately.
+pub(crate) struct Apart<'a, E>(pub(crate) &'a E);
+
+impl<C> Extended<C> {
+    pub(crate) fn new() -> Self {
+        Self(std::marker::PhantomData)
+    }
+}
+
+impl<I, C: Default + Extend<I> + Send> Gather<I> for Extended<C> {
+    type Run = C;
+    fn add(&self, run: &mut C, items: impl Iterator<Item = I>) {
+        run.extend(items);
+    }
+}
+
+impl<A: Send, B: Send> Gather<(A, B)> for Unzipped {
+    type Run = (Vec<A>, Vec<B>);
+    fn add(&self, run: &mut Self::Run, items: impl Iterator<Item = (A, B)>) {
+        run.extend(items);
+    }
+}
+
+impl<A: Send, B: Send> Gather<Either<A, B>> for Parted {
+    type Run = (Vec<A>, Vec<B>);
+    fn add(&self, run: &mut Self::Run, items: impl Iterator<Item = Either<A, B>>) {
+        items.for_each(|item| match item {
+            Either::Left(item) => run.0.push(item),
+            Either::Right(item) => run.1.push(item),
+        });
+    }
+}
+
+impl<I, E: Each<I>> Gather<I> for Apart<'_, E> {
+    type Run = Vec<E::Result>;
+    fn add(&self, run: &mut Self::Run, items: impl Iterator<Item = I>) {
+        run.push(self.0.each(items));
+    }
+}
+
+/// A gatherer for the items of one block.
+struct OfBlock<'a, G>(&'a G);
+
+impl<I, G: Gather<I>> Each<I> for OfBlock<'_, G> {
+    type Result = G::Run;
+    fn each(&self, items: impl Iterator<Item = I>) -> G::Run {
+        let mut run = G::Run::default();
+        self.0.add(&mut run, items);
+        run
+    }
+}
+
+/// The runs of all items, in order. If the items depend on the bounds of chunks, the bounds depend on the number of items alone.
+#[track_caller]
+pub(crate) fn gathered<P: ParallelIterator, G: Gather<P::Item>>(iter: P, gather: &G) -> Vec<G::Run> {
+    if P::Recipe::PER_CHUNK && !P::Recipe::LOOSE { in_blocks(iter, &OfBlock(gather)) } else { in_runs(iter, gather) }
+}
+
+/// The runs of all items, in order.
+#[track_caller]
+pub(crate) fn in_runs<P: ParallelIterator, G: Gather<P::Item>>(iter: P, gather: &G) -> Vec<G::Run> {
+    let (source, recipe, hints) = consumed(iter);
+    let mut runs = Mutex::new(Vec::new());
+    let mut division = Division::new(source);
+    let (lead, shared) = division.lead();
+    with_current(|pool| {
+        run(pool, &hints, lead, shared, |walk| {
+            let state = recipe.state();
+            // Consecutive chunks make one run; most chunks are consecutive.
+            let mut mine: Vec<(usize, usize, G::Run)> = Vec::new();
+            for (at, chunk) in walk {
+                let items = recipe.iter(&state, at, chunk);
+                match mine.last_mut() {
+                    Some((_, end, run)) if *end == at.lo => {
+                        gather.add(run, items);
+                        *end = at.hi;
+                    }
+                    _ => {
+                        let mut run = G::Run::default();
+                        gather.add(&mut run, items);
+                        mine.push((at.lo, at.hi, run));
+                    }
+                }
+                if over(shared, at.hi, |from| recipe.over(from)) {
+                    break;
+                }
+            }
+            runs.lock().unwrap_or_else(PoisonError::into_inner).append(&mut mine);
+        });
+    });
+    let mut runs = std::mem::take(runs.get_mut().unwrap_or_else(PoisonError::into_inner));
+    runs.sort_unstable_by_key(|run| run.0);
+    runs.into_iter().map(|(_, _, run)| run).collect()
+}
+
+/// All runs in one vector. A single run, as of a serial call, is returned as it is.
+pub(crate) fn concat<T>(mut runs: Vec<Vec<T>>) -> Vec<T> {
+    if runs.len() == 1 {
+        return runs.swap_remove(0);
+    }
+    let mut all = Vec::with_capacity(runs.iter().map(Vec::len).sum());
+    runs.iter_mut().for_each(|run| all.append(run));
+    all
+}

@@ -1,0 +1,145 @@
+//! Searches: consumers that may end before all items were visited.
+
+use std::sync::{Mutex, PoisonError};
+
+use windrow_sync::divide::{Divide, Division};
+use windrow_sync::marks::FoundBefore;
+use windrow_sync::views::Pieces;
+
+use super::recipe::Recipe;
+use super::{ParallelIterator, consumed};
+use crate::runtime::pool::with_current;
+use crate::runtime::region::run;
+
+/// Items between two polls for finds of other members. A claim lasts 50 us at most, but a fixed chunk has any length, and so have
+/// the claims of a lone caller. The shortest items take half a nanosecond (record `par`): a poll every 2 us has no measurable
+/// cost.
+pub(crate) const PIECE: usize = 4096;
+
+/// The best find so far, and its key. The lowest key wins.
+#[derive(Debug)]
+pub(crate) struct Found<B> {
+    mark: FoundBefore,
+    best: Mutex<Option<(usize, B)>>,
+}
+
+impl<B> Found<B> {
+    pub(crate) fn new() -> Self {
+        Self { mark: FoundBefore::new(), best: Mutex::new(None) }
+    }
+
+    /// Whether a find at `key` would win.
+    pub(crate) fn wants(&self, key: usize) -> bool {
+        key < self.mark.get()
+    }
+
+    pub(crate) fn offer(&self, key: usize, found: B) {
+        let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
+        let worse = match &*best {
+            Some((at, _)) if *at <= key => Some((key, found)),
+            _ => best.replace((key, found)),
+        };
+        drop(best);
+        self.mark.lower(key);
+        // Its drop is user code, so it runs outside of the lock.
+        drop(worse);
+    }
+
+    pub(crate) fn into_best(self) -> Option<B> {
+        self.best.into_inner().unwrap_or_else(PoisonError::into_inner).map(|(_, found)| found)
+    }
+}
+
+/// A [`Found`], or a reference to one.
+pub(crate) trait Finds<B>: Sync {
+    fn found(&self) -> &Found<B>;
+}
+
+impl<B: Send> Finds<B> for Found<B> {
+    fn found(&self) -> &Found<B> {
+        self
+    }
+}
+
+impl<B: Send> Finds<B> for &Found<B> {
+    fn found(&self) -> &Found<B> {
+        self
+    }
+}
+
+/// Which of several finds wins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    Any,
+    First,
+    Last,
+}
+
+impl Which {
+    /// The key of a find among the items from `lo` on.
+    fn key(self, lo: usize) -> usize {
+        match self {
+            Which::Any => 0,
+            Which::First => lo,
+            // There is no index `usize::MAX`.
+            Which::Last => usize::MAX - 1 - lo,
+        }
+    }
+}
+
+/// The `Some` that `f` returns for the item that `which` selects. Items that cannot win any more are not visited.
+#[track_caller]
+pub(crate) fn search<P: ParallelIterator, B: Send>(
+    iter: P,
+    which: Which,
+    f: impl Fn(P::Item) -> Option<B> + Sync,
+) -> Option<B> {
+    let (source, recipe, hints) = consumed(iter);
+    let found = Found::new();
+    let mut division = Division::new(Pieces::new(source, PIECE));
+    let (lead, shared) = division.lead();
+    with_current(|pool| {
+        run(pool, &hints, lead, shared, |walk| {
+            let state = recipe.state();
+            let nothing_from = |at| recipe.over(at) || which != Which::Last && !found.wants(which.key(at));
+            for (whole, pieces) in walk {
+                for (at, piece) in pieces {
+                    if nothing_from(at.lo) {
+                        break;
+                    }
+                    if !found.wants(which.key(at.lo)) {
+                        // `Which::Last`, and there is a find behind this piece.
+                        continue;
+                    }
+                    let mut items = recipe.iter(&state, at, piece);
+                    let hit = match which {
+                        Which::Any | Which::First => items.find_map(&f),
+                        Which::Last => items.filter_map(&f).last(),
+                    };
+                    if let Some(hit) = hit {
+                        found.offer(which.key(at.lo), hit);
+                        match which {
+                            Which::Any => recipe.call_off(0),
+                            Which::First => recipe.call_off(at.lo),
+                            Which::Last => {}
+                        }
+                    }
+                }
+                if over(shared, whole.hi, nothing_from) {
+                    return;
+                }
+            }
+        });
+    });
+    found.into_best()
+}
+
+/// Whether a member that has come to `at` can leave: no item comes from `at` on, by `nothing_from`, and no item before `at` is left.
+/// The latter holds for a caller that has not shared. In a shared division the remaining claims are few and short by then.
+pub(crate) fn over<S: Divide>(division: &Division<S>, at: usize, nothing_from: impl Fn(usize) -> bool) -> bool {
+    if nothing_from(0) {
+        division.stop();
+        return true;
+    }
+    nothing_from(at) && !division.is_shared()
+}

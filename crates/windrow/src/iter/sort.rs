@@ -1,0 +1,290 @@
+//! Sorting slices.
+//!
+//! Both sorts apply the standard library's to parts of the slice. The unstable sort partitions first (quicksort). The stable sort
+//! merges afterwards, through a second buffer. Parts are small enough for every member to have several, and last at least as long
+//! as it takes to let other members in. The first comparisons are timed to predict how long a part lasts.
+
+use std::cmp::Ordering;
+
+use windrow_plan::Nanos;
+use windrow_plan::heartbeat::PollIntervals;
+use windrow_sync::machine::tick;
+use windrow_sync::merge::{Merge, merging};
+
+use crate::iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
+use windrow_sync::join::is_inside;
+
+use crate::runtime::pool;
+use crate::task::join::{expecting, join};
+
+/// Parallel sorting: the names, bounds and results of the standard library's sorts, as methods of slices.
+///
+/// If a comparison panics, the slice holds all of its items, in some order. If comparisons contradict each other, the sort leaves
+/// some order or panics, as std's does.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// let mut words = ["pear", "fig", "apple", "plum"];
+/// words.par_sort_unstable();
+/// assert_eq!(words, ["apple", "fig", "pear", "plum"]);
+/// words.par_sort_by_key(|word| word.len());
+/// assert_eq!(words, ["fig", "pear", "plum", "apple"]);
+/// ```
+pub trait ParallelSort<T: Send> {
+    /// The slice.
+    fn as_slice_to_sort(&mut self) -> &mut [T];
+
+    /// Sorts; equal items keep their order. Allocates a second buffer of the same size.
+    fn par_sort(&mut self)
+    where
+        T: Ord,
+    {
+        stable(self.as_slice_to_sort(), &T::cmp);
+    }
+
+    /// Sorts by a comparison; equal items keep their order. Allocates a second buffer of the same size.
+    fn par_sort_by<F>(&mut self, compare: F)
+    where
+        F: Fn(&T, &T) -> Ordering + Sync,
+    {
+        stable(self.as_slice_to_sort(), &compare);
+    }
+
+    /// Sorts by a key, computed for every comparison; items with equal keys keep their order. Allocates a second buffer of the
+    /// same size.
+    fn par_sort_by_key<K, F>(&mut self, key: F)
+    where
+        K: Ord,
+        F: Fn(&T) -> K + Sync,
+    {
+        stable(self.as_slice_to_sort(), &|a, b| key(a).cmp(&key(b)));
+    }
+
+    /// Sorts by a key, computed once for every item; items with equal keys keep their order. Allocates a buffer of all keys.
+    fn par_sort_by_cached_key<K, F>(&mut self, key: F)
+    where
+        K: Ord + Send,
+        F: Fn(&T) -> K + Sync,
+    {
+        let items = self.as_slice_to_sort();
+        let mut keys: Vec<(K, usize)> = items.par_iter_mut().enumerate().map(|(at, item)| (key(item), at)).collect();
+        unstable(&mut keys, &Ord::cmp);
+        // The item that belongs at `at` was at `keys[at].1`, unless one of the swaps so far has moved it.
+        for at in 0..items.len() {
+            let mut from = keys[at].1;
+            while from < at {
+                from = keys[from].1;
+            }
+            keys[at].1 = from;
+            items.swap(at, from);
+        }
+    }
+
+    /// Sorts; equal items may change their order.
+    fn par_sort_unstable(&mut self)
+    where
+        T: Ord,
+    {
+        unstable(self.as_slice_to_sort(), &T::cmp);
+    }
+
+    /// Sorts by a comparison; equal items may change their order.
+    fn par_sort_unstable_by<F>(&mut self, compare: F)
+    where
+        F: Fn(&T, &T) -> Ordering + Sync,
+    {
+        unstable(self.as_slice_to_sort(), &compare);
+    }
+
+    /// Sorts by a key, computed for every comparison; items with equal keys may change their order.
+    fn par_sort_unstable_by_key<K, F>(&mut self, key: F)
+    where
+        K: Ord,
+        F: Fn(&T) -> K + Sync,
+    {
+        unstable(self.as_slice_to_sort(), &|a, b| key(a).cmp(&key(b)));
+    }
+}
+
+impl<T: Send> ParallelSort<T> for [T] {
+    fn as_slice_to_sort(&mut self) -> &mut [T] {
+        self
+    }
+}
+
+/// The smallest parts.
+#[derive(Clone, Copy)]
+struct SortGrain {
+    /// Items of a part that is sorted in one go.
+    sort: usize,
+    /// Items of a merge that is done in one go.
+    merge: usize,
+    members: usize,
+    /// The time of a serial sort.
+    alone: Nanos,
+}
+
+/// Neighbours whose comparison is timed.
+const SAMPLE: usize = 64;
+
+impl SortGrain {
+    /// `None` if a serial sort is faster.
+    fn of<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> Option<SortGrain> {
+        // Two clock reads take 20 ns; std sorts 64 of the cheapest items in 300 ns.
+        if items.len() < SAMPLE || size_of::<T>() == 0 {
+            return None;
+        }
+        pool::with_current(|pool| {
+            if pool.members == 1 {
+                return None;
+            }
+            let start = tick();
+            let sample = items[..SAMPLE].windows(2).filter(|pair| compare(&pair[0], &pair[1]).is_lt()).count();
+            std::hint::black_box(sample);
+            let took = pool.nanos(tick().saturating_sub(start));
+            // A comparison, plus its moves: 1 ns for the smallest items.
+            let step = took.0 / SAMPLE as f64 + 1.0;
+            let n = items.len() as f64;
+            let alone = Nanos(n * n.log2() * step);
+            let costs = pool.costs(start);
+            let enter = if is_inside() || pool.workers().idle > 0 { costs.enter_idle } else { costs.enter_asleep };
+            if alone.0 < 2.0 * enter.0 {
+                return None;
+            }
+            // Sixteen parts a member, so that members finish at about the same time; but none shorter than a poll interval.
+            let part = n / (16 * pool.members) as f64;
+            let steps = PollIntervals::MEASURED.alone.0 / step;
+            let sort = part.max(steps / n.log2()).max(16.0) as usize;
+            Some(SortGrain { sort, merge: part.max(steps).max(16.0) as usize, members: pool.members, alone })
+        })
+    }
+
+    /// Runs `f`, with the predicted time as the expected one.
+    fn run<R>(self, f: impl FnOnce() -> R) -> R {
+        if is_inside() { f() } else { expecting(self.alone, f) }
+    }
+}
+
+/// Whether the items were in ascending or in descending order; then they are in ascending order now. Each check ends at the first
+/// pair out of order.
+fn was_in_order<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) -> bool {
+    if items.is_sorted_by(|a, b| compare(a, b).is_le()) {
+        return true;
+    }
+    let descending = items.is_sorted_by(|a, b| compare(a, b).is_gt());
+    if descending {
+        items.reverse();
+    }
+    descending
+}
+
+fn unstable<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync)) {
+    match SortGrain::of(items, compare) {
+        None => items.sort_unstable_by(compare),
+        Some(_) if was_in_order(items, compare) => {}
+        Some(grain) => grain.run(|| quicksort(items, compare, grain.sort, 2 * items.len().ilog2())),
+    }
+}
+
+/// Sorts by partitions until parts have at most `leaf` items, or after `limit` unbalanced partitions.
+fn quicksort<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync), leaf: usize, limit: u32) {
+    if items.len() <= leaf || limit == 0 {
+        return items.sort_unstable_by(compare);
+    }
+    let n = items.len();
+    items.swap(0, middle(items, compare));
+    let mut middle = 0;
+    if let Some((pivot, rest)) = items.split_first_mut() {
+        middle = partition(rest, |item| compare(item, pivot).is_lt());
+    }
+    items.swap(0, middle);
+    let (less, rest) = items.split_at_mut(middle);
+    let Some((pivot, mut more)) = rest.split_first_mut() else { return };
+    // Few items are less than the pivot, so many may be equal to it. Those need no more sorting.
+    if less.len() < n / 8 {
+        let equal = partition(more, |item| compare(item, pivot).is_le());
+        more = &mut more[equal..];
+    }
+    let limit = limit - u32::from(less.len().max(more.len()) > n - n / 8);
+    join(|| quicksort(less, compare, leaf, limit), || quicksort(more, compare, leaf, limit));
+}
+
+/// The index of an item near the median: the median of three medians of three (Tukey's ninther).
+fn middle<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> usize {
+    let median = |a: usize, b: usize, c: usize| {
+        let is_lt = |a: usize, b: usize| compare(&items[a], &items[b]).is_lt();
+        match (is_lt(a, b), is_lt(b, c), is_lt(a, c)) {
+            (true, true, _) | (false, false, _) => b,
+            (true, false, true) | (false, true, false) => c,
+            _ => a,
+        }
+    };
+    let ninth = items.len() / 9;
+    let of = |third: usize| median((3 * third) * ninth, (3 * third + 1) * ninth, (3 * third + 2) * ninth);
+    median(of(0), of(1), of(2))
+}
+
+/// Moves the items that belong to the left there, and returns their number. (Lomuto's partition with an unconditional swap: an
+/// unpredictable comparison costs no mispredicted branch.)
+fn partition<T>(items: &mut [T], is_left: impl Fn(&T) -> bool) -> usize {
+    let mut left = 0;
+    for at in 0..items.len() {
+        let is_left = is_left(&items[at]);
+        items.swap(left, at);
+        left += usize::from(is_left);
+    }
+    left
+}
+
+fn stable<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync)) {
+    match SortGrain::of(items, compare) {
+        None => items.sort_by(compare),
+        Some(_) if was_in_order(items, compare) => {}
+        Some(grain) => grain.run(|| {
+            // A power of four: after an even number of levels the items are back in the slice.
+            let runs = (2 * grain.members).next_power_of_two();
+            let runs = runs << (runs.trailing_zeros() % 2);
+            let mut run = items.len().div_ceil(runs).max(grain.sort);
+            sort_runs(items, compare, run);
+            let n = items.len();
+            merging(items, |merging| {
+                while run < n {
+                    let merges = merging.level(run).collect();
+                    merge_all(merges, &|a, b| compare(a, b).is_lt(), grain.merge);
+                    let complete = merging.finish();
+                    debug_assert!(complete, "all merges have run");
+                    run *= 2;
+                }
+            });
+        }),
+    }
+}
+
+/// Sorts each run of `run` items.
+fn sort_runs<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync), run: usize) {
+    if items.len() <= run {
+        return items.sort_by(compare);
+    }
+    let (left, right) = items.split_at_mut(items.len().div_ceil(run) / 2 * run);
+    join(|| sort_runs(left, compare, run), || sort_runs(right, compare, run));
+}
+
+fn merge_all<T: Send>(mut merges: Vec<Merge<'_, T>>, is_less: &(impl Fn(&T, &T) -> bool + Sync), grain: usize) {
+    match merges.len() {
+        0 => {}
+        1 => merges.into_iter().for_each(|merge| merge_one(merge, is_less, grain)),
+        n => {
+            let right = merges.split_off(n / 2);
+            join(|| merge_all(merges, is_less, grain), || merge_all(right, is_less, grain));
+        }
+    }
+}
+
+fn merge_one<T: Send>(merge: Merge<'_, T>, is_less: &(impl Fn(&T, &T) -> bool + Sync), grain: usize) {
+    if merge.len() <= grain {
+        return merge.run(is_less);
+    }
+    let (left, right) = merge.split(is_less);
+    join(|| merge_one(left, is_less, grain), || merge_one(right, is_less, grain));
+}

@@ -1,0 +1,50 @@
+//! Sources whose items can be weighed before they are handed out.
+
+use std::ops::Range;
+
+use windrow_sync::divide::Leaf;
+use windrow_sync::sources::{Integer, Runs, VecItems};
+
+use crate::runtime::hints::Weights;
+
+/// Sources that [`weigh`](crate::Par::weigh) works on: slices, vectors, `par_chunks`, ranges.
+pub trait Weigh: Leaf {
+    /// The argument of the weighing function.
+    type Seen: ?Sized;
+
+    /// The running sums of the weights: one pass over the items on the calling thread.
+    #[doc(hidden)]
+    fn weights(&mut self, weight: impl Fn(&Self::Seen) -> usize) -> WeightsOf;
+}
+
+/// Opaque: the weights of a source.
+#[derive(Debug)]
+pub struct WeightsOf(pub(crate) Weights);
+
+impl<T: Sync> Weigh for &[T] {
+    type Seen = T;
+    fn weights(&mut self, weight: impl Fn(&T) -> usize) -> WeightsOf {
+        WeightsOf(Weights::new(self.iter().map(weight)))
+    }
+}
+
+impl<T: Sync> Weigh for Runs<'_, T> {
+    type Seen = [T];
+    fn weights(&mut self, weight: impl Fn(&[T]) -> usize) -> WeightsOf {
+        WeightsOf(Weights::new(self.iter().map(weight)))
+    }
+}
+
+impl<T: Send> Weigh for VecItems<T> {
+    type Seen = T;
+    fn weights(&mut self, weight: impl Fn(&T) -> usize) -> WeightsOf {
+        WeightsOf(Weights::new(self.as_slice().iter().map(weight)))
+    }
+}
+
+impl<T: Integer> Weigh for Range<T> {
+    type Seen = T;
+    fn weights(&mut self, weight: impl Fn(&T) -> usize) -> WeightsOf {
+        WeightsOf(Weights::new(T::items(self.clone()).map(|item| weight(&item))))
+    }
+}

@@ -1,0 +1,234 @@
+//! Parts of strings as items.
+//!
+//! The source is a range of bytes. A part belongs to the member that has its first byte. So no pass over the text finds the parts
+//! beforehand, and the weight of a claim is its bytes.
+
+use std::ops::Range;
+
+use super::recipe::{Copied, Indices, Of, Plain};
+use crate::iter::{IntoParallelIterator, Par, ParallelIterator};
+
+/// Parts of a string as items.
+pub trait ParallelString {
+    /// The string.
+    #[doc(hidden)]
+    fn whole(&self) -> &str;
+
+    /// Its bytes.
+    fn par_bytes(&self) -> Par<&[u8], Copied<Plain>> {
+        self.whole().as_bytes().into_par_iter().copied()
+    }
+
+    /// Its characters.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// assert_eq!("naïve".par_chars().filter(|c| !c.is_ascii()).collect::<String>(), "ï");
+    /// ```
+    fn par_chars(&self) -> Par<Range<usize>, Of<Chars<'_>>> {
+        by_bytes(self.whole(), Chars)
+    }
+
+    /// Its characters, each with the index of its first byte.
+    fn par_char_indices(&self) -> Par<Range<usize>, Of<CharIndices<'_>>> {
+        by_bytes(self.whole(), CharIndices)
+    }
+
+    /// Its lines, as [`str::lines`] gives them.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let sum: u32 = "1\n20\r\n300\n".par_lines().map(|line| line.parse::<u32>().unwrap()).sum();
+    /// assert_eq!(sum, 321);
+    /// ```
+    fn par_lines(&self) -> Par<Range<usize>, Of<Lines<'_>>> {
+        by_bytes(self.whole(), Lines)
+    }
+
+    /// Its words, separated by white space, as [`str::split_whitespace`] gives them.
+    fn par_split_whitespace(&self) -> Par<Range<usize>, Of<Words<'_>>> {
+        by_bytes(self.whole(), Words)
+    }
+
+    /// Its words, separated by ASCII white space, as [`str::split_ascii_whitespace`] gives them.
+    fn par_split_ascii_whitespace(&self) -> Par<Range<usize>, Of<AsciiWords<'_>>> {
+        by_bytes(self.whole(), AsciiWords)
+    }
+
+    /// The parts between separators, including before the first and after the last: one more than there are separators.
+    fn par_split<P: Separator>(&self, separator: P) -> Par<Range<usize>, Of<StrSplit<'_, P>>> {
+        let text = self.whole();
+        // A part can begin at every byte and behind the last one.
+        Par::of(0..text.len() + 1, Of(StrSplit(text, separator)))
+    }
+
+    /// The parts before separators, and the part after the last separator if it is not empty.
+    fn par_split_terminator<P: Separator>(&self, separator: P) -> Par<Range<usize>, Of<StrSplit<'_, P>>> {
+        by_bytes(self.whole(), |text| StrSplit(text, separator))
+    }
+}
+
+impl ParallelString for str {
+    fn whole(&self) -> &str {
+        self
+    }
+}
+
+fn by_bytes<'a, D: Indices>(text: &'a str, data: impl FnOnce(&'a str) -> D) -> Par<Range<usize>, Of<D>> {
+    Par::of(0..text.len(), Of(data(text)))
+}
+
+/// Separators of parts of a string: a `char`, several, or a predicate. Not meant to be implemented outside of windrow.
+pub trait Separator: Sync {
+    #[doc(hidden)]
+    fn is(&self, c: char) -> bool;
+
+    /// Where the first one in `text` begins.
+    #[doc(hidden)]
+    fn find(&self, text: &str) -> Option<usize> {
+        text.find(|c| self.is(c))
+    }
+}
+
+impl Separator for char {
+    fn is(&self, c: char) -> bool {
+        *self == c
+    }
+
+    fn find(&self, text: &str) -> Option<usize> {
+        text.find(*self)
+    }
+}
+
+impl Separator for &[char] {
+    fn is(&self, c: char) -> bool {
+        self.contains(&c)
+    }
+}
+
+impl<const N: usize> Separator for [char; N] {
+    fn is(&self, c: char) -> bool {
+        self.contains(&c)
+    }
+}
+
+impl<F: Fn(char) -> bool + Sync> Separator for F {
+    fn is(&self, c: char) -> bool {
+        self(c)
+    }
+}
+
+/// The beginning of the first character at or behind `at`; the end, if there is none.
+fn boundary(text: &str, at: usize) -> usize {
+    (at..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len())
+}
+
+/// The characters that begin in `run`.
+fn chars(text: &str, run: Range<usize>) -> Range<usize> {
+    boundary(text, run.start)..boundary(text, run.end)
+}
+
+/// The beginning of the first part that begins in `run`. Parts begin at the front, and behind separators.
+fn part_in(text: &str, run: Range<usize>, separator: &impl Separator) -> Option<usize> {
+    if run.is_empty() {
+        return None;
+    }
+    let start = boundary(text, run.start);
+    let Some(before) = text[..start].chars().next_back() else {
+        return Some(0);
+    };
+    // The character before may be the separator. Text behind `run` is not searched, however long this part is.
+    let from = start - before.len_utf8();
+    let seen = &text[from..boundary(text, run.end).max(start)];
+    let at = separator.find(seen)?;
+    let begin = from + at + seen[at..].chars().next().map_or(0, char::len_utf8);
+    (begin < run.end).then_some(begin)
+}
+
+/// The parts that begin in `run`: where the first one begins, and where the next part behind them begins, if there is one.
+/// (The same for slices: [`beginning_in`](crate::slice).)
+fn parts_in(text: &str, run: Range<usize>, separator: &impl Separator) -> Option<(usize, Option<usize>)> {
+    let next = run.end..text.len() + 1;
+    Some((part_in(text, run, separator)?, part_in(text, next, separator)))
+}
+
+/// Characters of a string.
+#[derive(Clone, Copy, Debug)]
+pub struct Chars<'a>(&'a str);
+
+impl Indices for Chars<'_> {
+    type Item = char;
+    const EXACT: bool = false;
+
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = char> {
+        self.0[chars(self.0, run)].chars()
+    }
+}
+
+/// Characters of a string, with their indices.
+#[derive(Clone, Copy, Debug)]
+pub struct CharIndices<'a>(&'a str);
+
+impl Indices for CharIndices<'_> {
+    type Item = (usize, char);
+    const EXACT: bool = false;
+
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = (usize, char)> {
+        let run = chars(self.0, run);
+        self.0[run.clone()].char_indices().map(move |(at, c)| (run.start + at, c))
+    }
+}
+
+/// Parts that a standard iterator finds in a text of whole parts.
+macro_rules! parts {
+    ($($(#[$doc:meta])* $name:ident: $separator:expr, |$part:ident| $items:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name<'a>(&'a str);
+
+        impl<'a> Indices for $name<'a> {
+            type Item = &'a str;
+            const EXACT: bool = false;
+
+            fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a str> {
+                let text = self.0;
+                let parts = parts_in(text, run, &$separator);
+                parts.into_iter().flat_map(move |(first, next)| {
+                    let $part = &text[first..next.unwrap_or(text.len())];
+                    $items
+                })
+            }
+        }
+    )*};
+}
+parts! {
+    /// Lines of a string.
+    Lines: '\n', |text| text.lines();
+    /// Words of a string.
+    Words: char::is_whitespace, |text| text.split_whitespace();
+    /// Words of a string, between ASCII white space.
+    AsciiWords: |c: char| c.is_ascii_whitespace(), |text| text.split_ascii_whitespace();
+}
+
+/// Parts of a string between separators.
+#[derive(Clone, Debug)]
+pub struct StrSplit<'a, P>(&'a str, P);
+
+impl<'a, P: Separator> Indices for StrSplit<'a, P> {
+    type Item = &'a str;
+    const EXACT: bool = false;
+
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a str> {
+        let parts = parts_in(self.0, run, &self.1).map(|(first, next)| match next {
+            // Without the last separator: behind it `split` would find an empty part.
+            Some(next) => {
+                let parts = &self.0[first..next];
+                &parts[..parts.len() - parts.chars().next_back().map_or(0, char::len_utf8)]
+            }
+            None => &self.0[first..],
+        });
+        parts.into_iter().flat_map(|parts| parts.split(|c| self.1.is(c)))
+    }
+}

@@ -1,0 +1,139 @@
+//! What is known of a call in advance: its place in the program, fixed claims, and weights.
+
+use std::panic::Location;
+
+/// What is known of a call in advance.
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    /// Where the consumer was called.
+    pub(crate) place: Option<&'static Location<'static>>,
+    /// Items of every claim, fixed.
+    pub(crate) chunk: Option<usize>,
+    /// What items weigh.
+    pub(crate) weights: Option<Weights>,
+}
+
+impl Hints {
+    /// What is said here, or else there.
+    pub(crate) fn or(self, other: Hints) -> Hints {
+        Hints {
+            place: self.place.or(other.place),
+            chunk: self.chunk.or(other.chunk),
+            weights: self.weights.or(other.weights),
+        }
+    }
+
+    /// The hints for blocks of `block` items, of `n` items in all.
+    pub(crate) fn of_blocks(&self, block: usize, n: usize) -> Hints {
+        Hints {
+            place: self.place,
+            chunk: self.chunk.map(|chunk| chunk.div_ceil(block)),
+            weights: self.weights.as_ref().map(|weights| weights.of_blocks(block, n)),
+        }
+    }
+
+    /// Weight of the items `lo..hi`.
+    pub(crate) fn weight(&self, lo: usize, hi: usize) -> u64 {
+        match &self.weights {
+            Some(weights) => weights.between(lo, hi),
+            None => (hi - lo) as u64,
+        }
+    }
+
+    /// How many items from `lo` on weigh about `weight`; at least 1, at most up to `hi`.
+    pub(crate) fn items(&self, lo: usize, hi: usize, weight: u64) -> usize {
+        match (self.chunk, &self.weights) {
+            (Some(chunk), _) => chunk.min(hi - lo),
+            (None, Some(weights)) => weights.reach(lo, hi, weight) - lo,
+            (None, None) => usize::try_from(weight).unwrap_or(usize::MAX).min(hi - lo),
+        }
+    }
+
+    /// Where part `part` of `parts` equal ones of `lo..hi` begins.
+    pub(crate) fn part(&self, lo: usize, hi: usize, part: usize, parts: usize) -> usize {
+        let share = |whole: u64| (u128::from(whole) * part as u128 / parts as u128) as u64;
+        match &self.weights {
+            Some(weights) if part > 0 && lo < hi => weights.reach(lo, hi, share(weights.between(lo, hi))),
+            _ => lo + share((hi - lo) as u64) as usize,
+        }
+    }
+
+    /// Where `lo..hi` is halved by weight.
+    pub(crate) fn middle(&self, lo: usize, hi: usize) -> usize {
+        match &self.weights {
+            Some(weights) => weights.reach(lo, hi, weights.between(lo, hi) / 2),
+            None => lo.midpoint(hi),
+        }
+    }
+}
+
+/// Weights of all items, as running sums. An item weighs at least 1.
+#[derive(Debug)]
+pub(crate) struct Weights {
+    sums: Box<[u64]>,
+}
+
+impl Weights {
+    pub(crate) fn new(weights: impl Iterator<Item = usize>) -> Self {
+        let mut sum = 0u64;
+        let mut sums = vec![0];
+        sums.extend(weights.map(|weight| {
+            sum = sum.saturating_add(weight.max(1) as u64);
+            sum
+        }));
+        Self { sums: sums.into() }
+    }
+
+    fn of_blocks(&self, block: usize, n: usize) -> Self {
+        let bounds = (0..=n.div_ceil(block)).map(|at| self.sum(at.saturating_mul(block).min(n)));
+        Self { sums: bounds.collect() }
+    }
+
+    /// Weight of the first `at` items. (Zip may walk fewer items than were weighed, never more of the weighed side.)
+    fn sum(&self, at: usize) -> u64 {
+        self.sums[at.min(self.sums.len() - 1)]
+    }
+
+    fn between(&self, lo: usize, hi: usize) -> u64 {
+        self.sum(hi) - self.sum(lo)
+    }
+
+    /// The end of the shortest run from `lo` that weighs at least `weight`: in `lo + 1..=hi`.
+    fn reach(&self, lo: usize, hi: usize, weight: u64) -> usize {
+        let target = self.sum(lo).saturating_add(weight);
+        let inner = &self.sums[(lo + 1).min(self.sums.len())..hi.min(self.sums.len())];
+        lo + 1 + inner.partition_point(|&sum| sum < target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_measure_runs() {
+        let weights = Weights::new([5, 0, 3, 10].into_iter());
+        assert_eq!((weights.between(0, 4), weights.between(1, 3)), (19, 4));
+        assert_eq!(weights.reach(0, 4, 0), 1);
+        assert_eq!(weights.reach(0, 4, 6), 2);
+        assert_eq!(weights.reach(0, 4, 7), 3);
+        assert_eq!(weights.reach(1, 4, 1000), 4);
+        assert_eq!(weights.reach(3, 4, 1), 4);
+        let blocks = weights.of_blocks(3, 4);
+        assert_eq!((blocks.between(0, 1), blocks.between(1, 2)), (9, 10));
+    }
+
+    #[test]
+    fn hints_size_claims() {
+        let plain = Hints::default();
+        assert_eq!((plain.items(3, 10, 4), plain.items(3, 5, 4), plain.middle(2, 10)), (4, 2, 6));
+        let fixed = Hints { chunk: Some(3), ..Hints::default() };
+        assert_eq!((fixed.items(0, 10, 100), fixed.items(8, 10, 1)), (3, 2));
+        assert_eq!(fixed.of_blocks(2, 10).chunk, Some(2));
+        assert_eq!([0, 1, 2, 3].map(|part| plain.part(10, 20, part, 3)), [10, 13, 16, 20]);
+        let weighed = Hints { weights: Some(Weights::new([100, 1, 1, 1].into_iter())), ..Hints::default() };
+        assert_eq!((weighed.items(0, 4, 50), weighed.items(1, 4, 2)), (1, 2));
+        assert_eq!(weighed.middle(0, 4), 1);
+        assert_eq!([0, 1, 2].map(|part| weighed.part(0, 4, part, 3)), [0, 1, 1]);
+    }
+}

@@ -1,0 +1,247 @@
+//! Pools: threads behind a gate.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use windrow_sync::gate::{self, Counts};
+
+use crate::runtime::cancel::ambient;
+use crate::runtime::state::PoolState;
+
+mod builder;
+mod global;
+
+use builder::{Handlers, Settings};
+pub use builder::{PoolBuildError, PoolBuildErrorKind, PoolBuilder};
+use global::global;
+pub use global::{ShutdownError, shutdown};
+
+/// Worker threads that take part in the parallel calls made under [`install`](Pool::install).
+///
+/// A program needs none: calls outside of `install` use a global pool, built at the first call. Its width is what the environment
+/// variable `WINDROW_THREADS` says ([`PoolBuilder::threads`]); without it, a
+/// thread for every CPU that the process may use (affinity mask and cgroup quota count). The caller takes part in
+/// its own calls, so a pool of `n` threads starts `n - 1`. Names, stacks and handlers are settings of a [`PoolBuilder`].
+///
+/// Dropping a pool waits for the region in progress and joins the threads. A pool dropped *inside* of a parallel call that it runs
+/// (by the last `Arc` in a closure, say) waits for nothing: its threads could be waiting for the one that drops it. They end by
+/// themselves after that call.
+///
+/// A forked child builds its own global pool; a pool it got from its parent has no threads there, and runs calls on their
+/// caller. The one thing not to do is to fork *inside* a closure of a parallel call: the members it waits for are not there.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// let pool = windrow::Pool::new(2);
+/// let squares: Vec<u64> = pool.install(|| (0..1000u64).into_par_iter().map(|x| x * x).collect());
+/// assert_eq!(squares[30], 900);
+/// ```
+#[derive(Debug)]
+pub struct Pool {
+    pub(crate) state: Arc<PoolState>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// A pool of `threads` threads, the caller included; 0 means as many as the global pool would have: what `WINDROW_THREADS` says
+    /// ([`PoolBuilder::threads`]), else as many as the process may use CPUs.
+    ///
+    /// If the system refuses a thread, the pool has fewer: [`threads`](Pool::threads) says how many. At most 1023.
+    pub fn new(threads: usize) -> Pool {
+        Pool::build(Settings::usual(threads))
+    }
+
+    /// Settings for a pool, to be built.
+    ///
+    /// ```
+    /// let pool = windrow::Pool::builder().threads(2).stack_size(16 << 20).build()?;
+    /// assert_eq!(pool.threads(), 2);
+    /// # Ok::<(), windrow::PoolBuildError>(())
+    /// ```
+    pub fn builder() -> PoolBuilder {
+        PoolBuilder::new()
+    }
+
+    fn build(settings: Settings) -> Pool {
+        let mut wanted = settings.threads();
+        loop {
+            let pool = Pool::start(&settings, wanted);
+            let started = pool.threads.len() + 1;
+            if started == wanted {
+                return pool;
+            }
+            // Built anew for the threads there are: a gate takes workers that never came for workers awake, and wakes
+            // none in their stead.
+            wanted = started;
+        }
+    }
+
+    /// A pool of `wanted` threads. It has fewer if the system refuses one, and is of no use then.
+    fn start(settings: &Settings, wanted: usize) -> Pool {
+        let state = Arc::new(PoolState::new(wanted, settings.stack_size));
+        let mut threads = Vec::with_capacity(wanted - 1);
+        for (member, name) in (1..wanted).zip(&settings.names) {
+            let (shared, handlers) = (state.clone(), settings.handlers.clone());
+            match state.thread(name.clone()).spawn(move || work(shared, member, &handlers)) {
+                Ok(thread) => threads.push(thread),
+                Err(_) => break,
+            }
+        }
+        Pool { state, threads }
+    }
+
+    /// Threads that take part in a call, the caller included.
+    pub fn threads(&self) -> usize {
+        self.state.members
+    }
+
+    /// What has happened in this pool so far: regions opened, workers that joined, system calls to wake and to sleep.
+    pub fn counts(&self) -> Counts {
+        self.state.gate.counts()
+    }
+
+    /// Runs `f` on this thread; parallel calls in it use this pool.
+    ///
+    /// Unlike rayon's, `f` itself stays on the calling thread, so it may hold what is not `Send`.
+    pub fn install<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _here = Installed::new(self.state.clone());
+        // Joins in it are no part of a recursion in another pool.
+        windrow_sync::join::apart(f)
+    }
+}
+
+// A panic in a region leaves the pool as it was.
+impl std::panic::UnwindSafe for Pool {}
+impl std::panic::RefUnwindSafe for Pool {}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        end(&self.state, std::mem::take(&mut self.threads));
+    }
+}
+
+/// The life of a worker thread.
+fn work(state: Arc<PoolState>, member: usize, handlers: &Handlers) {
+    let _ = ROLE.try_with(|role| role.set(Role::Worker(Arc::as_ptr(&state).addr())));
+    let _here = Installed::new(state.clone());
+    state.placement.register(member);
+    if handlers.start(member) {
+        state.placement.started(member);
+    }
+    state.gate.serve(member, |wait| state.look(member, wait));
+    handlers.exit(member);
+}
+
+/// Ends these workers: waits for them, unless they are not threads of this process or could be waiting for this one.
+fn end(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
+    // In this order: spawn threads whose queue is made after the close find the gate stopped.
+    state.gate.stop();
+    super::spawn_threads::close(state);
+    let may_wait_for_this = state.gate.is_inside() || role() == Role::Worker(Arc::as_ptr(state).addr());
+    for (at, thread) in threads.into_iter().enumerate() {
+        if !state.is_of_this_process() {
+            // A forked child has this handle but not the thread.
+            std::mem::forget(thread);
+        } else if may_wait_for_this || (state.is_of_a_child() && !state.placement.is_registered(at + 1)) {
+            // In a forked child it may never begin: the standard library takes a lock whenever a thread starts, and the child may have
+            // inherited that locked. If it does begin it finds the gate stopped.
+            drop(thread);
+        } else {
+            // A worker catches what user code throws. Should it end by a panic all the same, no caller is left to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a thread is to the pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// A thread of the program.
+    None,
+    /// A worker of the pool with the state at this address.
+    Worker(usize),
+    /// A spawn thread of a pool.
+    SpawnThread,
+}
+
+thread_local! {
+    /// (It has no destructor, so it can be read while a thread ends.)
+    static ROLE: Cell<Role> = const { Cell::new(Role::None) };
+}
+
+fn role() -> Role {
+    ROLE.try_with(Cell::get).unwrap_or(Role::None)
+}
+
+/// Marks this new thread as a spawn thread.
+pub(crate) fn mark_spawn_thread() {
+    let _ = ROLE.try_with(|role| role.set(Role::SpawnThread));
+}
+
+/// Whether threads of a pool could be waiting for this one: it is one of them, or inside a parallel call, a spawned closure or an
+/// overlapped run.
+fn is_inside() -> bool {
+    role() != Role::None || gate::is_inside_any() || ambient().is_some()
+}
+
+thread_local! {
+    /// The pool of the innermost `install`, or the one this thread works for.
+    static CURRENT: RefCell<Option<Rc<Here>>> = const { RefCell::new(None) };
+}
+
+/// This thread's own handle on a state: looking it up must not write to memory that other threads use, as cloning the `Arc`
+/// would.
+struct Here {
+    state: Arc<PoolState>,
+}
+
+/// Puts a pool in place for this thread until it is dropped.
+pub(crate) struct Installed {
+    before: Option<Rc<Here>>,
+}
+
+impl Installed {
+    pub(crate) fn new(state: Arc<PoolState>) -> Self {
+        Self { before: CURRENT.try_with(|current| current.replace(Some(Rc::new(Here { state })))).ok().flatten() }
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        // While a thread ends its locals may be gone already; then nothing is to be put back.
+        let _ = CURRENT.try_with(|current| current.replace(self.before.take()));
+    }
+}
+
+/// Calls `f` with the state that parallel calls of this thread use.
+pub(crate) fn with_current<R>(f: impl FnOnce(&PoolState) -> R) -> R {
+    match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {
+        Some(here) => f(&here.state),
+        None => f(global()),
+    }
+}
+
+/// The state of the innermost `install` of this thread, or of the pool it works for, to keep.
+pub(crate) fn installed_state() -> Option<Arc<PoolState>> {
+    CURRENT.try_with(|current| current.borrow().as_ref().map(|here| here.state.clone())).ok().flatten()
+}
+
+/// The state that parallel calls of this thread use, to keep.
+pub(crate) fn current_state() -> Arc<PoolState> {
+    match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {
+        Some(here) => here.state.clone(),
+        None => global().clone(),
+    }
+}
+
+/// Threads that take part in a parallel call made here, the caller included.
+///
+/// ```
+/// assert_eq!(windrow::Pool::new(3).install(windrow::current_num_threads), 3);
+/// ```
+pub fn current_num_threads() -> usize {
+    with_current(|state| state.members)
+}

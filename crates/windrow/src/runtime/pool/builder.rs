@@ -1,0 +1,380 @@
+//! Settings of a pool, and where they come from.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use windrow_sync::gate::MOST_MEMBERS;
+use windrow_sync::machine;
+use windrow_sync::relaxed::RelaxedU64;
+
+use super::{Pool, global};
+
+/// The environment variable that sets the width of the global pool.
+const VARIABLE: &str = "WINDROW_THREADS";
+
+/// The largest stack a thread can be given. A larger number is no size: half of all addresses.
+const MOST_STACK: usize = isize::MAX as usize;
+
+type Name = Box<dyn FnMut(usize) -> String>;
+type Handler = Box<dyn Fn(usize) + Send + Sync>;
+
+/// Settings of a [`Pool`], to be built: names and meanings are those of rayon's `ThreadPoolBuilder`, where it has them.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use windrow::{PoolBuilder, prelude::*};
+///
+/// static ENDED: AtomicUsize = AtomicUsize::new(0);
+///
+/// let pool = PoolBuilder::new()
+///     .threads(3)
+///     .thread_name(|index| format!("numbers-{index}"))
+///     .stack_size(16 << 20)
+///     .exit_handler(|_index| {
+///         ENDED.fetch_add(1, Ordering::Relaxed);
+///     })
+///     .build()?;
+/// assert_eq!(pool.install(|| (0..1000u64).into_par_iter().sum::<u64>()), 499_500);
+/// drop(pool);
+/// // The caller is a member, but no thread of the pool.
+/// assert_eq!(ENDED.load(Ordering::Relaxed), 2);
+/// # Ok::<(), windrow::PoolBuildError>(())
+/// ```
+#[derive(Default)]
+#[must_use = "settings do nothing until `build` or `build_global`"]
+pub struct PoolBuilder {
+    threads: usize,
+    stack_size: Option<usize>,
+    name: Option<Name>,
+    handlers: Handlers,
+}
+
+impl fmt::Debug for PoolBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolBuilder")
+            .field("threads", &self.threads)
+            .field("stack_size", &self.stack_size)
+            .field("thread_name", &self.name.is_some())
+            .field("start_handler", &self.handlers.start.is_some())
+            .field("exit_handler", &self.handlers.exit.is_some())
+            .finish()
+    }
+}
+
+impl PoolBuilder {
+    /// The usual settings.
+    pub fn new() -> PoolBuilder {
+        PoolBuilder::default()
+    }
+
+    /// Threads that take part in a call, the caller included: the pool starts one less. At most 1023.
+    ///
+    /// 0, the usual setting, stands for the environment variable `WINDROW_THREADS`; without it, for the number of CPUs
+    /// that the process may use. The variable is a number from 1 to 1023. A valid value is read once: later changes of the
+    /// environment have no effect, also not in a forked child.
+    ///
+    /// Any other value of the variable (`0`, `abc`, nothing) is an error of [`build`](PoolBuilder::build) and
+    /// [`build_global`](PoolBuilder::build_global). A pool that cannot fail, which is [`Pool::new`]`(0)` or a global pool that a call made,
+    /// says so in one line on the standard error, once, and has the number of CPUs. A number that is passed here wins over the variable,
+    /// whatever its value.
+    pub fn threads(mut self, threads: usize) -> PoolBuilder {
+        self.threads = threads;
+        self
+    }
+
+    /// The name of each thread by its index, which is in `1..threads`: the caller is member 0 of its calls. Usually `windrow-1` and so on.
+    /// It is called when the pool is built, on the building thread.
+    ///
+    /// Spawn threads, which [`Pool::spawn`] starts, are named `windrow-spawn-1` and so on in every pool.
+    ///
+    /// ```
+    /// use windrow::{Pool, Width};
+    ///
+    /// let pool = Pool::builder().threads(2).thread_name(|index| format!("solver-{index}")).build()?;
+    /// let names = pool.install(|| {
+    ///     windrow::team(&mut ()).width(Width::exactly(2)).run(|_| std::thread::current().name().map(str::to_owned))
+    /// });
+    /// assert_eq!(names[1].as_deref(), Some("solver-1"));
+    /// # Ok::<(), windrow::PoolBuildError>(())
+    /// ```
+    pub fn thread_name(mut self, name: impl FnMut(usize) -> String + 'static) -> PoolBuilder {
+        self.name = Some(Box::new(name));
+        self
+    }
+
+    /// The stack of each thread in bytes, spawn threads included. Usually it is the standard library's: 2 MiB, or
+    /// what the environment variable `RUST_MIN_STACK` says.
+    ///
+    /// A deep recursion needs it. A half that [`join`](crate::join()) shares runs on a worker's stack with all its recursion, and a member
+    /// that waits runs parts of it on top of the frames it has. So a recursion that fits into the caller's stack may overflow
+    /// a worker's, which ends the process. Give the pool the stack that the whole recursion needs. The caller's stack is not changed:
+    /// a recursion starts on a thread with as much, such as a spawn thread ([`Pool::spawn`]). Memory is used as a stack grows, not when
+    /// the thread starts.
+    ///
+    /// ```
+    /// // A list of nodes as a tree that leans to one side: as deep as it is long.
+    /// fn depth(n: u64) -> u64 {
+    ///     if n == 0 {
+    ///         return 0;
+    ///     }
+    ///     let (here, below) = windrow::join(|| 1, || depth(n - 1));
+    ///     here + below
+    /// }
+    ///
+    /// let pool = windrow::Pool::builder().threads(2).stack_size(256 << 20).build()?;
+    /// let closure = pool.spawn_joinable(|| depth(20_000));
+    /// # while !closure.is_finished() {
+    /// #     std::thread::yield_now();
+    /// # }
+    /// assert_eq!(closure.wait(), 20_000);
+    /// # Ok::<(), windrow::PoolBuildError>(())
+    /// ```
+    ///
+    /// If the system refuses threads with this stack, the pool has fewer: see [`Pool::threads`].
+    pub fn stack_size(mut self, bytes: usize) -> PoolBuilder {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Is called on each thread of the pool with its index (in `1..threads`) before it takes part in calls. Threads do not wait for
+    /// each other, nor does [`build`](PoolBuilder::build) for the handler.
+    ///
+    /// For priorities, affinity and thread-local state. A worker whose CPUs the handler narrows stays on them; they do not count as the
+    /// number of CPUs that the pool may use.
+    ///
+    /// If the handler panics the panic goes no further, and the thread takes part all the same. Spawn threads have no handlers. Should the
+    /// system refuse a thread of the pool, those before it end, and the pool is built again for fewer: then handlers are called again.
+    pub fn start_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> PoolBuilder {
+        self.handlers.start = Some(Box::new(handler));
+        self
+    }
+
+    /// Is called on each thread of the pool with its index when it ends, after its last call. Dropping the pool, or
+    /// [`shutdown`](crate::shutdown) of a global one, waits for it. Parallel calls in the handler run on it alone.
+    ///
+    /// If the handler panics the panic goes no further.
+    pub fn exit_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> PoolBuilder {
+        self.handlers.exit = Some(Box::new(handler));
+        self
+    }
+
+    /// Starts the pool.
+    ///
+    /// If the system refuses a thread, the pool has fewer: [`Pool::threads`] says how many.
+    ///
+    /// # Errors
+    /// If a setting cannot be met: [`PoolBuildError::kind`] says which.
+    pub fn build(self) -> Result<Pool, PoolBuildError> {
+        Ok(Pool::build(self.checked()?))
+    }
+
+    /// Starts the pool as the global one, which calls outside of [`Pool::install`] use.
+    ///
+    /// Call it first in `main`: a call that needs the global pool makes a usual one. After [`shutdown`](crate::shutdown) it can
+    /// be called again.
+    ///
+    /// ```
+    /// use windrow::{PoolBuildErrorKind, PoolBuilder};
+    ///
+    /// PoolBuilder::new().threads(3).build_global()?;
+    /// assert_eq!(windrow::current_num_threads(), 3);
+    ///
+    /// let again = PoolBuilder::new().build_global().unwrap_err();
+    /// assert_eq!(again.kind(), PoolBuildErrorKind::GlobalExists);
+    /// # Ok::<(), windrow::PoolBuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](PoolBuilder::build); and if this process has a global pool already.
+    pub fn build_global(self) -> Result<(), PoolBuildError> {
+        global::build(self.checked()?)
+    }
+
+    fn checked(self) -> Result<Settings, PoolBuildError> {
+        let PoolBuilder { threads, stack_size, mut name, handlers } = self;
+        let threads = match threads {
+            0 => usual_threads()?,
+            1..=MOST_MEMBERS => threads,
+            _ => return Err(PoolBuildError(Cause::TooManyThreads(threads))),
+        };
+        if let Some(bytes) = stack_size.filter(|&bytes| bytes > MOST_STACK) {
+            return Err(PoolBuildError(Cause::StackSize(bytes)));
+        }
+        let mut settings = Settings { stack_size, handlers: Arc::new(handlers), ..Settings::of(threads) };
+        if let Some(name) = &mut name {
+            settings.names = (1..threads).map(name).collect();
+        }
+        match settings.names.iter().position(|name| name.contains('\0')) {
+            None => Ok(settings),
+            Some(at) => Err(PoolBuildError(Cause::ThreadName(at + 1, settings.names.swap_remove(at)))),
+        }
+    }
+}
+
+/// Settings that can be met.
+pub(super) struct Settings {
+    pub(super) stack_size: Option<usize>,
+    /// Of all threads but the caller.
+    pub(super) names: Vec<String>,
+    pub(super) handlers: Arc<Handlers>,
+}
+
+impl Settings {
+    fn of(threads: usize) -> Self {
+        let names = (1..threads).map(|member| format!("windrow-{member}")).collect();
+        Settings { stack_size: None, names, handlers: Arc::default() }
+    }
+
+    /// A pool that is its caller alone.
+    pub(super) fn serial() -> Self {
+        Settings::of(1)
+    }
+
+    /// Usual settings, where no error can be returned; 0 is the usual number.
+    pub(super) fn usual(threads: usize) -> Self {
+        let threads = if threads > 0 { threads } else { usual_threads().unwrap_or_else(|error| warned(&error)) };
+        Settings::of(threads.min(MOST_MEMBERS))
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        self.names.len() + 1
+    }
+}
+
+/// What user code does when threads begin and end.
+#[derive(Default)]
+pub(super) struct Handlers {
+    start: Option<Handler>,
+    exit: Option<Handler>,
+}
+
+impl Handlers {
+    /// Whether there is one.
+    pub(super) fn start(&self, member: usize) -> bool {
+        self.start.as_ref().inspect(|handler| contained(|| handler(member))).is_some()
+    }
+
+    pub(super) fn exit(&self, member: usize) {
+        self.exit.as_ref().inspect(|handler| contained(|| handler(member)));
+    }
+}
+
+/// Runs user code that has no caller to tell of a panic. (The panic hook has reported it.)
+fn contained(code: impl FnOnce()) {
+    let Err(payload) = catch_unwind(AssertUnwindSafe(code)) else { return };
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
+    }
+}
+
+fn cpus() -> usize {
+    machine::cpus().min(MOST_MEMBERS)
+}
+
+/// The width of pools that are given none. What the variable says is kept, so that a forked child does not read the environment,
+/// whose lock a thread of the parent may hold.
+fn usual_threads() -> Result<usize, PoolBuildError> {
+    const UNREAD: u64 = 0;
+    const UNSET: u64 = u64::MAX;
+    static SEEN: RelaxedU64 = RelaxedU64::new(UNREAD);
+    match SEEN.get() {
+        UNREAD => {}
+        UNSET => return Ok(cpus()),
+        threads => return Ok(threads as usize),
+    }
+    let Some(value) = std::env::var_os(VARIABLE) else {
+        SEEN.set(UNSET);
+        return Ok(cpus());
+    };
+    match value.to_str().map(str::parse) {
+        Some(Ok(threads @ 1..=MOST_MEMBERS)) => {
+            SEEN.set(threads as u64);
+            Ok(threads)
+        }
+        _ => Err(PoolBuildError(Cause::Environment(value))),
+    }
+}
+
+/// The number of CPUs, after saying why it is not what the variable says.
+fn warned(error: &PoolBuildError) -> usize {
+    static SAID: RelaxedU64 = RelaxedU64::new(0);
+    let cpus = cpus();
+    if SAID.get() == 0 {
+        SAID.set(1);
+        // A standard error that is closed is no reason to fail.
+        let _ = writeln!(std::io::stderr(), "windrow: {error}; using {cpus} threads");
+    }
+    cpus
+}
+
+/// Why a pool was not built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolBuildError(Cause);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Cause {
+    TooManyThreads(usize),
+    StackSize(usize),
+    ThreadName(usize, String),
+    Environment(OsString),
+    GlobalExists,
+}
+
+/// What a pool was not built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PoolBuildErrorKind {
+    /// More threads than a pool can have.
+    TooManyThreads,
+    /// No stack can have this size.
+    StackSize,
+    /// A thread's name contains a NUL.
+    ThreadName,
+    /// The environment variable `WINDROW_THREADS` is no number of threads.
+    Environment,
+    /// The process has a global pool already.
+    GlobalExists,
+}
+
+impl PoolBuildError {
+    pub(super) fn global_exists() -> Self {
+        PoolBuildError(Cause::GlobalExists)
+    }
+
+    /// Which setting was at fault.
+    pub fn kind(&self) -> PoolBuildErrorKind {
+        match &self.0 {
+            Cause::TooManyThreads(_) => PoolBuildErrorKind::TooManyThreads,
+            Cause::StackSize(_) => PoolBuildErrorKind::StackSize,
+            Cause::ThreadName(..) => PoolBuildErrorKind::ThreadName,
+            Cause::Environment(_) => PoolBuildErrorKind::Environment,
+            Cause::GlobalExists => PoolBuildErrorKind::GlobalExists,
+        }
+    }
+}
+
+impl fmt::Display for PoolBuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Cause::TooManyThreads(threads) => {
+                write!(f, "a pool of {threads} threads: pass 1 to {MOST_MEMBERS}, or 0 for the usual number")
+            }
+            Cause::StackSize(bytes) => write!(f, "a stack of {bytes} bytes: pass at most {MOST_STACK}"),
+            Cause::ThreadName(index, name) => {
+                write!(f, "thread {index} is named {name:?}: return a name without NUL from `thread_name`")
+            }
+            Cause::Environment(value) => write!(
+                f,
+                "{VARIABLE} is {value:?}, which is no number of threads: set it to 1 to {MOST_MEMBERS}, or unset it"
+            ),
+            Cause::GlobalExists => f.write_str(
+                "the global pool exists already: call `build_global` before the first parallel call, or after `shutdown`",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PoolBuildError {}

@@ -1,0 +1,177 @@
+//! The global pool: how it comes to be, is ended, and is made again.
+//!
+//! # Protocol
+//! The global pools of a process form a list that only grows; the last one is current. A forked child begins its own list.
+//! * The first call that needs the pool makes the list, with a usual pool in it; so does [`PoolBuilder::build_global`] with its own.
+//! * [`shutdown`] appends a *serial* pool, which has no threads. Only then it ends the threads of the pools before it. Calls
+//!   that found an earlier pool meet its stopped gate and stay on their callers.
+//! * `build_global` appends a pool after a serial one, and is refused elsewhere.
+//!
+//! A pool that was current is never freed: calls refer to it without counting, so that finding it writes nothing. An ended pool
+//! keeps its memory and no thread.
+//!
+//! No lock is held while user code runs (names, handlers) or a thread is started. Two threads may build at the same time; the
+//! pool that comes second is dropped.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use windrow_sync::fork::PerProcess;
+
+use super::builder::{PoolBuildError, Settings};
+use super::{Pool, end, is_inside};
+use crate::runtime::state::PoolState;
+
+/// One pool of the list. See the [module page](self).
+struct Global {
+    /// Its threads are in `threads`.
+    pool: Pool,
+    /// Empty once a shutdown has taken them to join them.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Made by `shutdown`.
+    serial: bool,
+    next: OnceLock<Box<Global>>,
+}
+
+static GLOBAL: PerProcess<Global> = PerProcess::new();
+
+impl Global {
+    fn new(mut pool: Pool, serial: bool) -> Self {
+        let threads = Mutex::new(std::mem::take(&mut pool.threads));
+        Global { pool, threads, serial, next: OnceLock::new() }
+    }
+
+    fn serial() -> Self {
+        Global::new(Pool::build(Settings::serial()), true)
+    }
+
+    /// The last one of the list.
+    #[inline]
+    fn last(&self) -> &Global {
+        let mut last = self;
+        while let Some(next) = last.next.get() {
+            last = next;
+        }
+        last
+    }
+
+    /// Ends the threads of this pool and waits for them, spawn threads included.
+    fn end(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        // Before their queue is closed: those that are started afterwards may have work from other threads without an end.
+        let spawned = self.pool.state.take_spawn_threads();
+        end(&self.pool.state, threads);
+        for thread in spawned {
+            // A spawn thread catches panics of user code.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One that did not get into the list. Its threads go with its pool.
+impl Drop for Global {
+    fn drop(&mut self) {
+        self.pool.threads = std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// The state of the global pool of this process.
+pub(super) fn global() -> &'static Arc<PoolState> {
+    &GLOBAL.get(|| Global::new(Pool::build(Settings::usual(0)), false)).last().pool.state
+}
+
+/// Makes a pool with these settings the global one.
+pub(super) fn build(settings: Settings) -> Result<(), PoolBuildError> {
+    let mut settings = Some(settings);
+    let mut ours = None;
+    let first = GLOBAL.get(|| {
+        let Some(settings) = settings.take() else { unreachable!("taken once") };
+        let pool = Pool::build(settings);
+        ours = Some(Arc::as_ptr(&pool.state));
+        Global::new(pool, false)
+    });
+    if ours.is_some_and(|ours| std::ptr::eq(ours, Arc::as_ptr(&first.pool.state))) {
+        return Ok(());
+    }
+    let last = first.last();
+    match settings {
+        Some(settings) if last.serial => {
+            let global = Box::new(Global::new(Pool::build(settings), false));
+            last.next.set(global).map_err(|_| PoolBuildError::global_exists())
+        }
+        _ => Err(PoolBuildError::global_exists()),
+    }
+}
+
+/// Ends the threads of the global pool and waits until they have ended: workers, and the spawn threads of closures that were
+/// [spawned](crate::spawn_joinable()) on it.
+///
+/// For libraries that are unloaded, language bindings, and programs that fork or exit with no other thread. It does nothing to pools
+/// of the program ([`Pool`]) and to threads of batched structures; those end when they are dropped.
+///
+/// # Calls before, at the same time and after
+/// * Parallel calls in progress go on. Workers end after their share of such a call, so `shutdown` waits for it. Spawned closures
+///   that have begun or are queued are run first.
+/// * From now on parallel calls on the global pool run on their callers alone: they work, and start no thread. So a call that comes
+///   late, from a destructor or another thread, cannot hang. Teams of [exact width](crate::team::Width::exactly) are refused.
+/// * [`PoolBuilder::build_global`](crate::PoolBuilder::build_global) makes a new global pool.
+/// * `spawn_joinable` outside of a pool still needs a thread, and starts one, also at the same time. Another `shutdown` waits for it. A closure
+///   that spawns the next one, and so on without an end, keeps `shutdown` waiting.
+/// * To call it again, also at the same time, is harmless: every call returns once the threads have ended. If the global pool was never
+///   used, it is not made either.
+/// * A forked child is not affected by its parent's shutdown: its first call builds its own global pool.
+///
+/// # Errors
+/// If it is called on a thread of a pool, or inside of a parallel call, a spawned closure or an overlapped run. There it
+/// could wait for itself; nothing has happened then.
+///
+/// # Deadlocks
+/// It waits for other threads, as every join does. Call it without a lock that a parallel call in progress needs, and not under the
+/// loader lock (Windows' `DllMain`), which threads need to end.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// assert_eq!((0..1000u64).into_par_iter().sum::<u64>(), 499_500);
+/// windrow::shutdown()?;
+/// assert_eq!(windrow::current_num_threads(), 1);
+/// assert_eq!((0..1000u64).into_par_iter().sum::<u64>(), 499_500);
+/// # Ok::<(), windrow::ShutdownError>(())
+/// ```
+pub fn shutdown() -> Result<(), ShutdownError> {
+    /// Held while threads are ended, so that a second call waits as well.
+    static ENDING: PerProcess<Mutex<()>> = PerProcess::new();
+    if is_inside() {
+        return Err(ShutdownError(()));
+    }
+    let first = GLOBAL.get(Global::serial);
+    let mut last = first.last();
+    if !last.serial {
+        // Another shutdown may be faster; then the serial pool is its.
+        let _ = last.next.set(Box::new(Global::serial()));
+        last = last.next.get().map_or(last, |next| next);
+    }
+    let _ending = ENDING.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    let mut global = first;
+    loop {
+        global.end();
+        match global.next.get() {
+            // What comes after the serial pool was built since.
+            Some(next) if !std::ptr::eq(global, last) => global = next,
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// [`shutdown`] was called by a thread that the global pool's threads could be waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShutdownError(());
+
+impl fmt::Display for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("shutdown was called inside a parallel call or on a thread of a pool: call it from outside")
+    }
+}
+
+impl std::error::Error for ShutdownError {}

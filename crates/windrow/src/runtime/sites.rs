@@ -1,0 +1,155 @@
+//! Call sites remember what their items cost, in a table of bounded size.
+//!
+//! A [`site`] is a place in the source together with the code of the call's body. The place alone would make one site of all types that a
+//! generic function is called with. The code alone would make one site of closures of equal text, which the compiler merges.
+//! Two sites may share an entry; then they overwrite each other, and neither is trusted ([`windrow_plan::memory`]).
+//! Only speed depends on it.
+
+use std::panic::Location;
+
+use windrow_plan::Nanos;
+use windrow_plan::memory::ItemCost;
+use windrow_sync::relaxed::RelaxedU64;
+
+/// SiteTable remembered: 12 KiB a pool. A program has hundreds of parallel loops at most, and few of them run in turn.
+const SITES: usize = 512;
+
+/// The key of a call site: where the call stands, and the address of the code it runs.
+pub(crate) fn site(place: Option<&'static Location<'static>>, code: usize) -> usize {
+    // Both are addresses, of different alignment, in regions of memory that differ in their upper bits. 0 is an empty entry.
+    (place.map_or(0, |place| std::ptr::from_ref(place).addr()) ^ code.rotate_left(16)).max(1)
+}
+
+/// The slot of a site in a table of so many: Fibonacci hashing (Knuth), since addresses are aligned and close together.
+pub(crate) fn slot(site: usize, slots: usize) -> usize {
+    ((site as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % slots
+}
+
+/// The table. See the [module page](self).
+pub(crate) struct SiteTable(Box<[SiteEntry]>);
+
+impl std::fmt::Debug for SiteTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let known = self.0.iter().filter(|entry| entry.site.get() != 0).count();
+        f.debug_struct("SiteTable").field("known", &known).finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct SiteEntry {
+    site: RelaxedU64,
+    /// Two costs and trust, packed.
+    known: RelaxedU64,
+    /// Where the item stood that took a large part of the last call, plus one, and how many items that call had.
+    long: RelaxedU64,
+}
+
+/// What a site remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct SiteStats {
+    pub(crate) known: ItemCost,
+    pub(crate) long: Option<LongItem>,
+}
+
+/// An item that took a large part of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LongItem {
+    pub(crate) at: u32,
+    pub(crate) of: u32,
+}
+
+/// Costs as the upper halves of 32-bit floats, rounded to 6 %, so that noise is no reason to write.
+fn pack(known: ItemCost) -> u64 {
+    let half = |cost: Nanos| u64::from((cost.0 as f32).to_bits().saturating_add(1 << 18) >> 19 << 3);
+    half(known.alone) << 48 | half(known.shared) << 32 | u64::from(known.trust)
+}
+
+fn unpack(known: u64) -> ItemCost {
+    let cost = |half: u64| Nanos(f64::from(f32::from_bits((half as u32 & 0xffff) << 16)));
+    ItemCost { alone: cost(known >> 48), shared: cost(known >> 32), trust: known as u8 }
+}
+
+impl Default for SiteTable {
+    fn default() -> Self {
+        Self((0..SITES).map(|_| SiteEntry::default()).collect())
+    }
+}
+
+impl SiteTable {
+    fn entry(&self, site: usize) -> &SiteEntry {
+        &self.0[slot(site, SITES)]
+    }
+
+    /// What `site` remembers.
+    #[inline]
+    pub(crate) fn recall(&self, site: usize) -> SiteStats {
+        let entry = self.entry(site);
+        if entry.site.get() != site as u64 {
+            return SiteStats::default();
+        }
+        let (known, long) = (entry.known.get(), entry.long.get());
+        let long = (long != 0).then_some(LongItem { at: (long >> 32) as u32, of: long as u32 });
+        SiteStats { known: unpack(known), long }
+    }
+
+    /// From now on `site` remembers this.
+    pub(crate) fn remember(&self, site: usize, memory: SiteStats) {
+        let entry = self.entry(site);
+        let known = pack(memory.known);
+        let long = memory.long.map_or(0, |long| u64::from(long.at) << 32 | u64::from(long.of));
+        // Threads that call one site in turn must not take the line from each other for nothing.
+        for (hint, value) in [(&entry.site, site as u64), (&entry.known, known), (&entry.long, long)] {
+            if hint.get() != value {
+                hint.set(value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_is_a_place_and_its_code() {
+        let first = Some(Location::caller());
+        let second = Some(Location::caller());
+        let sites = [site(first, 0x4000), site(second, 0x4000), site(first, 0x4010), site(None, 0x4000)];
+        for (at, one) in sites.iter().enumerate() {
+            assert!(sites[at + 1..].iter().all(|other| other != one), "{sites:x?}");
+        }
+        assert_ne!(site(None, 0), 0, "0 is an empty entry");
+        // Functions 16 bytes apart spread over the table.
+        let slots: std::collections::BTreeSet<usize> = (0..64).map(|at| slot(0x4000 + 16 * at, 64)).collect();
+        assert!(slots.len() > 32, "{slots:?}");
+    }
+
+    #[test]
+    fn costs_survive_packing_within_six_percent() {
+        for nanos in [0.5, 1.0, 3.3, 777.0, 1.3e9] {
+            let known = ItemCost { alone: Nanos(nanos), shared: Nanos(2.0 * nanos), trust: 4 };
+            let ItemCost { alone, shared, trust } = unpack(pack(known));
+            assert!((alone.0 / nanos - 1.0).abs() < 0.065 && (shared.0 / nanos / 2.0 - 1.0).abs() < 0.065, "{nanos}");
+            assert_eq!(trust, 4);
+        }
+        assert_eq!(unpack(pack(ItemCost::default())), ItemCost::default());
+    }
+
+    #[test]
+    fn a_site_recalls_what_it_was_told_and_others_do_not() {
+        let sites = SiteTable::default();
+        let memory = SiteStats {
+            known: ItemCost { alone: Nanos(12.0), shared: Nanos(0.0), trust: 3 },
+            long: Some(LongItem { at: 7, of: 9 }),
+        };
+        assert_eq!(sites.recall(0x4000), SiteStats::default());
+        sites.remember(0x4000, memory);
+        assert_eq!(sites.recall(0x4000), memory);
+        sites.remember(0x4000, SiteStats { long: None, ..memory });
+        assert_eq!(sites.recall(0x4000).long, None);
+        // Whatever else shares its entry is another site.
+        for other in (0x4010..0x14000).step_by(16) {
+            assert_eq!(sites.recall(other), SiteStats::default());
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! Scopes: tasks that may borrow from outside of the scope and end inside it.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+
+use windrow_sync::join::guests::Invitation;
+use windrow_sync::join::is_inside;
+
+use crate::runtime::sites::site;
+use crate::task::join::rooted;
+use windrow_sync::unwind::{Payload, discard};
+
+/// Runs `f` with a [`Scope`] in which it can spawn tasks, and waits until all of them have ended.
+///
+/// Tasks may borrow data that outlives the scope, and may spawn tasks. A task is run by another member of the pool, by a thread
+/// that waits for it in [`ScopedJoinHandle::join`], or by the calling thread when `f` has ended. On a pool of one thread, or in
+/// a short scope, the calling thread runs all of them.
+///
+/// # Tasks that wait for each other
+/// may wait for ever. So may `f` if it waits for a task other than by [`ScopedJoinHandle::join`] (on a channel, say): there may be no
+/// other thread, and a task may begin only when `f` has ended. rayon offers a task when it is spawned.
+///
+/// ```
+/// let words = ["one", "three", "fifteen"];
+/// let lengths: Vec<usize> = windrow::scope(|s| {
+///     let handles: Vec<_> = words.iter().map(|word| s.spawn_joinable(|_| word.len())).collect();
+///     handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+/// });
+/// assert_eq!(lengths, [3, 5, 7]);
+/// ```
+///
+/// # Panics
+/// With the payload of `f`, else with that of the first task that panicked and was not joined. All tasks have ended by then.
+#[track_caller]
+pub fn scope<'scope, F, R>(f: F) -> R
+where
+    F: FnOnce(&Scope<'scope>) -> R,
+{
+    if is_inside() {
+        return run(f);
+    }
+    let code = run::<'scope, F, R> as fn(F) -> R as usize;
+    rooted(site(Some(Location::caller()), code), || run(f))
+}
+
+fn run<'scope, F, R>(f: F) -> R
+where
+    F: FnOnce(&Scope<'scope>) -> R,
+{
+    let scope = Scope { invitation: Invitation::new(), tasks: Mutex::default(), borrows: PhantomData };
+    let result = scope.invitation.host(&|| scope.help(), || {
+        let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        scope.finish();
+        result
+    });
+    let mut panics = std::mem::take(&mut lock(&scope.tasks).panics).into_iter().map(|(_, payload)| payload);
+    let thrown = result.as_ref().ok().and_then(|_| panics.next());
+    panics.for_each(discard);
+    match (result, thrown) {
+        (Ok(result), None) => result,
+        (Ok(_), Some(payload)) | (Err(payload), _) => resume_unwind(payload),
+    }
+}
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where tasks are spawned: see [`scope`].
+pub struct Scope<'scope> {
+    invitation: Invitation,
+    tasks: Mutex<Tasks<'scope>>,
+    /// Tasks may write to what they borrow for `'scope`, so it must not be shortened.
+    borrows: PhantomData<fn(&'scope ()) -> &'scope ()>,
+}
+
+#[derive(Default)]
+struct Tasks<'scope> {
+    /// Tasks that were not begun, and perhaps some that a join has begun.
+    waiting: VecDeque<Arc<dyn ScopeTask<'scope> + 'scope>>,
+    /// An upper bound of the begun tasks in `waiting`.
+    begun: usize,
+    unfinished: usize,
+    /// Payloads of tasks that panicked, with their numbers, in the order in which they ended.
+    panics: Vec<(usize, Payload)>,
+    spawned: usize,
+    /// The host, while it waits for tasks to run or to end.
+    waiter: Option<usize>,
+}
+
+impl std::fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tasks = lock(&self.tasks);
+        let (unfinished, queued) = (tasks.unfinished, tasks.waiting.len());
+        drop(tasks);
+        f.debug_struct("Scope").field("unfinished", &unfinished).field("queued", &queued).finish_non_exhaustive()
+    }
+}
+
+impl<'scope> Scope<'scope> {
+    /// Adds a task without a result; the scope waits for it. A panic in the task is resumed by [`scope`].
+    ///
+    /// The task gets the scope, so that it can spawn more tasks; a task that does not is written `|_| ...`. One allocation.
+    pub fn spawn<F>(&self, f: F)
+    where
+        F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
+        drop(self.spawn_joinable(f));
+    }
+
+    /// Adds a task, and returns a handle to its result. The scope waits for the task even if the handle is dropped.
+    pub fn spawn_joinable<'s, F, T>(&'s self, f: F) -> ScopedJoinHandle<'s, 'scope, T>
+    where
+        F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let mut tasks = lock(&self.tasks);
+        tasks.spawned += 1;
+        tasks.unfinished += 1;
+        let number = tasks.spawned;
+        let task = Arc::new(Spawned {
+            number,
+            state: Mutex::new(SpawnedState { stage: SpawnedStage::Waiting(f), let_go: false }),
+        });
+        tasks.waiting.push_back(task.clone());
+        let waiter = tasks.waiter;
+        drop(tasks);
+        self.wake(waiter);
+        self.invitation.call();
+        ScopedJoinHandle { scope: self, task }
+    }
+
+    /// As a guest: runs tasks, oldest first, until none is left to begin.
+    fn help(&self) {
+        let runner = self.invitation.member().filter(|_| self.invitation.is_guest());
+        loop {
+            let mut tasks = lock(&self.tasks);
+            let Some(task) = tasks.waiting.pop_front() else { return };
+            let more = !tasks.waiting.is_empty();
+            drop(tasks);
+            if more {
+                self.invitation.call();
+            }
+            self.run_task(&*task, runner);
+        }
+    }
+
+    /// As the host: runs tasks, youngest first, until all have ended.
+    fn finish(&self) {
+        loop {
+            let mut tasks = lock(&self.tasks);
+            if let Some(task) = tasks.waiting.pop_back() {
+                let more = !tasks.waiting.is_empty();
+                drop(tasks);
+                if more {
+                    self.invitation.call();
+                }
+                self.run_task(&*task, None);
+                continue;
+            }
+            if tasks.unfinished == 0 {
+                return;
+            }
+            tasks.waiter = self.invitation.member();
+            drop(tasks);
+            let is_needed = || {
+                let tasks = lock(&self.tasks);
+                tasks.unfinished == 0 || !tasks.waiting.is_empty()
+            };
+            self.invitation.wait(|_| true, is_needed);
+            lock(&self.tasks).waiter = None;
+        }
+    }
+
+    /// Runs a task unless it was begun. `runner` is this member's number if this member is a guest.
+    fn run_task(&self, task: &dyn ScopeTask<'scope>, runner: Option<usize>) {
+        if task.begin(self, runner) {
+            self.count_end();
+        }
+    }
+
+    /// Drops the untaken result of task `number`. If the drop panics, the task counts as panicked.
+    fn discard_result<T>(&self, number: usize, result: Option<T>) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
+            lock(&self.tasks).panics.push((number, payload));
+        }
+    }
+
+    fn count_end(&self) {
+        let mut tasks = lock(&self.tasks);
+        tasks.unfinished -= 1;
+        let waiter = if tasks.unfinished == 0 { tasks.waiter } else { None };
+        drop(tasks);
+        self.wake(waiter);
+    }
+
+    fn wake(&self, waiter: Option<usize>) {
+        waiter.into_iter().for_each(|waiter| self.invitation.ring(waiter));
+    }
+}
+
+/// Begun tasks stay in the queue until there are more than this many.
+const MANY: usize = 32;
+
+/// A task as the queue sees it.
+trait ScopeTask<'scope>: Send + Sync {
+    /// Runs the task; false if it was begun before. `runner` is this member's number if this member is a guest.
+    fn begin(&self, scope: &Scope<'scope>, runner: Option<usize>) -> bool;
+    fn is_begun(&self) -> bool;
+}
+
+/// A task as its handle sees it.
+trait Joined<'scope, T>: ScopeTask<'scope> {
+    /// The task's number in the scope.
+    fn number(&self) -> usize;
+    /// The result, if the task has ended. Otherwise its end drops the result.
+    fn let_go(&self) -> Option<T>;
+    fn has_ended(&self) -> bool;
+    /// Lets the end of the task wake `waiter`. `None` if the task has ended already; else its runner, if that is a guest.
+    fn expect(&self, waiter: Waiter) -> Option<Option<usize>>;
+}
+
+/// A thread that waits for a task.
+enum Waiter {
+    /// A member of the tree.
+    Member(usize),
+    /// Another thread, parked.
+    Stranger(Thread),
+}
+
+struct Spawned<F, T> {
+    number: usize,
+    state: Mutex<SpawnedState<F, T>>,
+}
+
+struct SpawnedState<F, T> {
+    stage: SpawnedStage<F, T>,
+    /// The handle has given up the result.
+    let_go: bool,
+}
+
+enum SpawnedStage<F, T> {
+    Waiting(F),
+    Running {
+        runner: Option<usize>,
+        waiter: Option<Waiter>,
+    },
+    /// The result, until it is taken; `None` if it panicked.
+    Ended(Option<T>),
+}
+
+impl<'scope, F, T> ScopeTask<'scope> for Spawned<F, T>
+where
+    F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
+    T: Send + 'scope,
+{
+    fn begin(&self, scope: &Scope<'scope>, runner: Option<usize>) -> bool {
+        let f = {
+            let mut state = lock(&self.state);
+            match std::mem::replace(&mut state.stage, SpawnedStage::Running { runner, waiter: None }) {
+                SpawnedStage::Waiting(f) => f,
+                begun => {
+                    state.stage = begun;
+                    return false;
+                }
+            }
+        };
+        let mut result = match catch_unwind(AssertUnwindSafe(|| f(scope))) {
+            Ok(result) => Some(result),
+            Err(payload) => {
+                lock(&scope.tasks).panics.push((self.number, payload));
+                None
+            }
+        };
+        let mut state = lock(&self.state);
+        let kept = if state.let_go { None } else { result.take() };
+        let before = std::mem::replace(&mut state.stage, SpawnedStage::Ended(kept));
+        drop(state);
+        scope.discard_result(self.number, result);
+        match before {
+            SpawnedStage::Running { waiter: Some(Waiter::Member(member)), .. } => scope.invitation.ring(member),
+            SpawnedStage::Running { waiter: Some(Waiter::Stranger(thread)), .. } => thread.unpark(),
+            _ => {}
+        }
+        true
+    }
+
+    fn is_begun(&self) -> bool {
+        !matches!(lock(&self.state).stage, SpawnedStage::Waiting(_))
+    }
+}
+
+impl<'scope, F, T> Joined<'scope, T> for Spawned<F, T>
+where
+    F: FnOnce(&Scope<'scope>) -> T + Send + 'scope,
+    T: Send + 'scope,
+{
+    fn number(&self) -> usize {
+        self.number
+    }
+
+    fn let_go(&self) -> Option<T> {
+        let mut state = lock(&self.state);
+        state.let_go = true;
+        match &mut state.stage {
+            SpawnedStage::Ended(result) => result.take(),
+            _ => None,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(lock(&self.state).stage, SpawnedStage::Ended(_))
+    }
+
+    fn expect(&self, by: Waiter) -> Option<Option<usize>> {
+        match &mut lock(&self.state).stage {
+            SpawnedStage::Running { runner, waiter } => {
+                *waiter = Some(by);
+                Some(*runner)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A handle to a task that was spawned in a [`scope`]. If it is dropped, the task runs all the same, and its result is dropped.
+pub struct ScopedJoinHandle<'s, 'scope, T> {
+    scope: &'s Scope<'scope>,
+    task: Arc<dyn Joined<'scope, T> + 'scope>,
+}
+
+impl<T> Drop for ScopedJoinHandle<'_, '_, T> {
+    fn drop(&mut self) {
+        self.scope.discard_result(self.task.number(), self.task.let_go());
+    }
+}
+
+impl<T> std::fmt::Debug for ScopedJoinHandle<'_, '_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScopedJoinHandle").field("ended", &self.task.has_ended()).finish_non_exhaustive()
+    }
+}
+
+impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.task.has_ended()
+    }
+
+    /// The task's result, or the payload of its panic. Runs the task if it was not begun. Otherwise waits, and helps with parts of
+    /// the task meanwhile.
+    pub fn join(self) -> thread::Result<T> {
+        self.scope.begin(&self.task);
+        self.await_end();
+        if let Some(result) = self.task.let_go() {
+            return Ok(result);
+        }
+        let mut tasks = lock(&self.scope.tasks);
+        let own = tasks.panics.iter().position(|(number, _)| *number == self.task.number());
+        match own.map(|at| tasks.panics.remove(at)) {
+            Some((_, payload)) => Err(payload),
+            None => unreachable!("a task has a result or has panicked"),
+        }
+    }
+
+    fn await_end(&self) {
+        let invitation = &self.scope.invitation;
+        match invitation.member() {
+            Some(member) => {
+                if let Some(runner) = self.task.expect(Waiter::Member(member)) {
+                    // Only a guest is helped: on another runner's stack other work lies below the task.
+                    invitation.wait(|guest| runner == Some(guest), || self.task.has_ended());
+                }
+            }
+            None => {
+                if self.task.expect(Waiter::Stranger(thread::current())).is_some() {
+                    while !self.task.has_ended() {
+                        thread::park();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<'scope> Scope<'scope> {
+    /// Runs the task unless it was begun.
+    fn begin<T>(&self, task: &Arc<dyn Joined<'scope, T> + 'scope>) {
+        if !task.begin(self, None) {
+            return;
+        }
+        // A task that is joined soon after its spawn is at the back, or near it.
+        let mut tasks = lock(&self.tasks);
+        tasks.begun += 1;
+        let mut gone = Vec::new();
+        while tasks.waiting.back().is_some_and(|last| last.is_begun()) {
+            gone.extend(tasks.waiting.pop_back());
+            tasks.begun = tasks.begun.saturating_sub(1);
+        }
+        // Other begun tasks are removed when they may be half of the queue: constant work for each on average.
+        if tasks.begun > MANY && tasks.begun > tasks.waiting.len() / 2 {
+            tasks.begun = 0;
+            let (begun, waiting) = tasks.waiting.drain(..).partition::<Vec<_>, _>(|task| task.is_begun());
+            tasks.waiting = waiting.into();
+            gone.extend(begun);
+        }
+        drop(tasks);
+        drop(gone);
+        self.count_end();
+    }
+}
+
+/// Tasks do not borrow what ends before the scope does.
+/// ```compile_fail,E0373
+/// windrow::scope(|s| {
+///     let short = 1;
+///     s.spawn(|_| short + 1);
+/// });
+/// ```
+#[cfg(doctest)]
+struct TasksDoNotBorrowWhatIsInside;
+
+/// Handles do not leave the scope.
+/// ```compile_fail
+/// let handle = windrow::scope(|s| s.spawn(|_| 1));
+/// ```
+#[cfg(doctest)]
+struct HandlesStayInside;
+
+/// Tasks must be Send.
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// windrow::scope(|s| drop(s.spawn(|_| *shared)));
+/// ```
+#[cfg(doctest)]
+struct TasksMustBeSend;
+
+/// Two tasks do not write to the same variable.
+/// ```compile_fail,E0499
+/// let mut sum = 0;
+/// windrow::scope(|s| {
+///     s.spawn(|_| sum += 1);
+///     s.spawn(|_| sum += 2);
+/// });
+/// ```
+#[cfg(doctest)]
+struct TasksDoNotShareAPlace;

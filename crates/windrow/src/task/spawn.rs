@@ -1,0 +1,285 @@
+//! Closures that run on a thread of the pool: fire and forget ([`spawn`]), or with a handle to await ([`spawn_joinable`]).
+//!
+//! *A caller never waits for a closure that no thread can run.* [`JoinHandle::wait`] takes a closure that has not begun out of the queue and
+//! runs it on the calling thread; polling on a spawn thread does the same. Otherwise all spawn threads could wait for closures behind
+//! them in the queue ([`spawn_threads`](crate::runtime::spawn_threads)).
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use crate::runtime::cancel::{Ambient, CancelToken, ambient};
+use crate::runtime::pool::{Installed, Pool, current_state};
+use crate::runtime::spawn_threads::{SpawnQueue, own_queue};
+use crate::runtime::state::PoolState;
+
+/// Runs `f` on a spawn thread of the current pool, and returns at once. For a result of `f`, see [`spawn_joinable`].
+///
+/// The closure runs to its end. Its token, [`CancelToken::current`], is a child of the spawning closure's token, if there is one.
+///
+/// # Panics
+/// A panic in `f` is reported by the panic hook and ends `f` alone, as in a thread that is not joined. (rayon aborts the process.)
+/// `spawn` itself panics if the pool has no spawn thread and the system refuses to start one.
+///
+/// ```
+/// let (done, result) = std::sync::mpsc::channel();
+/// windrow::spawn(move || done.send(6 * 7).unwrap());
+/// assert_eq!(result.recv(), Ok(42));
+/// ```
+pub fn spawn(f: impl FnOnce() + Send + 'static) {
+    detach(&current_state(), f);
+}
+
+/// Runs `f` on a spawn thread of the current pool. The handle gives its result: await it, or block in [`JoinHandle::wait`].
+///
+/// The handle is a future for any executor. `f` begins whether or not the future is polled.
+///
+/// # Dropping the handle
+/// never blocks. A closure that has not begun is dropped. A closure that runs has its token, [`CancelToken::current`],
+/// cancelled: parallel calls in it that have a token ([`with_cancel`](crate::ParallelIterator::with_cancel), any token) then end at
+/// their next claim with [`Cancelled`](crate::Cancelled). Calls without a token run to their end, since they cannot
+/// return a partial result; so does all other code. The result is dropped on the spawn thread. `f` owns what it uses
+/// (`'static`), so no borrow is left behind.
+///
+/// # Panics
+/// A panic in `f` is resumed where the handle is awaited or waited for. If the handle was dropped, the panic is discarded.
+/// `spawn_joinable` itself panics if the pool has no spawn thread and the system refuses to start one.
+///
+/// # Deadlocks
+/// At most as many closures run at once as the pool has members. A closure that blocks until a later closure has done something may
+/// wait for ever, unless it awaits or waits for that closure's handle: then a closure that has not begun runs on the waiting thread.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// async fn answer(texts: Vec<String>) -> usize {
+///     // The executor's thread is free while the pool works.
+///     windrow::spawn_joinable(move || texts.par_iter().map(|text| text.len()).sum()).await
+/// }
+///
+/// assert_eq!(windrow::spawn_joinable(|| (0..100u64).into_par_iter().sum::<u64>()).wait(), 4950);
+/// # drop(answer(Vec::new()));
+/// ```
+///
+/// Source of the idea: rayon's pull request 679 and the crate tokio-rayon, whose futures leave a dropped closure running.
+pub fn spawn_joinable<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+    spawn_to(&current_state(), f)
+}
+
+impl Pool {
+    /// [`spawn`] on a thread of this pool; parallel calls in `f` use this pool.
+    ///
+    /// # Panics
+    /// As [`spawn`].
+    pub fn spawn(&self, f: impl FnOnce() + Send + 'static) {
+        detach(&self.state, f);
+    }
+
+    /// [`spawn_joinable`] on a thread of this pool; parallel calls in `f` use this pool.
+    ///
+    /// Dropping the pool does not wait for its spawned closures. Those that run or are queued run to their end, and their handles give
+    /// their results. The workers are gone by then, so parallel calls in them run on their spawn threads alone.
+    ///
+    /// # Panics
+    /// As [`spawn_joinable`].
+    pub fn spawn_joinable<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+        spawn_to(&self.state, f)
+    }
+}
+
+fn detach(state: &Arc<PoolState>, f: impl FnOnce() + Send + 'static) {
+    let mut handle = spawn_to(state, f);
+    *handle.task.lock() = Outcome::Unwanted;
+    handle.given = true;
+}
+
+fn spawn_to<R: Send + 'static>(state: &Arc<PoolState>, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+    let token = ambient().map_or_else(CancelToken::new, |outer| outer.child());
+    let task = Arc::new(Task { token, outcome: Mutex::new(Outcome::Pending(None)), done: Condvar::new() });
+    let job = {
+        let (task, state) = (task.clone(), state.clone());
+        move || {
+            let result = {
+                let _here = Installed::new(state);
+                let _token = Ambient::new(task.token.clone());
+                catch_unwind(AssertUnwindSafe(f))
+            };
+            task.finish(result);
+        }
+    };
+    let queue = SpawnQueue::of(state);
+    let ticket = queue.submit(Box::new(job));
+    JoinHandle { task, queue, ticket, given: false }
+}
+
+/// The result of a spawned closure, to be awaited or [waited](JoinHandle::wait) for: see [`spawn_joinable`].
+///
+/// Dropping the handle drops a closure that has not begun, and cancels the token of one that runs.
+///
+/// In a forked child the closure's thread does not exist: polling or waiting there panics, dropping does nothing.
+#[must_use = "dropping the handle cancels the closure: await it, call wait, or use spawn"]
+pub struct JoinHandle<R> {
+    task: Arc<Task<R>>,
+    queue: Arc<SpawnQueue>,
+    ticket: u64,
+    /// The result was taken, or is not wanted.
+    given: bool,
+}
+
+impl<R> fmt::Debug for JoinHandle<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("closure", &self.ticket).finish_non_exhaustive()
+    }
+}
+
+impl<R> JoinHandle<R> {
+    /// Blocks until the closure has run; its result. A closure that has not begun runs on the calling thread.
+    ///
+    /// # Panics
+    /// With the closure's panic; or if the handle was polled to its end before, or this process was forked since `spawn_joinable`.
+    pub fn wait(mut self) -> R {
+        self.queue.assert_of_this_process();
+        self.queue.help(self.ticket);
+        let mut outcome = self.task.lock();
+        while matches!(*outcome, Outcome::Pending(_)) {
+            outcome = self.task.done.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+        }
+        let result = take(outcome);
+        self.given = true;
+        result.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// Cancels the closure's token, [`CancelToken::current`], and leaves its result to be awaited. A closure that has not begun will
+    /// begin, with a cancelled token.
+    pub fn cancel(&self) {
+        self.task.token.cancel();
+    }
+
+    /// Whether the closure has run: awaiting it now would not wait.
+    ///
+    /// # Panics
+    /// If this process was forked since `spawn_joinable`.
+    pub fn is_finished(&self) -> bool {
+        self.queue.assert_of_this_process();
+        !matches!(*self.task.lock(), Outcome::Pending(_))
+    }
+}
+
+impl<R> Future for JoinHandle<R> {
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
+        self.queue.assert_of_this_process();
+        if own_queue().is_some_and(|own| Arc::ptr_eq(&own, &self.queue)) {
+            // A waiting spawn thread: see the module page.
+            self.queue.help(self.ticket);
+        }
+        let waker = context.waker().clone();
+        let mut outcome = self.task.lock();
+        if let Outcome::Pending(before) = &mut *outcome {
+            let before = before.replace(waker);
+            drop(outcome);
+            drop(before);
+            return Poll::Pending;
+        }
+        let result = take(outcome);
+        self.given = true;
+        Poll::Ready(result.unwrap_or_else(|payload| resume_unwind(payload)))
+    }
+}
+
+impl<R> Drop for JoinHandle<R> {
+    fn drop(&mut self) {
+        if self.given || !self.queue.is_of_this_process() {
+            return;
+        }
+        self.task.token.cancel();
+        let unrun = self.queue.remove(self.ticket);
+        let before = std::mem::replace(&mut *self.task.lock(), Outcome::Unwanted);
+        drop(unrun);
+        drop(before);
+    }
+}
+
+/// What the closure and its handle share.
+struct Task<R> {
+    token: CancelToken,
+    outcome: Mutex<Outcome<R>>,
+    done: Condvar,
+}
+
+enum Outcome<R> {
+    /// The waker of the task that awaits the result, if there is one.
+    Pending(Option<Waker>),
+    Ready(thread::Result<R>),
+    Given,
+    /// The handle was dropped.
+    Unwanted,
+}
+
+impl<R> Task<R> {
+    fn lock(&self) -> MutexGuard<'_, Outcome<R>> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish(&self, result: thread::Result<R>) {
+        let mut outcome = self.lock();
+        if matches!(*outcome, Outcome::Unwanted) {
+            drop(outcome);
+            return drop(result);
+        }
+        let before = std::mem::replace(&mut *outcome, Outcome::Ready(result));
+        drop(outcome);
+        self.done.notify_all();
+        if let Outcome::Pending(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+}
+
+/// The result, which is not pending.
+fn take<R>(mut outcome: MutexGuard<'_, Outcome<R>>) -> thread::Result<R> {
+    match std::mem::replace(&mut *outcome, Outcome::Given) {
+        Outcome::Ready(result) => result,
+        _ => panic!("the result of a spawned closure is given once"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::spawn_threads::queues;
+
+    /// Lanes of an overlapped run may outlive their pool, and spawn.
+    #[test]
+    fn the_queue_of_a_pool_that_is_gone_goes_too() {
+        let pool = Pool::new(2);
+        let state = pool.state.clone();
+        assert_eq!(spawn_to(&state, || 1).wait(), 1);
+        drop(pool);
+        let is_kept = || queues().contains_key(&Arc::as_ptr(&state).addr());
+        for round in 0..3 {
+            let (tell, told) = std::sync::mpsc::channel();
+            let all: Vec<_> = (0..5)
+                .map(|i| {
+                    let tell = tell.clone();
+                    spawn_to(&state, move || tell.send(i).unwrap())
+                })
+                .collect();
+            assert_eq!(told.iter().take(5).sum::<i32>(), 10, "round {round}");
+            drop(all);
+            while is_kept() {
+                thread::yield_now();
+            }
+        }
+        // Nothing is left of a queue whose closure no spawn thread began.
+        spawn_to(&state, || ()).wait();
+        while is_kept() {
+            thread::yield_now();
+        }
+    }
+}
