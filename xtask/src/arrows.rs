@@ -1,4 +1,4 @@
-//! Which crate may depend on which: the arrows of the architecture point one way.
+//! Checks which crate depends on which: the arrows of the architecture point one way.
 
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("xtask", &[]),
 ];
 
-/// Runtimes that windrow is compared with. Only the crate that compares may name them.
+/// Runtimes that windrow is compared with. Only the comparing crate may depend on them.
 const PEERS: [&str; 9] =
     ["rayon", "rayon-core", "tokio", "chili", "paralight", "orx-parallel", "spindle", "async-std", "smol"];
 
@@ -82,7 +82,7 @@ fn is_peer(name: &str) -> bool {
     PEERS.contains(&name) || name == "crossbeam" || name.starts_with("crossbeam-")
 }
 
-/// Whether a crate at the bottom may have this normal dependency; the others choose freely.
+/// Whether a bottom crate may have this normal dependency; other crates choose freely.
 fn may_use(name: &str, dependency: &str, target: &str) -> bool {
     match name {
         "windrow-plan" => false,

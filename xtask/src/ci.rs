@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that must hold before a commit goes in, in one command.
+//! `cargo xtask ci`: runs all checks that must pass before a commit.
 
 use std::process::Command;
 use std::time::Instant;
@@ -7,27 +7,27 @@ use crate::suite::Repeat;
 use crate::workspace::{self, Failure, Workspace};
 use crate::{arrows, house, licences, loom, orderings, results, suite};
 
-/// The crate of peers and measurements: its dependencies take longer to build than everything else.
+/// The crate of peers and measurements: its dependencies take longer to build than all other crates.
 const BENCH: &str = "windrow-bench";
 
 struct Step {
     name: &'static str,
     what: &'static str,
-    /// Part of every run; else it runs only if it is named.
+    /// Whether every run includes the step; otherwise it runs only by name.
     always: bool,
     run: fn(&Workspace) -> Result<(), Failure>,
 }
 
-/// In the order in which they run: what fails in a second comes before what takes minutes.
+/// In the order in which they run: steps of seconds come before steps of minutes.
 const STEPS: [Step; 13] = [
     Step { name: "fmt", what: "the code is formatted", always: true, run: fmt },
     Step { name: "house", what: "the rules of the house", always: true, run: house::run },
     Step { name: "orderings", what: "the list of memory orderings is up to date", always: true, run: orderings::run },
-    Step { name: "results", what: "what documents quote is what the records say", always: true, run: results::run },
+    Step { name: "results", what: "the documents quote what the records say", always: true, run: results::run },
     Step { name: "arrows", what: "crates depend on each other in one direction", always: true, run: arrows::run },
     Step { name: "licences", what: "every dependency has an accepted licence", always: true, run: licences::run },
-    Step { name: "clippy", what: "clippy has nothing to say", always: true, run: clippy },
-    Step { name: "clippy-portable", what: "nor on the portable fallback", always: true, run: clippy_portable },
+    Step { name: "clippy", what: "clippy finds nothing", always: true, run: clippy },
+    Step { name: "clippy-portable", what: "the same on the portable fallback", always: true, run: clippy_portable },
     Step { name: "doc", what: "the documentation builds without a warning", always: true, run: doc },
     Step { name: "test", what: "all tests", always: true, run: test },
     Step { name: "test-portable", what: "the same tests on the portable fallback", always: true, run: test_portable },
@@ -73,7 +73,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Step>, Failure> {
     Ok(STEPS.iter().filter(chosen).collect())
 }
 
-/// Runs `cargo` with these words, its output shown as it comes.
+/// Runs `cargo` with these words and shows its output at once.
 fn cargo(workspace: &Workspace, words: &[&str], set: impl FnOnce(&mut Command)) -> Result<(), Failure> {
     let mut command = workspace::cargo();
     command.args(words).current_dir(&workspace.root);
@@ -86,7 +86,7 @@ fn fmt(workspace: &Workspace) -> Result<(), Failure> {
     cargo(workspace, &["fmt", "--all", "--check"], |_| {})
 }
 
-/// All members but those that build the peers.
+/// All members except those that build the peers.
 const EVERYDAY: [&str; 3] = ["--workspace", "--exclude", BENCH];
 
 fn clippy(workspace: &Workspace) -> Result<(), Failure> {
@@ -129,12 +129,12 @@ fn tests(workspace: &Workspace, of: &[&str]) -> Result<(), Failure> {
     cargo(workspace, &words.copied().collect::<Vec<_>>(), |_| {})
 }
 
-/// Runs the everyday tests, and those of the portable fallback, over and over. The examples in the documentation run in `ci` only.
+/// Runs the everyday tests, and those of the portable fallback, repeatedly. The examples in the documentation run in `ci` only.
 pub(crate) fn repeat(workspace: &Workspace, how: &Repeat) -> Result<(), Failure> {
     suite::repeat(workspace, suite::build(workspace, &EVERYDAY)?, how)
 }
 
-/// The members with code that is different on the portable fallback, and the one whose tests run most of that code.
+/// The members whose code differs on the portable fallback, and the member whose tests run most of that code.
 const PORTABLE: [&str; 6] =
     ["--package", "windrow-sync", "--package", "windrow", "--features", "windrow-sync/portable,windrow/portable"];
 
@@ -146,7 +146,7 @@ fn models(workspace: &Workspace) -> Result<(), Failure> {
     let words = ["test", "--package", "windrow-sync", "--release", "--locked", "--test", loom::TESTS];
     cargo(workspace, &words, |command| {
         loom::configure(command);
-        // Its own folder: the flag changes every crate, and the usual build would be lost each time.
+        // A separate folder: the flag changes every crate, and would replace the usual build each time.
         command.env("CARGO_TARGET_DIR", workspace.target.join("loom"));
     })
 }
@@ -168,14 +168,14 @@ mod tests {
         assert!(error.0.contains("no step fnt") && error.0.contains("house, orderings"), "{error}");
     }
 
-    /// What is named is run; what is not part of every run only then.
+    /// A named step runs; a step that is not part of every run runs only by name.
     #[test]
     fn the_bench_has_its_own_command() {
         assert!(!names(&[]).expect("all").contains(&"bench"));
         assert_eq!(names(&["bench"]).expect("it exists"), ["bench"]);
     }
 
-    /// Elsewhere the feature is passed on and changes nothing, so nothing else is built a second time.
+    /// Other crates only pass the feature on, so nothing else needs to be built a second time.
     #[test]
     fn the_fallback_is_windrow_syncs_alone() {
         let workspace = Workspace::load().expect("cargo metadata works here");

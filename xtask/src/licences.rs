@@ -1,4 +1,4 @@
-//! Every package that can end up in a binary has a licence on the list that `deny.toml` repeats.
+//! Checks that every package of a binary has a licence on the list, which `deny.toml` repeats.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +21,10 @@ const ALLOWED: [&str; 11] = [
     "Zlib",
 ];
 
-/// Packages that may have one licence more, each with its reason in `deny.toml`.
+/// Packages that may have one additional licence, each with its reason in `deny.toml`.
 const EXCEPTIONS: [(&str, &str); 1] = [("colored", "MPL-2.0")];
 
-/// Packages that come with the text of a licence but do not name it; `deny.toml` has the text's hash.
+/// Packages that ship the text of a licence but do not name it; `deny.toml` has the text's hash.
 const STATED: [(&str, &str); 1] = [("fuchsia-cprng", "BSD-3-Clause")];
 
 pub(crate) fn run(workspace: &Workspace) -> Result<(), Failure> {
@@ -52,7 +52,7 @@ fn complaint(package: &Value) -> Result<(), String> {
     }
 }
 
-/// The ids of the members and of everything they need on some platform, but for tests.
+/// The ids of the members and of everything they need on some platform, tests excepted.
 fn shipped(metadata: &Value) -> BTreeSet<&str> {
     let nodes = list(&metadata["resolve"], "nodes");
     let mut found = BTreeSet::new();

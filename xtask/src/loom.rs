@@ -1,4 +1,4 @@
-//! How the loom models of windrow-sync are built, in `ci` and for the mutants.
+//! Builds the loom models of windrow-sync, for `ci` and for the mutants.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,8 +10,8 @@ use crate::workspace::{Failure, Workspace};
 pub(crate) const TESTS: &str = "loom_*";
 const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
 
-/// Sets what every build and run of the models needs. Three preemptions find every known kind of reordering and keep
-/// the models at seconds; a larger number from outside is respected.
+/// Sets what every build and run of the models needs. Three preemptions find every known kind of reordering and keep the models at seconds.
+/// A larger number in the environment is kept.
 pub(crate) fn configure(command: &mut Command) {
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     command.env("RUSTFLAGS", format!("{flags} --cfg loom").trim_start());

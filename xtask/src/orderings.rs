@@ -1,7 +1,7 @@
 //! The memory orderings of windrow-sync and the list that names each of them: `crates/windrow-sync/orderings.txt`.
 //!
-//! A line of the list is `src/file.rs  function  n  Ordering  why`: the n-th ordering of that function, counted from 1.
-//! The list makes a new, lost or changed ordering visible in review, and says in one line why each is there.
+//! A line of the list is `src/file.rs  function  n  Ordering  why`: the n-th ordering of that function, counted from 1. The list makes a
+//! new, lost or changed ordering visible in review, and gives each a reason.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::scopes::{self, Facts, Inactive};
 use crate::source::Source;
 use crate::workspace::{self, Failure, Workspace};
 
-/// Orderings that synchronize: the ones listed, explained and weakened.
+/// Orderings that synchronize: these are listed, explained and weakened.
 pub(crate) const NAMES: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 
 const LIST: &str = "orderings.txt";
@@ -19,7 +19,7 @@ const UNEXPLAINED: &str = "?";
 /// Starts the reason of an ordering that the loom models cannot reach.
 const NOT_IN_LOOM: &str = "not-in-loom:";
 
-/// The `cfg`s under which the loom models are built. What they compile out cannot be tested by weakening it.
+/// The `cfg`s under which the loom models are built. Weakening cannot test what they compile out.
 const LOOM: Facts = &[
     ("test", false),
     ("miri", false),
@@ -62,7 +62,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Failure> {
     Failure::unless_empty("orderings", &compare(&sites, &list))
 }
 
-/// Writes the list anew; reasons of orderings that are still there are kept.
+/// Writes the list anew, and keeps the reasons of orderings that still exist.
 pub(crate) fn write_list(workspace: &Workspace) -> Result<(), Failure> {
     let root = workspace.root.join(SYNC);
     let sites = sites(&load(&root)?);
@@ -100,7 +100,7 @@ pub(crate) fn sites(files: &Crate) -> Vec<Site> {
         let functions = scopes::items(source).functions;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for offset in ordering_offsets(source) {
-            // What only loom compiles is a model of the machine, not a part of the product.
+            // Code for loom only is a model of the machine, not a part of the product.
             if tests.contains(file, offset) || models.contains(file, offset) {
                 continue;
             }
@@ -137,7 +137,7 @@ fn ordering_offsets(source: &Source) -> Vec<usize> {
     words.map(|(offset, _)| offset).filter(|offset| synchronizes(&code[offset + "Ordering".len()..])).collect()
 }
 
-/// What some facts compile out of a crate: parts of files, and the files of modules declared in such parts.
+/// What the facts compile out of a crate: parts of files, and the files of modules declared in such parts.
 struct Cut {
     parts: BTreeMap<String, Vec<Inactive>>,
     /// A file (`src/a.rs`) or a folder with its slash (`src/a/`).
@@ -163,7 +163,7 @@ impl Cut {
     }
 }
 
-/// Where `mod name;` in `file` may live, and the folder of its own modules.
+/// The possible places of `mod name;` in `file`, and the folder of that module's modules.
 fn module_files(file: &str, name: &str, path: Option<&str>) -> [String; 2] {
     let (folder, stem) = file.rsplit_once('/').unwrap_or(("", file));
     if let Some(path) = path {
@@ -176,7 +176,7 @@ fn module_files(file: &str, name: &str, path: Option<&str>) -> [String; 2] {
     [format!("{folder}/{name}.rs"), format!("{folder}/{name}/")]
 }
 
-/// What differs between the sites and the list.
+/// The differences between the sites and the list.
 pub(crate) fn compare(sites: &[Site], list: &str) -> Vec<String> {
     let mut reasons = reasons(list);
     let mut problems = Vec::new();

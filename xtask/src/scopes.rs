@@ -1,10 +1,10 @@
-//! Which function an offset lies in, and which parts of a file a `cfg` compiles out.
+//! The function around an offset, and the parts of a file that a `cfg` compiles out.
 
 use std::ops::Range;
 
 use crate::source::Source;
 
-/// What is known about `cfg` names while a predicate is judged; everything else stays open.
+/// Known values of `cfg` names while a predicate is evaluated; all other names stay open.
 pub(crate) type Facts<'a> = &'a [(&'a str, bool)];
 
 /// `None` when the facts leave the predicate open. Values of `key = "value"` are read from `text`, not from the masked code.
@@ -51,11 +51,11 @@ fn split_at_commas(text: &str) -> Vec<&str> {
     parts
 }
 
-/// A part of a file that the facts compile out.
+/// A part of a file that is compiled out under the facts.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Inactive {
     pub(crate) span: Range<usize>,
-    /// For `mod name;`: the name and the path given by a `#[path]`.
+    /// For `mod name;`: the name, and the path if there is a `#[path]`.
     pub(crate) module: Option<(String, Option<String>)>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn inactive(source: &Source, facts: Facts) -> Vec<Inactive> {
     found
 }
 
-/// The inside of the attribute that starts at `at`, up to its closing bracket.
+/// The text inside the attribute that starts at `at`, up to its closing bracket.
 fn attribute_at(code: &str, at: usize, marker: &str) -> Option<Range<usize>> {
     let inside = code.get(at..)?.strip_prefix(marker)?.strip_prefix('[')?;
     let start = code.len() - inside.len();
@@ -140,20 +140,20 @@ fn item_end(code: &str, start: usize) -> usize {
     code.len()
 }
 
-/// The functions of a file, and the blocks in which traits are implemented.
+/// The functions of a file, and its blocks that implement traits.
 #[derive(Default)]
 pub(crate) struct Items {
     pub(crate) functions: Vec<Function>,
     pub(crate) trait_impls: Vec<Range<usize>>,
 }
 
-/// A function with its body: `Type::name` for methods, `name` for others.
+/// A function with its body. A method is named `Type::name`, any other function `name`.
 pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) body: Range<usize>,
 }
 
-/// The innermost function around an offset; `-` outside of every function.
+/// The name of the innermost function around an offset; `-` outside of all functions.
 pub(crate) fn enclosing(functions: &[Function], offset: usize) -> &str {
     let around = functions.iter().filter(|f| f.body.contains(&offset));
     around.min_by_key(|f| f.body.len()).map_or("-", |f| f.name.as_str())
@@ -224,7 +224,7 @@ pub(crate) fn items(source: &Source) -> Items {
     found
 }
 
-/// `<T> Drop for path::Guard<'_, T> where ..` gives `Guard`, and that a trait is implemented for it.
+/// For `<T> Drop for path::Guard<'_, T> where ..`: `Guard`, and whether the block implements a trait.
 fn implemented(header: &str) -> (String, bool) {
     let mut flat = String::new();
     let mut depth = 0;

@@ -1,14 +1,14 @@
-//! A Rust file whose comments and literals are told apart from its code.
+//! A Rust file with its comments and literals separated from its code.
 //!
-//! The checks ask for tokens and comments, never for a syntax tree, so a masking scan is enough: every byte of a comment
-//! or a literal becomes a space in [`Source::code`], and offsets and lines stay those of the file.
+//! The checks need tokens and comments, never a syntax tree, so a masking scan is enough. Every byte of a comment or a literal becomes a
+//! space in [`Source::code`], and offsets and lines stay those of the file.
 
 use std::ops::Range;
 
 pub(crate) struct Source {
     text: String,
     code: String,
-    /// What the comments on each line say, markers included.
+    /// The comments on each line, markers included.
     comments: Vec<String>,
     line_starts: Vec<usize>,
 }
@@ -32,7 +32,7 @@ impl Source {
         &self.text
     }
 
-    /// The file with comments and the insides of literals blanked; as long as the file, byte for byte.
+    /// The file with comments and the insides of literals blanked. It is as long as the file, byte for byte.
     pub(crate) fn code(&self) -> &str {
         &self.code
     }
@@ -71,8 +71,7 @@ impl Source {
         })
     }
 
-    /// Everything the comments say about the statement around `offset`: those on its lines, and the block of comments and
-    /// attributes directly above it.
+    /// All comments about the statement around `offset`: those on its lines, and the block of comments and attributes directly above it.
     pub(crate) fn comments_about(&self, offset: usize) -> String {
         let last = self.line_of(offset);
         let mut first = self.line_of(self.statement_start(offset));
@@ -210,7 +209,7 @@ fn string_len(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// 0 for a lifetime.
+/// The length of a character literal; 0 for a lifetime.
 fn char_literal_len(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1);
     match chars.next() {

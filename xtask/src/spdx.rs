@@ -1,11 +1,11 @@
 //! Licence expressions: `MIT OR (Apache-2.0 WITH LLVM-exception AND ISC)`, and the old `MIT/Apache-2.0`.
 
-/// Whether `expression` can be satisfied with licences for which `allowed` holds. A licence with an exception is asked
-/// for as one name, `Apache-2.0 WITH LLVM-exception`.
+/// Whether `expression` can be satisfied with licences for which `allowed` holds. A licence with an exception counts as one name,
+/// `Apache-2.0 WITH LLVM-exception`.
 ///
 /// # Errors
 ///
-/// What is wrong with an expression that cannot be read.
+/// What is wrong with an invalid expression.
 pub(crate) fn satisfied(expression: &str, allowed: &dyn Fn(&str) -> bool) -> Result<bool, String> {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let mut parser = Parser { tokens: spaced.split_whitespace().collect(), at: 0, allowed };

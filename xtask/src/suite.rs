@@ -1,7 +1,7 @@
-//! The test binaries of the workspace: built by Cargo, then run side by side, and over and over.
+//! Builds the test binaries of the workspace with Cargo, and runs them side by side or repeatedly.
 //!
-//! `cargo test` runs one binary after the other, and waits at the end of each for its slowest test. Here as many run at once as keep
-//! the processors busy. Each writes into a file of its own, which is shown if it fails.
+//! `cargo test` runs one binary after the other, and waits at the end of each for its slowest test. Here as many binaries run at once as
+//! keep the processors busy. The output of each goes to a separate file, which is shown if the binary fails.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use serde_json::Value;
 
 use crate::workspace::{self, Failure, Workspace, text};
 
-/// A binary that takes longer has hung: the slowest takes less than a minute on two processors.
+/// A binary that takes longer hangs: the slowest takes less than a minute on two processors.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// A test binary.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Binary {
-    /// `windrow::batch`: the package and the target.
+    /// The package and the target, as in `windrow::batch`.
     name: String,
     program: PathBuf,
     /// The folder of the package, where tests are run.
     folder: PathBuf,
 }
 
-/// Builds the tests that these words of `cargo test` choose.
+/// Builds the tests that these arguments of `cargo test` select.
 pub(crate) fn build(workspace: &Workspace, words: &[&str]) -> Result<Vec<Binary>, Failure> {
     let mut command = workspace::cargo();
     command.args(["test", "--no-run", "--locked", "--message-format", "json-render-diagnostics"]).args(words);
@@ -39,7 +39,7 @@ pub(crate) fn build(workspace: &Workspace, words: &[&str]) -> Result<Vec<Binary>
     Ok(binaries(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// The test binaries among the messages of Cargo.
+/// The test binaries in Cargo's messages.
 fn binaries(messages: &str) -> Vec<Binary> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let tests = messages.filter(|message| message["profile"]["test"] == true && message["executable"].is_string());
@@ -60,17 +60,17 @@ fn binaries(messages: &str) -> Vec<Binary> {
     binaries
 }
 
-/// What came of a run of one binary.
+/// The outcome of a run of one binary.
 struct Ran {
     name: String,
     took: Duration,
-    /// Tests that passed, and that failed, as it says itself.
+    /// The numbers of tests that passed and that failed, from the binary's output.
     counts: (usize, usize),
-    /// Where its output is, and how it ended, if it failed.
+    /// If it failed: the file with its output, and how it ended.
     failed: Option<(PathBuf, String)>,
 }
 
-/// Runs all of them, and shows what failed.
+/// Runs all of them, and shows the failures.
 pub(crate) fn run(workspace: &Workspace, binaries: &[Binary]) -> Result<(), Failure> {
     let ran = side_by_side(&workspace.target.join("xtask/tests"), binaries)?;
     let failed: Vec<String> = ran.iter().filter_map(show).collect();
@@ -84,7 +84,7 @@ pub(crate) fn run(workspace: &Workspace, binaries: &[Binary]) -> Result<(), Fail
     Failure::unless_empty("tests failed", &failed)
 }
 
-/// Its output if it failed, and a line about it.
+/// If the binary failed, shows its output and returns a line about it.
 fn show(ran: &Ran) -> Option<String> {
     let (log, how) = ran.failed.as_ref()?;
     let output = fs::read(log).unwrap_or_default();
@@ -92,10 +92,10 @@ fn show(ran: &Ran) -> Option<String> {
     Some(format!("{} ({how})", ran.name))
 }
 
-/// Runs them with so many at once as there are processors, two at least.
+/// Runs as many binaries at once as half of the processors, at least two.
 fn side_by_side(logs: &Path, binaries: &[Binary]) -> Result<Vec<Ran>, Failure> {
     fs::create_dir_all(logs).map_err(|error| Failure(format!("cannot create {}: {error}", logs.display())))?;
-    // Tests use several threads themselves.
+    // Each binary uses several threads.
     let jobs = thread::available_parallelism().map_or(2, |cpus| cpus.get().div_ceil(2)).max(2);
     let (waiting, ran) = (Mutex::new(binaries.iter()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -126,7 +126,7 @@ fn one(logs: &Path, binary: &Binary) -> Ran {
     Ran { name: binary.name.clone(), took: start.elapsed(), counts, failed: how.err().map(|how| (log, how)) }
 }
 
-/// How many tests passed and failed, from lines like `test result: ok. 3 passed; 0 failed; 0 ignored`.
+/// The numbers of passed and failed tests, from lines like `test result: ok. 3 passed; 0 failed; 0 ignored`.
 fn counts(log: &str) -> (usize, usize) {
     let results = log.lines().filter_map(|line| line.strip_prefix("test result: "));
     results.fold((0, 0), |(passed, failed), line| {
@@ -138,7 +138,7 @@ fn counts(log: &str) -> (usize, usize) {
     })
 }
 
-/// As `cargo test` starts it.
+/// Starts the binary as `cargo test` does.
 fn started(log: &Path, binary: &Binary) -> Result<Child, String> {
     let output = File::create(log).and_then(|file| Ok((file.try_clone()?, file)));
     let (output, errors) = output.map_err(|error| format!("cannot create {}: {error}", log.display()))?;
@@ -188,26 +188,26 @@ impl Drop for Busy {
     }
 }
 
-/// How often to repeat what.
+/// The arguments of `repeat`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Repeat {
     times: usize,
-    /// Parts of the names of binaries; all of them if there are none.
+    /// Parts of the names of binaries; empty for all binaries.
     names: Vec<String>,
 }
 
 impl Repeat {
     pub(crate) fn parse(words: &[String]) -> Result<Repeat, Failure> {
         let hint = "hint: cargo xtask repeat 20, or cargo xtask repeat 20 windrow::batch";
-        let (times, names) = words.split_first().ok_or_else(|| Failure(format!("how often is missing\n  {hint}")))?;
+        let (times, names) = words.split_first().ok_or_else(|| Failure(format!("no number of times\n  {hint}")))?;
         match times.parse() {
             Ok(times @ 1..) => Ok(Repeat { times, names: names.to_vec() }),
-            _ => Err(Failure(format!("{times:?} is not how often\n  {hint}"))),
+            _ => Err(Failure(format!("{times:?} is not a number of times\n  {hint}"))),
         }
     }
 }
 
-/// Runs tests over and over, every second time beside two busy processes. All failures are shown at the end.
+/// Runs tests repeatedly, every second time beside two busy processes. All failures are shown at the end.
 pub(crate) fn repeat(
     workspace: &Workspace,
     binaries: Vec<Binary>,
@@ -279,7 +279,7 @@ mod tests {
         }
     }
 
-    /// What fails, hangs or cannot be started is a failure with its output.
+    /// A binary that fails, hangs or cannot be started is a failure, with its output.
     #[cfg(unix)]
     #[test]
     fn a_binary_that_fails_is_reported() {

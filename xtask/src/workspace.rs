@@ -1,4 +1,4 @@
-//! What Cargo and git know about this workspace.
+//! Facts about this workspace, from Cargo and git.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Why a command of xtask ends with a failure; printed as it is.
+/// Why a command of xtask fails; printed as it is.
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) String);
 
@@ -38,7 +38,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|error| Failure(format!("cannot write {}: {error}", path.display())))
 }
 
-/// The Cargo that started this program, so that a chosen toolchain stays chosen.
+/// The Cargo that started this program, so that a chosen toolchain is kept.
 pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
@@ -61,7 +61,7 @@ pub(crate) struct Workspace {
 
 impl Workspace {
     pub(crate) fn load() -> Result<Workspace, Failure> {
-        // Asked at run time: several checkouts may share a target folder, and with it this program.
+        // Read at run time: several checkouts may share a target folder, and with it this program.
         let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let manifest = Path::new(&own).join("../Cargo.toml");
         let mut command = cargo();
@@ -78,7 +78,7 @@ impl Workspace {
         members(&self.metadata)
     }
 
-    /// The files git tracks, and those it would track if they were added, as paths relative to the root.
+    /// The files that git tracks or would add, as paths relative to the root.
     pub(crate) fn files(&self) -> Result<Vec<String>, Failure> {
         let mut command = Command::new("git");
         // A container may check the workspace out as another user; reading the list of its files is harmless.

@@ -1,8 +1,10 @@
-//! The rules of the house: what the compiler and clippy do not check (see CONTRIBUTING.md).
+//! The rules that the compiler and clippy do not check (see CONTRIBUTING.md).
 
 mod files;
+mod names;
 mod orderings;
 mod packages;
+mod prose;
 mod unsafety;
 mod words;
 
@@ -24,7 +26,7 @@ impl RustFile {
         RustFile { path: path.to_owned(), source: Source::new(text) }
     }
 
-    /// `path:line` of an offset, as an editor wants it.
+    /// `path:line` of an offset, in the form that editors understand.
     fn place(&self, offset: usize) -> String {
         format!("{}:{}", self.path, self.source.line_of(offset) + 1)
     }
@@ -39,9 +41,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Failure> {
         }
         let text = workspace::read(&workspace.root.join(&path))?;
         problems.extend(files::check(&path, &text));
-        if path.ends_with(".rs") {
-            rust.push(RustFile { path, source: Source::new(&text) });
+        let file = path.ends_with(".rs").then(|| RustFile { path: path.clone(), source: Source::new(&text) });
+        if path.ends_with(".md") || file.is_some() {
+            problems.extend(prose::check(&path, file.as_ref(), &text));
         }
+        rust.extend(file);
     }
     let roots = crate_roots(workspace);
     let readme = workspace.root.join(SYNC).join("README.md");
@@ -49,6 +53,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Failure> {
     problems.extend(unsafety::check(&rust, &roots, readme.as_deref()));
     problems.extend(orderings::check(&rust));
     problems.extend(words::check(&rust));
+    problems.extend(names::check(&rust));
     problems.extend(packages::check(workspace));
     Failure::unless_empty("house rules", &problems)
 }

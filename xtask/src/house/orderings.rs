@@ -1,4 +1,4 @@
-//! Every memory ordering of windrow-sync says what it pairs with, and nothing is sequentially consistent without a reason.
+//! Every memory ordering of windrow-sync names its counterpart, and every sequentially consistent one gives a reason.
 
 use super::{RustFile, SYNC};
 use crate::orderings::{NAMES, is_production};

@@ -1,4 +1,4 @@
-//! What a published crate ships: a page, both licence texts, and the facts its registry shows.
+//! A published crate ships a page, both licence texts, and the facts that its registry shows.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub(super) fn check(workspace: &Workspace) -> Vec<String> {
     published.flat_map(|member| missing(&workspace.root, member)).collect()
 }
 
-/// What this crate's package lacks.
+/// What is missing from this crate's package.
 fn missing(root: &Path, member: &Value) -> Vec<String> {
     let name = text(member, "name");
     let folder = Path::new(text(member, "manifest_path")).parent().unwrap_or(root);

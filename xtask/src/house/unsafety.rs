@@ -1,4 +1,4 @@
-//! Unsafe code: one crate only, explained at each place, and counted in that crate's README.
+//! Unsafe code is in one crate only, explained at each place, and counted in that crate's README.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -39,8 +39,8 @@ pub(super) fn check(files: &[RustFile], roots: &[String], readme: Option<&str>) 
     problems
 }
 
-/// Types that print memory which may hold nothing: a derived `Debug` reads every field, whether or not the type's state says that
-/// there is something in it.
+/// Types that derive `Debug` over memory that may be uninitialized: a derived `Debug` reads every field, even if the type's state says that
+/// the field is empty.
 fn printed(file: &RustFile) -> Vec<String> {
     let code = file.source.code();
     let derives = code.match_indices("#[derive(").filter_map(|(at, _)| {
@@ -62,9 +62,9 @@ fn unexplained(file: &RustFile, offset: usize, trait_impls: &[Range<usize>]) -> 
     let rest = file.source.code()[offset + "unsafe".len()..].trim_start();
     let function = rest.strip_prefix("fn").filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'));
     let wanted = match function {
-        // `unsafe fn(..)` is the type of a pointer; its contract stands where the function is.
+        // `unsafe fn(..)` is the type of a pointer; its contract is at the function.
         Some(rest) if rest.trim_start().starts_with('(') => return None,
-        // The contract of a trait's method stands in the trait.
+        // The contract of a trait's method is in the trait.
         Some(_) if trait_impls.iter().any(|span| span.contains(&offset)) => return None,
         Some(_) => "# Safety",
         None if rest.starts_with("trait") || rest.starts_with("extern") => "# Safety",
@@ -74,7 +74,7 @@ fn unexplained(file: &RustFile, offset: usize, trait_impls: &[Range<usize>]) -> 
     (!explained).then(|| format!("{}: unsafe without a `{wanted}` comment", file.place(offset)))
 }
 
-/// The rows `| file | unsafe | why |` of a README whose second cell is a number.
+/// The rows `| file | unsafe | why |` of a README, where the second cell is a number.
 fn table(readme: &str) -> BTreeMap<String, usize> {
     let rows = readme.lines().filter_map(|line| {
         let mut cells = line.trim().strip_prefix('|')?.split('|').map(str::trim);

@@ -1,4 +1,4 @@
-//! Words that do not belong into a committed file: unfinished code, ignored tests, and `cfg(loom)` in the wrong place.
+//! Words that must not be committed: unfinished code, ignored tests, and `cfg(loom)` in the wrong place.
 
 use super::{RustFile, SYNC};
 
@@ -31,14 +31,14 @@ fn is_ignored_test(code: &str, offset: usize) -> bool {
     attribute.is_empty() || (attribute.starts_with("cfg_attr(") && attribute != "cfg_attr(miri,")
 }
 
-/// What stands between the `#[` around `offset` and it, white space left out; `-` outside of attributes.
+/// The text between the enclosing `#[` and `offset`, without white space; `-` outside of attributes.
 fn attribute_before(code: &str, offset: usize) -> String {
     let inside = code[..offset].rfind("#[").map(|at| &code[at + 2..offset]).filter(|inside| !inside.contains(']'));
     inside.map_or_else(|| "-".to_owned(), |inside| inside.split_whitespace().collect())
 }
 
 fn is_in_cfg(code: &str, offset: usize) -> bool {
-    // The innermost opening of a macro call or attribute whose parenthesis is still open here.
+    // Finds the innermost macro call or attribute whose parenthesis is still open at `offset`.
     let mut depth = 0;
     for at in (0..offset).rev() {
         match code.as_bytes()[at] {

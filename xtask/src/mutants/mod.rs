@@ -1,6 +1,6 @@
 //! Weakens every memory ordering of windrow-sync in turn; a loom model must fail each time.
 //!
-//! An ordering whose weakening no model notices is either untested or stronger than needed. Both are failures.
+//! If no model notices a weaker ordering, the ordering is untested or stronger than needed. Both are failures.
 
 mod run;
 mod scratch;
@@ -20,13 +20,13 @@ use crate::loom;
 use crate::orderings::{self, Crate, Site};
 use crate::workspace::{self, Failure, Workspace, text};
 
-/// A limit must be this many times the unmutated run, so that a timeout means a hang and not a slow machine.
+/// A limit is this many times the unmutated run, so that a timeout means a hang and not a slow machine.
 const HEADROOM: u32 = 10;
 const SHORTEST_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
-    /// Only sites whose line in the list contains this.
+    /// Selects the sites whose line in the list contains this.
     only: Option<String>,
     jobs: usize,
     timeout: Option<Duration>,
@@ -63,7 +63,7 @@ fn positive(argument: &str, value: &str) -> Result<usize, Failure> {
         .ok_or_else(|| Failure(format!("{argument} needs a positive number, not {value}")))
 }
 
-/// A mutant, its site, and how the text of its file differs.
+/// A mutant, its site, and the changed text of its file.
 struct Task<'a> {
     site: &'a Site,
     mutant: Mutant,
@@ -117,7 +117,7 @@ fn limits(scratch: &Scratch, timeout: Option<Duration>) -> Result<Vec<(String, D
     let mut limits = Vec::new();
     for file in run::build(scratch)? {
         let start = Instant::now();
-        // Generous but finite: an endless model must not stop the whole run.
+        // Long but finite: an endless model must not stop the whole run.
         let outcome = run::run(&file, timeout.unwrap_or(Duration::from_secs(1800)), true)?;
         let taken = start.elapsed();
         if outcome != Outcome::Passed {
@@ -208,7 +208,7 @@ fn outcome(site: &Site, scratch: &Scratch, limits: &[(String, Duration)]) -> Res
     Ok(Outcome::Passed)
 }
 
-/// The models named like the file come first: they are the likely ones to fail.
+/// Puts the models named like the file first: they are the likely ones to fail.
 fn order(tests: &mut [TestFile], file: &Path) {
     let stem = file.file_stem().map_or_else(PathBuf::new, PathBuf::from);
     let stem = stem.to_string_lossy();

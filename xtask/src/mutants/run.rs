@@ -1,4 +1,4 @@
-//! Builds the loom tests of a scratch copy and runs them one by one, each with a limit.
+//! Builds the loom tests of a scratch copy and runs them one by one, each with a time limit.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -22,14 +22,14 @@ pub(super) struct TestFile {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
     Passed,
-    /// The test that failed, or that was running when the process died.
+    /// The test that failed, or that ran when the process died.
     Failed(String),
     TimedOut(String),
 }
 
 /// # Errors
 ///
-/// The messages of the compiler: a mutant must compile, or it proves nothing.
+/// The compiler's messages: a mutant that does not compile proves nothing.
 pub(super) fn build(scratch: &Scratch) -> Result<Vec<TestFile>, Failure> {
     let mut command = workspace::cargo();
     loom::configure(&mut command);
@@ -54,7 +54,7 @@ fn built(messages: &str) -> Vec<TestFile> {
     files
 }
 
-/// Runs one test file until its end, its first failure or the limit. What the tests print is shown if `loud`.
+/// Runs one test file until its end, its first failure or the limit. With `loud`, shows the output of the tests.
 pub(super) fn run(file: &TestFile, limit: Duration, loud: bool) -> Result<Outcome, Failure> {
     let mut command = Command::new(&file.path);
     loom::configure(&mut command);
@@ -96,13 +96,13 @@ fn watch(mut command: Command, limit: Duration, loud: bool) -> Result<Outcome, F
     let shown = String::from_utf8_lossy(&output).into_owned();
     let failed = failed_test(&shown);
     let waited = |error| Failure(format!("cannot wait for {command:?}: {error}"));
-    // A process that has closed its output may still run.
+    // A process that has closed its output may still be running.
     while !timed_out && (loud || failed.is_none()) && child.try_wait().map_err(waited)?.is_none() {
         timed_out = Instant::now() >= deadline;
         std::thread::sleep(Duration::from_millis(1));
     }
     if timed_out || failed.is_some() {
-        // It may just have ended by itself, which is as good.
+        // The kill fails if the process has just ended by itself; that is fine.
         let _ = child.kill();
     }
     let status = child.wait().map_err(waited)?;
@@ -119,13 +119,13 @@ fn watch(mut command: Command, limit: Duration, loud: bool) -> Result<Outcome, F
     Ok(outcome)
 }
 
-/// The test that a report of libtest calls failed.
+/// The name of a failed test in a report of libtest.
 fn failed_test(output: &str) -> Option<String> {
     let line = output.lines().find(|line| line.starts_with("test ") && line.ends_with(" ... FAILED"))?;
     Some(line["test ".len()..line.len() - " ... FAILED".len()].to_owned())
 }
 
-/// The test that was started last; libtest prints its name before it runs.
+/// The last test that was started; libtest prints its name before it runs.
 fn running_test(output: &str) -> String {
     let started = output.lines().rev().filter_map(|line| line.strip_prefix("test "));
     started

@@ -1,4 +1,4 @@
-//! A copy of windrow-sync outside of the workspace, to be changed and tested at will.
+//! A copy of windrow-sync outside of the workspace, to be changed and tested.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Copies `source` into `folder`. Each folder has its own build, so folders can be used side by side.
+    /// Copies `source` into `folder`. Each folder has a separate build, so folders can be used side by side.
     pub(super) fn new(
         workspace: &Workspace,
         source: &Path,
@@ -47,8 +47,8 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A manifest that says on its own what the package inherits from the workspace. Made from `cargo metadata`, where
-/// everything inherited is already resolved.
+/// A standalone manifest, with everything that the package inherits from the workspace written out. It comes from `cargo metadata`, which
+/// has already resolved what is inherited.
 fn manifest(package: &Value) -> Result<String, Failure> {
     let mut toml = format!(
         "[package]\nname = {}\nversion = {}\nedition = {}\npublish = false\n\n[workspace]\n\n\

@@ -19,7 +19,7 @@ impl Mutant {
     }
 }
 
-/// What the ordering is an argument of, as far as it limits which orderings are allowed there.
+/// The kind of call that the ordering is an argument of, where it limits the allowed orderings.
 #[derive(Clone, Copy, PartialEq)]
 enum Use {
     Load,
@@ -32,7 +32,7 @@ pub(super) fn mutants(source: &Source, site: &Site) -> Vec<Mutant> {
     let (role, call) = use_of(source, site.offset);
     let from = site.ordering.as_str();
     if role == Use::Fence && (from == "Acquire" || from == "Release") {
-        // A relaxed fence does not exist: it panics, which would count as a kill that tests nothing.
+        // A relaxed fence does not exist: it panics, and the kill would test nothing.
         return vec![Mutant { label: format!("{from} fence -> none"), span: call, replacement: "()" }];
     }
     let weaker: &[&'static str] = match (from, role) {
@@ -52,7 +52,7 @@ pub(super) fn mutants(source: &Source, site: &Site) -> Vec<Mutant> {
     weaker.iter().map(mutant).collect()
 }
 
-/// The use of the ordering at `offset`, and the call it is an argument of, path included.
+/// The use of the ordering at `offset`, and the span of its call, path included.
 fn use_of(source: &Source, offset: usize) -> (Use, Range<usize>) {
     let code = source.code();
     let Some(open) = opening(code, offset) else { return (Use::ReadModifyWrite, offset..offset) };
@@ -63,7 +63,7 @@ fn use_of(source: &Source, offset: usize) -> (Use, Range<usize>) {
         "load" => Use::Load,
         "store" => Use::Store,
         "fence" | "compiler_fence" => Use::Fence,
-        // The second ordering of these is for the load that found something else.
+        // The second ordering of these is for a failed comparison.
         "compare_exchange" | "compare_exchange_weak" | "fetch_update" | "try_update" | "update"
             if !orderings_after && code[open..offset].contains("Ordering") =>
         {
@@ -76,7 +76,7 @@ fn use_of(source: &Source, offset: usize) -> (Use, Range<usize>) {
     (role, path..close + 1)
 }
 
-/// The parenthesis that is open at `offset`.
+/// The parenthesis that encloses `offset`.
 fn opening(code: &str, offset: usize) -> Option<usize> {
     let mut depth = 0;
     (0..offset).rev().find(|&at| match code.as_bytes()[at] {

@@ -1,4 +1,4 @@
-//! Verdicts: what each record is held to, from `bench/bars.txt` and from the bars that programs note, and whether it meets them.
+//! Verdicts: the bars of each record, from `bench/bars.txt` and from the notes of programs, and whether the record meets them.
 
 use super::record::{Record, matches};
 use super::value::evaluate;
@@ -14,7 +14,7 @@ struct Bar<'a> {
     source: &'a str,
 }
 
-/// One comparison.
+/// A value compared with its bar.
 #[derive(Debug, PartialEq)]
 pub(super) struct Verdict {
     pub(super) what: String,
@@ -22,7 +22,7 @@ pub(super) struct Verdict {
     pub(super) is_met: bool,
 }
 
-/// The fields of a file of lines `a | b | ..`, with the number of each line; `#` begins a comment.
+/// The fields of a file with lines `a | b | ..`, and the number of each line; `#` begins a comment.
 pub(super) fn table<const N: usize>(text: &str) -> Result<Vec<(usize, [&str; N])>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     let fields = lines.map(|(at, line)| {
@@ -32,7 +32,7 @@ pub(super) fn table<const N: usize>(text: &str) -> Result<Vec<(usize, [&str; N])
     fields.collect()
 }
 
-/// The verdicts of every record, in their order; what is wrong, as `line: why`.
+/// The verdicts of every record, in the order of the records; or the problems, as `line: why`.
 pub(super) fn verdicts(bars: &str, records: &[Record]) -> Result<Vec<Vec<Verdict>>, Vec<String>> {
     let bars = table(bars).map_err(|error| vec![error])?;
     let bars: Vec<Bar> = bars
@@ -76,7 +76,7 @@ fn judge(bar: &Bar, records: &[Record], record: &Record) -> Result<Verdict, Stri
     Ok(Verdict { what: format!("{}: {value:.digits$}", bar.what), bar: bar_and_source, is_met })
 }
 
-/// The verdict that a program noted: `what, bar >= 1.5 met`, `what, bars 5 and 10: missed`, perhaps with `; more` behind it.
+/// The verdict in a program's note: `what, bar >= 1.5 met`, `what, bars 5 and 10: missed`, perhaps with `; more` behind it.
 pub(super) fn noted(note: &str) -> Option<Verdict> {
     let (what, rest) = note.split_once(", bars ").or_else(|| note.split_once(", bar "))?;
     let (head, more) = rest.split_once(';').unwrap_or((rest, ""));

@@ -1,8 +1,8 @@
-//! Figures in documents: each is the field of a record that the comment before it names, or is said to be given.
+//! Figures in documents: each equals the field of a record that the comment before it names, or is marked as given.
 //!
-//! A *figure* is a number that has a decimal point, or is followed by a unit of time, size or rate, by `%`, `x` or `times`, or preceded
-//! by `x`, or stands in a column of a table whose head has such a unit; also the first number of `16 to 41 %`. Code, comments, targets of
-//! links, versions with two points, and words with digits in them hold none.
+//! A *figure* is a number that has a decimal point; or is followed by a unit of time, size or rate, by `%`, `x` or `times`; or is preceded
+//! by `x`; or is in a column of a table whose head has such a unit. The first number of `16 to 41 %` is a figure too. Code, comments,
+//! targets of links, versions with two points, and words with digits in them contain none.
 
 use super::record::Record;
 use super::value::evaluate;
@@ -27,7 +27,7 @@ struct Comment<'a> {
     end: usize,
 }
 
-/// A document, with spaces for all that holds no figures.
+/// A document, with everything that holds no figures replaced by spaces.
 struct Page<'a> {
     masked: String,
     comments: Vec<Comment<'a>>,
@@ -72,13 +72,13 @@ impl<'a> Page<'a> {
         Page { masked: String::from_utf8(masked).expect("whole characters became spaces"), comments }
     }
 
-    /// The comment directly before the number at `begin`, but for marks like `**` or `x`.
+    /// The comment directly before the number at `begin`; marks like `**` or `x` may be between them.
     fn comment_before(&self, begin: usize) -> Option<&Comment<'a>> {
         let comment = self.comments.iter().rev().find(|comment| comment.end <= begin)?;
         self.masked[comment.end..begin].chars().all(|c| " *_x×+~($\n".contains(c)).then_some(comment)
     }
 
-    /// The first number behind `from`, if nothing but marks stands before it.
+    /// The first number after `from`, if only marks are between them.
     fn number_behind(&self, from: usize) -> Option<Number> {
         let skipped = self.masked[from..].find(|c: char| !" *_x×+~($-\n".contains(c))?;
         let begin = from + skipped;
@@ -87,7 +87,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Where a number stands, its sign included.
+/// The place of a number, its sign included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Number {
     begin: usize,
@@ -113,7 +113,7 @@ impl Number {
     }
 }
 
-/// All numbers that are no part of a word, a version or a power.
+/// All numbers that are not part of a word, a version or a power.
 fn numbers(text: &str) -> Vec<Number> {
     let (mut numbers, mut at) = (Vec::new(), 0);
     while let Some(skipped) = text[at..].find(|c: char| c.is_ascii_digit()) {
@@ -131,7 +131,7 @@ fn numbers(text: &str) -> Vec<Number> {
     numbers
 }
 
-/// Whether the `-` at the end stands behind a word, as in `UTF-8`.
+/// Whether the `-` at the end of the text is a hyphen after a word, as in `UTF-8`.
 fn is_hyphen(before: &str) -> bool {
     before[..before.len() - 1].ends_with(|c: char| c.is_alphanumeric() || c == '-')
 }
@@ -150,7 +150,7 @@ fn has_unit(text: &str, number: Number) -> bool {
     behind.starts_with('%') || is_rate || (is_factor && UNITS.contains(&word.as_str()))
 }
 
-/// The number that this one is joined to by `to`, `and`, `or`, a comma or a dash.
+/// The second number of a range or list: joined to this one by `to`, `and`, `or`, a comma or a dash.
 fn joined(text: &str, number: Number) -> Option<Number> {
     let rest = &text[number.end..];
     let joint = [" to ", " and ", " or ", "–", "..", " / "].into_iter().find(|joint| rest.starts_with(joint))?;
@@ -162,18 +162,18 @@ fn is_figure(text: &str, number: Number) -> bool {
     has_unit(text, number) || joined(text, number).is_some_and(|next| is_figure(text, next))
 }
 
-/// Whether the head of a column is that of figures.
+/// Whether a column with this head holds figures.
 fn is_unit_head(head: &str) -> bool {
     head.contains('%') || head.split(|c: char| !c.is_alphanumeric()).any(|word| UNITS.contains(&word))
 }
 
-/// Whether the number is the value, rounded; halves may go either way.
+/// Whether `shown` is the value, rounded; a half may be rounded either way.
 fn is_rounded(value: f64, shown: &str, digits: usize) -> bool {
     let half = 0.5 / 10f64.powi(i32::try_from(digits).unwrap_or(i32::MAX));
     shown.parse::<f64>().is_ok_and(|shown| (value - shown).abs() <= half * (1.0 + 1e-6))
 }
 
-/// What is wrong with the figures of a document, each with its place.
+/// The problems with the figures of a document, each with its place.
 pub(super) fn problems(path: &str, text: &str, records: &[Record]) -> Vec<String> {
     let page = Page::new(text);
     let (mut covered, mut found): (Vec<Number>, Vec<(usize, String)>) = (Vec::new(), Vec::new());
@@ -243,7 +243,8 @@ pub(super) fn problems(path: &str, text: &str, records: &[Record]) -> Vec<String
     found.into_iter().map(|(at, problem)| format!("{path}:{}: {problem}", line(at))).collect()
 }
 
-/// A comment with an empty line below covers the section, to the next heading that is not of a smaller one; others cover their block.
+/// A comment with an empty line below covers its section, up to the next heading of the same or a higher level. Other comments cover their
+/// block.
 fn end_of_given(masked: &str, from: usize) -> usize {
     let (before, rest) = masked.split_at(from);
     let level = |line: &str| line.len() - line.trim_start_matches('#').len();
@@ -257,7 +258,7 @@ fn end_of_given(masked: &str, from: usize) -> usize {
     from + end.unwrap_or(rest.len())
 }
 
-/// The first number of each cell of the rows with a `row` comment, below a `columns` comment, and what it is to be.
+/// The first number of each cell in the rows with a `row` comment, below a `columns` comment, and the expression it must equal.
 fn table_cells(page: &Page<'_>, columns: &Comment<'_>, expressions: &[&str]) -> Vec<(Number, String)> {
     let end = columns.end + page.masked[columns.end..].find("\n\n").unwrap_or(page.masked.len() - columns.end);
     let rows = page.comments.iter().filter(|comment| (columns.end..end).contains(&comment.begin));
@@ -277,7 +278,7 @@ fn table_cells(page: &Page<'_>, columns: &Comment<'_>, expressions: &[&str]) -> 
     cells
 }
 
-/// Whether a number stands below the head of a column that names a unit.
+/// Whether a number is in a column whose head names a unit.
 fn unit_columns(masked: &str) -> impl Fn(Number) -> bool {
     let (mut cells, mut heads, mut at): (Vec<(usize, usize)>, Vec<bool>, usize) = Default::default();
     let lines: Vec<&str> = masked.split_inclusive('\n').collect();
@@ -382,7 +383,7 @@ mod tests {
         assert!(found("<!-- record: cells-2 windrow ratio -->0.58")[0].contains("no record is called cells-2"));
         assert!(found("<!-- record: cells-1 windrow ratio --> none")[0].contains("no number behind"));
         assert!(found("<!-- record -->0.5")[0].contains("incomplete"));
-        // The second number of a range needs its own.
+        // The second number of a range needs a separate marker.
         assert_eq!(found("<!-- record: cells-1 windrow ratio -->0.57 to 0.60").len(), 1);
     }
 

@@ -1,4 +1,4 @@
-//! Harm: the time of windrow by that of the plain code it stands in for, over every recorded cell.
+//! Harm: the time of windrow relative to that of the plain code it replaces, over every recorded cell.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,16 @@ use super::bars::table;
 use super::record::{Record, matches};
 use super::value::{median, rows};
 
-/// Above this a cell counts as slower than plain code.
+/// A cell with a ratio above this counts as slower than plain code.
 const HARMED: f64 = 1.05;
 
-/// The name of the table, as figures refer to it.
+/// The name by which figures refer to the table.
 pub(super) const NAME: &str = "harm";
 
-/// A cell: what it is called, and its ratio in each run of the record.
+/// A cell: its name, and its ratio in each run of the record.
 type Cell = (String, Vec<f64>);
 
-/// The table of harm by groups, and over all of them.
+/// The table of harm, by group and in total.
 pub(super) fn table_of(file: &str, records: &[Record]) -> Result<Record, Vec<String>> {
     let lines = table(file).map_err(|error| vec![error])?;
     let (mut groups, mut problems): (Vec<(&str, Vec<Cell>)>, Vec<String>) = Default::default();
@@ -68,7 +68,7 @@ fn add<'a>(groups: &mut Vec<(&'a str, Vec<Cell>)>, group: &'a str, base: &str, c
     }
 }
 
-/// Each cell's times by those of the best plain code, paired by repetition. `field` may be `1/COLUMN`, of rates.
+/// Each cell's times relative to those of the best plain code, paired by repetition. `field` may be `1/COLUMN`, for rates.
 fn ratios(record: &Record, cell: &str, windrow: &str, plain: &str, field: &str) -> Result<Vec<(String, f64)>, String> {
     let (column, is_rate) = field.strip_prefix("1/").map_or((field, false), |column| (column, true));
     let index = |name: &str| record.column(name).ok_or_else(|| format!("no column {name}"));
@@ -106,7 +106,7 @@ fn ratios(record: &Record, cell: &str, windrow: &str, plain: &str, field: &str) 
     if ratios.is_empty() { Err(format!("no row is of {windrow}")) } else { Ok(ratios) }
 }
 
-/// A cell counts once; of several runs the worst counts, and `twice` and `worst_twice` take the best of them.
+/// A cell counts once. Its worst run counts, except that `twice` and `worst_twice` take its best run.
 fn row(group: &str, cells: &[Cell]) -> Vec<String> {
     let worst_run = |runs: &[f64]| runs.iter().copied().fold(0.0, f64::max);
     let best_run = |runs: &[f64]| runs.iter().copied().fold(f64::INFINITY, f64::min);

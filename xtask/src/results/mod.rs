@@ -1,4 +1,4 @@
-//! What the records say: `bench/RESULTS.md`, the verdicts and harm in it, and every figure that a document quotes.
+//! Checks `bench/RESULTS.md`, with its verdicts and harm, and every quoted figure against the records.
 
 mod bars;
 mod figures;
@@ -31,7 +31,7 @@ columns count the worse run of a cell, and \"in both runs\" the better one.
 
 ";
 
-/// Whether the document is up to date, and every figure of the others is in a record. Prints the table of harm.
+/// Checks that the document is up to date, and that every figure of the other documents is in a record. Prints the table of harm.
 pub(crate) fn run(workspace: &Workspace) -> Result<(), Failure> {
     let (records, document) = made(workspace)?;
     if let Some(harm) = records.last() {
@@ -53,7 +53,7 @@ fn stale(present: &str, made: &str) -> Option<String> {
     (present != made).then(|| format!("{FILE} is not what the records say\n  hint: cargo xtask results --write"))
 }
 
-/// The records, harm the last of them, and the document that they make.
+/// The records, with harm as the last one, and the document made from them.
 fn made(workspace: &Workspace) -> Result<(Vec<Record>, String), Failure> {
     let file = |path: &str| read(&workspace.root.join(path));
     from(record::load(&workspace.root.join("bench/record"))?, &file(BARS)?, &file(HARM)?)
@@ -87,17 +87,17 @@ fn section(record: &Record, verdicts: &[Verdict]) -> String {
     let notes: Vec<&str> = record.notes().filter(|note| bars::noted(note).is_none() && !is_summary(note)).collect();
     let (tabled, rest) = by_cells(&notes);
     text.push_str(&tabled);
-    // A list ends a table without an empty line, too.
+    // A list also ends a table, without an empty line.
     rest.iter().for_each(|note| text.push_str(&format!("- {note}\n")));
     text
 }
 
-/// The lines that the table of arms replaces.
+/// Whether the table of arms replaces this line.
 fn is_summary(note: &str) -> bool {
     note.contains(" loses ") && note.contains("; worst x")
 }
 
-/// A table of the arms that were compared with serial, if the record is of such.
+/// A table of the arms that were compared with serial, if the record has such arms.
 fn arms(record: &Record) -> String {
     let column = |name| record.column(name);
     let (Some(arm), Some(ratio), Some(verdict)) = (column("arm"), column("ratio"), column("verdict")) else {
@@ -130,7 +130,7 @@ fn arms(record: &Record) -> String {
     text
 }
 
-/// Notes `CELL: WHAT: xRATIO ..` of three cells and more as a line for each WHAT; the other notes.
+/// Notes `CELL: WHAT: xRATIO ..` of at least three cells become one line for each WHAT. Also returns the other notes.
 fn by_cells<'a>(notes: &[&'a str]) -> (String, Vec<&'a str>) {
     let parts = |note: &&'a str| {
         let (cell, rest) = note.split_once(": ")?;
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(rest, ["a: z by y: x1.00", "a note"]);
     }
 
-    /// The three faults that the check is for, each put into a sound set of records and documents.
+    /// Puts each of the three faults that the check is for into a sound set of records and documents.
     #[test]
     fn the_seeded_faults_fail() {
         let sound = || vec![Record::parse("loops", LOOPS)];
@@ -203,15 +203,15 @@ mod tests {
         let quoted = "It takes <!-- record: loops a windrow ratio -->0.5 of the serial time.\n";
         assert_eq!(figures::problems("README.md", quoted, &records), Vec::<String>::new());
 
-        // A figure that no record holds.
+        // A figure without a record.
         let problems = figures::problems("README.md", "\nIt takes 0.4 of the serial time.\n", &records);
         assert_eq!(problems.len(), 1);
         assert!(problems[0].starts_with("README.md:2: 0.4 is a figure without a record"), "{problems:?}");
-        // A record without verdict.
+        // A record without a verdict.
         let unjudged = [sound(), vec![Record::parse("long-line", "# commit: abc\na\n1\n")]].concat();
         let failure = from(unjudged, BARS, HARM).unwrap_err();
         assert!(failure.0.contains("record long-line is held to nothing"), "{failure}");
-        // Records that RESULTS.md was not made from.
+        // Records newer than RESULTS.md.
         let newer =
             from(vec![Record::parse("loops", &LOOPS.replace("b,windrow,2", "b,windrow,3"))], BARS, HARM).unwrap();
         assert!(

@@ -1,10 +1,10 @@
-//! The records below `bench/record`: tables of text, and what their programs noted beside them.
+//! The records below `bench/record`: text tables, and the notes of their programs.
 
 use std::path::{Path, PathBuf};
 
 use crate::workspace::{Failure, read};
 
-/// A table: a record, or what was computed from records.
+/// A table: a record, or values computed from records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// The file's name without date and ending.
@@ -22,13 +22,13 @@ impl Record {
         Record { name: name.to_owned(), comments, columns, rows: rows.collect() }
     }
 
-    /// What the program says of itself under this key, or a dash.
+    /// The fact that the program states under this key, or a dash.
     pub(super) fn fact(&self, key: &str) -> &str {
         let of_key = |line: &'_ String| line.strip_prefix(key).and_then(|it| it.strip_prefix(": ")).is_some();
         self.comments.iter().find(|line| of_key(line)).map_or("-", |line| &line[key.len() + 2..])
     }
 
-    /// What was noted, facts and versions left out.
+    /// The notes, without facts and versions.
     pub(super) fn notes(&self) -> impl Iterator<Item = &str> {
         let is_fact = |line: &&str| {
             ["command", "machine", "commit", "compiler"]
@@ -42,7 +42,7 @@ impl Record {
         self.columns.iter().position(|column| column == name)
     }
 
-    /// The name without a number at its end: runs of one command differ in nothing else.
+    /// The name without a number at its end: runs of one command differ only in that number.
     pub(super) fn base(&self) -> &str {
         let base = self.name.trim_end_matches(|c: char| c.is_ascii_digit());
         base.strip_suffix('-').filter(|_| base.len() < self.name.len()).unwrap_or(&self.name)
@@ -71,7 +71,7 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// Whether a name is of a pattern, in which `?` is any character and `*` any number of them.
+/// Whether a name matches a pattern, in which `?` is any character and `*` any number of characters.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let rest = |text: &str| text.chars().next().map_or(0, char::len_utf8);
     match pattern.chars().next() {

@@ -1,4 +1,4 @@
-//! Values: what a figure or a bar refers to, as an expression over the fields of records (the grammar is in CONTRIBUTING.md).
+//! Values of figures and bars: expressions over the fields of records (the grammar is in CONTRIBUTING.md).
 
 use super::record::{Record, matches};
 
@@ -35,7 +35,7 @@ fn words(expression: &str) -> Result<Vec<Word>, String> {
     Ok(words)
 }
 
-/// The parts between operators, and whether `second` stands before each.
+/// The parts between operators, and whether each follows `second`.
 fn split<'a>(words: &'a [Word], first: &str, second: &str) -> Vec<(bool, &'a [Word])> {
     let is = |(word, quoted): &Word, operator: &str| !quoted && word == operator;
     let (mut parts, mut begin, mut sign) = (Vec::new(), 0, false);
@@ -63,7 +63,7 @@ fn of_term(words: &[Word], records: &[Record], own: Option<&Record>) -> Result<f
     }
 }
 
-/// The number that stands for `#` in the one note that contains the rest of the pattern; before it, `*` is any text.
+/// The number at `#` in the one note that contains the rest of the pattern; before `#`, `*` is any text.
 fn noted(record: &Record, pattern: &str) -> Result<f64, String> {
     let (before, after) = pattern.split_once('#').ok_or("a pattern has # for the number")?;
     let number = |line: &String| {
@@ -80,7 +80,7 @@ fn noted(record: &Record, pattern: &str) -> Result<f64, String> {
     }
 }
 
-/// The rows in which every selector is a field, or the pattern of one; `column=value` names the column.
+/// The rows in which every selector is a field or the pattern of one; `column=value` names the column.
 pub(super) fn rows<'a>(record: &'a Record, selectors: &[Word]) -> Result<Vec<&'a Vec<String>>, String> {
     let mut rows: Vec<&Vec<String>> = record.rows.iter().collect();
     for (selector, quoted) in selectors {
@@ -101,7 +101,7 @@ pub(super) fn rows<'a>(record: &'a Record, selectors: &[Word]) -> Result<Vec<&'a
 
 fn of_rows(record: &Record, selectors: &[Word], field: &str) -> Result<f64, String> {
     let (statistic, column) = match field {
-        // The table of harm has columns of such names.
+        // The table of harm has columns with these names.
         _ if record.column(field).is_some() => ("", field),
         "geomean" => ("geomean", "ratio"),
         "worst" => ("max", "ratio"),
@@ -110,7 +110,7 @@ fn of_rows(record: &Record, selectors: &[Word], field: &str) -> Result<f64, Stri
         "loses" => ("rule", "LOSES"),
         _ => field.split_once(':').unwrap_or(("", field)),
     };
-    // How many rows break a rule, or are of all rules.
+    // The number of rows that break a rule, or of all rows.
     let is_count = statistic.is_empty() && column == "cells" && record.column("cells").is_none();
     let rule = (statistic == "rule").then_some(column);
     let column = if rule.is_some() || is_count { "verdict" } else { column };
@@ -152,7 +152,7 @@ fn reduce(statistic: &str, is_paired: bool, values: Vec<f64>) -> Result<f64, Str
     }
 }
 
-/// The value half of the others are below; of an even number the mean of two.
+/// The median; for an even number of values, the mean of the two in between.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let half = values.len() / 2;
