@@ -1,8 +1,8 @@
 //! Overlap: tiles pass through lanes in order; while one tile is in a lane, the next tile is in the lane before it.
 //!
 //! Use it for one big operation, or a stream, whose steps use different resources: a disk and the CPUs, a network and the CPUs. Cut
-//! into *tiles*, the work keeps the slowest resource busy. [`windrow_plan::tile`](crate::plan::tile) chooses the cut for two lanes from
-//! measured costs, including "no cut".
+//! into *tiles*, the work keeps the slowest resource busy. The crate [`windrow-tiling`](https://docs.rs/windrow-tiling) chooses the cut
+//! for two lanes from measured costs, including "no cut".
 //!
 //! ```
 //! use windrow::overlap;
@@ -30,25 +30,22 @@
 //! # Ok::<(), overlap::Failure<&str>>(())
 //! ```
 //!
-//! A [plan](crate::plan::tile)'s tiles, or any other cut, are chunks of different lengths:
+//! The tiles of a plan, or of any other cut, are chunks of different lengths:
 //!
 //! ```
 //! use windrow::overlap;
-//! use windrow::plan::Rows;
-//! use windrow::plan::tile::Tiles;
 //!
 //! let columns = 4;
-//! let tiles = Tiles::new([Rows(2), Rows(6), Rows(8)])?;
+//! let tiles = [2_usize, 6, 8]; // rows of each
 //! let mut product = vec![0.0_f32; 16 * columns];
 //! let mut rest = &mut product[..];
-//! let chunks = tiles.iter().map(|rows| rest.split_off_mut(..rows.0 as usize * columns).expect("the rows of the tiles"));
+//! let chunks = tiles.iter().map(|rows| rest.split_off_mut(..rows * columns).expect("the rows of the tiles"));
 //! let lanes = overlap::source(chunks).compute("multiply", |tile: &mut [f32]| {
 //!     tile.fill(1.0);
 //!     Ok::<_, String>(tile)
 //! });
 //! assert_eq!(lanes.blocking("all-reduce", |_| Ok(())).run().unwrap(), 3);
 //! assert_eq!(product, [1.0; 64]);
-//! # Ok::<(), windrow::plan::tile::Unplannable>(())
 //! ```
 //!
 //! # Lanes
@@ -89,7 +86,7 @@
 //! * If all steps use the CPUs, overlap gains nothing: apply the steps one after the other to each item, in one parallel iterator.
 //! * Two long calls without tiles: use [`scope`](crate::scope()) or a thread.
 //! * More operations under way than there can be threads: use an async runtime; a completion lane can hand over to it.
-//! * Tiles that cost more than they hide: [`tile`](crate::plan::tile) predicts it.
+//! * Tiles that cost more than they hide: [`windrow-tiling`](https://docs.rs/windrow-tiling) predicts it.
 //!
 //! # Trade-offs
 //! * A lane runs one tile at a time, so order is free and memory is bounded. If the tiles of a lane are independent, the lane can only use

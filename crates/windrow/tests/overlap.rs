@@ -351,12 +351,12 @@ fn a_trace_has_every_tile_of_every_lane_in_order() {
     assert_eq!(trace.lanes[2].tiles.len(), 5, "the failed one is the last");
     for (before, after) in trace.lanes.iter().zip(&trace.lanes[1..]) {
         for (before, after) in before.tiles.iter().zip(&after.tiles) {
-            assert!(before.span.start.0 <= before.span.end.0 && before.span.end.0 <= after.span.start.0);
+            assert!(before.start.0 <= before.end.0 && before.end.0 <= after.start.0);
         }
     }
     for lane in &trace.lanes {
-        assert!(lane.tiles.iter().all(|tile| tile.span.end.0 <= trace.wall.0));
-        assert!(lane.tiles.is_sorted_by(|one, other| one.span.start.0 <= other.span.start.0));
+        assert!(lane.tiles.iter().all(|tile| tile.end.0 <= trace.wall.0));
+        assert!(lane.tiles.is_sorted_by(|one, other| one.start.0 <= other.start.0));
     }
     let limits = trace.explain();
     assert!(limits.bound.0 <= limits.wall.0 && limits.efficiency() <= 1.0, "{limits}");

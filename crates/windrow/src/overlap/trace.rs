@@ -5,7 +5,6 @@ use std::fmt::{self, Write};
 use std::time::Instant;
 
 use windrow_plan::Nanos;
-use windrow_plan::tile::TileSpan;
 
 /// The kind of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,21 +55,30 @@ pub struct LaneTrace {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TileTrace {
-    /// When the tile was in the lane. In the first lane, the time of pulling it from the source is included.
-    pub span: TileSpan,
+    /// When the lane began the tile. The first lane begins by pulling the tile from the source.
+    pub start: Nanos,
+    /// When the lane ended the tile.
+    pub end: Nanos,
     /// How long the lane waited before this tile because the queue before it was empty.
     pub empty: Nanos,
     /// How long the lane waited before this tile because the queue after it was full, or the maximum of operations was under way.
     pub full: Nanos,
 }
 
+impl TileTrace {
+    /// From start to end.
+    pub fn length(&self) -> Nanos {
+        Nanos(self.end.0 - self.start.0)
+    }
+}
+
 impl LaneTrace {
     /// The time with a tile in the lane. If tiles overlap, in a completion lane, the time counts once.
     pub fn busy(&self) -> Nanos {
         let (mut busy, mut until) = (0.0, f64::NEG_INFINITY);
-        for TileTrace { span, .. } in &self.tiles {
-            busy += (span.end.0 - span.start.0.max(until)).max(0.0);
-            until = until.max(span.end.0);
+        for TileTrace { start, end, .. } in &self.tiles {
+            busy += (end.0 - start.0.max(until)).max(0.0);
+            until = until.max(end.0);
         }
         Nanos(busy)
     }
@@ -108,10 +116,10 @@ impl Trace {
         let first = lane.and_then(|lane| lane.tiles.first());
         let last = lane.and_then(|lane| lane.tiles.last());
         // The wait before the first tile is counted as fill.
-        let fill = first.map_or(0.0, |tile| tile.span.start.0);
+        let fill = first.map_or(0.0, |tile| tile.start.0);
         let empty = sum(|tile| tile.empty).0 - first.map_or(0.0, |tile| tile.empty.0);
         let full = sum(|tile| tile.full).0 - first.map_or(0.0, |tile| tile.full.0);
-        let drain = last.map_or(0.0, |tile| (self.wall.0 - tile.span.end.0).max(0.0));
+        let drain = last.map_or(0.0, |tile| (self.wall.0 - tile.end.0).max(0.0));
         Limits {
             tiles: self.lanes.last().map_or(0, |lane| lane.tiles.len()),
             wall: self.wall,
@@ -143,17 +151,18 @@ impl Trace {
             let name = escaped(&lane.name);
             let id = number + 1;
             events.push(format!(r#"{{"ph":"M","pid":1,"tid":{id},"name":"thread_name","args":{{"name":"{name}"}}}}"#));
-            for (tile, TileTrace { span, empty, full }) in lane.tiles.iter().enumerate() {
+            for (tile, times) in lane.tiles.iter().enumerate() {
                 let head = format!(r#""pid":1,"tid":{id},"name":"tile {tile}","cat":"{name}""#);
-                let waits = format!(r#"{{"empty_us":{:.3},"full_us":{:.3}}}"#, empty.as_micros(), full.as_micros());
-                let (start, end) = (span.start.as_micros(), span.end.as_micros());
+                let (empty, full) = (times.empty.as_micros(), times.full.as_micros());
+                let waits = format!(r#"{{"empty_us":{empty:.3},"full_us":{full:.3}}}"#);
+                let (start, end) = (times.start.as_micros(), times.end.as_micros());
                 if lane.kind == LaneKind::Completion {
                     // Async events: tiles of a completion lane overlap, and events of a thread must not.
                     let id = format!("{number}.{tile}");
                     events.push(format!(r#"{{"ph":"b","id":"{id}","ts":{start:.3},{head},"args":{waits}}}"#));
                     events.push(format!(r#"{{"ph":"e","id":"{id}","ts":{end:.3},{head}}}"#));
                 } else {
-                    let length = span.length().as_micros();
+                    let length = times.length().as_micros();
                     events.push(format!(r#"{{"ph":"X","ts":{start:.3},"dur":{length:.3},{head},"args":{waits}}}"#));
                 }
             }
@@ -280,8 +289,8 @@ impl Log {
         let (Some(zero), Some(begun), Some(trace)) = (zero, begun, self.trace.as_mut()) else { return };
         let (empty, full) = self.begun.pop_front().unwrap_or_default();
         let since = |at: Instant| Nanos(at.saturating_duration_since(zero).as_nanos() as f64);
-        let span = TileSpan { start: since(begun), end: since(ended.unwrap_or_else(Instant::now)) };
-        trace.tiles.push(TileTrace { span, empty, full });
+        let (start, end) = (since(begun), since(ended.unwrap_or_else(Instant::now)));
+        trace.tiles.push(TileTrace { start, end, empty, full });
     }
 
     pub(super) fn take(&mut self) -> Option<LaneTrace> {
@@ -295,7 +304,8 @@ mod tests {
 
     fn lane(name: &str, kind: LaneKind, spans: &[(f64, f64)]) -> LaneTrace {
         let tile = |&(start, end): &(f64, f64)| TileTrace {
-            span: TileSpan { start: Nanos(start), end: Nanos(end) },
+            start: Nanos(start),
+            end: Nanos(end),
             empty: Nanos(1.0),
             full: Nanos(0.0),
         };
