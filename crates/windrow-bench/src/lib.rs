@@ -16,6 +16,7 @@ pub mod random;
 pub mod record;
 pub mod report;
 pub mod rounds;
+pub mod simulate;
 pub mod stats;
 pub mod verdict;
 pub mod work;

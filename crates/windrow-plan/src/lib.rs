@@ -8,7 +8,6 @@ pub mod grain;
 pub mod heartbeat;
 pub mod looking;
 pub mod memory;
-pub mod simulate;
 pub mod team;
 pub mod tile;
 pub mod track;

@@ -1,10 +1,11 @@
 //! What claim words cost with up to 176 threads, by simulation: the tables of `docs/claim-words.md`.
 //!
-//! `cargo run --release -p windrow-plan --example claim_words` prints them; with `-- all`, it prints every region as a line of CSV.
+//! `cargo run --release -p windrow-bench --bin claim_words` prints them; with `-- all`, it prints every region as a line of CSV.
+#![forbid(unsafe_code)]
 
+use windrow_bench::simulate::{Claim, Join, Joining, Machine, Policy, RunOutcome, Victim, Work, simulate};
 use windrow_plan::Nanos;
 use windrow_plan::grain::Costs;
-use windrow_plan::simulate::{Claim, Join, Joining, Machine, Policy, RunOutcome, Victim, Work, simulate};
 
 const MEMBERS: [usize; 6] = [2, 4, 8, 16, 64, 176];
 const MACHINES: [(&str, Machine); 2] = [("mesh", Machine::MESH), ("sockets", Machine::SOCKETS)];

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use windrow_plan::Nanos;
+use windrow_plan::grain::Costs;
+
 use super::lines::{LineState, Lines};
 use super::{Claim, Claimed, Draw, Join, Joining, Machine, Policy, RunOutcome, Time, Victim, Work, nanos, time};
-use crate::Nanos;
-use crate::grain::Costs;
 
 /// The word of the gate: this flag if it is open, plus the number of members inside, without the lead.
 const OPEN: u64 = 1 << 63;

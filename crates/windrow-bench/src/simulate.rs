@@ -28,7 +28,7 @@
 //!
 //! ```
 //! use windrow_plan::Nanos;
-//! use windrow_plan::simulate::{Machine, Policy, Work, simulate};
+//! use windrow_bench::simulate::{Machine, Policy, Work, simulate};
 //!
 //! let work = Work::uniform(1_000_000, Nanos(100.0));
 //! let outcome = simulate(&work, 64, &Machine::MESH, &Policy::RUNTIME, 1);
@@ -41,7 +41,7 @@ mod work;
 
 pub use work::Work;
 
-use crate::Nanos;
+use windrow_plan::Nanos;
 
 /// What accesses and wakes cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,7 +137,7 @@ pub enum Victim {
 /// How many items of its word a member claims.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Claim {
-    /// As many as [`Costs::claim_of`](crate::grain::Costs::claim_of) says.
+    /// As many as [`Costs::claim_of`](windrow_plan::grain::Costs::claim_of) says.
     Planned,
     /// As many as take about `time`, but not more than one `part`th of the word.
     Timed {

@@ -1,7 +1,8 @@
 //! Items and their costs.
 
+use windrow_plan::Nanos;
+
 use super::{Draw, Time, nanos, time};
-use crate::Nanos;
 
 /// Items in order, each with its cost.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
 //! The model compared with closed forms and with bounds for every schedule, and the conclusions drawn from it.
 
 use proptest::prelude::*;
-use windrow_plan::Nanos;
-use windrow_plan::simulate::{
+use windrow_bench::simulate::{
     Claim, Claimed, Join, Joining, Machine, Policy, RunOutcome, Victim, Work, simulate, trace,
 };
+use windrow_plan::Nanos;
 
 const FREE: Machine = Machine {
     hit: Nanos(0.0),

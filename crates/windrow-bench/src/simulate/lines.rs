@@ -141,8 +141,9 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use windrow_plan::Nanos;
+
     use super::*;
-    use crate::Nanos;
 
     fn lines() -> Lines {
         let machine = Machine { near: Nanos(50.0), far: Nanos(200.0), group: 2, ..Machine::MEASURED };
