@@ -5,16 +5,17 @@ use serde_json::Value;
 use crate::workspace::{self, Failure, Workspace, list, text};
 
 /// A member and the members it may depend on directly, in tests and build scripts too.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("windrow-allocator", &[]),
     ("windrow-plan", &[]),
     ("windrow-sync", &[]),
+    ("windrow-tiling", &["windrow-plan"]),
     ("windrow", &["windrow-plan", "windrow-sync"]),
     ("windrow-collections", &["windrow", "windrow-sync"]),
-    ("windrow-collective", &["windrow", "windrow-sync"]),
+    ("windrow-collective", &["windrow", "windrow-sync", "windrow-tiling"]),
     ("windrow-sqlite", &["windrow"]),
     ("windrow-tokenizers", &["windrow"]),
-    ("windrow-cli", &["windrow", "windrow-allocator", "windrow-collective", "windrow-tokenizers"]),
+    ("windrow-cli", &["windrow", "windrow-allocator", "windrow-collective", "windrow-tiling", "windrow-tokenizers"]),
     (
         "windrow-bench",
         &[
@@ -25,6 +26,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
             "windrow-collections",
             "windrow-collective",
             "windrow-sqlite",
+            "windrow-tiling",
             "windrow-tokenizers",
             "windrow-cli",
         ],
@@ -86,6 +88,7 @@ fn is_peer(name: &str) -> bool {
 fn may_use(name: &str, dependency: &str, target: &str) -> bool {
     match name {
         "windrow-plan" => false,
+        "windrow-tiling" => dependency == "windrow-plan",
         "windrow-sync" => dependency == "libc" || (dependency == "loom" && target == "cfg(loom)"),
         _ => true,
     }
@@ -125,6 +128,7 @@ mod tests {
         assert_eq!(complaint("windrow-sync", json!({"name": "libc", "target": "cfg(target_os = \"linux\")"})), "");
         assert_eq!(complaint("windrow-sync", json!({"name": "loom", "target": "cfg(loom)"})), "");
         assert_eq!(complaint("windrow-plan", json!({"name": "proptest", "kind": "dev"})), "");
+        assert_eq!(complaint("windrow-tiling", json!({"name": "windrow-plan", "kind": null})), "");
         assert_eq!(complaint("windrow-bench", json!({"name": "rayon", "kind": "dev"})), "");
     }
 
@@ -132,10 +136,16 @@ mod tests {
     fn each_wrong_arrow_is_named() {
         let upwards = complaint("windrow-plan", json!({"name": "windrow", "kind": "dev"}));
         assert_eq!(upwards, "windrow-plan must not depend on windrow");
+        let runtime = complaint("windrow-tiling", json!({"name": "windrow", "kind": "dev"}));
+        assert_eq!(runtime, "windrow-tiling must not depend on windrow");
         let peer = complaint("windrow-cli", json!({"name": "crossbeam-channel", "kind": "dev"}));
         assert!(peer.starts_with("windrow-cli must not depend on crossbeam-channel"), "{peer}");
         assert!(
             complaint("windrow-plan", json!({"name": "serde", "kind": null})).contains("without the dependency serde")
+        );
+        assert!(
+            complaint("windrow-tiling", json!({"name": "serde", "kind": null}))
+                .contains("without the dependency serde")
         );
         assert!(
             complaint("windrow-sync", json!({"name": "loom", "kind": null})).contains("without the dependency loom")

@@ -1,6 +1,6 @@
 //! `windrow plan`: where to cut a matrix product that is fused with a collective, given measured times of its parts.
 //!
-//! `windrow_plan` decides. This module reads arguments, samples and saved plans, and shows plans: as text, as JSON, as a drawing and as
+//! `windrow_tiling` decides. This module reads arguments, samples and saved plans, and shows plans: as text, as JSON, as a drawing and as
 //! a trace. Everything is checked and computed before anything is written.
 
 mod args;
@@ -18,8 +18,8 @@ mod trace;
 
 use std::fmt;
 
-use windrow::plan::Rows;
-use windrow::plan::tile::{Contention, Matmul, Problem, Tiles, Timeline};
+use windrow_tiling::Rows;
+use windrow_tiling::tile::{Contention, Matmul, Problem, Tiles, Timeline};
 
 pub(crate) use args::{AFTER_HELP, HELP, Options};
 use args::{RULE_TILES, Where};

@@ -1,8 +1,8 @@
 //! The checks that all ranks agree on a call before they compute.
 
-use windrow::plan::cost::{Fitting, Joints};
-use windrow::plan::tile;
-use windrow::plan::{Nanos, Rows};
+use windrow_tiling::cost::{Fitting, Joints};
+use windrow_tiling::tile;
+use windrow_tiling::{Nanos, Rows};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Communicator, Error, Operation, Tiles};

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use windrow::plan::cost::Fitting;
-use windrow::plan::tile::{self, Contention, Order, TileSpan};
-use windrow::plan::{Nanos, Rows};
+use windrow_tiling::cost::Fitting;
+use windrow_tiling::tile::{self, Contention, Order, TileSpan};
+use windrow_tiling::{Nanos, Rows};
 
 use crate::agree::{self, Header, Setting};
 use crate::fused::Fused;

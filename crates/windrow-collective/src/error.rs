@@ -1,6 +1,6 @@
 //! Errors, and the rank each is about.
 
-use windrow::plan::tile::{Lane, Unplannable};
+use windrow_tiling::tile::{Lane, Unplannable};
 
 use crate::call::Call;
 use crate::tiles::Operation;

@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use windrow::plan::Nanos;
-use windrow::plan::tile::{self, Lane};
+use windrow_tiling::Nanos;
+use windrow_tiling::tile::{self, Lane};
 
 use crate::agree::{self, Header};
 use crate::lanes::{Carry, Fault, Helper, Lanes, Trace, Watch};
@@ -323,8 +323,8 @@ impl<C> fmt::Debug for Fused<C> {
 
 #[cfg(test)]
 mod tests {
-    use windrow::plan::Rows;
-    use windrow::plan::tile::{Contention, PlanVerdict};
+    use windrow_tiling::Rows;
+    use windrow_tiling::tile::{Contention, PlanVerdict};
 
     use super::*;
     use crate::{Group, Measured, Shape, Stage};

@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use windrow::plan::Nanos;
-use windrow::plan::tile::{Lane, Order, TileSpan};
+use windrow_tiling::Nanos;
+use windrow_tiling::tile::{Lane, Order, TileSpan};
 
 use crate::prompt::be_prompt;
 use crate::{Error, Pace};

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use windrow::plan::cost::{Fit, Fitting, Joints, Sample, fit};
-use windrow::plan::tile::{self, Candidate, Contention, Lane, Matmul, Plan, Problem};
-use windrow::plan::{Nanos, Rows};
+use windrow_tiling::cost::{Fit, Fitting, Joints, Sample, fit};
+use windrow_tiling::tile::{self, Candidate, Contention, Lane, Matmul, Plan, Problem};
+use windrow_tiling::{Nanos, Rows};
 
 use crate::refit::{Observed, Refit};
 use crate::{Error, Operation, Tiles};
@@ -18,7 +18,7 @@ use crate::{Error, Operation, Tiles};
 /// seventeenth digit. A profile [follows](Self::refit) a machine that becomes slower or faster.
 ///
 /// ```
-/// use windrow::plan::tile::Contention;
+/// use windrow_tiling::tile::Contention;
 /// use windrow_collective::{Measured, Operation, Profile, Shape, Stage};
 ///
 /// let sample = |stage, m: u64, fixed: f64| Measured { stage, m, microseconds: fixed + 0.2 * m as f64 };

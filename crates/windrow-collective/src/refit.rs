@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use windrow::plan::tile::{self, Lane, Order, TileSpan};
-use windrow::plan::{Nanos, Rows};
+use windrow_tiling::tile::{self, Lane, Order, TileSpan};
+use windrow_tiling::{Nanos, Rows};
 
 use crate::profile::{Stage, kept};
 use crate::{Error, Outcome, Profile, Trace};

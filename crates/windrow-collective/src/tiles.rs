@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use windrow::plan::Rows;
-use windrow::plan::tile::{self, Order};
+use windrow_tiling::Rows;
+use windrow_tiling::tile::{self, Order};
 
 use crate::Error;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use windrow::plan::tile::Lane;
 use windrow_collective::{Communicator, Error, Group, Tiles};
+use windrow_tiling::tile::Lane;
 
 mod common;
 

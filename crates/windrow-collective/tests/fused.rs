@@ -7,7 +7,7 @@ use windrow_collective::{Communicator, Error, Fused, Group, MatMut, MatRef, Oper
 mod common;
 
 use common::{Case, OPERATIONS, on_all};
-use windrow::plan::{Rows, tile};
+use windrow_tiling::{Rows, tile};
 
 fn plan(rows: &[u64]) -> Tiles {
     Tiles::Plan(tile::Tiles::new(rows.iter().copied().map(Rows).collect::<Vec<_>>()).unwrap())

@@ -1,8 +1,8 @@
 //! The same operations over MPI, in every process that `mpirun` starts. The README says how to run it.
 
 use half::bf16;
-use windrow::plan::tile::Lane;
 use windrow_collective::{Calibration, Communicator, Error, Fused, Tiles, World};
+use windrow_tiling::tile::Lane;
 
 mod common;
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use windrow::plan::cost::{Fitting, Joints};
-use windrow::plan::tile::{self, Contention, Lane, PlanVerdict};
-use windrow::plan::{Nanos, Rows};
 use windrow_collective::{
     Calibration, Communicator, Error, Group, Link, Measured, Operation, Outcome, Profile, Shape, Stage, Tiles, Trace,
 };
+use windrow_tiling::cost::{Fitting, Joints};
+use windrow_tiling::tile::{self, Contention, Lane, PlanVerdict};
+use windrow_tiling::{Nanos, Rows};
 
 mod common;
 

@@ -4,12 +4,12 @@ use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use windrow::plan::cost::Cost;
-use windrow::plan::tile::{self, Contention, Lane, Problem, TileSpan};
-use windrow::plan::{Nanos, Rows};
 use windrow_collective::{
     Communicator, Group, Link, MatMut, MatRef, Measured, Operation, Outcome, Profile, Refit, Shape, Stage, Tiles, Trace,
 };
+use windrow_tiling::cost::Cost;
+use windrow_tiling::tile::{self, Contention, Lane, Problem, TileSpan};
+use windrow_tiling::{Nanos, Rows};
 
 mod common;
 

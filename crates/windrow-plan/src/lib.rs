@@ -2,14 +2,12 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
-pub mod cost;
 mod decision;
 pub mod grain;
 pub mod heartbeat;
 pub mod looking;
 pub mod memory;
 pub mod team;
-pub mod tile;
 pub mod track;
 mod units;
 

@@ -1,10 +1,11 @@
-//! One word has one meaning: a type name is defined once in windrow-plan, windrow-sync and windrow together.
+//! One word has one meaning: a type name is defined once in windrow-plan, windrow-tiling, windrow-sync and windrow together.
 
 use std::collections::BTreeMap;
 
 use super::RustFile;
 
-const CRATES: [&str; 3] = ["crates/windrow-plan/src/", "crates/windrow-sync/src/", "crates/windrow/src/"];
+const CRATES: [&str; 4] =
+    ["crates/windrow-plan/src/", "crates/windrow-tiling/src/", "crates/windrow-sync/src/", "crates/windrow/src/"];
 
 /// Alternatives, of which one is compiled.
 const TWINS: &str = "crates/windrow-sync/src/primitives/condvar.rs";

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use windrow::plan::cost::Fitting;
-use windrow::plan::tile::{Contention, Order};
+use windrow_tiling::cost::Fitting;
+use windrow_tiling::tile::{Contention, Order};
 
 use super::Refused;
 

@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use windrow::plan::cost::{Fitting, Sample};
-use windrow::plan::tile::Contention;
-use windrow::plan::{Nanos, Rows};
 use windrow_collective::{Calibration, Communicator, Error, Fused, Group, Link, Profile, Stage, Tried};
+use windrow_tiling::cost::{Fitting, Sample};
+use windrow_tiling::tile::Contention;
+use windrow_tiling::{Nanos, Rows};
 
 use super::args::Operation;
 use super::samples::Measured;
@@ -178,8 +178,8 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use windrow::plan::Rows;
     use windrow_collective::{Measured as Sample, Shape};
+    use windrow_tiling::Rows;
 
     use super::*;
     use crate::args::{Arguments, Command};

@@ -1,8 +1,8 @@
 //! Which plan is the answer: the best one by its costs, the one that a calibrated operation runs, or the one that was fastest when it
 //! ran.
 
-use windrow::plan::tile::{Candidate, Plan, Problem, Tiles, Unplannable};
 use windrow_collective::{Error, Profile, Tried};
+use windrow_tiling::tile::{Candidate, Plan, Problem, Tiles, Unplannable};
 
 use super::samples::Measured;
 
@@ -80,9 +80,9 @@ impl Choice {
 
 #[cfg(test)]
 mod tests {
-    use windrow::plan::tile::{Contention, PlanVerdict};
-    use windrow::plan::{Nanos, Rows};
     use windrow_collective::{Measured as Sample, Operation, Shape, Stage};
+    use windrow_tiling::tile::{Contention, PlanVerdict};
+    use windrow_tiling::{Nanos, Rows};
 
     use super::*;
     use crate::plan::calibrate::Calibrated;

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-use windrow::plan::Nanos;
-use windrow::plan::tile::{Lane, TileSpan};
+use windrow_tiling::Nanos;
+use windrow_tiling::tile::{Lane, TileSpan};
 
 use super::{Course, Planned};
 

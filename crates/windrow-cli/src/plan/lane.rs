@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use windrow::plan::cost::{Fit, Fitting, Residual, Sample, Unfit, fit};
-use windrow::plan::tile::{Lane, Tiles};
-use windrow::plan::{Nanos, Rows};
+use windrow_tiling::cost::{Fit, Fitting, Residual, Sample, Unfit, fit};
+use windrow_tiling::tile::{Lane, Tiles};
+use windrow_tiling::{Nanos, Rows};
 
 /// Rows of an operation, and the alignment of its tiles.
 #[derive(Clone, Copy, Debug)]

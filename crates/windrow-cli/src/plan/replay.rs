@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use windrow::plan::tile::{Losses, Problem, Tiles};
-use windrow::plan::{Nanos, Rows};
+use windrow_tiling::tile::{Losses, Problem, Tiles};
+use windrow_tiling::{Nanos, Rows};
 
 use super::Refused;
 use super::args::Options;

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use windrow::plan::cost::{Fitting, Sample, Unfit, fit};
-use windrow::plan::tile::{Contention, Lane, Plan, Tiles};
-use windrow::plan::{Nanos, Rows};
 use windrow_collective::Tried;
+use windrow_tiling::cost::{Fitting, Sample, Unfit, fit};
+use windrow_tiling::tile::{Contention, Lane, Plan, Tiles};
+use windrow_tiling::{Nanos, Rows};
 
 use super::calibrate::Calibrated;
 use super::lane::{Cuts, LaneCost};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use windrow::plan::Nanos;
-use windrow::plan::tile::{Candidate, Losses, Plan, Tiles, Tiling};
+use windrow_tiling::Nanos;
+use windrow_tiling::tile::{Candidate, Losses, Plan, Tiles, Tiling};
 
 use super::choice::Choice;
 use super::lane::LaneCost;

@@ -1,7 +1,7 @@
 //! Plans as trace events for Perfetto and chrome://tracing: each plan is a process, and its lanes are the threads.
 
 use serde_json::{Value, json};
-use windrow::plan::tile::Lane;
+use windrow_tiling::tile::Lane;
 
 use super::{Course, Planned};
 

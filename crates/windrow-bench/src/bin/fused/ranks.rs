@@ -6,8 +6,6 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windrow::plan::tile::{self, Problem};
-use windrow::plan::{Nanos, Rows};
 use windrow_bench::measure::in_turn;
 use windrow_bench::random::Random;
 use windrow_bench::stats::median;
@@ -15,6 +13,8 @@ use windrow_collective::{
     Calibration, Communicator, Error, Fused, Group, Link, MatMut, MatRef, Operation, Outcome, Profile, Rank, Tiles,
 };
 use windrow_sync::machine;
+use windrow_tiling::tile::{self, Problem};
+use windrow_tiling::{Nanos, Rows};
 
 /// As many ranks as the machine has processors.
 pub(crate) const RANKS: usize = 2;

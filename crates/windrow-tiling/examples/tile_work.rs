@@ -1,6 +1,6 @@
 //! The time that planning takes and the time that plans save, for random cost models: two tables of `docs/tiling.md`.
 //!
-//! `cargo run --release -p windrow-plan --example tile_work` prints them. It fails if a plan of 32 units takes 10 ms or one of 128
+//! `cargo run --release -p windrow-tiling --example tile_work` prints them. It fails if a plan of 32 units takes 10 ms or one of 128
 //! units 100 ms.
 
 #![expect(clippy::disallowed_types, reason = "an example measures what a decision may not: its own time")]

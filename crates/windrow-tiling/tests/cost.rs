@@ -1,8 +1,8 @@
 //! Fits compared with the functions that their samples come from, and refusals.
 
 use proptest::prelude::*;
-use windrow_plan::cost::{BadCost, Cost, FINE, Fit, Fitting, Joints, Piece, Sample, Size, Unfit, fit};
-use windrow_plan::{Bytes, Nanos, Rows};
+use windrow_tiling::cost::{BadCost, Cost, FINE, Fit, Fitting, Joints, Piece, Sample, Size, Unfit, fit};
+use windrow_tiling::{Bytes, Nanos, Rows};
 
 fn samples(given: &[(u64, f64)]) -> Vec<Sample<Rows>> {
     given.iter().map(|&(rows, nanos)| Sample { size: Rows(rows), time: Nanos(nanos) }).collect()

@@ -143,14 +143,14 @@ impl Plan {
     /// sizes.
     ///
     /// ```
-    /// use windrow_plan::tile::Problem;
-    /// use windrow_plan::{Nanos, Rows};
+    /// use windrow_tiling::tile::Problem;
+    /// use windrow_tiling::{Nanos, Rows};
     ///
     /// let each = |rows: Rows| Nanos::micros(100.0 + 0.1 * rows.0 as f64);
     /// let plan = Problem { align: Rows(64), ..Problem::new(Rows(512), &each, &each) }.plan()?;
     /// let said = plan.decision().to_string();
     /// assert!(said.starts_with("do not tile: more tiles cost more than they hide"), "{said}");
-    /// # Ok::<(), windrow_plan::tile::Unplannable>(())
+    /// # Ok::<(), windrow_tiling::tile::Unplannable>(())
     /// ```
     pub fn decision(&self) -> Decision<Inputs, Tiling> {
         let named = |name| self.alternatives.iter().find(|cut| cut.name == name);

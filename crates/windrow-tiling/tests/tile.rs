@@ -1,11 +1,11 @@
 //! Plans compared with the guide's example, with all cuts, and with the usual cuts.
 
 use proptest::prelude::*;
-use windrow_plan::cost::{Cost, Piece};
-use windrow_plan::tile::{
+use windrow_tiling::cost::{Cost, Piece};
+use windrow_tiling::tile::{
     Contention, Effort, Lane, Matmul, Order, Plan, PlanVerdict, Problem, Tiles, Unplannable, short_long_rule,
 };
-use windrow_plan::{Bytes, Nanos, Rows};
+use windrow_tiling::{Bytes, Nanos, Rows};
 
 mod models;
 use models::{Model, REGIMES, Random};
@@ -43,7 +43,7 @@ fn with_guide<R>(with: impl FnOnce(Problem<'_>) -> R) -> R {
     with(Problem { align: Rows(128), matmul: Some(GUIDE), ..Problem::new(Rows(4096), &compute, &communicate) })
 }
 
-fn alternative<'a>(plan: &'a Plan, name: &str) -> &'a windrow_plan::tile::Candidate {
+fn alternative<'a>(plan: &'a Plan, name: &str) -> &'a windrow_tiling::tile::Candidate {
     plan.alternatives.iter().find(|cut| cut.name == name).expect("such an alternative")
 }
 

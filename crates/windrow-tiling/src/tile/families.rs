@@ -126,9 +126,9 @@ pub struct Steps {
 /// expensive, its plans take several times as long as no cut. Costs must not fall with more rows, and the alignment must not be 0.
 ///
 /// ```
-/// use windrow_plan::cost::{Cost, Piece};
-/// use windrow_plan::tile::{Matmul, Problem, short_long_rule};
-/// use windrow_plan::{Bytes, Nanos, Rows};
+/// use windrow_tiling::cost::{Cost, Piece};
+/// use windrow_tiling::tile::{Matmul, Problem, short_long_rule};
+/// use windrow_tiling::{Bytes, Nanos, Rows};
 ///
 /// const MIB: f64 = 1024.0 * 1024.0;
 /// let us = |pieces: [f64; 3]| [1e3 * pieces[0], 1e3 * pieces[1] / MIB, 1e3 * pieces[2] / MIB / MIB];

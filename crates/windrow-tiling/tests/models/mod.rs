@@ -1,7 +1,7 @@
 //! Random cost models, in four regimes of how expensive tiles are.
 
-use windrow_plan::tile::{Contention, Matmul, Problem};
-use windrow_plan::{Nanos, Rows};
+use windrow_tiling::tile::{Contention, Matmul, Problem};
+use windrow_tiling::{Nanos, Rows};
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 pub(crate) struct Random(pub(crate) u64);

@@ -1,8 +1,8 @@
 //! Where tiling stops paying as ranks are added, by the planner and a model of the links: the tables of `docs/tiling.md`.
 //!
-//! `cargo run --release -p windrow-plan --example tile_ranks` prints them; with `-- all`, it prints every plan as a line of CSV.
+//! `cargo run --release -p windrow-tiling --example tile_ranks` prints them; with `-- all`, it prints every plan as a line of CSV.
 
-use windrow_plan::Nanos;
+use windrow_tiling::Nanos;
 
 #[path = "../tests/models/ranks.rs"]
 mod ranks;

@@ -10,8 +10,8 @@
 //! of any other cut. [`short_long_rule`], [`Problem::uniform`] and [`Problem::two_sizes`] are the usual cuts, for comparison.
 //!
 //! ```
-//! use windrow_plan::tile::{Problem, PlanVerdict};
-//! use windrow_plan::{Nanos, Rows};
+//! use windrow_tiling::tile::{Problem, PlanVerdict};
+//! use windrow_tiling::{Nanos, Rows};
 //!
 //! let compute = |rows: Rows| Nanos::micros(0.2 * rows.0 as f64);
 //! let communicate = |rows: Rows| Nanos::micros(20.0 + 0.2 * rows.0 as f64);
@@ -19,7 +19,7 @@
 //! assert_eq!(plan.verdict(), PlanVerdict::Tile);
 //! assert_eq!(plan.tiles.total(), Rows(4096));
 //! assert!(plan.predicted < plan.serial && plan.predicted >= plan.bounds.contended);
-//! # Ok::<(), windrow_plan::tile::Unplannable>(())
+//! # Ok::<(), windrow_tiling::tile::Unplannable>(())
 //! ```
 //!
 //! Sources: the two lanes, the fits and the two sizes are from the tiling guide of the fused operators of the CANN toolkit (MC2); its

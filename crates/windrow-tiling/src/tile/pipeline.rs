@@ -167,8 +167,8 @@ impl Problem<'_> {
     /// Predicts when each lane is busy with each of these tiles.
     ///
     /// ```
-    /// use windrow_plan::tile::{Problem, Tiles};
-    /// use windrow_plan::{Nanos, Rows};
+    /// use windrow_tiling::tile::{Problem, Tiles};
+    /// use windrow_tiling::{Nanos, Rows};
     ///
     /// // A product of 200 us and a collective of 300 us; halves of the product take 150 us each.
     /// let compute = |rows: Rows| Nanos::micros(if rows == Rows(2) { 200.0 } else { 150.0 });
@@ -177,7 +177,7 @@ impl Problem<'_> {
     /// assert_eq!(timeline.end, Nanos::micros(450.0));
     /// assert_eq!(timeline.communicate[0].start, timeline.compute[0].end);
     /// assert_eq!(timeline.losses().waiting, Nanos::micros(150.0));
-    /// # Ok::<(), windrow_plan::tile::Unplannable>(())
+    /// # Ok::<(), windrow_tiling::tile::Unplannable>(())
     /// ```
     ///
     /// # Errors

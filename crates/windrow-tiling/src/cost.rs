@@ -7,15 +7,15 @@
 //! elsewhere (a file, a data sheet). Sizes are typed: [`Cost::in_rows`] turns a cost of [`Bytes`] into a cost of [`Rows`].
 //!
 //! ```
-//! use windrow_plan::cost::{Fitting, Sample, fit};
-//! use windrow_plan::{Nanos, Rows};
+//! use windrow_tiling::cost::{Fitting, Sample, fit};
+//! use windrow_tiling::{Nanos, Rows};
 //!
 //! let measured = [(256, 61.0), (512, 112.0), (768, 163.0), (1024, 214.0), (2048, 421.0)];
 //! let samples = measured.map(|(rows, us)| Sample { size: Rows(rows), time: Nanos::micros(us) });
 //! let fitted = fit(&samples, &Fitting::default())?;
 //! assert!(fitted.worst().relative().abs() < 0.01);
 //! assert!((fitted.cost.at(Rows(4096)).as_micros() - 832.0).abs() < 5.0);
-//! # Ok::<(), windrow_plan::cost::Unfit<Rows>>(())
+//! # Ok::<(), windrow_tiling::cost::Unfit<Rows>>(())
 //! ```
 //!
 //! Sources: the tiling guide of the fused operators of the CANN toolkit (MC2) profiles a few tile sizes and fits them in segments.

@@ -1,7 +1,7 @@
 //! An operation on many ranks, by a model of their links: the assumptions of the last tables of `docs/tiling.md`.
 
-use windrow_plan::tile::{Contention, Plan, Problem};
-use windrow_plan::{Nanos, Rows};
+use windrow_tiling::tile::{Contention, Plan, Problem};
+use windrow_tiling::{Nanos, Rows};
 
 pub(crate) const RANKS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
