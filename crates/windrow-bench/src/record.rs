@@ -62,8 +62,11 @@ fn slug(machine: &str) -> String {
     words.join("-").to_lowercase()
 }
 
+/// This environment variable names a folder for records, in place of `bench/record`: a comparison of two builds reads them there.
+pub const FOLDER: &str = "WINDROW_RECORD_FOLDER";
+
 /// This environment variable allows records of uncommitted code.
-const ALLOW_DIRTY: &str = "WINDROW_RECORD_DIRTY";
+pub const ALLOW_DIRTY: &str = "WINDROW_RECORD_DIRTY";
 
 /// The commit, and whether anything except records differs from it.
 fn commit() -> String {
@@ -129,7 +132,8 @@ fn write_text(
     lines: &[String],
 ) -> io::Result<PathBuf> {
     let machine = machine();
-    let folder = root.join(slug(&machine));
+    let elsewhere = std::env::var_os(FOLDER).map(PathBuf::from);
+    let folder = elsewhere.as_deref().unwrap_or(root).join(slug(&machine));
     std::fs::create_dir_all(&folder)?;
     let path = folder.join(format!("{}-{name}.csv", said("date", &["-u", "+%F"])));
     let mut file = io::BufWriter::new(std::fs::File::create(&path)?);
