@@ -137,7 +137,7 @@ pub enum Victim {
 /// How many items of its word a member claims.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Claim {
-    /// As many as [`Costs::claim_of`](windrow_plan::grain::Costs::claim_of) says.
+    /// As many as [`Machine::claim_of`](windrow_plan::machine::Machine::claim_of) says.
     Planned,
     /// As many as take about `time`, but not more than one `part`th of the word.
     Timed {

@@ -3,12 +3,13 @@
 
 pub mod batch;
 mod decision;
-pub mod grain;
-pub mod heartbeat;
-pub mod looking;
-pub mod memory;
+pub mod estimate;
+pub mod explore;
+pub mod machine;
+pub mod share;
+pub mod site;
+pub mod spin;
 pub mod team;
-pub mod track;
 mod units;
 
 pub use decision::{Alternative, Alternatives, Decision};

@@ -66,7 +66,12 @@ impl<S: Divide, R: Recipe<S>> Par<S, R> {
 #[track_caller]
 fn consumed<P: ParallelIterator>(iter: P) -> (P::Source, P::Recipe, Hints) {
     let (source, recipe, HintsOf(hints)) = iter.into_parts();
-    (source, recipe, Hints { place: Some(Location::caller()), ..hints })
+    if let Some(cancellation) = &hints.cancellation {
+        cancellation.begin(source.total());
+        recipe.look_at(cancellation);
+    }
+    let place = hints.place.or(Some(Location::caller()));
+    (source, recipe, Hints { place, ..hints })
 }
 
 /// `iter` with its recipe wrapped in another one.

@@ -3,6 +3,7 @@
 //! Nothing here knows of iterators, tasks or teams: those are the folders beside, and they call this one.
 
 pub(crate) mod cancel;
+pub(crate) mod cancellation;
 pub(crate) mod explain;
 pub(crate) mod hints;
 pub(crate) mod placement;

@@ -324,7 +324,7 @@ where
     let found = pool.gate.region(&join, pool.settle, |door| {
         let seat = rounds.sit();
         let forming = FormOnDrop(&rounds);
-        pool.opens(begun, members > pool.workers().idle + 1);
+        pool.opens(members > pool.workers().idle + 1);
         if door.open(members) {
             let until = Spin { busy: pool.ticks(AT_ONCE), yielding: pool.ticks(patience) };
             let all = || rounds.seated() == members;
@@ -403,7 +403,7 @@ fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<Formation, Refus
         WidthKind::AtMost(_) if free == 1 => Ok(Formation { members: 1, patience: Nanos(0.0) }),
         WidthKind::AtMost(wanted) => {
             let costs = pool.costs(tick());
-            let (enter_idle, enter_asleep) = (costs.enter_idle, costs.enter_asleep);
+            let (enter_idle, enter_asleep) = (costs.enter(false), costs.enter(true));
             Ok(formation(Free { wanted, cpus: most, idle, asleep, enter_idle, enter_asleep, lately }).choice)
         }
     }

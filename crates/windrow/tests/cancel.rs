@@ -310,6 +310,93 @@ fn another_thread_may_stop_it_and_nested_calls_with_it() {
 }
 
 #[test]
+fn every_consumer_can_be_cancelled() {
+    type Watched = <std::ops::Range<usize> as IntoParallelIterator>::Iter;
+    let n = if cfg!(miri) { 500 } else { 50_000usize };
+    let odd = |i: &usize| i % 2 == 1;
+    let mut into = Vec::new();
+    // The consumer, and whether what it returned for all items was right.
+    type Case<'c> = (&'c str, Box<dyn FnMut(Watched) -> bool + 'c>);
+    let mut cases: Vec<Case<'_>> = vec![
+        (
+            "for_each_with",
+            Box::new(|iter| {
+                iter.for_each_with(0, |sum, i| *sum += i);
+                true
+            }),
+        ),
+        ("try_for_each", Box::new(|iter| iter.try_for_each(|i| (i < n).then_some(())) == Some(()))),
+        (
+            "collect_into_vec",
+            Box::new(|iter| {
+                iter.collect_into_vec(&mut into);
+                into.iter().copied().eq(0..n)
+            }),
+        ),
+        (
+            "unzip",
+            Box::new(|iter| {
+                let (a, b): (Vec<_>, Vec<_>) = iter.map(|i| (i, !i)).unzip();
+                a.len() == n && b.len() == n
+            }),
+        ),
+        (
+            "partition",
+            Box::new(|iter| {
+                let (a, b): (Vec<_>, Vec<_>) = iter.partition(odd);
+                a.len() + b.len() == n
+            }),
+        ),
+        ("reduce_with", Box::new(|iter| iter.reduce_with(|a, b| a ^ b) == (0..n).reduce(|a, b| a ^ b))),
+        (
+            "try_reduce",
+            Box::new(|iter| iter.map(Some).try_reduce(|| 0, |a, b| Some(a ^ b)) == Some((0..n).fold(0, |a, b| a ^ b))),
+        ),
+        ("min_by_key", Box::new(|iter| iter.min_by_key(|i| n - i) == Some(n - 1))),
+        ("max_by", Box::new(|iter| iter.max_by(|a, b| b.cmp(a)) == Some(0))),
+        ("find_first", Box::new(|iter| iter.find_first(|&i| i > n).is_none())),
+        ("find_last", Box::new(|iter| iter.find_last(|&i| i > n).is_none())),
+        ("position_any", Box::new(|iter| iter.position_any(|i| i > n).is_none())),
+        ("eq", Box::new(|iter| iter.eq(0..n))),
+        ("String", Box::new(|iter| iter.map(|_| 'x').collect::<String>().len() == n)),
+        (
+            "Result",
+            Box::new(|iter| iter.map(Ok::<_, ()>).collect::<Result<Vec<_>, ()>>().is_ok_and(|all| all.len() == n)),
+        ),
+        ("set", Box::new(|iter| iter.collect::<std::collections::HashSet<_>>().len() == n)),
+    ];
+    for pool in pools() {
+        for (name, consumer) in &mut cases {
+            pool.install(|| {
+                let (live, done) = (CancelToken::new(), CancelToken::new());
+                done.cancel();
+                let all = (0..n).into_par_iter().with_cancel(&live).run(|iter| consumer(iter));
+                assert_eq!(all, Ok(true), "{name}");
+                let none = (0..n).into_par_iter().with_cancel(&done).run(|iter| consumer(iter));
+                let cancelled = none.expect_err(name);
+                assert_eq!((cancelled.done, cancelled.total), (0, n), "{name}");
+            });
+        }
+    }
+    // A find ends a search early, which is no cancellation.
+    let token = CancelToken::new();
+    let found = (0..n).into_par_iter().with_cancel(&token).run(|iter| iter.find_first(|&i| i == 7));
+    assert_eq!(found, Ok(Some(7)));
+    // In the middle, by the closure itself.
+    let stopped = (0..n).into_par_iter().with_cancel(&token).run(|iter| {
+        iter.map(|i| {
+            if i == n / 2 {
+                token.cancel();
+            }
+            spin(1);
+            i
+        })
+        .max_by_key(|&i| i)
+    });
+    assert!(stopped.is_err_and(|cancelled| cancelled.done < n), "{stopped:?}");
+}
+
+#[test]
 fn one_item_is_enough_for_any() {
     for pool in pools() {
         let token = CancelToken::new();

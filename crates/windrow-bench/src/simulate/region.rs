@@ -4,10 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use windrow_plan::Nanos;
-use windrow_plan::grain::Costs;
 
 use super::lines::{LineState, Lines};
 use super::{Claim, Claimed, Draw, Join, Joining, Machine, Policy, RunOutcome, Time, Victim, Work, nanos, time};
+
+/// The claims of the recorded tables: a claim costs 25 ns.
+fn planned() -> windrow_plan::machine::Machine {
+    windrow_plan::machine::Machine::guess(Nanos(25.0))
+}
 
 /// The word of the gate: this flag if it is open, plus the number of members inside, without the lead.
 const OPEN: u64 = 1 << 63;
@@ -275,7 +279,7 @@ impl<'a> Region<'a> {
     fn want(&self, member: usize, held: u32) -> u32 {
         let per_item = self.members[member].per_item.max(f64::MIN_POSITIVE);
         let (time, most) = match self.policy.claim {
-            Claim::Planned => (Costs::MEASURED.claim_of(Nanos(f64::from(held) * per_item)), held),
+            Claim::Planned => (planned().claim_of(Nanos(f64::from(held) * per_item)), held),
             Claim::Timed { time, part } => (time, held.div_ceil(part.max(1))),
         };
         ((time.0 / per_item) as u32).clamp(1, most)

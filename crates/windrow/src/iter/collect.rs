@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
 use std::hash::{BuildHasher, Hash};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::runs::{Extended, Unzipped, concat, gathered};
 use super::search::Found;
 use super::{IntoParallelIterator, ParallelIterator, consumed, while_ok};
 use crate::runtime::pool::with_current;
-use crate::runtime::region::run;
+use crate::runtime::region::drive;
 
 /// Collections that [`collect`](ParallelIterator::collect) can build.
 pub trait FromParallelIterator<T: Send>: Sized {
@@ -199,12 +200,18 @@ fn in_place<P: ParallelIterator<Item: Send>>(iter: P) -> Vec<P::Item> {
         let slots = Slots::new(source.total(), pool.members);
         let mut division = Division::new((source, slots));
         let (lead, shared) = division.lead();
-        run(pool, &hints, lead, shared, |walk| {
-            let state = recipe.state();
-            for (at, (chunk, mut fill)) in walk {
-                fill.fill(recipe.iter(&state, at, chunk));
-            }
-        });
-        division.done().1.expect("an exact recipe has one item for every index")
+        drive(
+            pool,
+            &hints,
+            lead,
+            shared,
+            || recipe.state(),
+            |state, at, (chunk, mut fill)| {
+                fill.fill(recipe.iter(state, at, chunk));
+                ControlFlow::Continue(())
+            },
+            drop,
+        );
+        hints.complete(division.done().1)
     })
 }

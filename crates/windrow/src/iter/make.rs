@@ -9,7 +9,7 @@ use windrow_sync::sources::VecItems;
 
 use super::Par;
 use super::recipe::{Indexed, Indices, Of, Plain, Recipe};
-use crate::runtime::cancel::{Pulled, Tokens};
+use crate::runtime::cancellation::{Cancellation, Pulled};
 
 /// No item.
 pub fn empty<T: Send>() -> Par<VecItems<T>, Plain> {
@@ -78,8 +78,8 @@ impl<I: Iterator<Item: Send> + Send> ParallelBridge for I {
     fn par_bridge(self) -> Par<Range<usize>, Bridge<Self>> {
         // As many indices as the size hint allows items. (If there are more items, the last index pulls them.)
         let most = self.size_hint().1.unwrap_or(usize::MAX).max(1);
-        let (items, exhausted, tokens) = (Mutex::new(Some(self)), OnceLock::new(), OnceLock::new());
-        Par::of(0..most, Bridge { items, end: most, exhausted, tokens })
+        let (items, exhausted, cancellation) = (Mutex::new(Some(self)), OnceLock::new(), OnceLock::new());
+        Par::of(0..most, Bridge { items, end: most, exhausted, cancellation })
     }
 }
 
@@ -95,7 +95,7 @@ pub struct Bridge<I> {
     end: usize,
     /// Set when no more items are pulled: the iterator has ended or was called off, or a member has panicked.
     exhausted: OnceLock<()>,
-    tokens: OnceLock<Arc<Tokens>>,
+    cancellation: OnceLock<Arc<Cancellation>>,
 }
 
 impl<I> Bridge<I> {
@@ -132,7 +132,7 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
         if bridge.is_exhausted() {
             return None;
         }
-        if bridge.tokens.get().is_some_and(|tokens| tokens.are_cancelled()) {
+        if bridge.cancellation.get().is_some_and(|cancellation| cancellation.is_cancelled()) {
             claim.cut = true;
             return None;
         }
@@ -150,8 +150,8 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
 
 impl<I: Iterator> Drop for Pulls<'_, I> {
     fn drop(&mut self) {
-        if let Some(tokens) = self.bridge.tokens.get() {
-            tokens.add(self.claim);
+        if let Some(cancellation) = self.bridge.cancellation.get() {
+            cancellation.add_pulled(self.claim);
         }
         if thread::panicking() && !self.panicking {
             self.bridge.exhaust();
@@ -184,7 +184,7 @@ impl<I: Iterator<Item: Send> + Send> Recipe<Range<usize>> for Bridge<I> {
         self.exhaust();
     }
 
-    fn look_at(&self, tokens: &Arc<Tokens>) {
-        self.tokens.get_or_init(|| tokens.clone());
+    fn look_at(&self, cancellation: &Arc<Cancellation>) {
+        self.cancellation.get_or_init(|| cancellation.clone());
     }
 }

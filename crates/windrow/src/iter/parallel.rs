@@ -23,7 +23,7 @@ use super::tries::Try;
 use super::{HintsOf, IntoParallelIterator, Par, adapt, adapt_pieces, consumed, while_ok};
 use crate::runtime::cancel::CancelToken;
 use crate::runtime::pool::with_current;
-use crate::runtime::region::run;
+use crate::runtime::region::drive;
 
 type Chain<A, B> = Par<
     Merged<<A as ParallelIterator>::Source, <B as ParallelIterator>::Source>,
@@ -303,15 +303,18 @@ pub trait ParallelIterator: Sized {
         let mut division = Division::new(source);
         let (lead, shared) = division.lead();
         with_current(|pool| {
-            run(pool, &hints, lead, shared, |walk| {
-                let state = recipe.state();
-                for (at, chunk) in walk {
-                    recipe.iter(&state, at, chunk).for_each(&f);
-                    if over(shared, at.hi, |from| recipe.over(from)) {
-                        return;
-                    }
-                }
-            });
+            drive(
+                pool,
+                &hints,
+                lead,
+                shared,
+                || recipe.state(),
+                |state, at, chunk| {
+                    recipe.iter(state, at, chunk).for_each(&f);
+                    hints.after_chunk(over(shared, at.hi, |from| recipe.over(from)))
+                },
+                drop,
+            );
         });
     }
 

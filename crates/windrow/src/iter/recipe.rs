@@ -12,7 +12,7 @@ use windrow_sync::divide::{Divide, Leaf, Span};
 
 use super::tries::Try;
 use crate::iter::{IntoParallelIterator, ParallelIterator};
-use crate::runtime::cancel::Tokens;
+use crate::runtime::cancellation::Cancellation;
 
 pub(crate) use early::try_reduce;
 pub(crate) use early::{SkipAny, SkipAnyWhile, TakeAny, TakeAnyWhile, TryReduce, WhileOk};
@@ -54,9 +54,9 @@ pub trait Recipe<S: Divide>: Sync {
     /// Items of chunks that begin at `from` or later are not wanted any more: a bridge pulls no more items.
     fn call_off(&self, _from: usize) {}
 
-    /// Gives a bridge the `tokens` that it polls before each item. Called before the first chunk.
+    /// Gives a bridge the tokens that it polls before each item. Called before the first chunk.
     #[doc(hidden)]
-    fn look_at(&self, _tokens: &Arc<Tokens>) {}
+    fn look_at(&self, _cancellation: &Arc<Cancellation>) {}
 }
 
 /// A recipe with one item for every index, in order.
@@ -86,8 +86,8 @@ macro_rules! passes_on {
             self.0.state()
         }
 
-        fn look_at(&self, tokens: &std::sync::Arc<crate::runtime::cancel::Tokens>) {
-            self.0.look_at(tokens);
+        fn look_at(&self, cancellation: &std::sync::Arc<crate::runtime::cancellation::Cancellation>) {
+            self.0.look_at(cancellation);
         }
     };
 }

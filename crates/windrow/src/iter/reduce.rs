@@ -3,8 +3,9 @@
 
 use std::iter::{Product, Sum};
 use std::marker::PhantomData;
+use std::ops::ControlFlow;
 
-use windrow_sync::divide::{Blocks, Divide, Division};
+use windrow_sync::divide::{Blocks, Divide, Division, Span};
 use windrow_sync::slots::Slots;
 
 use super::recipe::Recipe;
@@ -12,7 +13,7 @@ use super::runs::{Apart, in_runs};
 use super::{ParallelIterator, consumed};
 use crate::runtime::poll::{PollInterval, PolledPieces};
 use crate::runtime::pool::with_current;
-use crate::runtime::region::run;
+use crate::runtime::region::drive;
 
 /// Reduces one block. (A trait and not a closure: closures cannot be generic over the iterator they get, and a
 /// `dyn Iterator` would cost a call an item.)
@@ -127,29 +128,40 @@ pub(crate) fn in_blocks<P: ParallelIterator, E: Each<P::Item>>(iter: P, each: &E
         let slots = Slots::new(blocks.total(), pool.members);
         let mut division = Division::new((blocks, slots));
         let (lead, shared) = division.lead();
-        run(pool, &hints, lead, shared, |walk| {
-            let state = recipe.state();
-            if block <= LONGEST || P::Recipe::PER_CHUNK {
-                for (_, (blocks, mut fill)) in walk {
-                    fill.fill(blocks.map(|(at, chunk)| each.each(recipe.iter(&state, at, chunk))));
+        // Long blocks are polled for panics of other members, and for cancellation. A recipe whose items depend on where chunks begin
+        // must see a block as one.
+        let polls = hints.cancellation.is_some() || block > LONGEST;
+        let is_cut = || shared.is_stopped() || hints.cancellation.as_ref().is_some_and(|it| it.cuts());
+        // A piece that is taken is consumed.
+        let taken = |piece: Span| hints.cancellation.iter().for_each(|it| it.add(piece.len()));
+        drive(
+            pool,
+            &hints,
+            lead,
+            shared,
+            || {
+                let whole = !polls || P::Recipe::PER_CHUNK;
+                (recipe.state(), if whole { PollInterval::whole() } else { PollInterval::new(pool) })
+            },
+            |(state, interval), _, (mut blocks, mut fill)| {
+                if !polls || P::Recipe::PER_CHUNK && hints.cancellation.is_none() {
+                    fill.fill(blocks.map(|(at, chunk)| each.each(recipe.iter(state, at, chunk))));
+                    return ControlFlow::Continue(());
                 }
-                return;
-            }
-            // Long blocks: poll for panics of other members.
-            let mut interval = PollInterval::new(pool);
-            for (_, (mut blocks, mut fill)) in walk {
                 while let Some(pieces) = blocks.next_in_pieces() {
-                    let mut polled = PolledPieces::new(pieces, &mut interval, || shared.is_stopped(), |_| ());
-                    let items = polled.by_ref().flat_map(|(at, chunk)| recipe.iter(&state, at, chunk));
+                    let mut polled = PolledPieces::new(pieces, interval, is_cut, taken);
+                    let items = polled.by_ref().flat_map(|(at, chunk)| recipe.iter(state, at, chunk));
                     let result = each.each(items);
                     if polled.is_cut() {
-                        return;
+                        return ControlFlow::Break(());
                     }
                     fill.fill(std::iter::once(result));
                 }
-            }
-        });
-        division.done().1.expect("one result for every block")
+                ControlFlow::Continue(())
+            },
+            drop,
+        );
+        hints.complete(division.done().1)
     })
 }
 

@@ -10,7 +10,7 @@ use super::reduce::{Each, in_blocks};
 use super::search::over;
 use super::{ParallelIterator, consumed};
 use crate::runtime::pool::with_current;
-use crate::runtime::region::run;
+use crate::runtime::region::drive;
 
 /// Gathers the items of consecutive chunks. (A trait for the same reason as [`Each`].)
 pub(crate) trait Gather<I>: Sync {
@@ -90,12 +90,15 @@ pub(crate) fn in_runs<P: ParallelIterator, G: Gather<P::Item>>(iter: P, gather: 
     let mut division = Division::new(source);
     let (lead, shared) = division.lead();
     with_current(|pool| {
-        run(pool, &hints, lead, shared, |walk| {
-            let state = recipe.state();
-            // Consecutive chunks make one run; most chunks are consecutive.
-            let mut mine: Vec<(usize, usize, G::Run)> = Vec::new();
-            for (at, chunk) in walk {
-                let items = recipe.iter(&state, at, chunk);
+        // Consecutive chunks make one run; most chunks are consecutive.
+        drive(
+            pool,
+            &hints,
+            lead,
+            shared,
+            || (recipe.state(), Vec::<(usize, usize, G::Run)>::new()),
+            |(state, mine), at, chunk| {
+                let items = recipe.iter(state, at, chunk);
                 match mine.last_mut() {
                     Some((_, end, run)) if *end == at.lo => {
                         gather.add(run, items);
@@ -107,12 +110,10 @@ pub(crate) fn in_runs<P: ParallelIterator, G: Gather<P::Item>>(iter: P, gather: 
                         mine.push((at.lo, at.hi, run));
                     }
                 }
-                if over(shared, at.hi, |from| recipe.over(from)) {
-                    break;
-                }
-            }
-            runs.lock().unwrap_or_else(PoisonError::into_inner).append(&mut mine);
-        });
+                hints.after_chunk(over(shared, at.hi, |from| recipe.over(from)))
+            },
+            |(_, mut mine)| runs.lock().unwrap_or_else(PoisonError::into_inner).append(&mut mine),
+        );
     });
     let mut runs = std::mem::take(runs.get_mut().unwrap_or_else(PoisonError::into_inner));
     runs.sort_unstable_by_key(|run| run.0);

@@ -9,7 +9,7 @@ use windrow_sync::views::Pieces;
 use super::recipe::Recipe;
 use super::{ParallelIterator, consumed};
 use crate::runtime::pool::with_current;
-use crate::runtime::region::run;
+use crate::runtime::region::drive;
 
 /// Items between two polls for finds of other members. A claim lasts 50 us at most, but a fixed chunk has any length, and so have
 /// the claims of a lone caller. The shortest items take half a nanosecond (record `par`): a poll every 2 us has no measurable
@@ -99,10 +99,14 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
     let mut division = Division::new(Pieces::new(source, PIECE));
     let (lead, shared) = division.lead();
     with_current(|pool| {
-        run(pool, &hints, lead, shared, |walk| {
-            let state = recipe.state();
-            let nothing_from = |at| recipe.over(at) || which != Which::Last && !found.wants(which.key(at));
-            for (whole, pieces) in walk {
+        let nothing_from = |at| recipe.over(at) || which != Which::Last && !found.wants(which.key(at));
+        drive(
+            pool,
+            &hints,
+            lead,
+            shared,
+            || recipe.state(),
+            |state, whole, pieces| {
                 for (at, piece) in pieces {
                     if nothing_from(at.lo) {
                         break;
@@ -111,7 +115,7 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
                         // `Which::Last`, and there is a find behind this piece.
                         continue;
                     }
-                    let mut items = recipe.iter(&state, at, piece);
+                    let mut items = recipe.iter(state, at, piece);
                     let hit = match which {
                         Which::Any | Which::First => items.find_map(&f),
                         Which::Last => items.filter_map(&f).last(),
@@ -125,11 +129,10 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
                         }
                     }
                 }
-                if over(shared, whole.hi, nothing_from) {
-                    return;
-                }
-            }
-        });
+                hints.after_chunk(over(shared, whole.hi, nothing_from))
+            },
+            drop,
+        );
     });
     found.into_best()
 }

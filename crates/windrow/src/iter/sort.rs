@@ -7,7 +7,6 @@
 use std::cmp::Ordering;
 
 use windrow_plan::Nanos;
-use windrow_plan::heartbeat::PollIntervals;
 use windrow_sync::machine::tick;
 use windrow_sync::merge::{Merge, merging};
 
@@ -148,13 +147,13 @@ impl SortGrain {
             let n = items.len() as f64;
             let alone = Nanos(n * n.log2() * step);
             let costs = pool.costs(start);
-            let enter = if is_inside() || pool.workers().idle > 0 { costs.enter_idle } else { costs.enter_asleep };
+            let enter = costs.enter(!is_inside() && pool.workers().idle == 0);
             if alone.0 < 2.0 * enter.0 {
                 return None;
             }
             // Sixteen parts a member, so that members finish at about the same time; but none shorter than a poll interval.
             let part = n / (16 * pool.members) as f64;
-            let steps = PollIntervals::MEASURED.alone.0 / step;
+            let steps = pool.guess().heartbeat().0 / step;
             let sort = part.max(steps / n.log2()).max(16.0) as usize;
             Some(SortGrain { sort, merge: part.max(steps).max(16.0) as usize, members: pool.members, alone })
         })

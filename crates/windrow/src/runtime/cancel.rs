@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use windrow_sync::flag::Flag;
@@ -11,7 +11,7 @@ use windrow_sync::machine::{self, tick};
 
 /// Asks parallel calls to end early. Clones are the same token.
 ///
-/// [`stop`](CancelToken::cancel) may be called from anywhere: another thread, a closure of the call itself, a signal handler. It only
+/// [`cancel`](CancelToken::cancel) may be called from anywhere: another thread, a closure of the call itself, a signal handler. It only
 /// raises a flag. Cancelling is final. It orders no memory.
 ///
 /// ```
@@ -171,7 +171,7 @@ impl CancelToken {
         self.0.signal.flag.raise();
     }
 
-    /// Whether it is stopped: by [`stop`](CancelToken::cancel), by its deadline, or by its parent.
+    /// Whether it is cancelled: by [`cancel`](CancelToken::cancel), by its deadline, or by its parent.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         let Token { signal, above } = &*self.0;
@@ -281,46 +281,6 @@ impl Drop for Ambient {
     fn drop(&mut self) {
         // While a thread ends its locals may be gone already; then nothing is to be put back.
         let _ = AMBIENT.try_with(|ambient| ambient.replace(self.before.take()));
-    }
-}
-
-/// The tokens of a call, for a source that is pulled from item by item. A claim of such a source says nothing of how long it
-/// lasts: the next item may come after an hour.
-#[derive(Debug)]
-pub struct Tokens {
-    tokens: Vec<CancelToken>,
-    pulled: Mutex<Pulled>,
-}
-
-/// What became of the claims of a source that is pulled from.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pulled {
-    pub(crate) claimed: usize,
-    /// Items that were pulled. (The claim with the last index may bring more than its share.)
-    pub(crate) items: usize,
-    /// One was not pulled because of a token.
-    pub(crate) cut: bool,
-}
-
-impl Tokens {
-    pub(crate) fn new(tokens: Vec<CancelToken>) -> Self {
-        Tokens { tokens, pulled: Mutex::default() }
-    }
-
-    pub(crate) fn are_cancelled(&self) -> bool {
-        self.tokens.iter().any(CancelToken::is_cancelled)
-    }
-
-    /// After each claim.
-    pub(crate) fn add(&self, claim: Pulled) {
-        let mut all = self.pulled();
-        all.claimed = all.claimed.saturating_add(claim.claimed);
-        all.items = all.items.saturating_add(claim.items);
-        all.cut |= claim.cut;
-    }
-
-    pub(crate) fn pulled(&self) -> MutexGuard<'_, Pulled> {
-        self.pulled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

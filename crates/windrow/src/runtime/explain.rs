@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::panic::Location;
 
-use windrow_plan::grain::{Grain, Progress};
+use windrow_plan::share::{Grain, Progress};
 use windrow_plan::{Decision, Nanos};
 
 thread_local! {

@@ -1,6 +1,10 @@
 //! What is known of a call in advance: its place in the program, fixed claims, and weights.
 
+use std::ops::ControlFlow;
 use std::panic::Location;
+use std::sync::Arc;
+
+use super::cancellation::Cancellation;
 
 /// What is known of a call in advance.
 #[derive(Debug, Default)]
@@ -11,6 +15,10 @@ pub(crate) struct Hints {
     pub(crate) chunk: Option<usize>,
     /// What items weigh.
     pub(crate) weights: Option<Weights>,
+    /// What can cancel the call.
+    pub(crate) cancellation: Option<Arc<Cancellation>>,
+    /// Indices are those of blocks, whose items the consumer counts.
+    pub(crate) in_blocks: bool,
 }
 
 impl Hints {
@@ -20,6 +28,8 @@ impl Hints {
             place: self.place.or(other.place),
             chunk: self.chunk.or(other.chunk),
             weights: self.weights.or(other.weights),
+            cancellation: self.cancellation.or(other.cancellation),
+            in_blocks: false,
         }
     }
 
@@ -29,6 +39,31 @@ impl Hints {
             place: self.place,
             chunk: self.chunk.map(|chunk| chunk.div_ceil(block)),
             weights: self.weights.as_ref().map(|weights| weights.of_blocks(block, n)),
+            cancellation: self.cancellation.clone(),
+            in_blocks: true,
+        }
+    }
+
+    /// What a member does after a chunk: go on, or leave because the recipe wants no more.
+    pub(crate) fn after_chunk(&self, leaves: bool) -> ControlFlow<()> {
+        if !leaves {
+            return ControlFlow::Continue(());
+        }
+        if let Some(cancellation) = &self.cancellation {
+            cancellation.be_through();
+        }
+        ControlFlow::Break(())
+    }
+
+    /// The results of a call, of which some are missing only if it was cancelled. (Then what is returned here is dropped.)
+    ///
+    /// # Panics
+    /// If some are missing for another reason.
+    pub(crate) fn complete<T>(&self, results: Option<Vec<T>>) -> Vec<T> {
+        match results {
+            Some(results) => results,
+            None if self.cancellation.is_some() => Vec::new(),
+            None => panic!("a recipe gave fewer results than it has indices"),
         }
     }
 

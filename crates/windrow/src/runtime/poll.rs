@@ -74,9 +74,9 @@ impl<'w> PollInterval<'w> {
         let now = tick();
         if let Some((last, since)) = self.last {
             let took = pool.nanos(now.saturating_sub(since));
-            if took > pool.fixed_costs().heartbeat {
+            if took > pool.guess().heartbeat() {
                 self.size = (last / 2).max(1);
-            } else if took.0 * 2.0 < pool.fixed_costs().heartbeat.0 && last == self.size {
+            } else if took.0 * 2.0 < pool.guess().heartbeat().0 && last == self.size {
                 self.size = self.size.saturating_mul(2);
             }
         }
@@ -103,7 +103,7 @@ mod tests {
             assert_eq!(interval.next(3), 3, "no more than there is");
             interval.last = Some((3, u64::MAX));
             assert_eq!(interval.next(100), 4, "a short piece is no reason to take a longer one");
-            while pool.nanos(tick()) <= pool.fixed_costs().heartbeat {}
+            while pool.nanos(tick()) <= pool.guess().heartbeat() {}
             interval.last = Some((4, 0));
             assert_eq!(interval.next(100), 2);
             assert_eq!(PollInterval::whole().next(100), 100);

@@ -131,7 +131,7 @@ fn work(state: Arc<PoolState>, member: usize, handlers: &Handlers) {
     if handlers.start(member) {
         state.placement.started(member);
     }
-    state.gate.serve(member, |wait| state.look(member, wait));
+    state.gate.serve(member, |wait| state.spin(member, wait));
     handlers.exit(member);
 }
 

@@ -1,9 +1,11 @@
-//! One parallel call: serial first, published when the measured rest pays, walked through in chunks.
+//! The driver of one parallel call: serial first, published when the measured rest pays, then claimed in chunks.
 
 use std::cell::Cell;
+use std::ops::ControlFlow;
 
-use windrow_plan::grain::{self, Grain, Progress};
-use windrow_plan::memory::Trusted;
+use windrow_plan::machine::WorkerState;
+use windrow_plan::share::{self, Choice, Grain, Progress};
+use windrow_plan::site::Trusted;
 use windrow_plan::{Decision, Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::Door;
@@ -11,59 +13,174 @@ use windrow_sync::machine::tick;
 use windrow_sync::ranges::Report;
 use windrow_sync::relaxed::RelaxedU64;
 
+use super::cancellation::Cancellation;
 use super::explain::{self, Explained, Shared};
 use super::hints::Hints;
+use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats, site};
-use super::state::{PoolState, WorkerState};
+use super::state::PoolState;
 
-/// Runs `body` on the caller, and on workers if that pays. Each call of `body` gets its own [`Walk`] over chunks that
-/// no other has; together they cover the division, unless a body stops early or panics.
+/// Drives a call: every chunk of the division goes to `each`, on the caller, and on workers if that pays. Together the chunks cover
+/// the division, unless a member breaks off or panics, or the call is cancelled.
+///
+/// A member keeps a value from chunk to chunk: `begin` makes it before the first one, `end` gets it after the last one. A member whose
+/// `each` breaks leaves: nothing more is wanted of it.
 ///
 /// (`'s` is the borrow of *this* division and not any lifetime: a closure over chunks of every lifetime would force the
 /// source to be `'static`.)
-pub(crate) fn run<'s, S: Divide, B: Fn(Walk<'_, 's, S>) + Sync>(
+pub(crate) fn drive<'s, S, L, B, E, F>(
     pool: &PoolState,
     hints: &Hints,
     lead: Lead<'s, S>,
     division: &'s Division<S>,
-    body: B,
-) {
+    begin: B,
+    each: E,
+    end: F,
+) where
+    S: Divide,
+    B: Fn() -> L + Sync,
+    E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()> + Sync,
+    F: Fn(L) + Sync,
+{
     let items = lead.rest().len();
     if pool.members == 1 || items < 2 {
         let stop = StopOnUnwind(division);
-        body(Walk(WalkState::Whole { lead }));
+        let mut local = begin();
+        run_alone(pool, hints, lead, &mut local, &each);
+        end(local);
         std::mem::forget(stop);
         return explain::tell(|| Explained { place: hints.place, items, decision: None, shared: None });
     }
-    let call = Call { pool, hints, per_weight: RelaxedU64::new(0), lost: RelaxedU64::new(0) };
-    let site = site(hints.place, take_part::<S, B> as fn(&B, Walk<'_, 's, S>) as *const () as usize);
-    let leading = CallerSide::new(&call, site, items);
+    let call = Call { pool, hints, per_weight: RelaxedU64::new(0) };
+    let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
+    let caller = CallerSide::new(&call, site(hints.place, code), items);
     let member = |member: usize| {
         let now = tick();
         pool.joined(member, now);
         let stop = StopOnUnwind(division);
-        let pace = Pace::new(&call, member, now);
-        take_part(&body, Walk(WalkState::Member { claims: division.claims(member), pace }));
+        let mut local = begin();
+        take_part(&call, division.claims(member), now, &mut local, &each);
+        end(local);
         std::mem::forget(stop);
     };
     pool.gate.region(&member, pool.settle, |door| {
         let stop = StopOnUnwind(division);
-        body(Walk(WalkState::Lead { lead, door, alone: SerialPart::new(&leading) }));
+        let mut local = begin();
+        run_caller(&caller, door, lead, &mut local, &each);
+        end(local);
         std::mem::forget(stop);
     });
-    if let Some(published) = leading.published.get() {
-        leading.learn(published, division);
+    if let Some(published) = caller.published.get() {
+        caller.learn(published, division);
     }
-    if leading.explains {
-        let (decision, shared) = (leading.last.get(), leading.shared.get());
+    if caller.explains {
+        let (decision, shared) = (caller.last.get(), caller.shared.get());
         explain::tell(|| Explained { place: hints.place, items, decision, shared });
     }
 }
 
-/// What workers run. A separate function, because its address is part of the [`site`].
+/// All of a call that is not shared for certain: one chunk; or pieces of about a heartbeat, if it can be cancelled.
+fn run_alone<'s, S: Divide, L>(
+    pool: &PoolState,
+    hints: &Hints,
+    mut lead: Lead<'s, S>,
+    local: &mut L,
+    each: &impl Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>,
+) {
+    let mut interval = if hints.cancellation.is_some() { PollInterval::new(pool) } else { PollInterval::whole() };
+    let mut done = Done::new(hints);
+    while !done.cuts() {
+        let want = hints.chunk.unwrap_or_else(|| interval.next(usize::MAX));
+        let Some((at, chunk)) = lead.take(want) else { return };
+        let flow = each(local, at, chunk);
+        done.add(at);
+        if flow.is_break() {
+            return;
+        }
+    }
+}
+
+/// The caller's part: pieces alone, until all is done or sharing the rest pays; then claims, as any member.
+fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>>(
+    caller: &CallerSide<'_>,
+    door: &Door<'_>,
+    mut lead: Lead<'s, S>,
+    local: &mut L,
+    each: &E,
+) {
+    let mut alone = SerialPart::new(caller);
+    let mut done = Done::new(caller.call.hints);
+    while !done.cuts() {
+        let rest = lead.rest();
+        match alone.step(rest.start, rest.end) {
+            Step::Run { items } => {
+                let Some((at, chunk)) = lead.take(items) else { return };
+                let flow = each(local, at, chunk);
+                done.add(at);
+                if flow.is_break() {
+                    return;
+                }
+            }
+            Step::Share { published, per_weight } => {
+                caller.publish(&mut lead, door, published, per_weight);
+                return take_part(caller.call, lead.claims(0), tick(), local, each);
+            }
+            Step::Done => return,
+        }
+    }
+}
+
+/// A member's part, from the time `now` on: claims, until there is nothing left to claim. A separate function, because its address is
+/// part of the [`site`].
 #[inline(never)]
-fn take_part<'s, S: Divide, B: Fn(Walk<'_, 's, S>)>(body: &B, walk: Walk<'_, 's, S>) {
-    body(walk);
+fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>>(
+    call: &Call<'_>,
+    mut claims: Claims<'s, S>,
+    now: u64,
+    local: &mut L,
+    each: &E,
+) {
+    let mut pace = Pace::new(call, now);
+    let mut done = Done::new(call.hints);
+    while let Some((at, chunk)) = if done.cuts() { None } else { pace.claim(&mut claims) } {
+        let flow = each(local, at, chunk);
+        done.add(at);
+        if flow.is_break() {
+            return;
+        }
+    }
+}
+
+/// A member's count of consumed items, if the call can be cancelled. Its drop adds it to the total: one lock a member.
+struct Done<'c> {
+    cancellation: Option<&'c Cancellation>,
+    counts: bool,
+    items: usize,
+}
+
+impl<'c> Done<'c> {
+    fn new(hints: &'c Hints) -> Self {
+        Self { cancellation: hints.cancellation.as_deref(), counts: !hints.in_blocks, items: 0 }
+    }
+
+    /// Whether the member has to leave, because the call is cancelled.
+    #[inline]
+    fn cuts(&self) -> bool {
+        self.cancellation.is_some_and(Cancellation::cuts)
+    }
+
+    #[inline]
+    fn add(&mut self, consumed: Span) {
+        self.items += consumed.len();
+    }
+}
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        if let Some(cancellation) = self.cancellation.filter(|_| self.counts) {
+            cancellation.add(self.items);
+        }
+    }
 }
 
 /// A panic in one member ends the others at their next claim. Forgotten when all went well: asking `panicking()` instead
@@ -82,8 +199,6 @@ struct Call<'c> {
     hints: &'c Hints,
     /// What the caller leaves for workers that join: nanoseconds of a unit of weight; 0 is unknown.
     per_weight: RelaxedU64,
-    /// Ticks for which a member was without its CPU during a chunk.
-    lost: RelaxedU64,
 }
 
 /// The caller's side of a call.
@@ -95,6 +210,8 @@ struct CallerSide<'c> {
     published: Cell<Option<Published>>,
     /// The call is known to be too short to be shared.
     short: bool,
+    /// The call explores: it runs alone, to be timed.
+    alone: Cell<bool>,
     explains: bool,
     last: Cell<Option<Decision<Progress, Grain>>>,
     shared: Cell<Option<Shared>>,
@@ -125,27 +242,26 @@ impl<'c> CallerSide<'c> {
         let known = memory.known.trusted().filter(|_| !explains && call.hints.chunk.is_none());
         // Below twice what entering usually costs nothing can be saved, so nothing has to be decided.
         let whole = |known: Trusted| known.per_item.0 * call.hints.weight(0, items) as f64;
-        let short = known.is_some_and(|known| whole(known) < 2.0 * call.pool.fixed_costs().enter_idle.0);
+        let short = known.is_some_and(|known| whole(known) < 2.0 * call.pool.machine().enter(WorkerState::Idle).0);
         let (published, last, shared) = (Cell::new(None), Cell::new(None), Cell::new(None));
-        Self { call, site, items, memory, published, short, explains, last, shared }
+        Self { call, site, items, memory, published, short, alone: Cell::new(false), explains, last, shared }
     }
 
     /// What to do next. Kept for [`explain`](super::explain::explain).
     fn choose(&self, progress: &Progress, now: u64) -> (Grain, WorkerState) {
         let pool = self.call.pool;
         let (state, costs) = (pool.workers(), pool.costs(now));
-        let choice = if self.explains {
-            let decision = grain::decide(*progress, &state, &costs);
-            // That the last item alone cannot be shared explains nothing.
-            if progress.left.0 > 1 || self.last.get().is_none() {
-                self.last.set(Some(decision));
-            }
-            decision.choice
-        } else {
-            grain::choose(progress, &state, &costs).0
-        };
-        let wakes = matches!(choice, Grain::Publish { width } if width > state.idle + 1);
-        (choice, pool.found(now, wakes))
+        let Choice { grain, price, .. } = share::choose(progress, &state, &costs);
+        // That the last item alone cannot be shared explains nothing.
+        if self.explains && (progress.left.0 > 1 || self.last.get().is_none()) {
+            self.last.set(Some(share::decide(*progress, &state, &costs)));
+        }
+        if price.0 > 0.0 {
+            pool.explores(price);
+            self.alone.set(matches!(grain, Grain::Serial { .. }));
+        }
+        let wakes = matches!(grain, Grain::Publish { width } if width > state.idle + 1);
+        (grain, pool.found(now, wakes))
     }
 
     /// Puts all that is left where members find it, and opens the gate.
@@ -154,7 +270,7 @@ impl<'c> CallerSide<'c> {
         let (pool, hints) = (self.call.pool, self.call.hints);
         self.published.set(Some(published));
         self.call.per_weight.set_f64(per_weight.0);
-        pool.opens(published.at, published.found != WorkerState::Idle);
+        pool.opens(published.found != WorkerState::Idle);
         let (rest, width) = (lead.rest(), published.width);
         // An item that took a large part of the last call comes first: the caller's part begins with it.
         let long = self.memory.long.filter(|long| long.of as usize == self.items).map(|long| long.at as usize);
@@ -179,9 +295,10 @@ impl<'c> CallerSide<'c> {
     }
 
     /// An item at `at` that took `longest` ticks of a call of `wall`, if that was a large part. A quarter is worth a place at the
-    /// front; below some us other things matter more.
+    /// front; below what first touches cost, other things matter more.
     fn long(&self, longest: u64, at: usize, wall: u64) -> Option<LongItem> {
-        let is_long = longest > wall / 4 && self.call.pool.nanos(longest).0 > 5_000.0;
+        let pool = self.call.pool;
+        let is_long = longest > wall / 4 && pool.nanos(longest) > pool.guess().cold();
         let (at, of) = (u32::try_from(at).ok()?, u32::try_from(self.items).ok()?);
         is_long.then_some(LongItem { at, of })
     }
@@ -213,91 +330,33 @@ impl<'c> CallerSide<'c> {
         if self.explains {
             self.shared.set(Some(Shared { members, claims, steals, wall: nanos(wall), busy: nanos(busy) }));
         }
-        let lost = self.call.lost.get();
         // No member can be done sooner than its longest item.
         let at_best = nanos(busy / published.width as u64).0.max(nanos(longest).0);
-        pool.learn(now, published.found, Nanos((nanos(wall).0 - at_best).max(0.0)), nanos(lost));
-        let in_items = (nanos(busy + before.ticks).0 - claims as f64 * pool.fixed_costs().claim.0).max(1.0);
+        let entering = (members > 1).then(|| Nanos((nanos(wall).0 - at_best).max(0.0)));
+        pool.learn(now, published.found, entering, nanos(wall + before.ticks));
+        let in_items = (nanos(busy + before.ticks).0 - claims as f64 * pool.guess().claim.0).max(1.0);
         let known = self.memory.known.after_shared(Nanos(in_items / (weight + before.weight) as f64));
         if before.longest > longest {
             (longest, longest_at) = (before.longest, before.longest_at as u64);
         }
-        let long = if lost == 0 { self.long(longest, longest_at as usize, wall + before.ticks) } else { None };
+        let long = self.long(longest, longest_at as usize, wall + before.ticks);
         pool.sites.remember(self.site, SiteStats { known, long });
     }
 }
 
-/// One member's way through the chunks.
-pub(crate) struct Walk<'w, 's, S: Divide>(WalkState<'w, 's, S>);
-
-enum WalkState<'w, 's, S: Divide> {
-    /// Alone for certain: everything in one chunk.
-    Whole { lead: Lead<'s, S> },
-    /// The caller, alone so far.
-    Lead { lead: Lead<'s, S>, door: &'w Door<'w>, alone: SerialPart<'w> },
-    /// The caller or a worker, after publication.
-    Member { claims: Claims<'s, S>, pace: Pace<'w> },
-}
-
-impl<'s, S: Divide> Iterator for Walk<'_, 's, S> {
-    type Item = (Span, S::Chunk<'s>);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            WalkState::Whole { lead } => lead.take(usize::MAX),
-            WalkState::Member { claims, pace } => pace.claim(claims),
-            WalkState::Lead { lead, alone, .. } => {
-                let rest = lead.rest();
-                if !alone.leading.short {
-                    return self.next_of_lead();
-                }
-                if rest.is_empty() {
-                    // As it was known to be, mostly. Looking at the clock once more would be a tenth of it.
-                    if alone.doubts {
-                        alone.confirm(rest.end);
-                    }
-                    return None;
-                }
-                match alone.short(rest.start, rest.end) {
-                    Some(piece) => lead.take(piece),
-                    None => self.next_of_lead(),
-                }
-            }
-        }
-    }
-}
-
-impl<'s, S: Divide> Walk<'_, 's, S> {
-    #[inline(never)]
-    fn next_of_lead(&mut self) -> Option<(Span, S::Chunk<'s>)> {
-        let WalkState::Lead { lead, door, alone } = &mut self.0 else { return self.next() };
-        let rest = lead.rest();
-        if rest.is_empty() {
-            alone.through(rest.end);
-            return None;
-        }
-        let (progress, now) = alone.progress(rest.start, rest.end);
-        let leading = alone.leading;
-        let hints = leading.call.hints;
-        let (choice, found) = leading.choose(&progress, now);
-        match choice {
-            Grain::Serial { piece } => lead.take(hints.items(rest.start, rest.end, piece.0)),
-            Grain::Publish { width } => {
-                let per_weight = progress.per_item().unwrap_or_default();
-                let before = alone.before(now, rest.start);
-                leading.publish(lead, door, Published { at: now, width, found, before }, per_weight);
-                let pace = Pace::new(leading.call, 0, tick());
-                self.0 = WalkState::Member { claims: lead.claims(0), pace };
-                self.next()
-            }
-        }
-    }
+/// What the caller does next.
+enum Step {
+    /// Run so many items alone, then ask again.
+    Run { items: usize },
+    /// Share the rest. A unit of weight takes `per_weight`.
+    Share { published: Published, per_weight: Nanos },
+    /// Nothing is left.
+    Done,
 }
 
 /// The caller's measurements while it is alone.
 struct SerialPart<'w> {
-    leading: &'w CallerSide<'w>,
+    caller: &'w CallerSide<'w>,
     /// What is done is measured from this time and this item on.
     start: u64,
     first: usize,
@@ -311,14 +370,47 @@ struct SerialPart<'w> {
 }
 
 impl<'w> SerialPart<'w> {
-    fn new(leading: &'w CallerSide<'w>) -> Self {
+    fn new(caller: &'w CallerSide<'w>) -> Self {
         let now = tick();
-        Self { leading, start: now, first: 0, since: now, at: 0, longest: 0, longest_at: 0, doubts: false }
+        Self { caller, start: now, first: 0, since: now, at: 0, longest: 0, longest_at: 0, doubts: false }
+    }
+
+    /// What to do next, standing at item `at` of `end`.
+    #[inline]
+    fn step(&mut self, at: usize, end: usize) -> Step {
+        if self.caller.short {
+            if at == end {
+                // Expected case. Skip the clock read: it would cost 10 % of this call.
+                return Step::Done;
+            }
+            if let Some(items) = self.short(at, end) {
+                return Step::Run { items };
+            }
+        }
+        self.measured_step(at, end)
+    }
+
+    #[inline(never)]
+    fn measured_step(&mut self, at: usize, end: usize) -> Step {
+        if at == end {
+            self.through(end);
+            return Step::Done;
+        }
+        let (progress, now) = self.progress(at, end);
+        let (choice, found) = self.caller.choose(&progress, now);
+        match choice {
+            Grain::Serial { piece } => Step::Run { items: self.caller.call.hints.items(at, end, piece.0) },
+            Grain::Publish { width } => {
+                let per_weight = progress.per_item().unwrap_or_default();
+                let published = Published { at: now, width, found, before: self.before(now, at) };
+                Step::Share { published, per_weight }
+            }
+        }
     }
 
     /// All that was done when the caller stands at item `at` at the time `now`.
     fn before(&self, now: u64, at: usize) -> Before {
-        let weight = self.leading.call.hints.weight(self.first, at);
+        let weight = self.caller.call.hints.weight(self.first, at);
         let &SerialPart { start, longest, longest_at, .. } = self;
         Before { weight, ticks: now.saturating_sub(start), longest, longest_at }
     }
@@ -337,28 +429,26 @@ impl<'w> SerialPart<'w> {
     /// What the caller has done alone when it stands at item `at` of `end`, and the time.
     #[inline(never)]
     fn progress(&mut self, at: usize, end: usize) -> (Progress, u64) {
-        let CallerSide { call, memory, .. } = self.leading;
-        let known = memory.known.trusted();
-        let costs = call.pool.fixed_costs();
+        let CallerSide { call, memory, alone, .. } = self.caller;
+        let machine = call.pool.guess();
         let now = if at == 0 { self.start } else { self.look(at) };
-        let spent = call.pool.nanos(now.saturating_sub(self.start));
-        let eager = call.hints.chunk.is_some();
-        let left = Items(call.hints.weight(at, end));
-        let mut progress = Progress { done: Items(0), spent: Nanos(0.0), left, ripe: false, known, eager };
-        if at > self.first {
-            (progress.done, progress.spent) = (Items(call.hints.weight(self.first, at)), spent);
-            progress.ripe = spent >= costs.sample;
-        }
-        // The first piece alone proves little: it pays for fetching code and data, or an interruption fell into it.
-        let doubtful = known.map_or(spent < costs.cold, |known| progress.contradicts(known.per_item));
-        if at > 0 && self.first == 0 && doubtful {
+        let mut progress = Progress {
+            done: Items(call.hints.weight(self.first, at)),
+            spent: call.pool.nanos(now.saturating_sub(self.start)),
+            left: Items(call.hints.weight(at, end)),
+            ripe: false,
+            known: memory.known.trusted().filter(|_| !self.doubts),
+            eager: call.hints.chunk.is_some(),
+            alone: alone.get(),
+        };
+        self.doubts |= progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
+        progress.known = progress.known.filter(|_| !self.doubts);
+        // The first piece of an unknown loop may be all first touches of code and data.
+        if at > 0 && self.first == 0 && progress.known.is_none() && progress.spent < machine.cold() {
             (self.start, self.first) = (now, at);
-            (progress.done, progress.spent, progress.ripe) = (Items(0), Nanos(0.0), false);
-            progress.known = None;
-            self.doubts = true;
-        } else if self.doubts {
-            progress.known = None;
+            (progress.done, progress.spent) = (Items(0), Nanos(0.0));
         }
+        progress.ripe = progress.done.0 > 0 && progress.spent >= machine.sample();
         (progress, now)
     }
 
@@ -368,37 +458,17 @@ impl<'w> SerialPart<'w> {
         if at == 0 {
             return Some((end / 4).max(1));
         }
-        let now = tick();
-        let spent = self.leading.call.pool.nanos(now.saturating_sub(self.start));
-        let expected = self.expected(0, at);
-        if spent.0 > 2.0 * expected.0 {
-            (self.doubts, self.since, self.at) = (true, now, at);
-        }
-        // Twice as long is still far from worth it; after a pause the first items cost up to 3 us more.
-        (spent.0 < 2.0 * expected.0 + 3_000.0).then_some(end)
-    }
-
-    /// How long items take according to the site's memory.
-    fn expected(&self, lo: usize, hi: usize) -> Nanos {
-        let CallerSide { call, memory, .. } = self.leading;
-        Nanos(memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(lo, hi) as f64)
-    }
-
-    /// The first quarter of a short call took longer than it should. If the rest did too, the memory is wrong; else it was the cost of
-    /// coming back after a pause.
-    #[cold]
-    fn confirm(&mut self, end: usize) {
-        let CallerSide { call, site, .. } = self.leading;
-        let spent = call.pool.nanos(tick().saturating_sub(self.since));
-        if spent.0 > 2.0 * self.expected(self.at, end).0 {
-            call.pool.sites.remember(*site, SiteStats::default());
-        }
+        let CallerSide { call, memory, .. } = self.caller;
+        let spent = call.pool.nanos(tick().saturating_sub(self.start));
+        let expected = memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(0, at) as f64;
+        // Twice as long is still far from worth it; after a pause first touches cost more.
+        (spent.0 < 2.0 * expected + call.pool.guess().cold().0).then_some(end)
     }
 
     /// All items, of which there are `end`, were done alone.
     #[inline(never)]
     fn through(&mut self, end: usize) {
-        let CallerSide { call, site, memory, .. } = self.leading;
+        let CallerSide { call, site, memory, .. } = self.caller;
         let pool = call.pool;
         let weight = call.hints.weight(self.first, end);
         if self.first == end || weight == 0 {
@@ -407,9 +477,9 @@ impl<'w> SerialPart<'w> {
         let now = self.look(end);
         let spent = pool.nanos(now.saturating_sub(self.start));
         let known = memory.known.after_alone(Nanos(spent.0 / weight as f64));
-        let long = self.leading.long(self.longest, self.longest_at, now.saturating_sub(self.start));
+        let long = self.caller.long(self.longest, self.longest_at, now.saturating_sub(self.start));
         pool.sites.remember(*site, SiteStats { known, long });
-        if spent > pool.fixed_costs().enter_idle {
+        if spent > pool.guess().enter(WorkerState::Idle) {
             pool.stayed_serial(now, spent);
         }
     }
@@ -418,7 +488,6 @@ impl<'w> SerialPart<'w> {
 /// Measures and sizes the claims of one member.
 struct Pace<'w> {
     call: &'w Call<'w>,
-    member: usize,
     joined: u64,
     /// When the last chunk was handed out, its weight and its first item.
     since: u64,
@@ -430,12 +499,12 @@ struct Pace<'w> {
 }
 
 impl<'w> Pace<'w> {
-    fn new(call: &'w Call<'w>, member: usize, now: u64) -> Self {
+    fn new(call: &'w Call<'w>, now: u64) -> Self {
         let per_weight = call.per_weight.get_f64();
-        Self { call, member, joined: now, since: now, weight: 0, at: 0, per_weight, report: Report::default() }
+        Self { call, joined: now, since: now, weight: 0, at: 0, per_weight, report: Report::default() }
     }
 
-    /// The next claim, as long as [`Costs::claim_of`](grain::Costs::claim_of) says.
+    /// The next claim, as long as [`Machine::claim_of`](windrow_plan::machine::Machine::claim_of) says.
     #[inline]
     fn claim<'s, S: Divide>(&mut self, claims: &mut Claims<'s, S>) -> Option<(Span, S::Chunk<'s>)> {
         if self.weight > 0 {
@@ -463,24 +532,13 @@ impl<'w> Pace<'w> {
         let took = now.saturating_sub(self.since);
         self.since = now;
         let expected = self.per_weight * self.weight as f64;
-        let claim = self.call.pool.fixed_costs().claim.0;
+        let claim = self.call.pool.guess().claim.0;
         let nanos = (self.call.pool.nanos(took).0 - claim).max(1.0);
         let measured = nanos / self.weight as f64;
         // Too long a claim does more harm than too short a one: believe at once that items are long, slowly that they are short.
         self.per_weight = if nanos > expected { measured } else { 0.5 * (self.per_weight + measured) };
         if took > self.report.longest {
             (self.report.longest, self.report.longest_at) = (took, self.at as u64);
-            if nanos > 16.0 * expected && nanos > 200_000.0 {
-                self.suspect(took);
-            }
-        }
-    }
-
-    /// A chunk took far longer than those before: a long item, or the member lost its CPU.
-    #[cold]
-    fn suspect(&self, took: u64) {
-        if self.member > 0 && self.call.pool.was_interrupted(self.member) {
-            self.call.lost.set(self.call.lost.get().max(took));
         }
     }
 
@@ -495,7 +553,7 @@ impl<'w> Pace<'w> {
             return 1;
         }
         let at_hand = Nanos(hints.weight(lo, hi) as f64 * self.per_weight);
-        let weight = self.call.pool.fixed_costs().claim_of(at_hand).0 / self.per_weight;
+        let weight = self.call.pool.guess().claim_of(at_hand).0 / self.per_weight;
         hints.items(lo, hi, weight as u64)
     }
 }
@@ -510,22 +568,24 @@ mod tests {
         pool.install(|| {
             crate::runtime::pool::with_current(|pool| {
                 let hints = Hints::default();
-                let call = Call { pool, hints: &hints, per_weight: RelaxedU64::new(0), lost: RelaxedU64::new(0) };
-                let mut leading = CallerSide::new(&call, 0, 10);
+                let call = Call { pool, hints: &hints, per_weight: RelaxedU64::new(0) };
+                let mut caller = CallerSide::new(&call, 0, 10);
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
-                let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&leading) };
+                let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);
                 assert_eq!((progress.done.0, progress.left.0, progress.ripe), (0, 9, false));
                 assert_eq!(alone.progress(3, 10).0.done.0, 2);
-                while pool.nanos(tick()) < pool.fixed_costs().cold {}
-                let mut alone = SerialPart { start: 0, ..SerialPart::new(&leading) };
+                while pool.nanos(tick()) < pool.guess().cold() {}
+                let mut alone = SerialPart { start: 0, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);
                 assert_eq!((progress.done.0, progress.ripe), (1, true));
-                // Where the site is known, the first item counts.
-                leading.memory.known =
-                    windrow_plan::memory::ItemCost { alone: Nanos(10.0), shared: Nanos(0.0), trust: 9 };
-                let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&leading) };
-                assert_eq!(alone.progress(1, 10).0.done.0, 1);
+                // Where the site is known, the first item counts, unless it contradicts what is known.
+                caller.memory.known = windrow_plan::site::ItemCost { alone: Nanos(10.0), shared: Nanos(0.0), trust: 9 };
+                let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
+                let (progress, _) = alone.progress(1, 10);
+                assert_eq!((progress.done.0, progress.known.is_some()), (1, true));
+                let mut alone = SerialPart { start: 0, ..SerialPart::new(&caller) };
+                assert_eq!(alone.progress(1, 10).0.known, None);
             });
         });
     }

@@ -2,13 +2,13 @@
 //!
 //! A [`site`] is a place in the source together with the code of the call's body. The place alone would make one site of all types that a
 //! generic function is called with. The code alone would make one site of closures of equal text, which the compiler merges.
-//! Two sites may share an entry; then they overwrite each other, and neither is trusted ([`windrow_plan::memory`]).
+//! Two sites may share an entry; then they overwrite each other, and neither is trusted ([`windrow_plan::site`]).
 //! Only speed depends on it.
 
 use std::panic::Location;
 
 use windrow_plan::Nanos;
-use windrow_plan::memory::ItemCost;
+use windrow_plan::site::{CallTime, ItemCost};
 use windrow_sync::relaxed::RelaxedU64;
 
 /// SiteTable remembered: 12 KiB a pool. A program has hundreds of parallel loops at most, and few of them run in turn.
@@ -38,7 +38,7 @@ impl std::fmt::Debug for SiteTable {
 #[derive(Default)]
 struct SiteEntry {
     site: RelaxedU64,
-    /// Two costs and trust, packed.
+    /// Two costs and trust, or the times of two calls, packed.
     known: RelaxedU64,
     /// Where the item stood that took a large part of the last call, plus one, and how many items that call had.
     long: RelaxedU64,
@@ -60,8 +60,14 @@ pub(crate) struct LongItem {
 
 /// Costs as the upper halves of 32-bit floats, rounded to 6 %, so that noise is no reason to write.
 fn pack(known: ItemCost) -> u64 {
-    let half = |cost: Nanos| u64::from((cost.0 as f32).to_bits().saturating_add(1 << 18) >> 19 << 3);
-    half(known.alone) << 48 | half(known.shared) << 32 | u64::from(known.trust)
+    let rounded = |cost: Nanos| u64::from((cost.0 as f32).to_bits().saturating_add(1 << 18) >> 19 << 3);
+    rounded(known.alone) << 48 | rounded(known.shared) << 32 | u64::from(known.trust)
+}
+
+/// Half of a packed word: costs in the same order as the costs themselves.
+#[inline]
+fn half(known: u64, shift: u32) -> u16 {
+    (known >> shift) as u16
 }
 
 fn unpack(known: u64) -> ItemCost {
@@ -106,6 +112,45 @@ impl SiteTable {
     }
 }
 
+/// What a site of recursions remembers, packed. 0 is nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedCalls(u64);
+
+impl PackedCalls {
+    /// Two calls are known, and the shorter one was shorter than `limit`.
+    #[inline]
+    pub(crate) fn are_shorter(self, limit: PackedCalls) -> bool {
+        let shorter = half(self.0, 48).min(half(self.0, 32));
+        shorter > 0 && shorter < half(limit.0, 48)
+    }
+
+    /// As times.
+    pub(crate) fn unpack(self) -> CallTime {
+        let ItemCost { alone, shared, .. } = unpack(self.0);
+        CallTime { last: alone, before: shared }
+    }
+
+    /// The limit of [`are_shorter`](Self::are_shorter).
+    pub(crate) fn limit(time: Nanos) -> PackedCalls {
+        PackedCalls(pack(ItemCost { alone: time, ..ItemCost::default() }))
+    }
+}
+
+impl SiteTable {
+    /// What a site of recursions remembers.
+    #[inline]
+    pub(crate) fn recall_calls(&self, site: usize) -> PackedCalls {
+        let entry = self.entry(site);
+        PackedCalls(if entry.site.get() == site as u64 { entry.known.get() } else { 0 })
+    }
+
+    /// From now on a site of recursions remembers this.
+    pub(crate) fn remember_calls(&self, site: usize, CallTime { last, before }: CallTime) {
+        let known = ItemCost { alone: last, shared: before, trust: 0 };
+        self.remember(site, SiteStats { known, long: None });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,9 +192,16 @@ mod tests {
         assert_eq!(sites.recall(0x4000), memory);
         sites.remember(0x4000, SiteStats { long: None, ..memory });
         assert_eq!(sites.recall(0x4000).long, None);
+        let calls = CallTime { last: Nanos(4096.0), before: Nanos(1024.0) };
+        sites.remember_calls(0x4000, calls);
+        assert_eq!(sites.recall_calls(0x4000).unpack(), calls);
+        assert!(sites.recall_calls(0x4000).are_shorter(PackedCalls::limit(Nanos(1200.0))));
+        assert!(!sites.recall_calls(0x4000).are_shorter(PackedCalls::limit(Nanos(900.0))));
+        assert!(!PackedCalls(0).are_shorter(PackedCalls::limit(Nanos(1e9))), "nothing is known");
         // Whatever else shares its entry is another site.
         for other in (0x4010..0x14000).step_by(16) {
             assert_eq!(sites.recall(other), SiteStats::default());
+            assert_eq!(sites.recall_calls(other).unpack(), CallTime::default());
         }
     }
 }

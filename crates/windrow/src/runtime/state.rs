@@ -5,12 +5,14 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use windrow_plan::grain::{self, Costs, Workers};
-use windrow_plan::looking::{self, SpinContext};
-use windrow_plan::track::{self, Late};
-use windrow_plan::{Decision, Nanos};
+use windrow_plan::Nanos;
+use windrow_plan::explore::Budget;
+use windrow_plan::machine::{Machine, WorkerState};
+use windrow_plan::share::{self, Costs, Workers};
+use windrow_plan::spin::{self, SpinContext};
 use windrow_sync::flag::Flag;
 use windrow_sync::gate::{Gate, Wait, WorkerCounts};
+use windrow_sync::join::tree::JoinTiming;
 use windrow_sync::machine::{self, tick};
 use windrow_sync::ranges::Ranges;
 use windrow_sync::relaxed::RelaxedU64;
@@ -18,17 +20,12 @@ use windrow_sync::{Pad, Spin};
 
 use crate::runtime::placement::Placement;
 use crate::runtime::pool;
-use crate::runtime::sites::SiteTable;
+use crate::runtime::sites::{PackedCalls, SiteTable};
 use crate::team;
 
-/// A region that ends later than this after the one before finds its workers deep asleep, their CPUs halted.
-const LONG_SLEEP: Nanos = Nanos(1_000_000.0);
-/// Workers say so often that they are there: not at every look, as all of them write to one line.
-const ANSWERS: Nanos = Nanos(50_000.0);
-/// A worker that was woken and has not come within this time (a time slice of the thread that has its CPU) will be woken again.
-const UNANSWERED: Nanos = Nanos(5_000_000.0);
-/// The affinity mask is looked at this often, the quota (files) a hundred times less.
-const LOOK_AT_MASK: Nanos = Nanos(10_000_000.0);
+/// The affinity mask is read once in so many claims, so that its system call of some 100 claims costs 0.01 %; the quota, which is
+/// files, a hundred times less often.
+const MASK_AGE: f64 = 1_000_000.0;
 
 /// See the [module page](self).
 #[derive(Debug)]
@@ -45,10 +42,13 @@ pub(crate) struct PoolState {
     pub(crate) placement: Placement,
     /// The pool was dropped. Its spawn threads, and lanes that began in it, may still use this.
     pub(crate) closed: Flag,
-    costs: Costs,
+    /// The machine as guessed from what was measured when the pool started: for sizes that need not be exact.
+    guess: Machine,
+    /// Recursions shorter than this are not timed each time.
+    pub(crate) short_call: PackedCalls,
+    /// The intervals of recursions.
+    pub(crate) join_timing: JoinTiming,
     learned: Pad<Learned>,
-    /// When a worker last looked for work, give or take [`ANSWERS`].
-    answered: Pad<RelaxedU64>,
     idle_times: Box<[Pad<IdleTimes>]>,
     /// Stack of each thread of the pool in bytes; none is the standard library's usual one.
     stack_size: Option<usize>,
@@ -61,14 +61,11 @@ pub(crate) struct PoolState {
 /// What regions have taught. Callers write it at most once a region.
 #[derive(Debug)]
 struct Learned {
-    enter_idle: RelaxedU64,
-    enter_recent: RelaxedU64,
-    enter_long: RelaxedU64,
-    late_rate: RelaxedU64,
-    late_by: RelaxedU64,
-    /// When the last region ended, and when one last woke a worker.
+    line: RelaxedU64,
+    nap: RelaxedU64,
+    wake: RelaxedU64,
+    /// When the last region ended.
     ended: RelaxedU64,
-    woke: RelaxedU64,
     cpus: RelaxedU64,
     quota: RelaxedU64,
     mask_read: RelaxedU64,
@@ -80,87 +77,64 @@ struct Learned {
 struct IdleTimes {
     since: RelaxedU64,
     gap: RelaxedU64,
-    switches: RelaxedU64,
-}
-
-/// How the workers were when a region opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WorkerState {
-    Idle,
-    AsleepRecently,
-    AsleepLong,
 }
 
 thread_local! {
-    static SERIAL_DEBT: Cell<SerialDebt> = const { Cell::new(SerialDebt { last: 0, owed: 0.0, credit: 0.0 }) };
+    static ACCOUNT: Cell<Account> = const { Cell::new(Account { last: 0, owed: 0.0, budget: Budget::EMPTY }) };
 }
 
-/// What serial calls of a thread leave for later ones.
-#[derive(Clone, Copy, Debug, Default)]
-struct SerialDebt {
+/// What the calls of a thread leave for later ones.
+#[derive(Clone, Copy, Debug)]
+struct Account {
     /// When the last one ended.
     last: u64,
-    /// What they have lost lately because workers slept.
+    /// What serial calls have lost lately because workers were parked.
     owed: f64,
-    /// What may be lost by trying to share.
-    credit: f64,
-}
-
-impl Learned {
-    fn entering(&self, found: WorkerState) -> &RelaxedU64 {
-        match found {
-            WorkerState::Idle => &self.enter_idle,
-            WorkerState::AsleepRecently => &self.enter_recent,
-            WorkerState::AsleepLong => &self.enter_long,
-        }
-    }
-}
-
-/// What entering costs as long as nothing is measured.
-fn usual(found: WorkerState) -> Nanos {
-    match found {
-        WorkerState::Idle => Costs::MEASURED.enter_idle,
-        // Woken soon after it fell asleep, a worker comes five times sooner than from a halted CPU.
-        WorkerState::AsleepRecently => Nanos(Costs::MEASURED.enter_asleep.0 / 5.0),
-        WorkerState::AsleepLong => Costs::MEASURED.enter_asleep,
-    }
+    /// What may be lost by exploring.
+    budget: Budget,
 }
 
 impl PoolState {
     pub(crate) fn new(threads: usize, stack_size: Option<usize>) -> Self {
         // Alone, nothing is measured. (And there are targets with neither threads nor a clock.)
         let nanos_per_tick = if threads > 1 { 1000.0 / machine::ticks_per_micro() } else { 1.0 };
-        let ticks = |nanos: f64| (nanos / nanos_per_tick) as u64;
-        let mut costs = Costs::MEASURED;
-        if threads > 1 {
-            costs.claim = Nanos(claim_ticks() as f64 * nanos_per_tick);
-        }
+        let guess = match threads {
+            1 => Machine::example(),
+            _ => Machine::guess(Nanos(claim_ticks() as f64 * nanos_per_tick)),
+        };
+        let ticks = |time: Nanos| (time.0 / nanos_per_tick) as u64;
         let learned = Learned {
-            enter_idle: RelaxedU64::new(usual(WorkerState::Idle).0.to_bits()),
-            enter_recent: RelaxedU64::new(usual(WorkerState::AsleepRecently).0.to_bits()),
-            enter_long: RelaxedU64::new(usual(WorkerState::AsleepLong).0.to_bits()),
-            late_rate: RelaxedU64::new(0),
-            late_by: RelaxedU64::new(0),
+            line: RelaxedU64::new(guess.line.0.to_bits()),
+            nap: RelaxedU64::new(guess.nap.0.to_bits()),
+            wake: RelaxedU64::new(guess.wake.0.to_bits()),
             ended: RelaxedU64::new(0),
-            woke: RelaxedU64::new(0),
             cpus: RelaxedU64::new(machine::cpus() as u64),
             quota: RelaxedU64::new(machine::cpu_quota().unwrap_or(0.0).to_bits()),
             mask_read: RelaxedU64::new(tick()),
             quota_read: RelaxedU64::new(tick()),
         };
+        // A member is at most one claim from leaving, unless its items are long; then there is no hurry.
+        let settle = Spin { busy: ticks(guess.longest_claim()), yielding: ticks(guess.longest_claim()) };
+        let join_timing = JoinTiming {
+            look: ticks(guess.poll()),
+            hungry: ticks(guess.offer()),
+            alone: ticks(guess.heartbeat()),
+            idle: settle,
+            settle,
+        };
         Self {
             gate: Gate::new(threads - 1),
             members: threads,
             nanos_per_tick,
-            // A member is at most one claim from leaving, unless its items are long; then there is no hurry.
-            settle: Spin { busy: ticks(50_000.0), yielding: ticks(50_000.0) },
+            settle,
             sites: SiteTable::default(),
             teams: team::TeamSites::default(),
             placement: Placement::new(threads - 1),
             closed: Flag::new(),
-            costs,
+            guess,
+            short_call: PackedCalls::limit(guess.short_call()),
+            join_timing,
             learned: Pad(learned),
-            answered: Pad::default(),
             idle_times: (1..threads).map(|_| Pad::default()).collect(),
             stack_size,
             spawn_threads: Mutex::default(),
@@ -242,81 +216,57 @@ impl PoolState {
         Workers { most: self.members.min(self.cpus()), idle, asleep, busy }
     }
 
-    /// Costs that do not change: enough to size claims and samples.
+    /// The machine as guessed when the pool started: enough to size claims and samples.
     #[inline]
-    pub(crate) fn fixed_costs(&self) -> &Costs {
-        &self.costs
+    pub(crate) fn guess(&self) -> &Machine {
+        &self.guess
     }
 
-    /// What things cost at the moment `now`.
+    /// The machine, as far as regions have shown it.
+    pub(crate) fn machine(&self) -> Machine {
+        let Learned { line, nap, wake, .. } = &self.learned.0;
+        let nanos = |learned: &RelaxedU64| Nanos(learned.get_f64());
+        Machine { claim: self.guess.claim, line: nanos(line), nap: nanos(nap), wake: nanos(wake) }
+    }
+
+    /// What a decision at the moment `now` costs and may cost.
     pub(crate) fn costs(&self, now: u64) -> Costs {
-        let learned = &self.learned.0;
-        let since = self.since_last(now);
-        let asleep = if since > LONG_SLEEP { WorkerState::AsleepLong } else { WorkerState::AsleepRecently };
-        let late = Late { rate: learned.late_rate.get_f64(), by: Nanos(learned.late_by.get_f64()) };
-        let mut debt = self.debt(now);
-        if debt.owed + debt.credit > 0.0 && self.is_unanswered(now) {
-            (debt.owed, debt.credit) = (0.0, 0.0);
-        }
-        Costs {
-            enter_idle: self.entering(WorkerState::Idle, since),
-            enter_asleep: self.entering(asleep, since),
-            late: late.expected(since),
-            owed: Nanos(debt.owed),
-            credit: Nanos(debt.credit),
-            ..self.costs
-        }
+        let machine = self.machine();
+        let Account { owed, budget, .. } = self.account(now, &machine);
+        Costs { machine, parked: self.found(now, true), owed: Nanos(owed), budget }
     }
 
-    /// What entering cost lately, `since` a region last ended.
-    fn entering(&self, found: WorkerState, since: Nanos) -> Nanos {
-        let usual = usual(found);
-        let cost = Nanos(self.learned.0.entering(found).get_f64());
-        // Not worth an exponential within a thousandth of the time it takes to forget.
-        if since.0 < 50_000.0 { cost } else { track::relaxed(cost, usual, since) }
-    }
-
-    /// A wakeup is pending: do not wake again, and do not measure.
-    fn is_unanswered(&self, now: u64) -> bool {
-        let woke = self.learned.0.woke.get();
-        woke > self.answered.0.get() && self.nanos(now.saturating_sub(woke)) < UNANSWERED
-    }
-
-    fn since_last(&self, now: u64) -> Nanos {
-        self.nanos(now.saturating_sub(self.learned.0.ended.get()))
-    }
-
-    /// This thread is about to open a region `now`.
-    pub(crate) fn opens(&self, now: u64, wakes: bool) {
+    /// This thread is about to open a region.
+    pub(crate) fn opens(&self, wakes: bool) {
         self.placement.before_open(wakes);
-        self.shares(now, wakes);
-        if wakes && !self.is_unanswered(now) {
-            self.learned.0.woke.set(now);
+        if wakes {
+            self.keep(|account| Account { owed: 0.0, ..account });
         }
     }
 
     /// How a region that opens `now` finds its workers, if it `wakes` some.
     pub(crate) fn found(&self, now: u64, wakes: bool) -> WorkerState {
+        let since = self.nanos(now.saturating_sub(self.learned.0.ended.get()));
         match wakes {
             false => WorkerState::Idle,
-            true if self.since_last(now) > LONG_SLEEP => WorkerState::AsleepLong,
+            true if since > self.guess.long_sleep() => WorkerState::AsleepLong,
             true => WorkerState::AsleepRecently,
         }
     }
 
-    /// After a region, which ended `now` and took `entering` more than its work explains; a member `lost` its CPU for so long.
-    pub(crate) fn learn(&self, now: u64, found: WorkerState, entering: Nanos, lost: Nanos) {
+    /// After a region, which took `wall`, ended `now` and took `entering` more than its work explains; `None` if no worker came.
+    pub(crate) fn learn(&self, now: u64, found: WorkerState, entering: Option<Nanos>, wall: Nanos) {
         let learned = &self.learned.0;
-        if found == WorkerState::Idle || !self.is_unanswered(now) {
-            let before = self.entering(found, self.since_last(now));
-            learned.entering(found).set_f64(track::median(before, entering).0);
+        let machine = match entering {
+            Some(entering) => self.machine().after(found, entering),
+            None => self.machine().after_missing(found, wall),
+        };
+        match found {
+            WorkerState::Idle => learned.line.set_f64(machine.line.0),
+            WorkerState::AsleepRecently => learned.nap.set_f64(machine.nap.0),
+            WorkerState::AsleepLong => learned.wake.set_f64(machine.wake.0),
         }
-        let late = Late { rate: learned.late_rate.get_f64(), by: Nanos(learned.late_by.get_f64()) };
-        let after = late.after(self.since_last(now), lost);
-        if after != late {
-            learned.late_rate.set_f64(after.rate);
-            learned.late_by.set_f64(after.by.0);
-        }
+        self.keep(|account| Account { last: now, budget: account.budget.earn(wall), ..account });
         self.ended(now);
     }
 
@@ -325,41 +275,43 @@ impl PoolState {
         self.learned.0.ended.set(now);
     }
 
-    /// What the calls of this thread have left; nothing if the last one is long ago.
+    /// What the calls of this thread have left. A debt is forgotten when no call comes for longer than a worker would spin.
     #[inline]
-    fn debt(&self, now: u64) -> SerialDebt {
-        let debt = SERIAL_DEBT.try_with(Cell::get).unwrap_or_default();
-        let recent = self.nanos(now.saturating_sub(debt.last)) < looking::MOST;
-        SerialDebt { owed: if recent { debt.owed } else { 0.0 }, ..debt }
+    fn account(&self, now: u64, machine: &Machine) -> Account {
+        let account = ACCOUNT.try_with(Cell::get).unwrap_or(Account { last: 0, owed: 0.0, budget: Budget::EMPTY });
+        let recent = self.nanos(now.saturating_sub(account.last)) < spin::most(machine);
+        Account { owed: if recent { account.owed } else { 0.0 }, ..account }
+    }
+
+    /// Changes this thread's account. While the thread ends nothing is kept.
+    fn keep(&self, change: impl FnOnce(Account) -> Account) {
+        let _ = ACCOUNT.try_with(|cell| cell.set(change(cell.get())));
     }
 
     /// A call that took `whole` ended `now`; nothing of it was shared.
     pub(crate) fn stayed_serial(&self, now: u64, whole: Nanos) {
         let (state, costs) = (self.workers(), self.costs(now));
-        let owed = if self.may_look() { grain::owed(whole, &state, &costs).0 } else { 0.0 };
-        let debt = self.debt(now);
-        let credit = debt.credit + grain::credit(whole, &state).0;
-        // While the thread ends nothing is kept.
-        let _ = SERIAL_DEBT.try_with(|cell| cell.set(SerialDebt { last: now, owed: debt.owed + owed, credit }));
+        let owed = if self.may_spin() { costs.owed.0 + share::owed(whole, &state, &costs).0 } else { 0.0 };
+        self.keep(|_| Account { last: now, owed, budget: costs.budget.earn(whole) });
     }
 
-    /// This thread shares a call `now`, and has woken workers for it or not.
-    fn shares(&self, now: u64, wakes: bool) {
-        let owed = if wakes { 0.0 } else { self.debt(now).owed };
-        let _ = SERIAL_DEBT.try_with(|cell| cell.set(SerialDebt { last: now, owed, credit: 0.0 }));
+    /// This thread tries a choice that is predicted to lose so much.
+    pub(crate) fn explores(&self, price: Nanos) {
+        self.keep(|account| Account { budget: account.budget.pay(price), ..account });
     }
 
-    /// Workers may look for work: waking one pays beyond the region it is woken for.
-    fn may_look(&self) -> bool {
-        self.look_for(Nanos(0.0), false).choice.0 > 0.0
+    /// Workers may spin: waking one pays beyond the region it is woken for.
+    fn may_spin(&self) -> bool {
+        self.spin_budget(Nanos(0.0), false).0 > 0.0
     }
 
-    fn look_for(&self, gap: Nanos, woken: bool) -> Decision<SpinContext, Nanos> {
-        looking::budget(SpinContext { threads: self.members, cpus: self.cpus(), quota: self.quota(), gap, woken })
+    fn spin_budget(&self, gap: Nanos, woken: bool) -> Nanos {
+        let context = SpinContext { threads: self.members, cpus: self.cpus(), quota: self.quota(), gap, woken };
+        spin::budget(context, &self.machine()).choice
     }
 
-    /// How long worker `member` looks for work, from now on, before it sleeps.
-    pub(crate) fn look(&self, member: usize, wait: Wait) -> Spin {
+    /// How long worker `member` spins, from now on, before it parks.
+    pub(crate) fn spin(&self, member: usize, wait: Wait) -> Spin {
         let woken = wait == Wait::Woken;
         match wait {
             Wait::Begins => self.placement.avoid_caller(member),
@@ -371,14 +323,10 @@ impl PoolState {
         }
         let now = tick();
         self.read_machine(now, member);
-        if woken || self.nanos(now.saturating_sub(self.answered.0.get())) > ANSWERS {
-            self.answered.0.set(now);
-        }
         self.placement.avoid_caller(member);
         let times = &self.idle_times[member - 1].0;
         times.since.set(now);
-        let decision = self.look_for(Nanos(times.gap.get_f64()), woken);
-        Spin { busy: self.ticks(decision.choice), yielding: 0 }
+        Spin { busy: self.ticks(self.spin_budget(Nanos(times.gap.get_f64()), woken)), yielding: 0 }
     }
 
     /// Worker `member` joined a region `now`.
@@ -387,29 +335,21 @@ impl PoolState {
         self.placement.avoid_caller(member);
         let times = &self.idle_times[member - 1].0;
         let waited = self.nanos(now.saturating_sub(times.since.get()));
-        times.gap.set_f64(looking::gap_after(Nanos(times.gap.get_f64()), waited).0);
-    }
-
-    /// Whether worker `member` has lost its CPU since it was last asked.
-    pub(crate) fn was_interrupted(&self, member: usize) -> bool {
-        let times = &self.idle_times[member - 1].0;
-        let switches = machine::involuntary_switches().unwrap_or(0);
-        let before = times.switches.get();
-        times.switches.set(switches);
-        switches > before
+        times.gap.set_f64(spin::gap_after(Nanos(times.gap.get_f64()), waited, &self.guess).0);
     }
 
     /// Notices a narrowed affinity mask or quota.
     fn read_machine(&self, now: u64, member: usize) {
         let learned = &self.learned.0;
+        let age = MASK_AGE * self.guess.claim.0;
         let old = |read: &RelaxedU64, age: f64| self.nanos(now.saturating_sub(read.get())).0 > age;
-        if old(&learned.mask_read, LOOK_AT_MASK.0) {
+        if old(&learned.mask_read, age) {
             learned.mask_read.set(now);
             if let Some(cpus) = self.placement.cpus(member) {
                 learned.cpus.set(cpus as u64);
             }
         }
-        if old(&learned.quota_read, 100.0 * LOOK_AT_MASK.0) {
+        if old(&learned.quota_read, 100.0 * age) {
             learned.quota_read.set(now);
             learned.quota.set_f64(machine::cpu_quota().unwrap_or(0.0));
         }

@@ -4,13 +4,13 @@ use std::cell::Cell;
 use std::panic::Location;
 
 use windrow_plan::Nanos;
-use windrow_plan::heartbeat::{self, CallTime, Helpers, PollIntervals, Recursion, ShareDecision};
+use windrow_plan::share::{self, Recursion, ShareDecision};
 use windrow_sync::join as sync;
-use windrow_sync::join::tree::{self, Asked, OfferDecision, Tree};
+use windrow_sync::join::tree::{Asked, OfferDecision, Tree};
 use windrow_sync::machine::tick;
 
 use crate::runtime::pool;
-use crate::runtime::sites::{site, slot};
+use crate::runtime::sites::site;
 use crate::runtime::state::PoolState;
 
 /// Runs `a` and `b`, perhaps at the same time, and returns both results.
@@ -68,28 +68,28 @@ where
 /// Runs `f` in a new tree. `site` identifies the call site; the times of its earlier calls say when to let other members in.
 pub(crate) fn rooted<R>(site: usize, f: impl FnOnce() -> R) -> R {
     pool::with_current(|pool| {
-        MEMORY.with(|places| {
-            let place = &places[slot(site, PLACES)];
-            if !place.is_to_measure(site) {
-                return grow(pool, &|| place.known(site), UNMEASURED, f).0;
-            }
-            let start = tick();
-            let (result, members) = grow(pool, &|| place.known(site), 0, f);
-            place.keep(site, pool.nanos(tick().saturating_sub(start)), members);
-            result
-        })
+        let known = pool.sites.recall_calls(site);
+        if known.are_shorter(pool.short_call) && !is_to_measure() {
+            return grow(pool, None, UNMEASURED, f).0;
+        }
+        let known = known.unpack();
+        let start = tick();
+        let (result, members) = grow(pool, known.next(), 0, f);
+        let time = pool.nanos(tick().saturating_sub(start));
+        pool.sites.remember_calls(site, known.after(time, members));
+        result
     })
 }
 
 /// Runs `f` in a new tree, with a known serial time.
 pub(crate) fn expecting<R>(alone: Nanos, f: impl FnOnce() -> R) -> R {
-    pool::with_current(|pool| grow(pool, &|| Some(alone), 0, f).0)
+    pool::with_current(|pool| grow(pool, Some(alone), 0, f).0)
 }
 
 /// Runs `f` in a new tree, and returns the number of members that it was open to. The clock is first read after `patience` joins.
 #[inline]
-fn grow<R>(pool: &PoolState, known: &dyn Fn() -> Option<Nanos>, patience: u32, f: impl FnOnce() -> R) -> (R, usize) {
-    let mut tree = Tree::new(pool.members, rhythm(pool));
+fn grow<R>(pool: &PoolState, known: Option<Nanos>, patience: u32, f: impl FnOnce() -> R) -> (R, usize) {
+    let mut tree = Tree::new(pool.members, pool.join_timing);
     let (lead, tree) = tree.lead();
     if pool.members == 1 {
         return (lead.grow(u32::MAX / 2, &|_| OfferDecision::Never, f), 1);
@@ -101,24 +101,22 @@ fn grow<R>(pool: &PoolState, known: &dyn Fn() -> Option<Nanos>, patience: u32, f
     };
     let result = pool.gate.region(&serve, pool.settle, |door| {
         let ask = |asked: &Asked<'_>| {
-            let open = |now, width, wakes| {
+            let open = |width, wakes| {
                 asked.furnish();
-                pool.opens(now, wakes);
+                pool.opens(wakes);
                 door.open(width)
             };
             let (age, now) = (pool.nanos(asked.age()), tick());
             let (state, costs) = (pool.workers(), pool.costs(now));
-            let enter = if state.idle > 0 { costs.enter_idle } else { costs.enter_asleep };
-            let helpers = Helpers { width: state.most, enter, busy: state.busy };
-            match heartbeat::decide(Recursion { age, known: known() }, helpers).choice {
-                ShareDecision::Open { width } if open(now, width, width > state.idle + 1) => {
+            match share::recursion(Recursion { age, known }, &state, &costs).choice {
+                ShareDecision::Open { width } if open(width, width > state.idle + 1) => {
                     opened.set(width);
                     OfferDecision::Opened
                 }
                 ShareDecision::Open { .. } => {
-                    OfferDecision::Later(ticks(pool, Nanos(age.0 + PollIntervals::MEASURED.alone.0)))
+                    OfferDecision::Later(pool.ticks(Nanos(age.0 + costs.machine.heartbeat().0)))
                 }
-                ShareDecision::Wait { until } => OfferDecision::Later(ticks(pool, until)),
+                ShareDecision::Wait { until } => OfferDecision::Later(pool.ticks(until)),
                 ShareDecision::Alone => OfferDecision::Never,
             }
         };
@@ -130,62 +128,21 @@ fn grow<R>(pool: &PoolState, known: &dyn Fn() -> Option<Nanos>, patience: u32, f
     (result, opened.get())
 }
 
-fn ticks(pool: &PoolState, time: Nanos) -> u64 {
-    pool.ticks(time)
-}
-
-fn rhythm(pool: &PoolState) -> tree::JoinTiming {
-    let PollIntervals { look, hungry, alone } = PollIntervals::MEASURED;
-    tree::JoinTiming {
-        look: ticks(pool, look),
-        hungry: ticks(pool, hungry),
-        alone: ticks(pool, alone),
-        idle: pool.settle,
-        settle: pool.settle,
-    }
-}
-
-/// Slots for call sites in each thread. Two sites with the same slot overwrite each other.
-const PLACES: usize = 64;
 /// Joins before an unmeasured call reads the clock. Only calls at sites with short calls are not measured.
 const UNMEASURED: u32 = 8;
+/// Of the short calls of a thread, one in so many is measured.
+const MEASURED: u32 = 16;
 
 thread_local! {
-    /// This thread's statistics of outermost calls, by call site.
-    static MEMORY: [JoinSite; PLACES] = const { [const { JoinSite::new() }; PLACES] };
+    static SHORT_CALLS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Statistics of a call site.
-struct JoinSite {
-    site: Cell<usize>,
-    known: Cell<CallTime>,
-    /// Calls until the next measured one: two clock reads would take longer than a short call.
-    skip: Cell<u32>,
-}
-
-impl JoinSite {
-    const fn new() -> Self {
-        JoinSite { site: Cell::new(0), known: Cell::new(CallTime::NOTHING), skip: Cell::new(0) }
-    }
-
-    fn is_to_measure(&self, site: usize) -> bool {
-        let skip = self.skip.get();
-        if self.site.get() != site || skip == 0 {
-            return true;
-        }
-        self.skip.set(skip - 1);
-        false
-    }
-
-    fn known(&self, site: usize) -> Option<Nanos> {
-        if self.site.get() == site { self.known.get().next() } else { None }
-    }
-
-    fn keep(&self, site: usize, time: Nanos, members: usize) {
-        let known = if self.site.replace(site) == site { self.known.get() } else { CallTime::NOTHING };
-        self.known.set(known.after(time, members));
-        self.skip.set(if time.0 < 1000.0 { 15 } else { 0 });
-    }
+fn is_to_measure() -> bool {
+    SHORT_CALLS.with(|calls| {
+        let number = calls.get().wrapping_add(1);
+        calls.set(number);
+        number.is_multiple_of(MEASURED)
+    })
 }
 
 /// Both halves must be Send.

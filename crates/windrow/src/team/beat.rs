@@ -160,8 +160,7 @@ impl<'c> RoundDriver<'c> {
             Some(running) => running,
             none => {
                 self.since = now;
-                // A claim is a compare-exchange and a clock read, which take about the same time.
-                let clock = Nanos(self.pool.fixed_costs().claim.0 / 2.0);
+                let clock = self.pool.guess().clock();
                 let rhythm = WidthTuner::new(width, clock, self.pool.teams.recall(self.site).0, self.pool.nanos(now));
                 none.insert((rhythm, rhythm.segment()))
             }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windrow_sync::divide::{Divide, Span};
 
 use super::{Indexed, Recipe};
-use crate::runtime::cancel::Tokens;
+use crate::runtime::cancellation::Cancellation;
 
 /// A way to make a value.
 pub trait Init: Sync {
@@ -80,8 +80,8 @@ impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(&mut I::Value, R::Item) -> B + Sync
         self.0.call_off(from);
     }
 
-    fn look_at(&self, tokens: &Arc<Tokens>) {
-        self.0.look_at(tokens);
+    fn look_at(&self, cancellation: &Arc<Cancellation>) {
+        self.0.look_at(cancellation);
     }
 }
 

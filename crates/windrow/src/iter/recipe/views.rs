@@ -9,7 +9,7 @@ use windrow_sync::divide::{Blocks, Divide, Span};
 use windrow_sync::views::{Merged, Part, Pieces};
 
 use super::{Indexed, Init, Recipe, passes_on};
-use crate::runtime::cancel::Tokens;
+use crate::runtime::cancellation::Cancellation;
 
 /// The methods that all of these recipes share, except those over two sources.
 macro_rules! below {
@@ -239,9 +239,9 @@ macro_rules! of_two {
                 }
             }
 
-            fn look_at(&self, tokens: &Arc<Tokens>) {
-                self.0.look_at(tokens);
-                self.1.look_at(tokens);
+            fn look_at(&self, cancellation: &Arc<Cancellation>) {
+                self.0.look_at(cancellation);
+                self.1.look_at(cancellation);
             }
         }
     };

@@ -1,4 +1,4 @@
-//! What a call site remembers of its items.
+//! What a call site remembers of its items, or of its calls.
 //!
 //! A repeated loop mostly does the same work again. Then no sample is needed: a long item can be shared from the start (a sample of it
 //! would be half of the work), and a short call can run as one piece. A memory is trusted once consecutive calls have confirmed it, so
@@ -84,6 +84,30 @@ impl ItemCost {
     }
 }
 
+/// How long the last two calls of a recursion took on one thread. The shorter one is used, so that a site with an occasional long call is
+/// not taken for a long one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CallTime {
+    /// The last call; 0 is unknown.
+    pub last: Nanos,
+    /// The call before it; 0 is unknown.
+    pub before: Nanos,
+}
+
+impl CallTime {
+    /// How long the next call will take, if two calls have been measured.
+    pub fn next(self) -> Option<Nanos> {
+        let shorter = self.last.0.min(self.before.0);
+        (shorter > 0.0).then_some(Nanos(shorter))
+    }
+
+    /// After a call that took `time`, shared by `members`: on one thread it takes no more than that many times as long.
+    #[must_use]
+    pub fn after(self, time: Nanos, members: usize) -> CallTime {
+        CallTime { last: Nanos(time.0 * members.max(1) as f64), before: self.last }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +143,14 @@ mod tests {
         // Shared calls take far less than the remembered time alone: that was other work.
         let outdated = shared(after(&[100.0; 4]), 4);
         assert_eq!(outdated.alone, Nanos(0.0));
+    }
+
+    #[test]
+    fn the_shorter_of_two_calls_is_expected() {
+        let known = CallTime::default().after(Nanos(100_000.0), 1);
+        assert_eq!(known.next(), None);
+        let known = known.after(Nanos(60_000.0), 2);
+        assert_eq!(known.next(), Some(Nanos(100_000.0)));
+        assert_eq!(known.after(Nanos(500.0), 1).next(), Some(Nanos(500.0)));
     }
 }

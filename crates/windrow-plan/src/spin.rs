@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use crate::machine::Machine;
 use crate::{Alternatives, Decision, Nanos};
 
 /// The machine and the recent regions.
@@ -33,37 +34,41 @@ impl fmt::Display for SpinContext {
     }
 }
 
-/// The maximum spin budget.
-pub const MOST: Nanos = Nanos(200_000.0);
-/// The spin budget if no region is expected: none. (5 us of spinning were a tenth of the CPU time of a cold call of 100 us, and the
-/// calls of a loop that has just begun wake the worker for 3 us each until it has learned the gap.)
-const LEAST: Nanos = Nanos(0.0);
+/// The maximum spin budget: so many wakes. (About ten times the competitive bound, because a worker that spins also saves the wake's
+/// cost to the caller.)
+const MOST: f64 = 13.0;
 /// A worker that is woken too late for one region is awake for the next, if calls follow each other: short calls are why it was woken.
-const WOKEN: Nanos = Nanos(50_000.0);
+const WOKEN: f64 = 3.0;
 /// A wait counts as no more than this, so that a few short waits are noticed after any pause.
-const LONGEST_GAP: Nanos = Nanos(1_000_000.0);
+const LONGEST_GAP: f64 = 64.0;
+
+/// The maximum spin budget on this machine.
+pub fn most(machine: &Machine) -> Nanos {
+    Nanos(MOST * machine.wake.0)
+}
 
 /// The average of a worker's waits, in which the last one counts half.
-pub fn gap_after(gap: Nanos, waited: Nanos) -> Nanos {
-    Nanos(0.5 * (gap.0 + waited.0.min(LONGEST_GAP.0)))
+pub fn gap_after(gap: Nanos, waited: Nanos, machine: &Machine) -> Nanos {
+    Nanos(0.5 * (gap.0 + waited.0.min(LONGEST_GAP * machine.wake.0)))
 }
 
 /// The spin budget; zero means to park at once.
-pub fn budget(room: SpinContext) -> Decision<SpinContext, Nanos> {
-    let decided = |choice, why| Decision { inputs: room, choice, alternatives: Alternatives::default(), why };
-    if room.threads > room.cpus {
+pub fn budget(context: SpinContext, machine: &Machine) -> Decision<SpinContext, Nanos> {
+    let decided = |choice, why| Decision { inputs: context, choice, alternatives: Alternatives::default(), why };
+    if context.threads > context.cpus {
         return decided(Nanos(0.0), "there are more threads than CPUs");
     }
-    if room.quota.is_some_and(|quota| quota < room.cpus as f64) {
-        return decided(Nanos(0.0), "a quota counts the time spent looking");
+    if context.quota.is_some_and(|quota| quota < context.cpus as f64) {
+        return decided(Nanos(0.0), "a quota counts the time spent spinning");
     }
-    if room.woken && room.gap.0 > MOST.0 / 2.0 {
-        return decided(WOKEN, "waking it has been paid for");
+    let most = most(machine).0;
+    if context.gap.0 > most / 2.0 {
+        return match context.woken {
+            true => decided(Nanos(WOKEN * machine.wake.0), "waking it has been paid for"),
+            false => decided(Nanos(0.0), "regions are too far apart to wait for the next one"),
+        };
     }
-    if room.gap.0 > MOST.0 / 2.0 {
-        return decided(LEAST, "regions are too far apart to wait for the next one");
-    }
-    decided(Nanos((2.0 * room.gap.0 + 20_000.0).min(MOST.0)), "the next region is expected soon")
+    decided(Nanos((2.0 * context.gap.0 + machine.wake.0).min(most)), "the next region is expected soon")
 }
 
 #[cfg(test)]
@@ -71,7 +76,7 @@ mod tests {
     use super::*;
 
     fn choice(threads: usize, cpus: usize, quota: Option<f64>, gap: f64) -> f64 {
-        budget(SpinContext { threads, cpus, quota, gap: Nanos(gap), woken: false }).choice.0
+        budget(SpinContext { threads, cpus, quota, gap: Nanos(gap), woken: false }, &Machine::example()).choice.0
     }
 
     #[test]
@@ -80,22 +85,24 @@ mod tests {
         assert!(choice(2, 2, Some(4.0), 0.0) > 0.0);
         assert_eq!(choice(4, 2, None, 0.0), 0.0);
         assert_eq!(choice(2, 2, Some(1.5), 0.0), 0.0);
-        let shown =
-            budget(SpinContext { threads: 2, cpus: 2, quota: Some(1.5), gap: Nanos(0.0), woken: true }).to_string();
+        let context = SpinContext { threads: 2, cpus: 2, quota: Some(1.5), gap: Nanos(0.0), woken: true };
+        let shown = budget(context, &Machine::example()).to_string();
         let expected =
-            "0 ns: a quota counts the time spent looking (2 threads on 2 CPUs, regions 0 ns apart, quota 1.50)";
+            "0 ns: a quota counts the time spent spinning (2 threads on 2 CPUs, regions 0 ns apart, quota 1.50)";
         assert_eq!(shown, expected);
     }
 
     #[test]
     fn the_budget_follows_the_gaps() {
-        assert_eq!(choice(2, 2, None, 20_000.0), 60_000.0);
-        assert_eq!(choice(2, 2, None, 95_000.0), MOST.0);
-        assert_eq!(choice(2, 2, None, 1e6), LEAST.0);
+        let machine = Machine::example();
+        assert_eq!(choice(2, 2, None, 20_000.0), 55_000.0);
+        assert_eq!(choice(2, 2, None, 95_000.0), most(&machine).0);
+        assert_eq!(choice(2, 2, None, 1e6), 0.0);
         let woken = SpinContext { threads: 2, cpus: 2, quota: None, gap: Nanos(1e6), woken: true };
-        assert_eq!(budget(woken).choice, WOKEN);
+        assert_eq!(budget(woken, &machine).choice, Nanos(45_000.0));
         // After a long pause, four short waits are enough to spin again.
-        let gap = (0..4).fold(gap_after(Nanos(0.0), Nanos(1e12)), |gap, _| gap_after(gap, Nanos(1000.0)));
-        assert!(choice(2, 2, None, gap.0) > LEAST.0);
+        let gap_after = |gap, waited: f64| gap_after(gap, Nanos(waited), &machine);
+        let gap = (0..4).fold(gap_after(Nanos(0.0), 1e12), |gap, _| gap_after(gap, 1000.0));
+        assert!(choice(2, 2, None, gap.0) > 0.0);
     }
 }

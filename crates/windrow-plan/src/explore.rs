@@ -1,0 +1,64 @@
+//! The exploration budget: what a thread may lose by trying the choice that is predicted to be slower.
+//!
+//! ```text
+//! after a call that took t:      budget += 2 % of t
+//! the other choice costs c more: if c <= budget, take it and pay: budget -= c
+//! ```
+//!
+//! A prediction that is too pessimistic would otherwise never be corrected, because the choice that it forbids is not measured.
+//!
+//! Source: an exploration budget that is earned by running is the ski-rental rule (Karlin and others, 1988) for bandits whose arms
+//! change (Auer and others, 2002).
+
+use crate::Nanos;
+
+/// The budget. See the [module page](self).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Budget(f64);
+
+impl Budget {
+    /// The share of the time run that exploring may cost.
+    const SHARE: f64 = 0.02;
+
+    /// A budget of nothing.
+    pub const EMPTY: Budget = Budget(0.0);
+
+    /// After a call of this duration.
+    #[must_use]
+    pub fn earn(self, time: Nanos) -> Budget {
+        Budget(self.0 + Self::SHARE * time.0)
+    }
+
+    /// Whether a choice can be tried that is predicted to cost so much more.
+    pub fn covers(self, loss: Nanos) -> bool {
+        loss.0 < self.0
+    }
+
+    /// After a trial of this price.
+    #[must_use]
+    pub fn pay(self, loss: Nanos) -> Budget {
+        Budget((self.0 - loss.0.max(0.0)).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_percent_of_the_time_run_is_spent() {
+        let mut budget = Budget::EMPTY;
+        let (mut ran, mut lost) = (0.0, 0.0);
+        for _ in 0..10_000 {
+            ran += 1_000.0;
+            budget = budget.earn(Nanos(1_000.0));
+            if budget.covers(Nanos(7_000.0)) {
+                budget = budget.pay(Nanos(7_000.0));
+                lost += 7_000.0;
+            }
+        }
+        assert!((0.019..=0.02).contains(&(lost / ran)), "{}", lost / ran);
+        assert!(!Budget::EMPTY.covers(Nanos(0.0)));
+        assert_eq!(budget.pay(Nanos(1e12)), Budget::EMPTY);
+    }
+}

@@ -1,0 +1,172 @@
+//! The machine: what synchronization costs here. Every threshold of a decision is a named multiple of one of these primitives.
+//!
+//! | primitive | what it is | how it is known |
+//! |---|---|---|
+//! | [`claim`](Machine::claim) | a compare-exchange on a line of its own, and a read of the clock | measured when a pool starts |
+//! | [`line`](Machine::line) | a cache line moves from one CPU to another | guessed from `claim`; then the median of regions with spinning workers |
+//! | [`nap`](Machine::nap) | a worker that has just parked takes part | guessed from `claim`; then the median of such regions |
+//! | [`wake`](Machine::wake) | a worker whose CPU is halted takes part | guessed from `claim`; then the median of such regions |
+//!
+//! The guesses are the ratios of a 2-core x86-64 virtual machine (2026-11): 9.4 ns, 75 ns, 3 us, 15 us. They matter until the first
+//! regions have run.
+
+use crate::Nanos;
+use crate::estimate::median;
+
+/// The primitives. See the [module page](self).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Machine {
+    /// A compare-exchange on a line of its own, and a read of the clock.
+    pub claim: Nanos,
+    /// A cache line moves from one CPU to another.
+    pub line: Nanos,
+    /// From opening a region until a worker that has just parked takes part.
+    pub nap: Nanos,
+    /// The same for a worker whose CPU is halted.
+    pub wake: Nanos,
+}
+
+/// How a region finds its workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerState {
+    /// Enough of them spin.
+    Idle,
+    /// They have just parked.
+    AsleepRecently,
+    /// They parked long ago: their CPUs are halted.
+    AsleepLong,
+}
+
+impl Machine {
+    /// Line transfers of a region with spinning workers: the open, each join, the claims' first misses, and the leave.
+    const ENTER: f64 = 8.0;
+
+    /// The primitives as guessed from the first one.
+    pub fn guess(claim: Nanos) -> Machine {
+        Machine { claim, line: Nanos(8.0 * claim.0), nap: Nanos(320.0 * claim.0), wake: Nanos(1600.0 * claim.0) }
+    }
+
+    /// The virtual machine of the guesses.
+    pub fn example() -> Machine {
+        Machine::guess(Nanos(9.375))
+    }
+
+    /// The time that a region takes beyond its share of the work, as it finds its workers.
+    pub fn enter(&self, found: WorkerState) -> Nanos {
+        match found {
+            WorkerState::Idle => Nanos(Self::ENTER * self.line.0),
+            WorkerState::AsleepRecently => self.nap,
+            WorkerState::AsleepLong => self.wake,
+        }
+    }
+
+    /// After a region that took `entering` beyond its share of the work.
+    #[must_use]
+    pub fn after(mut self, found: WorkerState, entering: Nanos) -> Machine {
+        match found {
+            WorkerState::Idle => self.line = median(self.line, Nanos(entering.0 / Self::ENTER)),
+            WorkerState::AsleepRecently => self.nap = median(self.nap, entering),
+            WorkerState::AsleepLong => self.wake = median(self.wake, entering),
+        }
+        self
+    }
+
+    /// After a region to which no worker came in the time that it took: entering takes no less.
+    #[must_use]
+    pub fn after_missing(self, found: WorkerState, wall: Nanos) -> Machine {
+        if wall > self.enter(found) { self.after(found, wall) } else { self }
+    }
+
+    /// What each further member adds to a region: one line transfer, or its part of the wakes.
+    pub fn step(&self, wakes: bool) -> Nanos {
+        if wakes { Nanos(self.wake.0 / 8.0) } else { self.line }
+    }
+
+    /// A read of the clock.
+    pub fn clock(&self) -> Nanos {
+        Nanos(self.claim.0 / 2.0)
+    }
+
+    /// Below this time a sample predicts little: forty claims.
+    pub fn sample(&self) -> Nanos {
+        Nanos(40.0 * self.claim.0)
+    }
+
+    /// What first touches of code and data can cost after a pause: a third of a wake.
+    pub fn cold(&self) -> Nanos {
+        Nanos(self.wake.0 / 3.0)
+    }
+
+    /// A serial caller asks again about this often: 2000 claims, so that asking costs 0.1 %.
+    pub fn heartbeat(&self) -> Nanos {
+        Nanos(2000.0 * self.claim.0)
+    }
+
+    /// A recursion reads the clock about this often: 540 claims, so that reading costs 1 % with the test around it.
+    pub fn poll(&self) -> Nanos {
+        Nanos(540.0 * self.claim.0)
+    }
+
+    /// A recursion offers work about this often while a worker spins: 27 line transfers. An offer that is taken back costs a claim, and one that is
+    /// taken two line transfers.
+    pub fn offer(&self) -> Nanos {
+        Nanos(27.0 * self.line.0)
+    }
+
+    /// Calls shorter than this are not timed each time, because two reads of the clock would show: 100 claims.
+    pub fn short_call(&self) -> Nanos {
+        Nanos(100.0 * self.claim.0)
+    }
+
+    /// The longest claim: 5400 times what claiming costs. It bounds the delay of a cancellation or a panic.
+    pub fn longest_claim(&self) -> Nanos {
+        Nanos(5400.0 * self.claim.0)
+    }
+
+    /// Workers that parked longer ago than this sleep deeply: 64 wakes.
+    pub fn long_sleep(&self) -> Nanos {
+        Nanos(64.0 * self.wake.0)
+    }
+
+    /// The time of a claim that costs little and delays no other member. `at_hand` is the time left in the member's own range.
+    ///
+    /// A sixteenth of that, so that a member that finishes first has something to steal. At least 40 claims if `at_hand` allows two
+    /// such; claiming then costs 2.5 %. Near the end down to eight claims.
+    pub fn claim_of(&self, at_hand: Nanos) -> Nanos {
+        let unit = (40.0 * self.claim.0).min(at_hand.0 / 2.0);
+        Nanos((at_hand.0 / 16.0).clamp(unit.max(8.0 * self.claim.0), self.longest_claim().0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_last_a_while_and_shrink_at_the_end() {
+        let machine = Machine { claim: Nanos(10.0), ..Machine::example() };
+        let claim = |at_hand| machine.claim_of(Nanos(at_hand)).0;
+        assert_eq!(claim(1e9), 54_000.0);
+        assert_eq!(claim(160_000.0), 10_000.0);
+        assert_eq!(claim(5_000.0), 400.0);
+        assert_eq!(claim(500.0), 250.0);
+        assert_eq!(claim(50.0), 80.0);
+    }
+
+    #[test]
+    fn what_regions_show_replaces_the_guess() {
+        let mut machine = Machine::example();
+        assert_eq!(machine.enter(WorkerState::Idle), Nanos(600.0));
+        for found in [WorkerState::Idle, WorkerState::AsleepRecently, WorkerState::AsleepLong] {
+            for _ in 0..100 {
+                machine = machine.after(found, Nanos(4_000.0));
+            }
+            let enter = machine.enter(found).0;
+            assert!((3_600.0..4_500.0).contains(&enter), "{found:?} {enter}");
+        }
+        assert_eq!(machine.claim, Machine::example().claim);
+        assert_eq!(machine.after_missing(WorkerState::AsleepLong, Nanos(2_000.0)), machine, "it would have come later");
+        let missing = machine.after_missing(WorkerState::AsleepLong, Nanos(9_000.0));
+        assert!(missing.wake > machine.wake);
+    }
+}

@@ -1,0 +1,477 @@
+//! Serial or shared, and how wide: the one rule for loops, recursions, sorts and teams.
+//!
+//! ```text
+//! shared(w) = rest * swell / w + enter(workers) + step * (w - 2)
+//! w = the width with the least shared(w)
+//! share on w members     if shared(w) * margin < rest
+//! else run a piece alone and ask again
+//! ```
+//!
+//! `rest` is the predicted time of the rest on one thread, `swell` the factor by which an item takes longer when shared. What entering
+//! costs differs by a factor of 20 with the state of the workers ([`Machine::enter`]), so the workers are an input.
+//!
+//! Departures from these lines:
+//! 1. **A known site needs no sample** ([`site`](crate::site)): it decides before its first item.
+//! 2. **Debt**: serial calls add up what they lose because workers are parked. Once that exceeds a wake, workers are woken ([`owed`]).
+//! 3. **Exploration**: a choice that was never measured, or is predicted to be slower, is tried if the thread's
+//!    [`Budget`] covers the loss.
+//! 4. **Given claims**: a caller that fixed the size of claims has said that each is worth a synchronization; nothing is predicted.
+//!
+//! Sources: oracle-guided granularity and the heartbeat are from Acar, Charguéraud and Rainey (PLDI 2018); claims sized in time
+//! are from OpenMP's guided schedule, which counts instead; paying for a wake once as much has been lost without it is the
+//! ski-rental rule (Karlin and others, 1988).
+
+mod recursion;
+
+use std::fmt;
+
+pub use self::recursion::{Recursion, ShareDecision, recursion};
+use crate::explore::Budget;
+use crate::machine::{Machine, WorkerState};
+use crate::site::Trusted;
+use crate::{Alternative, Alternatives, Decision, Items, Nanos};
+
+/// The measured progress of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Items done (or their weight).
+    pub done: Items,
+    /// Time they took.
+    pub spent: Nanos,
+    /// Items left (or their weight).
+    pub left: Items,
+    /// The sample is large enough to predict from: see [`Machine::sample`].
+    pub ripe: bool,
+    /// What the call site remembers of its items, if that is trusted.
+    pub known: Option<Trusted>,
+    /// The caller has said that every claim is worth a synchronization: skip the measurement.
+    pub eager: bool,
+    /// This call explores: it runs alone, to be timed.
+    pub alone: bool,
+}
+
+impl Progress {
+    /// Cost of one item, remembered or else measured; `None` as long as neither is good enough.
+    pub fn per_item(&self) -> Option<Nanos> {
+        match self.known {
+            Some(known) => Some(known.per_item),
+            None => self.ripe.then(|| self.measured()),
+        }
+    }
+
+    fn measured(&self) -> Nanos {
+        Nanos(self.spent.0 / (self.done.0.max(1)) as f64)
+    }
+
+    /// The items done took far longer than remembered. (Far, because the first items also pay for fetching code and data.)
+    pub fn contradicts(&self, known: Nanos, machine: &Machine) -> bool {
+        self.spent.0 > 4.0 * known.0 * self.done.0 as f64 + machine.cold().0
+    }
+
+    /// Predicted time of the rest on one thread.
+    pub fn rest(&self) -> Nanos {
+        Nanos(self.per_item().unwrap_or_else(|| self.measured()).0 * self.left.0 as f64)
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} done in {}, {} left, about {}", self.done, self.spent, self.left, self.rest())?;
+        match self.known {
+            Some(known) if known.swell > 1.0 => {
+                write!(f, "; remembered: {} an item, {:.2} times that when shared", known.per_item, known.swell)
+            }
+            Some(known) => write!(f, "; remembered: {} an item", known.per_item),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The workers, as far as the caller can know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workers {
+    /// Maximum number of members, the caller included: threads of the pool, but not more than CPUs.
+    pub most: usize,
+    /// Workers awake and looking for work.
+    pub idle: usize,
+    /// Parked workers.
+    pub asleep: usize,
+    /// The pool cannot run one more region.
+    pub busy: bool,
+}
+
+/// What a decision costs and may cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// The machine.
+    pub machine: Machine,
+    /// Parked workers have been parked for long, or not.
+    pub parked: WorkerState,
+    /// What consecutive calls have lost so far because workers were parked.
+    pub owed: Nanos,
+    /// What may be lost by exploring.
+    pub budget: Budget,
+}
+
+impl Costs {
+    /// On a machine, for a thread that has not made any calls; workers have been parked for long.
+    pub fn new(machine: Machine) -> Costs {
+        Costs { machine, parked: WorkerState::AsleepLong, owed: Nanos(0.0), budget: Budget::EMPTY }
+    }
+
+    /// What entering costs if parked workers have to be woken, or not.
+    pub fn enter(&self, wakes: bool) -> Nanos {
+        self.machine.enter(if wakes { self.parked } else { WorkerState::Idle })
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grain {
+    /// Run a piece of this many items alone, then decide again.
+    Serial {
+        /// Items of the next piece, at least 1.
+        piece: Items,
+    },
+    /// Let workers in.
+    Publish {
+        /// Members wanted, the caller included.
+        width: usize,
+    },
+}
+
+impl fmt::Display for Grain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Grain::Serial { piece } => write!(f, "serial for {piece} more"),
+            Grain::Publish { width } => write!(f, "publish to {width} members"),
+        }
+    }
+}
+
+/// The factor by which sharing must be predicted faster: predictions are a tenth off at best, more when workers must be woken.
+const MARGIN_IDLE: f64 = 1.1;
+const MARGIN_ASLEEP: f64 = 1.2;
+
+/// A number of members, and when the rest would be done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sharing {
+    /// Members, the caller included: 2 or more.
+    pub width: usize,
+    /// Predicted time until the rest is done.
+    pub done: Nanos,
+    /// Parked workers have to be woken.
+    pub wakes: bool,
+}
+
+impl Sharing {
+    /// Sharing is worth it.
+    fn pays(self, rest: Nanos) -> bool {
+        self.done.0 * if self.wakes { MARGIN_ASLEEP } else { MARGIN_IDLE } < rest.0
+    }
+}
+
+/// The best width with idle workers only, or with parked ones too; `None` if there are no other members. `rest` is the time on one
+/// thread, `left` the number of parts that it can be cut into. Beyond that width a member costs more to join than it saves.
+pub fn predict(rest: Nanos, left: Items, workers: &Workers, costs: &Costs) -> Option<Sharing> {
+    let most = workers.most.min(usize::try_from(left.0).unwrap_or(usize::MAX));
+    let with = |workers: usize, wakes| {
+        let (enter, step) = (costs.enter(wakes), costs.machine.step(wakes));
+        let most = most.min(workers + 1);
+        let width = ((rest.0 / step.0).sqrt() as usize).clamp(2.min(most), most);
+        let done = Nanos(rest.0 / width as f64 + enter.0 + step.0 * (width as f64 - 2.0));
+        (width > 1).then_some(Sharing { width, done, wakes })
+    };
+    let idle = with(workers.idle, false);
+    if workers.asleep == 0 || idle.is_some_and(|idle| idle.width >= most) {
+        return idle;
+    }
+    let all = with(workers.idle + workers.asleep, true);
+    match (idle, all) {
+        (Some(idle), Some(all)) if idle.done <= all.done => Some(idle),
+        (idle, all) => all.or(idle),
+    }
+}
+
+/// A choice, its reason, the predicted time of sharing, and what is paid for it out of the exploration budget.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// The choice.
+    pub grain: Grain,
+    /// The reason.
+    pub why: &'static str,
+    /// Predicted time if shared, if that was predicted.
+    pub shared: Option<Nanos>,
+    /// The predicted loss of a choice that explores; else 0.
+    pub price: Nanos,
+}
+
+/// Stay serial or publish: [`decide`] without building a [`Decision`], for the hot path.
+#[inline]
+pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> Choice {
+    let serial = |why, shared| Choice { grain: next_piece(progress, costs), why, shared, price: Nanos(0.0) };
+    if progress.left.0 < 2 {
+        return serial("there is nothing to share", None);
+    }
+    if workers.most < 2 {
+        return serial("there are no workers, or no CPUs for them", None);
+    }
+    if progress.eager && !workers.busy && workers.idle + workers.asleep > 0 {
+        let left = usize::try_from(progress.left.0).unwrap_or(usize::MAX);
+        let width = workers.most.min(workers.idle + workers.asleep + 1).min(left);
+        let why = "the size of claims was given, so each is worth it";
+        return Choice { grain: Grain::Publish { width }, why, shared: None, price: Nanos(0.0) };
+    }
+    let Some(per_item) = progress.per_item() else { return serial("too little is measured", None) };
+    let rest = Nanos(per_item.0 * progress.left.0 as f64);
+    if rest.0 <= costs.enter(false).0 {
+        return serial("entering costs more than it saves", None);
+    }
+    if workers.busy {
+        return serial("the pool cannot carry one more region", None);
+    }
+    if progress.alone && progress.known.is_some() {
+        return serial(NEVER_ALONE, None);
+    }
+    let swollen = Nanos(rest.0 * progress.known.map_or(1.0, |known| known.swell));
+    let Some(best) = predict(swollen, progress.left, workers, costs) else {
+        return serial("all workers are busy", None);
+    };
+    let shared = Some(best.done);
+    let publish = |why, price| Choice { grain: Grain::Publish { width: best.width }, why, shared, price };
+    if best.pays(rest) {
+        let loss = Nanos(rest.0 - best.done.0);
+        if progress.done.0 == 0 && progress.known.is_some_and(|known| known.never_alone) && costs.budget.covers(loss) {
+            return Choice { price: loss, ..serial(NEVER_ALONE, shared) };
+        }
+        return publish("sharing the rest is faster", Nanos(0.0));
+    }
+    if best.wakes && costs.owed > costs.enter(true) {
+        return publish("repeated short calls: waking workers now pays off (ski rental)", Nanos(0.0));
+    }
+    let loss = Nanos((best.done.0 - rest.0).max(0.0));
+    if costs.budget.covers(loss) && is_hopeful(rest, workers, costs) {
+        return publish("exploring: sharing may have become faster", loss);
+    }
+    serial("entering costs more than it saves", shared)
+}
+
+const NEVER_ALONE: &str = "exploring: it has never been timed alone";
+
+/// Whether sharing this would pay if items did not swell, entering cost what it was guessed to, and workers were awake.
+fn is_hopeful(rest: Nanos, workers: &Workers, costs: &Costs) -> bool {
+    let guess = Costs::new(Machine::guess(costs.machine.claim));
+    predict(rest, Items(u64::MAX), &awake(workers), &guess).is_some_and(|best| best.done.0 * MARGIN_ASLEEP < rest.0)
+}
+
+fn awake(workers: &Workers) -> Workers {
+    Workers { idle: workers.idle + workers.asleep, asleep: 0, ..*workers }
+}
+
+/// Stay serial or publish; see the [module page](self).
+pub fn decide(progress: Progress, workers: &Workers, costs: &Costs) -> Decision<Progress, Grain> {
+    let Choice { grain, why, shared, .. } = choose(&progress, workers, costs);
+    let mut alternatives = vec![Alternative { name: "serial", predicted: progress.rest() }];
+    alternatives.extend(shared.map(|predicted| Alternative { name: "shared", predicted }));
+    Decision { inputs: progress, choice: grain, alternatives: Alternatives::new(&alternatives), why }
+}
+
+/// What a serial call of `whole` has lost because workers were parked: what [`Costs::owed`] adds up. Saving less than a seventh of a
+/// call does not pay for a CPU that spins all the time.
+pub fn owed(whole: Nanos, workers: &Workers, costs: &Costs) -> Nanos {
+    if workers.most < 2 || workers.asleep == 0 {
+        return Nanos(0.0);
+    }
+    let Some(best) = predict(whole, Items(u64::MAX), &awake(workers), costs) else { return Nanos(0.0) };
+    let saved = whole.0 - best.done.0;
+    Nanos(if saved > whole.0 / 7.0 { saved } else { 0.0 })
+}
+
+/// The size of the next piece: as much as is done, until a piece lasts a heartbeat. Not more than half of the rest, because later items
+/// may cost more than earlier ones and cannot be shared once they are in the piece. Not less than a sample, because reading the clock
+/// costs too. If the site is known, a first quarter (or a heartbeat) checks that the items are as remembered.
+fn next_piece(progress: &Progress, costs: &Costs) -> Grain {
+    let left = progress.left.0;
+    let (heartbeat, sample) = (costs.machine.heartbeat(), costs.machine.sample());
+    let items = |time: Nanos, per_item: Nanos| (time.0 / per_item.0.max(f64::MIN_POSITIVE)).min(u64::MAX as f64) as u64;
+    let piece = match (progress.done.0, progress.per_item()) {
+        (0, Some(known)) => (left / 4).min(items(heartbeat, known)),
+        (0, None) => 1,
+        (_, Some(per_item)) if progress.known.is_some() => left.min(items(heartbeat, per_item)),
+        (done, Some(per_item)) => {
+            done.min(items(heartbeat, per_item)).min(left.div_ceil(2).max(items(sample, per_item)))
+        }
+        (done, None) => done.min(left.div_ceil(2)),
+    };
+    Grain::Serial { piece: Items(piece.max(1)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs() -> Costs {
+        Costs::new(Machine::example())
+    }
+
+    fn progress(per_item: f64, done: u64, left: u64) -> Progress {
+        let spent = Nanos(per_item * done as f64);
+        Progress {
+            done: Items(done),
+            spent,
+            left: Items(left),
+            ripe: done > 0 && spent >= costs().machine.sample(),
+            known: None,
+            eager: false,
+            alone: false,
+        }
+    }
+
+    fn workers(count: usize, idle: usize) -> Workers {
+        Workers { most: count + 1, idle, asleep: count - idle, busy: false }
+    }
+
+    fn why(progress: Progress, workers: Workers) -> &'static str {
+        decide(progress, &workers, &costs()).why
+    }
+
+    fn publishes(progress: Progress, workers: Workers) -> bool {
+        matches!(decide(progress, &workers, &costs()).choice, Grain::Publish { .. })
+    }
+
+    #[test]
+    fn the_break_even_depends_on_the_state_of_the_workers() {
+        // With two members, sharing saves half of the rest, which must exceed the cost of entering by a margin.
+        for (idle, enter, margin) in [(1, costs().enter(false), MARGIN_IDLE), (0, costs().enter(true), MARGIN_ASLEEP)] {
+            let break_even = enter.0 * margin / (1.0 - margin / 2.0);
+            assert!(!publishes(progress(10.0, 50, (0.99 * break_even / 10.0) as u64), workers(1, idle)));
+            assert!(publishes(progress(10.0, 50, (1.01 * break_even / 10.0) as u64), workers(1, idle)));
+        }
+    }
+
+    #[test]
+    fn reasons_to_stay_serial() {
+        let plenty = progress(1000.0, 10, 1_000_000);
+        assert!(publishes(plenty, workers(3, 0)));
+        assert_eq!(why(plenty, workers(0, 0)), "there are no workers, or no CPUs for them");
+        assert_eq!(why(plenty, Workers { busy: true, ..workers(3, 3) }), "the pool cannot carry one more region");
+        assert_eq!(why(plenty, Workers { idle: 0, asleep: 0, ..workers(3, 3) }), "all workers are busy");
+        assert_eq!(why(progress(1e6, 10, 1), workers(3, 3)), "there is nothing to share");
+        assert_eq!(why(progress(1.0, 10, 1_000_000), workers(3, 3)), "too little is measured");
+        assert_eq!(why(progress(10.0, 100, 20), workers(3, 3)), "entering costs more than it saves");
+    }
+
+    #[test]
+    fn chunks_of_a_given_size_are_shared_at_once() {
+        let eager = Progress { eager: true, ..progress(0.0, 0, 2) };
+        assert_eq!(choose(&eager, &workers(7, 0), &costs()).grain, Grain::Publish { width: 2 });
+        assert_eq!(why(eager, Workers { busy: true, ..workers(7, 0) }), "too little is measured");
+    }
+
+    #[test]
+    fn pieces_double_up_to_a_heartbeat() {
+        let piece = |progress| match choose(&progress, &workers(0, 0), &costs()).grain {
+            Grain::Serial { piece } => piece.0,
+            Grain::Publish { .. } => unreachable!("no worker to publish to"),
+        };
+        assert_eq!(piece(progress(10.0, 0, 100)), 1);
+        assert_eq!(piece(progress(10.0, 1, 100)), 1);
+        assert_eq!(piece(progress(10.0, 64, 1000)), 64);
+        assert_eq!(piece(progress(10.0, 1 << 20, 1 << 30)), 1875);
+        assert_eq!(piece(progress(1e9, 1, 100)), 1);
+        assert_eq!(piece(progress(0.0, 1 << 40, 1 << 50)), 1 << 40);
+        // Half of the rest, but a sample of 375 ns is not cut further.
+        assert_eq!(piece(progress(10.0, 1024, 1000)), 500);
+        assert_eq!(piece(progress(10.0, 1024, 60)), 37);
+        // The cost is known: a quarter, then all that a heartbeat holds.
+        let trusted = Trusted { per_item: Nanos(10.0), swell: 1.0, never_alone: false };
+        let known = |done, left| Progress { known: Some(trusted), ..progress(10.0, done, left) };
+        assert_eq!(piece(known(0, 100)), 25);
+        assert_eq!(piece(known(0, 100_000)), 1875);
+        assert_eq!(piece(known(25, 75)), 75);
+        assert_eq!(piece(known(25, 7500)), 1875);
+    }
+
+    #[test]
+    fn width_is_bounded_by_workers_items_and_what_joining_costs() {
+        let width = |per_item, left, count| match choose(&progress(per_item, 1, left), &workers(count, count), &costs())
+            .grain
+        {
+            Grain::Publish { width } => width,
+            Grain::Serial { .. } => 1,
+        };
+        assert_eq!(width(1e6, 100, 7), 8);
+        assert_eq!(width(1e6, 3, 7), 3);
+        assert_eq!(width(500.0, 20, 63), 11);
+        let few_cpus = Workers { most: 2, ..workers(7, 7) };
+        assert_eq!(choose(&progress(1e6, 1, 100), &few_cpus, &costs()).grain, Grain::Publish { width: 2 });
+    }
+
+    #[test]
+    fn sleepers_are_woken_only_if_those_awake_are_not_enough() {
+        let width = |left| match choose(&progress(1000.0, 1, left), &workers(7, 1), &costs()).grain {
+            Grain::Publish { width } => width,
+            Grain::Serial { .. } => 1,
+        };
+        assert_eq!(width(20), 2);
+        assert_eq!(width(1000), 8);
+    }
+
+    #[test]
+    fn a_known_site_needs_no_sample() {
+        let trusted = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: false };
+        let known = |done, spent| Progress { known: Some(trusted), spent: Nanos(spent), ..progress(0.0, done, 100) };
+        assert!(publishes(known(0, 0.0), workers(1, 1)));
+        assert!(publishes(known(1, 100.0), workers(1, 1)));
+        assert!(!publishes(Progress { known: None, ..known(0, 0.0) }, workers(1, 1)));
+        let swells = Trusted { swell: 1.9, ..trusted };
+        assert!(!publishes(Progress { known: Some(swells), ..known(0, 0.0) }, workers(1, 1)));
+        let machine = Machine::example();
+        assert!(known(1, 1_000_000.0).contradicts(Nanos(1000.0), &machine));
+        assert!(!known(1, 8_000.0).contradicts(Nanos(1000.0), &machine));
+    }
+
+    #[test]
+    fn what_was_never_timed_alone_is_once_the_budget_covers_it() {
+        let never = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: true };
+        let call = Progress { known: Some(never), ..progress(0.0, 0, 100) };
+        let with = |budget: f64| {
+            choose(&call, &workers(1, 1), &Costs { budget: Budget::EMPTY.earn(Nanos(50.0 * budget)), ..costs() })
+        };
+        // Sharing saves half of 100 us.
+        assert!(matches!(with(45_000.0).grain, Grain::Publish { width: 2 }));
+        let explores = with(51_000.0);
+        assert!(matches!(explores.grain, Grain::Serial { .. }));
+        assert!((49_000.0..51_000.0).contains(&explores.price.0), "{explores:?}");
+        let later = Progress { alone: true, done: Items(50), left: Items(50), ..call };
+        assert_eq!(why(later, workers(1, 1)), NEVER_ALONE);
+        assert!(publishes(Progress { alone: false, ..later }, workers(1, 1)));
+    }
+
+    #[test]
+    fn short_calls_that_keep_coming_wake_workers() {
+        // 3 us: too short to wake a worker, but long enough to share with one that is awake.
+        let call = progress(10.0, 50, 300);
+        let lost = owed(Nanos(3500.0), &workers(1, 0), &costs());
+        assert!(lost.0 > 500.0);
+        assert_eq!(owed(Nanos(3500.0), &workers(1, 1), &costs()), Nanos(0.0));
+        assert_eq!(owed(Nanos(1000.0), &workers(1, 0), &costs()), Nanos(0.0));
+        let after = |calls: f64| choose(&call, &workers(1, 0), &Costs { owed: Nanos(calls * lost.0), ..costs() }).grain;
+        assert!(matches!(after(1.0), Grain::Serial { .. }));
+        assert!(matches!(after(20.0), Grain::Publish { .. }));
+    }
+
+    #[test]
+    fn what_is_too_slow_is_tried_again_when_it_costs_little() {
+        let mut slow = costs();
+        slow.machine.line = Nanos(700.0);
+        let after = |per_item: f64, calls: u32| {
+            let budget = (0..calls).fold(Budget::EMPTY, |budget, _| budget.earn(Nanos(750.0 * per_item)));
+            choose(&progress(per_item, 50, 700), &workers(1, 1), &Costs { budget, ..slow })
+        };
+        assert!(matches!(after(10.0, 1).grain, Grain::Serial { .. }));
+        let explores = after(10.0, 20);
+        assert!(matches!(explores.grain, Grain::Publish { .. }) && explores.price.0 > 1_000.0, "{explores:?}");
+        assert!(matches!(after(1.0, 10_000).grain, Grain::Serial { .. }), "that was never worth it");
+    }
+}

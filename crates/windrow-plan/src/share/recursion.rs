@@ -1,0 +1,137 @@
+//! When a recursion lets workers in.
+//!
+//! The duration of a recursion is unknown. A recursion that has run for a while is expected to run for as long again, so it lets
+//! workers in once sharing that rest saves more than it costs. A call that was long the last times is expected to be long again
+//! ([`CallTime`](crate::site::CallTime)) and lets them in at once.
+//!
+//! Source: heartbeat scheduling, which bounds what sharing costs by the time between two beats, is from Acar, Charguéraud and
+//! Rainey (PLDI 2018).
+
+use std::fmt;
+
+use super::{Costs, Workers, predict};
+use crate::{Alternative, Alternatives, Decision, Items, Nanos};
+
+/// A recursion that runs on one thread so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recursion {
+    /// How long it has been running.
+    pub age: Nanos,
+    /// How long the call will last, judging by the last ones: see [`CallTime`](crate::site::CallTime).
+    pub known: Option<Nanos>,
+}
+
+impl Recursion {
+    /// Predicted time of the rest on one thread.
+    pub fn rest(&self) -> Nanos {
+        let known = self.known.map_or(0.0, |known| known.0 - self.age.0);
+        Nanos(known.max(self.age.0))
+    }
+}
+
+impl fmt::Display for Recursion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "running for {}, about {} left", self.age, self.rest())
+    }
+}
+
+/// Whether to let workers in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ShareDecision {
+    /// Let them in.
+    Open {
+        /// Members wanted, the caller included.
+        width: usize,
+    },
+    /// Go on alone and ask again.
+    Wait {
+        /// When the recursion has this age.
+        until: Nanos,
+    },
+    /// Go on alone, and do not ask again.
+    Alone,
+}
+
+impl fmt::Display for ShareDecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ShareDecision::Open { width } => write!(f, "open to {width} members"),
+            ShareDecision::Wait { until } => write!(f, "alone until {until}"),
+            ShareDecision::Alone => write!(f, "alone"),
+        }
+    }
+}
+
+/// Lets workers in or not; see the [module page](self).
+pub fn recursion(recursion: Recursion, workers: &Workers, costs: &Costs) -> Decision<Recursion, ShareDecision> {
+    let rest = recursion.rest();
+    let mut alternatives = vec![Alternative { name: "alone", predicted: rest }];
+    let next_beat = Nanos(recursion.age.0 + costs.machine.heartbeat().0);
+    let sharing = predict(rest, Items(u64::MAX), workers, costs);
+    alternatives.extend(sharing.map(|sharing| Alternative { name: "shared", predicted: sharing.done }));
+    let alternatives = Alternatives::new(&alternatives);
+    let decided = |choice, why| Decision { inputs: recursion, choice, alternatives, why };
+    if workers.most < 2 {
+        return decided(ShareDecision::Alone, "there are no workers, or no CPUs for them");
+    }
+    if workers.busy {
+        return decided(ShareDecision::Wait { until: next_beat }, "the pool cannot carry one more region");
+    }
+    let Some(sharing) = sharing else {
+        return decided(ShareDecision::Wait { until: next_beat }, "all workers are busy");
+    };
+    if sharing.done < rest {
+        // All that are wanted may come: a recursion that goes on has work for workers that are busy now.
+        return decided(ShareDecision::Open { width: workers.most }, "sharing the rest is faster");
+    }
+    // At this age the rest is long enough; sooner if the workers' state changes, hence not later than the next beat.
+    let pays = costs.enter(sharing.wakes).0 / (1.0 - 1.0 / sharing.width as f64);
+    let until = Nanos(pays.max(recursion.age.0).min(next_beat.0));
+    decided(ShareDecision::Wait { until }, "entering costs more than it saves")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+
+    fn costs() -> Costs {
+        Costs::new(Machine::example())
+    }
+
+    fn choice(age: f64, known: Option<f64>, idle: usize) -> ShareDecision {
+        let workers = Workers { most: 2, idle, asleep: 1 - idle, busy: false };
+        recursion(Recursion { age: Nanos(age), known: known.map(Nanos) }, &workers, &costs()).choice
+    }
+
+    #[test]
+    fn a_recursion_opens_once_its_age_pays_for_it() {
+        for (idle, enter) in [(1, 600.0), (0, 15_000.0)] {
+            assert_eq!(choice(2.0 * enter + 1.0, None, idle), ShareDecision::Open { width: 2 });
+            let beat = 100.0 + costs().machine.heartbeat().0;
+            let until = Nanos((2.0 * enter).min(beat));
+            assert_eq!(choice(100.0, None, idle), ShareDecision::Wait { until });
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_long_opens_at_once() {
+        assert_eq!(choice(0.0, Some(100_000.0), 0), ShareDecision::Open { width: 2 });
+        assert_eq!(choice(0.0, Some(1_000.0), 1), ShareDecision::Wait { until: Nanos(1_200.0) });
+    }
+
+    #[test]
+    fn a_recursion_does_not_wait_for_busy_or_missing_workers() {
+        let old = Recursion { age: Nanos(1e9), known: None };
+        let workers = Workers { most: 4, idle: 3, asleep: 0, busy: true };
+        let beat = Nanos(1e9 + costs().machine.heartbeat().0);
+        assert_eq!(recursion(old, &workers, &costs()).choice, ShareDecision::Wait { until: beat });
+        let none = Workers { idle: 0, busy: false, ..workers };
+        assert_eq!(recursion(old, &none, &costs()).choice, ShareDecision::Wait { until: beat });
+        let decision = recursion(old, &Workers { most: 1, ..none }, &costs());
+        assert_eq!(
+            decision.to_string(),
+            "alone: there are no workers, or no CPUs for them (running for 1.00 s, about 1.00 s left); alone: 1.00 s"
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! The cancellation of one call: the tokens that its members poll, and what they have consumed.
+//!
+//! A member polls the tokens before each claim, and between the pieces of a block. A caller without workers polls between pieces that
+//! last at most a heartbeat. A poll is one load every microsecond or more (and a clock read if there is a deadline). Claims and pieces
+//! are sized by the cost of earlier items. Behind a bridge that cost does not predict the next item, so a member polls before each
+//! item.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use windrow_sync::flag::Flag;
+
+use super::cancel::{CancelToken, Cancelled, ambient};
+
+/// See the [module page](self). One for each call that can be cancelled; members share it.
+#[derive(Debug)]
+pub struct Cancellation {
+    tokens: Vec<CancelToken>,
+    /// Items of the call's source, once it has begun.
+    total: OnceLock<usize>,
+    /// Items that were consumed.
+    done: Mutex<usize>,
+    pulled: Mutex<Pulled>,
+    /// A member found a token cancelled when it came for more items.
+    cut: Flag,
+    /// The recipe wants no more items, though some are left.
+    through: Flag,
+}
+
+/// What became of the claims of a source that is pulled from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pulled {
+    pub(crate) claimed: usize,
+    /// Items that were pulled. (The claim with the last index may bring more than its share.)
+    pub(crate) items: usize,
+    /// One was not pulled because of a token.
+    pub(crate) cut: bool,
+}
+
+impl Cancellation {
+    /// By `token`, and by that of the closure that this thread runs for `spawn_joinable`.
+    pub(crate) fn new(token: &CancelToken) -> Self {
+        let tokens = std::iter::once(token.clone()).chain(ambient()).collect();
+        let (total, done, pulled) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        Self { tokens, total, done, pulled, cut: Flag::new(), through: Flag::new() }
+    }
+
+    /// The call begins, with so many items.
+    pub(crate) fn begin(&self, total: usize) {
+        self.total.get_or_init(|| total);
+    }
+
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.tokens.iter().any(CancelToken::is_cancelled)
+    }
+
+    /// Whether a member has to leave.
+    #[inline]
+    pub(crate) fn cuts(&self) -> bool {
+        let cuts = self.is_cancelled();
+        if cuts {
+            self.cut.raise();
+        }
+        cuts
+    }
+
+    /// A member has consumed so many items.
+    pub(crate) fn add(&self, items: usize) {
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) += items;
+    }
+
+    /// The recipe wants no more items: none is missing.
+    pub(crate) fn be_through(&self) {
+        self.through.raise();
+    }
+
+    /// After each claim of a source that is pulled from.
+    pub(crate) fn add_pulled(&self, claim: Pulled) {
+        let mut all = self.pulled();
+        all.claimed = all.claimed.saturating_add(claim.claimed);
+        all.items = all.items.saturating_add(claim.items);
+        all.cut |= claim.cut;
+    }
+
+    fn pulled(&self) -> MutexGuard<'_, Pulled> {
+        self.pulled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `whole`, if no item that was wanted is missing. A token that was cancelled afterwards does not count.
+    pub(crate) fn result<T>(&self, whole: T) -> Result<T, Cancelled> {
+        let Pulled { claimed, items, cut } = *self.pulled();
+        let done = *self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = done.saturating_sub(claimed).saturating_add(items);
+        let total = self.total.get().copied().unwrap_or(0);
+        // A search that has found what it wants leaves items too; then no member was cut.
+        let all = done == total && !cut || !self.cut.is_up() && !cut;
+        if all || self.through.is_up() { Ok(whole) } else { Err(Cancelled { done, total }) }
+    }
+}
