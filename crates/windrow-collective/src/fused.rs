@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
+use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use windrow::{CallKind, Explained};
 use windrow_tiling::Nanos;
 use windrow_tiling::tile::{self, Lane};
 
@@ -47,6 +49,26 @@ pub struct Outcome {
     pub trace: Trace,
     /// The time of the whole call, with what ranks agree about before and after.
     pub elapsed: Nanos,
+}
+
+impl Outcome {
+    /// Tells [`windrow::explain`], if this thread listens.
+    fn explain(&self, place: &'static Location<'static>) {
+        if !windrow::listens() {
+            return;
+        }
+        let explained = Explained::new(CallKind::Plan, Some(place), self.tiles.len() as u64, self.elapsed).on(2);
+        windrow::tell(match &self.plan {
+            Some(plan) => explained
+                .predicted_to_take(self.predicted)
+                .or("in one tile", Some(plan.serial))
+                .because(format!("{}: {}", plan.verdict(), plan.why)),
+            None if self.predicted.is_some() => {
+                explained.predicted_to_take(self.predicted).because("as rank 0 decided")
+            }
+            None => explained.because("the tiles were given"),
+        });
+    }
 }
 
 impl<C: Communicator + Send + 'static> Fused<C> {
@@ -99,6 +121,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     /// # Errors
     /// An operand does not fit, ranks disagree about the arguments, tiles do not fit or cannot be chosen, or a lane of any rank failed. The
     /// contents of `c` are then unspecified.
+    #[track_caller]
     pub fn matmul_all_reduce<T: Float>(
         &mut self,
         a: MatRef<'_, T>,
@@ -106,7 +129,9 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         c: MatMut<'_, T>,
         tiles: &Tiles,
     ) -> Result<Outcome, Error> {
-        self.run(Operation::MatmulAllReduce, a, b, c, tiles)
+        let outcome = self.run(Operation::MatmulAllReduce, a, b, c, tiles)?;
+        outcome.explain(Location::caller());
+        Ok(outcome)
     }
 
     /// `c = this rank's rows of the sum over ranks of a * b`: `a` is m x k, `b` is k x n, `c` is m / ranks x n, and rank 0 gets the
@@ -114,6 +139,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     ///
     /// # Errors
     /// As for [`matmul_all_reduce`](Self::matmul_all_reduce); m is no multiple of the number of ranks.
+    #[track_caller]
     pub fn matmul_reduce_scatter<T: Float>(
         &mut self,
         a: MatRef<'_, T>,
@@ -121,7 +147,9 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         c: MatMut<'_, T>,
         tiles: &Tiles,
     ) -> Result<Outcome, Error> {
-        self.run(Operation::MatmulReduceScatter, a, b, c, tiles)
+        let outcome = self.run(Operation::MatmulReduceScatter, a, b, c, tiles)?;
+        outcome.explain(Location::caller());
+        Ok(outcome)
     }
 
     /// `c = (rows of all ranks) * b`: `a` is m / ranks x k, `b` is k x n, `c` is m x n, and the rows of rank 0 are the first.
@@ -129,6 +157,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     ///
     /// # Errors
     /// As for [`matmul_all_reduce`](Self::matmul_all_reduce).
+    #[track_caller]
     pub fn all_gather_matmul<T: Float>(
         &mut self,
         a: MatRef<'_, T>,
@@ -136,7 +165,9 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         c: MatMut<'_, T>,
         tiles: &Tiles,
     ) -> Result<Outcome, Error> {
-        self.run(Operation::AllGatherMatmul, a, b, c, tiles)
+        let outcome = self.run(Operation::AllGatherMatmul, a, b, c, tiles)?;
+        outcome.explain(Location::caller());
+        Ok(outcome)
     }
 
     /// Sets the profile by which [`Tiles::Auto`] cuts operations of this kind from now on, in place of an earlier one. Only the profile of

@@ -2,7 +2,7 @@
 //!
 //! | primitive | what it is | how it is known |
 //! |---|---|---|
-//! | [`claim`](Machine::claim) | a compare-exchange on a line of its own, and a read of the clock | measured when a pool starts |
+//! | [`claim`](Machine::claim) | a compare-exchange on a line that no other CPU uses, and a read of the clock | measured when a pool starts |
 //! | [`line`](Machine::line) | a cache line moves from one CPU to another | guessed from `claim`; then the median of regions with spinning workers |
 //! | [`nap`](Machine::nap) | a worker that has just parked takes part | guessed from `claim`; then the median of such regions |
 //! | [`wake`](Machine::wake) | a worker whose CPU is halted takes part | guessed from `claim`; then the median of such regions |
@@ -16,7 +16,7 @@ use crate::estimate::median;
 /// The primitives. See the [module page](self).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
-    /// A compare-exchange on a line of its own, and a read of the clock.
+    /// A compare-exchange on a line that no other CPU uses, and a read of the clock.
     pub claim: Nanos,
     /// A cache line moves from one CPU to another.
     pub line: Nanos,

@@ -195,7 +195,7 @@ pub fn predict(rest: Nanos, left: Items, workers: &Workers, costs: &Costs) -> Op
 
 /// A choice, its reason, the predicted time of sharing, and what is paid for it out of the exploration budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Choice {
+pub struct ShareChoice {
     /// The choice.
     pub grain: Grain,
     /// The reason.
@@ -208,8 +208,8 @@ pub struct Choice {
 
 /// Stay serial or publish: [`decide`] without building a [`Decision`], for the hot path.
 #[inline]
-pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> Choice {
-    let serial = |why, shared| Choice { grain: next_piece(progress, costs), why, shared, price: Nanos(0.0) };
+pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareChoice {
+    let serial = |why, shared| ShareChoice { grain: next_piece(progress, costs), why, shared, price: Nanos(0.0) };
     if progress.left.0 < 2 {
         return serial("there is nothing to share", None);
     }
@@ -220,7 +220,7 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> Choice {
         let left = usize::try_from(progress.left.0).unwrap_or(usize::MAX);
         let width = workers.most.min(workers.idle + workers.asleep + 1).min(left);
         let why = "the size of claims was given, so each is worth it";
-        return Choice { grain: Grain::Publish { width }, why, shared: None, price: Nanos(0.0) };
+        return ShareChoice { grain: Grain::Publish { width }, why, shared: None, price: Nanos(0.0) };
     }
     let Some(per_item) = progress.per_item() else { return serial("too little is measured", None) };
     let rest = Nanos(per_item.0 * progress.left.0 as f64);
@@ -235,14 +235,14 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> Choice {
     }
     let swollen = Nanos(rest.0 * progress.known.map_or(1.0, |known| known.swell));
     let Some(best) = predict(swollen, progress.left, workers, costs) else {
-        return serial("all workers are busy", None);
+        return serial("no worker is free", None);
     };
     let shared = Some(best.done);
-    let publish = |why, price| Choice { grain: Grain::Publish { width: best.width }, why, shared, price };
+    let publish = |why, price| ShareChoice { grain: Grain::Publish { width: best.width }, why, shared, price };
     if best.pays(rest) {
         let loss = Nanos(rest.0 - best.done.0);
         if progress.done.0 == 0 && progress.known.is_some_and(|known| known.never_alone) && costs.budget.covers(loss) {
-            return Choice { price: loss, ..serial(NEVER_ALONE, shared) };
+            return ShareChoice { price: loss, ..serial(NEVER_ALONE, shared) };
         }
         return publish("sharing the rest is faster", Nanos(0.0));
     }
@@ -270,7 +270,7 @@ fn awake(workers: &Workers) -> Workers {
 
 /// Stay serial or publish; see the [module page](self).
 pub fn decide(progress: Progress, workers: &Workers, costs: &Costs) -> Decision<Progress, Grain> {
-    let Choice { grain, why, shared, .. } = choose(&progress, workers, costs);
+    let ShareChoice { grain, why, shared, .. } = choose(&progress, workers, costs);
     let mut alternatives = vec![Alternative { name: "serial", predicted: progress.rest() }];
     alternatives.extend(shared.map(|predicted| Alternative { name: "shared", predicted }));
     Decision { inputs: progress, choice: grain, alternatives: Alternatives::new(&alternatives), why }
@@ -355,7 +355,7 @@ mod tests {
         assert!(publishes(plenty, workers(3, 0)));
         assert_eq!(why(plenty, workers(0, 0)), "there are no workers, or no CPUs for them");
         assert_eq!(why(plenty, Workers { busy: true, ..workers(3, 3) }), "the pool cannot carry one more region");
-        assert_eq!(why(plenty, Workers { idle: 0, asleep: 0, ..workers(3, 3) }), "all workers are busy");
+        assert_eq!(why(plenty, Workers { idle: 0, asleep: 0, ..workers(3, 3) }), "no worker is free");
         assert_eq!(why(progress(1e6, 10, 1), workers(3, 3)), "there is nothing to share");
         assert_eq!(why(progress(1.0, 10, 1_000_000), workers(3, 3)), "too little is measured");
         assert_eq!(why(progress(10.0, 100, 20), workers(3, 3)), "entering costs more than it saves");

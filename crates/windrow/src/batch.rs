@@ -90,7 +90,11 @@
 //! write groups of LevelDB; flat combining (Hendler et al., SPAA 2010).
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
+use std::time::Instant;
+
+use windrow_plan::Nanos;
 
 use windrow_sync::submit::{Fate, Submit};
 
@@ -112,6 +116,8 @@ pub use stats::Stats;
 pub use windrow_sync::submit::Entry;
 
 use lead::{BatchedInner, PANICKED, POISONED};
+
+use crate::runtime::explain::{self, CallKind, Explained};
 
 /// A structure whose operations can be run in batches.
 pub trait BatchOps {
@@ -187,8 +193,39 @@ impl<S: BatchOps> Batched<S> {
     /// # Errors
     /// See [`BatchError`]. The error holds the operation if it was not run.
     #[inline]
+    #[track_caller]
     pub fn call(&self, mut op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         S::prepare(&mut op);
+        if explain::listens() {
+            let place = Location::caller();
+            return self.told(place, 1, || self.call_prepared(op));
+        }
+        self.call_prepared(op)
+    }
+
+    /// Runs `calls`, of so many operations, and tells about them.
+    #[cold]
+    fn told<R>(&self, place: &'static Location<'static>, count: usize, calls: impl FnOnce() -> R) -> R {
+        let start = Instant::now();
+        let result = calls();
+        self.tell(place, count, start);
+        result
+    }
+
+    /// Tells about so many operations, and whether batching has paid so far.
+    #[cold]
+    fn tell(&self, place: &'static Location<'static>, count: usize, start: Instant) {
+        let reason = match self.stats().map(|stats| stats.verdict()) {
+            Ok(Some(verdict)) => verdict.to_string(),
+            Ok(None) => "no verdict before there were batches of different sizes".to_owned(),
+            Err(error) => format!("no verdict: {error}"),
+        };
+        let took = Nanos(start.elapsed().as_nanos() as f64);
+        explain::tell(Explained::new(CallKind::Batch, Some(place), count as u64, took).because(reason));
+    }
+
+    #[inline]
+    fn call_prepared(&self, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         let shared = &*self.shared;
         match shared.try_alone() {
             Some(held) => shared.alone(held, op),

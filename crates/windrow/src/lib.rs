@@ -23,7 +23,9 @@ pub use iter::{
     ParallelIterator,
 };
 pub use runtime::cancel::{CancelToken, Cancelled};
-pub use runtime::explain::{Explained, Shared, explain};
+pub use runtime::explain::{CallKind, Explained, explain};
+#[doc(hidden)]
+pub use runtime::explain::{listens, tell};
 pub use runtime::pool::{
     Pool, PoolBuildError, PoolBuildErrorKind, PoolBuilder, ShutdownError, current_num_threads, shutdown,
 };

@@ -105,7 +105,7 @@
 
 use std::fmt;
 use std::io;
-use std::panic::resume_unwind;
+use std::panic::{Location, resume_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -113,6 +113,7 @@ use std::time::Instant;
 use windrow_plan::Nanos;
 
 use crate::runtime::cancel::{CancelToken, ambient};
+use crate::runtime::explain::{self, CallKind, Explained};
 use crate::runtime::pool::{Installed, installed_state};
 
 mod lane;
@@ -443,11 +444,12 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     ///
     /// # Panics
     /// With the payload of the first panic of a lane, in tile order, unless an earlier tile failed.
+    #[track_caller]
     pub fn collect(self) -> Result<Vec<T>, Failure<E>>
     where
         E: Send,
     {
-        self.go(true).map(|(results, _)| results)
+        self.go(true, Location::caller()).map(|(results, _)| results)
     }
 }
 
@@ -459,13 +461,14 @@ impl<'env, E: Send + 'env> Overlap<'env, (), E> {
     ///
     /// # Panics
     /// With the payload of the first panic of a lane, in tile order, unless an earlier tile failed.
+    #[track_caller]
     pub fn run(self) -> Result<usize, Failure<E>> {
-        self.go(false).map(|(_, tiles)| tiles)
+        self.go(false, Location::caller()).map(|(_, tiles)| tiles)
     }
 }
 
 impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
-    fn go(self, kept: bool) -> Result<(Vec<T>, usize), Failure<E>> {
+    fn go(self, kept: bool, place: &'static Location<'static>) -> Result<(Vec<T>, usize), Failure<E>> {
         let Overlap { lanes, input } = if self.lanes.names.is_empty() { self.compute("source", Ok) } else { self };
         let Input::Queue(results) = input else { unreachable!("there is a lane, and it has a queue") };
         results.set_bound(QueueBound::Results { kept });
@@ -473,7 +476,9 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
 
         let bells = std::iter::once(bell).chain(helpers.iter().map(|helper| helper.bell.clone())).collect();
         let tokens = token.into_iter().chain(ambient()).collect();
-        let run = OverlapRun::new(tokens, names.len(), bells, trace.is_some().then(Instant::now));
+        let listens = explain::listens();
+        let threads = 1 + helpers.len();
+        let run = OverlapRun::new(tokens, names.len(), bells, (trace.is_some() || listens).then(Instant::now));
         let pool = installed_state();
         thread::scope(|scope| {
             for Helper { lane, station, bell } in helpers {
@@ -494,10 +499,19 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
         });
         let wall = run.zero.map(|zero| Nanos(zero.elapsed().as_nanos() as f64));
         let (met, traced) = run.into_parts();
-        if let (Some(trace), Some(wall)) = (trace, wall) {
-            *trace = Trace { lanes: traced, wall };
-        }
         let (whole, tiles) = results.into_whole();
+        if let Some(wall) = wall {
+            let traced = Trace { lanes: traced, wall };
+            if listens {
+                let limits = traced.explain();
+                let explained = Explained::new(CallKind::Overlap, Some(place), tiles as u64, wall).on(threads);
+                let explained = explained.or("bound", Some(limits.bound)).or("serial", Some(limits.serial));
+                explain::tell(explained.because(limits.reason()));
+            }
+            if let Some(trace) = trace {
+                *trace = traced;
+            }
+        }
         let name = |lane: usize| names.get(lane).cloned().unwrap_or_default();
         match (met.map(|Met { tile, lane, why }| (tile, lane, why)), whole) {
             (Some((_, _, TileFault::Panic(payload))), results) => {

@@ -68,13 +68,14 @@ use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use windrow_plan::Nanos;
-use windrow_plan::team::{Formation, Free, Mode, formation};
+use windrow_plan::team::{Formation, Free, Mode, Segment, Standing, formation};
+use windrow_plan::{Decision, Nanos};
 use windrow_sync::Spin;
 use windrow_sync::gate::WorkerCounts;
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
 
+use crate::runtime::explain::{self, CallKind, Explained};
 use crate::runtime::pool;
 use crate::runtime::sites::site;
 use crate::runtime::state::PoolState;
@@ -282,24 +283,33 @@ where
     let may_be_alone = matches!(width.0, WidthKind::AtMost(2..));
     let begun = tick();
     let took = |way, ended: u64| pool.teams.took(site, way, pool.nanos(ended.saturating_sub(begun)));
-    let mut by_caller = |beat| {
+    let tell = |threads: usize, reason: &'static str, rounds: Option<(usize, Decision<Standing, Segment>)>| {
+        if explain::listens() {
+            told(place, threads, pool.nanos(tick().saturating_sub(begun)), reason, rounds);
+        }
+    };
+    let mut by_caller = |beat, reason| {
         let led = &mut LeaderState { beat, data };
-        attend(member, pool, Rounds::sole(led).only(), Spin::NONE)
+        let result = attend(member, pool, Rounds::sole(led).only(), Spin::NONE);
+        tell(1, reason, None);
+        Ok(vec![result])
     };
     if may_be_alone && pool.teams.way(site) == Mode::Alone {
-        let result = by_caller(RoundDriver::new(pool, site, Company::None));
+        let reason = "serial: calls of this length were faster without other members";
+        let result = by_caller(RoundDriver::new(pool, site, Company::None), reason);
         took(Mode::Alone, tick());
-        return Ok(vec![result]);
+        return result;
     }
     let (memory, lately) = if may_be_alone { pool.teams.recall(site) } else { Default::default() };
-    let Formation { members, patience } = ask(pool, width, lately)?;
+    let (Formation { members, patience }, reason) = ask(pool, width, lately)?;
     if members == 1 {
-        return Ok(vec![by_caller(RoundDriver::new(pool, site, Company::None))]);
+        return by_caller(RoundDriver::new(pool, site, Company::None), reason);
     }
     if may_be_alone && memory.stands_alone(members, pool.nanos(begun)) {
-        let result = by_caller(RoundDriver::new(pool, site, Company::Spared));
+        let reason = "serial: the last calls ran all rounds on one member";
+        let result = by_caller(RoundDriver::new(pool, site, Company::Spared), reason);
         took(Mode::Alone, tick());
-        return Ok(vec![result]);
+        return result;
     }
     let led = &mut LeaderState { beat: RoundDriver::new(pool, site, Company::Here), data };
     let rounds = Rounds::new(led, members);
@@ -357,8 +367,25 @@ where
         let kind = lacks.get().unwrap_or(closed);
         return Err(Refused { wanted: least, found, threads: pool.members, kind });
     }
+    drop(rounds);
+    tell(found, reason, led.beat.told);
     let result = |one: Mutex<Option<R>>| one.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(results.into_iter().filter_map(result).collect())
+}
+
+/// Tells about a team of `threads` members, and about the width of its rounds.
+fn told(
+    place: &'static Location<'static>,
+    threads: usize,
+    took: Nanos,
+    reason: &'static str,
+    rounds: Option<(usize, Decision<Standing, Segment>)>,
+) {
+    explain::tell(Explained::new(CallKind::Team, Some(place), 0, took).on(threads).because(reason));
+    if let Some((rounds, Decision { inputs, choice, why, .. })) = rounds {
+        let reason = format!("the last ones at width {}: {why} ({inputs})", choice.width);
+        explain::tell(Explained::new(CallKind::Rounds, Some(place), rounds as u64, took).on(threads).because(reason));
+    }
 }
 
 /// One member's part in a team. A separate function, because its address is part of the site.
@@ -380,14 +407,14 @@ impl<T: ?Sized + Send> Drop for FormOnDrop<'_, '_, T> {
     }
 }
 
-/// The number of members to ask for.
-fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<Formation, Refused> {
+/// The number of members to ask for, and the reason.
+fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<(Formation, &'static str), Refused> {
     let most = pool.workers().most;
     let WorkerCounts { busy, idle, asleep, absent } = pool.gate.state();
     let (idle, asleep, absent) = if busy { (0, 0, 0) } else { (idle, asleep, absent) };
     let free = 1 + idle + asleep;
     match width.0 {
-        WidthKind::Exactly(0 | 1) => Ok(Formation { members: 1, patience: Nanos(0.0) }),
+        WidthKind::Exactly(0 | 1) => Ok((Formation { members: 1, patience: Nanos(0.0) }, AS_ASKED)),
         // A team of exact width also waits for threads that have just been started.
         WidthKind::Exactly(wanted) => {
             let kind = match () {
@@ -395,19 +422,22 @@ fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<Formation, Refus
                 () if !pool.is_of_this_process() => RefusedKind::Forked,
                 () if pool.gate.is_stopped() => RefusedKind::Closed,
                 () if wanted > free + absent => RefusedKind::Busy,
-                () => return Ok(Formation { members: wanted, patience: YIELDS }),
+                () => return Ok((Formation { members: wanted, patience: YIELDS }, AS_ASKED)),
             };
             let found = if pool.is_of_this_process() { free.min(pool.members) } else { 1 };
             Err(Refused { wanted, found, threads: pool.members, kind })
         }
-        WidthKind::AtMost(_) if free == 1 => Ok(Formation { members: 1, patience: Nanos(0.0) }),
+        WidthKind::AtMost(_) if free == 1 => Ok((Formation { members: 1, patience: Nanos(0.0) }, "no worker is free")),
         WidthKind::AtMost(wanted) => {
             let costs = pool.costs(tick());
             let (enter_idle, enter_asleep) = (costs.enter(false), costs.enter(true));
-            Ok(formation(Free { wanted, cpus: most, idle, asleep, enter_idle, enter_asleep, lately }).choice)
+            let decision = formation(Free { wanted, cpus: most, idle, asleep, enter_idle, enter_asleep, lately });
+            Ok((decision.choice, decision.why))
         }
     }
 }
+
+const AS_ASKED: &str = "the width was given";
 
 /// Why a team that has `waited` for members should give up, from the states of the workers outside of the team.
 fn lack(waited: Nanos, WorkerCounts { idle, asleep, absent, .. }: WorkerCounts) -> Option<RefusedKind> {

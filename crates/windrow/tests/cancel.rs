@@ -382,7 +382,7 @@ fn every_consumer_can_be_cancelled() {
     let token = CancelToken::new();
     let found = (0..n).into_par_iter().with_cancel(&token).run(|iter| iter.find_first(|&i| i == 7));
     assert_eq!(found, Ok(Some(7)));
-    // In the middle, by the closure itself.
+    // Halfway, by the closure itself.
     let stopped = (0..n).into_par_iter().with_cancel(&token).run(|iter| {
         iter.map(|i| {
             if i == n / 2 {

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use common::{on_all, pools, work};
 use proptest::prelude::*;
-use windrow::Pool;
 use windrow::prelude::*;
+use windrow::{CallKind, Pool};
 
 #[test]
 fn every_size_around_the_edges() {
@@ -133,7 +133,8 @@ fn work_is_shared_when_it_is_long() {
     assert_eq!(sum, 44_850);
     assert!(who.into_inner().unwrap().len() > 1, "90 ms of work stayed on one thread");
     assert_eq!(why.len(), 1);
-    assert!(why[0].to_string().contains("publish to 2 members"), "{}", why[0]);
+    assert_eq!((why[0].kind(), why[0].count(), why[0].threads()), (CallKind::Loop, 300, 2), "{}", why[0]);
+    assert!(why[0].reason().starts_with("shared after "), "{}", why[0]);
 }
 
 #[test]
@@ -149,8 +150,9 @@ fn small_work_stays_on_the_caller_and_says_so() {
     let (stayed, why) = windrow::explain(|| pool.install(|| (0..50).filter(|_| call()).count()));
     // An interruption during a call makes its work look large.
     assert!(stayed > 25, "{stayed} of 50");
-    assert!(why.iter().step_by(2).filter(|why| why.to_string().contains("serial")).count() > 25);
-    assert!(why[1].to_string().ends_with("  1 items: serial: nothing to decide"), "{}", why[1]);
+    assert!(why.iter().step_by(2).filter(|why| why.reason().starts_with("serial: ")).count() > 25);
+    assert!(why[1].to_string().ends_with(" on 1 thread: serial: nothing to decide"), "{}", why[1]);
+    assert_eq!(why[1].count(), 1);
 }
 
 /// Optimized code has one function for closures of equal text, so its address does not tell the places apart.
@@ -161,7 +163,7 @@ fn equal_closures_at_two_lines_are_two_sites() {
     let items: Vec<u64> = (0..400).collect();
     let known = |call: &dyn Fn()| {
         let why = windrow::explain(|| pool.install(call)).1;
-        (why[0].place.unwrap().line(), why[0].decision.unwrap().inputs.known.is_some())
+        (why[0].place().unwrap().line(), why[0].from_memory())
     };
     let first = || items.par_iter().for_each(|item| work(*item % 2 + 5));
     let second = || items.par_iter().for_each(|item| work(*item % 2 + 5));

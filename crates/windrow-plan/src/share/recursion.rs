@@ -65,11 +65,13 @@ impl fmt::Display for ShareDecision {
 /// Lets workers in or not; see the [module page](self).
 pub fn recursion(recursion: Recursion, workers: &Workers, costs: &Costs) -> Decision<Recursion, ShareDecision> {
     let rest = recursion.rest();
-    let mut alternatives = vec![Alternative { name: "alone", predicted: rest }];
+    let alone = Alternative { name: "alone", predicted: rest };
     let next_beat = Nanos(recursion.age.0 + costs.machine.heartbeat().0);
     let sharing = predict(rest, Items(u64::MAX), workers, costs);
-    alternatives.extend(sharing.map(|sharing| Alternative { name: "shared", predicted: sharing.done }));
-    let alternatives = Alternatives::new(&alternatives);
+    let alternatives = match sharing {
+        Some(sharing) => Alternatives::new(&[alone, Alternative { name: "shared", predicted: sharing.done }]),
+        None => Alternatives::new(&[alone]),
+    };
     let decided = |choice, why| Decision { inputs: recursion, choice, alternatives, why };
     if workers.most < 2 {
         return decided(ShareDecision::Alone, "there are no workers, or no CPUs for them");
@@ -78,7 +80,7 @@ pub fn recursion(recursion: Recursion, workers: &Workers, costs: &Costs) -> Deci
         return decided(ShareDecision::Wait { until: next_beat }, "the pool cannot carry one more region");
     }
     let Some(sharing) = sharing else {
-        return decided(ShareDecision::Wait { until: next_beat }, "all workers are busy");
+        return decided(ShareDecision::Wait { until: next_beat }, "no worker is free");
     };
     if sharing.done < rest {
         // All that are wanted may come: a recursion that goes on has work for workers that are busy now.

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use windrow_sync::submit::{Entry, Fate};
 
 use super::{BatchError, BatchOps, Batched, Overflow, finish};
+use crate::runtime::explain;
 
 /// Operations that are handed in together, and the replies of the last call. A chunk can be reused, and keeps its memory.
 ///
@@ -103,7 +105,16 @@ impl<S: BatchOps> Batched<S> {
     /// # Errors
     /// [`BatchError::Closed`], [`BatchError::Full`], [`BatchError::Nested`] or [`BatchError::Forked`] if no operation was run; then the
     /// chunk still holds its operations. Failures of single operations are in [`Chunk::replies`].
+    #[track_caller]
     pub fn call_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), BatchError> {
+        if explain::listens() {
+            let (place, ops) = (Location::caller(), chunk.len());
+            return self.told(place, ops, || self.hand_in_chunk(chunk));
+        }
+        self.hand_in_chunk(chunk)
+    }
+
+    fn hand_in_chunk(&self, chunk: &mut Chunk<S>) -> Result<(), BatchError> {
         let shared = &*self.shared;
         if let Some(why) = shared.refuses() {
             return Err(why);

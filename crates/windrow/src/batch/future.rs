@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use windrow_sync::submit::{Launch, TaskOp};
 
@@ -11,6 +13,7 @@ use super::build::Overflow;
 use super::lead::{BatchedInner, StructureState};
 use super::room::{Permit, Waiting};
 use super::{BatchError, BatchOps, Batched, CallError, finish};
+use crate::runtime::explain;
 
 impl<S: BatchOps> Batched<S> {
     /// Runs `op`, in a batch with operations of other callers, as a future of any executor. Nothing happens before it is polled. After some
@@ -46,9 +49,11 @@ impl<S: BatchOps> Batched<S> {
     ///
     /// # Errors
     /// As [`call`](Batched::call).
+    #[track_caller]
     pub fn call_async(&self, mut op: S::Op) -> CallAsync<'_, S> {
         S::prepare(&mut op);
-        CallAsync { batched: self, stage: CallStage::New(op), room: None, waiting: None }
+        let heard = explain::listens().then(|| (Location::caller(), Instant::now()));
+        CallAsync { batched: self, stage: CallStage::New(op), room: None, waiting: None, heard }
     }
 }
 
@@ -60,6 +65,8 @@ pub struct CallAsync<'b, S: BatchOps> {
     room: Option<Permit<'b>>,
     /// Its place in the line for that room.
     waiting: Option<Waiting<'b>>,
+    /// Where and when it was made, if that thread listened.
+    heard: Option<(&'static Location<'static>, Instant)>,
 }
 
 enum CallStage<'b, S: BatchOps> {
@@ -102,13 +109,9 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
         };
         Poll::Ready(if self.room.is_some() { Ok(()) } else { Err(shared.options.full) })
     }
-}
 
-impl<S: BatchOps> Future for CallAsync<'_, S> {
-    type Output = Result<S::Reply, CallError<S::Op>>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
+    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<S::Reply, CallError<S::Op>>> {
+        let this = self;
         let shared = &*this.batched.shared;
         if shared.is_forked() && !matches!(this.stage, CallStage::Over) {
             return Poll::Ready(Err(CallError::new(BatchError::Forked, this.abandon())));
@@ -147,6 +150,19 @@ impl<S: BatchOps> Future for CallAsync<'_, S> {
             Ok((entry, fate)) => finish(Ok(fate), entry),
             Err(op) => Err(CallError::new(BatchError::Closed, Some(op))),
         })
+    }
+}
+
+impl<S: BatchOps> Future for CallAsync<'_, S> {
+    type Output = Result<S::Reply, CallError<S::Op>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let answer = std::task::ready!(this.poll_answer(context));
+        if let Some((place, start)) = this.heard.filter(|_| explain::listens()) {
+            this.batched.tell(place, 1, start);
+        }
+        Poll::Ready(answer)
     }
 }
 

@@ -5,6 +5,7 @@
 //! as it takes to let other members in. The first comparisons are timed to predict how long a part lasts.
 
 use std::cmp::Ordering;
+use std::panic::Location;
 
 use windrow_plan::Nanos;
 use windrow_sync::machine::tick;
@@ -13,8 +14,9 @@ use windrow_sync::merge::{Merge, merging};
 use crate::iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
 use windrow_sync::join::is_inside;
 
+use crate::runtime::explain::{self, CallKind, Explained};
 use crate::runtime::pool;
-use crate::task::join::{expecting, join};
+use crate::task::join::{Told, expecting, join};
 
 /// Parallel sorting: the names, bounds and results of the standard library's sorts, as methods of slices.
 ///
@@ -35,32 +37,36 @@ pub trait ParallelSort<T: Send> {
     fn as_slice_to_sort(&mut self) -> &mut [T];
 
     /// Sorts; equal items keep their order. Allocates a second buffer of the same size.
+    #[track_caller]
     fn par_sort(&mut self)
     where
         T: Ord,
     {
-        stable(self.as_slice_to_sort(), &T::cmp);
+        stable(self.as_slice_to_sort(), &T::cmp, Location::caller());
     }
 
     /// Sorts by a comparison; equal items keep their order. Allocates a second buffer of the same size.
+    #[track_caller]
     fn par_sort_by<F>(&mut self, compare: F)
     where
         F: Fn(&T, &T) -> Ordering + Sync,
     {
-        stable(self.as_slice_to_sort(), &compare);
+        stable(self.as_slice_to_sort(), &compare, Location::caller());
     }
 
     /// Sorts by a key, computed for every comparison; items with equal keys keep their order. Allocates a second buffer of the
     /// same size.
+    #[track_caller]
     fn par_sort_by_key<K, F>(&mut self, key: F)
     where
         K: Ord,
         F: Fn(&T) -> K + Sync,
     {
-        stable(self.as_slice_to_sort(), &|a, b| key(a).cmp(&key(b)));
+        stable(self.as_slice_to_sort(), &|a, b| key(a).cmp(&key(b)), Location::caller());
     }
 
     /// Sorts by a key, computed once for every item; items with equal keys keep their order. Allocates a buffer of all keys.
+    #[track_caller]
     fn par_sort_by_cached_key<K, F>(&mut self, key: F)
     where
         K: Ord + Send,
@@ -68,7 +74,7 @@ pub trait ParallelSort<T: Send> {
     {
         let items = self.as_slice_to_sort();
         let mut keys: Vec<(K, usize)> = items.par_iter_mut().enumerate().map(|(at, item)| (key(item), at)).collect();
-        unstable(&mut keys, &Ord::cmp);
+        unstable(&mut keys, &Ord::cmp, Location::caller());
         // The item that belongs at `at` was at `keys[at].1`, unless one of the swaps so far has moved it.
         for at in 0..items.len() {
             let mut from = keys[at].1;
@@ -81,28 +87,31 @@ pub trait ParallelSort<T: Send> {
     }
 
     /// Sorts; equal items may change their order.
+    #[track_caller]
     fn par_sort_unstable(&mut self)
     where
         T: Ord,
     {
-        unstable(self.as_slice_to_sort(), &T::cmp);
+        unstable(self.as_slice_to_sort(), &T::cmp, Location::caller());
     }
 
     /// Sorts by a comparison; equal items may change their order.
+    #[track_caller]
     fn par_sort_unstable_by<F>(&mut self, compare: F)
     where
         F: Fn(&T, &T) -> Ordering + Sync,
     {
-        unstable(self.as_slice_to_sort(), &compare);
+        unstable(self.as_slice_to_sort(), &compare, Location::caller());
     }
 
     /// Sorts by a key, computed for every comparison; items with equal keys may change their order.
+    #[track_caller]
     fn par_sort_unstable_by_key<K, F>(&mut self, key: F)
     where
         K: Ord,
         F: Fn(&T) -> K + Sync,
     {
-        unstable(self.as_slice_to_sort(), &|a, b| key(a).cmp(&key(b)));
+        unstable(self.as_slice_to_sort(), &|a, b| key(a).cmp(&key(b)), Location::caller());
     }
 }
 
@@ -159,10 +168,40 @@ impl SortGrain {
         })
     }
 
-    /// Runs `f`, with the predicted time as the expected one.
-    fn run<R>(self, f: impl FnOnce() -> R) -> R {
-        if is_inside() { f() } else { expecting(self.alone, f) }
+    /// Runs `f`, with the predicted time as the expected one. Tells what was decided, if this thread listens.
+    fn run(self, f: impl FnOnce(), told: &mut SortTold) {
+        told.alone = Some(self.alone);
+        if is_inside() {
+            told.reason = "as part of the recursion around it";
+            return f();
+        }
+        let recursion = Told::default();
+        let ((), members) = expecting(self.alone, &recursion, f);
+        told.recursion = Some((recursion, members));
     }
+}
+
+/// What a sort tells.
+struct SortTold {
+    alone: Option<Nanos>,
+    reason: &'static str,
+    recursion: Option<(Told, usize)>,
+}
+
+/// Runs a sort of `count` items, and tells about it, if this thread listens.
+fn told(place: &'static Location<'static>, count: usize, sort: impl FnOnce(&mut SortTold)) {
+    let mut told = SortTold { alone: None, reason: "serial: entering costs more than it saves", recursion: None };
+    if !explain::listens() {
+        return sort(&mut told);
+    }
+    let start = tick();
+    sort(&mut told);
+    let took = pool::with_current(|pool| pool.nanos(tick().saturating_sub(start)));
+    let explained = Explained::new(CallKind::Sort, Some(place), count as u64, took);
+    explain::tell(match told.recursion {
+        Some((recursion, members)) => recursion.explained(explained, members),
+        None => explained.predicted_to_take(told.alone).because(told.reason),
+    });
 }
 
 /// Whether the items were in ascending or in descending order; then they are in ascending order now. Each check ends at the first
@@ -178,13 +217,19 @@ fn was_in_order<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) -> bo
     descending
 }
 
-fn unstable<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync)) {
-    match SortGrain::of(items, compare) {
+fn unstable<T: Send>(
+    items: &mut [T],
+    compare: &(impl Fn(&T, &T) -> Ordering + Sync),
+    place: &'static Location<'static>,
+) {
+    told(place, items.len(), |told| match SortGrain::of(items, compare) {
         None => items.sort_unstable_by(compare),
-        Some(_) if was_in_order(items, compare) => {}
-        Some(grain) => grain.run(|| quicksort(items, compare, grain.sort, 2 * items.len().ilog2())),
-    }
+        Some(_) if was_in_order(items, compare) => told.reason = IN_ORDER,
+        Some(grain) => grain.run(|| quicksort(items, compare, grain.sort, 2 * items.len().ilog2()), told),
+    });
 }
+
+const IN_ORDER: &str = "serial: the items were in order";
 
 /// Sorts by partitions until parts have at most `leaf` items, or after `limit` unbalanced partitions.
 fn quicksort<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync), leaf: usize, limit: u32) {
@@ -236,28 +281,31 @@ fn partition<T>(items: &mut [T], is_left: impl Fn(&T) -> bool) -> usize {
     left
 }
 
-fn stable<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync)) {
-    match SortGrain::of(items, compare) {
+fn stable<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync), place: &'static Location<'static>) {
+    told(place, items.len(), |told| match SortGrain::of(items, compare) {
         None => items.sort_by(compare),
-        Some(_) if was_in_order(items, compare) => {}
-        Some(grain) => grain.run(|| {
-            // A power of four: after an even number of levels the items are back in the slice.
-            let runs = (2 * grain.members).next_power_of_two();
-            let runs = runs << (runs.trailing_zeros() % 2);
-            let mut run = items.len().div_ceil(runs).max(grain.sort);
-            sort_runs(items, compare, run);
-            let n = items.len();
-            merging(items, |merging| {
-                while run < n {
-                    let merges = merging.level(run).collect();
-                    merge_all(merges, &|a, b| compare(a, b).is_lt(), grain.merge);
-                    let complete = merging.finish();
-                    debug_assert!(complete, "all merges have run");
-                    run *= 2;
-                }
-            });
-        }),
-    }
+        Some(_) if was_in_order(items, compare) => told.reason = IN_ORDER,
+        Some(grain) => grain.run(
+            || {
+                // A power of four: after an even number of levels the items are back in the slice.
+                let runs = (2 * grain.members).next_power_of_two();
+                let runs = runs << (runs.trailing_zeros() % 2);
+                let mut run = items.len().div_ceil(runs).max(grain.sort);
+                sort_runs(items, compare, run);
+                let n = items.len();
+                merging(items, |merging| {
+                    while run < n {
+                        let merges = merging.level(run).collect();
+                        merge_all(merges, &|a, b| compare(a, b).is_lt(), grain.merge);
+                        let complete = merging.finish();
+                        debug_assert!(complete, "all merges have run");
+                        run *= 2;
+                    }
+                });
+            },
+            told,
+        ),
+    });
 }
 
 /// Sorts each run of `run` items.

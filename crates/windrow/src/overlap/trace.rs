@@ -222,6 +222,17 @@ impl Limits {
     }
 }
 
+impl Limits {
+    /// Which lane limits the run, in a few words.
+    pub(super) fn reason(&self) -> String {
+        if self.lane.is_none() {
+            return "no lanes, nothing to overlap".to_owned();
+        }
+        let others = if self.shared { " and the other compute lanes" } else { "" };
+        format!("{:?}{others} limits, {:.2} of what it allows", self.name, self.efficiency())
+    }
+}
+
 impl fmt::Display for Limits {
     /// One line: `64 tiles in 12.5 ms, 0.93 of what "write" allows (11.6 ms; not overlapped 21.0 ms): 0.5 ms until its first tile, ...`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,8 +17,8 @@ pub(crate) struct Hints {
     pub(crate) weights: Option<Weights>,
     /// What can cancel the call.
     pub(crate) cancellation: Option<Arc<Cancellation>>,
-    /// Indices are those of blocks, whose items the consumer counts.
-    pub(crate) in_blocks: bool,
+    /// Indices are those of blocks of so many items, of so many items in all. The consumer counts the items.
+    pub(crate) blocks: Option<(usize, usize)>,
 }
 
 impl Hints {
@@ -29,7 +29,7 @@ impl Hints {
             chunk: self.chunk.or(other.chunk),
             weights: self.weights.or(other.weights),
             cancellation: self.cancellation.or(other.cancellation),
-            in_blocks: false,
+            blocks: None,
         }
     }
 
@@ -40,8 +40,13 @@ impl Hints {
             chunk: self.chunk.map(|chunk| chunk.div_ceil(block)),
             weights: self.weights.as_ref().map(|weights| weights.of_blocks(block, n)),
             cancellation: self.cancellation.clone(),
-            in_blocks: true,
+            blocks: Some((block, n)),
         }
+    }
+
+    /// The caller's items before index `at`.
+    pub(crate) fn items_before(&self, at: usize) -> u64 {
+        self.blocks.map_or(at, |(block, n)| at.saturating_mul(block).min(n)) as u64
     }
 
     /// What a member does after a chunk: go on, or leave because the recipe wants no more.

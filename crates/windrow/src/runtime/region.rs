@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use windrow_plan::machine::WorkerState;
-use windrow_plan::share::{self, Choice, Grain, Progress};
+use windrow_plan::share::{self, Grain, Progress, ShareChoice};
 use windrow_plan::site::Trusted;
 use windrow_plan::{Decision, Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
@@ -14,7 +14,7 @@ use windrow_sync::ranges::Report;
 use windrow_sync::relaxed::RelaxedU64;
 
 use super::cancellation::Cancellation;
-use super::explain::{self, Explained, Shared};
+use super::explain::{self, CallKind, Explained};
 use super::hints::Hints;
 use super::poll::PollInterval;
 use super::sites::{LongItem, SiteStats, site};
@@ -43,17 +43,24 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     F: Fn(L) + Sync,
 {
     let items = lead.rest().len();
+    let listens = explain::listens();
+    let start = if listens { tick() } else { 0 };
     if pool.members == 1 || items < 2 {
         let stop = StopOnUnwind(division);
         let mut local = begin();
         run_alone(pool, hints, lead, &mut local, &each);
         end(local);
         std::mem::forget(stop);
-        return explain::tell(|| Explained { place: hints.place, items, decision: None, shared: None });
+        if listens {
+            let took = pool.nanos(tick().saturating_sub(start));
+            let explained = Explained::new(CallKind::Loop, hints.place, hints.items_before(items), took);
+            explain::tell(explained.because("serial: nothing to decide"));
+        }
+        return;
     }
     let call = Call { pool, hints, per_weight: RelaxedU64::new(0) };
     let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
-    let caller = CallerSide::new(&call, site(hints.place, code), items);
+    let caller = CallerSide::new(&call, site(hints.place, code), items, listens);
     let member = |member: usize| {
         let now = tick();
         pool.joined(member, now);
@@ -73,9 +80,8 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     if let Some(published) = caller.published.get() {
         caller.learn(published, division);
     }
-    if caller.explains {
-        let (decision, shared) = (caller.last.get(), caller.shared.get());
-        explain::tell(|| Explained { place: hints.place, items, decision, shared });
+    if listens {
+        explain::tell(caller.explained(pool.nanos(tick().saturating_sub(start))));
     }
 }
 
@@ -113,7 +119,7 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
     while !done.cuts() {
         let rest = lead.rest();
         match alone.step(rest.start, rest.end) {
-            Step::Run { items } => {
+            CallerStep::Run { items } => {
                 let Some((at, chunk)) = lead.take(items) else { return };
                 let flow = each(local, at, chunk);
                 done.add(at);
@@ -121,11 +127,11 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                     return;
                 }
             }
-            Step::Share { published, per_weight } => {
+            CallerStep::Share { published, per_weight } => {
                 caller.publish(&mut lead, door, published, per_weight);
                 return take_part(caller.call, lead.claims(0), tick(), local, each);
             }
-            Step::Done => return,
+            CallerStep::Done => return,
         }
     }
 }
@@ -160,7 +166,7 @@ struct Done<'c> {
 
 impl<'c> Done<'c> {
     fn new(hints: &'c Hints) -> Self {
-        Self { cancellation: hints.cancellation.as_deref(), counts: !hints.in_blocks, items: 0 }
+        Self { cancellation: hints.cancellation.as_deref(), counts: hints.blocks.is_none(), items: 0 }
     }
 
     /// Whether the member has to leave, because the call is cancelled.
@@ -212,9 +218,11 @@ struct CallerSide<'c> {
     short: bool,
     /// The call explores: it runs alone, to be timed.
     alone: Cell<bool>,
-    explains: bool,
-    last: Cell<Option<Decision<Progress, Grain>>>,
-    shared: Cell<Option<Shared>>,
+    listens: bool,
+    /// The last decision, and the item and the time at which it was made, if this thread listens.
+    told: Cell<Option<(Decision<Progress, Grain>, usize, Nanos)>>,
+    /// Members that ran chunks, if the call was shared.
+    members: Cell<usize>,
 }
 
 /// How a region was opened, and what was done before.
@@ -236,25 +244,24 @@ struct Before {
 }
 
 impl<'c> CallerSide<'c> {
-    fn new(call: &'c Call<'c>, site: usize, items: usize) -> Self {
+    fn new(call: &'c Call<'c>, site: usize, items: usize, listens: bool) -> Self {
         let memory = call.pool.sites.recall(site);
-        let explains = explain::listening();
-        let known = memory.known.trusted().filter(|_| !explains && call.hints.chunk.is_none());
+        let known = memory.known.trusted().filter(|_| call.hints.chunk.is_none());
         // Below twice what entering usually costs nothing can be saved, so nothing has to be decided.
         let whole = |known: Trusted| known.per_item.0 * call.hints.weight(0, items) as f64;
         let short = known.is_some_and(|known| whole(known) < 2.0 * call.pool.machine().enter(WorkerState::Idle).0);
-        let (published, last, shared) = (Cell::new(None), Cell::new(None), Cell::new(None));
-        Self { call, site, items, memory, published, short, alone: Cell::new(false), explains, last, shared }
+        let (published, told, alone, members) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
+        Self { call, site, items, memory, published, short, alone, listens, told, members }
     }
 
-    /// What to do next. Kept for [`explain`](super::explain::explain).
-    fn choose(&self, progress: &Progress, now: u64) -> (Grain, WorkerState) {
+    /// What to do next, at item `at` and the time `now`, `since` the call began.
+    fn choose(&self, progress: &Progress, at: usize, now: u64, since: Nanos) -> (Grain, WorkerState) {
         let pool = self.call.pool;
         let (state, costs) = (pool.workers(), pool.costs(now));
-        let Choice { grain, price, .. } = share::choose(progress, &state, &costs);
-        // That the last item alone cannot be shared explains nothing.
-        if self.explains && (progress.left.0 > 1 || self.last.get().is_none()) {
-            self.last.set(Some(share::decide(*progress, &state, &costs)));
+        let ShareChoice { grain, price, .. } = share::choose(progress, &state, &costs);
+        // Do not report the trivial decision about the last item.
+        if self.listens && (progress.left.0 > 1 || self.told.get().is_none()) {
+            self.told.set(Some((share::decide(*progress, &state, &costs), at, since)));
         }
         if price.0 > 0.0 {
             pool.explores(price);
@@ -288,8 +295,9 @@ impl<'c> CallerSide<'c> {
         if !door.open(width) {
             // This one goes on alone: it claims all of its rest itself.
             self.published.set(None);
-            if let Some(decision) = self.last.get() {
-                self.last.set(Some(Decision { why: "other regions were faster at the gate", ..decision }));
+            if let Some((decision, at, since)) = self.told.get() {
+                let decision = Decision { why: "other regions were faster at the gate", ..decision };
+                self.told.set(Some((decision, at, since)));
             }
         }
     }
@@ -303,18 +311,46 @@ impl<'c> CallerSide<'c> {
         is_long.then_some(LongItem { at, of })
     }
 
+    /// How the call went, and why.
+    fn explained(&self, took: Nanos) -> Explained {
+        let (pool, hints) = (self.call.pool, self.call.hints);
+        let explained = Explained::new(CallKind::Loop, hints.place, hints.items_before(self.items), took);
+        let Some((decision, at, since)) = self.told.get() else {
+            let known = self.memory.known.trusted().map(|known| known.per_item.0 * hints.weight(0, self.items) as f64);
+            let why = "serial: too short to be shared, as remembered";
+            return explained.predicted_to_take(known.map(Nanos)).because(why).remembered(known.is_some());
+        };
+        let from_start = |name| {
+            let found = decision.alternatives.iter().find(|alternative| alternative.name == name);
+            found.map(|alternative| Nanos(since.0 + alternative.predicted.0))
+        };
+        let (serial, shared) = (from_start("serial"), from_start("shared"));
+        let explained = explained.remembered(decision.inputs.known.is_some());
+        if self.published.get().is_none() {
+            let reason = format!("serial: {}", decision.why);
+            return explained.predicted_to_take(serial).or("shared", shared).because(reason);
+        }
+        let items = hints.items_before(at);
+        let reason = match items {
+            0 => format!("shared at once: {}", decision.why),
+            1 => format!("shared after 1 item took {since}: {}", decision.why),
+            _ => format!("shared after {} items took {since}: {}", explain::grouped(items), decision.why),
+        };
+        let threads = self.members.get().clamp(1, pool.members);
+        explained.on(threads).predicted_to_take(shared).or("serial", serial).because(reason)
+    }
+
     /// After a region: what the site and the pool remember of it.
     #[inline(never)]
     fn learn<S: Divide>(&self, published: Published, division: &Division<S>) {
         let pool = self.call.pool;
         let now = tick();
         let wall = now.saturating_sub(published.at);
-        let (mut members, mut claims, mut steals) = (0, 0, 0);
+        let (mut members, mut claims) = (0, 0);
         let (mut busy, mut weight, mut longest, mut longest_at) = (0, 0, 0, 0);
         for report in division.reports() {
             members += usize::from(report.claims > 0);
             claims += report.claims;
-            steals += report.steals;
             busy += report.busy;
             weight += report.weight;
             if report.longest > longest {
@@ -327,9 +363,7 @@ impl<'c> CallerSide<'c> {
         }
         let nanos = |ticks| pool.nanos(ticks);
         let before = published.before;
-        if self.explains {
-            self.shared.set(Some(Shared { members, claims, steals, wall: nanos(wall), busy: nanos(busy) }));
-        }
+        self.members.set(members);
         // No member can be done sooner than its longest item.
         let at_best = nanos(busy / published.width as u64).0.max(nanos(longest).0);
         let entering = (members > 1).then(|| Nanos((nanos(wall).0 - at_best).max(0.0)));
@@ -345,7 +379,7 @@ impl<'c> CallerSide<'c> {
 }
 
 /// What the caller does next.
-enum Step {
+enum CallerStep {
     /// Run so many items alone, then ask again.
     Run { items: usize },
     /// Share the rest. A unit of weight takes `per_weight`.
@@ -357,6 +391,7 @@ enum Step {
 /// The caller's measurements while it is alone.
 struct SerialPart<'w> {
     caller: &'w CallerSide<'w>,
+    begun: u64,
     /// What is done is measured from this time and this item on.
     start: u64,
     first: usize,
@@ -372,38 +407,39 @@ struct SerialPart<'w> {
 impl<'w> SerialPart<'w> {
     fn new(caller: &'w CallerSide<'w>) -> Self {
         let now = tick();
-        Self { caller, start: now, first: 0, since: now, at: 0, longest: 0, longest_at: 0, doubts: false }
+        Self { caller, begun: now, start: now, first: 0, since: now, at: 0, longest: 0, longest_at: 0, doubts: false }
     }
 
     /// What to do next, standing at item `at` of `end`.
     #[inline]
-    fn step(&mut self, at: usize, end: usize) -> Step {
+    fn step(&mut self, at: usize, end: usize) -> CallerStep {
         if self.caller.short {
             if at == end {
                 // Expected case. Skip the clock read: it would cost 10 % of this call.
-                return Step::Done;
+                return CallerStep::Done;
             }
             if let Some(items) = self.short(at, end) {
-                return Step::Run { items };
+                return CallerStep::Run { items };
             }
         }
         self.measured_step(at, end)
     }
 
     #[inline(never)]
-    fn measured_step(&mut self, at: usize, end: usize) -> Step {
+    fn measured_step(&mut self, at: usize, end: usize) -> CallerStep {
         if at == end {
             self.through(end);
-            return Step::Done;
+            return CallerStep::Done;
         }
         let (progress, now) = self.progress(at, end);
-        let (choice, found) = self.caller.choose(&progress, now);
+        let since = self.caller.call.pool.nanos(now.saturating_sub(self.begun));
+        let (choice, found) = self.caller.choose(&progress, at, now, since);
         match choice {
-            Grain::Serial { piece } => Step::Run { items: self.caller.call.hints.items(at, end, piece.0) },
+            Grain::Serial { piece } => CallerStep::Run { items: self.caller.call.hints.items(at, end, piece.0) },
             Grain::Publish { width } => {
                 let per_weight = progress.per_item().unwrap_or_default();
                 let published = Published { at: now, width, found, before: self.before(now, at) };
-                Step::Share { published, per_weight }
+                CallerStep::Share { published, per_weight }
             }
         }
     }
@@ -441,10 +477,12 @@ impl<'w> SerialPart<'w> {
             eager: call.hints.chunk.is_some(),
             alone: alone.get(),
         };
-        self.doubts |= progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
-        progress.known = progress.known.filter(|_| !self.doubts);
-        // The first piece of an unknown loop may be all first touches of code and data.
-        if at > 0 && self.first == 0 && progress.known.is_none() && progress.spent < machine.cold() {
+        let contradicted = progress.known.is_some_and(|known| progress.contradicts(known.per_item, machine));
+        self.doubts |= contradicted;
+        // The first piece proves little: it pays for first touches of code and data, or an interruption fell into it.
+        let proves_little = contradicted || progress.known.is_none() && progress.spent < machine.cold();
+        progress.known = progress.known.filter(|_| !contradicted);
+        if at > 0 && self.first == 0 && proves_little {
             (self.start, self.first) = (now, at);
             (progress.done, progress.spent) = (Items(0), Nanos(0.0));
         }
@@ -569,7 +607,7 @@ mod tests {
             crate::runtime::pool::with_current(|pool| {
                 let hints = Hints::default();
                 let call = Call { pool, hints: &hints, per_weight: RelaxedU64::new(0) };
-                let mut caller = CallerSide::new(&call, 0, 10);
+                let mut caller = CallerSide::new(&call, 0, 10, false);
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
                 let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);
@@ -585,7 +623,8 @@ mod tests {
                 let (progress, _) = alone.progress(1, 10);
                 assert_eq!((progress.done.0, progress.known.is_some()), (1, true));
                 let mut alone = SerialPart { start: 0, ..SerialPart::new(&caller) };
-                assert_eq!(alone.progress(1, 10).0.known, None);
+                let (progress, _) = alone.progress(1, 10);
+                assert_eq!((progress.done.0, progress.known), (0, None));
             });
         });
     }

@@ -80,12 +80,12 @@ struct IdleTimes {
 }
 
 thread_local! {
-    static ACCOUNT: Cell<Account> = const { Cell::new(Account { last: 0, owed: 0.0, budget: Budget::EMPTY }) };
+    static ACCOUNT: Cell<ThreadAccount> = const { Cell::new(ThreadAccount { last: 0, owed: 0.0, budget: Budget::EMPTY }) };
 }
 
 /// What the calls of a thread leave for later ones.
 #[derive(Clone, Copy, Debug)]
-struct Account {
+struct ThreadAccount {
     /// When the last one ended.
     last: u64,
     /// What serial calls have lost lately because workers were parked.
@@ -232,7 +232,7 @@ impl PoolState {
     /// What a decision at the moment `now` costs and may cost.
     pub(crate) fn costs(&self, now: u64) -> Costs {
         let machine = self.machine();
-        let Account { owed, budget, .. } = self.account(now, &machine);
+        let ThreadAccount { owed, budget, .. } = self.account(now, &machine);
         Costs { machine, parked: self.found(now, true), owed: Nanos(owed), budget }
     }
 
@@ -240,7 +240,7 @@ impl PoolState {
     pub(crate) fn opens(&self, wakes: bool) {
         self.placement.before_open(wakes);
         if wakes {
-            self.keep(|account| Account { owed: 0.0, ..account });
+            self.keep(|account| ThreadAccount { owed: 0.0, ..account });
         }
     }
 
@@ -266,7 +266,7 @@ impl PoolState {
             WorkerState::AsleepRecently => learned.nap.set_f64(machine.nap.0),
             WorkerState::AsleepLong => learned.wake.set_f64(machine.wake.0),
         }
-        self.keep(|account| Account { last: now, budget: account.budget.earn(wall), ..account });
+        self.keep(|account| ThreadAccount { last: now, budget: account.budget.earn(wall), ..account });
         self.ended(now);
     }
 
@@ -277,14 +277,15 @@ impl PoolState {
 
     /// What the calls of this thread have left. A debt is forgotten when no call comes for longer than a worker would spin.
     #[inline]
-    fn account(&self, now: u64, machine: &Machine) -> Account {
-        let account = ACCOUNT.try_with(Cell::get).unwrap_or(Account { last: 0, owed: 0.0, budget: Budget::EMPTY });
+    fn account(&self, now: u64, machine: &Machine) -> ThreadAccount {
+        let account =
+            ACCOUNT.try_with(Cell::get).unwrap_or(ThreadAccount { last: 0, owed: 0.0, budget: Budget::EMPTY });
         let recent = self.nanos(now.saturating_sub(account.last)) < spin::most(machine);
-        Account { owed: if recent { account.owed } else { 0.0 }, ..account }
+        ThreadAccount { owed: if recent { account.owed } else { 0.0 }, ..account }
     }
 
     /// Changes this thread's account. While the thread ends nothing is kept.
-    fn keep(&self, change: impl FnOnce(Account) -> Account) {
+    fn keep(&self, change: impl FnOnce(ThreadAccount) -> ThreadAccount) {
         let _ = ACCOUNT.try_with(|cell| cell.set(change(cell.get())));
     }
 
@@ -292,12 +293,12 @@ impl PoolState {
     pub(crate) fn stayed_serial(&self, now: u64, whole: Nanos) {
         let (state, costs) = (self.workers(), self.costs(now));
         let owed = if self.may_spin() { costs.owed.0 + share::owed(whole, &state, &costs).0 } else { 0.0 };
-        self.keep(|_| Account { last: now, owed, budget: costs.budget.earn(whole) });
+        self.keep(|_| ThreadAccount { last: now, owed, budget: costs.budget.earn(whole) });
     }
 
     /// This thread tries a choice that is predicted to lose so much.
     pub(crate) fn explores(&self, price: Nanos) {
-        self.keep(|account| Account { budget: account.budget.pay(price), ..account });
+        self.keep(|account| ThreadAccount { budget: account.budget.pay(price), ..account });
     }
 
     /// Workers may spin: waking one pays beyond the region it is woken for.

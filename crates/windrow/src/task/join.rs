@@ -3,12 +3,13 @@
 use std::cell::Cell;
 use std::panic::Location;
 
-use windrow_plan::Nanos;
 use windrow_plan::share::{self, Recursion, ShareDecision};
+use windrow_plan::{Decision, Nanos};
 use windrow_sync::join as sync;
 use windrow_sync::join::tree::{Asked, OfferDecision, Tree};
 use windrow_sync::machine::tick;
 
+use crate::runtime::explain::{self, CallKind, Explained};
 use crate::runtime::pool;
 use crate::runtime::sites::site;
 use crate::runtime::state::PoolState;
@@ -62,33 +63,64 @@ where
     RB: Send,
 {
     let code = outermost::<A, B, RA, RB> as fn(&'static Location<'static>, A, B) -> (RA, RB) as usize;
-    rooted(site(Some(place), code), || sync::join(a, b, |_, _| unreachable!("a tree has just begun")))
+    rooted(Some(place), code, || sync::join(a, b, |_, _| unreachable!("a tree has just begun")))
 }
 
-/// Runs `f` in a new tree. `site` identifies the call site; the times of its earlier calls say when to let other members in.
-pub(crate) fn rooted<R>(site: usize, f: impl FnOnce() -> R) -> R {
+/// Runs `f` in a new tree. The place and its code identify the call site; the times of its earlier calls say when to let other members in.
+pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, f: impl FnOnce() -> R) -> R {
+    let site = site(place, code);
     pool::with_current(|pool| {
         let known = pool.sites.recall_calls(site);
-        if known.are_shorter(pool.short_call) && !is_to_measure() {
-            return grow(pool, None, UNMEASURED, f).0;
+        let listens = explain::listens();
+        if known.are_shorter(pool.short_call) && !listens && !is_to_measure() {
+            return grow(pool, None, UNMEASURED, &Told::default(), f).0;
         }
         let known = known.unpack();
-        let start = tick();
-        let (result, members) = grow(pool, known.next(), 0, f);
+        let (start, told) = (tick(), Told::default());
+        let (result, members) = grow(pool, known.next(), 0, &told, f);
         let time = pool.nanos(tick().saturating_sub(start));
+        if listens {
+            let explained = Explained::new(CallKind::Join, place, 0, time).remembered(known.next().is_some());
+            explain::tell(told.explained(explained, members));
+        }
         pool.sites.remember_calls(site, known.after(time, members));
         result
     })
 }
 
 /// Runs `f` in a new tree, with a known serial time.
-pub(crate) fn expecting<R>(alone: Nanos, f: impl FnOnce() -> R) -> R {
-    pool::with_current(|pool| grow(pool, Some(alone), 0, f).0)
+pub(crate) fn expecting<R>(alone: Nanos, told: &Told, f: impl FnOnce() -> R) -> (R, usize) {
+    pool::with_current(|pool| grow(pool, Some(alone), 0, told, f))
+}
+
+/// The last decision of a recursion.
+#[derive(Default)]
+pub(crate) struct Told(Cell<Option<Decision<Recursion, ShareDecision>>>);
+
+impl Told {
+    /// An entry for the sink.
+    pub(crate) fn explained(&self, explained: Explained, members: usize) -> Explained {
+        let Some(decision) = self.0.get() else {
+            return explained.because("serial: it ended before it was worth a decision");
+        };
+        let since = decision.inputs.age;
+        let from_start = |name| {
+            let found = decision.alternatives.iter().find(|alternative| alternative.name == name);
+            found.map(|alternative| Nanos(since.0 + alternative.predicted.0))
+        };
+        let (alone, shared) = (from_start("alone"), from_start("shared"));
+        if members > 1 {
+            let reason = format!("opened after {since}: {}", decision.why);
+            return explained.on(members).predicted_to_take(shared).or("serial", alone).because(reason);
+        }
+        let reason = format!("serial: {}", decision.why);
+        explained.predicted_to_take(alone).or("shared", shared).because(reason)
+    }
 }
 
 /// Runs `f` in a new tree, and returns the number of members that it was open to. The clock is first read after `patience` joins.
 #[inline]
-fn grow<R>(pool: &PoolState, known: Option<Nanos>, patience: u32, f: impl FnOnce() -> R) -> (R, usize) {
+fn grow<R>(pool: &PoolState, known: Option<Nanos>, patience: u32, told: &Told, f: impl FnOnce() -> R) -> (R, usize) {
     let mut tree = Tree::new(pool.members, pool.join_timing);
     let (lead, tree) = tree.lead();
     if pool.members == 1 {
@@ -108,7 +140,9 @@ fn grow<R>(pool: &PoolState, known: Option<Nanos>, patience: u32, f: impl FnOnce
             };
             let (age, now) = (pool.nanos(asked.age()), tick());
             let (state, costs) = (pool.workers(), pool.costs(now));
-            match share::recursion(Recursion { age, known }, &state, &costs).choice {
+            let decision = share::recursion(Recursion { age, known }, &state, &costs);
+            told.0.set(Some(decision));
+            match decision.choice {
                 ShareDecision::Open { width } if open(width, width > state.idle + 1) => {
                     opened.set(width);
                     OfferDecision::Opened

@@ -9,7 +9,6 @@ use std::thread::{self, Thread};
 use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::is_inside;
 
-use crate::runtime::sites::site;
 use crate::task::join::rooted;
 use windrow_sync::unwind::{Payload, discard};
 
@@ -43,7 +42,7 @@ where
         return run(f);
     }
     let code = run::<'scope, F, R> as fn(F) -> R as usize;
-    rooted(site(Some(Location::caller()), code), || run(f))
+    rooted(Some(Location::caller()), code, || run(f))
 }
 
 fn run<'scope, F, R>(f: F) -> R

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
-use windrow_plan::Nanos;
-use windrow_plan::team::{Memory, Mode, Segment, Whole, WidthTuner};
+use windrow_plan::team::{Memory, Mode, Segment, Standing, Whole, WidthTuner};
+use windrow_plan::{Decision, Nanos};
 use windrow_sync::machine::tick;
 
+use crate::runtime::explain;
 use crate::runtime::sites::slot;
 use crate::runtime::state::PoolState;
 
@@ -103,6 +104,10 @@ pub(super) struct RoundDriver<'c> {
     pool: &'c PoolState,
     site: usize,
     segment: Option<(WidthTuner, Segment)>,
+    /// The rounds of the last call of [`Member::rounds`](super::Member::rounds), and the last decision about their width, if the caller
+    /// listens.
+    pub(super) told: Option<(usize, Decision<Standing, Segment>)>,
+    listens: bool,
 }
 
 impl<'c> RoundDriver<'c> {
@@ -118,6 +123,8 @@ impl<'c> RoundDriver<'c> {
             pool,
             site,
             segment: None,
+            told: None,
+            listens: explain::listens(),
         }
     }
 
@@ -176,6 +183,10 @@ impl<'c> RoundDriver<'c> {
 
     fn end(&mut self) {
         if let Some((rhythm, _)) = self.segment.take() {
+            if self.listens {
+                let rounds = self.next.as_ref().map_or(0, |(next, all)| next - all.start);
+                self.told = Some((rounds, rhythm.decision()));
+            }
             let elapsed = self.pool.nanos(tick().saturating_sub(self.since));
             self.pool.teams.keep(self.site, rhythm.end(self.begun, elapsed));
         } else if self.company == Company::Spared {
