@@ -176,7 +176,7 @@ pub(crate) fn for_all<I: Iterator, F: FnMut(I::Item)>(items: I, f: F) {
 ///
 /// Where blocks begin depends only on the number of items, not on which member claims what. So a reduction over blocks, combined
 /// in order, gives the same bits for every number of members.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Blocks<S> {
     source: S,
     block: usize,

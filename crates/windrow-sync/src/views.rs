@@ -8,7 +8,7 @@
 use crate::divide::{Divide, Span, for_all};
 
 /// The items `lo..hi` of a source. A chunk carries its span in the whole source.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Part<S> {
     source: S,
     lo: usize,
@@ -71,7 +71,7 @@ unsafe impl<S: Divide> Divide for Part<S> {
 }
 
 /// A source whose chunks are taken piece by piece: from the front or, with pieces of one item, from the back.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pieces<S> {
     source: S,
     most: usize,
@@ -192,7 +192,7 @@ impl<S: Divide> Drop for PiecesChunk<'_, S> {
 }
 
 /// Two sources as one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Merged<A, B> {
     a: A,
     b: B,

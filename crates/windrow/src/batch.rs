@@ -113,6 +113,7 @@ pub use entries::{Batch, Sorted};
 pub use error::{BatchError, CallError};
 pub use future::CallAsync;
 pub use stats::Stats;
+pub use windrow_plan::batch::{Choice, Law, Verdict};
 pub use windrow_sync::submit::Entry;
 
 use lead::{BatchedInner, PANICKED, POISONED};

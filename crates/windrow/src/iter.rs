@@ -38,7 +38,9 @@ pub use parallel::ParallelIterator;
 pub use sources::{Integer, ParallelDrainFull, ParallelDrainRange, Upward};
 
 /// A parallel iterator: a source, a recipe, and the user's hints about the items.
-#[derive(Debug)]
+///
+/// It is `Clone` if its source and its closures are: parallel iterators over shared references and ranges are cheap to clone.
+#[derive(Clone, Debug)]
 #[must_use = "parallel iterators do nothing until they are consumed"]
 pub struct Par<S, R> {
     source: S,
@@ -47,7 +49,7 @@ pub struct Par<S, R> {
 }
 
 /// Opaque: the user's hints about the items.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct HintsOf(pub(crate) Hints);
 
 impl<S: Leaf> Par<S, Plain> {

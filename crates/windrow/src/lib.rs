@@ -13,7 +13,6 @@ pub mod team;
 pub use iter::cancellable::Cancellable;
 pub use iter::recipe::Recipe;
 pub use iter::slice::{self, ParallelSlice, ParallelSliceMut};
-pub use iter::sort::ParallelSort;
 pub use iter::source::Weigh;
 pub use iter::str::{self, ParallelString};
 pub use iter::tries::Try;
@@ -33,14 +32,14 @@ pub use task::join::join;
 pub use task::scope::{Scope, ScopedJoinHandle, scope};
 pub use task::spawn::{JoinHandle, spawn, spawn_joinable};
 pub use team::{AsyncTeam, Width, team};
-pub use windrow_plan as plan;
+pub use windrow_plan::Nanos;
 
 /// The traits that make `par_iter` and its kin callable: `use windrow::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         FromParallelIterator, IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
         IntoParallelRefMutIterator, ParallelBridge, ParallelDrainFull, ParallelDrainRange, ParallelExtend,
-        ParallelIterator, ParallelSlice, ParallelSliceMut, ParallelSort, ParallelString,
+        ParallelIterator, ParallelSlice, ParallelSliceMut, ParallelString,
     };
 }
 

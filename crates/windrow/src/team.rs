@@ -38,7 +38,7 @@
 //! The page of [`windrow_sync::rounds`] has the details, and why callers need no unsafe code.
 //!
 //! # How many members a round gets
-//! [`Member::round`] always gets all members. [`Member::rounds`] asks [`plan::team`](crate::plan::team) for a width about every 25
+//! [`Member::round`] always gets all members. [`Member::rounds`] asks `windrow_plan::team` for a width about every 25
 //! microseconds. Fewer members, down to one, run rounds that are too short for their barrier, or that lose a CPU to a busy process; the
 //! other members wait and soon park. Other widths are explored now and then, in at most 3 % of the time. The results are kept by call
 //! site.

@@ -370,9 +370,9 @@ fn every_consumer_can_be_cancelled() {
             pool.install(|| {
                 let (live, done) = (CancelToken::new(), CancelToken::new());
                 done.cancel();
-                let all = (0..n).into_par_iter().with_cancel(&live).run(|iter| consumer(iter));
+                let all = (0..n).into_par_iter().with_cancel(&live).run(&mut *consumer);
                 assert_eq!(all, Ok(true), "{name}");
-                let none = (0..n).into_par_iter().with_cancel(&done).run(|iter| consumer(iter));
+                let none = (0..n).into_par_iter().with_cancel(&done).run(&mut *consumer);
                 let cancelled = none.expect_err(name);
                 assert_eq!((cancelled.done, cancelled.total), (0, n), "{name}");
             });

@@ -323,3 +323,55 @@ fn slices_as_long_as_can_be() {
     assert_eq!([1, 2].par_windows(4).len(), 0);
     assert_eq!([0u8; 0].par_windows(1).len(), 0);
 }
+
+/// What rayon's users import by name.
+mod by_name {
+    use windrow::ParallelSliceMut;
+
+    #[test]
+    fn sorts_come_with_the_trait_of_slices() {
+        let mut numbers = [3, 1, 2];
+        numbers.par_sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(numbers, [3, 2, 1]);
+        numbers.par_sort_by_cached_key(|number| number % 3);
+        assert_eq!(numbers, [3, 1, 2]);
+    }
+}
+
+#[test]
+fn iterators_over_what_is_shared_can_be_cloned() {
+    fn both<P: ParallelIterator<Item = u64> + Clone>(iter: P) -> (u64, usize) {
+        (iter.clone().sum(), iter.filter(|item| item % 2 == 0).count())
+    }
+    let numbers: Vec<u64> = (0..1000).collect();
+    let iter = numbers.par_iter().copied().chain(0..10).skip(5).map(|item| item + 1);
+    assert_eq!(both(iter), ((6..=1000).sum::<u64>() + (1..=10).sum::<u64>(), 498 + 5));
+    assert_eq!(both(numbers.par_chunks(7).map(|run| run[0])).1, 72);
+    assert_eq!(both((0..9u64).into_par_iter().map_with(1, |more, item| item + *more)).0, 45);
+    let weighed = numbers.par_iter().weigh(|_| 3).with_claim_size(10);
+    assert_eq!(weighed.clone().count() + weighed.count(), 2000);
+}
+
+#[test]
+fn pairs_of_pairs_are_taken_apart() {
+    let ((a, b), c): ((Vec<u32>, Vec<u32>), HashSet<u32>) =
+        (0..100u32).into_par_iter().map(|i| ((i, i + 1), i % 5)).unzip();
+    assert!(a.into_iter().eq(0..100) && b.into_iter().eq(1..101));
+    assert_eq!(c.len(), 5);
+}
+
+#[test]
+fn collections_are_extended_by_references() {
+    let numbers: Vec<u32> = (0..100).collect();
+    let (mut deque, mut tree) = (VecDeque::<u32>::new(), BTreeSet::<u32>::new());
+    let (mut set, mut heap) = (HashSet::<u32>::new(), BinaryHeap::<u32>::new());
+    deque.par_extend(&numbers);
+    tree.par_extend(&numbers);
+    set.par_extend(numbers.par_iter());
+    heap.par_extend(numbers.par_iter().filter(|number| **number < 10));
+    assert!(deque.iter().eq(&numbers) && tree.iter().eq(&numbers) && set.len() == 100 && heap.len() == 10);
+    let map: BTreeMap<u32, u32> = numbers.iter().map(|&number| (number, number + 1)).collect();
+    let mut copy = HashMap::<u32, u32>::new();
+    copy.par_extend(&map);
+    assert_eq!(copy.len(), 100);
+}

@@ -62,7 +62,7 @@ impl fmt::Display for ShareDecision {
     }
 }
 
-/// Lets workers in or not; see the [module page](self).
+/// Lets workers in or not: once sharing the predicted rest saves more than it costs.
 pub fn recursion(recursion: Recursion, workers: &Workers, costs: &Costs) -> Decision<Recursion, ShareDecision> {
     let rest = recursion.rest();
     let alone = Alternative { name: "alone", predicted: rest };

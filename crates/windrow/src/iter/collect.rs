@@ -116,6 +116,13 @@ through_a_vector! {
 }
 through_a_vector! { extend
     ['a, T: Copy + Send + Sync + 'a] Vec<T>, &'a T;
+    ['a, T: Copy + Send + Sync + 'a] VecDeque<T>, &'a T;
+    ['a, T: Copy + Send + Sync + 'a] LinkedList<T>, &'a T;
+    ['a, T: Copy + Ord + Send + Sync + 'a] BinaryHeap<T>, &'a T;
+    ['a, T: Copy + Ord + Send + Sync + 'a] BTreeSet<T>, &'a T;
+    ['a, T: Copy + Eq + Hash + Send + Sync + 'a, S: BuildHasher] HashSet<T, S>, &'a T;
+    ['a, K: Copy + Ord + Send + Sync + 'a, V: Copy + Send + Sync + 'a] BTreeMap<K, V>, (&'a K, &'a V);
+    ['a, K: Copy + Eq + Hash + Send + Sync + 'a, V: Copy + Send + Sync + 'a, S: BuildHasher] HashMap<K, V, S>, (&'a K, &'a V);
     [T: Send] VecDeque<T>, T;
     [T: Send] LinkedList<T>, T;
     [T: Ord + Send] BinaryHeap<T>, T;
@@ -184,6 +191,20 @@ where
     fn from_par_iter<I: IntoParallelIterator<Item = (A, B)>>(iter: I) -> Self {
         let (a, b) = two_vectors(gathered(iter.into_par_iter(), &Unzipped));
         (FromA::from_par_iter(a), FromB::from_par_iter(b))
+    }
+}
+
+/// Pairs, each side into its collection: so `unzip` takes pairs of pairs apart.
+impl<A: Send, B: Send, FromA, FromB> ParallelExtend<(A, B)> for (FromA, FromB)
+where
+    FromA: ParallelExtend<A>,
+    FromB: ParallelExtend<B>,
+{
+    #[track_caller]
+    fn par_extend<I: IntoParallelIterator<Item = (A, B)>>(&mut self, iter: I) {
+        let (a, b) = two_vectors(gathered(iter.into_par_iter(), &Unzipped));
+        self.0.extend_by(a);
+        self.1.extend_by(b);
     }
 }
 

@@ -1,12 +1,14 @@
 //! Runs of slices as items, and scans in place.
 
+use std::cmp::Ordering;
 use std::ops::Range;
+use std::panic::Location;
 
 use windrow_sync::sources::{Runs, RunsMut};
 use windrow_sync::views::{Merged, Pieces};
 
 use super::recipe::{Backward, Chained, Indexed, Indices, Of, Plain};
-use super::scan;
+use super::{scan, sort};
 use crate::iter::{IndexedParallelIterator, Par, ParallelIterator};
 
 /// Runs of a slice as items.
@@ -84,7 +86,7 @@ impl<T: Sync> ParallelSlice<T> for [T] {
 /// Full runs from the back, then the short one at the front.
 pub type FromTheEnd<S> = Merged<Pieces<S>, S>;
 
-/// Exclusive runs of a slice as items, and scans in place.
+/// Exclusive runs of a slice as items, scans in place, and sorts.
 pub trait ParallelSliceMut<T: Send> {
     /// The slice.
     #[doc(hidden)]
@@ -150,6 +152,86 @@ pub trait ParallelSliceMut<T: Send> {
         T: Clone + Sync,
     {
         scan::exclusive(self.whole_mut(), op, init);
+    }
+
+    /// Sorts; equal items keep their order, as by the standard library's sort. Allocates a second buffer of the same size.
+    ///
+    /// If a comparison panics, the slice holds all of its items, in some order. If comparisons contradict each other, this and the other
+    /// sorts leave some order or panic, as the standard library's do.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let mut words = ["pear", "fig", "apple", "plum"];
+    /// words.par_sort_unstable();
+    /// assert_eq!(words, ["apple", "fig", "pear", "plum"]);
+    /// words.par_sort_by_key(|word| word.len());
+    /// assert_eq!(words, ["fig", "pear", "plum", "apple"]);
+    /// ```
+    #[track_caller]
+    fn par_sort(&mut self)
+    where
+        T: Ord,
+    {
+        sort::stable(self.whole_mut(), &T::cmp, Location::caller());
+    }
+
+    /// Sorts by a comparison; equal items keep their order. Allocates a second buffer of the same size.
+    #[track_caller]
+    fn par_sort_by<F>(&mut self, compare: F)
+    where
+        F: Fn(&T, &T) -> Ordering + Sync,
+    {
+        sort::stable(self.whole_mut(), &compare, Location::caller());
+    }
+
+    /// Sorts by a key, computed for every comparison; items with equal keys keep their order. Allocates a second buffer of the
+    /// same size.
+    #[track_caller]
+    fn par_sort_by_key<K, F>(&mut self, key: F)
+    where
+        K: Ord,
+        F: Fn(&T) -> K + Sync,
+    {
+        sort::stable(self.whole_mut(), &|a, b| key(a).cmp(&key(b)), Location::caller());
+    }
+
+    /// Sorts by a key, computed once for every item; items with equal keys keep their order. Allocates a buffer of all keys.
+    #[track_caller]
+    fn par_sort_by_cached_key<K, F>(&mut self, key: F)
+    where
+        K: Ord + Send,
+        F: Fn(&T) -> K + Sync,
+    {
+        sort::by_cached_key(self.whole_mut(), key, Location::caller());
+    }
+
+    /// Sorts; equal items may change their order.
+    #[track_caller]
+    fn par_sort_unstable(&mut self)
+    where
+        T: Ord,
+    {
+        sort::unstable(self.whole_mut(), &T::cmp, Location::caller());
+    }
+
+    /// Sorts by a comparison; equal items may change their order.
+    #[track_caller]
+    fn par_sort_unstable_by<F>(&mut self, compare: F)
+    where
+        F: Fn(&T, &T) -> Ordering + Sync,
+    {
+        sort::unstable(self.whole_mut(), &compare, Location::caller());
+    }
+
+    /// Sorts by a key, computed for every comparison; items with equal keys may change their order.
+    #[track_caller]
+    fn par_sort_unstable_by_key<K, F>(&mut self, key: F)
+    where
+        K: Ord,
+        F: Fn(&T) -> K + Sync,
+    {
+        sort::unstable(self.whole_mut(), &|a, b| key(a).cmp(&key(b)), Location::caller());
     }
 }
 

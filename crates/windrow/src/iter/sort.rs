@@ -18,106 +18,22 @@ use crate::runtime::explain::{self, CallKind, Explained};
 use crate::runtime::pool;
 use crate::task::join::{Told, expecting, join};
 
-/// Parallel sorting: the names, bounds and results of the standard library's sorts, as methods of slices.
-///
-/// If a comparison panics, the slice holds all of its items, in some order. If comparisons contradict each other, the sort leaves
-/// some order or panics, as std's does.
-///
-/// ```
-/// use windrow::prelude::*;
-///
-/// let mut words = ["pear", "fig", "apple", "plum"];
-/// words.par_sort_unstable();
-/// assert_eq!(words, ["apple", "fig", "pear", "plum"]);
-/// words.par_sort_by_key(|word| word.len());
-/// assert_eq!(words, ["fig", "pear", "plum", "apple"]);
-/// ```
-pub trait ParallelSort<T: Send> {
-    /// The slice.
-    fn as_slice_to_sort(&mut self) -> &mut [T];
-
-    /// Sorts; equal items keep their order. Allocates a second buffer of the same size.
-    #[track_caller]
-    fn par_sort(&mut self)
-    where
-        T: Ord,
-    {
-        stable(self.as_slice_to_sort(), &T::cmp, Location::caller());
-    }
-
-    /// Sorts by a comparison; equal items keep their order. Allocates a second buffer of the same size.
-    #[track_caller]
-    fn par_sort_by<F>(&mut self, compare: F)
-    where
-        F: Fn(&T, &T) -> Ordering + Sync,
-    {
-        stable(self.as_slice_to_sort(), &compare, Location::caller());
-    }
-
-    /// Sorts by a key, computed for every comparison; items with equal keys keep their order. Allocates a second buffer of the
-    /// same size.
-    #[track_caller]
-    fn par_sort_by_key<K, F>(&mut self, key: F)
-    where
-        K: Ord,
-        F: Fn(&T) -> K + Sync,
-    {
-        stable(self.as_slice_to_sort(), &|a, b| key(a).cmp(&key(b)), Location::caller());
-    }
-
-    /// Sorts by a key, computed once for every item; items with equal keys keep their order. Allocates a buffer of all keys.
-    #[track_caller]
-    fn par_sort_by_cached_key<K, F>(&mut self, key: F)
-    where
-        K: Ord + Send,
-        F: Fn(&T) -> K + Sync,
-    {
-        let items = self.as_slice_to_sort();
-        let mut keys: Vec<(K, usize)> = items.par_iter_mut().enumerate().map(|(at, item)| (key(item), at)).collect();
-        unstable(&mut keys, &Ord::cmp, Location::caller());
-        // The item that belongs at `at` was at `keys[at].1`, unless one of the swaps so far has moved it.
-        for at in 0..items.len() {
-            let mut from = keys[at].1;
-            while from < at {
-                from = keys[from].1;
-            }
-            keys[at].1 = from;
-            items.swap(at, from);
+/// Sorts by keys that are computed once for each item.
+pub(super) fn by_cached_key<T: Send, K: Ord + Send>(
+    items: &mut [T],
+    key: impl Fn(&T) -> K + Sync,
+    place: &'static Location<'static>,
+) {
+    let mut keys: Vec<(K, usize)> = items.par_iter_mut().enumerate().map(|(at, item)| (key(item), at)).collect();
+    unstable(&mut keys, &Ord::cmp, place);
+    // The item that belongs at `at` was at `keys[at].1`, unless one of the swaps so far has moved it.
+    for at in 0..items.len() {
+        let mut from = keys[at].1;
+        while from < at {
+            from = keys[from].1;
         }
-    }
-
-    /// Sorts; equal items may change their order.
-    #[track_caller]
-    fn par_sort_unstable(&mut self)
-    where
-        T: Ord,
-    {
-        unstable(self.as_slice_to_sort(), &T::cmp, Location::caller());
-    }
-
-    /// Sorts by a comparison; equal items may change their order.
-    #[track_caller]
-    fn par_sort_unstable_by<F>(&mut self, compare: F)
-    where
-        F: Fn(&T, &T) -> Ordering + Sync,
-    {
-        unstable(self.as_slice_to_sort(), &compare, Location::caller());
-    }
-
-    /// Sorts by a key, computed for every comparison; items with equal keys may change their order.
-    #[track_caller]
-    fn par_sort_unstable_by_key<K, F>(&mut self, key: F)
-    where
-        K: Ord,
-        F: Fn(&T) -> K + Sync,
-    {
-        unstable(self.as_slice_to_sort(), &|a, b| key(a).cmp(&key(b)), Location::caller());
-    }
-}
-
-impl<T: Send> ParallelSort<T> for [T] {
-    fn as_slice_to_sort(&mut self) -> &mut [T] {
-        self
+        keys[at].1 = from;
+        items.swap(at, from);
     }
 }
 
@@ -217,7 +133,7 @@ fn was_in_order<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) -> bo
     descending
 }
 
-fn unstable<T: Send>(
+pub(super) fn unstable<T: Send>(
     items: &mut [T],
     compare: &(impl Fn(&T, &T) -> Ordering + Sync),
     place: &'static Location<'static>,
@@ -281,7 +197,11 @@ fn partition<T>(items: &mut [T], is_left: impl Fn(&T) -> bool) -> usize {
     left
 }
 
-fn stable<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync), place: &'static Location<'static>) {
+pub(super) fn stable<T: Send>(
+    items: &mut [T],
+    compare: &(impl Fn(&T, &T) -> Ordering + Sync),
+    place: &'static Location<'static>,
+) {
     told(place, items.len(), |told| match SortGrain::of(items, compare) {
         None => items.sort_by(compare),
         Some(_) if was_in_order(items, compare) => told.reason = IN_ORDER,

@@ -93,7 +93,7 @@ impl Cancellation {
         let done = done.saturating_sub(claimed).saturating_add(items);
         let total = self.total.get().copied().unwrap_or(0);
         // A search that has found what it wants leaves items too; then no member was cut.
-        let all = done == total && !cut || !self.cut.is_up() && !cut;
+        let all = !cut && (done == total || !self.cut.is_up());
         if all || self.through.is_up() { Ok(whole) } else { Err(Cancelled { done, total }) }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::cancellation::Cancellation;
 
 /// What is known of a call in advance.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Hints {
     /// Where the consumer was called.
     pub(crate) place: Option<&'static Location<'static>>,
@@ -108,7 +108,7 @@ impl Hints {
 }
 
 /// Weights of all items, as running sums. An item weighs at least 1.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Weights {
     sums: Box<[u64]>,
 }

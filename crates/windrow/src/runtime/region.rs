@@ -220,10 +220,13 @@ struct CallerSide<'c> {
     alone: Cell<bool>,
     listens: bool,
     /// The last decision, and the item and the time at which it was made, if this thread listens.
-    told: Cell<Option<(Decision<Progress, Grain>, usize, Nanos)>>,
+    told: Cell<Option<ToldChoice>>,
     /// Members that ran chunks, if the call was shared.
     members: Cell<usize>,
 }
+
+/// A decision, and the item and the time at which it was made.
+type ToldChoice = (Decision<Progress, Grain>, usize, Nanos);
 
 /// How a region was opened, and what was done before.
 #[derive(Clone, Copy)]

@@ -32,6 +32,12 @@ impl<T, F: Fn() -> T + Sync> Init for InitCalls<F> {
 #[derive(Debug)]
 pub struct Clones<T>(Mutex<T>);
 
+impl<T: Clone> Clone for Clones<T> {
+    fn clone(&self) -> Self {
+        Clones(Mutex::new(self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()))
+    }
+}
+
 impl<T> Clones<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(Mutex::new(value))
