@@ -165,9 +165,9 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// Sharing is worth it.
-    fn pays(self, rest: Nanos) -> bool {
-        self.done.0 * if self.wakes { MARGIN_ASLEEP } else { MARGIN_IDLE } < rest.0
+    /// The predicted time, with the margin.
+    fn at_worst(self) -> Nanos {
+        Nanos(self.done.0 * if self.wakes { MARGIN_ASLEEP } else { MARGIN_IDLE })
     }
 }
 
@@ -202,7 +202,7 @@ pub struct ShareChoice {
     pub why: &'static str,
     /// Predicted time if shared, if that was predicted.
     pub shared: Option<Nanos>,
-    /// The predicted loss of a choice that explores; else 0.
+    /// What a choice that explores takes out of the budget; else 0.
     pub price: Nanos,
 }
 
@@ -239,7 +239,7 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     };
     let shared = Some(best.done);
     let publish = |why, price| ShareChoice { grain: Grain::Publish { width: best.width }, why, shared, price };
-    if best.pays(rest) {
+    if best.at_worst() < rest {
         let loss = Nanos(rest.0 - best.done.0);
         if progress.done.0 == 0 && progress.known.is_some_and(|known| known.never_alone) && costs.budget.covers(loss) {
             return ShareChoice { price: loss, ..serial(NEVER_ALONE, shared) };
@@ -249,9 +249,9 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
     if best.wakes && costs.owed > costs.enter(true) {
         return publish("repeated short calls: waking workers now pays off (ski rental)", Nanos(0.0));
     }
-    let loss = Nanos((best.done.0 - rest.0).max(0.0));
+    let loss = Nanos(best.at_worst().0 - rest.0);
     if costs.budget.covers(loss) && is_hopeful(rest, workers, costs) {
-        return publish("exploring: sharing may have become faster", loss);
+        return publish("exploring: sharing may have become faster", costs.budget.all());
     }
     serial("entering costs more than it saves", shared)
 }
@@ -470,7 +470,7 @@ mod tests {
             choose(&progress(per_item, 50, 700), &workers(1, 1), &Costs { budget, ..slow })
         };
         assert!(matches!(after(10.0, 1).grain, Grain::Serial { .. }));
-        let explores = after(10.0, 20);
+        let explores = after(10.0, 30);
         assert!(matches!(explores.grain, Grain::Publish { .. }) && explores.price.0 > 1_000.0, "{explores:?}");
         assert!(matches!(after(1.0, 10_000).grain, Grain::Serial { .. }), "that was never worth it");
     }
