@@ -1,4 +1,4 @@
-//! Builds the test binaries of the workspace with Cargo, and runs them side by side or repeatedly.
+//! Builds test binaries with Cargo, and runs them side by side or repeatedly.
 //!
 //! `cargo test` runs one binary after the other, and waits at the end of each for its slowest test. Here as many binaries run at once as
 //! keep the processors busy. The output of each goes to a separate file, which is shown if the binary fails.
@@ -6,13 +6,14 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::workspace::{self, Failure, Workspace, text};
+use crate::workspace::{self, Workspace, text};
 
 /// A binary that takes longer hangs: the slowest takes less than a minute on two processors.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -21,22 +22,21 @@ const LIMIT: Duration = Duration::from_secs(15 * 60);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Binary {
     /// The package and the target, as in `windrow::batch`.
-    name: String,
+    pub(crate) name: String,
     program: PathBuf,
     /// The folder of the package, where tests are run.
     folder: PathBuf,
 }
 
 /// Builds the tests that these arguments of `cargo test` select.
-pub(crate) fn build(workspace: &Workspace, words: &[&str]) -> Result<Vec<Binary>, Failure> {
-    let mut command = workspace::cargo();
-    command.args(["test", "--no-run", "--locked", "--message-format", "json-render-diagnostics"]).args(words);
-    command.current_dir(&workspace.root).stderr(Stdio::inherit());
-    let output = command.output().map_err(|error| Failure(format!("cannot start cargo: {error}")))?;
-    if !output.status.success() {
-        return Err(Failure(format!("cargo test --no-run {}: {}", words.join(" "), output.status)));
-    }
-    Ok(binaries(&String::from_utf8_lossy(&output.stdout)))
+pub(crate) fn build(root: &Path, words: &[&str]) -> Result<Vec<Binary>> {
+    built(workspace::cargo(root, &["test", "--locked"]).args(words))
+}
+
+/// Builds the tests of a `cargo test`.
+pub(crate) fn built(command: &mut Command) -> Result<Vec<Binary>> {
+    let messages = workspace::output_of(command.args(["--no-run", "--message-format", "json-render-diagnostics"]))?;
+    Ok(binaries(&messages))
 }
 
 /// The test binaries in Cargo's messages.
@@ -61,180 +61,148 @@ fn binaries(messages: &str) -> Vec<Binary> {
 }
 
 /// The outcome of a run of one binary.
-struct Ran {
+pub(crate) struct Ran {
     name: String,
-    took: Duration,
-    /// The numbers of tests that passed and that failed, from the binary's output.
-    counts: (usize, usize),
-    /// If it failed: the file with its output, and how it ended.
-    failed: Option<(PathBuf, String)>,
+    pub(crate) took: Duration,
+    pub(crate) output: String,
+    /// If it failed: how it ended.
+    pub(crate) failed: Option<String>,
 }
 
 /// Runs all of them, and shows the failures.
-pub(crate) fn run(workspace: &Workspace, binaries: &[Binary]) -> Result<(), Failure> {
-    let ran = side_by_side(&workspace.target.join("xtask/tests"), binaries)?;
+pub(crate) fn run(workspace: &Workspace, binaries: &[Binary]) -> Result<()> {
+    let mut ran = all(&workspace.target.join("xtask/tests"), binaries)?;
     let failed: Vec<String> = ran.iter().filter_map(show).collect();
-    let mut slowest: Vec<&Ran> = ran.iter().collect();
-    slowest.sort_by_key(|ran| std::cmp::Reverse(ran.took));
-    let slowest: Vec<String> =
-        slowest.iter().take(5).map(|ran| format!("{} {:.1} s", ran.name, ran.took.as_secs_f64())).collect();
-    println!("test: {} binaries; the slowest are {}", ran.len(), slowest.join(", "));
-    let sum = |of: fn(&Ran) -> usize| ran.iter().map(of).sum::<usize>();
-    println!("test: {} passed, {} failed", sum(|ran| ran.counts.0), sum(|ran| ran.counts.1));
-    Failure::unless_empty("tests failed", &failed)
+    ran.sort_by_key(|ran| std::cmp::Reverse(ran.took));
+    let slowest = ran.iter().take(5).map(|ran| format!("{} {:.1} s", ran.name, ran.took.as_secs_f64()));
+    println!("test: {} binaries; the slowest are {}", ran.len(), slowest.collect::<Vec<_>>().join(", "));
+    let sum = |what| ran.iter().map(|ran| count(&ran.output, what)).sum::<usize>();
+    println!("test: {} passed, {} failed", sum(" passed"), sum(" failed"));
+    workspace::unless_empty("tests failed", &failed)
 }
 
 /// If the binary failed, shows its output and returns a line about it.
 fn show(ran: &Ran) -> Option<String> {
-    let (log, how) = ran.failed.as_ref()?;
-    let output = fs::read(log).unwrap_or_default();
-    println!("\ntest: {} failed ({how}):\n{}", ran.name, String::from_utf8_lossy(&output));
+    let how = ran.failed.as_ref()?;
+    println!("\ntest: {} failed ({how}):\n{}", ran.name, ran.output);
     Some(format!("{} ({how})", ran.name))
 }
 
-/// Runs as many binaries at once as half of the processors, at least two.
-fn side_by_side(logs: &Path, binaries: &[Binary]) -> Result<Vec<Ran>, Failure> {
-    fs::create_dir_all(logs).map_err(|error| Failure(format!("cannot create {}: {error}", logs.display())))?;
-    // Each binary uses several threads.
+/// Runs as many binaries at once as half of the processors, at least two: each binary uses several threads.
+fn all(logs: &Path, binaries: &[Binary]) -> Result<Vec<Ran>> {
     let jobs = thread::available_parallelism().map_or(2, |cpus| cpus.get().div_ceil(2)).max(2);
-    let (waiting, ran) = (Mutex::new(binaries.iter()), Mutex::new(Vec::new()));
+    let ran = side_by_side(vec![(); jobs], binaries.iter().collect(), |(), binary| {
+        let ran = one(binary, logs, LIMIT, &[], |_| false)?;
+        println!("test: {:7.1} s  {}  {}", ran.took.as_secs_f64(), ran.name, ran.failed.as_deref().unwrap_or("ok"));
+        Ok(ran)
+    });
+    ran.into_iter().collect()
+}
+
+/// Does all tasks, as many at once as there are workers.
+pub(crate) fn side_by_side<W: Send, T: Send, R: Send>(
+    workers: Vec<W>,
+    tasks: Vec<T>,
+    work: impl Fn(&W, T) -> R + Sync,
+) -> Vec<R> {
+    let (waiting, done, work) = (&Mutex::new(tasks.into_iter()), &Mutex::new(Vec::new()), &work);
     thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
+        for worker in workers {
+            scope.spawn(move || {
                 loop {
-                    let Some(binary) = lock(&waiting).next() else { return };
-                    let done = one(logs, binary);
-                    let how = done.failed.as_ref().map_or("ok", |(_, how)| how);
-                    println!("test: {:7.1} s  {}  {how}", done.took.as_secs_f64(), done.name);
-                    lock(&ran).push(done);
+                    let Some(task) = lock(waiting).next() else { return };
+                    let result = work(&worker, task);
+                    lock(done).push(result);
                 }
             });
         }
     });
-    Ok(ran.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    std::mem::take(&mut lock(done))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn one(logs: &Path, binary: &Binary) -> Ran {
+/// Runs a binary as `cargo test` does, until it ends, the limit has passed, or its output `is_enough`.
+pub(crate) fn one(
+    binary: &Binary,
+    logs: &Path,
+    limit: Duration,
+    words: &[&str],
+    is_enough: fn(&str) -> bool,
+) -> Result<Ran> {
     let log = logs.join(binary.name.replace("::", "-").replace(' ', "-") + ".log");
-    let start = Instant::now();
-    let how = started(&log, binary).and_then(|mut child| ended(&mut child, start + LIMIT));
-    let counts = counts(&String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()));
-    Ran { name: binary.name.clone(), took: start.elapsed(), counts, failed: how.err().map(|how| (log, how)) }
-}
-
-/// The numbers of passed and failed tests, from lines like `test result: ok. 3 passed; 0 failed; 0 ignored`.
-fn counts(log: &str) -> (usize, usize) {
-    let results = log.lines().filter_map(|line| line.strip_prefix("test result: "));
-    results.fold((0, 0), |(passed, failed), line| {
-        let number = |what: &str| {
-            let before = line.split(what).next().unwrap_or("").rsplit([' ', ';']).find(|word| !word.is_empty());
-            before.and_then(|word| word.parse::<usize>().ok()).unwrap_or(0)
-        };
-        (passed + number(" passed"), failed + number(" failed"))
-    })
-}
-
-/// Starts the binary as `cargo test` does.
-fn started(log: &Path, binary: &Binary) -> Result<Child, String> {
-    let output = File::create(log).and_then(|file| Ok((file.try_clone()?, file)));
-    let (output, errors) = output.map_err(|error| format!("cannot create {}: {error}", log.display()))?;
+    fs::create_dir_all(logs).with_context(|| format!("cannot create {}", logs.display()))?;
+    let file = File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
+    let output = || fs::read(&log).map_or(String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
     let mut command = Command::new(&binary.program);
-    command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
+    command.args(words).current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
     command.env("CARGO_MANIFEST_PATH", binary.folder.join("Cargo.toml"));
-    command.stdin(Stdio::null()).stdout(output).stderr(errors);
-    command.spawn().map_err(|error| format!("cannot be started: {error}"))
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let start = Instant::now();
+    let failed = match command.spawn() {
+        Ok(mut child) => ended(&mut child, start + limit, || is_enough(&output())).err(),
+        Err(error) => Some(format!("cannot be started: {error}")),
+    };
+    Ok(Ran { name: binary.name.clone(), took: start.elapsed(), output: output(), failed })
 }
 
-fn ended(child: &mut Child, limit: Instant) -> Result<(), String> {
+/// The sum of the numbers before `what` in lines like `test result: ok. 3 passed; 0 failed; 0 ignored`.
+fn count(log: &str, what: &str) -> usize {
+    let results = log.lines().filter_map(|line| line.strip_prefix("test result: ")?.split_once(what));
+    results.filter_map(|(before, _)| before.rsplit(' ').next()?.parse::<usize>().ok()).sum()
+}
+
+fn ended(child: &mut Child, limit: Instant, is_enough: impl Fn() -> bool) -> Result<(), String> {
     loop {
-        match child.try_wait() {
+        let why = match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return Err(status.to_string()),
-            Ok(None) if Instant::now() > limit => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("still running after {} minutes", LIMIT.as_secs() / 60));
+            Ok(None) if Instant::now() > limit => TIMED_OUT,
+            Ok(None) if is_enough() => "ended early",
+            Ok(None) => {
+                thread::sleep(Duration::from_millis(20));
+                continue;
             }
-            Ok(None) => thread::sleep(Duration::from_millis(20)),
             Err(error) => return Err(format!("cannot be waited for: {error}")),
-        }
+        };
+        // The kill fails if the process has just ended by itself; that is fine.
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(why.to_owned());
     }
 }
 
-/// Processes that keep two processors busy until this is dropped.
-struct Busy(Vec<Child>);
+pub(crate) const TIMED_OUT: &str = "still running at its limit of time";
 
-impl Busy {
-    fn two() -> Result<Busy, Failure> {
-        let mut busy = Busy(Vec::new());
-        for _ in 0..2 {
-            let child = Command::new("yes").stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-            busy.0.push(child.map_err(|error| Failure(format!("cannot start yes: {error}")))?);
-        }
-        Ok(busy)
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// The arguments of `repeat`.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct Repeat {
-    times: usize,
-    /// Parts of the names of binaries; empty for all binaries.
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    times: u32,
+    /// Parts of the names of binaries (package::target); all binaries if there are none.
+    #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
 
-impl Repeat {
-    pub(crate) fn parse(words: &[String]) -> Result<Repeat, Failure> {
-        let hint = "hint: cargo xtask repeat 20, or cargo xtask repeat 20 windrow::batch";
-        let (times, names) = words.split_first().ok_or_else(|| Failure(format!("no number of times\n  {hint}")))?;
-        match times.parse() {
-            Ok(times @ 1..) => Ok(Repeat { times, names: names.to_vec() }),
-            _ => Err(Failure(format!("{times:?} is not a number of times\n  {hint}"))),
-        }
-    }
-}
-
 /// Runs tests repeatedly, every second time beside two busy processes. All failures are shown at the end.
-pub(crate) fn repeat(
-    workspace: &Workspace,
-    binaries: Vec<Binary>,
-    Repeat { times, names }: &Repeat,
-) -> Result<(), Failure> {
-    let chosen = |binary: &Binary| names.is_empty() || names.iter().any(|name| binary.name.contains(name.as_str()));
-    let binaries: Vec<Binary> = binaries.into_iter().filter(chosen).collect();
-    if binaries.is_empty() {
-        return Err(Failure(format!("no test binary is called {}", names.join(" or "))));
-    }
-    let logs = workspace.target.join("xtask/repeat");
-    let mut failed = Vec::new();
+pub(crate) fn repeat(workspace: &Workspace, mut binaries: Vec<Binary>, Repeat { times, names }: &Repeat) -> Result<()> {
+    binaries.retain(|binary| names.is_empty() || names.iter().any(|name| binary.name.contains(name.as_str())));
+    ensure!(!binaries.is_empty(), "no test binary is called {}", names.join(" or "));
+    let (logs, mut failed) = (workspace.target.join("xtask/repeat"), Vec::new());
     for round in 1..=*times {
-        let loaded = round % 2 == 0;
-        let _busy = if loaded { Some(Busy::two()?) } else { None };
-        let (start, load) = (Instant::now(), if loaded { "beside two busy processes" } else { "as the machine is" });
-        let ran = side_by_side(&logs.join(round.to_string()), &binaries)?;
+        let (busy, load) = if round % 2 == 0 { (2, "beside two busy processes") } else { (0, "as the machine is") };
+        let yes = |_| Command::new("yes").stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let mut busy = (0..busy).map(yes).collect::<Result<Vec<Child>, _>>().context("cannot start yes")?;
+        let (start, ran) = (Instant::now(), all(&logs.join(round.to_string()), &binaries));
+        busy.iter_mut().try_for_each(|child| child.kill().and_then(|()| child.wait()).map(|_| ()))?;
+        let ran = ran?;
         let failures: Vec<String> = ran.iter().filter_map(show).collect();
-        let passed = ran.len() - failures.len();
-        println!(
-            "repeat: round {round} of {times}, {load}: {passed} of {} passed, {:.1} s",
-            ran.len(),
-            start.elapsed().as_secs_f64()
-        );
+        let (passed, count, took) = (ran.len() - failures.len(), ran.len(), start.elapsed().as_secs_f64());
+        println!("repeat: round {round} of {times}, {load}: {passed} of {count} passed, {took:.1} s");
         failed.extend(failures.into_iter().map(|failure| format!("round {round}, {load}: {failure}")));
     }
-    Failure::unless_empty("tests failed", &failed)
+    workspace::unless_empty("tests failed", &failed)
 }
 
 #[cfg(test)]
@@ -244,8 +212,8 @@ mod tests {
     #[test]
     fn results_of_a_binary_are_counted() {
         let log = "running 3 tests\ntest result: FAILED. 12 passed; 1 failed; 0 ignored; 0 measured\n\ntest result: ok. 5 passed; 0 failed";
-        assert_eq!(counts(log), (17, 1));
-        assert_eq!(counts("no test harness"), (0, 0));
+        assert_eq!([count(log, " passed"), count(log, " failed")], [17, 1]);
+        assert_eq!(count("no test harness", " passed"), 0);
     }
 
     #[test]
@@ -269,16 +237,6 @@ mod tests {
         assert_eq!(found, expected.map(|(name, program)| (name.to_owned(), PathBuf::from(program))));
     }
 
-    #[test]
-    fn a_number_of_times_is_needed() {
-        let parse = |words: &[&str]| Repeat::parse(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
-        assert_eq!(parse(&["20"]).expect("a number"), Repeat { times: 20, names: Vec::new() });
-        assert_eq!(parse(&["3", "windrow::batch"]).expect("a number").names, ["windrow::batch"]);
-        for wrong in [&[][..], &["0"], &["many"], &["-1"]] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
-        }
-    }
-
     /// A binary that fails, hangs or cannot be started is a failure, with its output.
     #[cfg(unix)]
     #[test]
@@ -289,14 +247,30 @@ mod tests {
             program: program.into(),
             folder: "/".into(),
         };
-        let ran =
-            side_by_side(&logs, &["/bin/true", "/bin/false", "/no/such"].map(binary)).expect("logs can be written");
+        let ran = all(&logs, &["/bin/true", "/bin/false", "/no/such"].map(binary)).expect("logs can be written");
         let failed = |name: &str| ran.iter().find(|ran| ran.name.ends_with(name)).expect("all ran").failed.clone();
         assert_eq!(failed("true"), None);
-        assert!(failed("false").is_some_and(|(log, how)| log.exists() && how.contains("exit status: 1")));
-        assert!(failed("such").is_some_and(|(_, how)| how.contains("cannot be started")));
-        let mut child = Command::new("sleep").arg("600").spawn().expect("sleep");
-        assert!(ended(&mut child, Instant::now()).is_err_and(|how| how.contains("still running")));
+        assert!(failed("false").is_some_and(|how| how.contains("exit status: 1")));
+        assert!(failed("such").is_some_and(|how| how.contains("cannot be started")));
+        fs::remove_dir_all(logs).expect("they were written");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_binary_ends_by_itself_at_its_limit_or_when_its_output_is_enough() {
+        let logs = std::env::temp_dir().join(format!("xtask-limits-{}", std::process::id()));
+        let shell = |script: &str, limit: u64| {
+            let binary = Binary { name: script.replace('/', "-"), program: "/bin/sh".into(), folder: "/".into() };
+            let limit = Duration::from_millis(limit);
+            one(&binary, &logs, limit, &["-c", script], |output| output.contains("FAILED"))
+                .expect("logs can be written")
+        };
+        let ran = shell("echo out; echo err >&2", 60_000);
+        assert_eq!((ran.output.as_str(), ran.failed), ("out\nerr\n", None));
+        // Wait for ever: only the limit, or the output, ends them.
+        assert_eq!(shell("while :; do :; done", 100).failed.as_deref(), Some(TIMED_OUT));
+        assert_eq!(shell("exec > /dev/null; while :; do :; done", 100).failed.as_deref(), Some(TIMED_OUT));
+        assert_eq!(shell("echo FAILED; while :; do :; done", 60_000).failed.as_deref(), Some("ended early"));
         fs::remove_dir_all(logs).expect("they were written");
     }
 }

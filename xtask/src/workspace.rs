@@ -1,56 +1,46 @@
 //! Facts about this workspace, from Cargo and git.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// Why a command of xtask fails; printed as it is.
-#[derive(Debug)]
-pub(crate) struct Failure(pub(crate) String);
-
-impl Failure {
-    pub(crate) fn new(message: impl Into<String>) -> Failure {
-        Failure(message.into())
-    }
-
-    /// A failure that lists `problems`, if there are any.
-    pub(crate) fn unless_empty(what: &str, problems: &[String]) -> Result<(), Failure> {
-        if problems.is_empty() {
-            return Ok(());
-        }
-        Err(Failure(format!("{what}: {} problem(s)\n  {}", problems.len(), problems.join("\n  "))))
-    }
+/// A failure that lists `problems`, if there are any.
+pub(crate) fn unless_empty(what: &str, problems: &[String]) -> Result<()> {
+    ensure!(problems.is_empty(), "{what}: {} problem(s)\n  {}", problems.len(), problems.join("\n  "));
+    Ok(())
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+pub(crate) fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| Failure(format!("cannot read {}: {error}", path.display())))
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Failure(format!("cannot write {}: {error}", path.display())))
+/// What a folder holds, in the order of the names.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries =
+        std::fs::read_dir(folder).and_then(|entries| entries.map(|entry| entry.map(|it| it.path())).collect());
+    let mut paths: Vec<PathBuf> = entries.with_context(|| format!("cannot list {}", folder.display()))?;
+    paths.sort();
+    Ok(paths)
 }
 
 /// The Cargo that started this program, so that a chosen toolchain is kept.
-pub(crate) fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+pub(crate) fn cargo(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(words).current_dir(folder);
+    command
 }
 
-/// The standard output of a command that succeeded.
-pub(crate) fn output_of(command: &mut Command) -> Result<String, Failure> {
-    let shown = format!("{command:?}");
-    let output = command.output().map_err(|error| Failure(format!("cannot start {shown}: {error}")))?;
-    if !output.status.success() {
-        return Err(Failure(format!("{shown} failed: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr))));
-    }
-    String::from_utf8(output.stdout).map_err(|_| Failure(format!("{shown} printed something that is not UTF-8")))
+/// The standard output of a command that succeeded. What it says on standard error is shown at once.
+pub(crate) fn output_of(command: &mut Command) -> Result<String> {
+    let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", output.status);
+    String::from_utf8(output.stdout).with_context(|| format!("{command:?} printed something that is not UTF-8"))
 }
 
 pub(crate) struct Workspace {
@@ -60,42 +50,36 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    pub(crate) fn load() -> Result<Workspace, Failure> {
+    pub(crate) fn load() -> Result<Workspace> {
         // Read at run time: several checkouts may share a target folder, and with it this program.
         let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
-        let manifest = Path::new(&own).join("../Cargo.toml");
-        let mut command = cargo();
-        command
-            .args(["metadata", "--format-version", "1", "--locked", "--all-features", "--manifest-path"])
-            .arg(manifest);
-        let metadata: Value = serde_json::from_str(&output_of(&mut command)?)
-            .map_err(|error| Failure(format!("cargo metadata printed something that is not JSON: {error}")))?;
+        let words = ["metadata", "--format-version", "1", "--locked", "--all-features"];
+        let metadata: Value = serde_json::from_str(&output_of(&mut cargo(Path::new(&own), &words))?)?;
         let path = |key: &str| PathBuf::from(text(&metadata, key));
         Ok(Workspace { root: path("workspace_root"), target: path("target_directory"), metadata })
     }
 
-    pub(crate) fn members(&self) -> Vec<&Value> {
-        members(&self.metadata)
+    pub(crate) fn read(&self, path: &str) -> Result<String> {
+        read(&self.root.join(path))
     }
 
     /// The files that git tracks or would add, as paths relative to the root.
-    pub(crate) fn files(&self) -> Result<Vec<String>, Failure> {
+    pub(crate) fn files(&self) -> Result<Vec<String>> {
         let mut command = Command::new("git");
         // A container may check the workspace out as another user; reading the list of its files is harmless.
         command.arg("-c").arg(format!("safe.directory={}", self.root.display())).arg("-C").arg(&self.root);
-        command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+        command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]);
         let mut files: Vec<String> = output_of(&mut command)?.split_terminator('\0').map(str::to_owned).collect();
         files.sort();
-        files.dedup();
         files.retain(|file| self.root.join(file).is_file());
         Ok(files)
     }
 }
 
 /// The members of the workspace among the packages of `cargo metadata`.
-pub(crate) fn members(metadata: &Value) -> Vec<&Value> {
+pub(crate) fn members(metadata: &Value) -> impl Iterator<Item = &Value> {
     let ids = list(metadata, "workspace_members");
-    list(metadata, "packages").iter().filter(|package| ids.contains(&package["id"])).collect()
+    list(metadata, "packages").iter().filter(|package| ids.contains(&package["id"]))
 }
 
 /// The array at `key`; empty where there is none.

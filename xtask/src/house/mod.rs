@@ -1,18 +1,22 @@
 //! The rules that the compiler and clippy do not check (see CONTRIBUTING.md).
 
-mod files;
-mod names;
 mod orderings;
 mod packages;
 mod prose;
 mod unsafety;
-mod words;
 
-use crate::source::Source;
-use crate::workspace::{self, Failure, Workspace, list, text};
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+
+use crate::source::{Source, matches};
+use crate::workspace::{self, Workspace};
 
 /// The crate that holds all unsafe code, relative to the root.
 pub(crate) const SYNC: &str = "crates/windrow-sync/";
+
+const MOST_LINES: usize = 899;
+const MOST_LINES_OF_ARCHITECTURE: usize = 250;
 
 /// A Rust file, its path relative to the root with `/` as separator.
 struct RustFile {
@@ -23,49 +27,173 @@ struct RustFile {
 impl RustFile {
     #[cfg(test)]
     fn new(path: &str, text: &str) -> RustFile {
-        RustFile { path: path.to_owned(), source: Source::new(text) }
+        RustFile { path: path.to_owned(), source: Source::new(text).expect("a file of Rust") }
     }
 
     /// `path:line` of an offset, in the form that editors understand.
     fn place(&self, offset: usize) -> String {
-        format!("{}:{}", self.path, self.source.line_of(offset) + 1)
+        format!("{}:{}", self.path, self.source.line(offset))
+    }
+
+    /// The path within windrow-sync.
+    fn in_sync(&self) -> Option<&str> {
+        self.path.strip_prefix(SYNC)
     }
 }
 
-pub(crate) fn run(workspace: &Workspace) -> Result<(), Failure> {
-    let mut problems = Vec::new();
-    let mut rust = Vec::new();
-    for path in workspace.files()? {
-        if !files::is_counted(&path) {
-            continue;
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let (mut problems, mut rust) = (Vec::new(), Vec::new());
+    for path in workspace.files()?.into_iter().filter(|path| is_counted(path)) {
+        let text = workspace.read(&path)?;
+        problems.extend(size(&path, &text));
+        if path.ends_with(".rs") {
+            rust.push(RustFile { source: Source::new(&text).with_context(|| path.clone())?, path });
+        } else if path.ends_with(".md") {
+            problems.extend(fences(&path, &text));
+            problems.extend(prose::check(&path, &text));
         }
-        let text = workspace::read(&workspace.root.join(&path))?;
-        problems.extend(files::check(&path, &text));
-        let file = path.ends_with(".rs").then(|| RustFile { path: path.clone(), source: Source::new(&text) });
-        if path.ends_with(".md") || file.is_some() {
-            problems.extend(prose::check(&path, file.as_ref(), &text));
-        }
-        rust.extend(file);
     }
-    let roots = crate_roots(workspace);
-    let readme = workspace.root.join(SYNC).join("README.md");
-    let readme = if readme.is_file() { Some(workspace::read(&readme)?) } else { None };
-    problems.extend(unsafety::check(&rust, &roots, readme.as_deref()));
-    problems.extend(orderings::check(&rust));
-    problems.extend(words::check(&rust));
-    problems.extend(names::check(&rust));
+    for file in &rust {
+        problems.extend(fences(&file.path, &file.source.comments));
+        problems.extend(prose::check(&file.path, &prose::said(&file.source)));
+        problems.extend(misplaced(file));
+        problems.extend(unsafety::printed(file));
+    }
+    problems.extend(unsafety::check(&rust, &workspace.read(&format!("{SYNC}README.md"))?));
+    problems.extend(orderings::check(&rust, &crate::orderings::load(&workspace.root.join(SYNC))?));
+    problems.extend(names(&rust));
     problems.extend(packages::check(workspace));
-    Failure::unless_empty("house rules", &problems)
+    workspace::unless_empty("house rules", &problems)
 }
 
-/// The roots of all libraries and binaries, relative to the root of the workspace.
-fn crate_roots(workspace: &Workspace) -> Vec<String> {
-    let targets = workspace.members().into_iter().flat_map(|member| list(member, "targets"));
-    let shipped = targets.filter(|target| {
-        list(target, "kind")
-            .iter()
-            .any(|kind| !["test", "bench", "example", "custom-build"].contains(&kind.as_str().unwrap_or("")))
-    });
-    let root = format!("{}/", workspace.root.display());
-    shipped.map(|target| text(target, "src_path").trim_start_matches(&root).replace('\\', "/")).collect()
+fn is_counted(path: &str) -> bool {
+    [".rs", ".md", ".yml", ".toml", ".sh"].iter().any(|ending| path.ends_with(ending))
+}
+
+fn size(path: &str, text: &str) -> Option<String> {
+    let limit = if path == "ARCHITECTURE.md" { MOST_LINES_OF_ARCHITECTURE } else { MOST_LINES };
+    let lines = text.lines().count();
+    (lines > limit).then(|| format!("{path} has {lines} lines, more than {limit}\n    hint: split it by subject"))
+}
+
+/// Code fences in documentation that are never compiled.
+fn fences(path: &str, text: &str) -> Vec<String> {
+    let found = matches(r"(?m)^ *(?:///|//!)? *```(?:[^\n]*[, ])?ignore", text);
+    let hint = "hint: let it compile (`no_run` if it must not run) or mark it `text`";
+    let line = |at: usize| text[..at].matches('\n').count() + 1;
+    found.iter().map(|it| format!("{path}:{}: an `ignore`d example rots\n    {hint}", line(it.0))).collect()
+}
+
+/// `cfg(loom)` and ignored tests, which have their places. A lint can demand a reason for an ignored test, but not refuse it.
+fn misplaced(file: &RustFile) -> Vec<String> {
+    let mut problems = Vec::new();
+    let is_model = |path: &str| path == "src/primitives.rs" || path.starts_with("tests/loom_");
+    if !file.in_sync().is_some_and(is_model) {
+        for (at, _) in matches(r"\bcfg(?:_attr)?\s*!?\s*\([\w\s,()=]*\bloom\b", &file.source.code) {
+            problems
+                .push(format!("{}: cfg(loom) belongs into {SYNC}src/primitives.rs and the loom tests", file.place(at)));
+        }
+    }
+    // Miri cannot run everything, and says so with one form.
+    for (at, condition) in matches(r"#\s*\[\s*(?:cfg_attr\s*\(([^\]]*),)?\s*ignore\b", &file.source.code) {
+        if condition.trim() != "miri" {
+            problems.push(format!("{}: an ignored test tests nothing", file.place(at)));
+        }
+    }
+    problems
+}
+
+/// One word has one meaning: a type name is defined once in windrow-plan, windrow-tiling, windrow-sync and windrow together.
+fn names(files: &[RustFile]) -> Vec<String> {
+    const CRATES: [&str; 4] =
+        ["crates/windrow-plan/src/", "crates/windrow-tiling/src/", "crates/windrow-sync/src/", "crates/windrow/src/"];
+    // Tests and examples of what must not compile define no words of the house; of the alternatives to park, one is compiled.
+    const EXEMPT: [&str; 3] = ["/tests.rs", "/compile_fail.rs", "windrow-sync/src/primitives/condvar.rs"];
+    let definition = r"(?m)^(?:pub *(?:\([^)]*\))? *)?(?:unsafe +)?(?:struct|enum|trait|union|type) +(\w+)";
+    let is_checked = |file: &&RustFile| {
+        CRATES.iter().any(|folder| file.path.starts_with(folder)) && !EXEMPT.iter().any(|end| file.path.ends_with(end))
+    };
+    let mut defined: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for file in files.iter().filter(is_checked) {
+        for (at, name) in matches(definition, &file.source.code) {
+            defined.entry(name).or_default().push(file.place(at));
+        }
+    }
+    let twice = defined.into_iter().filter(|(_, places)| places.len() > 1);
+    twice.map(|(name, places)| format!("{name} is defined more than once: {}", places.join(", "))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_file_is_named() {
+        assert_eq!(size("a.rs", &"x\n".repeat(899)), None);
+        assert!(size("a.rs", &"x\n".repeat(900)).is_some_and(|it| it.starts_with("a.rs has 900 lines")));
+        assert_eq!(size("ARCHITECTURE.md", &"x\n".repeat(250)), None);
+        assert!(size("ARCHITECTURE.md", &"x\n".repeat(251)).is_some());
+        assert!(is_counted(".github/workflows/ci.yml") && !is_counted("Cargo.lock"));
+    }
+
+    #[test]
+    fn an_ignored_example_is_found() {
+        let rust = |text: &str| fences("a.rs", &RustFile::new("a.rs", text).source.comments);
+        assert!(rust("/// ```ignore\n/// x\n/// ```\nfn f() {}")[0].starts_with("a.rs:1:"));
+        assert!(!rust("//! ```rust,ignore").is_empty());
+        assert!(!fences("a.md", "x\n```rust ignore").is_empty());
+        assert!(rust("/// ```no_run\n/// ignore\nfn f() {}").is_empty());
+        assert!(rust("const X: &str = \"```ignore\";").is_empty());
+    }
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        misplaced(&RustFile::new(path, text))
+    }
+
+    #[test]
+    fn ignored_tests_are_found() {
+        for text in ["#[test]\n#[ignore]\nfn f() {}", "#[ignore = \"slow\"]", "#[cfg_attr(windows, ignore)]"] {
+            assert_eq!(found("a.rs", text).len(), 1, "{text}");
+        }
+        assert!(found("a.rs", "\n#[ignore]")[0].starts_with("a.rs:2: an ignored test"));
+        for text in [
+            "fn ignore() {}",
+            "#[cfg_attr(miri, ignore = \"slow\")]",
+            "#[serde(default)]\nlet ignore = 1;",
+            "// #[ignore]",
+        ] {
+            assert_eq!(found("a.rs", text), Vec::<String>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn loom_has_its_places() {
+        for text in [
+            "#[cfg(loom)] mod a;",
+            "#![cfg(not(loom))]",
+            "if cfg!(loom) {}",
+            "#[cfg(all(unix, not(loom)))]",
+            "#[cfg(all(target_os = \"linux\", not(loom)))]",
+            "#[cfg_attr(loom, allow(x))]",
+        ] {
+            assert_eq!(found("crates/windrow-sync/src/gate.rs", text).len(), 1, "{text}");
+            assert!(found("crates/windrow-sync/src/primitives.rs", text).is_empty());
+            assert!(found("crates/windrow-sync/tests/loom_gate.rs", text).is_empty());
+            assert_eq!(found("crates/windrow/tests/loom_gate.rs", text).len(), 1);
+        }
+        assert!(found("a.rs", "loom::model(|| {}); f(loom); let x = cfg(unix) + f(loom)").is_empty());
+    }
+
+    #[test]
+    fn a_name_defined_twice_is_found() {
+        let file = |path: &str, text: &str| RustFile::new(path, text);
+        let one =
+            file("crates/windrow/src/a.rs", "pub(crate) struct Walk<'a>(&'a u8);\nimpl X {\n    type Item = u8;\n}\n");
+        let other =
+            file("crates/windrow-sync/src/b.rs", "pub unsafe trait Walk {}\n// struct Item;\ntype Item = u8;\n");
+        let elsewhere = file("crates/windrow-bench/src/c.rs", "enum Walk {}\n");
+        let found = names(&[one, other, elsewhere]);
+        let place = "Walk is defined more than once: crates/windrow/src/a.rs:1, crates/windrow-sync/src/b.rs:1";
+        assert_eq!(found, [place]);
+    }
 }

@@ -1,18 +1,10 @@
 //! Verdicts: the bars of each record, from `bench/bars.txt` and from the notes of programs, and whether the record meets them.
 
+use anyhow::{Result, anyhow};
+
 use super::record::{Record, matches};
 use super::value::evaluate;
-
-/// A line of `bench/bars.txt`: `record | what | value | bar | source`.
-#[derive(Debug)]
-struct Bar<'a> {
-    line: usize,
-    pattern: &'a str,
-    what: &'a str,
-    value: &'a str,
-    bar: &'a str,
-    source: &'a str,
-}
+use crate::workspace::unless_empty;
 
 /// A value compared with its bar.
 #[derive(Debug, PartialEq)]
@@ -23,35 +15,27 @@ pub(super) struct Verdict {
 }
 
 /// The fields of a file with lines `a | b | ..`, and the number of each line; `#` begins a comment.
-pub(super) fn table<const N: usize>(text: &str) -> Result<Vec<(usize, [&str; N])>, String> {
+pub(super) fn table<const N: usize>(text: &str) -> Result<Vec<(usize, [&str; N])>> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     let fields = lines.map(|(at, line)| {
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
-        Ok((at + 1, fields.try_into().map_err(|_| format!("{}: {N} fields, separated by |", at + 1))?))
+        Ok((at + 1, fields.try_into().map_err(|_| anyhow!("{}: {N} fields, separated by |", at + 1))?))
     });
     fields.collect()
 }
 
-/// The verdicts of every record, in the order of the records; or the problems, as `line: why`.
-pub(super) fn verdicts(bars: &str, records: &[Record]) -> Result<Vec<Vec<Verdict>>, Vec<String>> {
-    let bars = table(bars).map_err(|error| vec![error])?;
-    let bars: Vec<Bar> = bars
-        .into_iter()
-        .map(|(line, [pattern, what, value, bar, source])| Bar { line, pattern, what, value, bar, source })
-        .collect();
-    let mut problems: Vec<String> = Vec::new();
-    for bar in &bars {
-        if !records.iter().any(|record| matches(bar.pattern, &record.name)) {
-            problems.push(format!("{}: no record is called {}", bar.line, bar.pattern));
-        }
-    }
-    let mut all = Vec::new();
+/// The verdicts of every record, in the order of the records, from lines `record | what | value | bar | source`.
+pub(super) fn verdicts(bars: &str, records: &[Record]) -> Result<Vec<Vec<Verdict>>> {
+    let (bars, mut problems, mut all) = (table::<5>(bars)?, Vec::new(), Vec::new());
+    let is_known = |pattern: &str| records.iter().any(|record| matches(pattern, &record.name));
+    let unknown = bars.iter().filter(|(_, bar)| !is_known(bar[0]));
+    problems.extend(unknown.map(|(line, bar)| format!("{line}: no record is called {}", bar[0])));
     for record in records {
         let mut verdicts: Vec<Verdict> = record.notes().filter_map(noted).collect();
-        for bar in bars.iter().filter(|bar| matches(bar.pattern, &record.name)) {
+        for (line, bar) in bars.iter().filter(|(_, bar)| matches(bar[0], &record.name)) {
             match judge(bar, records, record) {
                 Ok(verdict) => verdicts.push(verdict),
-                Err(why) => problems.push(format!("{}: {}: {why}", bar.line, record.name)),
+                Err(why) => problems.push(format!("{line}: {}: {why}", record.name)),
             }
         }
         if verdicts.is_empty() {
@@ -59,12 +43,12 @@ pub(super) fn verdicts(bars: &str, records: &[Record]) -> Result<Vec<Vec<Verdict
         }
         all.push(verdicts);
     }
-    if problems.is_empty() { Ok(all) } else { Err(problems) }
+    unless_empty("bench/bars.txt", &problems).map(|()| all)
 }
 
-fn judge(bar: &Bar, records: &[Record], record: &Record) -> Result<Verdict, String> {
-    let value = evaluate(bar.value, records, Some(record))?;
-    let (operator, limit) = bar.bar.split_once(' ').ok_or("a bar is `<= NUMBER` or `>= NUMBER`")?;
+fn judge([_, what, value, bar, source]: &[&str; 5], records: &[Record], record: &Record) -> Result<Verdict, String> {
+    let value = evaluate(value, records, Some(record))?;
+    let (operator, limit) = bar.split_once(' ').ok_or("a bar is `<= NUMBER` or `>= NUMBER`")?;
     let limit: f64 = limit.parse().map_err(|_| format!("{limit} is no number"))?;
     let is_met = match operator {
         "<=" => value <= limit,
@@ -72,19 +56,15 @@ fn judge(bar: &Bar, records: &[Record], record: &Record) -> Result<Verdict, Stri
         _ => return Err(format!("{operator} is neither <= nor >=")),
     };
     let digits = if value.fract() == 0.0 || value.abs() >= 100.0 { 0 } else { 3 };
-    let bar_and_source = format!("{} ({})", bar.bar, bar.source);
-    Ok(Verdict { what: format!("{}: {value:.digits$}", bar.what), bar: bar_and_source, is_met })
+    Ok(Verdict { what: format!("{what}: {value:.digits$}"), bar: format!("{bar} ({source})"), is_met })
 }
 
 /// The verdict in a program's note: `what, bar >= 1.5 met`, `what, bars 5 and 10: missed`, perhaps with `; more` behind it.
 pub(super) fn noted(note: &str) -> Option<Verdict> {
     let (what, rest) = note.split_once(", bars ").or_else(|| note.split_once(", bar "))?;
     let (head, more) = rest.split_once(';').unwrap_or((rest, ""));
-    let (bar, is_met) = match (head.strip_suffix("met"), head.strip_suffix("missed")) {
-        (Some(bar), _) => (bar, true),
-        (_, Some(bar)) => (bar, false),
-        _ => return None,
-    };
+    let missed = || head.strip_suffix("missed").map(|bar| (bar, false));
+    let (bar, is_met) = head.strip_suffix("met").map(|bar| (bar, true)).or_else(missed)?;
     let more = if more.is_empty() { String::new() } else { format!(" ({})", more.trim()) };
     Some(Verdict { what: format!("{what}{more}"), bar: bar.trim_end_matches([':', ' ']).to_owned(), is_met })
 }
@@ -119,7 +99,8 @@ mod tests {
     #[test]
     fn a_record_without_a_verdict_fails() {
         let records = [record("judged", "# x, bar 1 met\na\n"), record("long-line", "# a note\na\n1\n")];
-        assert_eq!(verdicts("", &records).unwrap_err(), ["record long-line is held to nothing: it needs a line"]);
+        let error = verdicts("", &records).unwrap_err().to_string();
+        assert!(error.ends_with("1 problem(s)\n  record long-line is held to nothing: it needs a line"), "{error}");
     }
 
     #[test]
@@ -132,8 +113,8 @@ mod tests {
             ("r | a | . a ns | = 1 | s", "1: r: = is neither"),
             ("r | a | . a ns | 1 | s", "1: r: a bar is"),
         ] {
-            let problems = verdicts(bars, &records).unwrap_err();
-            assert!(problems[0].contains(message), "{bars}: {problems:?}");
+            let error = verdicts(bars, &records).unwrap_err().to_string();
+            assert!(error.contains(message), "{bars}: {error}");
         }
     }
 }

@@ -4,14 +4,19 @@
 //! by `x`; or is in a column of a table whose head has such a unit. The first number of `16 to 41 %` is a figure too. Code, comments,
 //! targets of links, versions with two points, and words with digits in them contain none.
 
+use std::ops::Range;
+
 use super::record::Record;
 use super::value::evaluate;
+use crate::source::pattern;
 
-const UNITS: [&str; 38] = [
-    "ns", "us", "µs", "ms", "s", "sec", "second", "seconds", "min", "minute", "minutes", "h", "hour", "hours", "kB",
-    "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "kbit", "Mbit", "Gbit", "MHz", "GHz", "FLOP", "MFLOP", "GFLOP",
-    "TFLOP", "times", "x", "×", "percent", "MBs", "ops",
-];
+const UNITS: &str = "ns|us|µs|ms|s|sec|seconds?|min|minutes?|h|hours?|[kK]B|MB|GB|TB|KiB|MiB|GiB|TiB|kbit|Mbit|Gbit|MHz|GHz|\
+    FLOP|MFLOP|GFLOP|TFLOP|times|percent|MBs|ops";
+
+const NUMBER: &str = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)*";
+
+/// What holds no figures: comments, code, targets of links.
+const HIDDEN: &str = r"(?sx) <!--(.*?)(?:-->|\z) | (?m:^)```.*?(?:\n```+|\z) | ``(?:[^\n]+?\n?)+?`` | `\n?(?:[^`\n]+\n?)*` | \]\([^)]* | <http[^>]*";
 
 /// Whether the figures of this file are checked.
 pub(super) fn is_checked(path: &str) -> bool {
@@ -20,151 +25,136 @@ pub(super) fn is_checked(path: &str) -> bool {
     path == "README.md" || path == "CHANGELOG.md" || (folder == "docs" && path.ends_with(".md")) || is_readme
 }
 
-/// A comment's text, and where it begins and ends.
+/// A comment's text and its place.
 struct Comment<'a> {
     text: &'a str,
-    begin: usize,
-    end: usize,
+    at: Range<usize>,
 }
 
 /// A document, with everything that holds no figures replaced by spaces.
 struct Page<'a> {
     masked: String,
     comments: Vec<Comment<'a>>,
+    /// The cells of each line; none outside of tables.
+    rows: Vec<Vec<Range<usize>>>,
 }
 
 impl<'a> Page<'a> {
     fn new(text: &'a str) -> Page<'a> {
-        let (mut masked, mut comments) = (text.as_bytes().to_vec(), Vec::new());
-        let mut hide = |begin: usize, end: usize| {
-            masked[begin..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        let blank = |hidden: &regex::Captures<'_>| -> String {
+            hidden[0].chars().map(|c| if c == '\n' { "\n".to_owned() } else { " ".repeat(c.len_utf8()) }).collect()
         };
-        let mut at = 0;
-        while at < text.len() {
-            let rest = &text[at..];
-            let until = |pattern: &str| rest.find(pattern).unwrap_or(rest.len());
-            let is_line = at == 0 || text[..at].ends_with('\n');
-            let ticks = rest.len() - rest.trim_start_matches('`').len();
-            let length = if rest.starts_with("<!--") {
-                let length = (until("-->") + 3).min(rest.len());
-                comments.push(Comment {
-                    text: rest[4..length].trim_end_matches("-->").trim(),
-                    begin: at,
-                    end: at + length,
-                });
-                length
-            } else if is_line && ticks >= 3 {
-                rest[ticks..].find(&format!("\n{}", &rest[..ticks])).map_or(rest.len(), |end| end + 2 * ticks + 1)
-            } else if ticks > 0 {
-                let paragraph = &rest[..until("\n\n")];
-                paragraph[ticks..].find(&rest[..ticks]).map_or(ticks, |end| end + 2 * ticks)
-            } else if rest.starts_with("](") {
-                until(")")
-            } else if rest.starts_with("<http") {
-                until(">")
+        let masked = pattern(HIDDEN).replace_all(text, blank).into_owned();
+        let comment =
+            |it: regex::Captures<'a>| Some(Comment { text: it.get(1)?.as_str().trim(), at: it.get(0)?.range() });
+        let (bar, mut begin) = (pattern(r"\|[^|\n]*"), 0);
+        let rows = masked.split_inclusive('\n').map(|line| {
+            let cells = bar.find_iter(line).map(|cell| begin + cell.start() + 1..begin + cell.end());
+            let cells = if line.starts_with('|') { cells.collect() } else { Vec::new() };
+            begin += line.len();
+            cells
+        });
+        let rows = rows.collect();
+        Page { comments: pattern(HIDDEN).captures_iter(text).filter_map(comment).collect(), masked, rows }
+    }
+
+    /// Whether the nearest comment before `begin` is directly before it, and is not about a row.
+    fn has_comment(&self, begin: usize) -> bool {
+        let nearest = self.comments.iter().rev().find(|comment| comment.at.end <= begin);
+        let is_mark = |c| " *_x×+~($\n".contains(c);
+        nearest.is_some_and(|it| !it.text.starts_with("row:") && self.masked[it.at.end..begin].chars().all(is_mark))
+    }
+
+    fn number(&self, form: &str, from: usize) -> Option<Range<usize>> {
+        let number = pattern(form).captures(&self.masked[from..])?.get(1)?;
+        Some(from + number.start()..from + number.end())
+    }
+
+    /// The first number behind a comment, with its sign, if only marks are between them.
+    fn number_behind(&self, from: usize) -> Option<Range<usize>> {
+        self.number(&format!(r"\A[ *_x×+~($\n-]*?(-?{NUMBER})"), from)
+    }
+
+    /// The second number of a range or list: joined to this one by `to`, `and`, `or`, a comma or a dash.
+    fn joined(&self, number: &Range<usize>) -> Option<Range<usize>> {
+        self.number(&format!(r"\A(?: to | and | or |–|\.\.| / )({NUMBER})"), number.end)
+    }
+
+    fn is_figure(&self, number: &Range<usize>) -> bool {
+        let (before, rest) = (&self.masked[..number.start], &self.masked[number.end..]);
+        // "x12" is a ratio, "x86-64" a machine.
+        let is_ratio = before.ends_with(['x', '×']) && !rest.starts_with('-');
+        let has_point = self.masked[number.clone()].contains('.');
+        // "4096 x 1024" is a shape, "1.2x" a ratio.
+        let end = r"(?:[^\pL×]|\z)";
+        let unit = format!(r"\A(?:[x×]{end}|[ \n\u{{a0}}-]?(?:%|(?:{UNITS}){end}|[\pL×]+(?:/s|/ms| a second)))");
+        has_point
+            || is_ratio
+            || pattern(&unit).is_match(rest)
+            || self.joined(number).is_some_and(|next| self.is_figure(&next))
+    }
+
+    /// The cells of the columns whose head has a unit.
+    fn unit_cells(&self) -> Vec<Range<usize>> {
+        let is_rule = |row: &Vec<Range<usize>>| {
+            !row.is_empty() && row.iter().all(|cell| self.masked[cell.clone()].chars().all(|c| "-: ".contains(c)))
+        };
+        let unit = pattern(&format!(r"%|×|\b(?:{UNITS}|x)\b"));
+        let (mut cells, mut heads) = (Vec::new(), Vec::new());
+        for (index, row) in self.rows.iter().enumerate() {
+            if row.is_empty() {
+                heads.clear();
+            } else if self.rows.get(index + 1).is_some_and(is_rule) {
+                heads = row.iter().map(|cell| unit.is_match(&self.masked[cell.clone()])).collect();
             } else {
-                at += rest.chars().next().map_or(1, char::len_utf8);
-                continue;
-            };
-            hide(at, at + length);
-            at += length;
+                cells.extend(row.iter().zip(&heads).filter(|cell| *cell.1).map(|cell| cell.0.clone()));
+            }
         }
-        Page { masked: String::from_utf8(masked).expect("whole characters became spaces"), comments }
+        cells
     }
 
-    /// The comment directly before the number at `begin`; marks like `**` or `x` may be between them.
-    fn comment_before(&self, begin: usize) -> Option<&Comment<'a>> {
-        let comment = self.comments.iter().rev().find(|comment| comment.end <= begin)?;
-        self.masked[comment.end..begin].chars().all(|c| " *_x×+~($\n".contains(c)).then_some(comment)
+    /// The end of what a `given` comment covers. With an empty line below, that is its section, up to the next heading of the same or a higher
+    /// level; else its block.
+    fn end_of_given(&self, from: usize) -> usize {
+        let (before, rest) = self.masked.split_at(from);
+        let level =
+            before.lines().rev().map(|line| line.len() - line.trim_start_matches('#').len()).find(|level| *level > 0);
+        let is_section = rest.trim_start_matches(' ').starts_with("\n\n");
+        let end = if is_section { format!(r"\n#{{1,{}}}(?:[^#]|\z)", level.unwrap_or(6)) } else { "\n\n".to_owned() };
+        pattern(&end).find(rest).map_or(self.masked.len(), |end| from + end.start())
     }
 
-    /// The first number after `from`, if only marks are between them.
-    fn number_behind(&self, from: usize) -> Option<Number> {
-        let skipped = self.masked[from..].find(|c: char| !" *_x×+~($-\n".contains(c))?;
-        let begin = from + skipped;
-        let sign = if self.masked[from..begin].ends_with('-') { 1 } else { 0 };
-        self.masked[begin..].starts_with(|c: char| c.is_ascii_digit()).then(|| Number::at(&self.masked, begin, sign))
-    }
-}
-
-/// The place of a number, its sign included.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Number {
-    begin: usize,
-    end: usize,
-}
-
-impl Number {
-    fn at(text: &str, begin: usize, sign: usize) -> Number {
-        let bytes = text.as_bytes();
-        let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-        let mut end = begin;
-        while is_digit(end)
-            || (bytes.get(end) == Some(&b',') && (1..4).all(|more| is_digit(end + more)) && !is_digit(end + 4))
-            || (bytes.get(end) == Some(&b'.') && is_digit(end + 1))
-        {
-            end += 1;
+    /// Below a `columns` comment, the first number of each cell in the rows with a `row` comment, and the expression it must equal.
+    fn table_cells(&self, from: usize, columns: &str) -> Vec<(Range<usize>, String)> {
+        let end = self.masked[from..].find("\n\n").map_or(self.masked.len(), |end| from + end);
+        let mut cells = Vec::new();
+        for comment in self.comments.iter().filter(|comment| (from..end).contains(&comment.at.start)) {
+            let Some(key) = comment.text.strip_prefix("row:") else { continue };
+            let row = self.rows.iter().find(|row| row.iter().any(|cell| cell.contains(&comment.at.start)));
+            for (cell, expression) in row.into_iter().flatten().zip(columns.split('|').map(str::trim)) {
+                let number = numbers(&self.masked[cell.clone()]).into_iter().next();
+                let number = number.map(|it| cell.start + it.start..cell.start + it.end);
+                let number = number.filter(|number| expression != "-" && !self.has_comment(number.start));
+                cells.extend(number.map(|number| (number, expression.replace("ROW", key.trim()))));
+            }
         }
-        Number { begin: begin - sign, end }
-    }
-
-    fn text(self, text: &str) -> &str {
-        &text[self.begin..self.end]
+        cells
     }
 }
 
 /// All numbers that are not part of a word, a version or a power.
-fn numbers(text: &str) -> Vec<Number> {
-    let (mut numbers, mut at) = (Vec::new(), 0);
-    while let Some(skipped) = text[at..].find(|c: char| c.is_ascii_digit()) {
-        let number = Number::at(text, at + skipped, 0);
-        at = number.end;
-        let before = text[..number.begin].trim_end_matches(['x', '×']);
-        let (glued, last) = (before.len() < number.begin, before.chars().next_back().unwrap_or(' '));
-        let in_word = last.is_alphanumeric() || "_^".contains(last) || (last == '-' && !glued && is_hyphen(before));
-        let points = number.text(text).matches('.').count();
-        let after = text[number.end..].chars().next().unwrap_or(' ');
-        if !in_word && points < 2 && !"^_".contains(after) {
-            numbers.push(number);
-        }
-    }
-    numbers
-}
-
-/// Whether the `-` at the end of the text is a hyphen after a word, as in `UTF-8`.
-fn is_hyphen(before: &str) -> bool {
-    before[..before.len() - 1].ends_with(|c: char| c.is_alphanumeric() || c == '-')
-}
-
-fn has_unit(text: &str, number: Number) -> bool {
-    let rest = &text[number.end..];
-    // "x12" is a ratio, "x86-64" a machine.
-    if number.text(text).contains('.') || (text[..number.begin].ends_with(['x', '×']) && !rest.starts_with('-')) {
-        return true;
-    }
-    let behind = rest.strip_prefix([' ', '\n', '\u{a0}', '-']).unwrap_or(rest);
-    let word: String = behind.chars().take_while(|c| c.is_alphabetic() || *c == '×').collect();
-    let is_rate = ["/s", "/ms", " a second"].iter().any(|it| behind[word.len()..].starts_with(it)) && !word.is_empty();
-    // "4096 x 1024" is a shape, "1.2x" a ratio.
-    let is_factor = word != "x" && word != "×" || rest.starts_with(word.as_str());
-    behind.starts_with('%') || is_rate || (is_factor && UNITS.contains(&word.as_str()))
-}
-
-/// The second number of a range or list: joined to this one by `to`, `and`, `or`, a comma or a dash.
-fn joined(text: &str, number: Number) -> Option<Number> {
-    let rest = &text[number.end..];
-    let joint = [" to ", " and ", " or ", "–", "..", " / "].into_iter().find(|joint| rest.starts_with(joint))?;
-    let begin = number.end + joint.len();
-    text[begin..].starts_with(|c: char| c.is_ascii_digit()).then(|| Number::at(text, begin, 0))
-}
-
-fn is_figure(text: &str, number: Number) -> bool {
-    has_unit(text, number) || joined(text, number).is_some_and(|next| is_figure(text, next))
-}
-
-/// Whether a column with this head holds figures.
-fn is_unit_head(head: &str) -> bool {
-    head.contains('%') || head.split(|c: char| !c.is_alphanumeric()).any(|word| UNITS.contains(&word))
+fn numbers(text: &str) -> Vec<Range<usize>> {
+    let is_alone = |number: &Range<usize>| {
+        let all = &text[..number.start];
+        let before = all.trim_end_matches(['x', '×']);
+        // A `-` after a word is a hyphen, as in `UTF-8`.
+        let is_hyphen =
+            before.strip_suffix('-').is_some_and(|it| it.ends_with(|c: char| c.is_alphanumeric() || c == '-'));
+        let in_word =
+            before.ends_with(|c: char| c.is_alphanumeric() || "_^".contains(c)) || (is_hyphen && all == before);
+        !in_word && text[number.clone()].matches('.').count() < 2 && !text[number.end..].starts_with(['^', '_'])
+    };
+    pattern(NUMBER).find_iter(text).map(|number| number.range()).filter(is_alone).collect()
 }
 
 /// Whether `shown` is the value, rounded; a half may be rounded either way.
@@ -173,133 +163,54 @@ fn is_rounded(value: f64, shown: &str, digits: usize) -> bool {
     shown.parse::<f64>().is_ok_and(|shown| (value - shown).abs() <= half * (1.0 + 1e-6))
 }
 
+/// What is wrong with a number that must equal an expression.
+fn wrong(shown: &str, expression: &str, records: &[Record]) -> Option<String> {
+    let plain = shown.replace(',', "");
+    let digits = plain.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    match evaluate(expression, records, None) {
+        Err(why) => Some(format!("{shown}: {why} ({expression})")),
+        Ok(value) if is_rounded(value, &plain, digits) => None,
+        Ok(value) => Some(format!("{shown} is {value:.*} in the record ({expression})", digits.max(3))),
+    }
+}
+
 /// The problems with the figures of a document, each with its place.
 pub(super) fn problems(path: &str, text: &str, records: &[Record]) -> Vec<String> {
     let page = Page::new(text);
-    let (mut covered, mut found): (Vec<Number>, Vec<(usize, String)>) = (Vec::new(), Vec::new());
-    let mut given: Vec<(usize, usize)> = Vec::new();
-    let check = |expression: &str, number: Number| -> Option<(usize, String)> {
-        let shown = number.text(&page.masked);
-        let plain = shown.replace(',', "");
-        let digits = plain.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-        match evaluate(expression, records, None) {
-            Err(why) => Some((number.begin, format!("{shown}: {why} ({expression})"))),
-            Ok(value) if is_rounded(value, &plain, digits) => None,
-            Ok(value) => {
-                Some((number.begin, format!("{shown} is {value:.*} in the record ({expression})", digits.max(3))))
-            }
-        }
-    };
-    for comment in &page.comments {
-        let number = page.number_behind(comment.end);
-        let word = comment.text.split([':', ' ']).next().unwrap_or_default();
-        match (comment.text.split_once(':'), word) {
-            (Some((_, expression)), "record") => match number {
-                Some(number) => {
-                    covered.push(number);
-                    found.extend(check(expression, number));
-                }
-                None => found.push((comment.begin, format!("no number behind {}", comment.text))),
+    let (mut quoted, mut covered, mut found) = (Vec::new(), Vec::new(), Vec::new());
+    for Comment { text, at } in &page.comments {
+        let number = page.number_behind(at.end);
+        let (kind, value) = text.split_once(':').map_or((*text, None), |(kind, value)| (kind, Some(value.trim())));
+        match (kind.split(' ').next(), value) {
+            (Some("record"), Some(expression)) => match number {
+                Some(number) => quoted.push((number, expression.to_owned())),
+                None => found.push((at.start, format!("no number behind {text}"))),
             },
-            (Some((_, why)), "given") if !why.trim().is_empty() => {
-                given.push((comment.begin, end_of_given(&page.masked, comment.end)))
-            }
-            (None, "given") => {
-                let mut next = number;
-                while let Some(number) = next {
-                    covered.push(number);
-                    next = joined(&page.masked, number);
-                }
-            }
-            (Some((_, expressions)), "columns") => {
-                let columns: Vec<&str> = expressions.split('|').map(str::trim).collect();
-                for (number, expression) in table_cells(&page, comment, &columns) {
-                    if page.comment_before(number.begin).is_none_or(|it| it.text.starts_with("row:")) {
-                        covered.push(number);
-                        found.extend(check(&expression, number));
-                    }
-                }
-            }
-            (_, "given" | "record" | "columns") => {
-                found.push((comment.begin, format!("<!-- {} --> is incomplete", comment.text)))
+            (Some("columns"), Some(columns)) => quoted.extend(page.table_cells(at.end, columns)),
+            (Some("given"), None) => covered.extend(std::iter::successors(number, |number| page.joined(number))),
+            (Some("given"), Some(why)) if !why.is_empty() => covered.push(at.start..page.end_of_given(at.end)),
+            (Some("given" | "record" | "columns"), _) => {
+                found.push((at.start, format!("<!-- {text} --> is incomplete")))
             }
             _ => {}
         }
     }
-    let is_in_column = unit_columns(&page.masked);
+    for (number, expression) in quoted {
+        found.extend(wrong(&page.masked[number.clone()], &expression, records).map(|problem| (number.start, problem)));
+        covered.push(number);
+    }
+    let unit_cells = page.unit_cells();
     for number in numbers(&page.masked) {
-        let is_known = covered.iter().any(|other| other.end == number.end)
-            || given.iter().any(|(begin, end)| (*begin..*end).contains(&number.begin));
-        if !is_known && (is_figure(&page.masked, number) || is_in_column(number)) {
-            let shown = number.text(&page.masked);
-            found.push((
-                number.begin,
-                format!("{shown} is a figure without a record: <!-- record: .. --> or <!-- given -->"),
-            ));
+        let is_in = |ranges: &[Range<usize>]| ranges.iter().any(|range| range.contains(&(number.end - 1)));
+        if !is_in(&covered) && (page.is_figure(&number) || is_in(&unit_cells)) {
+            let shown = &page.masked[number.clone()];
+            let problem = format!("{shown} is a figure without a record: <!-- record: .. --> or <!-- given -->");
+            found.push((number.start, problem));
         }
     }
     found.sort();
     let line = |at: usize| text[..at].matches('\n').count() + 1;
     found.into_iter().map(|(at, problem)| format!("{path}:{}: {problem}", line(at))).collect()
-}
-
-/// A comment with an empty line below covers its section, up to the next heading of the same or a higher level. Other comments cover their
-/// block.
-fn end_of_given(masked: &str, from: usize) -> usize {
-    let (before, rest) = masked.split_at(from);
-    let level = |line: &str| line.len() - line.trim_start_matches('#').len();
-    let own = before.lines().rev().map(level).find(|level| *level > 0).unwrap_or(6);
-    let is_heading = |(at, _): &(usize, &str)| (1..=own).contains(&level(&rest[at + 1..]));
-    let end = if rest.trim_start_matches(' ').starts_with("\n\n") {
-        rest.match_indices("\n#").find(is_heading).map(|(at, _)| at)
-    } else {
-        rest.find("\n\n")
-    };
-    from + end.unwrap_or(rest.len())
-}
-
-/// The first number of each cell in the rows with a `row` comment, below a `columns` comment, and the expression it must equal.
-fn table_cells(page: &Page<'_>, columns: &Comment<'_>, expressions: &[&str]) -> Vec<(Number, String)> {
-    let end = columns.end + page.masked[columns.end..].find("\n\n").unwrap_or(page.masked.len() - columns.end);
-    let rows = page.comments.iter().filter(|comment| (columns.end..end).contains(&comment.begin));
-    let mut cells = Vec::new();
-    for (row, key) in rows.filter_map(|comment| Some((comment, comment.text.strip_prefix("row:")?))) {
-        let begin = page.masked[..row.begin].rfind('\n').map_or(0, |at| at + 1);
-        let line = &page.masked[begin..begin + page.masked[begin..].find('\n').unwrap_or(page.masked.len() - begin)];
-        let mut from = begin + 1;
-        for (cell, expression) in line[1..].split('|').zip(expressions) {
-            let number = numbers(cell).first().map(|it| Number { begin: from + it.begin, end: from + it.end });
-            if let (Some(number), false) = (number, *expression == "-") {
-                cells.push((number, expression.replace("ROW", key.trim())));
-            }
-            from += cell.len() + 1;
-        }
-    }
-    cells
-}
-
-/// Whether a number is in a column whose head names a unit.
-fn unit_columns(masked: &str) -> impl Fn(Number) -> bool {
-    let (mut cells, mut heads, mut at): (Vec<(usize, usize)>, Vec<bool>, usize) = Default::default();
-    let lines: Vec<&str> = masked.split_inclusive('\n').collect();
-    for (index, line) in lines.iter().enumerate() {
-        let is_rule = |line: &&str| line.starts_with('|') && line.trim().chars().all(|c| "|-: ".contains(c));
-        if !line.starts_with('|') {
-            heads.clear();
-        } else if lines.get(index + 1).is_some_and(is_rule) {
-            heads = line[1..].split('|').map(is_unit_head).collect();
-        } else {
-            let mut from = at + 1;
-            for (cell, is_unit) in line[1..].split('|').zip(&heads) {
-                if *is_unit {
-                    cells.push((from, from + cell.len()));
-                }
-                from += cell.len() + 1;
-            }
-        }
-        at += line.len();
-    }
-    move |number| cells.iter().any(|(begin, end)| (*begin..*end).contains(&number.begin))
 }
 
 #[cfg(test)]
@@ -379,7 +290,7 @@ mod tests {
         }
         assert!(is_rounded(87.25, "87.3", 1) && is_rounded(87.25, "87.2", 1) && !is_rounded(87.26, "87.2", 1));
         let wrong = found("a\n<!-- record: cells-1 windrow ratio -->0.58\n");
-        assert_eq!(wrong, ["a.md:2: 0.58 is 0.570 in the record ( cells-1 windrow ratio)"]);
+        assert_eq!(wrong, ["a.md:2: 0.58 is 0.570 in the record (cells-1 windrow ratio)"]);
         assert!(found("<!-- record: cells-2 windrow ratio -->0.58")[0].contains("no record is called cells-2"));
         assert!(found("<!-- record: cells-1 windrow ratio --> none")[0].contains("no number behind"));
         assert!(found("<!-- record -->0.5")[0].contains("incomplete"));

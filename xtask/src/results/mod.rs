@@ -8,14 +8,13 @@ mod value;
 
 use std::fmt::Write as _;
 
+use anyhow::Result;
 use bars::Verdict;
 use record::Record;
 
-use crate::workspace::{Failure, Workspace, read, write};
+use crate::workspace::{self, Workspace};
 
 const FILE: &str = "bench/RESULTS.md";
-const BARS: &str = "bench/bars.txt";
-const HARM: &str = "bench/harm.txt";
 
 const HEAD: &str = "# Results
 
@@ -32,21 +31,19 @@ columns count the worse run of a cell, and \"in both runs\" the better one.
 ";
 
 /// Checks that the document is up to date, and that every figure of the other documents is in a record. Prints the table of harm.
-pub(crate) fn run(workspace: &Workspace) -> Result<(), Failure> {
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let (records, document) = made(workspace)?;
-    if let Some(harm) = records.last() {
-        println!("{}", harm::markdown(harm));
-    }
+    println!("{}", records.last().map(harm::markdown).unwrap_or_default());
     let mut problems = Vec::new();
     for path in workspace.files()?.iter().filter(|path| figures::is_checked(path)) {
-        problems.extend(figures::problems(path, &read(&workspace.root.join(path))?, &records));
+        problems.extend(figures::problems(path, &workspace.read(path)?, &records));
     }
-    problems.extend(stale(&read(&workspace.root.join(FILE))?, &document));
-    Failure::unless_empty("results", &problems)
+    problems.extend(stale(&workspace.read(FILE)?, &document));
+    workspace::unless_empty("results", &problems)
 }
 
-pub(crate) fn update(workspace: &Workspace) -> Result<(), Failure> {
-    write(&workspace.root.join(FILE), &made(workspace)?.1)
+pub(crate) fn update(workspace: &Workspace) -> Result<()> {
+    workspace::write(&workspace.root.join(FILE), &made(workspace)?.1)
 }
 
 fn stale(present: &str, made: &str) -> Option<String> {
@@ -54,16 +51,14 @@ fn stale(present: &str, made: &str) -> Option<String> {
 }
 
 /// The records, with harm as the last one, and the document made from them.
-fn made(workspace: &Workspace) -> Result<(Vec<Record>, String), Failure> {
-    let file = |path: &str| read(&workspace.root.join(path));
-    from(record::load(&workspace.root.join("bench/record"))?, &file(BARS)?, &file(HARM)?)
+fn made(workspace: &Workspace) -> Result<(Vec<Record>, String)> {
+    let records = record::load(&workspace.root.join("bench/record"))?;
+    from(records, &workspace.read("bench/bars.txt")?, &workspace.read("bench/harm.txt")?)
 }
 
-fn from(mut records: Vec<Record>, bars: &str, harm: &str) -> Result<(Vec<Record>, String), Failure> {
-    let listed =
-        |path: &str, problems: Vec<String>| Failure::unless_empty(path, &problems).expect_err("there are some");
-    let verdicts = bars::verdicts(bars, &records).map_err(|problems| listed(BARS, problems))?;
-    let harm = harm::table_of(harm, &records).map_err(|problems| listed(HARM, problems))?;
+fn from(mut records: Vec<Record>, bars: &str, harm: &str) -> Result<(Vec<Record>, String)> {
+    let verdicts = bars::verdicts(bars, &records)?;
+    let harm = harm::table_of(harm, &records)?;
     let mut text = format!("{HEAD}{}", harm::markdown(&harm));
     text.push_str("\n## Verdicts\n\n| record | bars met | bars missed | commit |\n|---|--:|--:|---|\n");
     for (record, verdicts) in records.iter().zip(&verdicts) {
@@ -83,7 +78,9 @@ fn section(record: &Record, verdicts: &[Verdict]) -> String {
     for Verdict { what, bar, is_met } in verdicts {
         let _ = writeln!(text, "| {what} | {bar} | {} |", if *is_met { "met" } else { "**missed**" });
     }
-    text.push_str(&arms(record));
+    text.push_str(&arms(record).unwrap_or_default());
+    // The table of arms replaces the programs' summaries.
+    let is_summary = |note: &str| note.contains(" loses ") && note.contains("; worst x");
     let notes: Vec<&str> = record.notes().filter(|note| bars::noted(note).is_none() && !is_summary(note)).collect();
     let (tabled, rest) = by_cells(&notes);
     text.push_str(&tabled);
@@ -92,71 +89,50 @@ fn section(record: &Record, verdicts: &[Verdict]) -> String {
     text
 }
 
-/// Whether the table of arms replaces this line.
-fn is_summary(note: &str) -> bool {
-    note.contains(" loses ") && note.contains("; worst x")
-}
-
 /// A table of the arms that were compared with serial, if the record has such arms.
-fn arms(record: &Record) -> String {
-    let column = |name| record.column(name);
-    let (Some(arm), Some(ratio), Some(verdict)) = (column("arm"), column("ratio"), column("verdict")) else {
-        return String::new();
-    };
-    let (cell, own) = (column("cell").unwrap_or(arm), std::slice::from_ref(record));
+fn arms(record: &Record) -> Option<String> {
+    let (arm, ratio) = (record.column("arm")?, record.column("ratio")?);
+    let (cell, _) = (record.column("cell").unwrap_or(arm), record.column("verdict")?);
     let mut text = "\n| arm | geomean | slower than serial | p90 | cpu rule | worst | worst cell | cpu |\n\
                     |---|--:|--:|--:|--:|--:|---|--:|\n"
         .to_owned();
-    let mut names: Vec<&str> = Vec::new();
-    for row in &record.rows {
-        if row[arm] != "serial" && !names.contains(&row[arm].as_str()) {
-            names.push(&row[arm]);
+    let number = |row: &[String]| row[ratio].parse::<f64>().unwrap_or(f64::NAN);
+    for (name, rows) in harm::grouped(record.rows.iter().map(|row| (&row[arm], row))) {
+        if name == "serial" {
+            continue;
         }
-    }
-    for name in names {
-        let rows: Vec<&Vec<String>> = record.rows.iter().filter(|row| row[arm] == name).collect();
-        let broken = |rule: &str| rows.iter().filter(|row| row[verdict].split('+').any(|it| it == rule)).count();
-        let number = |row: &Vec<String>| row[ratio].parse::<f64>().unwrap_or(f64::NAN);
-        let worst = rows.iter().max_by(|a, b| number(a).total_cmp(&number(b))).expect("a name has rows");
-        let value =
-            |field: &str| value::evaluate(&format!(". '{name}' {field}"), own, Some(record)).unwrap_or(f64::NAN);
-        let (n, loses, p90, cpu) = (rows.len(), broken("LOSES"), broken("p90"), broken("cpu"));
-        let (mean, most, where_, seconds) = (value("geomean"), number(worst), &worst[cell], value("cpu"));
+        let value = |field: &str| {
+            let expression = format!(". '{name}' {field}");
+            value::evaluate(&expression, std::slice::from_ref(record), Some(record)).unwrap_or(f64::NAN)
+        };
+        let worst = rows.iter().max_by(|a, b| number(a).total_cmp(&number(b)))?;
+        let [mean, loses, p90, cpu, seconds] = ["geomean", "loses", "rule:p90", "rule:cpu", "cpu"].map(value);
+        let (n, most, where_) = (rows.len(), number(worst), &worst[cell]);
         let _ = writeln!(
             text,
             "| {name} | {mean:.3} | {loses} of {n} | {p90} | {cpu} | {most:.2} | {where_} | {seconds:.2} |"
         );
     }
-    text
+    Some(text)
 }
 
 /// Notes `CELL: WHAT: xRATIO ..` of at least three cells become one line for each WHAT. Also returns the other notes.
 fn by_cells<'a>(notes: &[&'a str]) -> (String, Vec<&'a str>) {
     let parts = |note: &&'a str| {
-        let (cell, rest) = note.split_once(": ")?;
-        let (what, ratio) = rest.split_once(": x")?;
-        let ratio = ratio.split(' ').next()?.parse::<f64>().ok()?;
-        Some((cell, what, ratio))
+        let (cell, (what, ratio)) =
+            note.split_once(": ").and_then(|(cell, rest)| Some((cell, rest.split_once(": x")?)))?;
+        Some((what, (ratio.split(' ').next()?.parse::<f64>().ok()?, cell)))
     };
-    let mut groups: Vec<(&str, Vec<(&str, f64)>)> = Vec::new();
-    for (cell, what, ratio) in notes.iter().filter_map(parts) {
-        match groups.iter_mut().find(|(other, _)| *other == what) {
-            Some((_, cells)) => cells.push((cell, ratio)),
-            None => groups.push((what, vec![(cell, ratio)])),
-        }
-    }
+    let mut groups = harm::grouped(notes.iter().filter_map(parts));
     groups.retain(|(_, cells)| cells.len() >= 3);
-    let is_tabled = |note: &&&'a str| parts(note).is_some_and(|(_, what, _)| groups.iter().any(|(it, _)| *it == what));
+    let is_tabled = |note: &&&'a str| parts(note).is_some_and(|(what, _)| groups.iter().any(|(it, _)| *it == what));
     let rest = notes.iter().filter(|note| !is_tabled(note)).copied().collect();
-    if groups.is_empty() {
-        return (String::new(), rest);
-    }
-    let mut text =
-        "\n| without a bar | cells | median | least | | most | |\n|---|--:|--:|--:|---|--:|---|\n".to_owned();
+    let head = "\n| without a bar | cells | median | least | | most | |\n|---|--:|--:|--:|---|--:|---|\n";
+    let mut text = if groups.is_empty() { String::new() } else { head.to_owned() };
     for (what, mut cells) in groups {
-        cells.sort_unstable_by(|a, b| a.1.total_cmp(&b.1));
-        let median = value::median(cells.iter().map(|cell| cell.1).collect());
-        let ((low, least), (high, most), n) = (cells[0], cells[cells.len() - 1], cells.len());
+        cells.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let median = value::median(cells.iter().map(|cell| cell.0).collect());
+        let ((least, low), (most, high), n) = (cells[0], cells[cells.len() - 1], cells.len());
         let _ = writeln!(text, "| {what} | {n} | {median:.2} | {least:.2} | {low} | {most:.2} | {high} |");
     }
     (text, rest)
@@ -210,7 +186,7 @@ mod tests {
         // A record without a verdict.
         let unjudged = [sound(), vec![Record::parse("long-line", "# commit: abc\na\n1\n")]].concat();
         let failure = from(unjudged, BARS, HARM).unwrap_err();
-        assert!(failure.0.contains("record long-line is held to nothing"), "{failure}");
+        assert!(failure.to_string().contains("record long-line is held to nothing"), "{failure}");
         // Records newer than RESULTS.md.
         let newer =
             from(vec![Record::parse("loops", &LOOPS.replace("b,windrow,2", "b,windrow,3"))], BARS, HARM).unwrap();

@@ -1,8 +1,10 @@
 //! The records below `bench/record`: text tables, and the notes of their programs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::workspace::{Failure, read};
+use anyhow::{Result, ensure};
+
+use crate::workspace::{entries, read};
 
 /// A table: a record, or values computed from records.
 #[derive(Clone, Debug, Default)]
@@ -24,17 +26,14 @@ impl Record {
 
     /// The fact that the program states under this key, or a dash.
     pub(super) fn fact(&self, key: &str) -> &str {
-        let of_key = |line: &'_ String| line.strip_prefix(key).and_then(|it| it.strip_prefix(": ")).is_some();
+        let of_key = |line: &'_ String| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(": "));
         self.comments.iter().find(|line| of_key(line)).map_or("-", |line| &line[key.len() + 2..])
     }
 
     /// The notes, without facts and versions.
     pub(super) fn notes(&self) -> impl Iterator<Item = &str> {
-        let is_fact = |line: &&str| {
-            ["command", "machine", "commit", "compiler"]
-                .iter()
-                .any(|key| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(": ")))
-        };
+        let is_fact =
+            |line: &str| ["command: ", "machine: ", "commit: ", "compiler: "].iter().any(|it| line.starts_with(it));
         self.comments.iter().map(String::as_str).filter(move |line| !is_fact(line) && !is_version(line))
     }
 
@@ -73,49 +72,34 @@ fn fields(line: &str) -> Vec<String> {
 
 /// Whether a name matches a pattern, in which `?` is any character and `*` any number of characters.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
-    let rest = |text: &str| text.chars().next().map_or(0, char::len_utf8);
-    match pattern.chars().next() {
-        None => name.is_empty(),
-        Some('*') => matches(&pattern[1..], name) || (!name.is_empty() && matches(pattern, &name[rest(name)..])),
-        Some(c) if name.starts_with(c) || (c == '?' && !name.is_empty()) => {
-            matches(&pattern[c.len_utf8()..], &name[rest(name)..])
-        }
-        Some(_) => false,
+    let (mut wanted, mut found) = (pattern.chars(), name.chars());
+    match (wanted.next(), found.next()) {
+        (None, end) => end.is_none(),
+        (Some('*'), c) => matches(wanted.as_str(), name) || (c.is_some() && matches(pattern, found.as_str())),
+        (Some(c), Some(other)) => (c == '?' || c == other) && matches(wanted.as_str(), found.as_str()),
+        _ => false,
     }
 }
 
 /// All records below a folder of machines, by machine and file name.
-pub(super) fn load(root: &Path) -> Result<Vec<Record>, Failure> {
+pub(super) fn load(root: &Path) -> Result<Vec<Record>> {
     let mut records: Vec<Record> = Vec::new();
-    for machine in sorted(root)?.iter().filter(|path| path.is_dir()) {
-        for path in sorted(machine)?.iter().filter(|path| path.extension().is_some_and(|it| it == "csv")) {
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            let name = stem.splitn(4, '-').nth(3).unwrap_or(&stem);
-            if records.iter().any(|other| other.name == name) {
-                let hint = "hint: keep the one that the documents quote";
-                return Err(Failure(format!("{}: another record is called {name}\n  {hint}", path.display())));
-            }
-            let record = Record::parse(name, &read(path)?);
-            if let Some(row) = record.rows.iter().find(|row| row.len() != record.columns.len()) {
-                return Err(Failure(format!(
-                    "{}: {} fields below {} columns",
-                    path.display(),
-                    row.len(),
-                    record.columns.len()
-                )));
-            }
+    for machine in entries(root)?.iter().filter(|path| path.is_dir()) {
+        for path in entries(machine)?.iter().filter(|path| path.extension().is_some_and(|it| it == "csv")) {
+            let (stem, shown) = (path.file_stem().unwrap_or_default().to_string_lossy(), path.display());
+            let record = Record::parse(stem.splitn(4, '-').nth(3).unwrap_or(&stem), &read(path)?);
+            let (name, columns) = (&record.name, record.columns.len());
+            let is_known = records.iter().any(|other| other.name == *name);
+            ensure!(
+                !is_known,
+                "{shown}: another record is called {name}\n  hint: keep the one that the documents quote"
+            );
+            let is_whole = record.rows.iter().all(|row| row.len() == columns);
+            ensure!(is_whole, "{shown}: a row has not {columns} fields, as the columns");
             records.push(record);
         }
     }
     Ok(records)
-}
-
-fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let cannot = |error| Failure::new(format!("cannot read {}: {error}", folder.display()));
-    let entries = std::fs::read_dir(folder).map_err(cannot)?;
-    let mut paths = entries.map(|entry| entry.map(|it| it.path())).collect::<Result<Vec<_>, _>>().map_err(cannot)?;
-    paths.sort();
-    Ok(paths)
 }
 
 #[cfg(test)]

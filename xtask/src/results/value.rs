@@ -1,6 +1,7 @@
 //! Values of figures and bars: expressions over the fields of records (the grammar is in CONTRIBUTING.md).
 
 use super::record::{Record, matches};
+use crate::source::pattern;
 
 /// The value of an expression. `.` is the record `own`.
 pub(super) fn evaluate(expression: &str, records: &[Record], own: Option<&Record>) -> Result<f64, String> {
@@ -21,18 +22,13 @@ pub(super) fn evaluate(expression: &str, records: &[Record], own: Option<&Record
 type Word = (String, bool);
 
 fn words(expression: &str) -> Result<Vec<Word>, String> {
-    let (mut words, mut rest) = (Vec::new(), expression.trim());
-    while let Some(first) = rest.chars().next() {
-        let quoted = first == '\'' || first == '"';
-        let end = if quoted {
-            rest[1..].find(first).map(|at| at + 1).ok_or("a quote is not closed")?
-        } else {
-            rest.find(' ').unwrap_or(rest.len())
-        };
-        words.push((rest[usize::from(quoted)..end].to_owned(), quoted));
-        rest = rest[end + usize::from(quoted)..].trim_start();
-    }
-    Ok(words)
+    let form = pattern(r#"'([^']*)'|"([^"]*)"|(\S+)"#);
+    let words = form.captures_iter(expression).map(|word| match (word.get(1).or(word.get(2)), &word[0]) {
+        (Some(inside), _) => Ok((inside.as_str().to_owned(), true)),
+        (None, plain) if plain.starts_with(['\'', '"']) => Err("a quote is not closed".to_owned()),
+        (None, plain) => Ok((plain.to_owned(), false)),
+    });
+    words.collect()
 }
 
 /// The parts between operators, and whether each follows `second`.
@@ -63,20 +59,15 @@ fn of_term(words: &[Word], records: &[Record], own: Option<&Record>) -> Result<f
     }
 }
 
-/// The number at `#` in the one note that contains the rest of the pattern; before `#`, `*` is any text.
-fn noted(record: &Record, pattern: &str) -> Result<f64, String> {
-    let (before, after) = pattern.split_once('#').ok_or("a pattern has # for the number")?;
-    let number = |line: &String| {
-        let behind = |rest: &'_ str, part: &str| Some(rest.len() - rest[rest.find(part)? + part.len()..].len());
-        let start = before.split('*').try_fold(0, |at, part| Some(at + behind(&line[at..], part)?))?;
-        let rest = &line[start..];
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(rest.len());
-        rest[end..].starts_with(after).then(|| rest[..end].trim_end_matches('.').parse::<f64>().ok())?
-    };
-    let found: Vec<f64> = record.comments.iter().filter_map(number).collect();
-    match found[..] {
+/// The number at `#` in the one note that contains the rest of the form; before `#`, `*` is any text.
+fn noted(record: &Record, form: &str) -> Result<f64, String> {
+    let (before, after) = form.split_once('#').ok_or("a pattern has # for the number")?;
+    let before = regex::escape(before).replace(r"\*", ".*?");
+    let form_of = pattern(&format!(r"{before}(-?\d[\d.-]*?)\.?{}", regex::escape(after)));
+    let numbers = record.comments.iter().filter_map(|line| form_of.captures(line)?[1].parse::<f64>().ok());
+    match numbers.collect::<Vec<f64>>()[..] {
         [one] => Ok(one),
-        _ => Err(format!("{} notes of {} are of the form {pattern:?}", found.len(), record.name)),
+        ref all => Err(format!("{} notes of {} are of the form {form:?}", all.len(), record.name)),
     }
 }
 

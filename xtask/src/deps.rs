@@ -1,0 +1,208 @@
+//! What crates may depend on: the layers of the architecture, and the licences and bans of `deny.toml`.
+//!
+//! cargo-deny reads `deny.toml` in full; these checks need no network, take no time, and so run with every change.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::workspace::{self, Workspace, list, members, text};
+
+/// A member and the members it may depend on directly, in tests and build scripts too.
+const LAYERS: &[(&str, &str)] = &[
+    ("windrow-allocator", ""),
+    ("windrow-plan", ""),
+    ("windrow-sync", ""),
+    ("windrow-tiling", "windrow-plan"),
+    ("windrow", "windrow-plan windrow-sync"),
+    ("windrow-collections", "windrow windrow-sync"),
+    ("windrow-collective", "windrow windrow-sync windrow-tiling"),
+    ("windrow-sqlite", "windrow"),
+    ("windrow-tokenizers", "windrow"),
+    ("windrow-cli", "windrow windrow-allocator windrow-collective windrow-tiling windrow-tokenizers"),
+    (
+        "windrow-bench",
+        "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-sqlite \
+         windrow-sync windrow-tiling windrow-tokenizers",
+    ),
+    ("xtask", ""),
+];
+
+/// The crate of unsafe code. It cannot inherit the lint that forbids it.
+const UNSAFE: &str = "windrow-sync";
+
+pub(crate) fn arrows(workspace: &Workspace) -> Result<()> {
+    let mut problems = wrong_arrows(&workspace.metadata, &workspace.read("deny.toml")?);
+    let whole = workspace.read("Cargo.toml")?;
+    for member in members(&workspace.metadata) {
+        let manifest = text(member, "manifest_path");
+        let is_linted = has_lints(&workspace::read(manifest.as_ref())?, &whole, text(member, "name") == UNSAFE);
+        problems.extend((!is_linted).then(|| format!("{manifest} does not have the workspace's lints")));
+    }
+    workspace::unless_empty("arrows", &problems)
+}
+
+fn wrong_arrows(metadata: &Value, deny: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for member in members(metadata) {
+        let name = text(member, "name");
+        let Some((_, allowed)) = LAYERS.iter().find(|(known, _)| *known == name) else {
+            problems.push(format!("{name} has no place in the architecture\n    hint: add it to xtask/src/deps.rs"));
+            continue;
+        };
+        for dependency in list(member, "dependencies") {
+            let (to, target) = (text(dependency, "name"), text(dependency, "target"));
+            let is_layer = LAYERS.iter().any(|(known, _)| *known == to);
+            // The two at the bottom choose no others; dependencies of tests are free. An absent kind is a normal dependency.
+            let is_free = !text(dependency, "kind").is_empty() || is_layer;
+            let is_bare = match name {
+                "windrow-plan" | "windrow-tiling" => !is_free,
+                UNSAFE => !is_free && to != "libc" && (to != "loom" || target != "cfg(loom)"),
+                _ => false,
+            };
+            let banned = deny.lines().find(|line| line.contains(&format!("{{ crate = \"{to}\", wrappers")));
+            if is_layer && !allowed.split(' ').any(|layer| layer == to) {
+                problems.push(format!("{name} must not depend on {to}"));
+            } else if is_bare {
+                problems.push(format!("{name} must stay without the dependency {to}"));
+            } else if banned.is_some_and(|line| !line.contains(&format!("\"{name}\""))) {
+                problems.push(format!("{name} must not depend on {to}: deny.toml says which crates may"));
+            }
+        }
+        if name == "windrow" && text(member, "links") != "windrow" {
+            problems.push("windrow has lost `links = \"windrow\"`: a program could hold two global pools".to_owned());
+        }
+    }
+    problems
+}
+
+/// Whether a manifest inherits the lints of the workspace, or repeats all of them except `unsafe_code`.
+fn has_lints(manifest: &str, whole: &str, is_unsafe: bool) -> bool {
+    let is_lint = |line: &&str| line.contains(" = ") && !line.starts_with('#') && !line.starts_with("unsafe_code");
+    let sections = whole.split("\n[workspace.lints.").skip(1).filter_map(|section| section.split("\n[").next());
+    match is_unsafe {
+        true => sections.flat_map(str::lines).filter(is_lint).all(|lint| manifest.lines().any(|line| line == lint)),
+        false => manifest.contains("\n[lints]\nworkspace = true\n"),
+    }
+}
+
+pub(crate) fn licences(workspace: &Workspace) -> Result<()> {
+    let deny = workspace.read("deny.toml")?;
+    let packages = list(&workspace.metadata, "packages").iter();
+    workspace::unless_empty("licences", &packages.filter_map(|package| unlicensed(package, &deny)).collect::<Vec<_>>())
+}
+
+/// The complaint about a package that `deny.toml` does not let in. Of each part of an expression before and behind `AND`, one alternative must
+/// be on the list. That is stricter than needed where parentheses enclose an `AND`.
+fn unlicensed(package: &Value, deny: &str) -> Option<String> {
+    let name = text(package, "name");
+    let stated = || deny.split_once(&format!("\ncrate = \"{name}\"\nexpression = \""))?.1.split('"').next();
+    let expression = package["license"].as_str().or_else(stated).unwrap_or("no licence").replace('/', " OR ");
+    let allowed = deny.split_once("\nallow = [").and_then(|(_, rest)| rest.split_once("\n]")).unwrap_or_default().0;
+    let is_listed = |licence: &str| {
+        let licence = licence.trim_matches([' ', '(', ')']);
+        allowed.contains(&format!("\"{licence}\""))
+            || deny.contains(&format!("{{ allow = [\"{licence}\"], crate = \"{name}\" }}"))
+    };
+    let is_licensed = expression.split(" AND ").all(|part| part.split(" OR ").any(is_listed));
+    (!is_licensed)
+        .then(|| format!("{name} {}: `{expression}` is not on the list of deny.toml", text(package, "version")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const DENY: &str = include_str!("../../deny.toml");
+
+    fn metadata(name: &str, dependencies: Value) -> Value {
+        let package =
+            |name: &str, deps: Value| json!({"id": name, "name": name, "dependencies": deps, "links": "windrow"});
+        json!({
+            "workspace_members": ["windrow", "windrow-plan", "windrow-sync", name],
+            "packages": [
+                package("windrow", json!([{"name": "windrow-plan", "kind": null}])),
+                package(name, dependencies),
+                package("rayon", json!([{"name": "crossbeam-deque"}])),
+            ],
+        })
+    }
+
+    fn complaint(name: &str, dependency: Value) -> String {
+        wrong_arrows(&metadata(name, json!([dependency])), DENY).join("; ")
+    }
+
+    #[test]
+    fn the_right_arrows_pass() {
+        assert_eq!(complaint("windrow-cli", json!({"name": "windrow", "kind": null})), "");
+        assert_eq!(complaint("windrow-sync", json!({"name": "libc", "target": "cfg(target_os = \"linux\")"})), "");
+        assert_eq!(complaint("windrow-sync", json!({"name": "loom", "target": "cfg(loom)"})), "");
+        assert_eq!(complaint("windrow-plan", json!({"name": "proptest", "kind": "dev"})), "");
+        assert_eq!(complaint("windrow-bench", json!({"name": "rayon", "kind": "dev"})), "");
+    }
+
+    #[test]
+    fn each_wrong_arrow_is_named() {
+        for (name, dependency, message) in [
+            ("windrow-plan", json!({"name": "windrow", "kind": "dev"}), "windrow-plan must not depend on windrow"),
+            (
+                "windrow-cli",
+                json!({"name": "crossbeam-channel", "kind": "dev"}),
+                "must not depend on crossbeam-channel",
+            ),
+            ("windrow-plan", json!({"name": "serde", "kind": null}), "without the dependency serde"),
+            ("windrow-sync", json!({"name": "loom", "kind": null}), "without the dependency loom"),
+            ("windrow-new", json!({"name": "libc"}), "windrow-new has no place"),
+        ] {
+            assert!(complaint(name, dependency).contains(message), "{message}");
+        }
+        let mut metadata = metadata("windrow-plan", json!([]));
+        metadata["packages"][0]["links"] = Value::Null;
+        assert!(wrong_arrows(&metadata, DENY).join("").contains("links"));
+    }
+
+    /// Peer runtimes belong to windrow-bench alone.
+    #[test]
+    fn deny_toml_bans_every_peer() {
+        for peer in "async-std chili crossbeam crossbeam-channel crossbeam-deque crossbeam-epoch crossbeam-queue \
+                     crossbeam-skiplist crossbeam-utils orx-parallel paralight rayon rayon-core smol spindle tokio"
+            .split(' ')
+        {
+            assert!(complaint("windrow", json!({"name": peer, "kind": "dev"})).contains(peer), "{peer}");
+        }
+    }
+
+    #[test]
+    fn lints_are_inherited_or_repeated() {
+        let whole = "\n[workspace.lints.rust]\nunsafe_code = \"forbid\"\na = \"deny\"\n\n[workspace.lints.clippy]\n# x = 1\nb = \"deny\"\n\n[x]\nc = 1\n";
+        assert!(has_lints("[package]\n[lints]\nworkspace = true\n", whole, false));
+        assert!(!has_lints("[lints]\n[x]\nworkspace = true\n", whole, false));
+        assert!(!has_lints("[package]\n", whole, false));
+        assert!(has_lints("[lints.rust]\na = \"deny\"\n[lints.clippy]\nb = \"deny\"\n", whole, true));
+        assert!(!has_lints("[lints.rust]\na = \"deny\"\n", whole, true));
+    }
+
+    #[test]
+    fn a_licence_off_the_list_names_its_package() {
+        let complaint = |name: &str, licence: &str| {
+            unlicensed(&json!({"name": name, "version": "1.0.0", "license": licence}), DENY)
+        };
+        for good in ["MIT", "GPL-3.0 OR MIT", "MIT/GPL-3.0", "MIT AND ISC", "(GPL-3.0 OR MIT) AND Unicode-3.0"] {
+            assert_eq!(complaint("a", good), None);
+        }
+        for bad in ["GPL-3.0", "MIT AND GPL-3.0", "GPL-3.0 OR (MIT AND X)", "MIT WITH LLVM-exception", "mit", ""] {
+            assert!(complaint("a", bad).is_some_and(|it| it.starts_with(&format!("a 1.0.0: `{bad}`"))), "{bad}");
+        }
+        // An exception holds for its package alone.
+        assert_eq!((complaint("colored", "MPL-2.0"), complaint("a", "MPL-2.0").is_some()), (None, true));
+        assert!(unlicensed(&json!({"name": "a", "version": "1.0.0", "license": null}), DENY).is_some());
+        assert_eq!(unlicensed(&json!({"name": "fuchsia-cprng", "license": null}), DENY), None);
+    }
+
+    #[test]
+    fn the_arrows_and_licences_of_this_workspace_hold() {
+        let workspace = Workspace::load().expect("cargo metadata works here");
+        arrows(&workspace).expect("the arrows hold");
+        licences(&workspace).expect("the licences are accepted");
+    }
+}

@@ -1,0 +1,306 @@
+//! Weakens every memory ordering of windrow-sync in turn; a loom model must fail each time.
+//!
+//! If no model notices a weaker ordering, the ordering is untested or stronger than needed. Both are failures.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::house::SYNC;
+use crate::orderings::{self, Crate, Site};
+use crate::suite::{self, Binary, TIMED_OUT};
+use crate::workspace::{self, Workspace};
+
+/// A limit is this many times the unmutated run, so that a timeout means a hang and not a slow machine.
+const HEADROOM: u32 = 10;
+const SHORTEST_LIMIT: Duration = Duration::from_secs(60);
+
+const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Only orderings whose line in the list contains this.
+    #[arg(long, value_name = "PATTERN", default_value = "")]
+    only: String,
+    /// As many copies at a time, each with its own build.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: u16,
+    /// Limit of a test file [default: 10 times the unchanged run, at least 60].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+    /// Show the mutants, and run none.
+    #[arg(long)]
+    list: bool,
+    /// Write the list of orderings anew, keeping its reasons.
+    #[arg(long)]
+    write_list: bool,
+}
+
+/// An edit of the source that weakens an ordering.
+struct Mutant<'a> {
+    site: &'a Site,
+    /// The file of the site.
+    text: &'a str,
+    /// `AcqRel -> Acquire`, as the table prints it.
+    label: String,
+    span: Range<usize>,
+    replacement: String,
+}
+
+impl Mutant<'_> {
+    fn applied(&self) -> String {
+        format!("{}{}{}", &self.text[..self.span.start], self.replacement, &self.text[self.span.end..])
+    }
+
+    fn name(&self) -> String {
+        let Site { found, nth } = self.site;
+        format!("{} {} #{nth}  {}", found.file, found.function, self.label)
+    }
+}
+
+fn mutants<'a>(files: &'a Crate, site: &'a Site) -> Vec<Mutant<'a>> {
+    let (found, from, text) = (&site.found, site.found.name.as_str(), files[&site.found.file].text.as_str());
+    let call = found.call.name.as_str();
+    let is_fence = call == "fence" || call == "compiler_fence";
+    if is_fence && (from == "Acquire" || from == "Release") {
+        // A relaxed fence does not exist: it panics, and the kill would test nothing.
+        let label = format!("{from} fence -> none");
+        return vec![Mutant { site, text, label, span: found.call.span.clone(), replacement: "()".to_owned() }];
+    }
+    // The second ordering of these is for a failed comparison.
+    let compares =
+        ["compare_exchange", "compare_exchange_weak", "fetch_update", "try_update", "update"].contains(&call);
+    let weaker: &[&str] = match from {
+        "SeqCst" if call == "load" || (compares && found.call.orderings == 2) => &["Acquire"],
+        "SeqCst" if call == "store" => &["Release"],
+        "SeqCst" => &["AcqRel"],
+        "AcqRel" => &["Acquire", "Release"],
+        _ => &["Relaxed"],
+    };
+    let mutant = |to: &&str| {
+        let (label, replacement) = (format!("{from} -> {to}"), format!("Ordering::{to}"));
+        Mutant { site, text, label, span: found.span.clone(), replacement }
+    };
+    weaker.iter().map(mutant).collect()
+}
+
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    if options.write_list {
+        return orderings::run(workspace, true);
+    }
+    orderings::run(workspace, false)?;
+    let files = orderings::load(&workspace.root.join(SYNC))?;
+    let sites = orderings::sites(&files);
+    let chosen = sites.iter().filter(|site| site.found.in_loom && site.key().contains(&options.only));
+    let mutants: Vec<Mutant> = chosen.flat_map(|site| mutants(&files, site)).collect();
+    println!("{} mutants of {} orderings", mutants.len(), sites.len());
+    if options.list {
+        mutants.iter().for_each(|mutant| println!("  {}", mutant.name()));
+        return Ok(());
+    }
+    let folder = workspace.target.join("mutants");
+    let jobs = usize::from(options.jobs).min(mutants.len());
+    let scratches = (0..jobs).map(|n| Scratch::new(workspace, folder.join(n.to_string())));
+    let scratches: Vec<Scratch> = scratches.collect::<Result<_>>()?;
+    let Some(first) = scratches.first() else { return Ok(()) };
+    let limits = limits(first, options.timeout.map(Duration::from_secs))?;
+    let verdicts = suite::side_by_side(scratches, mutants, |scratch, mutant| {
+        let verdict = judge(&mutant, scratch, &limits).with_context(|| mutant.name())?;
+        let line = format!("{:72}  {}", mutant.name(), verdict.as_deref().unwrap_or("SURVIVED"));
+        println!("{line}");
+        Ok((line, verdict.is_none()))
+    });
+    let verdicts = verdicts.into_iter().collect::<Result<Vec<(String, bool)>>>()?;
+    let count = verdicts.len();
+    let survivors: Vec<String> = verdicts.into_iter().filter(|verdict| verdict.1).map(|verdict| verdict.0).collect();
+    println!("{count} mutants: {} killed, {} survived", count - survivors.len(), survivors.len());
+    workspace::unless_empty("mutants that no model notices", &survivors)
+}
+
+/// Makes a `cargo test` run the loom models. Three preemptions find every known kind of reordering and keep the models at seconds. A larger
+/// number in the environment is kept.
+pub(crate) fn models(command: &mut Command) -> &mut Command {
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    let preemptions = std::env::var(PREEMPTIONS).unwrap_or_else(|_| "3".to_owned());
+    command.args(["--release", "--test", "loom_*"]).env(PREEMPTIONS, preemptions);
+    command.env("RUSTFLAGS", format!("{flags} --cfg loom").trim_start())
+}
+
+/// A workspace that holds a copy of windrow-sync alone, to be changed and tested.
+struct Scratch {
+    root: PathBuf,
+}
+
+impl Scratch {
+    /// Each folder has a separate build, so folders can be used side by side.
+    fn new(workspace: &Workspace, root: PathBuf) -> Result<Scratch> {
+        let copied = root.join(SYNC);
+        let _ = fs::remove_dir_all(&copied);
+        fs::create_dir_all(root.join("crates")).with_context(|| format!("cannot write {}", root.display()))?;
+        workspace::output_of(Command::new("cp").arg("-rL").arg(workspace.root.join(SYNC)).arg(&copied))?;
+        workspace::write(&root.join("Cargo.toml"), &manifest(&workspace.read("Cargo.toml")?)?)?;
+        // The same versions as in the workspace; Cargo drops what this crate does not need.
+        workspace::write(&root.join("Cargo.lock"), &workspace.read("Cargo.lock")?)?;
+        Ok(Scratch { root })
+    }
+
+    fn build(&self) -> Result<Vec<Binary>> {
+        // Rebuilt for every mutant and run for seconds: no debug information, and only what changed.
+        let command = &mut workspace::cargo(&self.root, &["test", "--quiet"]);
+        let command = models(command).env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
+        suite::built(command.env("CARGO_TARGET_DIR", self.root.join("target")))
+    }
+
+    /// Runs a test file until its end, its first failure or the limit.
+    fn run(&self, file: &Binary, limit: Duration) -> Result<suite::Ran> {
+        // One at a time, so that the last name printed is the test that runs.
+        suite::one(file, &self.root.join("logs"), limit, &["--test-threads=1"], |log| failed_test(log).is_some())
+    }
+}
+
+/// The manifest of the workspace, with windrow-sync as its only member.
+fn manifest(whole: &str) -> Result<String> {
+    let is_kept = |line: &&str| !line.starts_with("default-members") && !line.starts_with("members");
+    let kept: Vec<&str> = whole.lines().filter(is_kept).collect();
+    ensure!(kept.len() + 2 == whole.lines().count(), "Cargo.toml has no line of members and one of default-members");
+    let one = format!("[workspace]\nmembers = [{:?}]", SYNC.trim_end_matches('/'));
+    Ok(kept.join("\n").replacen("[workspace]", &one, 1))
+}
+
+/// Runs the unchanged models and gives each test file its limit.
+fn limits(scratch: &Scratch, timeout: Option<Duration>) -> Result<Vec<(String, Duration)>> {
+    let mut limits = Vec::new();
+    for file in scratch.build()? {
+        // Long but finite: an endless model must not stop the whole run.
+        let ran = scratch.run(&file, timeout.unwrap_or(Duration::from_secs(1800)))?;
+        ensure!(ran.failed.is_none(), "the unchanged models must pass, but {}\n{}", file.name, ran.output);
+        let limit = limit(ran.took, timeout).with_context(|| file.name.clone())?;
+        println!("  {:32} {:6.1} s, limit {} s", file.name, ran.took.as_secs_f64(), limit.as_secs());
+        limits.push((file.name, limit));
+    }
+    Ok(limits)
+}
+
+fn limit(taken: Duration, timeout: Option<Duration>) -> Result<Duration> {
+    let needed = taken * HEADROOM;
+    let limit = timeout.unwrap_or(needed.max(SHORTEST_LIMIT));
+    let (seconds, taken, more) = (limit.as_secs(), taken.as_secs_f64(), needed.as_secs() + 1);
+    ensure!(
+        limit >= needed,
+        "a timeout of {seconds} s is too near to the {taken:.1} s of the unchanged model\n  hint: --timeout {more}"
+    );
+    Ok(limit)
+}
+
+/// Changes the scratch copy, runs its models, and changes it back. Says what killed the mutant.
+fn judge(mutant: &Mutant, scratch: &Scratch, limits: &[(String, Duration)]) -> Result<Option<String>> {
+    let file = &mutant.site.found.file;
+    let path = scratch.root.join(SYNC).join(file);
+    workspace::write(&path, &mutant.applied())?;
+    let tests = scratch.build();
+    workspace::write(&path, mutant.text)?;
+    let mut tests = tests?;
+    order(&mut tests, file);
+    for test in tests {
+        let limit = limits.iter().find(|(name, _)| *name == test.name).map_or(SHORTEST_LIMIT, |&(_, limit)| limit);
+        let ran = scratch.run(&test, limit)?;
+        if let Some(how) = ran.failed {
+            let which = failed_test(&ran.output).or_else(|| running_test(&ran.output)).unwrap_or("?");
+            let by = if how == TIMED_OUT { "the time limit in " } else { "" };
+            return Ok(Some(format!("killed by {by}{}::{which}", test.name)));
+        }
+    }
+    Ok(None)
+}
+
+/// Puts the models named like the file first: they are the likely ones to fail.
+fn order(tests: &mut [Binary], file: &str) {
+    let stem = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
+    tests.sort_by_key(|test| !test.name.contains(&format!("::loom_{stem}")));
+}
+
+/// The name of a failed test in a report of libtest.
+fn failed_test(output: &str) -> Option<&str> {
+    output.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
+}
+
+/// The last test that was started; libtest prints its name before it runs.
+fn running_test(output: &str) -> Option<&str> {
+    output.lines().rev().find_map(|line| Some(line.strip_prefix("test ")?.split_once(" ...")?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Source;
+
+    /// Every mutant of a function body, as changed text.
+    fn mutated(body: &str) -> Vec<String> {
+        let text = format!("fn f() {{ {body} }}");
+        let files: Crate = [("src/lib.rs".to_owned(), Source::new(&text).unwrap())].into();
+        let changed = |mutant: Mutant| mutant.applied().replace("fn f() { ", "").trim_end_matches(" }").to_owned();
+        orderings::sites(&files).iter().flat_map(|site| mutants(&files, site)).map(changed).collect()
+    }
+
+    #[test]
+    fn each_ordering_is_weakened_by_one_step() {
+        assert_eq!(mutated("a.load(Ordering::Acquire)"), ["a.load(Ordering::Relaxed)"]);
+        assert_eq!(mutated("a.store(1, atomic::Ordering::Release)"), ["a.store(1, atomic::Ordering::Relaxed)"]);
+        assert_eq!(
+            mutated("a.swap(g(1), Ordering::AcqRel)"),
+            ["a.swap(g(1), Ordering::Acquire)", "a.swap(g(1), Ordering::Release)"]
+        );
+        assert_eq!(mutated("assert!(a.load(Ordering::Acquire) > 0, \"{a}\")").len(), 1);
+    }
+
+    #[test]
+    fn sequential_consistency_becomes_what_the_operation_allows() {
+        assert_eq!(mutated("a.load(Ordering::SeqCst)"), ["a.load(Ordering::Acquire)"]);
+        assert_eq!(mutated("a.store(b.len(), Ordering::SeqCst)"), ["a.store(b.len(), Ordering::Release)"]);
+        assert_eq!(mutated("a.fetch_or(1, Ordering::SeqCst)"), ["a.fetch_or(1, Ordering::AcqRel)"]);
+        assert_eq!(
+            mutated("a.compare_exchange(0, g(1), Ordering::SeqCst, Ordering::SeqCst)"),
+            [
+                "a.compare_exchange(0, g(1), Ordering::AcqRel, Ordering::SeqCst)",
+                "a.compare_exchange(0, g(1), Ordering::SeqCst, Ordering::Acquire)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_fence_is_taken_out() {
+        assert_eq!(mutated("atomic::fence(Ordering::Acquire); x"), ["(); x"]);
+        assert_eq!(mutated("x; fence( Ordering::Release );"), ["x; ();"]);
+        assert_eq!(mutated("fence(Ordering::SeqCst)"), ["fence(Ordering::AcqRel)"]);
+    }
+
+    #[test]
+    fn a_limit_keeps_its_distance() {
+        let seconds = Duration::from_secs;
+        assert_eq!(limit(seconds(1), None).unwrap(), SHORTEST_LIMIT);
+        assert_eq!(limit(seconds(30), None).unwrap(), seconds(300));
+        assert_eq!(limit(seconds(2), Some(seconds(20))).unwrap(), seconds(20));
+        assert!(limit(seconds(2), Some(seconds(19))).is_err());
+    }
+
+    #[test]
+    fn reports_of_libtest_are_read() {
+        let report = "running 2 tests\ntest a ... ok\ntest b::c - should panic ... FAILED\n";
+        assert_eq!(failed_test(report), Some("b::c - should panic"));
+        assert_eq!(failed_test("test a ... ok\ntest b ... "), None);
+        assert_eq!(running_test("running 2 tests\ntest a ... ok\ntest b ... "), Some("b"));
+        assert_eq!(running_test("Segmentation"), None);
+    }
+
+    #[test]
+    fn the_manifest_has_one_member() {
+        let whole = Workspace::load().and_then(|workspace| workspace.read("Cargo.toml")).expect("it is there");
+        let one = manifest(&whole).expect("both lines are there");
+        assert!(one.contains("[workspace]\nmembers = [\"crates/windrow-sync\"]\n") && !one.contains("default-members"));
+        assert!(manifest("[workspace]\n").is_err());
+    }
+}
