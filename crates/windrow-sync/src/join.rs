@@ -23,7 +23,8 @@
 //! # Protocol
 //! 1. *Push.* The frame becomes `top`. *Pop*: `top` goes back. If the frame was `split`, it was shared: see 4.
 //! 2. *Offer.* When its slot is empty, the owner makes the frame after `split` the new `split` and stores it in the slot. Race
-//!    prevented: a taker reads a frame before its owner has prepared it.
+//!    prevented: a taker reads a frame before its owner has prepared it. [`join`] does so at intervals, [`join_at_once`] after each
+//!    push that finds the slot empty.
 //! 3. *Take.* Another member swaps the slot for null. Now the frame is its own. It runs the second half, stores the result (or
 //!    the panic) and swaps the state for done, its last access to the frame. If it finds that the owner waits, it adds to the
 //!    owner's bell and wakes it. If the taker's own list is *clean*, without unshared frames and with nothing in the slot, it
@@ -119,6 +120,15 @@ pub fn apart<R>(f: impl FnOnce() -> R) -> R {
 /// Whether this thread works on a tree.
 pub fn is_inside() -> bool {
     !here().is_null()
+}
+
+/// Whether the second half of this thread's next [`join_at_once`] would wait behind an older half. False outside of a tree.
+///
+/// A caller that wants the half to begin although its thread may block can hand it over in another way.
+#[inline]
+pub fn would_queue() -> bool {
+    // SAFETY: null, or the seat that a caller further down this stack holds.
+    unsafe { here().as_ref() }.is_some_and(WorkerSlot::has_shareable)
 }
 
 /// No member has marked the frame yet.
@@ -389,6 +399,31 @@ where
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
+    join_on::<false, _, _, _, _>(a, b, outermost)
+}
+
+/// [`join`], but if this thread has nothing on offer, it offers the oldest half that it has before `a` begins: `b`, if there is no older
+/// one. So `a` may wait for `b` in a join that is no part of another one, if another member is idle or becomes idle.
+///
+/// # Panics
+/// As [`join`].
+#[inline]
+pub fn join_at_once<A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
+where
+    A: FnOnce() -> RA,
+    B: FnOnce() -> RB + Send,
+    RB: Send,
+{
+    join_on::<true, _, _, _, _>(a, b, outermost)
+}
+
+#[inline]
+fn join_on<const AT_ONCE: bool, A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
+where
+    A: FnOnce() -> RA,
+    B: FnOnce() -> RB + Send,
+    RB: Send,
+{
     // SAFETY: null, or the seat that a caller further down this stack holds and does not leave before this call returns.
     let Some(seat) = (unsafe { here().as_ref() }) else { return outermost(a, b) };
     let job = JoinJob::new(b);
@@ -398,6 +433,9 @@ where
     // Inside the `catch_unwind`: the lead's question, asked here, may panic, too.
     let ra = catch_unwind(AssertUnwindSafe(|| {
         seat.glance();
+        if AT_ONCE {
+            seat.offer_at_once();
+        }
         a()
     }));
     seat.pop(below);

@@ -13,6 +13,7 @@
 //! | [`rounds`] | a barrier that owns the data, and lends it out until the next round | the last to arrive writes a message to each |
 //! | [`marks`] | where to stop, how many more | relaxed: they publish no data |
 //! | [`join`] | recursion on a heartbeat: trees of joins, and work for guests | a swap of a slot decides which member runs a half |
+//! | [`lend`] | closures that borrow, as jobs for any queue | the host returns when no loan is open |
 //! | [`grid`] | rows and columns of a slice, cut both ways | a cut consumes the view and deals each cell to one side |
 //! | [`submit`] | operations of many callers, run by the holder of the lock | one word is the lock and the list: no node is queued unseen |
 //! | [`merge`] | the moves of a stable sort | the source stays complete until the target is |
@@ -29,6 +30,7 @@ pub mod gate;
 pub mod grid;
 pub mod join;
 pub mod latch;
+pub mod lend;
 pub mod machine;
 pub mod marks;
 pub mod merge;

@@ -7,11 +7,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use loom::cell::UnsafeCell;
 use windrow_sync::Spin;
+use windrow_sync::join::join_at_once;
 use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
 use windrow_sync::latch::Latch;
 
 /// Makes an offer at every join, at any time.
 const EAGER: JoinTiming = JoinTiming { look: 0, hungry: 0, alone: 0, idle: Spin::NONE, settle: Spin::NONE };
+
+/// Makes no offer for a reason of time.
+const NEVER: JoinTiming =
+    JoinTiming { look: u64::MAX / 8, hungry: u64::MAX, alone: u64::MAX, idle: Spin::NONE, settle: Spin::NONE };
 
 /// A plain cell that loom watches: any two accesses without an order between them fail the model.
 struct Watched(UnsafeCell<usize>);
@@ -52,7 +57,11 @@ where
 
 /// Runs `f` as the lead of a tree with `others` other members.
 fn grow<R>(others: usize, f: impl FnOnce() -> R) -> R {
-    let tree = Box::into_raw(Box::new(Tree::new(1 + others, EAGER)));
+    grow_at(EAGER, others, f)
+}
+
+fn grow_at<R>(timing: JoinTiming, others: usize, f: impl FnOnce() -> R) -> R {
+    let tree = Box::into_raw(Box::new(Tree::new(1 + others, timing)));
     // SAFETY: just made; `'static`, as loom's threads want it, and given back below when they have ended.
     let (lead, shared) = unsafe { &mut *tree }.lead();
     let threads = RefCell::new(Vec::new());
@@ -102,6 +111,18 @@ fn the_owner_is_rung() {
             };
             join(|| begun.wait(Spin::NONE), half);
             assert_eq!(output.get(), 1);
+        });
+    });
+}
+
+/// A half that is offered at once begins although the owner waits for it in the first half: also after a wakeup that was wasted.
+#[test]
+fn a_half_offered_at_once_begins() {
+    model(2, || {
+        let begun = Latch::new();
+        grow_at(NEVER, 1, || {
+            join_at_once(|| (), || (), |_, _| panic!("not in a tree"));
+            join_at_once(|| begun.wait(Spin::NONE), || begun.set(), |_, _| panic!("not in a tree"));
         });
     });
 }

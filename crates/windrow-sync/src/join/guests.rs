@@ -18,7 +18,10 @@
 //!    `ready` it swaps from true to false. It notes in its seat whose guest it is, and runs the given function. Then it leaves,
 //!    under the lock; the last one to leave an invitation that is over rings for the host. Race prevented: the host's last check
 //!    misses a guest.
-//! 4. *Help.* A member that waits for work of an invitation may take what its guests offer, if they are its guests *after* the
+//! 4. *Pass on.* A call, or an offer, wakes no member while one spins: that member will find it. But that member may find other work first. A
+//!    member that has done so can pass on: it announces once more. Race prevented: the work stays behind parked members while all others
+//!    wait for it. (A [join](super) runs its half itself in the end, so it needs this only if its first half waits for the second.)
+//! 5. *Help.* A member that waits for work of an invitation may take what its guests offer, if they are its guests *after* the
 //!    taking. Race prevented: a guest leaves and offers unrelated work before the taking.
 //!
 //! # Why it holds
@@ -139,6 +142,14 @@ impl Invitation {
         if let Some(seat) = unsafe { here().as_ref() } {
             seat.has_called();
             seat.burn();
+        }
+    }
+
+    /// Wakes a parked member, if none spins. For a member that was idle and has found work: another call or offer may have counted on it.
+    pub fn pass_on(&self) {
+        if let Some(hosted) = *lock(&self.hosted) {
+            // SAFETY: its host is inside the tree, and cannot leave it without this lock.
+            unsafe { &*hosted.tree }.announce_call();
         }
     }
 

@@ -331,6 +331,35 @@ impl WorkerSlot {
         unsafe { &*self.own.0.tree.get() }
     }
 
+    /// After a push: offers the oldest unshared frame now, if the slot is empty.
+    #[inline]
+    pub(crate) fn offer_at_once(&self) {
+        // Relaxed: only this member fills the slot.
+        if self.shown.0.slot.load(Ordering::Relaxed).is_null() {
+            self.offer_now();
+        }
+    }
+
+    /// Whether the holder has a frame in its slot, or one that it could put there.
+    #[inline]
+    pub(crate) fn has_shareable(&self) -> bool {
+        let own = &self.own.0;
+        // Relaxed: only this member fills the slot.
+        own.top.get() != own.split.get() || !self.shown.0.slot.load(Ordering::Relaxed).is_null()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn offer_now(&self) {
+        let own = &self.own.0;
+        let now = machine::tick();
+        if own.question.get().is_null() || self.ask(now) {
+            // Not even a member whose last wakeups were wasted may leave the others parked: a first half could wait for this frame.
+            own.patience.set(0);
+            self.offer_if_due(now, true);
+        }
+    }
+
     /// Reads the clock, and offers a frame if one is due.
     #[cold]
     #[inline(never)]
@@ -343,7 +372,7 @@ impl WorkerSlot {
                 own.called.set(false);
                 self.tree().announce(self, now);
             }
-            self.offer_if_due(now);
+            self.offer_if_due(now, false);
         }
     }
 
@@ -404,8 +433,8 @@ impl WorkerSlot {
         now.saturating_sub(own.woke.get()) >= own.patience.get().max(self.tree().rhythm.alone)
     }
 
-    /// Offers the oldest unshared frame, if the last offer was taken and is long enough ago.
-    fn offer_if_due(&self, now: u64) {
+    /// Offers the oldest unshared frame, if the last offer was taken and is long enough ago, or if it should be `at_once`.
+    fn offer_if_due(&self, now: u64, at_once: bool) {
         let (own, shown, tree) = (&self.own.0, &self.shown.0, self.tree());
         // Relaxed: only this member fills the slot.
         if !shown.slot.load(Ordering::Relaxed).is_null() {
@@ -417,7 +446,11 @@ impl WorkerSlot {
         }
         // Relaxed: a hint; a late value delays one offer.
         let wanted = shown.wanted.load(Ordering::Relaxed) != 0;
-        let due = if wanted { tree.rhythm.hungry } else { tree.rhythm.alone };
+        let due = match (at_once, wanted) {
+            (true, _) => 0,
+            (false, true) => tree.rhythm.hungry,
+            (false, false) => tree.rhythm.alone,
+        };
         let nothing = own.split.get() == own.top.get();
         if nothing || now.saturating_sub(own.offered.get()) < due {
             if wanted {
