@@ -31,6 +31,7 @@ pub use runtime::pool::{
 pub use task::join::join;
 pub use task::scope::{Scope, ScopedJoinHandle, scope};
 pub use task::spawn::{JoinHandle, spawn, spawn_joinable};
+pub use task::workers;
 pub use team::{AsyncTeam, Width, team};
 pub use windrow_plan::Nanos;
 

@@ -1,0 +1,664 @@
+//! The queues of a task pool, and how its workers find work, wait and end.
+//!
+//! # Glossary
+//! * *Task*: a closure that one worker runs as a whole. *Part*: the second half of a join, which any member of the tree may run.
+//! * *Queue*: a worker's local tasks (it takes the youngest, others take the oldest), its broadcasts (it alone takes them), or the
+//!   tasks from outside.
+//! * *Host thread*: a thread that leads the tree and runs nothing. *Idle*: in the tree, without task or part.
+//! * *Waiting*: inside of a task, until a condition holds; meanwhile the worker runs other tasks, or parks.
+//! * *Pending*: a broadcast that its worker has not begun.
+//!
+//! # Protocol
+//! One [`Tree`] lasts as long as the pool, and all workers are members of it. The host thread hosts an invitation in it; what guests
+//! run is [`help`](PoolCore::help), which takes tasks until it finds none. So idle workers wait for tasks and for parts of joins in
+//! one place, the tree.
+//! 1. *Push.* A thread puts a task into a queue, under its lock. Then it calls guests, and wakes one worker of the list of waiting
+//!    ones, which it reads under the lock of that list. Race prevented: a worker parks beside a task.
+//! 2. *Wait.* A worker puts itself on that list, and only then checks the queues and its condition. The thread that makes the
+//!    condition true wakes the worker afterwards.
+//! 3. *Broadcast.* Each worker's queue of broadcasts gets a task, and all waiting workers are woken. One guest comes for one call, and
+//!    not always one with a broadcast. So a guest that finds no task while a broadcast is pending calls again and waits inside, until
+//!    none is pending. Each call brings another member.
+//! 4. *Count.* A worker counts as working while it runs a task, or a half of another thread's join, and does not wait. It stops counting before
+//!    the end of that is announced. So a join knows of every worker whose work has ended before the join, and makes its half a task if
+//!    there are more of those than older halves.
+//! 5. *Pass on.* A worker that begins to count as working was idle, and announcements have counted on it. So it announces again, if other
+//!    workers are idle.
+//! 6. *End.* The pool's last handle raises a flag and wakes the host thread. That ends the tree and stops the gate.
+//!
+//! A length beside each queue is written under the queue's lock and read without. A reader that sees an outdated one has looked before
+//! the push called.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::{self, Thread};
+
+use windrow_plan::heartbeat::PollIntervals;
+use windrow_sync::flag::Flag;
+use windrow_sync::gate::Gate;
+use windrow_sync::join::guests::Invitation;
+use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
+use windrow_sync::lend::{Lender, Loan, lending};
+use windrow_sync::machine;
+use windrow_sync::relaxed::RelaxedU64;
+use windrow_sync::unwind::{Payload, discard};
+use windrow_sync::{Pad, Spin};
+
+pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A closure in a queue.
+pub(super) enum QueuedTask {
+    /// Owns what it uses.
+    Owned(Box<dyn FnOnce() + Send>),
+    /// Borrows; its host waits for it.
+    Lent(Loan),
+    /// Stands for the oldest task in there.
+    OldestOf(Arc<FifoTasks>),
+}
+
+/// Tasks that are run in the order in which they came, each when its stand-in in another queue is taken.
+pub(super) type FifoTasks = Mutex<VecDeque<QueuedTask>>;
+
+/// Tasks with their numbers, and how many there are.
+#[derive(Default)]
+struct TaskQueue {
+    tasks: Mutex<(u64, VecDeque<(u64, QueuedTask)>)>,
+    length: RelaxedU64,
+}
+
+impl TaskQueue {
+    fn push(&self, task: QueuedTask) -> u64 {
+        let mut tasks = lock(&self.tasks);
+        tasks.0 += 1;
+        let number = tasks.0;
+        tasks.1.push_back((number, task));
+        self.length.set(tasks.1.len() as u64);
+        number
+    }
+
+    /// Takes the oldest task, or the youngest.
+    fn take(&self, youngest: bool) -> Option<QueuedTask> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut tasks = lock(&self.tasks);
+        let task = if youngest { tasks.1.pop_back() } else { tasks.1.pop_front() };
+        self.length.set(tasks.1.len() as u64);
+        task.map(|(_, task)| task)
+    }
+
+    /// Takes the youngest task if its number is `number` or later.
+    fn take_since(&self, number: u64) -> Option<QueuedTask> {
+        let mut tasks = lock(&self.tasks);
+        let (last, _) = tasks.1.back()?;
+        if *last < number {
+            return None;
+        }
+        let task = tasks.1.pop_back();
+        self.length.set(tasks.1.len() as u64);
+        task.map(|(_, task)| task)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.length.get() == 0
+    }
+}
+
+/// What belongs to one worker.
+#[derive(Default)]
+pub(super) struct WorkerRecord {
+    local: TaskQueue,
+    fifo: Arc<FifoTasks>,
+    broadcasts: TaskQueue,
+    /// Its number in the tree, once it is known.
+    seat: OnceLock<usize>,
+    thread: OnceLock<Thread>,
+}
+
+#[derive(Default)]
+struct WaitingWorkers {
+    /// Each takes itself off. The next to be woken is in front.
+    workers: VecDeque<usize>,
+    pending: usize,
+    /// Workers that run a task or a half of another thread, and do not wait.
+    working: usize,
+}
+
+pub(super) type IndexHandler = Box<dyn Fn(usize) + Send + Sync>;
+pub(super) type PanicHandler = Box<dyn Fn(Payload) + Send + Sync>;
+
+#[derive(Default)]
+pub(super) struct TaskHandlers {
+    pub(super) start: Option<IndexHandler>,
+    pub(super) exit: Option<IndexHandler>,
+    pub(super) panic: Option<PanicHandler>,
+}
+
+impl TaskHandlers {
+    /// Tells the handler of a panic that no caller receives.
+    pub(super) fn report(&self, payload: Payload) {
+        match &self.panic {
+            Some(handler) => {
+                if let Err(second) = catch_unwind(AssertUnwindSafe(|| handler(payload))) {
+                    discard(second);
+                }
+            }
+            None => discard(payload),
+        }
+    }
+
+    fn call(&self, handler: Option<&IndexHandler>, index: usize) {
+        let Some(handler) = handler else { return };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| handler(index))) {
+            self.report(payload);
+        }
+    }
+}
+
+/// What the threads of a task pool share. See the [module page](self).
+pub(super) struct PoolCore {
+    pub(super) gate: Gate,
+    invitation: Invitation,
+    workers: Box<[Pad<WorkerRecord>]>,
+    outside: TaskQueue,
+    waiting: Mutex<WaitingWorkers>,
+    /// `WaitingWorkers::pending` and `WaitingWorkers::working`.
+    pending: RelaxedU64,
+    working: Pad<RelaxedU64>,
+    pub(super) handlers: TaskHandlers,
+    over: Flag,
+    host: OnceLock<Thread>,
+    life: OnceLock<Weak<PoolLife>>,
+    /// Worker 0 is a thread of the program, which serves no gate.
+    pub(super) has_current: bool,
+}
+
+/// Ends the pool when the last handle and the last spawned task are gone.
+pub(super) struct PoolLife {
+    pub(super) core: Arc<PoolCore>,
+}
+
+impl Drop for PoolLife {
+    fn drop(&mut self) {
+        self.core.end();
+    }
+}
+
+/// A thread's place in a pool.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct WorkerPlace {
+    /// The address of the pool.
+    pool: usize,
+    pub(super) index: usize,
+}
+
+thread_local! {
+    static PLACE: Cell<Option<WorkerPlace>> = const { Cell::new(None) };
+    static CORE: RefCell<Option<Arc<PoolCore>>> = const { RefCell::new(None) };
+    /// How many tasks and halves of other threads this worker is inside of, since it last began to wait.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// This thread's place, if it is a worker of a task pool.
+#[inline]
+pub(super) fn place() -> Option<WorkerPlace> {
+    PLACE.try_with(Cell::get).ok().flatten()
+}
+
+/// This worker's pool and index.
+pub(super) fn current() -> Option<(Arc<PoolCore>, usize)> {
+    let place = place()?;
+    let core = CORE.try_with(|core| core.borrow().clone()).ok().flatten()?;
+    Some((core, place.index))
+}
+
+/// Whether there are more workers without work than what worker `index`, which is this thread, has for them: a half on offer, and tasks.
+#[inline]
+pub(super) fn is_crowded(index: usize) -> bool {
+    let is_crowded = |core: &Arc<PoolCore>| {
+        let free = (core.threads() as u64).saturating_sub(core.working.0.get());
+        free > 1 && free > 1 + core.workers[index].0.local.length.get()
+    };
+    CORE.try_with(|core| core.borrow().as_ref().is_some_and(is_crowded)).unwrap_or(false)
+}
+
+/// Runs `f`, a task or a half that has come from another thread, and counts this worker as one that has work until the end of `f`.
+///
+/// The end of what `f` belongs to is announced afterwards. So a thread that knows of that end does not count this worker any more.
+pub(super) fn working<R>(f: impl FnOnce() -> R) -> R {
+    struct Working;
+    impl Drop for Working {
+        fn drop(&mut self) {
+            let depth = DEPTH.get() - 1;
+            DEPTH.set(depth);
+            if depth == 0 {
+                count_working(-1);
+            }
+        }
+    }
+    if place().is_none() {
+        return f();
+    }
+    let depth = DEPTH.get();
+    DEPTH.set(depth + 1);
+    if depth == 0 {
+        count_working(1);
+    }
+    let _working = Working;
+    f()
+}
+
+fn count_working(more: isize) {
+    let _ = CORE.try_with(|core| {
+        if let Some(core) = &*core.borrow() {
+            let working = core.count_working(more);
+            // This worker was idle. Work that other threads have announced meanwhile may have counted on it.
+            if more > 0 && working < core.threads() {
+                core.invitation.pass_on();
+            }
+        }
+    });
+}
+
+/// Makes this thread worker `index`. Returns false, without effect, if it is a worker already.
+pub(super) fn enter(core: &Arc<PoolCore>, index: usize) -> bool {
+    if place().is_some() {
+        return false;
+    }
+    let _ = core.workers[index].0.thread.set(thread::current());
+    PLACE.set(Some(WorkerPlace { pool: core.address(), index }));
+    CORE.replace(Some(core.clone()));
+    if index == 0 && core.has_current {
+        // A thread of the program takes tasks only while it waits.
+        DEPTH.set(1);
+        core.count_working(1);
+    }
+    true
+}
+
+fn leave() {
+    PLACE.set(None);
+    drop(CORE.take());
+}
+
+impl PoolCore {
+    pub(super) fn new(workers: usize, has_current: bool, handlers: TaskHandlers) -> PoolCore {
+        PoolCore {
+            gate: Gate::new(workers - usize::from(has_current)),
+            invitation: Invitation::new(),
+            workers: (0..workers).map(|_| Pad::default()).collect(),
+            outside: TaskQueue::default(),
+            waiting: Mutex::default(),
+            pending: RelaxedU64::new(0),
+            working: Pad::default(),
+            handlers,
+            over: Flag::new(),
+            host: OnceLock::new(),
+            life: OnceLock::new(),
+            has_current,
+        }
+    }
+
+    fn address(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self).addr()
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// The index of this thread, if it is a worker of this pool.
+    pub(super) fn index(self: &Arc<Self>) -> Option<usize> {
+        place().filter(|place| place.pool == self.address()).map(|place| place.index)
+    }
+
+    /// What keeps the pool alive; `None` if it is ending.
+    pub(super) fn life(&self) -> Option<Arc<PoolLife>> {
+        self.life.get()?.upgrade()
+    }
+
+    /// Makes what keeps this pool alive.
+    pub(super) fn begin_life(self: &Arc<Self>) -> Arc<PoolLife> {
+        let life = Arc::new(PoolLife { core: self.clone() });
+        let _ = self.life.set(Arc::downgrade(&life));
+        life
+    }
+
+    pub(super) fn set_host(&self, thread: Thread) {
+        let _ = self.host.set(thread);
+    }
+
+    /// Ends the threads once they have nothing to do.
+    pub(super) fn end(&self) {
+        self.over.raise();
+        match self.host.get() {
+            Some(host) => host.unpark(),
+            None => self.gate.stop(),
+        }
+    }
+
+    // The threads.
+
+    /// The life of the host thread.
+    pub(super) fn host(self: &Arc<Self>) {
+        let workers = self.threads() - usize::from(self.has_current);
+        let mut tree = Tree::new(workers + 1, timing(self.threads()));
+        let (lead, tree) = tree.lead();
+        let serve = |_member| tree.serve();
+        self.gate.region(&serve, Spin::NONE, |door| {
+            let ask = |asked: &Asked<'_>| {
+                asked.furnish();
+                if door.open(workers + 1) { OfferDecision::Opened } else { OfferDecision::Never }
+            };
+            lead.grow(0, &ask, || {
+                // A join asks, and so lets the workers in.
+                windrow_sync::join::join(|| (), || (), |_, _| unreachable!("inside of the tree"));
+                self.invitation.host(&|| self.help(), || {
+                    while !self.over.is_up() {
+                        thread::park();
+                    }
+                });
+            });
+        });
+        self.gate.stop();
+    }
+
+    /// The life of a worker that is a thread of the pool.
+    pub(super) fn work(self: Arc<Self>, index: usize) {
+        let is_first = enter(&self, index);
+        assert!(is_first, "a worker's thread is no worker of another task pool");
+        self.handlers.call(self.handlers.start.as_ref(), index);
+        self.gate.serve(index + 1 - usize::from(self.has_current), |_| Spin::NONE);
+        self.handlers.call(self.handlers.exit.as_ref(), index);
+        leave();
+    }
+
+    /// As a guest: runs tasks until none is left.
+    fn help(self: &Arc<Self>) {
+        let Some(index) = self.index() else { return };
+        self.note_seat(index);
+        loop {
+            if let Some(task) = self.find(index) {
+                if self.has_more() || self.pending.get() > 0 {
+                    self.invitation.call();
+                }
+                self.run(task);
+            } else if self.pending.get() > 0 {
+                // Another worker's broadcast: let a further member come, and keep out of its way. The pool does not end meanwhile.
+                let Some(_life) = self.life() else { return };
+                self.invitation.call();
+                self.park(index, &|| self.pending.get() == 0);
+            } else {
+                return;
+            }
+        }
+    }
+
+    // Tasks.
+
+    /// Queues a task: with this worker, or from outside.
+    pub(super) fn push(self: &Arc<Self>, task: QueuedTask) {
+        match self.index() {
+            Some(index) => _ = self.workers[index].0.local.push(task),
+            None => _ = self.outside.push(task),
+        }
+        self.announce();
+    }
+
+    /// Queues a task from outside.
+    pub(super) fn inject(&self, task: QueuedTask) {
+        self.outside.push(task);
+        self.announce();
+    }
+
+    /// Queues a task of this pool behind those that came before it in the same way. `own` is for the tasks of a scope.
+    pub(super) fn push_fifo(self: &Arc<Self>, task: QueuedTask, own: Option<&[Arc<FifoTasks>]>) {
+        let Some(index) = self.index() else { return self.inject(task) };
+        let fifo = own.map_or(&self.workers[index].0.fifo, |own| &own[index]);
+        lock(fifo).push_back(task);
+        self.workers[index].0.local.push(QueuedTask::OldestOf(fifo.clone()));
+        self.announce();
+    }
+
+    /// Queues one task for each worker, in their order.
+    pub(super) fn push_broadcast(&self, tasks: impl Iterator<Item = QueuedTask>) {
+        let mut waiting = lock(&self.waiting);
+        for (worker, task) in self.workers.iter().zip(tasks) {
+            worker.0.broadcasts.push(task);
+            waiting.pending += 1;
+        }
+        self.pending.set(waiting.pending as u64);
+        let woken = waiting.workers.clone();
+        drop(waiting);
+        self.invitation.call();
+        woken.into_iter().for_each(|index| self.wake(index));
+        if self.has_current {
+            // Its thread may be parked elsewhere; then the broadcast waits.
+            self.wake(0);
+        }
+    }
+
+    fn announce(&self) {
+        self.invitation.call();
+        let mut waiting = lock(&self.waiting);
+        let next = waiting.workers.front().copied();
+        if let Some(index) = next {
+            waiting.workers.rotate_left(1);
+            drop(waiting);
+            self.wake(index);
+        }
+    }
+
+    /// Makes a waiting worker check again.
+    fn wake(&self, index: usize) {
+        let worker = &self.workers[index].0;
+        if let Some(&seat) = worker.seat.get() {
+            self.invitation.ring(seat);
+        }
+        // A worker outside of the tree parks in this way.
+        if let Some(thread) = worker.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// A task for worker `index`: its youngest, else a broadcast, else another worker's oldest, else the oldest from outside.
+    fn find(&self, index: usize) -> Option<QueuedTask> {
+        self.find_own(index).or_else(|| {
+            let count = self.threads();
+            let others = (1..count).map(|next| &self.workers[(index + next) % count].0);
+            others.into_iter().find_map(|other| other.local.take(false)).or_else(|| self.outside.take(false))
+        })
+    }
+
+    fn find_own(&self, index: usize) -> Option<QueuedTask> {
+        let own = &self.workers[index].0;
+        own.local.take(true).or_else(|| {
+            let task = own.broadcasts.take(false)?;
+            let mut waiting = lock(&self.waiting);
+            waiting.pending -= 1;
+            self.pending.set(waiting.pending as u64);
+            let woken = if waiting.pending == 0 { waiting.workers.clone() } else { VecDeque::new() };
+            drop(waiting);
+            woken.into_iter().for_each(|index| self.wake(index));
+            Some(task)
+        })
+    }
+
+    fn has_more(&self) -> bool {
+        !self.outside.is_empty() || self.workers.iter().any(|worker| !worker.0.local.is_empty())
+    }
+
+    fn has_work(&self, index: usize) -> bool {
+        self.has_more() || !self.workers[index].0.broadcasts.is_empty()
+    }
+
+    pub(super) fn has_local(&self, index: usize) -> bool {
+        !self.workers[index].0.local.is_empty()
+    }
+
+    fn run(&self, task: QueuedTask) {
+        let task = match task {
+            QueuedTask::OldestOf(fifo) => lock(&fifo).pop_front(),
+            task => Some(task),
+        };
+        // Panics of tasks are caught in them: each kind has another receiver.
+        match task {
+            Some(QueuedTask::Owned(task)) => task(),
+            Some(QueuedTask::Lent(task)) => task.run(),
+            _ => unreachable!("each stand-in has its task"),
+        }
+    }
+
+    /// Runs one task, if there is one: of any queue, or this worker's own.
+    pub(super) fn run_one(&self, index: usize, own: bool) -> bool {
+        let task = if own { self.find_own(index) } else { self.find(index) };
+        task.map(|task| self.run(task)).is_some()
+    }
+
+    /// Returns how many workers are working.
+    fn count_working(&self, more: isize) -> usize {
+        let mut waiting = lock(&self.waiting);
+        waiting.working = waiting.working.wrapping_add_signed(more);
+        self.working.0.set(waiting.working as u64);
+        waiting.working
+    }
+
+    // Waiting.
+
+    fn note_seat(&self, index: usize) -> bool {
+        let seat = self.invitation.member();
+        seat.into_iter().for_each(|seat| _ = self.workers[index].0.seat.set(seat));
+        seat.is_some()
+    }
+
+    /// Worker `index` waits until `done`. Meanwhile it runs tasks.
+    pub(super) fn wait_until(&self, index: usize, done: &dyn Fn() -> bool) {
+        while !done() {
+            if !self.run_one(index, false) {
+                self.park(index, done);
+            }
+        }
+    }
+
+    /// Parks until `done`, or until there is a task. May return spuriously.
+    fn park(&self, index: usize, done: &dyn Fn() -> bool) {
+        let is_member = self.note_seat(index);
+        let depth = DEPTH.replace(0);
+        if depth > 0 {
+            self.count_working(-1);
+        }
+        lock(&self.waiting).workers.push_back(index);
+        let is_needed = || done() || self.has_work(index);
+        if is_member {
+            self.invitation.wait(|_| true, is_needed);
+        } else {
+            while !is_needed() {
+                thread::park();
+            }
+        }
+        lock(&self.waiting).workers.retain(|&other| other != index);
+        if depth > 0 {
+            self.count_working(1);
+        }
+        DEPTH.set(depth);
+    }
+
+    /// [`lending`], with this thread as host. If it is a worker of a task pool, it runs tasks of that pool while it waits.
+    pub(super) fn lending<'scope, R>(f: impl FnOnce(&Lender<'scope, WakeHost>) -> R) -> R {
+        match current() {
+            Some((core, index)) => {
+                let ended: WakeHost = Box::new({
+                    let core = core.clone();
+                    let host = place();
+                    // A loan that the host itself has ended needs no wakeup, which would be a system call.
+                    move || {
+                        if place() != host {
+                            core.wake(index);
+                        }
+                    }
+                });
+                lending(ended, |done| core.wait_until(index, done), f)
+            }
+            None => lending(Box::new(|| ()) as WakeHost, |_| (), f),
+        }
+    }
+
+    /// Runs `op` on a worker of this pool; it is told whether it was handed over.
+    pub(super) fn on_worker<R: Send>(self: &Arc<Self>, op: impl FnOnce(bool) -> R + Send) -> R {
+        if self.index().is_some() {
+            return op(false);
+        }
+        let result = Mutex::new(None);
+        Self::lending(|lender| {
+            let job = || {
+                let ended = catch_unwind(AssertUnwindSafe(|| working(|| op(true))));
+                *lock(&result) = Some(ended);
+            };
+            self.inject(QueuedTask::Lent(lender.lend(job)));
+        });
+        received(result)
+    }
+
+    /// A join whose second half is a task. By worker `index` of this pool.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn join_tasks<A, B, RA, RB>(self: &Arc<Self>, index: usize, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA,
+        B: FnOnce() -> RB + Send,
+        RB: Send,
+    {
+        let result = Mutex::new(None);
+        let ra = Self::lending(|lender| {
+            let half = || {
+                // It counts its thread as working by itself.
+                let ended = catch_unwind(AssertUnwindSafe(b));
+                *lock(&result) = Some(ended);
+            };
+            let local = &self.workers[index].0.local;
+            let number = local.push(QueuedTask::Lent(lender.lend(half)));
+            self.announce();
+            let ra = catch_unwind(AssertUnwindSafe(a));
+            // Its own tasks, down to the half; if another worker has taken that, the host waits.
+            while let Some(task) = local.take_since(number) {
+                self.run(task);
+            }
+            ra
+        });
+        match ra {
+            Ok(ra) => (ra, received(result)),
+            Err(payload) => {
+                discard(result.into_inner());
+                resume_unwind(payload)
+            }
+        }
+    }
+}
+
+pub(super) type WakeHost = Box<dyn Fn() + Send + Sync>;
+
+/// What a loan has left.
+pub(super) fn received<R>(result: Mutex<Option<thread::Result<R>>>) -> R {
+    match result.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(Ok(result)) => result,
+        Some(Err(payload)) => resume_unwind(payload),
+        None => unreachable!("a queued task runs"),
+    }
+}
+
+/// Intervals of a tree with so many workers. With more workers than CPUs none of them spins: another thread needs the CPU.
+fn timing(workers: usize) -> JoinTiming {
+    let ticks = |nanos: f64| (nanos * machine::ticks_per_micro() / 1000.0) as u64;
+    let PollIntervals { look, hungry, alone } = PollIntervals::MEASURED;
+    let spin = if workers <= machine::cpus() {
+        // As long as an offer may take that needs no wakeup.
+        Spin { busy: ticks(alone.0), yielding: ticks(alone.0) }
+    } else {
+        Spin::NONE
+    };
+    JoinTiming { look: ticks(look.0), hungry: ticks(hungry.0), alone: ticks(alone.0), idle: spin, settle: spin }
+}

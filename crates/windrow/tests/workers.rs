@@ -1,0 +1,254 @@
+//! Task pools: where tasks run, in which order, what waits for what, how threads end. What rayon's tests promise too is in
+//! `compat/rayon-core`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use windrow::workers::{TaskPool, TaskScope, Yield, current_thread_index, join, yield_local, yield_now};
+
+fn pool(threads: usize) -> TaskPool {
+    TaskPool::new(threads).unwrap()
+}
+
+fn tree(depth: u32) -> u64 {
+    if depth == 0 {
+        return 1;
+    }
+    let (left, right) = join(|| tree(depth - 1), || tree(depth - 1));
+    left + right
+}
+
+#[test]
+fn joins_of_all_kinds_of_threads_give_their_results() {
+    assert_eq!(tree(10), 1024, "no worker: windrow's join");
+    for threads in [1, 2, 3, 8] {
+        let pool = pool(threads);
+        assert_eq!(pool.install(|| tree(12)), 4096);
+        assert_eq!(pool.join(|| tree(10), || tree(10)), (1024, 1024));
+        let everywhere = pool.broadcast(|_| tree(8));
+        assert_eq!(everywhere, vec![256; threads]);
+    }
+}
+
+/// Each half waits for the other one, and each pair begins while the threads of the last one are busy or about to park.
+#[test]
+fn a_half_begins_while_the_other_one_waits_for_it() {
+    let pool = pool(3);
+    for round in 0..300 {
+        let (tell, told): (Sender<u32>, Receiver<u32>) = channel();
+        let (received, ()) = pool.join(move || told.recv().unwrap(), move || tell.send(round).unwrap());
+        assert_eq!(received, round);
+    }
+}
+
+/// As many leaves as workers, each of which waits for all others: no half may stay behind an older one.
+#[test]
+fn all_halves_of_a_tree_may_wait_for_each_other() {
+    fn leaves(count: usize, barrier: &Barrier) {
+        match count {
+            1 => _ = barrier.wait(),
+            _ => _ = join(|| leaves(count / 2, barrier), || leaves(count - count / 2, barrier)),
+        }
+    }
+    for threads in [2, 3, 4, 8, 13] {
+        let (pool, barrier) = (pool(threads), Barrier::new(threads));
+        for _ in 0..30 {
+            pool.install(|| leaves(threads, &barrier));
+        }
+    }
+}
+
+#[test]
+fn every_worker_has_one_index_at_a_time() {
+    let pool = pool(4);
+    let busy: Vec<AtomicBool> = (0..4).map(|_| AtomicBool::new(false)).collect();
+    pool.scope(|s| {
+        for _ in 0..500 {
+            let busy = &busy;
+            s.spawn(move |_| {
+                let index = current_thread_index().unwrap();
+                assert!(!busy[index].swap(true, Ordering::Relaxed), "two threads have index {index}");
+                thread::yield_now();
+                busy[index].store(false, Ordering::Relaxed);
+            });
+        }
+    });
+}
+
+/// Tasks that wait on their scopes run those of others meanwhile; nothing is lost and nothing runs twice.
+#[test]
+fn scopes_in_scopes_run_each_task_once() {
+    fn spawn_tree<'a>(s: &TaskScope<'a>, pool: &'a TaskPool, ran: &'a AtomicUsize, depth: u32) {
+        ran.fetch_add(1, Ordering::Relaxed);
+        if depth == 0 {
+            return;
+        }
+        for _ in 0..3 {
+            s.spawn(move |s| spawn_tree(s, pool, ran, depth - 1));
+        }
+        let inner = AtomicUsize::new(0);
+        pool.scope(|s| {
+            s.spawn(|_| _ = inner.fetch_add(1, Ordering::Relaxed));
+            s.spawn_broadcast(|_, _| _ = inner.fetch_add(1, Ordering::Relaxed));
+        });
+        assert_eq!(inner.into_inner(), 1 + pool.threads());
+    }
+    for threads in [1, 2, 5] {
+        let (pool, ran) = (pool(threads), AtomicUsize::new(0));
+        pool.scope(|s| spawn_tree(s, &pool, &ran, 4));
+        assert_eq!(ran.into_inner(), (1..=4).fold(1, |sum, depth| sum + 3usize.pow(depth)));
+    }
+}
+
+#[test]
+fn spawned_tasks_of_one_worker_keep_their_orders() {
+    let pool = pool(1);
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let push = |i: u32| {
+        let ran = ran.clone();
+        move || ran.lock().unwrap().push(i)
+    };
+    pool.install(|| {
+        let pool = TaskPool::current().unwrap();
+        (1..=3).for_each(|i| pool.spawn(push(i)));
+        (11..=13).for_each(|i| pool.spawn_fifo(push(i)));
+    });
+    pool.broadcast(|_| ());
+    assert_eq!(*ran.lock().unwrap(), [11, 12, 13, 3, 2, 1]);
+}
+
+/// Broadcasts reach workers that run tasks, that wait, that are parked, and that are broadcasting.
+#[test]
+fn broadcasts_from_everywhere_end() {
+    let (one, other) = (pool(3), pool(5));
+    let ran = AtomicUsize::new(0);
+    one.broadcast(|_| other.broadcast(|_| one.broadcast(|_| ran.fetch_add(1, Ordering::Relaxed))));
+    assert_eq!(ran.swap(0, Ordering::Relaxed), 3 * 5 * 3);
+    for _ in 0..200 {
+        other.broadcast(|_| ran.fetch_add(1, Ordering::Relaxed));
+    }
+    assert_eq!(ran.swap(0, Ordering::Relaxed), 200 * 5);
+    thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(|| (0..50).for_each(|_| _ = one.broadcast(|_| ran.fetch_add(1, Ordering::Relaxed))));
+        }
+    });
+    assert_eq!(ran.into_inner(), 3 * 50 * 3);
+}
+
+#[test]
+fn a_broadcast_waits_for_tasks_that_hold_its_workers() {
+    let pool = pool(2);
+    let barrier = Arc::new(Barrier::new(3));
+    for _ in 0..2 {
+        let barrier = barrier.clone();
+        pool.spawn(move || _ = barrier.wait());
+    }
+    let ended = Arc::new(AtomicUsize::new(0));
+    let counted = ended.clone();
+    pool.spawn_broadcast(move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
+    assert_eq!(ended.load(Ordering::Relaxed), 0);
+    barrier.wait();
+    pool.broadcast(|_| ());
+    assert_eq!(ended.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_scope_handle_that_is_left_over_refuses() {
+    let pool = pool(1);
+    let left = pool.in_place_scope(|s: &TaskScope<'static>| s.clone());
+    assert!(catch_unwind(AssertUnwindSafe(|| left.spawn(|_| ()))).is_err());
+}
+
+#[test]
+fn a_task_that_yields_runs_another_one() {
+    assert_eq!((yield_now(), yield_local()), (None, None));
+    let pool = pool(1);
+    pool.install(|| {
+        let ran = Arc::new(AtomicBool::new(false));
+        let seen = ran.clone();
+        TaskPool::current().unwrap().spawn(move || ran.store(true, Ordering::Relaxed));
+        assert_eq!(yield_local(), Some(Yield::Executed));
+        assert!(seen.load(Ordering::Relaxed));
+        assert_eq!(yield_now(), Some(Yield::Idle));
+    });
+    assert_eq!(pool.yield_now(), None);
+}
+
+#[test]
+fn panics_go_where_they_are_promised() {
+    let (tell, told) = channel();
+    let pool =
+        TaskPool::builder().threads(2).panic_handler(move |payload| tell.send(payload).unwrap()).build().unwrap();
+    let text = |caught: thread::Result<()>| *caught.unwrap_err().downcast::<&str>().unwrap();
+    let catch = |f: &dyn Fn()| text(catch_unwind(AssertUnwindSafe(f)));
+    assert_eq!(catch(&|| pool.install(|| panic!("install"))), "install");
+    assert_eq!(catch(&|| _ = pool.join(|| panic!("first"), || panic!("second"))), "first");
+    assert_eq!(catch(&|| pool.scope(|s| s.spawn(|_| panic!("task")))), "task");
+    let one = |index| {
+        if index == 1 {
+            panic!("broadcast")
+        }
+    };
+    assert_eq!(catch(&|| _ = pool.broadcast(|context| one(context.index()))), "broadcast");
+    pool.spawn(|| panic!("lost"));
+    assert_eq!(told.recv().unwrap().downcast_ref(), Some(&"lost"));
+}
+
+#[test]
+fn threads_end_when_the_last_task_has_ended() {
+    let ended = Arc::new(AtomicUsize::new(0));
+    let (begun, go) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (tell, told) = channel::<()>();
+    let counted = ended.clone();
+    let pool = TaskPool::builder()
+        .threads(3)
+        .exit_handler(move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let _ = &tell;
+        })
+        .build()
+        .unwrap();
+    let (inside, wait) = (begun.clone(), go.clone());
+    pool.spawn(move || {
+        inside.wait();
+        wait.wait();
+    });
+    begun.wait();
+    drop(pool);
+    assert_eq!(ended.load(Ordering::Relaxed), 0);
+    go.wait();
+    // The handler is dropped with the pool.
+    assert!(told.recv().is_err());
+    assert_eq!(ended.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn pools_come_and_go() {
+    for round in 0..50 {
+        let pool = pool(1 + round % 4);
+        match round % 3 {
+            0 => drop(pool),
+            1 => assert_eq!(pool.install(|| tree(4)), 16),
+            _ => pool.spawn(|| _ = tree(4)),
+        }
+    }
+}
+
+#[test]
+fn windrow_calls_work_on_workers() {
+    use windrow::prelude::*;
+    let pool = pool(2);
+    let sum = pool.install(|| {
+        let sum: u64 = (0..10_000u64).into_par_iter().sum();
+        let tasks = AtomicUsize::new(0);
+        windrow::scope(|s| (0..10).for_each(|_| s.spawn(|_| _ = tasks.fetch_add(1, Ordering::Relaxed))));
+        let nested = windrow::Pool::new(2).install(|| join(|| tree(5), || tree(5)));
+        assert_eq!((tasks.into_inner(), nested), (10, (32, 32)));
+        sum
+    });
+    assert_eq!(sum, 49_995_000);
+}
