@@ -100,7 +100,7 @@ impl PoolState {
         let nanos_per_tick = if threads > 1 { 1000.0 / machine::ticks_per_micro() } else { 1.0 };
         let guess = match threads {
             1 => Machine::example(),
-            _ => Machine::guess(Nanos(claim_ticks() as f64 * nanos_per_tick)),
+            _ => measured(nanos_per_tick),
         };
         let ticks = |time: Nanos| (time.0 / nanos_per_tick) as u64;
         let learned = Learned {
@@ -355,6 +355,11 @@ impl PoolState {
             learned.quota.set_f64(machine::cpu_quota().unwrap_or(0.0));
         }
     }
+}
+
+/// The machine as guessed from what a claim costs, which is measured: some 20 us.
+pub(crate) fn measured(nanos_per_tick: f64) -> Machine {
+    Machine::guess(Nanos(claim_ticks() as f64 * nanos_per_tick))
 }
 
 /// What a claim costs here: a compare-exchange of a word that no other thread uses and a look at the clock. The least of a few batches, about 20 us

@@ -35,7 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 
-use windrow_plan::heartbeat::PollIntervals;
+use windrow_plan::Nanos;
 use windrow_sync::flag::Flag;
 use windrow_sync::gate::Gate;
 use windrow_sync::join::guests::Invitation;
@@ -45,6 +45,8 @@ use windrow_sync::machine;
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::unwind::{Payload, discard};
 use windrow_sync::{Pad, Spin};
+
+use crate::runtime::state::measured;
 
 pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -652,13 +654,20 @@ pub(super) fn received<R>(result: Mutex<Option<thread::Result<R>>>) -> R {
 
 /// Intervals of a tree with so many workers. With more workers than CPUs none of them spins: another thread needs the CPU.
 fn timing(workers: usize) -> JoinTiming {
-    let ticks = |nanos: f64| (nanos * machine::ticks_per_micro() / 1000.0) as u64;
-    let PollIntervals { look, hungry, alone } = PollIntervals::MEASURED;
+    let nanos_per_tick = 1000.0 / machine::ticks_per_micro();
+    let ticks = |nanos: Nanos| (nanos.0 / nanos_per_tick) as u64;
+    let here = measured(nanos_per_tick);
     let spin = if workers <= machine::cpus() {
         // As long as an offer may take that needs no wakeup.
-        Spin { busy: ticks(alone.0), yielding: ticks(alone.0) }
+        Spin { busy: ticks(here.heartbeat()), yielding: ticks(here.heartbeat()) }
     } else {
         Spin::NONE
     };
-    JoinTiming { look: ticks(look.0), hungry: ticks(hungry.0), alone: ticks(alone.0), idle: spin, settle: spin }
+    JoinTiming {
+        look: ticks(here.poll()),
+        hungry: ticks(here.offer()),
+        alone: ticks(here.heartbeat()),
+        idle: spin,
+        settle: spin,
+    }
 }
