@@ -249,9 +249,29 @@ pub const BEST_PEERS: [&str; 12] = [
     "tbb-auto",
 ];
 
+/// windrow again, and windrow with one mechanism switched off: `without` selects them. Only with the feature `ablation`.
+#[cfg(feature = "ablation")]
+pub const WITHOUT: [(&str, Option<windrow::Mechanism>); 9] = {
+    use windrow::Mechanism;
+    [
+        ("windrow-again", None),
+        ("windrow-without-sites", Some(Mechanism::Sites)),
+        ("windrow-without-placement", Some(Mechanism::Placement)),
+        ("windrow-without-debt", Some(Mechanism::Debt)),
+        ("windrow-without-exploration", Some(Mechanism::Exploration)),
+        ("windrow-without-long-items", Some(Mechanism::LongItems)),
+        ("windrow-without-short-calls", Some(Mechanism::ShortCalls)),
+        ("windrow-without-first-piece", Some(Mechanism::FirstPiece)),
+        ("windrow-without-spin-gaps", Some(Mechanism::SpinGaps)),
+    ]
+};
+#[cfg(not(feature = "ablation"))]
+pub const WITHOUT: [(&str, Option<()>); 0] = [];
+
 /// Whether there is an arm of this name, on some machine.
 pub fn is_known(name: &str) -> bool {
-    [SERIAL, CONTROL].into_iter().chain(WINDROW).chain(peers()).any(|known| known == name)
+    let without = WITHOUT.iter().map(|(name, _)| *name);
+    [SERIAL, CONTROL].into_iter().chain(WINDROW).chain(peers()).chain(without).any(|known| known == name)
 }
 
 /// The arm of this name.
@@ -263,7 +283,7 @@ pub fn is_known(name: &str) -> bool {
 /// If there is [no such](is_known).
 pub fn arm(name: &str, setting: Setting, programs: &mut Programs) -> Result<Box<dyn Arm>, String> {
     assert!(is_known(name), "no arm is called {name}");
-    let here = windrow_arm(name, setting).or_else(|| rust_peers::arm(name, setting));
+    let here = windrow_arm(name, setting).or_else(|| without(name, setting)).or_else(|| rust_peers::arm(name, setting));
     here.map_or_else(|| programs.arm(name, setting.threads), Ok)
 }
 
@@ -286,6 +306,22 @@ fn windrow_arm(name: &str, setting: Setting) -> Option<Box<dyn Arm>> {
         }),
         _ => return None,
     })
+}
+
+/// An arm of [`WITHOUT`].
+#[cfg(feature = "ablation")]
+fn without(name: &str, setting: Setting) -> Option<Box<dyn Arm>> {
+    let (_, off) = WITHOUT.iter().find(|(known, _)| *known == name)?;
+    let builder = windrow::Pool::builder().threads(setting.threads);
+    let builder = off.iter().fold(builder, |builder, &off| builder.without(off));
+    let pool = builder.build().ok()?;
+    let enter = move |body: &mut (dyn FnMut() + Send)| pool.install(body);
+    Some(Here::arm(name, enter, |cell, items, out| windrow_sites::FOR_EACH[cell](items, out)))
+}
+
+#[cfg(not(feature = "ablation"))]
+fn without(_: &str, _: Setting) -> Option<Box<dyn Arm>> {
+    None
 }
 
 /// The global pool, as programs use it, if it has the requested number of threads; otherwise a separate pool.

@@ -21,6 +21,8 @@ pub use iter::{
     IntoParallelRefMutIterator, Par, ParallelBridge, ParallelDrainFull, ParallelDrainRange, ParallelExtend,
     ParallelIterator,
 };
+#[doc(hidden)]
+pub use runtime::ablation::Mechanism;
 pub use runtime::cancel::{CancelToken, Cancelled};
 pub use runtime::explain::{CallKind, Explained, explain};
 #[doc(hidden)]

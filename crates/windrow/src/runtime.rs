@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows of iterators, tasks or teams: those are the folders beside, and they call this one.
 
+pub(crate) mod ablation;
 pub(crate) mod cancel;
 pub(crate) mod cancellation;
 pub(crate) mod explain;

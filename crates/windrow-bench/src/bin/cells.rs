@@ -28,7 +28,8 @@ struct Options {
     /// Number of turns of each arm in a cell.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Ways to run a cell, beside serial and its control; `peers` means all that are not windrow's, `best-peers` one or a few of each.
+    /// Ways to run a cell, beside serial and its control; `peers` means all that are not windrow's, `best-peers` one or a few of each, `without` windrow with one
+    /// mechanism switched off (feature `ablation`).
     #[arg(long, default_value = "windrow", value_delimiter = ',')]
     arms: Vec<String>,
     /// Every other cell, all through one call site of windrow, in shuffled order.
@@ -48,6 +49,7 @@ fn arm_names(asked: &[String]) -> Vec<String> {
     for name in asked {
         match name.as_str() {
             "peers" => names.extend(arms::peers().map(str::to_owned)),
+            "without" => names.extend(arms::WITHOUT.iter().map(|(name, _)| (*name).to_owned())),
             "best-peers" => names.extend(arms::BEST_PEERS.map(str::to_owned)),
             _ => names.push(name.clone()),
         }
@@ -118,7 +120,8 @@ fn run(options: &Options) -> Result<(), String> {
         if options.record {
             let regime = format!("{:?}", plan.regime).to_lowercase();
             let shared = if options.shared { "-shared" } else { "" };
-            let name = format!("cells-{regime}{shared}-{run}");
+            let what = if options.arms.iter().any(|arm| arm == "without") { "ablation" } else { "cells" };
+            let name = format!("{what}-{regime}{shared}-{run}");
             let written = report.record("cells", &name, &programs, &notes);
             println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
         }

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use windrow_sync::gate::{self, Counts};
 
+use crate::runtime::ablation::Mechanism;
 use crate::runtime::cancel::ambient;
 use crate::runtime::state::PoolState;
 
@@ -81,7 +82,7 @@ impl Pool {
 
     /// A pool of `wanted` threads. It has fewer if the system refuses one, and is of no use then.
     fn start(settings: &Settings, wanted: usize) -> Pool {
-        let state = Arc::new(PoolState::new(wanted, settings.stack_size));
+        let state = Arc::new(PoolState::new(wanted, settings.stack_size, settings.off));
         let mut threads = Vec::with_capacity(wanted - 1);
         for (member, name) in (1..wanted).zip(&settings.names) {
             let (shared, handlers) = (state.clone(), settings.handlers.clone());
@@ -127,7 +128,9 @@ impl Drop for Pool {
 fn work(state: Arc<PoolState>, member: usize, handlers: &Handlers) {
     let _ = ROLE.try_with(|role| role.set(Role::Worker(Arc::as_ptr(&state).addr())));
     let _here = Installed::new(state.clone());
-    state.placement.register(member);
+    if !state.off.contains(Mechanism::Placement) {
+        state.placement.register(member);
+    }
     if handlers.start(member) {
         state.placement.started(member);
     }

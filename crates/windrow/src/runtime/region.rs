@@ -13,6 +13,7 @@ use windrow_sync::machine::tick;
 use windrow_sync::ranges::Report;
 use windrow_sync::relaxed::RelaxedU64;
 
+use super::ablation::Mechanism;
 use super::cancellation::Cancellation;
 use super::explain::{self, CallKind, Explained};
 use super::hints::Hints;
@@ -248,8 +249,10 @@ struct Before {
 
 impl<'c> CallerSide<'c> {
     fn new(call: &'c Call<'c>, site: usize, items: usize, listens: bool) -> Self {
-        let memory = call.pool.sites.recall(site);
-        let known = memory.known.trusted().filter(|_| call.hints.chunk.is_none());
+        let off = call.pool.off;
+        let memory = if off.contains(Mechanism::Sites) { SiteStats::default() } else { call.pool.sites.recall(site) };
+        let decides = call.hints.chunk.is_some() || off.contains(Mechanism::ShortCalls);
+        let known = memory.known.trusted().filter(|_| !decides);
         // Below twice what entering usually costs nothing can be saved, so nothing has to be decided.
         let whole = |known: Trusted| known.per_item.0 * call.hints.weight(0, items) as f64;
         let short = known.is_some_and(|known| whole(known) < 2.0 * call.pool.machine().enter(WorkerState::Idle).0);
@@ -284,6 +287,7 @@ impl<'c> CallerSide<'c> {
         let (rest, width) = (lead.rest(), published.width);
         // An item that took a large part of the last call comes first: the caller's part begins with it.
         let long = self.memory.long.filter(|long| long.of as usize == self.items).map(|long| long.at as usize);
+        let long = long.filter(|_| !pool.off.contains(Mechanism::LongItems));
         match long.filter(|&long| long > rest.start && long < rest.end) {
             Some(long) => {
                 let before = ((long - rest.start) as f64 / rest.len() as f64 * width as f64).round();
@@ -485,6 +489,7 @@ impl<'w> SerialPart<'w> {
         // The first piece proves little: it pays for first touches of code and data, or an interruption fell into it.
         let proves_little = contradicted || progress.known.is_none() && progress.spent < machine.cold();
         progress.known = progress.known.filter(|_| !contradicted);
+        let proves_little = proves_little && !call.pool.off.contains(Mechanism::FirstPiece);
         if at > 0 && self.first == 0 && proves_little {
             (self.start, self.first) = (now, at);
             (progress.done, progress.spent) = (Items(0), Nanos(0.0));

@@ -18,6 +18,7 @@ use windrow_sync::ranges::Ranges;
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::{Pad, Spin};
 
+use crate::runtime::ablation::{Mechanism, Mechanisms};
 use crate::runtime::placement::Placement;
 use crate::runtime::pool;
 use crate::runtime::sites::{PackedCalls, SiteTable};
@@ -42,6 +43,8 @@ pub(crate) struct PoolState {
     pub(crate) placement: Placement,
     /// The pool was dropped. Its spawn threads, and lanes that began in it, may still use this.
     pub(crate) closed: Flag,
+    /// Mechanisms that are switched off.
+    pub(crate) off: Mechanisms,
     /// The machine as guessed from what was measured when the pool started: for sizes that need not be exact.
     guess: Machine,
     /// Recursions shorter than this are not timed each time.
@@ -95,7 +98,7 @@ struct ThreadAccount {
 }
 
 impl PoolState {
-    pub(crate) fn new(threads: usize, stack_size: Option<usize>) -> Self {
+    pub(crate) fn new(threads: usize, stack_size: Option<usize>, off: Mechanisms) -> Self {
         // Alone, nothing is measured. (And there are targets with neither threads nor a clock.)
         let nanos_per_tick = if threads > 1 { 1000.0 / machine::ticks_per_micro() } else { 1.0 };
         let guess = match threads {
@@ -131,6 +134,7 @@ impl PoolState {
             teams: team::TeamSites::default(),
             placement: Placement::new(threads - 1),
             closed: Flag::new(),
+            off,
             guess,
             short_call: PackedCalls::limit(guess.short_call()),
             join_timing,
@@ -232,13 +236,21 @@ impl PoolState {
     /// What a decision at the moment `now` costs and may cost.
     pub(crate) fn costs(&self, now: u64) -> Costs {
         let machine = self.machine();
-        let ThreadAccount { owed, budget, .. } = self.account(now, &machine);
+        let ThreadAccount { mut owed, mut budget, .. } = self.account(now, &machine);
+        if self.off.contains(Mechanism::Debt) {
+            owed = 0.0;
+        }
+        if self.off.contains(Mechanism::Exploration) {
+            budget = Budget::EMPTY;
+        }
         Costs { machine, parked: self.found(now, true), owed: Nanos(owed), budget }
     }
 
     /// This thread is about to open a region.
     pub(crate) fn opens(&self, wakes: bool) {
-        self.placement.before_open(wakes);
+        if !self.off.contains(Mechanism::Placement) {
+            self.placement.before_open(wakes);
+        }
         if wakes {
             self.keep(|account| ThreadAccount { owed: 0.0, ..account });
         }
@@ -306,7 +318,10 @@ impl PoolState {
         self.spin_budget(Nanos(0.0), false).0 > 0.0
     }
 
-    fn spin_budget(&self, gap: Nanos, woken: bool) -> Nanos {
+    fn spin_budget(&self, mut gap: Nanos, woken: bool) -> Nanos {
+        if self.off.contains(Mechanism::SpinGaps) {
+            gap = self.machine().wake;
+        }
         let context = SpinContext { threads: self.members, cpus: self.cpus(), quota: self.quota(), gap, woken };
         spin::budget(context, &self.machine()).choice
     }
@@ -315,7 +330,7 @@ impl PoolState {
     pub(crate) fn spin(&self, member: usize, wait: Wait) -> Spin {
         let woken = wait == Wait::Woken;
         match wait {
-            Wait::Begins => self.placement.avoid_caller(member),
+            Wait::Begins => self.avoid_caller(member),
             Wait::Woken => self.placement.unpin(member),
             Wait::Sleeps => {
                 self.placement.pin_while_parked(member);
@@ -324,16 +339,23 @@ impl PoolState {
         }
         let now = tick();
         self.read_machine(now, member);
-        self.placement.avoid_caller(member);
+        self.avoid_caller(member);
         let times = &self.idle_times[member - 1].0;
         times.since.set(now);
         Spin { busy: self.ticks(self.spin_budget(Nanos(times.gap.get_f64()), woken)), yielding: 0 }
     }
 
+    #[inline]
+    fn avoid_caller(&self, member: usize) {
+        if !self.off.contains(Mechanism::Placement) {
+            self.placement.avoid_caller(member);
+        }
+    }
+
     /// Worker `member` joined a region `now`.
     #[inline]
     pub(crate) fn joined(&self, member: usize, now: u64) {
-        self.placement.avoid_caller(member);
+        self.avoid_caller(member);
         let times = &self.idle_times[member - 1].0;
         let waited = self.nanos(now.saturating_sub(times.since.get()));
         times.gap.set_f64(spin::gap_after(Nanos(times.gap.get_f64()), waited, &self.guess).0);

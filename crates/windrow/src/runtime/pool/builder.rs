@@ -11,6 +11,7 @@ use windrow_sync::machine;
 use windrow_sync::relaxed::RelaxedU64;
 
 use super::{Pool, global};
+use crate::runtime::ablation::Mechanisms;
 
 /// The environment variable that sets the width of the global pool.
 const VARIABLE: &str = "WINDROW_THREADS";
@@ -50,6 +51,7 @@ pub struct PoolBuilder {
     stack_size: Option<usize>,
     name: Option<Name>,
     handlers: Handlers,
+    off: Mechanisms,
 }
 
 impl fmt::Debug for PoolBuilder {
@@ -161,6 +163,14 @@ impl PoolBuilder {
         self
     }
 
+    /// Switches a mechanism off.
+    #[cfg(feature = "ablation")]
+    #[doc(hidden)]
+    pub fn without(mut self, mechanism: crate::Mechanism) -> PoolBuilder {
+        self.off = self.off.with(mechanism);
+        self
+    }
+
     /// Starts the pool.
     ///
     /// If the system refuses a thread, the pool has fewer: [`Pool::threads`] says how many.
@@ -194,7 +204,7 @@ impl PoolBuilder {
     }
 
     fn checked(self) -> Result<Settings, PoolBuildError> {
-        let PoolBuilder { threads, stack_size, mut name, handlers } = self;
+        let PoolBuilder { threads, stack_size, mut name, handlers, off } = self;
         let threads = match threads {
             0 => usual_threads()?,
             1..=MOST_MEMBERS => threads,
@@ -203,7 +213,7 @@ impl PoolBuilder {
         if let Some(bytes) = stack_size.filter(|&bytes| bytes > MOST_STACK) {
             return Err(PoolBuildError(Cause::StackSize(bytes)));
         }
-        let mut settings = Settings { stack_size, handlers: Arc::new(handlers), ..Settings::of(threads) };
+        let mut settings = Settings { stack_size, off, handlers: Arc::new(handlers), ..Settings::of(threads) };
         if let Some(name) = &mut name {
             settings.names = (1..threads).map(name).collect();
         }
@@ -217,6 +227,7 @@ impl PoolBuilder {
 /// Settings that can be met.
 pub(super) struct Settings {
     pub(super) stack_size: Option<usize>,
+    pub(super) off: Mechanisms,
     /// Of all threads but the caller.
     pub(super) names: Vec<String>,
     pub(super) handlers: Arc<Handlers>,
@@ -225,7 +236,7 @@ pub(super) struct Settings {
 impl Settings {
     fn of(threads: usize) -> Self {
         let names = (1..threads).map(|member| format!("windrow-{member}")).collect();
-        Settings { stack_size: None, names, handlers: Arc::default() }
+        Settings { stack_size: None, off: Mechanisms::default(), names, handlers: Arc::default() }
     }
 
     /// A pool that is its caller alone.
