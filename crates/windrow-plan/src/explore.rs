@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Running alone what could be shared costs what was predicted, at most. Sharing can cost more, by a wake that takes long: so it takes the
-//! whole budget, and is not tried again before as much has been earned. (With the predicted price alone, calls of 10 us beside long ones
-//! woke a halted CPU again and again: 2.4 times the time of before, in the cold loops.)
+//! whole budget, and is not tried again before as much has been earned. (At the predicted price, short calls beside long ones would wake a
+//! halted CPU again and again.)
 //!
 //! A prediction that is too pessimistic would otherwise never be corrected, because the choice that it forbids is not measured.
 //!

@@ -227,19 +227,6 @@ pub fn be_prompt() -> bool {
     false
 }
 
-/// Involuntary context switches of this thread so far; `None` where the system does not say. A system call.
-pub fn involuntary_switches() -> Option<u64> {
-    #[cfg(all(target_os = "linux", not(miri)))]
-    {
-        // SAFETY: plain numbers; all zeros is a value.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: room for one structure.
-        (unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) } == 0).then_some(usage.ru_nivcsw as u64)
-    }
-    #[cfg(not(all(target_os = "linux", not(miri))))]
-    None
-}
-
 /// CPUs this process may use: the affinity mask and a cgroup's CPU quota are respected (rounded up, at least 1).
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

@@ -218,12 +218,12 @@ struct ATeamsDataMustBeSend;
 /// ```
 struct MembersResultsMustBeSend;
 
-/// What members run is Sync.
+/// What the members of a team run is Sync.
 /// ```compile_fail,E0277
 /// let count = std::cell::Cell::new(0);
 /// windrow::team(&mut [0; 9]).run(|_| count.set(1));
 /// ```
-struct WhatMembersRunIsSync;
+struct WhatATeamRunsIsSync;
 
 /// Parts must be Send.
 /// ```compile_fail,E0277

@@ -31,7 +31,7 @@ struct CapacityState {
 /// A place in line.
 #[derive(Debug)]
 enum QueueTicket {
-    Waits(Who, usize),
+    Waits(RoomWaiter, usize),
     /// The caller was given room, and has not run since.
     Given,
     /// Abandoned: removed when it is the first in line.
@@ -39,16 +39,16 @@ enum QueueTicket {
 }
 
 #[derive(Debug)]
-enum Who {
+enum RoomWaiter {
     Task(Waker),
     Thread(Thread),
 }
 
-impl Who {
+impl RoomWaiter {
     fn wake(self) {
         match self {
-            Who::Task(waker) => waker.wake(),
-            Who::Thread(thread) => thread.unpark(),
+            RoomWaiter::Task(waker) => waker.wake(),
+            RoomWaiter::Thread(thread) => thread.unpark(),
         }
     }
 }
@@ -82,7 +82,7 @@ impl CapacityState {
     }
 
     /// Gives room to the first waiting caller, if there is enough of it.
-    fn give(&mut self) -> Option<Who> {
+    fn give(&mut self) -> Option<RoomWaiter> {
         if !self.is_wanted() {
             return None;
         }
@@ -95,7 +95,7 @@ impl CapacityState {
         let given = std::mem::replace(place, QueueTicket::Given);
         self.free -= ops;
         match given {
-            QueueTicket::Waits(who, _) => Some(who),
+            QueueTicket::Waits(waiter, _) => Some(waiter),
             QueueTicket::Given | QueueTicket::Left => None,
         }
     }
@@ -155,7 +155,7 @@ impl Capacity {
             if let Some(taken) = self.take(&mut state, ops) {
                 return taken;
             }
-            self.line_up(&mut state, Who::Thread(thread::current()), ops)
+            self.line_up(&mut state, RoomWaiter::Thread(thread::current()), ops)
         };
         loop {
             thread::park();
@@ -165,10 +165,10 @@ impl Capacity {
         }
     }
 
-    fn line_up(&self, state: &mut CapacityState, who: Who, ops: usize) -> Waiting<'_> {
+    fn line_up(&self, state: &mut CapacityState, waiter: RoomWaiter, ops: usize) -> Waiting<'_> {
         let ops = ops.min(self.most);
         let number = state.end();
-        state.line.push_back(QueueTicket::Waits(who, ops));
+        state.line.push_back(QueueTicket::Waits(waiter, ops));
         Waiting { room: self, ops, number, is_over: false }
     }
 
@@ -184,7 +184,7 @@ impl Capacity {
             let waker = context.waker().clone();
             let mut state = self.lock();
             let Some(taken) = self.take(&mut state, ops) else {
-                *waiting = Some(self.line_up(&mut state, Who::Task(waker), ops));
+                *waiting = Some(self.line_up(&mut state, RoomWaiter::Task(waker), ops));
                 return Poll::Pending;
             };
             drop(state);
@@ -194,10 +194,10 @@ impl Capacity {
             *waiting = None;
             return Poll::Ready(taken);
         }
-        let mut waker = Who::Task(context.waker().clone());
+        let mut waker = RoomWaiter::Task(context.waker().clone());
         let mut state = self.lock();
         match state.place(place.number) {
-            QueueTicket::Waits(who, _) => std::mem::swap(who, &mut waker),
+            QueueTicket::Waits(waiter, _) => std::mem::swap(waiter, &mut waker),
             // Room was given meanwhile, to the old waker: wake the new one.
             _ => context.waker().wake_by_ref(),
         }
@@ -208,10 +208,10 @@ impl Capacity {
     fn release(&self, ops: usize) {
         let mut state = self.lock();
         state.free += ops;
-        while let Some(who) = state.give() {
+        while let Some(waiter) = state.give() {
             drop(state);
             // A waker is foreign code. Its panic must not reach the releasing caller, nor keep callers behind it waiting.
-            quietly(|| who.wake());
+            quietly(|| waiter.wake());
             state = self.lock();
         }
     }

@@ -272,7 +272,7 @@ pub trait ParallelIterator: Sized {
 
     /// Ends early when `token` is cancelled; consumers then return [`Cancelled`](crate::Cancelled) instead of a result.
     ///
-    /// Members poll the token before each claim. A claim is 50 us of work at most, predicted from the items before it. A caller
+    /// Members poll the token before each claim. A claim is some 50 us of work at most, predicted from the items before it. A caller
     /// without workers polls about every 20 us. Members of a [`par_bridge`](super::ParallelBridge::par_bridge) poll before each
     /// item. Items that were begun are finished. So a cancelled call lasts as long as its longest item (with
     /// [`with_claim_size`](Self::with_claim_size): its longest claim; behind [`fold`](Self::fold): its longest run). Inside

@@ -384,8 +384,7 @@ pub(crate) fn measured(nanos_per_tick: f64) -> Machine {
     Machine::guess(Nanos(claim_ticks() as f64 * nanos_per_tick))
 }
 
-/// What a claim costs here: a compare-exchange of a word that no other thread uses and a look at the clock. The least of a few batches, about 20 us
-/// in all.
+/// What a claim costs here: a compare-exchange of a word that no other thread uses, and a read of the clock. The minimum of ten batches.
 fn claim_ticks() -> u64 {
     const CLAIMS: u32 = 64;
     let mut ranges = Ranges::new(1);
