@@ -38,7 +38,7 @@ fn region(n: usize, keep: usize) -> (Vec<usize>, Option<Vec<usize>>) {
     let member = |member: usize| {
         let mut claims = shared.claims(member);
         for _ in 0..keep {
-            let Some((_, chunk, _)) = claims.next(|_, _| 1, |lo, hi| lo.midpoint(hi)) else { break };
+            let Some((_, chunk)) = claims.next(|_, _| 1, |lo, hi| lo.midpoint(hi)) else { break };
             work(chunk);
         }
     };
@@ -95,7 +95,7 @@ fn stop_loses_nothing() {
             let (division, found) = (division.clone(), found.clone());
             loom::thread::spawn(move || {
                 let mut claims = division.claims(1);
-                while let Some((_, items, _)) = claims.next(|_, _| 1, |lo, hi| lo.midpoint(hi)) {
+                while let Some((_, items)) = claims.next(|_, _| 1, |lo, hi| lo.midpoint(hi)) {
                     found.fetch_add(items.count(), Relaxed);
                 }
             })

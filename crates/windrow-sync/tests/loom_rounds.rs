@@ -39,7 +39,7 @@ struct Data {
     next: usize,
 }
 
-type TestSeat = MemberSlot<'static, Data>;
+type TestSlot = MemberSlot<'static, Data>;
 
 fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -48,15 +48,15 @@ fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Runs `member` on a thread for each slot, on this one for the first; its results.
-fn run<R: Send + 'static>(width: usize, member: impl Fn(TestSeat) -> R + Copy + Send + 'static) -> Vec<R> {
+fn run<R: Send + 'static>(width: usize, member: impl Fn(TestSlot) -> R + Copy + Send + 'static) -> Vec<R> {
     run_formed(width, width, member).0
 }
 
 /// The same for a team that forms while up to `most` threads try to join; also returns the data.
 fn run_formed<R: Send + 'static>(
-    seated: usize,
+    joined: usize,
     most: usize,
-    member: impl Fn(TestSeat) -> R + Copy + Send + 'static,
+    member: impl Fn(TestSlot) -> R + Copy + Send + 'static,
 ) -> (Vec<R>, Data) {
     let data = Data { shared: Watched::new(0), parts: std::array::from_fn(|_| Watched::new(0)), next: 0 };
     // (Loom's threads want `'static`.)
@@ -65,12 +65,12 @@ fn run_formed<R: Send + 'static>(
     let rounds = Box::into_raw(Box::new(Rounds::new(unsafe { &mut *data }, most)));
     // SAFETY: just made, and dropped when all threads have ended.
     let team: &'static Rounds<'static, Data> = unsafe { &*rounds };
-    let seats: Vec<_> = (0..seated).map(|_| team.sit().unwrap()).collect();
-    let late = (seated..most).map(|_| loom::thread::spawn(move || team.sit().map(member))).collect::<Vec<_>>();
+    let slots: Vec<_> = (0..joined).map(|_| team.join().unwrap()).collect();
+    let late = (joined..most).map(|_| loom::thread::spawn(move || team.join().map(member))).collect::<Vec<_>>();
     team.form();
-    let mut seats = seats.into_iter();
-    let mine = seats.next().unwrap();
-    let others: Vec<_> = seats.map(|seat| loom::thread::spawn(move || member(seat))).collect();
+    let mut slots = slots.into_iter();
+    let mine = slots.next().unwrap();
+    let others: Vec<_> = slots.map(|slot| loom::thread::spawn(move || member(slot))).collect();
     let mut results = vec![member(mine)];
     results.extend(others.into_iter().map(|thread| thread.join().unwrap()));
     results.extend(late.into_iter().filter_map(|thread| thread.join().unwrap()));
@@ -81,8 +81,8 @@ fn run_formed<R: Send + 'static>(
 }
 
 /// One round: every member adds what is shared to its part, and the leader finds all that was done in the round before.
-fn add(seat: &mut TestSeat, round: usize) -> Result<(), Ended> {
-    let (shared, part) = match seat.arrive(Spin::NONE)? {
+fn add(slot: &mut TestSlot, round: usize) -> Result<(), Ended> {
+    let (shared, part) = match slot.arrive(Spin::NONE)? {
         Turn::Lead(lead) => {
             let width = lead.width();
             lead.round::<&Watched, &mut Watched>(|data, deal| {
@@ -100,37 +100,37 @@ fn add(seat: &mut TestSeat, round: usize) -> Result<(), Ended> {
     Ok(())
 }
 
-fn rounds(mut seat: TestSeat, rounds: usize) -> Result<(), Ended> {
-    (1..=rounds).try_for_each(|round| add(&mut seat, round))
+fn rounds(mut slot: TestSlot, rounds: usize) -> Result<(), Ended> {
+    (1..=rounds).try_for_each(|round| add(&mut slot, round))
 }
 
 #[test]
 fn two_members_hand_data_over() {
-    model(3, || assert_eq!(run(2, |seat| rounds(seat, 2)), [Ok(()); 2], "each round counts for all, the last also"));
+    model(3, || assert_eq!(run(2, |slot| rounds(slot, 2)), [Ok(()); 2], "each round counts for all, the last also"));
 }
 
 /// In two groups: the first passes on what both its members did.
 #[test]
 fn three_members_hand_data_over() {
-    model(2, || assert_eq!(run(3, |seat| rounds(seat, 2)), [Ok(()); 3]));
+    model(2, || assert_eq!(run(3, |slot| rounds(slot, 2)), [Ok(()); 3]));
 }
 
 /// Members leave after their round, while others have not got theirs: it counts for them, too.
 #[test]
 fn the_last_round_counts_for_all() {
-    model(2, || assert_eq!(run(3, |seat| rounds(seat, 1)), [Ok(()); 3]));
+    model(2, || assert_eq!(run(3, |slot| rounds(slot, 1)), [Ok(()); 3]));
 }
 
 /// A contribution belongs to the leader in the round, and to its owner after it.
 #[test]
 fn what_is_brought_goes_to_the_leader() {
     model(3, || {
-        run(2, |mut seat| {
+        run(2, |mut slot| {
             for round in 1..=2 {
-                seat.bring(Watched::new(round));
-                match seat.arrive(Spin::NONE).unwrap() {
+                slot.contribute(Watched::new(round));
+                match slot.arrive(Spin::NONE).unwrap() {
                     Turn::Lead(lead) => lead.round_with::<(), (), Watched>(|_, given, deal| {
-                        given.for_each(|brought| brought.set(brought.get() + 1));
+                        given.for_each(|contribution| contribution.set(contribution.get() + 1));
                         deal.none();
                     }),
                     Turn::Follow(follow) => follow.open_with::<(), (), Watched>(),
@@ -141,15 +141,16 @@ fn what_is_brought_goes_to_the_leader() {
 }
 
 /// The rounds that a leader chooses: the number of members of each, or 0 when all are over. As in `rounds` of a team.
-fn narrow(mut seat: TestSeat, members: &'static [usize]) -> Result<usize, Ended> {
+fn narrow(mut slot: TestSlot, members: &'static [usize]) -> Result<usize, Ended> {
     const OVER: u64 = u64::MAX;
     let mut took_part = 0;
     loop {
-        let part = match seat.arrive(Spin::NONE)? {
+        let part = match slot.arrive(Spin::NONE)? {
             Turn::Lead(mut lead) => {
                 let round = lead.data().next;
                 let Some(&members) = members.get(round) else {
-                    lead.tell(OVER);
+                    let width = lead.width();
+                    lead.round_of::<(), ()>(width, OVER, |_, deal| deal.none());
                     return Ok(took_part);
                 };
                 lead.data().next += 1;
@@ -175,7 +176,7 @@ const MEMBERS_BEFORE: [usize; 4] = [0, 2, 5, 6];
 #[test]
 fn narrow_rounds_and_wide_ones_follow_each_other() {
     model(2, || {
-        let results = run(3, |seat| narrow(seat, &[2, 3, 1]));
+        let results = run(3, |slot| narrow(slot, &[2, 3, 1]));
         assert_eq!(results.into_iter().map(Result::unwrap).sum::<usize>(), 6);
     });
 }
@@ -184,14 +185,14 @@ fn narrow_rounds_and_wide_ones_follow_each_other() {
 #[test]
 fn a_leader_alone_leads_on() {
     model(3, || {
-        run(2, |mut seat| {
+        run(2, |mut slot| {
             for round in 0..2 {
-                match seat.arrive(Spin::NONE).unwrap() {
+                match slot.arrive(Spin::NONE).unwrap() {
                     Turn::Lead(mut lead) => {
                         let ((), part) = lead.alone::<(), &mut Watched>(|data, deal| deal.part(&mut data.parts[0]));
                         part.set(part.get() + 1);
                         assert_eq!(part.get(), round + 1);
-                        lead.tell(round as u64);
+                        lead.round_of::<(), ()>(2, round as u64, |_, deal| deal.none());
                     }
                     Turn::Follow(follow) => assert_eq!(follow.note(), round as u64),
                 }
@@ -204,9 +205,9 @@ fn a_leader_alone_leads_on() {
 #[test]
 fn the_team_forms_while_threads_sit_down() {
     model(3, || {
-        let (results, data) = run_formed(1, 2, |mut seat| {
-            let width = seat.width(Spin::NONE);
-            add(&mut seat, 1).unwrap();
+        let (results, data) = run_formed(1, 2, |mut slot| {
+            let width = slot.width(Spin::NONE);
+            add(&mut slot, 1).unwrap();
             width
         });
         let width = results.len();
@@ -224,13 +225,13 @@ fn forming_wakes_a_waiting_member() {
         let rounds = Box::into_raw(Box::new(Rounds::new(unsafe { &mut *data }, 3)));
         // SAFETY: just made, and dropped when all threads have ended.
         let team: &'static Rounds<'static, i32> = unsafe { &*rounds };
-        let mut seats: Vec<_> = (0..2).map(|_| team.sit().unwrap()).collect();
-        let mut other = seats.pop().unwrap();
+        let mut slots: Vec<_> = (0..2).map(|_| team.join().unwrap()).collect();
+        let mut other = slots.pop().unwrap();
         let waits = loom::thread::spawn(move || other.width(Spin::NONE));
-        let late = team.sit();
+        let late = team.join();
         assert_eq!(team.form(), 3);
         assert_eq!(waits.join().unwrap(), 3);
-        drop((seats, late));
+        drop((slots, late));
         // SAFETY: no thread uses it any more.
         drop(unsafe { Box::from_raw(rounds) });
         // SAFETY: the rounds are gone.
@@ -242,10 +243,10 @@ fn forming_wakes_a_waiting_member() {
 #[test]
 fn a_member_that_leaves_releases_the_others() {
     model(2, || {
-        let results = run(3, |mut seat| {
-            let at = seat.index();
-            add(&mut seat, 1).unwrap();
-            if at == 1 { Err(Ended::Left) } else { add(&mut seat, 2) }
+        let results = run(3, |mut slot| {
+            let at = slot.index();
+            add(&mut slot, 1).unwrap();
+            if at == 1 { Err(Ended::Left) } else { add(&mut slot, 2) }
         });
         assert_eq!(results, [Err(Ended::Left); 3]);
     });
@@ -255,13 +256,13 @@ fn a_member_that_leaves_releases_the_others() {
 #[test]
 fn a_leader_that_gives_up_releases_the_others() {
     model(3, || {
-        let results = run(3, |mut seat| {
-            match seat.arrive(Spin::NONE) {
+        let results = run(3, |mut slot| {
+            match slot.arrive(Spin::NONE) {
                 Ok(Turn::Lead(mut lead)) => lead.data().shared.set(1),
                 Ok(Turn::Follow(_)) => unreachable!("no round took place"),
                 Err(why) => return why,
             }
-            seat.arrive(Spin::NONE).unwrap_err()
+            slot.arrive(Spin::NONE).unwrap_err()
         });
         assert_eq!(results, [Ended::Left; 3]);
     });

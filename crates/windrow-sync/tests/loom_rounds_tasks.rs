@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use loom::cell::UnsafeCell;
 use loom::sync::Notify;
 use windrow_sync::Spin;
-use windrow_sync::rounds::{Ended, TaskRounds, TaskSeat, Turn};
+use windrow_sync::rounds::{Ended, TaskRounds, TaskSlot, Turn};
 
 /// A plain cell that loom watches: any two accesses without an order between them fail the model.
 #[derive(Debug)]
@@ -70,8 +70,8 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-async fn add(seat: &mut TaskSeat<Data>) -> Result<(), Ended> {
-    let ((), part) = match seat.arrive(Spin::NONE).await?.0 {
+async fn add(slot: &mut TaskSlot<Data>) -> Result<(), Ended> {
+    let ((), part) = match slot.arrive(Spin::NONE).await?.0 {
         Turn::Lead(lead) => lead.round::<(), &mut Watched>(|data, deal| deal.parts(data)),
         Turn::Follow(follow) => follow.open::<(), &mut Watched>(),
     };
@@ -81,17 +81,17 @@ async fn add(seat: &mut TaskSeat<Data>) -> Result<(), Ended> {
 
 /// Runs `rounds` on a thread for each of `width` members but the first, which this thread runs; then the data comes back.
 fn run(width: usize, rounds: usize) {
-    let (team, seats) = TaskRounds::new(data(width), width);
-    let member = move |mut seat: TaskSeat<Data>| {
+    let (team, slots) = TaskRounds::new(data(width), width);
+    let member = move |mut slot: TaskSlot<Data>| {
         block_on(async move {
             for _ in 0..rounds {
-                assert_eq!(add(&mut seat).await, Ok(()));
+                assert_eq!(add(&mut slot).await, Ok(()));
             }
         })
     };
-    let mut seats = seats.into_iter();
-    let mine = seats.next().unwrap();
-    seats.for_each(|seat| drop(loom::thread::spawn(move || member(seat))));
+    let mut slots = slots.into_iter();
+    let mine = slots.next().unwrap();
+    slots.for_each(|slot| drop(loom::thread::spawn(move || member(slot))));
     member(mine);
     let data = block_on(team.finish());
     assert!(data.iter().all(|part| part.get() == rounds));
@@ -112,11 +112,11 @@ fn the_last_round_counts_for_all() {
 #[test]
 fn the_data_comes_back_when_all_have_gone() {
     model(2, || {
-        let (team, seats) = TaskRounds::new(data(2), 2);
-        for mut seat in seats {
+        let (team, slots) = TaskRounds::new(data(2), 2);
+        for mut slot in slots {
             loom::thread::spawn(move || {
                 // (This round may fail: the test is about the drop.)
-                if let Poll::Ready(Ok((Turn::Lead(mut lead), _))) = poll_once(pin!(seat.arrive(Spin::NONE))) {
+                if let Poll::Ready(Ok((Turn::Lead(mut lead), _))) = poll_once(pin!(slot.arrive(Spin::NONE))) {
                     lead.data().iter().for_each(|part| part.set(1));
                 }
             });
@@ -130,16 +130,16 @@ fn the_data_comes_back_when_all_have_gone() {
 #[test]
 fn a_task_that_gives_up_releases_the_others() {
     model(2, || {
-        let (team, mut seats) = TaskRounds::new(data(2), 2);
-        let mut other = seats.pop().unwrap();
-        let mut seat = seats.pop().unwrap();
+        let (team, mut slots) = TaskRounds::new(data(2), 2);
+        let mut other = slots.pop().unwrap();
+        let mut slot = slots.pop().unwrap();
         loom::thread::spawn(move || {
             block_on(async move {
-                other.bring(Watched::new(1));
+                other.contribute(Watched::new(1));
                 match other.arrive(Spin::NONE).await {
                     Ok((Turn::Lead(lead), _)) => {
                         let ((), part) = lead.round_with::<(), &mut Watched, Watched>(|data, given, deal| {
-                            given.for_each(|brought| assert_eq!(brought.get(), 1));
+                            given.for_each(|contribution| assert_eq!(contribution.get(), 1));
                             deal.parts(data);
                         });
                         part.set(1);
@@ -151,8 +151,8 @@ fn a_task_that_gives_up_releases_the_others() {
                 assert_eq!(other.arrive(Spin::NONE).await.err(), Some(Ended::Left));
             })
         });
-        seat.bring(Watched::new(1));
-        let led = match poll_once(pin!(seat.arrive(Spin::NONE))) {
+        slot.contribute(Watched::new(1));
+        let led = match poll_once(pin!(slot.arrive(Spin::NONE))) {
             Poll::Ready(Ok((Turn::Lead(lead), _))) => {
                 lead.round_with::<(), &mut Watched, Watched>(|data, _, deal| deal.parts(data)).1.set(1);
                 true
@@ -162,9 +162,9 @@ fn a_task_that_gives_up_releases_the_others() {
             Poll::Pending => false,
         };
         if !led {
-            seat.bring(Watched::new(2));
+            slot.contribute(Watched::new(2));
         }
-        drop(seat);
+        drop(slot);
         block_on(team.finish()).iter().for_each(|part| assert!(part.get() <= 1));
     });
 }
@@ -173,10 +173,10 @@ fn a_task_that_gives_up_releases_the_others() {
 #[test]
 fn a_round_and_a_leave_wake_the_same_task() {
     model(1, || {
-        let (team, mut seats) = TaskRounds::new(data(3), 3);
-        let mut waits = seats.pop().unwrap();
-        let mut gives_up = seats.pop().unwrap();
-        let mut leads = seats.pop().unwrap();
+        let (team, mut slots) = TaskRounds::new(data(3), 3);
+        let mut waits = slots.pop().unwrap();
+        let mut gives_up = slots.pop().unwrap();
+        let mut leads = slots.pop().unwrap();
         loom::thread::spawn(move || block_on(async move { add(&mut waits).await.is_ok() }));
         loom::thread::spawn(move || poll_once(pin!(add(&mut gives_up))).is_ready());
         let led = block_on(async { add(&mut leads).await });

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use windrow_sync::Spin;
-use windrow_sync::rounds::{Ended, Family, Lend, MemberSlot, Own, Rounds, TaskRounds, TaskSeat, Turn};
+use windrow_sync::rounds::{Ended, Family, Lend, MemberSlot, Own, Rounds, TaskRounds, TaskSlot, Turn};
 
 const SPIN: Spin = if cfg!(miri) { Spin::NONE } else { Spin { busy: 2_000, yielding: 20_000 } };
 /// One group, a bit more than one, two and a half.
@@ -25,18 +25,18 @@ fn run<T: Send, R: Send>(
     member: impl Fn(&mut MemberSlot<'_, T>) -> R + Sync,
 ) -> Vec<thread::Result<R>> {
     let rounds = Rounds::new(data, width);
-    let seats: Vec<_> = (0..width).map(|_| rounds.sit().unwrap()).collect();
-    assert!(rounds.sit().is_none());
+    let slots: Vec<_> = (0..width).map(|_| rounds.join().unwrap()).collect();
+    assert!(rounds.join().is_none());
     assert_eq!(rounds.form(), width);
     let member = &member;
     thread::scope(|scope| {
-        let threads: Vec<_> = seats
+        let threads: Vec<_> = slots
             .into_iter()
-            .map(|mut seat| {
+            .map(|mut slot| {
                 scope.spawn(move || {
                     member(&mut {
-                        seat.width(SPIN);
-                        seat
+                        slot.width(SPIN);
+                        slot
                     })
                 })
             })
@@ -109,9 +109,9 @@ fn rounds_equal_the_serial_loop_at_every_width() {
             tail.iter_mut().for_each(|element| *element = element.wrapping_mul(3).wrapping_add(*head));
         }
         let mut data = start;
-        let ended = run(&mut data, width, |seat| {
+        let ended = run(&mut data, width, |slot| {
             for i in 0..ROUNDS {
-                let (head, mine) = match seat.arrive(SPIN)? {
+                let (head, mine) = match slot.arrive(SPIN)? {
                     Turn::Lead(lead) => lead.round::<u64, &mut [u64]>(|data, deal| {
                         let (head, tail) = data[i..].split_first_mut().unwrap();
                         deal.parts(even(tail, deal.width()));
@@ -140,14 +140,15 @@ fn narrow_rounds_reach_only_their_members() {
     const OVER: u64 = u64::MAX;
     for &width in WIDTHS {
         let mut data = Narrow { next: 0, sums: vec![0; width] };
-        let took_part = calm(run(&mut data, width, |seat| {
+        let took_part = calm(run(&mut data, width, |slot| {
             let mut took_part = 0;
             loop {
-                let (round, sum) = match seat.arrive(SPIN).unwrap() {
+                let (round, sum) = match slot.arrive(SPIN).unwrap() {
                     Turn::Lead(mut lead) => {
                         let round = lead.data().next;
                         if round == ROUNDS {
-                            lead.tell(OVER);
+                            let width = lead.width();
+                            lead.round_of::<(), ()>(width, OVER, |_, deal| deal.none());
                             return took_part;
                         }
                         lead.data().next += 1;
@@ -183,11 +184,11 @@ fn narrow_rounds_reach_only_their_members() {
 fn what_members_bring_is_given_in_their_order() {
     for &width in WIDTHS {
         let living = Arc::new(AtomicUsize::new(0));
-        calm(run(&mut (), width, |seat| {
+        calm(run(&mut (), width, |slot| {
             for round in 0..ROUNDS {
-                seat.bring(Counted::new(&living));
-                seat.bring((seat.index() + round, Counted::new(&living)));
-                let ((), all) = match seat.arrive(SPIN).unwrap() {
+                slot.contribute(Counted::new(&living));
+                slot.contribute((slot.index() + round, Counted::new(&living)));
+                let ((), all) = match slot.arrive(SPIN).unwrap() {
                     Turn::Lead(lead) => lead.round_with::<(), Own<Vec<usize>>, (usize, Counted)>(|(), given, deal| {
                         assert_eq!(given.len(), width);
                         let all: Vec<_> = given.map(|(number, _)| number).collect();
@@ -217,12 +218,12 @@ impl Lend for Large {
 
 #[test]
 fn values_of_every_size_and_alignment_arrive() {
-    fn round<S, P>(seat: &mut MemberSlot<'_, ()>, shared: S, part: P)
+    fn round<S, P>(slot: &mut MemberSlot<'_, ()>, shared: S, part: P)
     where
         S: Lend<Family = Own<S>> + Copy + PartialEq + std::fmt::Debug + Send + 'static,
         P: Lend<Family = Own<P>> + Clone + PartialEq + std::fmt::Debug + Send + 'static,
     {
-        let got = match seat.arrive(SPIN).unwrap() {
+        let got = match slot.arrive(SPIN).unwrap() {
             Turn::Lead(lead) => lead.round::<S, P>(|(), deal| {
                 deal.parts((0..deal.width()).map(|_| part.clone()));
                 shared
@@ -233,14 +234,14 @@ fn values_of_every_size_and_alignment_arrive() {
         assert!(address.is_aligned());
         assert_eq!(got, (shared, part));
     }
-    calm(run(&mut (), 2, |seat| {
+    calm(run(&mut (), 2, |slot| {
         for at in 0..3 {
-            round(seat, (), ());
-            round(seat, Aligned, at);
-            round(seat, at, Aligned);
-            round(seat, Large([at; 100]), 'x');
-            round(seat, 1.5, Large([at; 100]));
-            round(seat, Aligned, Large([at; 100]));
+            round(slot, (), ());
+            round(slot, Aligned, at);
+            round(slot, at, Aligned);
+            round(slot, Large([at; 100]), 'x');
+            round(slot, 1.5, Large([at; 100]));
+            round(slot, Aligned, Large([at; 100]));
         }
     }));
 }
@@ -249,10 +250,10 @@ fn values_of_every_size_and_alignment_arrive() {
 fn parts_are_dropped_once_whichever_members_open_them() {
     for &width in WIDTHS {
         let living = Arc::new(AtomicUsize::new(0));
-        calm(run(&mut (), width, |seat| {
+        calm(run(&mut (), width, |slot| {
             for round in 0..ROUNDS {
-                let at = seat.index();
-                match seat.arrive(SPIN).unwrap() {
+                let at = slot.index();
+                match slot.arrive(SPIN).unwrap() {
                     Turn::Lead(lead) => {
                         lead.round::<(), Counted>(|(), deal| {
                             deal.parts((0..deal.width()).map(|_| Counted::new(&living)));
@@ -277,8 +278,8 @@ fn a_round_that_does_not_come_about_leaves_nothing() {
                     continue;
                 }
                 let living = Arc::new(AtomicUsize::new(0));
-                let results = run(&mut (), width, |seat| {
-                    match seat.arrive(SPIN)? {
+                let results = run(&mut (), width, |slot| {
+                    match slot.arrive(SPIN)? {
                         Turn::Lead(lead) => {
                             lead.round::<(), Counted>(|(), deal| {
                                 deal.parts((0..dealt).map(|_| Counted::new(&living)));
@@ -303,13 +304,13 @@ fn a_leave_or_a_panic_releases_the_others() {
     for &width in &FEW[1..] {
         for leaver in [0, width - 1] {
             for why in [Ended::Left, Ended::Panicked] {
-                let results = run(&mut 0u64, width, |seat| {
+                let results = run(&mut 0u64, width, |slot| {
                     for round in 0.. {
-                        if round == 3 && seat.index() == leaver {
+                        if round == 3 && slot.index() == leaver {
                             assert!(why == Ended::Left, "on purpose");
                             return Err(why);
                         }
-                        match seat.arrive(SPIN)? {
+                        match slot.arrive(SPIN)? {
                             Turn::Lead(lead) => drop(lead.round::<(), ()>(|_, deal| deal.none())),
                             Turn::Follow(follow) => drop(follow.open::<(), ()>()),
                         }
@@ -332,18 +333,18 @@ fn a_leave_or_a_panic_releases_the_others() {
 fn a_seat_that_is_dropped_before_the_team_forms_ends_it() {
     let mut data = 0;
     let rounds = Rounds::new(&mut data, 3);
-    drop(rounds.sit().unwrap());
-    let mut seat = rounds.sit().unwrap();
+    drop(rounds.join().unwrap());
+    let mut slot = rounds.join().unwrap();
     assert_eq!(rounds.form(), 2);
-    assert_eq!(seat.width(SPIN), 2);
-    assert_eq!(seat.arrive(SPIN).unwrap_err(), Ended::Left);
+    assert_eq!(slot.width(SPIN), 2);
+    assert_eq!(slot.arrive(SPIN).unwrap_err(), Ended::Left);
 }
 
 #[test]
 fn members_at_rounds_of_different_types_do_not_mix() {
-    let results = run(&mut 0u64, 2, |seat| {
-        let at = seat.index();
-        match seat.arrive(SPIN)? {
+    let results = run(&mut 0u64, 2, |slot| {
+        let at = slot.index();
+        match slot.arrive(SPIN)? {
             Turn::Lead(lead) if at == 0 => drop(lead.round::<u32, ()>(|_, deal| {
                 deal.none();
                 1
@@ -355,7 +356,7 @@ fn members_at_rounds_of_different_types_do_not_mix() {
             Turn::Follow(follow) if at == 0 => drop(follow.open::<u32, ()>()),
             Turn::Follow(follow) => drop(follow.open::<i32, ()>()),
         }
-        seat.arrive(SPIN).map(|_| ())
+        slot.arrive(SPIN).map(|_| ())
     });
     let panicked: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
     assert_eq!(panicked.len(), 1);
@@ -371,10 +372,10 @@ fn members_at_rounds_of_different_types_do_not_mix() {
 fn a_letter_that_was_not_opened_is_dropped_before_the_next_round() {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     let mut data = vec![vec!["one".to_owned()]; 2];
-    calm(run(&mut data, 2, |seat| {
+    calm(run(&mut data, 2, |slot| {
         for round in 0..3 {
             // A follower leaves its message unopened.
-            if let Turn::Lead(mut lead) = seat.arrive(SPIN).unwrap() {
+            if let Turn::Lead(mut lead) = slot.arrive(SPIN).unwrap() {
                 assert_eq!(SEEN.load(Relaxed), 6 * round, "both parts of the last round have gone");
                 *lead.data() = vec![vec!["two".to_owned()]; 2];
                 drop(lead.round::<(), Looks<'_>>(|data, deal| {
@@ -391,10 +392,10 @@ fn a_letter_that_was_not_opened_is_dropped_before_the_next_round() {
 fn a_round_alone_that_panicked_leaves_nothing() {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     let mut data = vec!["one".to_owned()];
-    let mut rounds = Rounds::sole(&mut data);
+    let mut rounds = Rounds::single(&mut data);
     {
-        let mut seat = rounds.only();
-        let Ok(Turn::Lead(mut lead)) = seat.arrive(SPIN) else { panic!("it is alone") };
+        let mut slot = rounds.slot();
+        let Ok(Turn::Lead(mut lead)) = slot.arrive(SPIN) else { panic!("it is alone") };
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             lead.alone::<(), Looks<'_>>(|data, deal| {
                 deal.part(Looks(data, &SEEN));
@@ -408,8 +409,8 @@ fn a_round_alone_that_panicked_leaves_nothing() {
         assert_eq!(SEEN.load(Relaxed), 3);
     }
     {
-        let mut seat = rounds.only();
-        let Ok(Turn::Lead(lead)) = seat.arrive(SPIN) else { panic!("it is alone") };
+        let mut slot = rounds.slot();
+        let Ok(Turn::Lead(lead)) = slot.arrive(SPIN) else { panic!("it is alone") };
         lead.round::<(), ()>(|data, deal| {
             data.push("four".to_owned());
             deal.none();
@@ -424,24 +425,24 @@ fn a_round_alone_that_panicked_leaves_nothing() {
 fn a_forgotten_round_leaves_nothing_to_the_next_seat() {
     let alive = Arc::new(());
     let mut data = vec![1u64; 4];
-    let mut rounds = Rounds::sole(&mut data);
+    let mut rounds = Rounds::single(&mut data);
     for _ in 0..3 {
-        let mut seat = rounds.only();
+        let mut slot = rounds.slot();
         assert_eq!(Arc::strong_count(&alive), 1);
-        let Ok(Turn::Lead(lead)) = seat.arrive(Spin::NONE) else { panic!("it is alone") };
+        let Ok(Turn::Lead(lead)) = slot.arrive(Spin::NONE) else { panic!("it is alone") };
         mem::forget(lead.send::<(), Own<Arc<()>>>(|_, deal| deal.part(alive.clone())));
-        assert!(matches!(seat.arrive(Spin::NONE), Err(Ended::Left)));
-        mem::forget(seat);
+        assert!(matches!(slot.arrive(Spin::NONE), Err(Ended::Left)));
+        mem::forget(slot);
         assert_eq!(Arc::strong_count(&alive), 2);
     }
-    let mut seat = rounds.only();
-    let Ok(Turn::Lead(lead)) = seat.arrive(Spin::NONE) else { panic!("it is alone") };
+    let mut slot = rounds.slot();
+    let Ok(Turn::Lead(lead)) = slot.arrive(Spin::NONE) else { panic!("it is alone") };
     let split = |data: &mut Vec<u64>, deal: &mut windrow_sync::rounds::Deal<'_, Own<u64>>| {
         deal.part(data[0]);
         data[1]
     };
     assert_eq!(lead.round::<u64, u64>(split), (1, 1));
-    drop(seat);
+    drop(slot);
     drop(rounds);
     assert_eq!(Arc::strong_count(&alive), 1);
 }
@@ -456,31 +457,31 @@ fn what_is_brought_and_panics_when_dropped_is_not_given() {
     }
     let dropped = Arc::new(AtomicUsize::new(0));
     let mut data = ();
-    let mut rounds = Rounds::sole(&mut data);
-    let mut seat = rounds.only();
-    seat.bring(Bomb(dropped.clone()));
-    assert!(catch_unwind(AssertUnwindSafe(|| seat.bring(1u8))).is_err());
+    let mut rounds = Rounds::single(&mut data);
+    let mut slot = rounds.slot();
+    slot.contribute(Bomb(dropped.clone()));
+    assert!(catch_unwind(AssertUnwindSafe(|| slot.contribute(1u8))).is_err());
     assert_eq!(dropped.load(Relaxed), 1);
-    let Ok(Turn::Lead(lead)) = seat.arrive(SPIN) else { panic!("it is alone") };
+    let Ok(Turn::Lead(lead)) = slot.arrive(SPIN) else { panic!("it is alone") };
     let given = catch_unwind(AssertUnwindSafe(|| {
         lead.round_with::<(), (), Bomb>(|(), given, deal| {
             drop(given.collect::<Vec<_>>());
             deal.none();
         });
     }));
-    assert!(given.is_err(), "nothing was brought");
+    assert!(given.is_err(), "nothing was contribution");
     assert_eq!(dropped.load(Relaxed), 1);
 }
 
 #[test]
 fn a_member_that_forgets_its_lead_gets_no_further_round() {
-    let results = calm(run(&mut (), 2, |seat| {
-        match seat.arrive(SPIN) {
+    let results = calm(run(&mut (), 2, |slot| {
+        match slot.arrive(SPIN) {
             Ok(Turn::Lead(lead)) => mem::forget(lead),
             Ok(Turn::Follow(_)) => unreachable!("no round took place"),
             Err(why) => return why,
         }
-        seat.arrive(SPIN).unwrap_err()
+        slot.arrive(SPIN).unwrap_err()
     }));
     assert_eq!(results, [Ended::Left; 2]);
 }
@@ -491,8 +492,8 @@ fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-async fn task_round(seat: &mut TaskSeat<Vec<u64>>, round: u64) -> Result<(), Ended> {
-    let (add, mine) = match seat.arrive(Spin::NONE).await?.0 {
+async fn task_round(slot: &mut TaskSlot<Vec<u64>>, round: u64) -> Result<(), Ended> {
+    let (add, mine) = match slot.arrive(Spin::NONE).await?.0 {
         Turn::Lead(lead) => lead.round::<u64, &mut [u64]>(|data, deal| {
             deal.parts(even(data, deal.width()));
             round
@@ -506,11 +507,11 @@ async fn task_round(seat: &mut TaskSeat<Vec<u64>>, round: u64) -> Result<(), End
 #[test]
 fn tasks_take_turns_on_one_thread() {
     for &width in WIDTHS {
-        let (team, seats) = TaskRounds::new(vec![0; 100], width);
-        let tasks = seats.into_iter().map(|mut seat| {
+        let (team, slots) = TaskRounds::new(vec![0; 100], width);
+        let tasks = slots.into_iter().map(|mut slot| {
             Box::pin(async move {
                 for round in 0..ROUNDS as u64 {
-                    task_round(&mut seat, round).await?;
+                    task_round(&mut slot, round).await?;
                 }
                 Ok::<_, Ended>(())
             })
@@ -551,8 +552,8 @@ fn an_unread_letter_is_gone_when_the_data_comes_back() {
             *self.0 += 1;
         }
     }
-    let (team, mut seats) = TaskRounds::new([0; 2], 2);
-    let (mut second, mut first) = (seats.pop().unwrap(), seats.pop().unwrap());
+    let (team, mut slots) = TaskRounds::new([0; 2], 2);
+    let (mut second, mut first) = (slots.pop().unwrap(), slots.pop().unwrap());
     {
         let mut waiting = Box::pin(first.arrive(Spin::NONE));
         assert!(poll(waiting.as_mut()).is_pending());
@@ -567,14 +568,14 @@ fn an_unread_letter_is_gone_when_the_data_comes_back() {
 #[test]
 fn a_forgotten_wait_does_not_arrive_twice() {
     static KEPT: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-    let (team, mut seats) = TaskRounds::new(vec![0; 4], 2);
-    let mut seat = seats.pop().unwrap();
-    let mut waiting = Box::pin(seat.arrive(Spin::NONE));
+    let (team, mut slots) = TaskRounds::new(vec![0; 4], 2);
+    let mut slot = slots.pop().unwrap();
+    let mut waiting = Box::pin(slot.arrive(Spin::NONE));
     assert!(poll(waiting.as_mut()).is_pending());
     // (Forgotten, but where leak checkers find it.)
     KEPT.store(Box::into_raw(Box::new(waiting)).cast(), Relaxed);
-    assert!(matches!(poll(pin!(seat.arrive(Spin::NONE))), Poll::Ready(Err(Ended::Left))));
-    drop((seat, seats));
+    assert!(matches!(poll(pin!(slot.arrive(Spin::NONE))), Poll::Ready(Err(Ended::Left))));
+    drop((slot, slots));
     assert_eq!(poll(pin!(team.finish())), Poll::Ready(vec![0; 4]));
 }
 
@@ -587,9 +588,9 @@ fn a_waker_that_panics_keeps_no_member_waiting() {
         }
     }
     for leaves in [false, true] {
-        let (_team, mut seats) = TaskRounds::new(vec![0; 8], 4);
-        let mut last = seats.pop().unwrap();
-        let mut waits: Vec<_> = seats.iter_mut().map(|seat| Box::pin(task_round(seat, 1))).collect();
+        let (_team, mut slots) = TaskRounds::new(vec![0; 8], 4);
+        let mut last = slots.pop().unwrap();
+        let mut waits: Vec<_> = slots.iter_mut().map(|slot| Box::pin(task_round(slot, 1))).collect();
         let waker = Waker::from(Arc::new(Panics));
         assert!(waits[0].as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         waits[1..].iter_mut().for_each(|wait| assert!(poll(wait.as_mut()).is_pending()));

@@ -5,7 +5,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use windrow_sync::divide::{Divide, Division, Leaf, Span};
-use windrow_sync::marks::{FoundBefore, RemainingQuota};
 use windrow_sync::sources::VecItems;
 use windrow_sync::views::{Merged, Part, Pieces};
 
@@ -53,7 +52,7 @@ macro_rules! claimed {
                 let claims = shared.claims(member);
                 scope.spawn(|| {
                     let mut claims = claims;
-                    while let Some(($at, $chunk, _)) = claims.next(|_, _| $want, usize::midpoint) {
+                    while let Some(($at, $chunk)) = claims.next(|_, _| $want, usize::midpoint) {
                         let lo = $at.lo;
                         let results = $see;
                         seen.lock().unwrap().push((lo, results));
@@ -200,27 +199,4 @@ fn a_panicking_drop_leaks_nothing_of_a_view() {
             }
         }
     }
-}
-
-#[test]
-fn marks_only_sink_and_tickets_are_so_many() {
-    let (mark, tickets, drawn) = (FoundBefore::new(), RemainingQuota::new(100), AtomicIsize::new(0));
-    assert_eq!(mark.get(), usize::MAX);
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            let (mark, tickets, drawn) = (&mark, &tickets, &drawn);
-            scope.spawn(move || {
-                for i in 0..50 {
-                    mark.lower(100 - i - thread);
-                    if tickets.draw() {
-                        drawn.fetch_add(1, Relaxed);
-                    }
-                }
-            });
-        }
-    });
-    assert_eq!((mark.get(), drawn.into_inner(), tickets.gone()), (48, 100, true));
-    mark.lower(60);
-    assert_eq!(mark.get(), 48);
-    assert!(!tickets.draw());
 }

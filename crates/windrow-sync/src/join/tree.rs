@@ -1,76 +1,18 @@
-//! Trees: the members of one recursion, how they find work, park, and end. The protocol of a frame is in [`join`](super).
-//!
-//! # Glossary
-//! * *Tree*: one recursion and its *members*, the threads that run its joins. The *lead* is member 0: it starts the recursion.
-//! * *Seat*: a member's record in the tree. Its *holder* is that member.
-//! * *Frame*: the second half of a join. *Slot*: the word of a seat in which its holder offers one frame at a time.
-//! * *Idle*: without work. *Hungry*: idle, and asking other members for offers.
-//! * *Fuel*: joins left until a member next reads the clock.
-//! * *Bell*: the word of a seat on which its holder parks while it waits for work that another member runs; to *ring* wakes it.
-//! * *Waiter*: the number, in a seat, of a member that is parked and would help with the next offer of that seat.
-//! * *Guest*: an idle member that runs work of an *invitation* (see [`guests`](super::guests)).
-//!
-//! # States of the tree's word
-//! `turn:31 | over:1 || looking:16 | asleep:16`. `looking` counts idle members that spin, `asleep` idle members that park; `turn`
-//! counts offers and calls of guests.
-//!
-//! # Protocol
-//! 1. *Lead.* The owner of the tree takes the first seat. At intervals its joins read the clock and ask the given function
-//!    whether to let others in.
-//! 2. *Serve.* Another member takes the next seat, if there is one. Then it runs frames out of any slot until the tree is over.
-//!    Race prevented: two threads use one seat.
-//! 3. *Spin.* An idle member adds itself to `looking`, and checks all slots for a bounded time. It also says that it is hungry:
-//!    it marks the seats of others as `wanted` and makes their next join check the clock at once. These are relaxed hints; one
-//!    that is lost is written again.
-//! 4. *Park.* The member moves from `looking` to `asleep` in one addition and checks all slots once more. Then it parks while
-//!    `turn` is what it was in that addition. Race prevented: an offer comes between the last check and the park.
-//! 5. *Announce.* A member that has filled its slot adds to `turn`. If that addition finds parked members and none that spins, it
-//!    wakes one, unless its recent wakeups were wasted. Then it swaps its `waiter` for 0 and rings for the member that it finds
-//!    there. Race prevented: every idle member parks beside an offer.
-//! 6. *Doze.* A member waits for something that another member runs. It spins for a bounded time, reads its own bell and checks
-//!    for the end. Then it swaps itself into the other member's `waiter` and checks for an offer that it may help with. It parks
-//!    while its bell is what it was. Race prevented: the end, or an offer, comes between a check and the park.
-//! 7. *Over.* When the lead's work is done, or unwinds, the lead sets `over` and wakes all parked members. No frame is in any
-//!    slot then, for every join retrieves its own before it ends.
-//!
-//! # Why it holds
-//! * *No lost wakeup.* Announce and park are read-modify-writes of one word. If the park comes first, the announcer finds a
-//!   parked member and wakes it, or a spinning one that will check again before it parks. If the wake comes too early, `turn` has
-//!   changed and the member does not park. If the announce comes first, the second check of the parking member sees what is in
-//!   the slot. An offer and a `waiter` that comes too late for it are also read-modify-writes of one word: one of them sees the
-//!   other.
-//! * *No member waits for a parked one.* An offer that no member takes is run by its owner. A missed wakeup can cost only time.
-//! * *A seat has one holder.* The first seat is the lead's, which borrows the tree exclusively to become it. One counter hands
-//!   out the others, each once. So what only the holder uses needs no atomic.
-//!
-//! # Timeline: park against announce
-//! The announce comes before the addition of the parking member, or after it:
-//! ```text
-//! idle member (parks)                       owner (offers)
-//! spins: all slots are empty
-//!                                           puts the frame into its slot
-//!                                           turn + 1; finds looking = 1, wakes no member
-//! looking - 1, asleep + 1
-//! checks all slots: takes the frame
-//!
-//! idle member (parks)                       owner (offers)
-//! looking - 1, asleep + 1; reads turn = t
-//! checks all slots: all are empty
-//!                                           puts the frame into its slot
-//!                                           turn + 1; finds looking = 0, asleep = 1: wakes one
-//! parks while turn = t: returns at once
-//! ```
+#![doc = include_str!("tree.md")]
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-use crate::join::guests::{Guest, Guests};
+use crate::base::debug::show_as;
+use crate::base::machine;
+use crate::base::pad::Pad;
+use crate::base::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::base::spin::Spin;
+use crate::base::unwind::Finally;
+use crate::base::word::{WideWord, Word};
+use crate::join::entries::Entries;
 use crate::join::{End, Frame, Offered, seated};
-use crate::machine;
-use crate::primitives::{AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
-use crate::word::{WideWord, Word};
-use crate::{Pad, Spin};
 
 /// Intervals of a tree, in [ticks](machine::tick). The caller chooses them.
 #[derive(Clone, Copy, Debug)]
@@ -134,18 +76,20 @@ pub struct Tree {
     /// The seats of the other members, and how many of them were handed out.
     others: OnceLock<Box<[WorkerSlot]>>,
     handed_out: AtomicU32,
-    guests: Mutex<Guests>,
+    entries: Mutex<Entries>,
     members: usize,
     rhythm: JoinTiming,
 }
 
 /// A member's record.
+#[derive(Default)]
 pub(crate) struct WorkerSlot {
     own: Pad<OwnerState>,
     shown: Pad<Shown>,
 }
 
 /// Used by the seat's holder only, except `fuel`.
+#[derive(Default)]
 struct OwnerState {
     bottom: Frame,
     top: Cell<*const Frame>,
@@ -170,6 +114,7 @@ struct OwnerState {
 }
 
 /// The part of a seat that other members use.
+#[derive(Default)]
 struct Shown {
     slot: AtomicPtr<Frame>,
     /// A member is hungry.
@@ -194,14 +139,6 @@ struct Question<'a> {
     at: Cell<u64>,
 }
 
-/// What became of a shared frame.
-pub(crate) enum FrameState {
-    /// It is the owner's again, not begun.
-    Back,
-    /// Another member has run it.
-    Done,
-}
-
 /// Work for an idle member.
 enum IdleWork<'a> {
     Frame(Offered<'a>),
@@ -215,34 +152,6 @@ const OPEN_FUEL: u32 = 4096;
 const NO_QUESTIONS: u32 = i32::MAX as u32;
 
 impl WorkerSlot {
-    fn new() -> Self {
-        WorkerSlot {
-            own: Pad(OwnerState {
-                bottom: Frame::bottom(),
-                top: Cell::new(std::ptr::null()),
-                split: Cell::new(std::ptr::null()),
-                fuel: AtomicU32::new(0),
-                filled: Cell::new(0),
-                index: Cell::new(0),
-                tree: Cell::new(std::ptr::null()),
-                looked: Cell::new(0),
-                offered: Cell::new(0),
-                woke: Cell::new(0),
-                patience: Cell::new(0),
-                paid: Cell::new(false),
-                called: Cell::new(false),
-                question: Cell::new(std::ptr::null()),
-            }),
-            shown: Pad(Shown {
-                slot: AtomicPtr::new(std::ptr::null_mut()),
-                wanted: AtomicU32::new(0),
-                waiter: AtomicU32::new(0),
-                guest_of: AtomicU64::new(0),
-                bell: Word::new(0),
-            }),
-        }
-    }
-
     /// The youngest frame.
     #[inline]
     pub(crate) fn top(&self) -> *const Frame {
@@ -311,7 +220,7 @@ impl WorkerSlot {
         self.own.0.called.set(true);
     }
 
-    pub(crate) fn be_guest_of(&self, invitation: u64) {
+    fn be_guest_of(&self, invitation: u64) {
         // Relaxed: a member that takes a guest's offer sees what the guest did before, this store included.
         self.shown.0.guest_of.store(invitation, Ordering::Relaxed);
     }
@@ -501,29 +410,21 @@ impl WorkerSlot {
     /// While it waits, this thread runs work that is part of the frame.
     #[cold]
     #[inline(never)]
-    pub(crate) fn retrieve(&self, frame: &Frame, below: *const Frame) -> FrameState {
+    pub(crate) fn retrieve(&self, frame: &Frame, below: *const Frame) -> End {
         let (own, shown, tree) = (&self.own.0, &self.shown.0, self.tree());
         own.split.set(below);
         // Relaxed: if the frame comes out, no other member has seen it.
         let taken = if shown.slot.swap(std::ptr::null_mut(), Ordering::Relaxed).is_null() {
             own.patience.set(0);
-            match tree.wait_for(self, frame) {
-                End::Done => FrameState::Done,
-                End::Returned => FrameState::Back,
-            }
+            tree.wait_for(self, frame)
         } else {
             if own.paid.get() {
                 // A wasted wakeup. Doubling the patience keeps a recursion with little to share from paying for it again and
                 // again.
-                own.patience.set(
-                    own.patience
-                        .get()
-                        .saturating_mul(2)
-                        .max(tree.rhythm.alone)
-                        .min(tree.rhythm.alone.saturating_mul(64)),
-                );
+                let alone = tree.rhythm.alone;
+                own.patience.set(own.patience.get().saturating_mul(2).clamp(alone, alone.saturating_mul(64)));
             }
-            FrameState::Back
+            End::Returned
         };
         // SAFETY: the frame is out of the slot, and its taker, if any, no longer uses it.
         unsafe { frame.retire() };
@@ -531,29 +432,26 @@ impl WorkerSlot {
     }
 }
 
-impl std::fmt::Debug for Tree {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Relaxed: debug output only.
-        let view = TreeView(self.word().load(Ordering::Relaxed));
-        let (looking, asleep) = (view.looking(), view.asleep());
-        let members = self.members;
-        f.debug_struct("Tree").field("members", &members).field("looking", &looking).field("asleep", &asleep).finish()
-    }
-}
+show_as!("Tree": [] Tree, |it| members: it.members, looking: it.snapshot().looking(), asleep: it.snapshot().asleep());
 
 impl Tree {
     /// A tree for up to `members` members, the lead included.
     #[inline]
     pub fn new(members: usize, rhythm: JoinTiming) -> Tree {
         Tree {
-            word: Pad(WideWord::new(0)),
-            lead: WorkerSlot::new(),
+            word: Pad::default(),
+            lead: WorkerSlot::default(),
             others: OnceLock::new(),
             handed_out: AtomicU32::new(0),
-            guests: Mutex::new(Guests::default()),
+            entries: Mutex::default(),
             members: members.min(MOST_MEMBERS),
             rhythm,
         }
+    }
+
+    fn snapshot(&self) -> TreeView {
+        // Relaxed: debug output only.
+        TreeView(self.word().load(Ordering::Relaxed))
     }
 
     fn word(&self) -> &AtomicU64 {
@@ -564,7 +462,7 @@ impl Tree {
     #[inline]
     pub fn lead(&mut self) -> (TreeLead<'_>, &Tree) {
         // Members that served the last lead are gone: this borrow is the only one.
-        self.word = Pad(WideWord::new(0));
+        self.word = Pad::default();
         self.others = OnceLock::new();
         self.handed_out = AtomicU32::new(0);
         let tree = &*self;
@@ -748,8 +646,8 @@ impl Tree {
     }
 
     /// The list of invitations, locked.
-    pub(crate) fn guests(&self) -> MutexGuard<'_, Guests> {
-        lock(&self.guests)
+    pub(crate) fn entries(&self) -> MutexGuard<'_, Entries> {
+        lock(&self.entries)
     }
 
     /// Spins for work, and parks if there is none. `None` when the tree is over.
@@ -804,7 +702,7 @@ impl Tree {
         let me = seat.index();
         let others = self.seats().enumerate().skip(me + 1).chain(self.seats().enumerate().take(me));
         let frame = others.into_iter().find_map(|(index, other)| Some(IdleWork::Frame(self.take(index, other)?)));
-        frame.or_else(|| if called { Guest::come(self, seat).map(IdleWork::Guest) } else { None })
+        frame.or_else(|| if called { Guest::new(self, seat).map(IdleWork::Guest) } else { None })
     }
 
     /// Ends the tree.
@@ -821,6 +719,38 @@ impl Tree {
     }
 }
 
+/// A member that is inside an invitation.
+struct Guest<'a> {
+    tree: &'a Tree,
+    seat: &'a WorkerSlot,
+    id: u64,
+    help: *const (dyn Fn() + Sync),
+}
+
+impl<'a> Guest<'a> {
+    /// Enters an invitation that calls. `seat` is this thread's; it has no work.
+    fn new(tree: &'a Tree, seat: &'a WorkerSlot) -> Option<Self> {
+        let mut entries = tree.entries();
+        let (id, help) = entries.enter()?;
+        seat.be_guest_of(id);
+        Some(Self { tree, seat, id, help })
+    }
+
+    /// Runs the guest's part.
+    fn help(self) {
+        // SAFETY: the host waits until this guest has left.
+        (unsafe { &*self.help })();
+    }
+}
+
+impl Drop for Guest<'_> {
+    fn drop(&mut self) {
+        self.seat.be_guest_of(0);
+        let host = self.tree.entries().leave(self.id);
+        host.into_iter().for_each(|host| self.tree.ring(host));
+    }
+}
+
 /// The right to lead a tree, once.
 #[derive(Debug)]
 pub struct TreeLead<'t> {
@@ -834,14 +764,6 @@ impl TreeLead<'_> {
     /// The tree is over when this returns: members leave [`serve`](Tree::serve).
     #[inline]
     pub fn grow<R>(self, patience: u32, ask: &dyn Fn(&Asked<'_>) -> OfferDecision, f: impl FnOnce() -> R) -> R {
-        struct Over<'a>(&'a Tree);
-        impl Drop for Over<'_> {
-            #[inline]
-            fn drop(&mut self) {
-                self.0.lead.own.0.question.set(std::ptr::null());
-                self.0.end();
-            }
-        }
         let seat = self.tree.sit(0, &self.tree.lead);
         let question = Question { ask, began: Cell::new(0), at: Cell::new(0) };
         // SAFETY: only the lifetime changes. Used by this thread alone, until `_over` takes it back.
@@ -850,7 +772,10 @@ impl TreeLead<'_> {
         seat.own.0.question.set(erased);
         // Relaxed: a count.
         seat.own.0.fuel.store(patience, Ordering::Relaxed);
-        let _over = Over(self.tree);
+        let _over = Finally(|| {
+            seat.own.0.question.set(std::ptr::null());
+            self.tree.end();
+        });
         seated(seat, f)
     }
 }
@@ -872,6 +797,6 @@ impl Asked<'_> {
 
     /// Makes seats for others. To be called before they come, and only then, as it allocates.
     pub fn furnish(&self) {
-        self.tree.others.get_or_init(|| (1..self.tree.members).map(|_| WorkerSlot::new()).collect());
+        self.tree.others.get_or_init(|| (1..self.tree.members).map(|_| WorkerSlot::default()).collect());
     }
 }

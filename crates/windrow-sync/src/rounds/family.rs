@@ -2,18 +2,10 @@
 
 use std::marker::PhantomData;
 
-use crate::grid::{Grid, GridRef};
-
 /// A type with one lifetime left open: a stand-in that names the type `Of<'x>` for every `'x`.
 ///
 /// The stand-in is `'static`, so it has an exact [`TypeId`](std::any::TypeId): two members that name the same family receive the
-/// same type.
-///
-/// # Why it can be shortened
-/// A leader makes a value for *one* lifetime. Every member uses it for another: until its own arrival, which is sooner for some
-/// than for others. Some types can also be written to, such as `Arc<Mutex<Option<&'x str>>>`. With such a type, a fast member
-/// could store a short-lived value that a slower member reads after its end. `shorten` compiles only for types that cannot do
-/// that (in Rust's terms, covariant ones), and it is called on every value that is lent.
+/// same type. The [module page](super) says why it can be shortened.
 pub trait Family: 'static {
     /// The type with the lifetime filled in.
     type Of<'x>: Send;
@@ -23,28 +15,15 @@ pub trait Family: 'static {
 }
 
 /// Names a family at a call: `&f64` stands for "`&'x f64` for every `'x`". (The lifetime written there does not matter.)
-///
-/// A custom view type takes three lines:
-/// ```
-/// use windrow_sync::rounds::{Family, Lend};
-///
-/// struct Columns<'x> {
-///     of: &'x mut [f64],
-///     first: usize,
-/// }
-/// struct ColumnsOf;
-/// impl Family for ColumnsOf {
-///     type Of<'x> = Columns<'x>;
-///     fn shorten<'short, 'long: 'short>(of: Columns<'long>) -> Columns<'short> { of }
-/// }
-/// impl Lend for Columns<'_> {
-///     type Family = ColumnsOf;
-/// }
-/// ```
 pub trait Lend {
     /// The family that the type stands for.
     type Family: Family;
 }
+
+/// A [`Lend`] of which each member gets a copy: implemented for all whose values are `Copy`.
+pub trait LendCopy: Lend<Family: for<'x> Family<Of<'x>: Copy>> {}
+
+impl<L: Lend<Family: for<'x> Family<Of<'x>: Copy>>> LendCopy for L {}
 
 /// The type that `L` names, for the lifetime `'x`.
 pub type Lent<'x, L> = <<L as Lend>::Family as Family>::Of<'x>;
@@ -99,34 +78,6 @@ impl<T: Send + 'static> Lend for Own<T> {
 }
 impl<L: Lend> Lend for Option<L> {
     type Family = Option<L::Family>;
-}
-
-/// The family of [`Grid`].
-#[derive(Debug)]
-pub struct GridOf<T>(PhantomData<T>);
-/// The family of [`GridRef`].
-#[derive(Debug)]
-pub struct GridRefOf<T>(PhantomData<T>);
-
-impl<T: Send + 'static> Family for GridOf<T> {
-    type Of<'x> = Grid<'x, T>;
-
-    fn shorten<'short, 'long: 'short>(of: Grid<'long, T>) -> Grid<'short, T> {
-        of
-    }
-}
-impl<T: Sync + 'static> Family for GridRefOf<T> {
-    type Of<'x> = GridRef<'x, T>;
-
-    fn shorten<'short, 'long: 'short>(of: GridRef<'long, T>) -> GridRef<'short, T> {
-        of
-    }
-}
-impl<T: Send + 'static> Lend for Grid<'_, T> {
-    type Family = GridOf<T>;
-}
-impl<T: Sync + 'static> Lend for GridRef<'_, T> {
-    type Family = GridRefOf<T>;
 }
 
 macro_rules! owned {

@@ -2,30 +2,28 @@
 
 use std::cell::UnsafeCell;
 use std::future::{Future, poll_fn};
-use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
-use super::seat::{Follow, LeaderGuard, MemberPosition, Turn};
+use super::slot::{Follow, LeaderGuard, MemberPosition, Turn};
 use super::{Core, Ended};
-use crate::Spin;
-use crate::primitives::{Arc, AtomicUsize, Mutex, Ordering, lock};
+use crate::base::debug::show_as;
+use crate::base::primitives::{Arc, AtomicUsize, Mutex, Ordering, lock};
+use crate::base::spin::Spin;
 
 /// What the slots of a team of tasks share. It owns the data: a future can be forgotten, so nothing that it uses may be borrowed.
 struct Owned<T: Send> {
     core: Core,
-    data: UnsafeCell<MaybeUninit<T>>,
-    /// The data has been taken out.
-    taken: UnsafeCell<bool>,
+    /// Until it is taken out.
+    data: UnsafeCell<Option<T>>,
     /// Slots that have not been dropped.
     present: AtomicUsize,
     /// The waker of a task that waits for the last of them.
     owner: Mutex<Option<Waker>>,
 }
 
-// SAFETY: `data` is used by one leader at a time, then by the thread that found `present` 0; `taken` by that thread and by the
-// drop.
+// SAFETY: `data` is used by one leader at a time, then by the thread that found `present` 0, then by the drop.
 unsafe impl<T: Send> Sync for Owned<T> {}
 // SAFETY: the same; `T: Send`.
 unsafe impl<T: Send> Send for Owned<T> {}
@@ -35,10 +33,6 @@ impl<T: Send> Drop for Owned<T> {
         // Parts that no member took may read the data.
         // SAFETY: `&mut self`, which slots keep alive.
         unsafe { self.core.clear_all() };
-        if !*self.taken.get_mut() {
-            // SAFETY: the data is there until it is taken, and no other user is left.
-            unsafe { self.data.get_mut().assume_init_drop() }
-        }
     }
 }
 
@@ -47,28 +41,23 @@ pub struct TaskRounds<T: Send> {
     shared: Arc<Owned<T>>,
 }
 
-impl<T: Send> std::fmt::Debug for TaskRounds<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TaskRounds").finish_non_exhaustive()
-    }
-}
+show_as!("TaskRounds": [T: Send] TaskRounds<T>);
 
 impl<T: Send> TaskRounds<T> {
     /// A team of `width` members around `data`, and its slots.
     ///
     /// # Panics
-    /// If `width` is 0 or more than [`MOST_SEATS`](super::MOST_SEATS).
-    pub fn new(data: T, width: usize) -> (Self, Vec<TaskSeat<T>>) {
+    /// If `width` is 0 or more than [`MAX_MEMBERS`](super::MAX_MEMBERS).
+    pub fn new(data: T, width: usize) -> (Self, Vec<TaskSlot<T>>) {
         let shared = Arc::new(Owned {
             core: Core::new(width),
-            data: UnsafeCell::new(MaybeUninit::new(data)),
-            taken: UnsafeCell::new(false),
+            data: UnsafeCell::new(Some(data)),
             present: AtomicUsize::new(width),
             owner: Mutex::new(None),
         });
-        let seat = |at| TaskSeat { place: MemberPosition::new(at, width), shared: Present(shared.clone()) };
-        let seats = (0..width).map(seat).collect();
-        (TaskRounds { shared }, seats)
+        let slot = |at| TaskSlot { place: MemberPosition::new(at, width), shared: Present(shared.clone()) };
+        let slots = (0..width).map(slot).collect();
+        (TaskRounds { shared }, slots)
     }
 
     /// The data, when all slots have been dropped.
@@ -82,11 +71,7 @@ pub struct Finish<T: Send> {
     shared: Option<Arc<Owned<T>>>,
 }
 
-impl<T: Send> std::fmt::Debug for Finish<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Finish").finish_non_exhaustive()
-    }
-}
+show_as!("Finish": [T: Send] Finish<T>);
 
 impl<T: Send> Future for Finish<T> {
     type Output = T;
@@ -101,17 +86,14 @@ impl<T: Send> Future for Finish<T> {
         let Some(shared) = self.shared.take() else { unreachable!("it was there just now") };
         // SAFETY: no slot is left (those that are being dropped no longer use messages).
         unsafe { shared.core.clear_all() };
-        // SAFETY: no slot is left to use the data, and only this future takes it, once: it has given `shared` up.
-        unsafe { *shared.taken.get() = true };
-        // SAFETY: as above; `taken` keeps the drop away from it.
-        let data = unsafe { &*shared.data.get() };
-        // SAFETY: as above.
-        Poll::Ready(unsafe { data.assume_init_read() })
+        // SAFETY: no slot is left to use the data.
+        let data = unsafe { &mut *shared.data.get() }.take();
+        Poll::Ready(data.unwrap_or_else(|| unreachable!("taken here only")))
     }
 }
 
 /// One member's place in a team of tasks. Dropping it leaves the team.
-pub struct TaskSeat<T: Send> {
+pub struct TaskSlot<T: Send> {
     place: MemberPosition,
     shared: Present<T>,
 }
@@ -127,13 +109,9 @@ impl<T: Send> Deref for Present<T> {
     }
 }
 
-impl<T: Send> std::fmt::Debug for TaskSeat<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TaskSeat").field("place", &self.place).finish_non_exhaustive()
-    }
-}
+show_as!("TaskSlot": [T: Send] TaskSlot<T>, |it| place: it.place);
 
-impl<T: Send> Drop for TaskSeat<T> {
+impl<T: Send> Drop for TaskSlot<T> {
     fn drop(&mut self) {
         self.place.leave(&self.shared.core);
     }
@@ -159,7 +137,7 @@ pub enum Waited {
     Woken,
 }
 
-impl<T: Send> TaskSeat<T> {
+impl<T: Send> TaskSlot<T> {
     /// This member's number, `0..width`.
     pub fn index(&self) -> usize {
         self.place.at
@@ -171,8 +149,8 @@ impl<T: Send> TaskSeat<T> {
     }
 
     /// Leaves a value for the leader of the next round.
-    pub fn bring<C: Send + 'static>(&mut self, value: C) {
-        self.place.bring(&self.shared.core, value);
+    pub fn contribute<C: Send + 'static>(&mut self, value: C) {
+        self.place.contribute(&self.shared.core, value);
     }
 
     /// Arrives, and waits for all others: it spins on its thread for as long as `spin` allows, and then waits as a future to be
@@ -183,7 +161,7 @@ impl<T: Send> TaskSeat<T> {
     /// # Errors
     /// If a member has left or panicked.
     pub async fn arrive(&mut self, spin: Spin) -> Result<(Turn<'_, T>, Waited), Ended> {
-        let TaskSeat { place, shared } = self;
+        let TaskSlot { place, shared } = self;
         // (A reference keeps the task's future `Send`; a raw pointer would not.)
         let core = &shared.core;
         place.ready(core)?;
@@ -198,20 +176,20 @@ impl<T: Send> TaskSeat<T> {
                 place.ended = Some(Ended::Left);
                 let at = place.at;
                 let mut guard = LeaveOnDrop { core, place: Some(place) };
-                let mut news = None;
+                let mut found = None;
                 spin.until(|| {
-                    news = core.news(at, before);
-                    news.is_some()
+                    found = core.poll_round(at, before);
+                    found.is_some()
                 });
-                let news = match news {
-                    Some(news) => news,
+                let found = match found {
+                    Some(found) => found,
                     None => {
                         waited = Waited::Woken;
                         poll_fn(|context| core.poll(at, before, context)).await
                     }
                 };
                 let Some(place) = guard.place.take() else { unreachable!("taken here only") };
-                return match news {
+                return match found {
                     Ok(()) => {
                         place.ended = None;
                         Ok((Turn::Follow(Follow::new(core, place)), waited))
@@ -220,8 +198,9 @@ impl<T: Send> TaskSeat<T> {
                 };
             }
         }
-        let data = NonNull::from(&shared.data).cast();
-        Ok((Turn::Lead(LeaderGuard::new(core, data, place)), waited))
+        // SAFETY: this member leads, so it is the only user.
+        let Some(data) = (unsafe { &mut *shared.data.get() }) else { unreachable!("taken when no slot is left") };
+        Ok((Turn::Lead(LeaderGuard::new(core, NonNull::from(data), place)), waited))
     }
 }
 
@@ -242,20 +221,20 @@ impl Drop for LeaveOnDrop<'_> {
 
 impl Core {
     /// News for a task; if there is none, its waker is kept.
-    fn poll(&self, seat: usize, before: u32, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
-        let mailbox = &self.boxes[seat];
-        if let Some(news) = self.news(seat, before) {
-            self.awake(seat);
-            return Poll::Ready(news);
+    fn poll(&self, slot: usize, before: u32, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        let mailbox = &self.boxes[slot];
+        if let Some(found) = self.poll_round(slot, before) {
+            self.awake(slot);
+            return Poll::Ready(found);
         }
         set_waker(&mailbox.waker, context.waker());
-        // After the waker that it replaces is dropped: that drop may end the team, which the check for news below sees.
-        self.announce_sleep(seat);
-        // A thread that makes news from here on finds `SLEEPS`, and then the waker.
-        match self.news(seat, before) {
-            Some(news) => {
-                self.awake(seat);
-                Poll::Ready(news)
+        // After the waker that it replaces is dropped: that drop may end the team, which the check of the mailbox below sees.
+        self.announce_sleep(slot);
+        // A thread that changes the mailbox from here on finds `SLEEPS`, and then the waker.
+        match self.poll_round(slot, before) {
+            Some(found) => {
+                self.awake(slot);
+                Poll::Ready(found)
             }
             None => Poll::Pending,
         }

@@ -1,25 +1,25 @@
 //! The lock's guard: the queue, batches, and handing the duty on.
 
 use std::cell::Cell;
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 
 use super::node::{
-    BUSY, Body, DONE, Entry, Fate, GONE, INVITED, LEAD, Node, NodeWork, QUEUED, TAKEN, WATCHED, WakeTarget, phase,
+    BUSY, DONE, Entry, Fate, GONE, INVITED, LEAD, Node, QUEUED, QueuedNode, TAKEN, WATCHED, WakeTarget, phase,
 };
-use super::{Address, CALLED, CLOSED, HELD, Submit, TAGS};
-use crate::primitives::Ordering;
-use crate::unwind::discard;
+use super::{CALLED, CLOSED, HELD, Submit, TAGS};
+use crate::base::debug::show_as;
+use crate::base::primitives::Ordering;
+use crate::base::unwind::discard;
 
 /// The state that belongs to the holder of the lock.
 pub(super) struct HolderState<T, A, B> {
     pub(super) data: T,
     /// The queue, oldest first, linked.
-    first: Address<T, A, B>,
-    last: Address<T, A, B>,
+    first: Option<QueuedNode<T, A, B>>,
+    last: Option<QueuedNode<T, A, B>>,
     /// The first node of it that no holder has met on letting go. All that come after it are fresh, too.
-    fresh: Address<T, A, B>,
+    fresh: Option<QueuedNode<T, A, B>>,
     /// A future that is not fresh may have given an invitation back. If false, all of them are invited.
     asks: bool,
     /// How many nodes of the queue are threads'.
@@ -32,118 +32,85 @@ pub(super) struct HolderState<T, A, B> {
 
 impl<T, A, B> HolderState<T, A, B> {
     pub(super) fn new(data: T) -> Self {
-        let none = ptr::null_mut();
         let (parts, gathered) = (Vec::new(), Vec::new());
-        HolderState { data, first: none, last: none, fresh: none, asks: false, threads: 0, parts, gathered }
-    }
-
-    /// The node after a node of the queue.
-    fn after(&mut self, at: Address<T, A, B>) -> Address<T, A, B> {
-        // SAFETY: in the queue, so not answered, so alive.
-        let node = unsafe { &*at };
-        // SAFETY: its link belongs to the holder.
-        node.link.with(|link| unsafe { *link })
-    }
-
-    fn link(&mut self, at: Address<T, A, B>, next: Address<T, A, B>) {
-        // SAFETY: in the queue, so not answered, so alive.
-        let node = unsafe { &*at };
-        // SAFETY: its link belongs to the holder.
-        node.link.with_mut(|link| unsafe { *link = next });
+        HolderState { data, first: None, last: None, fresh: None, asks: false, threads: 0, parts, gathered }
     }
 
     fn pop(&mut self) {
-        self.unlink(ptr::null_mut(), self.first);
+        if let Some(first) = self.first {
+            self.unlink(None, first);
+        }
     }
 
     /// Takes the node after `before`, or the first, out of the queue.
-    fn unlink(&mut self, before: Address<T, A, B>, at: Address<T, A, B>) {
-        let next = self.after(at);
-        if before.is_null() {
-            self.first = next;
-        } else {
-            self.link(before, next);
+    fn unlink(&mut self, before: Option<QueuedNode<T, A, B>>, at: QueuedNode<T, A, B>) {
+        let next = at.next();
+        match before {
+            None => self.first = next,
+            Some(before) => before.set_next(next),
         }
-        if next.is_null() {
+        if next.is_none() {
             self.last = before;
         }
-        if self.fresh == at {
+        if self.fresh == Some(at) {
             self.fresh = next;
         }
-        self.threads -= usize::from(!self.is_task(at));
+        self.threads -= usize::from(!at.is_task());
     }
 
-    fn is_task(&self, at: Address<T, A, B>) -> bool {
-        // SAFETY: in the queue, so not answered, so alive.
-        unsafe { (*at).is_task }
+    /// The queued nodes, oldest first.
+    fn queue(&self) -> impl Iterator<Item = QueuedNode<T, A, B>> {
+        std::iter::successors(self.first, |at| at.next())
     }
 
     /// The oldest node of a thread. Walks through the queue if there is one.
-    fn oldest_thread(&mut self) -> Option<Address<T, A, B>> {
-        let mut at = self.first;
-        (self.threads > 0).then(|| {
-            while self.is_task(at) {
-                at = self.after(at);
-            }
-            at
-        })
+    fn oldest_thread(&self) -> Option<QueuedNode<T, A, B>> {
+        if self.threads == 0 { None } else { self.queue().find(|at| !at.is_task()) }
     }
 
     /// Appends nodes that are linked newest first.
-    fn append(&mut self, newest: Address<T, A, B>) {
-        let (mut at, mut oldest) = (newest, ptr::null_mut());
-        while !at.is_null() {
-            let older = self.after(at);
-            self.link(at, oldest);
-            self.threads += usize::from(!self.is_task(at));
-            (oldest, at) = (at, older);
+    fn append(&mut self, newest: QueuedNode<T, A, B>) {
+        let (mut at, mut oldest) = (Some(newest), None);
+        while let Some(node) = at {
+            at = node.next();
+            node.set_next(oldest);
+            self.threads += usize::from(!node.is_task());
+            oldest = Some(node);
         }
-        if self.fresh.is_null() {
-            self.fresh = oldest;
+        self.fresh = self.fresh.or(oldest);
+        match self.last {
+            None => self.first = oldest,
+            Some(last) => last.set_next(oldest),
         }
-        if self.last.is_null() {
-            self.first = oldest;
-        } else {
-            self.link(self.last, oldest);
-        }
-        self.last = newest;
+        self.last = Some(newest);
     }
 
     /// Collects the entries of a batch that comes from several nodes.
     fn gather(&mut self) {
         if self.parts.len() > 1 {
-            for part in &self.parts {
-                // SAFETY: their caller waits for the answer, or they lie in a slot; only the holder uses them.
-                let entries = unsafe { std::slice::from_raw_parts_mut(part.entries, part.len) };
-                self.gathered.extend(entries.iter_mut().map(std::mem::take));
+            for part in &mut self.parts {
+                self.gathered.extend(part.entries().iter_mut().map(std::mem::take));
             }
         }
     }
 }
 
-/// Where the entries of a node begin that have not been cut, and how many they are. `None` for a job.
-///
-/// # Safety
-/// The body of a node in the queue; the caller is the holder.
-unsafe fn entries<T, A, B>(body: *mut Body<T, A, B>) -> Option<(*mut Entry<A, B>, usize)> {
-    // SAFETY: by the contract, no other thread uses it.
-    let body = unsafe { &mut *body };
-    match body.work {
-        NodeWork::Own => Some((&raw mut body.own, 1)),
-        NodeWork::Entries(all) => Some((all.cast::<Entry<A, B>>().wrapping_add(body.cut), all.len() - body.cut)),
-        NodeWork::Job(_) => None,
-    }
-}
-
 /// A run of entries of one node that is in the batch.
 struct EntryRun<T, A, B> {
-    node: Address<T, A, B>,
-    entries: *mut Entry<A, B>,
+    node: QueuedNode<T, A, B>,
+    first: *mut Entry<A, B>,
     len: usize,
     /// All entries of the node have been cut.
     is_last: bool,
     /// The waiter that was taken from the node when it was cut.
     waiter: Option<WakeTarget>,
+}
+
+impl<T, A, B> EntryRun<T, A, B> {
+    fn entries(&mut self) -> &mut [Entry<A, B>] {
+        // SAFETY: their caller waits for the answer, or they lie in a slot; only the holder uses them.
+        unsafe { std::slice::from_raw_parts_mut(self.first, self.len) }
+    }
 }
 
 /// The weight of an operation.
@@ -157,11 +124,7 @@ pub struct Limit<'l, A> {
     pub weight: Option<(usize, WeighOp<'l, A>)>,
 }
 
-impl<A> fmt::Debug for Limit<'_, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limit").field("ops", &self.ops).field("weight", &self.weight.map(|(most, _)| most)).finish()
-    }
-}
+show_as!("Limit": [A] Limit<'_, A>, |it| ops: it.ops, weight: it.weight.map(|(most, _)| most));
 
 thread_local! {
     /// A buffer for waiters, kept from one lead to the next.
@@ -172,7 +135,7 @@ thread_local! {
 pub struct LockGuard<'s, T: Send, A: Send, B: Send> {
     submit: &'s Submit<T, A, B>,
     /// The own node: that of the caller that leads, as long as it is not answered.
-    mine: Option<NonNull<Node<T, A, B>>>,
+    mine: Option<QueuedNode<T, A, B>>,
     /// The waiters to wake, threads first.
     told: Vec<WakeTarget>,
     /// How many of these are threads: the direct wakes. Then the chain length: how many more threads those wake in turn.
@@ -180,22 +143,15 @@ pub struct LockGuard<'s, T: Send, A: Send, B: Send> {
     chained: usize,
 }
 
-impl<T: Send, A: Send, B: Send> fmt::Debug for LockGuard<'_, T, A, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("leads", &self.mine.is_some()).finish_non_exhaustive()
-    }
-}
+show_as!("LockGuard": [T: Send, A: Send, B: Send] LockGuard<'_, T, A, B>, |it| leads: it.mine.is_some());
 
 impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     #[inline]
     pub(super) fn new(submit: &'s Submit<T, A, B>, mine: Option<NonNull<Node<T, A, B>>>) -> Self {
-        if let Some(mine) = mine {
-            // SAFETY: the caller's own node.
-            let mine = unsafe { mine.as_ref() };
-            if !mine.is_task {
-                // Relaxed: from `LEAD`, or from the push; only the node's owner reads it now, and the owner has the lock.
-                mine.state.store(QUEUED, Ordering::Relaxed);
-            }
+        let mine = mine.map(QueuedNode::new);
+        if let Some(mine) = mine.filter(|mine| !mine.is_task()) {
+            // Relaxed: from `LEAD`, or from the push; only the node's owner reads it now, and the owner has the lock.
+            mine.node().state.store(QUEUED, Ordering::Relaxed);
         }
         LockGuard { submit, mine, told: Vec::new(), threads: 0, chained: 0 }
     }
@@ -225,59 +181,36 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     /// Whether any node is queued.
     pub fn is_more(&mut self) -> bool {
         self.pull();
-        self.inside(|inside| !inside.first.is_null())
+        self.inside(|inside| inside.first.is_some())
     }
 
     /// How many operations are queued; `None` if a job is among them, which waits for all that came before it. Walks through the
     /// queue.
     pub fn queued(&mut self) -> Option<usize> {
         self.pull();
-        self.inside(|inside| {
-            let (mut at, mut sum) = (inside.first, 0);
-            while !at.is_null() {
-                // SAFETY: in the queue: alive.
-                let node = unsafe { &*at };
-                // SAFETY: in the queue: its body belongs to the holder.
-                sum += node.body.with_mut(|body| unsafe { entries(body) })?.1;
-                at = inside.after(at);
-            }
-            Some(sum)
-        })
+        self.inside(|inside| inside.queue().map(|node| Some(node.entries()?.1)).sum())
     }
 
     /// The mark of the oldest queued node.
     pub fn oldest(&mut self) -> Option<u64> {
         self.pull();
-        self.inside(|inside| {
-            // SAFETY: in the queue: alive.
-            let first = unsafe { inside.first.as_ref() }?;
-            // SAFETY: in the queue: its body belongs to the holder.
-            Some(first.body.with(|body| unsafe { (*body).mark }))
-        })
+        self.inside(|inside| inside.first.map(QueuedNode::mark))
     }
 
     /// Moves the pushed nodes to the end of the queue.
     fn pull(&mut self) {
         let word = &self.submit.word.0;
-        let closed = |word: Address<T, A, B>| word.addr() & CLOSED;
-        // Relaxed: the compare-exchange below validates it.
-        let mut seen = word.load(Ordering::Relaxed);
-        loop {
-            if seen.addr() & !CLOSED == HELD {
-                return;
-            }
-            let empty = ptr::without_provenance_mut(closed(seen) | HELD);
-            // Acquire: pairs with the Release in `Submit::push` and `Submit::take_or_nudge`; the nodes are complete, and a state
-            // that was changed before a nudge is seen.
-            match self.submit.exchange(seen, empty, Ordering::Acquire) {
-                Ok(()) => break,
-                Err(now) => seen = now,
-            }
-        }
-        let newest = seen.map_addr(|word| word & !TAGS);
+        // Acquire: pairs with the Release in `Submit::push` and `Submit::take_or_nudge`; the nodes are complete, and a state that was changed
+        // before a nudge is seen. Relaxed: validated.
+        let pulled = word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
+            let is_new = word.addr() & !CLOSED != HELD;
+            is_new.then(|| ptr::without_provenance_mut(word.addr() & CLOSED | HELD))
+        });
+        let Ok(seen) = pulled else { return };
+        let newest = QueuedNode::at(seen.map_addr(|word| word & !TAGS));
         self.inside(|inside| {
             inside.asks |= seen.addr() & CALLED != 0;
-            if !newest.is_null() {
+            if let Some(newest) = newest {
                 inside.append(newest);
             }
         });
@@ -304,31 +237,24 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
 
     /// Moves what fits of the first node into the batch; returns whether there may be more.
     fn cut_one(&mut self, limit: &Limit<'_, A>, room: &mut usize, weight: &mut usize) -> bool {
-        let (at, is_first) = self.inside(|inside| (inside.first, inside.parts.is_empty()));
-        if at.is_null() {
-            return false;
-        }
-        // SAFETY: in the queue: alive.
-        let node = unsafe { &*at };
+        let (first, is_first) = self.inside(|inside| (inside.first, inside.parts.is_empty()));
+        let Some(node) = first else { return false };
         // Acquire: pairs with the Release in `Task::drop`; the future no longer uses the slot.
-        if node.is_task && phase(node.state.load(Ordering::Acquire)) == GONE {
+        if node.is_task() && phase(node.node().state.load(Ordering::Acquire)) == GONE {
             self.inside(HolderState::pop);
-            self.free(at);
+            self.free(node);
             return true;
         }
-        // SAFETY: in the queue: its body belongs to the holder.
-        let Some((from, left)) = node.body.with_mut(|body| unsafe { entries(body) }) else {
+        let Some((first, left)) = node.entries() else {
             if is_first {
-                self.run_job(at);
+                self.run_job(node);
             }
             return is_first;
         };
-        let mut fitting = left.min(*room);
+        let mut part = EntryRun { node, first, len: left.min(*room), is_last: false, waiter: None };
         if let Some((_, weigh)) = limit.weight {
-            // SAFETY: they hold operations, and belong to the holder.
-            let ops = unsafe { std::slice::from_raw_parts(from, fitting) };
-            fitting = 0;
-            for entry in ops {
+            let mut fitting = 0;
+            for entry in part.entries() {
                 // Every entry holds an operation: see `Submit::call`.
                 let one = if let Entry::Op(op) = entry { weigh(op) } else { 0 };
                 if one > *weight && !(is_first && fitting == 0) {
@@ -337,50 +263,36 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
                 *weight = weight.saturating_sub(one);
                 fitting += 1;
             }
+            part.len = fitting;
         }
-        if fitting == 0 {
+        if part.len == 0 {
             return false;
         }
-        let mut waiter = None;
-        if node.is_task {
+        if node.is_task() {
             match take(node) {
-                Ok(taken) => waiter = taken,
+                Ok(taken) => part.waiter = taken,
                 Err(Dropped) => return true,
             }
         }
-        let is_last = fitting == left;
+        *room -= part.len;
+        node.add_cut(part.len);
+        part.is_last = part.len == left;
+        let is_last = part.is_last;
         self.inside(|inside| {
-            // SAFETY: as above.
-            node.body.with_mut(|body| unsafe { (*body).cut += fitting });
             if is_last {
                 inside.pop();
             }
-            inside.parts.push(EntryRun { node: at, entries: from, len: fitting, is_last, waiter });
+            inside.parts.push(part);
         });
-        *room -= fitting;
         is_last
     }
 
-    fn run_job(&mut self, at: Address<T, A, B>) {
+    fn run_job(&mut self, at: QueuedNode<T, A, B>) {
         self.inside(HolderState::pop);
-        /// Answers, also while unwinding: the job's caller must not wait for ever.
-        struct Ran<'h, 's, T: Send, A: Send, B: Send>(&'h mut LockGuard<'s, T, A, B>, Address<T, A, B>);
-        impl<T: Send, A: Send, B: Send> Drop for Ran<'_, '_, T, A, B> {
-            fn drop(&mut self) {
-                self.0.answer_thread(self.1, usize::MAX);
-            }
-        }
-        let ran = Ran(self, at);
-        // SAFETY: not answered: alive.
-        let node = unsafe { &*at };
-        // SAFETY: its body belongs to the holder.
-        let job = node.body.with(|body| match unsafe { &(*body).work } {
-            NodeWork::Job(job) => *job,
-            _ => unreachable!("only jobs have no entries"),
-        });
-        // SAFETY: its caller waits for the answer, and no other thread has it.
-        let job = unsafe { &mut *job };
-        job(ran.0.data());
+        let ran = catch_unwind(AssertUnwindSafe(|| at.run_job(self.data())));
+        // Also after a panic: the job's caller must not wait for ever.
+        self.answer_thread(at, usize::MAX);
+        ran.unwrap_or_else(|payload| resume_unwind(payload));
     }
 
     /// Answers all callers in the batch. Of the parked threads, only `heads` are woken directly.
@@ -393,23 +305,13 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         };
         let (mut parts, mut gathered) = self.inside(take);
         let mut all = gathered.drain(..);
-        for part in parts.drain(..) {
-            // SAFETY: not answered: alive.
-            let node = unsafe { &*part.node };
-            // SAFETY: the body of a node that is not answered belongs to the holder.
-            node.body.with_mut(|body| {
-                // (All of this is inside the closure, so that a model sees the access as the holder's.)
+        for mut part in parts.drain(..) {
+            part.node.answer_with(fate, || {
                 if all.len() > 0 {
-                    // SAFETY: as in `parts`.
-                    let entries = unsafe { std::slice::from_raw_parts_mut(part.entries, part.len) };
-                    entries.iter_mut().zip(&mut all).for_each(|(entry, done)| *entry = done);
-                }
-                if fate != Fate::default() {
-                    // SAFETY: as above.
-                    unsafe { (*body).fate = fate };
+                    part.entries().iter_mut().zip(&mut all).for_each(|(entry, done)| *entry = done);
                 }
             });
-            match (part.is_last, node.is_task) {
+            match (part.is_last, part.node.is_task()) {
                 (false, _) => {}
                 (true, true) => self.answer_task(part.node, part.waiter),
                 (true, false) => self.answer_thread(part.node, heads),
@@ -421,14 +323,14 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
 
     /// Sets a thread's node to `DONE`. If the thread is parked and `heads` others will be woken already, it takes one's place and
     /// wakes it.
-    fn answer_thread(&mut self, at: Address<T, A, B>, heads: usize) {
+    fn answer_thread(&mut self, at: QueuedNode<T, A, B>, heads: usize) {
         self.forget_mine(at);
         self.turn_thread(at, DONE, heads);
     }
 
     /// Whether it was the node of the caller that leads, which needs no wakeup.
-    fn forget_mine(&mut self, at: Address<T, A, B>) -> bool {
-        let is_mine = self.mine.is_some_and(|mine| mine.as_ptr() == at);
+    fn forget_mine(&mut self, at: QueuedNode<T, A, B>) -> bool {
+        let is_mine = self.mine == Some(at);
         if is_mine {
             self.mine = None;
         }
@@ -437,46 +339,40 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
 
     /// Gives the thread's node its last state of this turn, and notes the thread for a wakeup if it is parked. The node may be
     /// gone then.
-    fn turn_thread(&mut self, at: Address<T, A, B>, to: u32, heads: usize) {
-        // SAFETY: not answered: alive.
-        let node = unsafe { &*at };
+    fn turn_thread(&mut self, at: QueuedNode<T, A, B>, to: u32, heads: usize) {
+        let state = &at.node().state;
         // Release: pairs with the Acquire in `Node::wait`; the replies are there, or what was done to the data is seen.
         // Acquire: pairs with the Release in `Node::wait`; the waiter is there.
-        if node.state.compare_exchange(QUEUED, to, Ordering::Release, Ordering::Acquire).is_err() {
-            // SAFETY: `WATCHED` was seen, so the cell belongs to the holder.
-            let mut waiter = node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
+        if state.compare_exchange(QUEUED, to, Ordering::Release, Ordering::Acquire).is_err() {
+            let mut waiter = at.take_waiter();
             if self.threads >= heads
                 && let Some(own) = &mut waiter
             {
                 std::mem::swap(&mut self.told[self.chained % self.threads], own);
                 self.chained += 1;
-                // SAFETY: of a thread's node: the thread does not use it before it is answered.
-                node.late.with_mut(|late| unsafe { *late = waiter.take() });
+                at.replace_late(waiter.take());
             }
             // Release: as above.
-            node.state.store(to, Ordering::Release);
+            state.store(to, Ordering::Release);
             self.tell_later(waiter);
         }
     }
 
     /// Sets a future's node to `DONE`, or frees its slot if the future is gone. `waiter` was taken when the node was cut.
-    fn answer_task(&mut self, at: Address<T, A, B>, mut waiter: Option<WakeTarget>) {
+    fn answer_task(&mut self, at: QueuedNode<T, A, B>, mut waiter: Option<WakeTarget>) {
         let is_mine = self.forget_mine(at);
-        // SAFETY: a slot, which lives as long as the list.
-        let node = unsafe { &*at };
         let mut state = TAKEN;
         loop {
             let next = if state & WATCHED == 0 { DONE } else { BUSY };
             // Release: pairs with the Acquire in `Task::wait`; the reply is there.
             // Acquire: pairs with the Release in `register` and in `Task::drop`; a new waker is there, or the future no longer
             // uses the slot.
-            match node.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
+            match at.node().state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) if next == DONE && is_mine => return discard(waiter),
                 Ok(_) if next == DONE => return self.tell_later(waiter),
                 Ok(_) => {
                     discard(waiter);
-                    // SAFETY: the holder has taken `WATCHED` away.
-                    waiter = node.late.with_mut(|waiter| unsafe { &mut *waiter }.take());
+                    waiter = at.replace_late(None);
                     state = BUSY;
                 }
                 Err(now) if phase(now) == GONE => {
@@ -508,33 +404,27 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     fn tell(&mut self) {
         (self.threads, self.chained) = (0, 0);
         for waiter in self.told.drain(..) {
-            discard_panic(|| waiter.wake());
+            discard(catch_unwind(AssertUnwindSafe(|| waiter.wake())));
         }
     }
 
     /// Frees the slot of a future that was dropped.
-    fn free(&mut self, at: Address<T, A, B>) {
+    fn free(&mut self, at: QueuedNode<T, A, B>) {
         self.forget_mine(at);
-        // SAFETY: a slot; the future is gone and the node is not in the queue, so it belongs to the holder.
-        let node = unsafe { &*at };
-        clear(node);
-        self.submit.give_back(NonNull::from(node));
+        // The future is gone and the node is not in the queue, so it is the holder's alone.
+        self.submit.free(at);
     }
 
     /// Takes the caller's own node out of the queue.
-    fn withdraw(&mut self, mine: NonNull<Node<T, A, B>>) {
+    fn withdraw(&mut self, mine: QueuedNode<T, A, B>) {
         self.pull();
-        let wanted = mine.as_ptr();
         self.inside(|inside| {
-            let (mut before, mut at) = (ptr::null_mut(), inside.first);
-            while !at.is_null() && at != wanted {
-                (before, at) = (at, inside.after(at));
-            }
-            if !at.is_null() {
-                inside.unlink(before, at);
+            let before = inside.queue().find(|at| at.next() == Some(mine));
+            if before.is_some() || inside.first == Some(mine) {
+                inside.unlink(before, mine);
             }
         });
-        self.answer_thread(wanted, usize::MAX);
+        self.answer_thread(mine, usize::MAX);
     }
 
     /// Lets go of the lock if nothing is queued; otherwise it is still held. The fast path for a caller that found the lock free.
@@ -557,7 +447,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder sees the
         // data.
         // Relaxed: after a failure, the slow path loads the word again.
-        self.inside(|inside| inside.first.is_null() && inside.parts.is_empty())
+        self.inside(|inside| inside.first.is_none() && inside.parts.is_empty())
             && self.submit.word.0.compare_exchange(held, ptr::null_mut(), Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
@@ -568,29 +458,27 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
             self.pull();
             let mut to = CALLED;
             let mut is_called = false;
-            if self.inside(|inside| inside.first.is_null()) {
+            if self.inside(|inside| inside.first.is_none()) {
                 to = 0;
             } else if self.submit.signal.is_some() {
                 is_called = true;
-            } else if let Some(thread) = self.inside(HolderState::oldest_thread) {
+            } else if let Some(thread) = self.inside(|inside| inside.oldest_thread()) {
                 self.turn_thread(thread, LEAD, usize::MAX);
                 return false;
             } else if !self.invite_tasks() {
                 continue;
             }
             let word = &self.submit.word.0;
-            // Relaxed: the compare-exchange below validates it.
-            let mut seen = word.load(Ordering::Relaxed);
             // Nodes pushed since the pull stay in the word only if the runner is called, which will see them. Otherwise such a
             // node may be a thread's, to be granted the lock, or a future's, to be invited.
-            while seen.addr() & !CLOSED == HELD || (is_called && seen.addr() & CALLED == 0) {
-                let free = seen.map_addr(|word| word & !HELD | to);
-                // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder
-                // sees the data.
-                match self.submit.exchange(seen, free, Ordering::Release) {
-                    Ok(()) => return is_called,
-                    Err(now) => seen = now,
-                }
+            // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder sees
+            // the data. Relaxed: validated.
+            let let_go = word.fetch_update(Ordering::Release, Ordering::Relaxed, |seen| {
+                let may = seen.addr() & !CLOSED == HELD || (is_called && seen.addr() & CALLED == 0);
+                may.then(|| seen.map_addr(|word| word & !HELD | to))
+            });
+            if let_go.is_ok() {
+                return is_called;
             }
         }
     }
@@ -598,22 +486,17 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     /// Invites futures; the queue holds nothing else. Invites the oldest that may have given an invitation back, and all that are
     /// fresh. Returns false if every future that it reached is dropped: then another one must be tried, or none is left.
     fn invite_tasks(&mut self) -> bool {
-        let (fresh, asks) = self.inside(|inside| (std::mem::replace(&mut inside.fresh, ptr::null_mut()), inside.asks));
+        let (fresh, asks) = self.inside(|inside| (inside.fresh.take(), inside.asks));
         let (mut at, mut is_any) = (self.inside(|inside| inside.first), false);
-        while at != fresh {
-            let next = self.inside(|inside| inside.after(at));
-            match self.invite_one(at) {
-                // Others may have given theirs back: the next call checks them.
-                Ok(true) => {
-                    is_any = true;
-                    break;
-                }
-                Ok(false) if !asks => {
-                    is_any = true;
-                    break;
-                }
-                Ok(false) => is_any = true,
-                Err(Dropped) => {}
+        while at != fresh
+            && let Some(node) = at
+        {
+            let next = node.next();
+            let invited = self.invite_one(node);
+            is_any |= invited.is_ok();
+            // Others may have given theirs back: the next call checks them.
+            if matches!(invited, Ok(is_new) if is_new || !asks) {
+                break;
             }
             at = next;
         }
@@ -621,24 +504,21 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
             self.inside(|inside| inside.asks = false);
         }
         at = fresh;
-        while !at.is_null() {
-            let next = self.inside(|inside| inside.after(at));
-            is_any |= self.invite_one(at).is_ok();
-            at = next;
+        while let Some(node) = at {
+            at = node.next();
+            is_any |= self.invite_one(node).is_ok();
         }
         is_any
     }
 
     /// Invites a future. If it is dropped and the first of the queue, frees it; one further on is freed when it is reached.
     /// Returns whether it was not invited before.
-    fn invite_one(&mut self, at: Address<T, A, B>) -> Result<bool, Dropped> {
-        // SAFETY: in the queue: alive.
-        let node = unsafe { &*at };
+    fn invite_one(&mut self, at: QueuedNode<T, A, B>) -> Result<bool, Dropped> {
         let mut waiter = None;
-        let invited = invite(node, &mut waiter);
+        let invited = invite(at, &mut waiter);
         // A waiter of a future that was invited before is woken, too: dropped here, it could panic.
         self.tell_later(waiter);
-        if invited.is_err() && self.inside(|inside| inside.first == at) {
+        if invited.is_err() && self.inside(|inside| inside.first == Some(at)) {
             self.inside(HolderState::pop);
             self.free(at);
         }
@@ -651,8 +531,7 @@ impl<T: Send, A: Send, B: Send> Drop for LockGuard<'_, T, A, B> {
     fn drop(&mut self) {
         if let Some(mine) = self.mine {
             self.answer(Fate::default(), usize::MAX);
-            // SAFETY: the caller's own node.
-            match unsafe { mine.as_ref() }.is_task {
+            match mine.is_task() {
                 _ if self.mine.is_none() => {}
                 // The node stays in the queue; its future came without an invitation or has given it back.
                 true => self.inside(|inside| inside.asks = true),
@@ -681,23 +560,20 @@ impl<T: Send, A: Send, B: Send> Drop for LockGuard<'_, T, A, B> {
 struct Dropped;
 
 /// Marks a queued future's node as part of a batch; returns its waiter.
-fn take<T, A, B>(node: &Node<T, A, B>) -> Result<Option<WakeTarget>, Dropped> {
-    // Relaxed: the compare-exchange below validates it.
-    let mut state = node.state.load(Ordering::Relaxed);
-    while phase(state) != GONE {
-        // Acquire: pairs with the Release in `register`; the waker is there. Relaxed: a failure is retried.
-        match node.state.compare_exchange(state, TAKEN, Ordering::Acquire, Ordering::Relaxed) {
-            // SAFETY: `WATCHED` was taken away, and a future that is `TAKEN` uses another cell.
-            Ok(_) if state & WATCHED != 0 => return Ok(node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take())),
-            Ok(_) => return Ok(None),
-            Err(now) => state = now,
-        }
-    }
-    Err(Dropped)
+fn take<T, A, B>(at: QueuedNode<T, A, B>) -> Result<Option<WakeTarget>, Dropped> {
+    // Acquire: pairs with the Release in `register`; the waker is there. Relaxed: validated.
+    let taken = at
+        .node()
+        .state
+        .fetch_update(Ordering::Acquire, Ordering::Relaxed, |state| (phase(state) != GONE).then_some(TAKEN));
+    let state = taken.map_err(|_| Dropped)?;
+    // A future that is `TAKEN` uses another cell.
+    Ok(if state & WATCHED != 0 { at.take_waiter() } else { None })
 }
 
 /// Invites a queued future; returns whether it was not invited before. If it had a waker, that is in `waiter` now.
-fn invite<T, A, B>(node: &Node<T, A, B>, waiter: &mut Option<WakeTarget>) -> Result<bool, Dropped> {
+fn invite<T, A, B>(at: QueuedNode<T, A, B>, waiter: &mut Option<WakeTarget>) -> Result<bool, Dropped> {
+    let node = at.node();
     // Acquire: pairs with the Release in `Task::drop`; the future no longer uses the slot.
     let mut state = node.state.load(Ordering::Acquire);
     loop {
@@ -713,30 +589,12 @@ fn invite<T, A, B>(node: &Node<T, A, B>, waiter: &mut Option<WakeTarget>) -> Res
         // Release: pairs with the Acquire in `Task::wait`; the future's use of its waker comes after ours.
         match node.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) if next == BUSY => {
-                // SAFETY: `WATCHED` was taken away.
-                *waiter = node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
+                *waiter = at.take_waiter();
                 state = BUSY;
             }
             Ok(_) => return Ok(true),
             Err(now) => state = now,
         }
-    }
-}
-
-/// Drops the values in a slot.
-pub(super) fn clear<T, A, B>(node: &Node<T, A, B>) {
-    // SAFETY: by the callers: no other thread uses the slot.
-    let own = node.body.with_mut(|body| std::mem::take(unsafe { &mut (*body).own }));
-    // SAFETY: as above.
-    let waiter = node.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
-    // SAFETY: as above.
-    let late = node.late.with_mut(|waiter| unsafe { &mut *waiter }.take());
-    discard((own, waiter, late));
-}
-
-fn discard_panic(f: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        discard(payload);
     }
 }
 
@@ -748,21 +606,15 @@ pub struct BatchGuard<'h, 's, T: Send, A: Send, B: Send> {
     heads: usize,
 }
 
-impl<T: Send, A: Send, B: Send> fmt::Debug for BatchGuard<'_, '_, T, A, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cut").field("fate", &self.fate).finish_non_exhaustive()
-    }
-}
+show_as!("BatchGuard": [T: Send, A: Send, B: Send] BatchGuard<'_, '_, T, A, B>, |it| fate: it.fate);
 
 impl<T: Send, A: Send, B: Send> BatchGuard<'_, '_, T, A, B> {
     /// The data, and an entry for each operation.
     pub fn parts(&mut self) -> (&mut T, &mut [Entry<A, B>]) {
         // SAFETY: the lock is held, and this borrows the guard mutably.
         let inside = self.held.submit.inside.0.with_mut(|inside| unsafe { &mut *inside });
-        let entries = match &inside.parts[..] {
-            // SAFETY: their caller waits for the answer, or they lie in a slot; only the holder uses them, and this borrows the
-            // guard.
-            [one] => unsafe { std::slice::from_raw_parts_mut(one.entries, one.len) },
+        let entries = match &mut inside.parts[..] {
+            [one] => one.entries(),
             _ => &mut inside.gathered[..],
         };
         (&mut inside.data, entries)
@@ -770,26 +622,22 @@ impl<T: Send, A: Send, B: Send> BatchGuard<'_, '_, T, A, B> {
 
     /// The marks of the callers in the batch, and how many of its operations are theirs.
     pub fn marks(&self) -> impl Iterator<Item = (u64, usize)> {
-        // SAFETY: the lock is held.
-        let parts = self.held.submit.inside.0.with(|inside| unsafe { &(*inside).parts });
-        parts.iter().map(|part| {
-            // SAFETY: not answered: alive.
-            let node = unsafe { &*part.node };
-            // SAFETY: the body of a node that is not answered belongs to the holder.
-            (node.body.with(|body| unsafe { (*body).mark }), part.len)
-        })
+        self.inside().parts.iter().map(|part| (part.node.mark(), part.len))
     }
 
     /// How many callers have operations in the batch. A chunk counts as one.
     pub fn callers(&self) -> usize {
-        // SAFETY: the lock is held.
-        self.held.submit.inside.0.with(|inside| unsafe { (*inside).parts.len() })
+        self.inside().parts.len()
     }
 
     /// Whether the limit has left operations in the queue.
     pub fn is_limited(&self) -> bool {
-        // SAFETY: the lock is held.
-        self.held.submit.inside.0.with(|inside| unsafe { !(*inside).first.is_null() })
+        self.inside().first.is_some()
+    }
+
+    fn inside(&self) -> &HolderState<T, A, B> {
+        // SAFETY: the lock is held, and this borrows the guard.
+        self.held.submit.inside.0.with(|inside| unsafe { &*inside })
     }
 
     /// Wakes at most `heads` parked threads directly (at least 1); these wake the rest in chains. All tasks are woken directly,

@@ -1,16 +1,10 @@
 //! Nodes: what is linked into the list, on a caller's stack or in a slot.
-//!
-//! | part | which thread may use it |
-//! |---|---|
-//! | `link`, `body` | the owner before the push and after `DONE`; between them the holder of the lock |
-//! | `waiter` | while `QUEUED`: the owner until it sets `WATCHED`, then the holder once it has taken `WATCHED` away |
-//! | `late`, of a future | as `waiter`, but while `TAKEN`: a poll may bring another waker after the holder has taken the first |
-//! | `late`, of a thread | the holder until `DONE`, then the owner |
 
+use std::ptr::NonNull;
 use std::task::Waker;
 
 use super::{Address, Spin};
-use crate::primitives::{AtomicU32, Ordering, Thread, UnsafeCell, current, park};
+use crate::base::primitives::{AtomicU32, Ordering, Thread, UnsafeCell, current, park};
 
 /// Alignment of a node: frees low bits of its address for the tags of the word. A node is made where a caller waits, so its size
 /// costs nothing.
@@ -59,7 +53,7 @@ impl<A, B> Entry<A, B> {
     pub fn op(&self) -> &A {
         match self {
             Entry::Op(op) => op,
-            _ => gone(),
+            _ => panic!("{GONE_OP}"),
         }
     }
 
@@ -73,7 +67,7 @@ impl<A, B> Entry<A, B> {
             Entry::Op(op) => op,
             other => {
                 *self = other;
-                gone()
+                panic!("{GONE_OP}")
             }
         }
     }
@@ -108,10 +102,7 @@ impl<A, B> Entry<A, B> {
     }
 }
 
-#[cold]
-fn gone() -> ! {
-    panic!("this operation was taken before")
-}
+const GONE_OP: &str = "this operation was taken before";
 
 /// How a batch ended, as its runner tells all callers that had an operation in it: a number that they interpret. 0 if none was
 /// set.
@@ -135,13 +126,13 @@ impl WakeTarget {
 
 type ExclusiveJob<T> = dyn FnMut(&mut T) + Send;
 
-/// The node's own entry.
+/// What a node hands in.
 pub(super) enum NodeWork<T, A, B> {
-    /// Entries of a caller that waits.
+    /// The node's own entry.
     Own,
-    /// Other work on the data, of a caller that waits.
+    /// Entries of a caller that waits.
     Entries(*mut [Entry<A, B>]),
-    /// Something else to do with the data, of a caller that waits.
+    /// Other work on the data, of a caller that waits.
     Job(*mut ExclusiveJob<T>),
 }
 
@@ -162,7 +153,7 @@ pub(super) struct Body<T, A, B> {
     pub(super) mark: u64,
 }
 
-/// See the [module page](self).
+/// Which thread may use which part: see the [module page](super).
 #[repr(align(256))]
 pub(super) struct Node<T, A, B> {
     pub(super) state: AtomicU32,
@@ -209,18 +200,139 @@ impl<T, A, B> Node<T, A, B> {
 
     /// Spins, then parks.
     fn wait(&self, look: Spin) -> u32 {
-        // Acquire: pairs with the Release in `Held::turn_thread`; the replies are there, or this thread may use the data.
+        // Acquire: pairs with the Release in `LockGuard::turn_thread`; the replies are there, or this thread may use the data.
         let news = || phase(self.state.load(Ordering::Acquire));
         if look.until(|| news() != QUEUED) {
             return news();
         }
         // SAFETY: without `WATCHED` the cell belongs to the owner.
         self.waiter.with_mut(|waiter| unsafe { *waiter = Some(WakeTarget::Thread(current())) });
-        // Release: pairs with the Acquire in `Held::turn_thread`; the waiter is there. Relaxed: `news` loads the state again.
+        // Release: pairs with the Acquire in `LockGuard::turn_thread`; the waiter is there. Relaxed: `news` loads the state again.
         let _ = self.state.compare_exchange(QUEUED, QUEUED | WATCHED, Ordering::Release, Ordering::Relaxed);
         while news() == QUEUED {
             park();
         }
         news()
+    }
+}
+
+/// A node of the queue or of a batch, as the holder uses it, or a future's slot. It is alive: a thread waits for its answer, and slots live
+/// as long as the list. The holder keeps none beyond the last state of a thread's node. Each method relies on that table.
+pub(super) struct QueuedNode<T, A, B>(NonNull<Node<T, A, B>>);
+
+impl<T, A, B> Clone for QueuedNode<T, A, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, A, B> Copy for QueuedNode<T, A, B> {}
+
+impl<T, A, B> PartialEq for QueuedNode<T, A, B> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<T, A, B> QueuedNode<T, A, B> {
+    pub(super) fn new(node: NonNull<Node<T, A, B>>) -> Self {
+        QueuedNode(node)
+    }
+
+    /// The node at an address of the list, if there is one.
+    pub(super) fn at(address: Address<T, A, B>) -> Option<Self> {
+        NonNull::new(address).map(QueuedNode)
+    }
+
+    pub(super) fn slot(self) -> NonNull<Node<T, A, B>> {
+        self.0
+    }
+
+    pub(super) fn node(&self) -> &Node<T, A, B> {
+        // SAFETY: alive.
+        unsafe { self.0.as_ref() }
+    }
+
+    pub(super) fn is_task(self) -> bool {
+        self.node().is_task
+    }
+
+    /// The node that is linked behind this one.
+    pub(super) fn next(self) -> Option<Self> {
+        // SAFETY: the link is the holder's.
+        self.node().link.with(|link| Self::at(unsafe { *link }))
+    }
+
+    pub(super) fn set_next(self, next: Option<Self>) {
+        let next = next.map_or(std::ptr::null_mut(), |next| next.0.as_ptr());
+        // SAFETY: the link is the holder's.
+        self.node().link.with_mut(|link| unsafe { *link = next });
+    }
+
+    /// Where the entries begin that have not been cut, and how many they are. `None` for a job.
+    pub(super) fn entries(self) -> Option<(*mut Entry<A, B>, usize)> {
+        self.node().body.with_mut(|body| {
+            // SAFETY: the body is the holder's.
+            let body = unsafe { &mut *body };
+            match body.work {
+                NodeWork::Own => Some((&raw mut body.own, 1)),
+                NodeWork::Entries(all) => {
+                    Some((all.cast::<Entry<A, B>>().wrapping_add(body.cut), all.len() - body.cut))
+                }
+                NodeWork::Job(_) => None,
+            }
+        })
+    }
+
+    /// Counts entries as cut. (Not through a reference to the body: pointers to its entries stay in use.)
+    pub(super) fn add_cut(self, entries: usize) {
+        // SAFETY: the body is the holder's.
+        self.node().body.with_mut(|body| unsafe { (*body).cut += entries });
+    }
+
+    /// Writes the replies, and the fate if it is not the default. (Both inside one access, so that a model sees it as the holder's.)
+    pub(super) fn answer_with(self, fate: Fate, replies: impl FnOnce()) {
+        self.node().body.with_mut(|body| {
+            replies();
+            if fate != Fate::default() {
+                // SAFETY: the body is the holder's.
+                unsafe { (*body).fate = fate };
+            }
+        });
+    }
+
+    pub(super) fn mark(self) -> u64 {
+        // SAFETY: the body is the holder's.
+        self.node().body.with(|body| unsafe { (*body).mark })
+    }
+
+    /// Runs the job of a node without entries.
+    pub(super) fn run_job(self, data: &mut T) {
+        // SAFETY: the body is the holder's.
+        let job = self.node().body.with(|body| match unsafe { &(*body).work } {
+            NodeWork::Job(job) => *job,
+            _ => unreachable!("only jobs have no entries"),
+        });
+        // SAFETY: its caller waits for the answer, and no other thread has it.
+        let job = unsafe { &mut *job };
+        job(data);
+    }
+
+    /// Takes the node's own entry out. Called for a slot that is the caller's alone, or that is `DONE`.
+    pub(super) fn take_own(self) -> Entry<A, B> {
+        // SAFETY: so the body is the caller's.
+        self.node().body.with_mut(|body| std::mem::take(unsafe { &mut (*body).own }))
+    }
+
+    /// Takes the waiter. Called with `WATCHED` seen in the state of a thread, or taken away from that of a future.
+    pub(super) fn take_waiter(self) -> Option<WakeTarget> {
+        // SAFETY: so the cell is the holder's.
+        self.node().waiter.with_mut(|waiter| unsafe { &mut *waiter }.take())
+    }
+
+    /// Exchanges what is in `late`. Called before a thread is answered, or with `WATCHED` taken away from the state of a future.
+    pub(super) fn replace_late(self, late: Option<WakeTarget>) -> Option<WakeTarget> {
+        // SAFETY: so the cell is the holder's.
+        self.node().late.with_mut(|cell| std::mem::replace(unsafe { &mut *cell }, late))
     }
 }

@@ -1,14 +1,14 @@
 //! Callers that are futures.
 
-use std::fmt;
-use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-use super::held::clear;
-use super::node::{BUSY, DONE, Entry, Fate, GONE, INVITED, Node, QUEUED, TAKEN, WATCHED, WakeTarget, phase};
+use super::node::{
+    BUSY, DONE, Entry, Fate, GONE, INVITED, Node, QUEUED, QueuedNode, TAKEN, WATCHED, WakeTarget, phase,
+};
 use super::{LockGuard, Push, Pushed, Submit};
-use crate::primitives::Ordering;
-use crate::unwind::discard;
+use crate::base::debug::show_as;
+use crate::base::primitives::Ordering;
+use crate::base::unwind::discard;
 
 /// When a future that finds the lock free runs its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,19 +30,15 @@ pub struct TaskOp<'s, T: Send, A: Send, B: Send> {
 
 enum TaskStage<T, A, B> {
     New(A, u64),
-    Queued(NonNull<Node<T, A, B>>),
+    Queued(QueuedNode<T, A, B>),
     Over,
 }
 
-// SAFETY: a slot's node may be used from any thread, as the table in `node` says; operations and replies are `Send`.
+// SAFETY: a slot's node may be used from any thread, as the tables of the module page say; operations and replies are `Send`.
 unsafe impl<T: Send, A: Send, B: Send> Send for TaskOp<'_, T, A, B> {}
 impl<T: Send, A: Send, B: Send> Unpin for TaskOp<'_, T, A, B> {}
 
-impl<T: Send, A: Send, B: Send> fmt::Debug for TaskOp<'_, T, A, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").field("is_over", &matches!(self.stage, TaskStage::Over)).finish_non_exhaustive()
-    }
-}
+show_as!("TaskOp": [T: Send, A: Send, B: Send] TaskOp<'_, T, A, B>, |it| is_over: matches!(it.stage, TaskStage::Over));
 
 impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
     /// A task that will hand in `op` when it is polled, with a mark as in [`Submit::call`].
@@ -88,9 +84,8 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
     ) -> TaskPoll<A, B> {
         let submit = self.submit;
         let waker = context.waker().clone();
-        let slot = submit.slot();
-        // SAFETY: slots live as long as the list.
-        let node = unsafe { slot.as_ref() };
+        let slot = QueuedNode::new(submit.slot());
+        let node = slot.node();
         // SAFETY: only its finder uses a free slot.
         node.waiter.with_mut(|waiter| unsafe { *waiter = Some(WakeTarget::Task(waker)) });
         node.body.with_mut(|body| {
@@ -105,10 +100,10 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
             Launch::Now if submit.signal.is_none() => Push::Take,
             _ => Push::Call,
         };
-        match submit.push(slot.as_ptr(), how, 0) {
+        match submit.push(slot.slot().as_ptr(), how, 0) {
             Pushed::Queued => Poll::Pending,
             Pushed::Lead => {
-                lead(&mut LockGuard::new(submit, Some(slot)));
+                lead(&mut LockGuard::new(submit, Some(slot.slot())));
                 self.wait(slot, context, lead)
             }
             Pushed::Called if submit.signal.is_some() => {
@@ -132,10 +127,8 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
             }
             Pushed::Closed => {
                 self.stage = TaskStage::Over;
-                // SAFETY: not published: no other thread uses the node.
-                let own = node.body.with_mut(|body| std::mem::take(unsafe { &mut (*body).own }));
-                clear(node);
-                submit.give_back(slot);
+                let own = slot.take_own();
+                submit.free(slot);
                 let Entry::Op(op) = own else { unreachable!("it was put there above") };
                 Poll::Ready(Err(op))
             }
@@ -144,12 +137,11 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
 
     fn wait(
         &mut self,
-        slot: NonNull<Node<T, A, B>>,
+        slot: QueuedNode<T, A, B>,
         context: &mut Context<'_>,
         mut lead: impl FnMut(&mut LockGuard<'_, T, A, B>),
     ) -> TaskPoll<A, B> {
-        // SAFETY: slots live as long as the list.
-        let node = unsafe { slot.as_ref() };
+        let node = slot.node();
         loop {
             // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply is there. Also with the one in `invite`: the
             // holder no longer uses the waker.
@@ -167,22 +159,20 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
                 _ if !self.submit.take_or_nudge() => return Poll::Pending,
                 // Relaxed: only holders answer, and this thread has the lock now.
                 _ if phase(node.state.load(Ordering::Relaxed)) == DONE => drop(LockGuard::new(self.submit, None)),
-                _ => lead(&mut LockGuard::new(self.submit, Some(slot))),
+                _ => lead(&mut LockGuard::new(self.submit, Some(slot.slot()))),
             }
         }
     }
 
-    fn finish(&mut self, slot: NonNull<Node<T, A, B>>) -> (Entry<A, B>, Fate) {
+    fn finish(&mut self, slot: QueuedNode<T, A, B>) -> (Entry<A, B>, Fate) {
         self.stage = TaskStage::Over;
-        // SAFETY: slots live as long as the list.
-        let node = unsafe { slot.as_ref() };
+        let node = slot.node();
         let answer = node.body.with_mut(|body| {
             // SAFETY: `DONE` was seen with Acquire: the node belongs to its owner again.
             let body = unsafe { &mut *body };
             (std::mem::take(&mut body.own), body.fate)
         });
-        clear(node);
-        self.submit.give_back(slot);
+        self.submit.free(slot);
         answer
     }
 }
@@ -215,15 +205,13 @@ fn register<T, A, B>(node: &Node<T, A, B>, state: u32, context: &Context<'_>) ->
 impl<T: Send, A: Send, B: Send> Drop for TaskOp<'_, T, A, B> {
     fn drop(&mut self) {
         let TaskStage::Queued(slot) = self.stage else { return };
-        // SAFETY: slots live as long as the list.
-        let node = unsafe { slot.as_ref() };
+        let node = slot.node();
         // Release: pairs with the Acquire in `LockGuard::cut_one`, `LockGuard::answer_task` and `invite`; the holder frees the slot after
         // our use.
         // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply to be dropped is there.
         let found = node.state.swap(GONE, Ordering::AcqRel);
         if phase(found) == DONE {
-            clear(node);
-            self.submit.give_back(slot);
+            self.submit.free(slot);
         } else if found & INVITED != 0 && self.submit.take_or_nudge() {
             // The duty goes to the next caller.
             drop(LockGuard::new(self.submit, None));

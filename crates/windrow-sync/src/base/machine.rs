@@ -1,0 +1,233 @@
+//! The machine: clock, prefetch, CPUs, fork generation. Each function has a portable fallback.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// A counter that runs at a constant, unknown rate, read as cheaply as the machine can: the time-stamp counter on x86-64
+/// (about 10 ns where [`Instant::now`] takes 23), elsewhere nanoseconds of the monotonic clock. [`ticks_per_micro`] gives
+/// the rate.
+///
+/// Values of two threads may be compared only loosely: subtract with `saturating_sub`.
+#[inline]
+pub fn tick() -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "portable")))]
+    {
+        // SAFETY: every x86-64 CPU has the instruction; it reads a counter and touches no memory.
+        unsafe { core::arch::x86_64::_rdtsc() }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "portable"))))]
+    {
+        nanos()
+    }
+}
+
+/// Nanoseconds since the first call in this process.
+#[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "portable"))))]
+fn nanos() -> u64 {
+    static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// How many [ticks](tick) a microsecond has. Measured once per process against the monotonic clock, which takes 200 us.
+pub fn ticks_per_micro() -> f64 {
+    // No lock: a process forked during the measurement could not get it. Two threads may measure; either result will do.
+    static RATE: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: one number; it publishes no other data.
+    let known = f64::from_bits(RATE.load(Ordering::Relaxed));
+    if known > 0.0 {
+        return known;
+    }
+    let (tick0, time0) = tick_and_time();
+    while time0.elapsed().as_micros() < 200 {
+        std::hint::spin_loop();
+    }
+    // Two reads some 25 ns apart over 200 us: an error of about 1 in 10^4.
+    let (tick1, time1) = tick_and_time();
+    let nanos = time1.duration_since(time0).as_nanos() as f64;
+    let rate = (tick1.saturating_sub(tick0) as f64 * 1000.0 / nanos).max(f64::MIN_POSITIVE);
+    // Relaxed: as above.
+    RATE.store(rate.to_bits(), Ordering::Relaxed);
+    rate
+}
+
+/// A tick and an instant of the same moment: the closest of a few pairs, as the thread may be interrupted in between.
+fn tick_and_time() -> (u64, Instant) {
+    let pair = || {
+        let (before, time, after) = (tick(), Instant::now(), tick());
+        (after.saturating_sub(before), before, time)
+    };
+    let closest = (0..8).map(|_| pair()).min_by_key(|&(apart, ..)| apart).unwrap_or_else(pair);
+    (closest.1, closest.2)
+}
+
+/// Prefetches the cache line of `value`. A hint: it has no effect that a program could observe.
+#[inline]
+pub fn prefetch<T>(value: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: part of SSE, which x86-64 always has; a prefetch never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = value;
+}
+
+/// How many forks lie between this process and the one that asked first: it differs between a parent and its child.
+///
+/// Where there is no `fork` it is always 0.
+#[inline]
+pub fn fork_generation() -> u32 {
+    system::generation()
+}
+
+/// The CPU this thread runs on now, or `None` where the system cannot tell cheaply.
+#[inline]
+pub fn cpu() -> Option<u32> {
+    system::cpu()
+}
+
+/// A thread of this process, by its id in the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread(i32);
+
+impl Thread {
+    /// The calling thread.
+    pub fn this() -> Thread {
+        Thread(system::thread())
+    }
+
+    /// The CPUs in the thread's affinity mask, in order; none where the system does not say, or if the thread has ended.
+    pub fn allowed(self) -> Vec<u32> {
+        system::affinity(self.0)
+    }
+
+    /// Sets the thread's affinity to these CPUs. Without effect if none of them exists, or if the thread has ended.
+    pub fn confine(self, cpus: &[u32]) {
+        system::set_affinity(self.0, cpus);
+    }
+}
+
+/// Makes this thread, which is mostly parked, run soon after it wakes, and makes its timers precise. Its share of the CPU does
+/// not grow.
+///
+/// Asks for time slices of 0.1 ms, the shortest there are (Linux 6.12 and later; a thread with longer slices is preempted for it,
+/// if it has not had its share), and for timers that are 1 us late at most, not 50. Returns whether it has such timers now; the
+/// slice is not promised.
+pub fn be_prompt() -> bool {
+    system::be_prompt()
+}
+
+/// CPUs this process may use: the affinity mask and a cgroup's CPU quota are respected (rounded up, at least 1).
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod system {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    use libc::{cpu_set_t, sched_attr};
+
+    static GENERATION: AtomicU32 = AtomicU32::new(0);
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+
+    /// Runs in the child, on its only thread, before `fork` returns there.
+    extern "C" fn in_child() {
+        // Relaxed: the child has one thread.
+        GENERATION.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn generation() -> u32 {
+        // Relaxed: registering twice is harmless (a child then counts by two), waiting for another thread would not be.
+        if !REGISTERED.load(Ordering::Relaxed) {
+            register();
+        }
+        // Relaxed: it changes only while the process has one thread.
+        GENERATION.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn register() {
+        // SAFETY: the handler is async-signal-safe: one atomic addition. If registering fails (no memory), a forked child takes
+        // itself for its parent; a system without the call can do no better.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // Relaxed: as in `generation`.
+        REGISTERED.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn cpu() -> Option<u32> {
+        // SAFETY: no arguments; it answers from memory that the kernel shares with the process.
+        u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+    }
+
+    pub(super) fn thread() -> i32 {
+        // SAFETY: no arguments.
+        unsafe { libc::gettid() }
+    }
+
+    const SIZE: usize = size_of::<cpu_set_t>();
+
+    fn no_cpus() -> cpu_set_t {
+        // SAFETY: a bit set; all zeros is the empty one.
+        unsafe { std::mem::zeroed() }
+    }
+
+    pub(super) fn affinity(thread: i32) -> Vec<u32> {
+        let mut set = no_cpus();
+        // SAFETY: the set is as long as said. An id without a thread is an error.
+        if unsafe { libc::sched_getaffinity(thread, SIZE, &mut set) } != 0 {
+            return Vec::new();
+        }
+        // SAFETY: inside the set.
+        (0..SIZE * 8).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).map(|cpu| cpu as u32).collect()
+    }
+
+    pub(super) fn set_affinity(thread: i32, cpus: &[u32]) {
+        let mut set = no_cpus();
+        for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < SIZE * 8) {
+            // SAFETY: inside the set.
+            unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+        }
+        // SAFETY: the set is as long as said. An empty one, or an id without a thread, is an error without effect.
+        unsafe { libc::sched_setaffinity(thread, SIZE, &set) };
+    }
+
+    pub(super) fn be_prompt() -> bool {
+        const LONG: u32 = size_of::<sched_attr>() as u32;
+        // SAFETY: plain numbers; all zeros is a value.
+        let mut attributes: sched_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: room for as much as said; 0 is this thread.
+        let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, LONG, 0) };
+        if got == 0 && attributes.sched_policy == libc::SCHED_OTHER as u32 {
+            attributes.sched_runtime = 100_000;
+            // SAFETY: the attributes just read, with another slice. If refused, it has no effect.
+            unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+        }
+        // SAFETY: a number, nanoseconds.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000_u64) == 0 }
+    }
+}
+
+/// A system that tells nothing.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod system {
+    pub(super) fn generation() -> u32 {
+        0
+    }
+    pub(super) fn cpu() -> Option<u32> {
+        None
+    }
+    pub(super) fn thread() -> i32 {
+        0
+    }
+    pub(super) fn affinity(_: i32) -> Vec<u32> {
+        Vec::new()
+    }
+    pub(super) fn set_affinity(_: i32, _: &[u32]) {}
+    pub(super) fn be_prompt() -> bool {
+        false
+    }
+}

@@ -1,0 +1,13 @@
+//! What all protocols stand on. Nothing here decides, and nothing here depends on a protocol.
+
+pub(crate) mod debug;
+pub mod fork;
+pub mod latch;
+pub mod machine;
+pub(crate) mod pad;
+pub(crate) mod primitives;
+pub mod relaxed;
+pub(crate) mod spin;
+pub(crate) mod thread_bound;
+pub mod unwind;
+pub mod word;

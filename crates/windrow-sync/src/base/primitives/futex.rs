@@ -1,0 +1,39 @@
+//! Parked threads kept by the Linux kernel.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The kernel keeps the sleepers.
+#[derive(Debug, Default)]
+pub(crate) struct Sleepers;
+
+/// The address of the 32 bits.
+pub(crate) struct Half(*const u32);
+
+impl Half {
+    pub(crate) fn all_of(value: &AtomicU32) -> Self {
+        Self(value.as_ptr())
+    }
+    pub(crate) fn upper_of(value: &AtomicU64) -> Self {
+        let halves = value.as_ptr().cast::<u32>();
+        Self(halves.wrapping_add(usize::from(cfg!(target_endian = "little"))))
+    }
+}
+
+impl Sleepers {
+    #[cold]
+    pub(crate) fn wait(&self, half: Half, seen: u32) {
+        let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        let no_timeout = std::ptr::null::<libc::timespec>();
+        // SAFETY: the 32 bits are live and aligned: they belong to a word that is borrowed for this call. A null timeout
+        // means "no limit". Every outcome (woken, changed meanwhile, interrupted) is a legal return of `wait`.
+        unsafe { libc::syscall(libc::SYS_futex, half.0, op, seen, no_timeout) };
+    }
+
+    #[cold]
+    pub(crate) fn wake(&self, half: Half, sleepers: u32) {
+        let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        let sleepers = i32::try_from(sleepers).unwrap_or(i32::MAX);
+        // SAFETY: the kernel takes the address as a key and does not read through it.
+        unsafe { libc::syscall(libc::SYS_futex, half.0, op, sleepers) };
+    }
+}

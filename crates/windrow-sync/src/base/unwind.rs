@@ -1,0 +1,45 @@
+//! Panics that are carried from one thread to another, or that no caller receives.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What a panic was called with.
+pub type Payload = Box<dyn Any + Send>;
+
+/// Drops a value that no caller receives, such as a payload or an unwanted result. Its drop may panic, even with a payload whose drop
+/// panics; such a panic ends here (the hook has reported it), since another one may be on its way.
+pub fn discard<T>(value: T) {
+    let dropped = |what: Payload| catch_unwind(AssertUnwindSafe(|| drop(what))).err();
+    let second = catch_unwind(AssertUnwindSafe(|| drop(value))).err();
+    std::mem::forget(second.and_then(dropped));
+}
+
+/// Runs foreign code, and discards its panic, which the hook has reported: the code that follows must run.
+pub fn quietly(f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        discard(payload);
+    }
+}
+
+/// Calls the function at the end of the scope, also after a panic in it.
+pub(crate) struct Finally<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for Finally<F> {
+    #[inline]
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Calls `f` with every item, even after a call that panics: one such item must not hide the others.
+#[inline]
+pub(crate) fn for_all<I: Iterator>(items: I, f: impl FnMut(I::Item)) {
+    struct Rest<I: Iterator, F: FnMut(I::Item)>(I, F);
+    impl<I: Iterator, F: FnMut(I::Item)> Drop for Rest<I, F> {
+        fn drop(&mut self) {
+            self.0.by_ref().for_each(&mut self.1);
+        }
+    }
+    let mut rest = Rest(items, f);
+    rest.0.by_ref().for_each(&mut rest.1);
+}

@@ -1,0 +1,67 @@
+//! A tree's list of invitations. Its lock orders all that [`guests`](super::guests) says of it.
+
+use crate::base::primitives::{AtomicBool, Ordering};
+
+/// An invitation's flag and what guests run. The lifetime is a claim: both live as long as the entry.
+pub(crate) type Invited = (&'static AtomicBool, &'static (dyn Fn() + Sync));
+
+struct InvitationEntry {
+    /// Not 0, never reused.
+    id: u64,
+    invited: Invited,
+    /// The member to ring for when the last guest leaves.
+    host: usize,
+    inside: usize,
+    over: bool,
+}
+
+/// See the [module page](self).
+#[derive(Default)]
+pub(crate) struct Entries {
+    ids: u64,
+    list: Vec<InvitationEntry>,
+}
+
+impl Entries {
+    fn find(&mut self, id: u64) -> Option<&mut InvitationEntry> {
+        self.list.iter_mut().find(|entry| entry.id == id)
+    }
+
+    /// Adds an invitation of the member `host`; returns its id.
+    pub(crate) fn add(&mut self, invited: Invited, host: usize) -> u64 {
+        self.ids += 1;
+        self.list.push(InvitationEntry { id: self.ids, invited, host, inside: 0, over: false });
+        self.ids
+    }
+
+    /// Lets a guest into the first invitation that calls; returns its id, and what the guest runs.
+    pub(crate) fn enter(&mut self) -> Option<(u64, *const (dyn Fn() + Sync))> {
+        let entry = self.list.iter_mut().find(|entry| {
+            let (ready, _) = entry.invited;
+            // Relaxed: the swap validates it. Acquire: pairs with the Release in `Invitation::call`; the guest sees the work.
+            !entry.over && ready.load(Ordering::Relaxed) && ready.swap(false, Ordering::Acquire)
+        })?;
+        entry.inside += 1;
+        Some((entry.id, entry.invited.1))
+    }
+
+    /// A guest leaves; returns the member to ring for, if it waits for this guest.
+    pub(crate) fn leave(&mut self, id: u64) -> Option<usize> {
+        let entry = self.find(id)?;
+        entry.inside -= 1;
+        (entry.over && entry.inside == 0).then_some(entry.host)
+    }
+
+    /// No guest enters from now on. Returns whether none is inside.
+    pub(crate) fn end(&mut self, id: u64) -> bool {
+        self.find(id).is_none_or(|entry| {
+            entry.over = true;
+            entry.inside == 0
+        })
+    }
+
+    /// Takes the entry off the list.
+    pub(crate) fn remove(&mut self, id: u64) {
+        self.list.retain(|entry| entry.id != id);
+    }
+}

@@ -1,0 +1,159 @@
+#![doc = include_str!("lend.md")]
+
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::base::debug::show_as;
+use crate::base::latch::Latch;
+use crate::base::primitives::{Arc, Mutex, lock};
+use crate::base::spin::Spin;
+
+/// What a host and its loans share.
+struct Loans<W> {
+    state: Mutex<LoanState>,
+    left: Latch,
+    ended: W,
+}
+
+struct LoanState {
+    open: usize,
+    over: bool,
+    waited: bool,
+}
+
+impl<W> Loans<W> {
+    /// Waits until no loan is open; there will be no more.
+    fn finish(&self) {
+        loop {
+            let mut state = lock(&self.state);
+            if state.open == 0 {
+                state.over = true;
+                return;
+            }
+            state.waited = true;
+            drop(state);
+            self.left.wait(Spin::NONE);
+        }
+    }
+}
+
+/// Runs `f`, which may [`lend`](Lender::lend) jobs that borrow what outlives this call, and returns when every loan has ended.
+///
+/// Before this thread blocks it calls `wait`, which is given the question whether all loans have ended. It may run other work
+/// meanwhile, the loans themselves perhaps, and may return at any time. Whenever the last open loan ends, its thread calls `ended`.
+///
+/// # Panics
+/// With the payload of `f`, else with that of `wait`. All loans have ended by then.
+pub fn lending<'scope, W, R>(
+    ended: W,
+    wait: impl FnOnce(&dyn Fn() -> bool),
+    f: impl FnOnce(&Lender<'scope, W>) -> R,
+) -> R
+where
+    W: Fn() + Send + Sync + 'static,
+{
+    let state = LoanState { open: 0, over: false, waited: false };
+    let loans = Arc::new(Loans { state: Mutex::new(state), left: Latch::new(), ended });
+    let lender = Lender { loans, borrows: PhantomData };
+    let result = catch_unwind(AssertUnwindSafe(|| f(&lender)));
+    let is_over = || lock(&lender.loans.state).open == 0;
+    let waited = catch_unwind(AssertUnwindSafe(|| {
+        if !is_over() {
+            wait(&is_over);
+        }
+    }));
+    lender.loans.finish();
+    match (result, waited) {
+        (Ok(result), Ok(())) => result,
+        (Err(payload), _) | (_, Err(payload)) => resume_unwind(payload),
+    }
+}
+
+/// The right to lend jobs that borrow for `'scope`: see [`lending`].
+pub struct Lender<'scope, W> {
+    loans: Arc<Loans<W>>,
+    /// Jobs may write to what they borrow, so `'scope` must not be shortened.
+    borrows: PhantomData<fn(&'scope ()) -> &'scope ()>,
+}
+
+impl<W> Clone for Lender<'_, W> {
+    fn clone(&self) -> Self {
+        Lender { loans: self.loans.clone(), borrows: PhantomData }
+    }
+}
+
+show_as!("Lender": [W] Lender<'_, W>, |it| open: lock(&it.loans.state).open);
+
+impl<'scope, W> Lender<'scope, W>
+where
+    W: Fn() + Send + Sync + 'static,
+{
+    /// Lends `job`: the loan can be stored anywhere, and is run or dropped by any thread.
+    ///
+    /// # Panics
+    /// If the host has returned.
+    pub fn lend(&self, job: impl FnOnce() + Send + 'scope) -> Loan {
+        {
+            let mut state = lock(&self.loans.state);
+            assert!(!state.over, "a job is lent after the end of its scope");
+            state.open += 1;
+        }
+        let loaned = LoanedJob { job, end: LoanEnd(self.loans.clone()) };
+        let job: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || loaned.run());
+        // SAFETY: only the lifetime changes. `LoanEnd` is dropped after the job, and the host, whose call `'scope` contains, does
+        // not return before that: the loan is counted as open.
+        let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + 'scope>, Box<dyn FnOnce() + Send>>(job) };
+        Loan { job }
+    }
+}
+
+/// A job on loan. Dropping it drops the job unrun.
+pub struct Loan {
+    job: Box<dyn FnOnce() + Send>,
+}
+
+show_as!("Loan": [] Loan);
+
+impl Loan {
+    /// Runs the job.
+    ///
+    /// # Panics
+    /// With the payload of the job. The loan has ended by then.
+    pub fn run(self) {
+        (self.job)();
+    }
+}
+
+/// Fields are dropped in this order: the job ends before the loan does.
+struct LoanedJob<F, W: Fn()> {
+    job: F,
+    end: LoanEnd<W>,
+}
+
+impl<F: FnOnce(), W: Fn()> LoanedJob<F, W> {
+    fn run(self) {
+        let LoanedJob { job, end } = self;
+        // Also when the job panics: what it owns is dropped in its own frame.
+        let _end = end;
+        job();
+    }
+}
+
+/// Ends a loan when it is dropped.
+struct LoanEnd<W: Fn()>(Arc<Loans<W>>);
+
+impl<W: Fn()> Drop for LoanEnd<W> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.open -= 1;
+        let is_last = state.open == 0;
+        let waited = is_last && std::mem::take(&mut state.waited);
+        drop(state);
+        if waited {
+            self.0.left.set();
+        }
+        if is_last {
+            (self.0.ended)();
+        }
+    }
+}

@@ -1,0 +1,326 @@
+#![doc = include_str!("divide.md")]
+
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use crate::base::debug::show_as;
+use crate::base::unwind::{Finally, for_all};
+pub use crate::region::claim::{Claim, Span};
+use crate::region::ranges::{Ranges, Report, Run};
+
+/// A source of known length that can be handed out in disjoint chunks.
+///
+/// # Safety
+/// `total` does not change. `chunk` may be called from many threads at once, and chunks of different claims do not alias mutably. A
+/// source above another one maps its indices one to one into those of the source below.
+pub unsafe trait Divide: Sized + Sync {
+    /// The type of an item.
+    type Item;
+    /// The items of one claim, handed over together.
+    type Chunk<'s>
+    where
+        Self: 's;
+    /// What is left when the division is over. Never a source again: its chunks may live on (`&'a mut` items do).
+    type Done;
+
+    /// Number of items.
+    fn total(&self) -> usize;
+
+    /// Ends the division.
+    fn done(self) -> Self::Done;
+
+    /// Called once, before any chunk: from now on the items of `kept` belong to claims, no longer to the source's drop. Drops all
+    /// other items: those of a longer source that have no partner, for example. If that panics, all this has happened.
+    fn start(&mut self, _kept: &Claim) {}
+
+    /// The claimed items. Those that are not taken out of the chunk are dropped with it.
+    fn chunk(&self, claim: Claim) -> Self::Chunk<'_>;
+}
+
+/// Sources whose chunk is an iterator over the items (all but pairs and outputs).
+pub trait Leaf: Divide {
+    /// The items of a chunk.
+    fn items<'s>(chunk: Self::Chunk<'s>) -> impl Iterator<Item = Self::Item> + 's
+    where
+        Self: 's;
+}
+
+// SAFETY: each side keeps its own contract for the same span.
+unsafe impl<A: Divide, B: Divide> Divide for (A, B) {
+    type Item = (A::Item, B::Item);
+    type Chunk<'s>
+        = (A::Chunk<'s>, B::Chunk<'s>)
+    where
+        Self: 's;
+    type Done = (A::Done, B::Done);
+
+    fn total(&self) -> usize {
+        self.0.total().min(self.1.total())
+    }
+
+    fn done(self) -> Self::Done {
+        (self.0.done(), self.1.done())
+    }
+
+    fn start(&mut self, kept: &Claim) {
+        // One item whose drop panics must not leak others.
+        let _b = Finally(|| self.1.start(kept));
+        self.0.start(kept);
+    }
+
+    #[inline]
+    fn chunk(&self, claim: Claim) -> Self::Chunk<'_> {
+        // SAFETY: the claim on the pair is one on each side.
+        let of_a = unsafe { Claim::new(claim.span()) };
+        (self.0.chunk(of_a), self.1.chunk(claim))
+    }
+}
+
+/// The chunk of a claim that is not empty, and where it lies.
+#[inline]
+pub(super) fn handed_out<S: Divide>(source: &S, claim: Claim) -> Option<(Span, S::Chunk<'_>)> {
+    (!claim.is_empty()).then(|| (claim.span(), source.chunk(claim)))
+}
+
+/// The rest of a division once it is shared.
+#[derive(Debug)]
+struct SharedRest {
+    ranges: Ranges,
+    /// Items `origin..end`, in units of `unit`.
+    origin: usize,
+    end: usize,
+    unit: usize,
+}
+
+impl SharedRest {
+    fn new(rest: Range<usize>, parts: usize, first: usize, cut: impl Fn(usize) -> usize) -> Self {
+        let mut ranges = Ranges::spare(parts);
+        let unit = rest.len().div_ceil(u32::MAX as usize).max(1);
+        let units = |item: usize| (item.clamp(rest.start, rest.end) - rest.start) / unit;
+        ranges.fill(rest.len().div_ceil(unit) as u32, parts, first, |part| units(cut(part)) as u32);
+        Self { ranges, origin: rest.start, end: rest.end, unit }
+    }
+
+    #[inline]
+    fn items(&self, units: &Run) -> (usize, usize) {
+        // The product fits: fewer than 2^32 units of at most 2^32 + 1 items. The sum may not, for a range up to `usize::MAX`.
+        let at = |unit: u32| self.origin.saturating_add(unit as usize * self.unit).min(self.end);
+        (at(units.start), at(units.end))
+    }
+
+    /// The claim on these units, for `member`.
+    ///
+    /// # Safety
+    /// The caller has just taken the units out of a range word.
+    #[inline]
+    unsafe fn claim(&self, units: &Run, member: usize) -> Claim {
+        let (lo, hi) = self.items(units);
+        // SAFETY: the rest's claim was turned into range words, and no unit returns there.
+        unsafe { Claim::new(Span { lo, hi, member }) }
+    }
+}
+
+/// A source that is being handed out. See the [module page](self).
+pub struct Division<S: Divide> {
+    source: S,
+    /// Items that no lead has taken over yet.
+    whole: Claim,
+    shared: OnceLock<SharedRest>,
+}
+
+show_as!("Division": [S: Divide] Division<S>, |it| whole: it.whole, shared: it.shared);
+
+impl<S: Divide> Division<S> {
+    /// Takes over `source`.
+    pub fn new(source: S) -> Self {
+        let all = Span { lo: 0, hi: source.total(), member: 0 };
+        // SAFETY: all items; every other claim on them is made from this one.
+        let whole = unsafe { Claim::new(all) };
+        let mut division = Self { source, whole, shared: OnceLock::new() };
+        // If this panics, the division's drop drops the rest.
+        division.source.start(&division.whole);
+        division
+    }
+
+    /// The lead, with all items that no earlier lead has held; and the division, for members.
+    pub fn lead(&mut self) -> (Lead<'_, S>, &Self) {
+        let rest = self.whole.take_front(usize::MAX);
+        let division = &*self;
+        (Lead { division, rest }, division)
+    }
+
+    /// Claims for `member`. Any number of them may exist, with any member numbers: the number selects the range word to try
+    /// first. They return nothing before the lead has shared.
+    pub fn claims(&self, member: usize) -> Claims<'_, S> {
+        Claims { division: self, shared: self.shared.get(), member, remainder: Claim::none() }
+    }
+
+    /// Whether the lead has moved its rest to where members can claim it.
+    pub fn is_shared(&self) -> bool {
+        self.shared.get().is_some()
+    }
+
+    /// Claims return nothing from now on. Unclaimed items are dropped with the division.
+    pub fn stop(&self) {
+        if let Some(shared) = self.shared.get() {
+            shared.ranges.stop();
+        }
+    }
+
+    /// Whether a shared division was [stopped](Division::stop).
+    pub fn is_stopped(&self) -> bool {
+        self.shared.get().is_some_and(|shared| shared.ranges.is_stopped())
+    }
+
+    /// What the members reported, once the division is shared.
+    pub fn reports(&self) -> impl Iterator<Item = Report> + '_ {
+        self.shared.get().into_iter().flat_map(|shared| shared.ranges.reports())
+    }
+
+    /// Ends the division; items that no member took are dropped.
+    pub fn done(mut self) -> S::Done {
+        self.abandon_rest();
+        let me = ManuallyDrop::new(self);
+        // SAFETY: `me` is not used or dropped after this; its other fields are empty.
+        unsafe { std::ptr::read(&me.source) }.done()
+    }
+
+    fn abandon_rest(&mut self) {
+        drop(handed_out(&self.source, self.whole.take_front(usize::MAX)));
+        // Taken out first: if an item's drop panics, the next attempt must not find these items again.
+        let Some(mut shared) = self.shared.take() else { return };
+        let left: Vec<Run> = shared.ranges.drain().collect();
+        // SAFETY: drained from the range words.
+        for_all(left.iter(), |units| drop(self.source.chunk(unsafe { shared.claim(units, 0) })));
+        shared.ranges.keep();
+    }
+}
+
+impl<S: Divide> Drop for Division<S> {
+    fn drop(&mut self) {
+        self.abandon_rest();
+    }
+}
+
+/// The caller's access to the items, without atomics, until it shares.
+#[derive(Debug)]
+pub struct Lead<'s, S: Divide> {
+    division: &'s Division<S>,
+    rest: Claim,
+}
+
+impl<'s, S: Divide> Lead<'s, S> {
+    /// The items that the lead has not taken.
+    pub fn rest(&self) -> Range<usize> {
+        let Span { lo, hi, .. } = self.rest.span();
+        lo..hi
+    }
+
+    /// The next chunk of at most `want` items (at least one, if there is one).
+    #[inline]
+    pub fn take(&mut self, want: usize) -> Option<(Span, S::Chunk<'s>)> {
+        handed_out(&self.division.source, self.rest.take_front(want.max(1)))
+    }
+
+    /// The lead's claims, as `member`, once it has shared.
+    pub fn claims(&self, member: usize) -> Claims<'s, S> {
+        self.division.claims(member)
+    }
+
+    /// Moves the rest to where members can claim it, in `parts` parts. `cut(i)` is the item with which part `i` begins; the lead
+    /// gets part `first`, member 1 the next one, and so on around. Without effect if nothing is left.
+    ///
+    /// # Panics
+    /// If `parts` is 0.
+    pub fn share(&mut self, parts: usize, first: usize, cut: impl Fn(usize) -> usize) {
+        let rest = self.rest();
+        self.rest = Claim::none();
+        if !rest.is_empty() {
+            // A second rest cannot exist: `whole` was taken once. If `shared` were set already, these items would leak.
+            let set = self.division.shared.set(SharedRest::new(rest, parts, first, cut));
+            debug_assert!(set.is_ok(), "a division is shared once");
+        }
+    }
+
+    /// [`share`](Lead::share) in parts of one size.
+    pub fn share_evenly(&mut self, members: usize) {
+        let (rest, members) = (self.rest(), members.max(1));
+        self.share(members, 0, |part| rest.start + (rest.len() as u128 * part as u128 / members as u128) as usize);
+    }
+}
+
+impl<S: Divide> Drop for Lead<'_, S> {
+    fn drop(&mut self) {
+        // Items that the lead did not take (it unwinds, say) go where the division's drop finds them.
+        if !self.rest.is_empty() {
+            self.share_evenly(1);
+        }
+    }
+}
+
+/// One member's access to a shared division.
+#[derive(Debug)]
+pub struct Claims<'s, S: Divide> {
+    division: &'s Division<S>,
+    shared: Option<&'s SharedRest>,
+    member: usize,
+    /// Items of a claimed unit that are in no chunk yet.
+    remainder: Claim,
+}
+
+impl<'s, S: Divide> Claims<'s, S> {
+    /// The next chunk. `want` gets the available items (`lo..hi`) and returns how many to take, at least 1; no chunk is larger,
+    /// in units of any size. `cut` gets the items to steal from and returns the index at which the stolen part begins.
+    #[inline]
+    pub fn next(
+        &mut self,
+        want: impl Fn(usize, usize) -> usize,
+        cut: impl Fn(usize, usize) -> usize,
+    ) -> Option<(Span, S::Chunk<'s>)> {
+        let shared = self.shared?;
+        if !self.remainder.is_empty() {
+            return if shared.ranges.is_stopped() { None } else { self.take(want) };
+        }
+        let units = shared.ranges.claim(
+            self.member,
+            |run| {
+                let (lo, hi) = shared.items(run);
+                u32::try_from(want(lo, hi) / shared.unit).unwrap_or(u32::MAX)
+            },
+            |run| {
+                let (lo, hi) = shared.items(run);
+                let item = cut(lo, hi).clamp(lo, hi);
+                ((item - shared.origin) / shared.unit) as u32
+            },
+        )?;
+        // SAFETY: the compare-exchange in `Ranges::claim` took these units out of a range word.
+        let claim = unsafe { shared.claim(&units, self.member) };
+        if shared.unit > 1 {
+            self.remainder = claim;
+            return self.take(want);
+        }
+        handed_out(&self.division.source, claim)
+    }
+
+    /// A chunk from the front of the remainder.
+    fn take(&mut self, want: impl Fn(usize, usize) -> usize) -> Option<(Span, S::Chunk<'s>)> {
+        let Span { lo, hi, .. } = self.remainder.span();
+        handed_out(&self.division.source, self.remainder.take_front(want(lo, hi).max(1)))
+    }
+
+    /// Adds to this member's report: see [`Division::reports`].
+    pub fn report(&self, report: Report) {
+        if let Some(shared) = self.shared {
+            shared.ranges.report(self.member, report);
+        }
+    }
+}
+
+impl<S: Divide> Drop for Claims<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        // All at once: chunk by chunk could take for ever.
+        drop(self.take(|_, _| usize::MAX));
+    }
+}

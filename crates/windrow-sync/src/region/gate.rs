@@ -1,0 +1,584 @@
+#![doc = include_str!("gate.md")]
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
+
+use crate::base::debug::show_as;
+use crate::base::latch::Latch;
+use crate::base::pad::Pad;
+use crate::base::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell, thread_cell};
+use crate::base::relaxed::RelaxedU64;
+use crate::base::spin::Spin;
+use crate::base::unwind::{Finally, Payload, discard};
+use crate::base::word::WideWord;
+
+/// What members run; the argument is the member's number.
+type RegionJob = dyn Fn(usize) + Sync;
+
+/// What the caller posts for workers that join.
+#[derive(Clone, Copy)]
+struct Posted {
+    job: *const RegionJob,
+    /// Seats the region opened with.
+    seats: u64,
+}
+
+/// The maximum number of members of a region, the caller included.
+pub const MOST_MEMBERS: usize = FIELD as usize;
+
+/// Regions that may be open at the same time; further ones run on their callers alone.
+pub const LANES: usize = 8;
+
+const MAIN: usize = 0;
+const FIELD: u64 = 0x3ff;
+const ONE_ACTIVE: u64 = 1;
+const ONE_SEAT: u64 = 1 << 10;
+const ONE_SLEEPING: u64 = 1 << 20;
+const OPEN: u64 = 1 << 30;
+const WAITED: u64 = 1 << 31;
+const STOP: u64 = 1 << 32;
+const ONE_EPOCH: u64 = 1 << 33;
+const EPOCHS: u64 = (1 << 20) - 1;
+const ONE_BELL: u64 = 1 << 53;
+
+/// A lane's word, read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct LaneView(u64);
+
+impl LaneView {
+    fn active(self) -> u64 {
+        self.0 & FIELD
+    }
+    fn seats(self) -> u64 {
+        (self.0 / ONE_SEAT) & FIELD
+    }
+    fn sleeping(self) -> u64 {
+        (self.0 / ONE_SLEEPING) & FIELD
+    }
+    fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+    fn epoch(self) -> u64 {
+        (self.0 / ONE_EPOCH) & EPOCHS
+    }
+    fn bell(self) -> u64 {
+        self.0 / ONE_BELL
+    }
+    /// (Past the last epoch the carry adds to the bell; the workers then check the other lanes once without need.)
+    fn with_next_epoch(self) -> Self {
+        LaneView(self.0.wrapping_add(ONE_EPOCH))
+    }
+    /// The half that parked workers compare.
+    fn upper(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+    /// Whether a worker that was last in `epoch` can join.
+    fn admits(self, epoch: u64) -> bool {
+        self.has(OPEN) && self.seats() > 0 && self.epoch() != epoch
+    }
+}
+
+/// What one region at a time uses. The word and the job share cache lines: one miss brings both.
+#[derive(Default)]
+struct RegionLane {
+    word: WideWord,
+    job: UnsafeCell<Option<Posted>>,
+    left: Latch,
+    payload: Mutex<Option<Payload>>,
+}
+
+impl RegionLane {
+    fn word(&self) -> &AtomicU64 {
+        self.word.value()
+    }
+}
+
+/// What a worker remembers between regions: its last epoch in every lane, and the bell that it has answered.
+struct Seen {
+    epochs: [u64; LANES],
+    bell: u64,
+}
+
+/// Where callers open regions and workers join them. See the [module page](self).
+pub struct Gate {
+    lanes: [Pad<RegionLane>; LANES],
+    /// A bit for every lane that is taken.
+    taken: Pad<AtomicU32>,
+    workers: u64,
+    /// Threads in [`serve`](Gate::serve). Not part of the protocol: the count keeps the word's fields from overflowing, and tells
+    /// how many workers can be idle.
+    serving: std::sync::atomic::AtomicU64,
+    /// Counters of callers by lane (only its holder writes), and of workers (each writes its own).
+    callers: [Pad<Tally>; LANES],
+    members: Box<[Pad<Tally>]>,
+}
+
+// SAFETY: a lane's `job` is written only by the holder of its bit while no member is active, and read only by active members
+// (module page, "one writer"); the pointer in it points to a `Sync` closure. All other fields are `Sync` themselves.
+unsafe impl Sync for Gate {}
+// SAFETY: the pointers in the lanes are used only inside `region`, which borrows what they point to.
+unsafe impl Send for Gate {}
+
+show_as!("Gate": [] Gate, |it| workers: it.workers, state: it.state());
+
+/// What a caller can know about the workers before it decides to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerCounts {
+    /// Every lane is taken: [`Door::open`] would not succeed now.
+    pub busy: bool,
+    /// Parked workers; waking one is a system call and a scheduling delay.
+    pub asleep: usize,
+    /// Workers that are awake and in no region, by a snapshot.
+    pub idle: usize,
+    /// Workers that do not serve: their threads have not begun yet, or have ended.
+    pub absent: usize,
+}
+
+/// How often events happened since the gate was made. Exact while no event is in progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Regions that opened.
+    pub opened: u64,
+    /// Times a worker joined a region.
+    pub joined: u64,
+    /// System calls to wake workers, with or without effect.
+    pub wakes: u64,
+    /// Times a worker parked; each is a system call, too.
+    pub sleeps: u64,
+}
+
+/// Where a worker stands in its wait for a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It begins to spin.
+    Begins,
+    /// Its spin budget is used up and it is about to park. (The budget returned here is ignored.)
+    Sleeps,
+    /// It was parked, and spins again.
+    Woken,
+}
+
+thread_cell! {
+    /// The gates that this thread is inside of. Not part of the protocol.
+    INSIDE: EnteredGates = EnteredGates::NONE
+}
+
+/// Gates that a thread is inside of, outermost first: it serves them, or has a region open in them.
+#[derive(Clone, Copy)]
+struct EnteredGates {
+    gates: [usize; EnteredGates::KNOWN],
+    depth: usize,
+}
+
+impl EnteredGates {
+    /// A thread is rarely inside more gates than this. Deeper than this, it counts as inside every gate.
+    const KNOWN: usize = 4;
+    const NONE: EnteredGates = EnteredGates { gates: [0; EnteredGates::KNOWN], depth: 0 };
+
+    fn enter(gate: &Gate) {
+        INSIDE.with(|cell| {
+            let mut inside = cell.get();
+            if let Some(free) = inside.gates.get_mut(inside.depth) {
+                *free = gate.address();
+            }
+            inside.depth += 1;
+            cell.set(inside);
+        });
+    }
+
+    fn leave() {
+        INSIDE.with(|cell| cell.set(EnteredGates { depth: cell.get().depth - 1, ..cell.get() }));
+    }
+}
+
+/// Whether this thread serves a gate, or has a region open in one.
+pub fn is_inside_any() -> bool {
+    INSIDE.with(|cell| cell.get().depth > 0)
+}
+
+/// Counters with one writer at a time.
+#[derive(Debug, Default)]
+struct Tally {
+    entered: RelaxedU64,
+    wakes: RelaxedU64,
+    sleeps: RelaxedU64,
+}
+
+impl Gate {
+    /// A gate for `workers` workers, each of which runs [`serve`](Gate::serve) on a separate thread.
+    ///
+    /// # Panics
+    /// If `workers + 1` exceeds [`MOST_MEMBERS`].
+    pub fn new(workers: usize) -> Gate {
+        assert!(
+            workers < MOST_MEMBERS,
+            "a gate seats at most {MOST_MEMBERS} members, not a caller and {workers} workers"
+        );
+        Gate {
+            lanes: Default::default(),
+            taken: Pad::default(),
+            workers: workers as u64,
+            serving: std::sync::atomic::AtomicU64::new(0),
+            callers: Default::default(),
+            members: (0..workers).map(|_| Pad::default()).collect(),
+        }
+    }
+
+    #[inline]
+    fn main(&self) -> &AtomicU64 {
+        self.lanes[MAIN].0.word()
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether this thread serves this gate, or has a region open in it. Such a thread must not wait until the workers end: one
+    /// of them may be waiting for it. (Also true deep inside regions of many gates, where the outer gates are no longer told
+    /// apart.)
+    pub fn is_inside(&self) -> bool {
+        let EnteredGates { gates, depth } = INSIDE.with(std::cell::Cell::get);
+        depth > gates.len() || gates[..depth].contains(&self.address())
+    }
+
+    /// A snapshot of the workers' state, for a decision. It may be outdated at once.
+    #[inline]
+    pub fn state(&self) -> WorkerCounts {
+        // Relaxed: a snapshot; a caller that acts on it does so by a compare-exchange.
+        let view = LaneView(self.main().load(Ordering::Relaxed));
+        // Relaxed: as above.
+        let taken = self.taken.0.load(Ordering::Relaxed);
+        let asleep = view.sleeping() as usize;
+        // Relaxed: as above. A thread that was started may take long until it runs.
+        let serving = self.serving.load(Ordering::Relaxed) as usize;
+        let absent = (self.workers as usize).saturating_sub(serving);
+        let mut idle = serving.saturating_sub(asleep + view.active() as usize);
+        if taken > 1 {
+            for lane in &self.lanes[1..] {
+                // Relaxed: as above.
+                idle = idle.saturating_sub(LaneView(lane.0.word().load(Ordering::Relaxed)).active() as usize);
+            }
+        }
+        WorkerCounts { busy: taken.trailing_ones() as usize >= LANES, asleep, idle, absent }
+    }
+
+    /// Events so far.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for caller in &self.callers {
+            counts.opened += caller.0.entered.get();
+            counts.wakes += caller.0.wakes.get();
+        }
+        for member in &self.members {
+            counts.joined += member.0.entered.get();
+            counts.wakes += member.0.wakes.get();
+            counts.sleeps += member.0.sleeps.get();
+        }
+        counts
+    }
+
+    /// Runs `lead` on the caller, with a [`Door`] through which it may let workers in to run `body`.
+    ///
+    /// Returns when `lead` has returned and every worker that joined has left. `body` gets the member's number, `1..=workers`. A
+    /// worker has the same number in every region, and joins each region once at most. The caller is member 0 and does not run
+    /// `body` itself. A `lead` that never opens the door touches no atomic.
+    ///
+    /// # Panics
+    /// With the payload of `lead`, else with the first payload of a member. All members have left by then.
+    #[inline]
+    pub fn region<R>(&self, body: &(dyn Fn(usize) + Sync), settle: Spin, lead: impl FnOnce(&Door<'_>) -> R) -> R {
+        let door = Door { gate: self, body, lane: Cell::new(None), settle };
+        let result = lead(&door);
+        match door.shut() {
+            Some(payload) => resume_unwind(payload),
+            None => result,
+        }
+    }
+
+    /// Takes the lowest free lane.
+    fn take(&self) -> Option<usize> {
+        // Acquire: pairs with the Release in `give_back`; the last holder's use of the lane comes before ours. Relaxed: validated.
+        let taken = self.taken.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, |taken| {
+            let lane = taken.trailing_ones() as usize;
+            (lane < LANES).then(|| taken | 1 << lane)
+        });
+        taken.ok().map(|before| before.trailing_ones() as usize)
+    }
+
+    /// taken -> open.
+    fn open(&self, at: usize, seats: u64) {
+        let word = self.lanes[at].0.word();
+        // Release: pairs with the Acquire in `join`; a worker that joins sees the job and all it borrows. Relaxed: validated.
+        let opened = word.fetch_update(Ordering::Release, Ordering::Relaxed, |word| {
+            Some(LaneView(word).with_next_epoch().0 + OPEN + seats * ONE_SEAT)
+        });
+        let mut view = LaneView(opened.unwrap_or_else(|word| word));
+        if at != MAIN {
+            // Release: pairs with the Acquire in `answer`; a worker that sees this bell sees the lane open.
+            view = LaneView(self.main().fetch_add(ONE_BELL, Ordering::Release));
+        }
+        self.callers[at].0.entered.add(1);
+        self.wake_for(seats, 0, 1, view, &self.callers[at].0);
+    }
+
+    /// Wakes up to `most` parked workers if `seats` exceed the workers that will come by themselves (step 3 of the protocol).
+    fn wake_for(&self, seats: u64, joined: u64, most: u32, main: LaneView, tally: &Tally) {
+        if main.sleeping() == 0 {
+            return;
+        }
+        // Relaxed: a guess at which workers will come.
+        let lone = self.taken.0.load(Ordering::Relaxed) == 1 << MAIN;
+        let coming = if lone { self.workers.saturating_sub(joined + main.sleeping()) } else { 0 };
+        if seats > coming {
+            tally.wakes.add(1);
+            self.lanes[MAIN].0.word.wake(most.min((seats - coming) as u32));
+        }
+    }
+
+    /// open -> closing -> taken: no member is inside any more.
+    fn close(&self, at: usize, settle: Spin) {
+        let lane = &self.lanes[at].0;
+        let word = lane.word();
+        // Acquire: pairs with the Release in `Leave::drop`; the caller sees what members did that have left.
+        let before = LaneView(word.fetch_and(!(OPEN | (FIELD * ONE_SEAT)), Ordering::Acquire));
+        // Acquire: as above, for members that leave now.
+        let all_left = || LaneView(word.load(Ordering::Acquire)).active() == 0;
+        if before.active() == 0 || settle.until(all_left) {
+            return;
+        }
+        // Acquire: as above.
+        let before = LaneView(word.fetch_or(WAITED, Ordering::Acquire));
+        if before.active() > 0 {
+            lane.left.wait(Spin::NONE);
+        }
+        // Relaxed: no member is inside, so no thread reads the flag.
+        word.fetch_and(!WAITED, Ordering::Relaxed);
+    }
+
+    /// taken -> free.
+    fn give_back(&self, at: usize) {
+        // Release: pairs with the Acquire in `take`.
+        self.taken.0.fetch_and(!(1 << at), Ordering::Release);
+    }
+
+    /// A worker's main loop: waits for regions and takes part in them until [`stop`](Gate::stop). Before each wait, `look`
+    /// returns the spin budget; it is also told when this worker is about to park.
+    ///
+    /// `member` is this worker's number, `1..=workers`; no two workers share one.
+    ///
+    /// # Panics
+    /// If `member` is not one of the gate's, or already as many threads serve as the gate has workers.
+    pub fn serve(&self, member: usize, mut look: impl FnMut(Wait) -> Spin) {
+        let all = self.workers;
+        assert!((1..=all).contains(&(member as u64)), "{member} is not a worker of a gate for {all} workers");
+        // Relaxed: a count.
+        let before = self.serving.fetch_add(1, Ordering::Relaxed);
+        EnteredGates::enter(self);
+        let _serving = Finally(|| {
+            EnteredGates::leave();
+            // Relaxed: a count.
+            self.serving.fetch_sub(1, Ordering::Relaxed);
+        });
+        // With more threads than workers, `sleeping` could overflow into the flags.
+        assert!(before < all, "a gate for {all} workers is served by more threads");
+        let mut seen = Seen { epochs: [0; LANES], bell: 0 };
+        while self.await_region(&seen, &mut look, member) {
+            if !self.enter(MAIN, &mut seen, member) {
+                self.answer(&mut seen, member);
+            }
+        }
+    }
+
+    /// Checks the other lanes after the bell has changed.
+    fn answer(&self, seen: &mut Seen, member: usize) {
+        // Acquire: pairs with the Release of the bell in `open`; the lanes it rang for are seen open.
+        seen.bell = LaneView(self.main().load(Ordering::Acquire)).bell();
+        for at in 1..LANES {
+            self.enter(at, seen, member);
+        }
+    }
+
+    /// Takes part in the lane's region, if the lane admits this worker.
+    fn enter(&self, at: usize, seen: &mut Seen, member: usize) -> bool {
+        let Some(joined) = self.join(at, seen.epochs[at]) else { return false };
+        seen.epochs[at] = joined.epoch();
+        self.attend(at, member, joined);
+        true
+    }
+
+    /// Waits until a region may admit this worker (true) or the gate is stopped (false).
+    fn await_region(&self, seen: &Seen, look: &mut impl FnMut(Wait) -> Spin, member: usize) -> bool {
+        let mut wait = Wait::Begins;
+        loop {
+            let mut stopped = false;
+            let found = look(wait).until(|| {
+                // Relaxed: `join` validates it by a compare-exchange, `answer` by another load.
+                let view = LaneView(self.main().load(Ordering::Relaxed));
+                stopped = view.has(STOP);
+                stopped || seen.misses(view)
+            });
+            if found {
+                return !stopped;
+            }
+            // Woken for a region that others have filled or ended, the worker spins again: more regions may follow.
+            look(Wait::Sleeps);
+            self.sleep(seen, member);
+            wait = Wait::Woken;
+        }
+    }
+
+    /// Counts this worker as sleeping and parks it, unless there is work.
+    fn sleep(&self, seen: &Seen, member: usize) {
+        // Relaxed: a count; what an opener publishes is read after `join`.
+        let counted = self.main().fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+            let is_work = LaneView(word).has(STOP) || seen.misses(LaneView(word));
+            (!is_work).then(|| word + ONE_SLEEPING)
+        });
+        let Ok(before) = counted else { return };
+        self.members[member - 1].0.sleeps.add(1);
+        self.lanes[MAIN].0.word.wait(LaneView(before).upper());
+        // Relaxed: as above.
+        self.main().fetch_sub(ONE_SLEEPING, Ordering::Relaxed);
+    }
+
+    /// Takes a seat, if one is left; returns the word as this join left it.
+    fn join(&self, at: usize, epoch: u64) -> Option<LaneView> {
+        let joined = |word: u64| word + ONE_ACTIVE - ONE_SEAT;
+        // Acquire: pairs with the Release in `open`; the job is visible. Relaxed: validated.
+        let before = self.lanes[at].0.word().fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
+            LaneView(word).admits(epoch).then(|| joined(word))
+        });
+        before.ok().map(|word| LaneView(joined(word)))
+    }
+
+    /// An active member's part: wakes further workers, runs the job, keeps a panic for the caller, and leaves.
+    fn attend(&self, at: usize, member: usize, joined: LaneView) {
+        let lane = &self.lanes[at].0;
+        let _leave = Leave(lane);
+        let posted = lane.job.with(|job| {
+            // SAFETY: this thread is active, so the holder of the lane has stored the job and does not touch it before this
+            // thread has left.
+            unsafe { *job }
+        });
+        let Some(posted) = posted else { return };
+        let tally = &self.members[member - 1].0;
+        tally.entered.add(1);
+        if joined.seats() > 0 {
+            // Relaxed: a count of parked workers; one counted too late is woken by the next worker that joins, or not at all.
+            let main = if at == MAIN { joined } else { LaneView(self.main().load(Ordering::Relaxed)) };
+            self.wake_for(joined.seats(), posted.seats - joined.seats(), 2, main, tally);
+        }
+        // SAFETY: the caller cannot return from `region`, nor unwind out of it, before this thread has left; until then
+        // it borrows the closure.
+        let job = unsafe { &*posted.job };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(member))) {
+            let mut first = lane.payload.lock().unwrap_or_else(PoisonError::into_inner);
+            if first.is_none() {
+                *first = Some(payload);
+            } else {
+                drop(first);
+                discard(payload);
+            }
+        }
+    }
+
+    /// Ends [`serve`](Gate::serve) on every worker: those in a region finish it first. Regions from now on run on their
+    /// callers alone.
+    pub fn stop(&self) {
+        // Relaxed: STOP publishes no data; workers check the word itself.
+        self.main().fetch_or(STOP, Ordering::Relaxed);
+        self.lanes[MAIN].0.word.wake(u32::MAX);
+    }
+
+    /// Whether it was [stopped](Gate::stop).
+    pub fn is_stopped(&self) -> bool {
+        // Relaxed: STOP publishes no data.
+        LaneView(self.main().load(Ordering::Relaxed)).has(STOP)
+    }
+}
+
+impl Seen {
+    /// Whether the main word holds something that this worker has not seen.
+    fn misses(&self, main: LaneView) -> bool {
+        main.admits(self.epochs[MAIN]) || main.bell() != self.bell
+    }
+}
+
+struct Leave<'a>(&'a RegionLane);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `close`, and with the Acquire here of a member that leaves later.
+        // Acquire: pairs with the Release here of members that left before; the last one passes all of it on to the caller
+        // through the latch.
+        let before = LaneView(self.0.word().fetch_sub(ONE_ACTIVE, Ordering::AcqRel));
+        if before.active() == 1 && before.has(WAITED) {
+            self.0.left.set();
+        }
+    }
+}
+
+/// The caller's access to the gate during one [`Gate::region`]. Closes the lane when dropped.
+pub struct Door<'a> {
+    gate: &'a Gate,
+    body: &'a (dyn Fn(usize) + Sync),
+    /// The lane, while it is open.
+    lane: Cell<Option<usize>>,
+    settle: Spin,
+}
+
+show_as!("Door": [] Door<'_>, |it| lane: it.lane.get());
+
+impl Door<'_> {
+    /// Lets up to `width - 1` workers in, and wakes parked ones if those awake are too few. Returns false, without any effect, if
+    /// every lane of the gate is in use, the gate is stopped, or the door is open already.
+    pub fn open(&self, width: usize) -> bool {
+        let seats = (width.saturating_sub(1) as u64).min(self.gate.workers);
+        // A caller that opens a gate while it is being stopped stays alone, at worst.
+        if self.lane.get().is_some() || seats == 0 || self.gate.is_stopped() {
+            return false;
+        }
+        let Some(at) = self.gate.take() else { return false };
+        let job: *const (dyn Fn(usize) + Sync + '_) = self.body;
+        // SAFETY: only the lifetime changes. The pointer is used by members only, and this door's drop waits for them while
+        // `body` is still borrowed.
+        let job = unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const RegionJob>(job) };
+        self.gate.lanes[at].0.job.with_mut(|cell| {
+            // SAFETY: this caller holds the lane and no member is active, so this is the only access.
+            unsafe { *cell = Some(Posted { job, seats }) };
+        });
+        self.lane.set(Some(at));
+        EnteredGates::enter(self.gate);
+        self.gate.open(at, seats);
+        true
+    }
+
+    /// Closes the lane and gives it back, once; returns the first panic of a member.
+    fn shut(&self) -> Option<Payload> {
+        let at = self.lane.take()?;
+        self.gate.close(at, self.settle);
+        let payload = self.gate.lanes[at].0.payload.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.gate.give_back(at);
+        EnteredGates::leave();
+        payload
+    }
+
+    /// A snapshot of the workers' state.
+    pub fn state(&self) -> WorkerCounts {
+        self.gate.state()
+    }
+
+    /// Workers that have joined this region and not left it yet. It may be outdated at once.
+    pub fn inside(&self) -> usize {
+        // Relaxed: a snapshot.
+        self.lane.get().map_or(0, |at| LaneView(self.gate.lanes[at].0.word().load(Ordering::Relaxed)).active() as usize)
+    }
+}
+
+impl Drop for Door<'_> {
+    fn drop(&mut self) {
+        // Still open only while `lead` unwinds: the caller's own panic takes precedence over a member's.
+        discard(self.shut());
+    }
+}

@@ -1,0 +1,11 @@
+#![doc = include_str!("README.md")]
+
+mod claim;
+pub mod divide;
+pub mod gate;
+pub mod merge;
+pub mod ranges;
+pub mod shared;
+pub mod slots;
+pub mod sources;
+pub mod views;

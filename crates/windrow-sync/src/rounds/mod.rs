@@ -1,0 +1,379 @@
+#![doc = include_str!("README.md")]
+
+use std::task::Waker;
+
+use crate::base::machine;
+use crate::base::pad::Pad;
+use crate::base::primitives::{AtomicU32, GROUP, Mutex, Ordering, UnsafeCell, lock};
+use crate::base::relaxed::RelaxedU64;
+use crate::base::spin::Spin;
+use crate::base::unwind::for_all;
+use crate::base::word::Word;
+
+mod family;
+mod message;
+mod slot;
+mod task;
+
+pub use family::{Family, Lend, LendCopy, Lent, Mut, Own, Ref};
+pub use slot::{Contributions, Deal, Follow, LeaderGuard, MemberSlot, Rounds, Sent, Turn};
+pub use task::{Finish, TaskRounds, TaskSlot, Waited};
+
+use message::{Contribution, Message};
+
+/// Why no further round can take place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A member has left the team.
+    Left,
+    /// A member has panicked.
+    Panicked,
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Ended::Left => "a member has left the team: no further round can take place",
+            Ended::Panicked => "a member of the team has panicked: no further round can take place",
+        })
+    }
+}
+
+impl std::error::Error for Ended {}
+
+/// The maximum number of members of a team.
+pub const MAX_MEMBERS: usize = 1 << 12;
+
+const SLEEPS: u32 = 1;
+const LEFT: u32 = 1 << 1;
+const PANICKED: u32 = 1 << 2;
+const ONE_ROUND: u32 = 1 << 3;
+
+const FORMED: u32 = 1 << 31;
+const AWAITED: u32 = 1 << 30;
+const JOINED: u32 = AWAITED - 1;
+
+/// Word and message share cache lines: one miss brings both.
+#[derive(Default)]
+#[repr(C, align(128))]
+struct Mailbox {
+    word: Word,
+    /// The leader is about to add to the round.
+    coming: AtomicU32,
+    message: UnsafeCell<Message>,
+    contribution: UnsafeCell<Contribution>,
+    waker: Mutex<Option<Waker>>,
+    /// The CPU of its owner when it last read that, plus one.
+    place: RelaxedU64,
+    /// The CPU, plus one, on which another member has found itself beside the owner; the owner had better move.
+    move_away: RelaxedU64,
+}
+
+impl Mailbox {
+    /// Wakes the owner if it is parked; `before` is what the caller found in the word. Returns whether the owner was parked.
+    #[inline]
+    fn wake(&self, before: u32) -> bool {
+        let sleeps = before & SLEEPS != 0;
+        if sleeps {
+            self.wake_owner();
+        }
+        sleeps
+    }
+
+    #[cold]
+    fn wake_owner(&self) {
+        let waker = lock(&self.waker).take();
+        match waker {
+            Some(waker) => waker.wake(),
+            None => self.word.wake(1),
+        }
+    }
+}
+
+fn ended(word: u32) -> Option<Ended> {
+    match word {
+        _ if word & PANICKED != 0 => Some(Ended::Panicked),
+        _ if word & LEFT != 0 => Some(Ended::Left),
+        _ => None,
+    }
+}
+
+/// Whether a member shares its CPU with others of its team. To spin would then keep them from running.
+#[derive(Clone, Copy, Debug, Default)]
+struct Neighbors {
+    shares: bool,
+    /// It has published its CPU.
+    published: bool,
+    /// It has just woken a member.
+    woke: bool,
+}
+
+/// The words of a team: everything but the data. See the [module page](self).
+struct Core {
+    arrived: Pad<AtomicU32>,
+    /// Arrivals in each group of slots, if there is more than one.
+    groups: Box<[Pad<AtomicU32>]>,
+    boxes: Box<[Mailbox]>,
+    slots: Word,
+    /// A member has told the others that no round will take place any more.
+    over: AtomicU32,
+}
+
+// SAFETY: a message is written by the leader alone, while its owner waits, and read by its owner outside of that time. A
+// contribution is written by its owner before it arrives and read by the leader. The words order all of it (module page). The
+// values are `Send`, as `Family::Of` and `MemberSlot::contribute` demand.
+unsafe impl Sync for Core {}
+// SAFETY: as above.
+unsafe impl Send for Core {}
+
+impl Core {
+    fn new(most: usize) -> Self {
+        assert!((1..=MAX_MEMBERS).contains(&most), "a team has 1 to {MAX_MEMBERS} slots, not {most}");
+        let groups = if most > GROUP { most.div_ceil(GROUP) } else { 0 };
+        Core {
+            arrived: Pad::default(),
+            groups: (0..groups).map(|_| Pad::default()).collect(),
+            boxes: (0..most).map(|_| Mailbox::default()).collect(),
+            slots: Word::default(),
+            over: AtomicU32::default(),
+        }
+    }
+
+    /// Takes the next slot, while the team forms.
+    fn join(&self) -> Option<usize> {
+        // Relaxed: a number; the team's memory reached this thread in another way.
+        let before = self.slots.value().fetch_update(Ordering::Relaxed, Ordering::Relaxed, |slots| {
+            let is_full = (slots & JOINED) as usize == self.boxes.len();
+            (slots & FORMED == 0 && !is_full).then(|| slots + 1)
+        });
+        before.ok().map(|slots| (slots & JOINED) as usize)
+    }
+
+    /// Ends the forming; returns the width.
+    fn form(&self) -> usize {
+        // Relaxed: a number, as above.
+        let before = self.slots.value().fetch_or(FORMED, Ordering::Relaxed);
+        if before & AWAITED != 0 {
+            self.slots.wake(u32::MAX);
+        }
+        (before & JOINED) as usize
+    }
+
+    fn joined(&self) -> u32 {
+        // Relaxed: a number, as above.
+        self.slots.value().load(Ordering::Relaxed)
+    }
+
+    /// Waits until the team has formed; returns the width.
+    fn formed(&self, spin: Spin) -> usize {
+        if !spin.until(|| self.joined() & FORMED != 0) {
+            // Relaxed: a number, as above.
+            let mut slots = self.slots.value().fetch_or(AWAITED, Ordering::Relaxed) | AWAITED;
+            while slots & FORMED == 0 {
+                self.slots.wait(slots);
+                slots = self.joined();
+            }
+        }
+        (self.joined() & JOINED) as usize
+    }
+
+    /// Counts the arrival of `slot`; returns whether it is the last.
+    #[inline]
+    fn arrive(&self, slot: usize, width: usize) -> bool {
+        if width <= GROUP {
+            // Release: pairs with the Acquire here of the last to arrive, which sees what the others did.
+            // Acquire: pairs with the Release here of all before.
+            return self.arrived.0.fetch_add(1, Ordering::AcqRel) as usize + 1 == width;
+        }
+        let group = slot / GROUP;
+        // Release: pairs with the Acquire here of the last of the group, which passes it on.
+        // Acquire: pairs with the Release here of those before.
+        if self.groups[group].0.fetch_add(1, Ordering::AcqRel) as usize + 1 < group_size(group, width) {
+            return false;
+        }
+        // Release: pairs with the Acquire here of the last group, whose last member sees what all did.
+        // Acquire: pairs with the Release here of the groups before.
+        self.arrived.0.fetch_add(1, Ordering::AcqRel) as usize + 1 == width.div_ceil(GROUP)
+    }
+
+    /// Prepares the next arrivals: all of `width` slots, except those that take no part in a round of `members` that `leader`
+    /// leads.
+    #[inline]
+    fn expect(&self, leader: usize, members: usize, width: usize) {
+        if width <= GROUP {
+            // Relaxed: a member that adds to it has seen its own round change.
+            return self.arrived.0.store((width - members) as u32, Ordering::Relaxed);
+        }
+        let mut complete = 0;
+        for (group, arrived) in self.groups[..width.div_ceil(GROUP)].iter().enumerate() {
+            let size = group_size(group, width);
+            let slots = group * GROUP..group * GROUP + size;
+            let part = slots.clone().filter(|&slot| takes_part(slot, leader, members)).count();
+            complete += u32::from(part == 0);
+            // Relaxed: as above.
+            arrived.0.store(if part == 0 { 0 } else { (size - part) as u32 }, Ordering::Relaxed);
+        }
+        // Relaxed: as above.
+        self.arrived.0.store(complete, Ordering::Relaxed);
+    }
+
+    /// What `slot` finds in its mailbox when it is about to arrive: the round it knows, or that there will be none.
+    #[inline]
+    fn begin(&self, slot: usize) -> Result<u32, Ended> {
+        // Relaxed: the round is the one that this thread has seen, and the flags publish no data.
+        let before = self.boxes[slot].word.value().load(Ordering::Relaxed);
+        ended(before).map_or(Ok(before), Err)
+    }
+
+    /// Whether there is a message for `slot`, which found `before` when it arrived: a round, or that none will come.
+    #[inline]
+    fn poll_round(&self, slot: usize, before: u32) -> Option<Result<(), Ended>> {
+        let mailbox = &self.boxes[slot];
+        // Acquire: pairs with the Release in `deliver`; the message is there, and what it lends. Also with the Release in `end`:
+        // a round that came before the leave is seen to be coming.
+        let now = mailbox.word.value().load(Ordering::Acquire);
+        if (now ^ before) / ONE_ROUND != 0 {
+            // Relaxed: the leader sets it again after this member's next arrival.
+            mailbox.coming.store(0, Ordering::Relaxed);
+            return Some(Ok(()));
+        }
+        let why = ended(now)?;
+        // Relaxed: see above.
+        (mailbox.coming.load(Ordering::Relaxed) == 0).then_some(Err(why))
+    }
+
+    /// Blocks this thread until there is a message, or there will be none.
+    #[inline]
+    fn wait(&self, slot: usize, before: u32, spin: Spin, neighbors: &mut Neighbors) -> Result<(), Ended> {
+        let mut found = None;
+        let mut look = || {
+            found = self.poll_round(slot, before);
+            found.is_some()
+        };
+        let busy = match std::mem::take(&mut neighbors.woke) {
+            // A member that was woken will arrive soon; a yield meanwhile may cost a time slice.
+            true if spin.busy > 0 => spin.busy.saturating_add(spin.yielding),
+            _ if neighbors.shares => 0,
+            _ => spin.busy,
+        };
+        let at_once = Spin { busy, yielding: 0 };
+        if !at_once.until(&mut look) {
+            // A yield helps only a thread that waits for this CPU; if that is no teammate, the yield may cost a time slice.
+            let yields = spin.busy == 0 || self.check_neighbors(slot, neighbors);
+            let (busy, yielding) = if yields { (0, spin.yielding) } else { (spin.yielding, 0) };
+            Spin { busy, yielding }.until(look);
+        }
+        found.unwrap_or_else(|| self.sleep(slot, before))
+    }
+
+    /// Publishes this member's CPU. Returns whether a teammate is known to be on it (true if the CPU is unknown).
+    #[cold]
+    fn check_neighbors(&self, slot: usize, neighbors: &mut Neighbors) -> bool {
+        let Some(cpu) = machine::cpu() else { return true };
+        let cpu = u64::from(cpu) + 1;
+        self.boxes[slot].place.set(cpu);
+        neighbors.published = true;
+        let group = slot / GROUP * GROUP;
+        neighbors.shares = false;
+        for other in (group..self.boxes.len().min(group + GROUP)).filter(|other| *other != slot) {
+            if self.boxes[other].place.get() == cpu {
+                neighbors.shares = true;
+                self.boxes[slot.max(other)].move_away.set(cpu);
+            }
+        }
+        neighbors.shares
+    }
+
+    #[cold]
+    fn sleep(&self, slot: usize, before: u32) -> Result<(), Ended> {
+        loop {
+            let seen = self.announce_sleep(slot);
+            if let Some(found) = self.poll_round(slot, before) {
+                self.awake(slot);
+                return found;
+            }
+            self.boxes[slot].word.wait(seen);
+        }
+    }
+
+    /// Sets `sleeps`; returns the word with it.
+    fn announce_sleep(&self, slot: usize) -> u32 {
+        // Relaxed: the check of the mailbox that follows does the ordering.
+        self.boxes[slot].word.value().fetch_or(SLEEPS, Ordering::Relaxed) | SLEEPS
+    }
+
+    /// Clears `sleeps`.
+    fn awake(&self, slot: usize) {
+        // Relaxed: only the owner sets it.
+        self.boxes[slot].word.value().fetch_and(!SLEEPS, Ordering::Relaxed);
+    }
+
+    /// Marks that `slot` will get a message, even if another member leaves meanwhile.
+    #[inline]
+    fn announce(&self, slot: usize) {
+        // Relaxed: the Release in `deliver`, to any member that could leave, comes after it.
+        self.boxes[slot].coming.store(1, Ordering::Relaxed);
+    }
+
+    /// Tells `slot` that its message is there; returns whether its owner had to be woken.
+    #[inline]
+    fn deliver(&self, slot: usize) -> bool {
+        let mailbox = &self.boxes[slot];
+        // Release: pairs with the Acquire in `poll_round`; publishes the message and what it lends.
+        mailbox.wake(mailbox.word.value().fetch_add(ONE_ROUND, Ordering::Release))
+    }
+
+    /// Tells all others that no round will take place any more.
+    fn end(&self, from: usize, why: Ended) {
+        // Relaxed: a member that comes second has nothing to add.
+        if self.over.swap(1, Ordering::Relaxed) != 0 {
+            return;
+        }
+        let flag = match why {
+            Ended::Left => LEFT,
+            Ended::Panicked => PANICKED,
+        };
+        for_all((0..self.boxes.len()).filter(|slot| *slot != from), |slot| {
+            let mailbox = &self.boxes[slot];
+            // Release: pairs with the Acquire in `poll_round`; a member that sees this flag sees that the round before it is coming.
+            mailbox.wake(mailbox.word.value().fetch_or(flag, Ordering::Release));
+        });
+    }
+
+    /// Calls `f` with the message in the mailbox of `slot`.
+    ///
+    /// # Safety
+    /// The caller may use this message: it is its owner, or leads, or there are no members any more.
+    #[inline]
+    unsafe fn with_message<R>(&self, slot: usize, f: impl FnOnce(&mut Message) -> R) -> R {
+        // SAFETY: promised by the caller.
+        self.boxes[slot].message.with_mut(|message| f(unsafe { &mut *message }))
+    }
+
+    /// Drops what all slots were lent and have not taken: after this nothing here borrows the data.
+    ///
+    /// # Safety
+    /// No member is left.
+    unsafe fn clear_all(&self) {
+        for slot in 0..self.boxes.len() {
+            // SAFETY: promised by the caller.
+            unsafe { self.with_message(slot, Message::clear) };
+        }
+    }
+}
+
+fn group_size(group: usize, width: usize) -> usize {
+    (width - group * GROUP).min(GROUP)
+}
+
+/// Whether `slot` is one of the `members` of a round: the first ones, and the leader in place of the last.
+#[inline]
+fn takes_part(slot: usize, leader: usize, members: usize) -> bool {
+    slot == leader || slot < members - usize::from(leader >= members)
+}
+
+/// The slot of member `at` of a round of `members`.
+#[inline]
+fn slot_of(at: usize, leader: usize, members: usize) -> usize {
+    if at + 1 == members && leader >= members { leader } else { at }
+}

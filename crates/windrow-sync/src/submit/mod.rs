@@ -1,0 +1,404 @@
+#![doc = include_str!("README.md")]
+
+use std::ptr::{self, NonNull};
+
+use crate::base::debug::show_as;
+use crate::base::pad::Pad;
+use crate::base::primitives::{AtomicPtr, Mutex, Ordering, UnsafeCell, lock};
+use crate::base::spin::Spin;
+use crate::base::unwind::discard;
+
+mod held;
+mod node;
+mod task;
+
+pub use held::{BatchGuard, Limit, LockGuard, WeighOp};
+pub use node::{Entry, Fate};
+pub use task::{Launch, TaskOp, TaskPoll};
+
+use held::HolderState;
+use node::{DONE, LEAD, Node, NodeWork, QueuedNode};
+
+/// The lock is held.
+const HELD: usize = 1;
+/// Without `HELD`: futures or the runner have been called to come and run. With it: the holder must check again before it lets
+/// go.
+const CALLED: usize = 2;
+/// No operation is accepted any more.
+const CLOSED: usize = 4;
+/// One reader; as many as fit below the address.
+const READER: usize = 8;
+const TAGS: usize = node::ALIGN - 1;
+const READERS: usize = TAGS & !(READER - 1);
+
+type Address<T, A, B> = *mut Node<T, A, B>;
+
+/// Tells a separate runner that there is work.
+pub type Notify = Box<dyn Fn() + Send + Sync>;
+
+/// Data, its lock, and the list of operations that callers have handed in. See the [module page](self).
+///
+/// `A` is an operation, `B` the reply to it.
+pub struct Submit<T, A, B> {
+    word: Pad<AtomicPtr<Node<T, A, B>>>,
+    inside: Pad<UnsafeCell<HolderState<T, A, B>>>,
+    /// One free slot: if few tasks are polled at a time, it is the only one in use.
+    spare: Pad<AtomicPtr<Node<T, A, B>>>,
+    slots: Mutex<TaskSlots<T, A, B>>,
+    signal: Option<Notify>,
+}
+
+/// Slots for futures' nodes.
+struct TaskSlots<T, A, B> {
+    all: Vec<NonNull<Node<T, A, B>>>,
+    free: Vec<NonNull<Node<T, A, B>>>,
+}
+
+// SAFETY: `inside` is used by the holder of the lock, or shared by readers (for which `T: Sync` is asked). Operations move to the
+// holder and replies back. The list's drop frees the slots, when no other user is left.
+unsafe impl<T: Send, A: Send, B: Send> Sync for Submit<T, A, B> {}
+// SAFETY: as above; pointers in it lead to slots it owns, since callers with nodes on their stacks borrow it.
+unsafe impl<T: Send, A: Send, B: Send> Send for Submit<T, A, B> {}
+
+show_as!("Submit": [T, A, B] Submit<T, A, B>);
+
+/// The list was closed by [`Submit::close`]: the operation was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed;
+
+/// What a push does with a lock that it finds free.
+#[derive(Clone, Copy, PartialEq)]
+enum Push {
+    /// Takes it.
+    Take,
+    /// Leaves it, and calls: this node's future invites itself, or the runner is signalled.
+    Call,
+}
+
+enum Pushed {
+    Queued,
+    /// The caller holds the lock.
+    Lead,
+    /// The lock was free, and this is the first call.
+    Called,
+    /// The lock was free, and other futures have been called, which may not come.
+    CalledToo,
+    Closed,
+}
+
+impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
+    /// An open, empty list around `data`. With `signal`, a separate runner is signalled when there is work, and comes with
+    /// [`run`](Submit::run).
+    pub fn new(data: T, signal: Option<Notify>) -> Self {
+        Submit {
+            word: Pad(AtomicPtr::new(ptr::null_mut())),
+            inside: Pad(UnsafeCell::new(HolderState::new(data))),
+            spare: Pad(AtomicPtr::new(ptr::null_mut())),
+            slots: Mutex::new(TaskSlots { all: Vec::new(), free: Vec::new() }),
+            signal,
+        }
+    }
+
+    /// The lock, if it is free and nothing is queued: one compare-exchange, and one more to let go.
+    #[inline]
+    pub fn try_lock(&self) -> Option<LockGuard<'_, T, A, B>> {
+        let word = &self.word.0;
+        let held = ptr::without_provenance_mut(HELD);
+        // Relaxed: read before the compare-exchange, so that a caller that waits for the lock leaves the cache line with the
+        // holder.
+        if !word.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        // Acquire: pairs with the Release in `LockGuard::let_go`; what the last holder did to the data is seen.
+        // Relaxed: a failure tells nothing.
+        word.compare_exchange(ptr::null_mut(), held, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        Some(LockGuard::new(self, None))
+    }
+
+    /// The data, shared with other readers, if the lock is free, nothing is queued and the word can count one more reader (it
+    /// counts 31). Also after [`close`](Submit::close).
+    #[inline]
+    pub fn try_read(&self) -> Option<Reading<'_, T, A, B>>
+    where
+        T: Sync,
+    {
+        // Acquire: pairs with the Release in `LockGuard::let_go`; what holders did to the data is seen. Relaxed: validated.
+        let counted = self.word.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
+            let tags = word.addr();
+            let is_open = tags & !(READERS | CLOSED) == 0 && tags & READERS != READERS;
+            is_open.then(|| word.map_addr(|word| word + READER))
+        });
+        counted.ok().map(|_| Reading { submit: self })
+    }
+
+    /// Hands in `entries`, which hold operations, and blocks until they are answered. `lead` is called whenever this caller gets
+    /// the lock; it should cut and answer at least until [`LockGuard::is_mine_answered`]. `mark` is a number that `lead` finds with
+    /// the entries.
+    ///
+    /// Returns the fate that the batch was given, if any. Entries without a reply were taken and not answered.
+    ///
+    /// # Errors
+    /// After [`close`](Submit::close): nothing was taken.
+    ///
+    /// # Panics
+    /// If an entry holds no operation; nothing was taken then. If `lead` panics; the entries that were not run by then stay
+    /// unanswered.
+    pub fn call(
+        &self,
+        entries: &mut [Entry<A, B>],
+        mark: u64,
+        look: Spin,
+        mut lead: impl FnMut(&mut LockGuard<'_, T, A, B>),
+    ) -> Result<Fate, Closed> {
+        if entries.is_empty() {
+            return Ok(Fate::default());
+        }
+        // Checked here, where the panic reaches the caller that handed them in; later it would reach the holder that runs them.
+        assert!(
+            entries.iter().all(|entry| matches!(entry, Entry::Op(_))),
+            "an entry was handed in without an operation"
+        );
+        self.block_on(&Node::of_thread(NodeWork::Entries(entries), mark), 0, look, &mut lead)
+    }
+
+    /// Runs `job` on the data once all that was handed in before is answered, on the thread that holds the lock then.
+    ///
+    /// # Errors
+    /// After [`close`](Submit::close): it was not run.
+    ///
+    /// # Panics
+    /// If `lead` does. A panic of `job` unwinds through the holder that runs it: catch it inside.
+    pub fn job(
+        &self,
+        job: &mut (dyn FnMut(&mut T) + Send),
+        look: Spin,
+        mut lead: impl FnMut(&mut LockGuard<'_, T, A, B>),
+    ) -> Result<Fate, Closed> {
+        self.block_on(&Node::of_thread(NodeWork::job(job), 0), 0, look, &mut lead)
+    }
+
+    /// Accepts nothing from now on, and returns when all that was handed in before is answered.
+    ///
+    /// # Errors
+    /// The list was closed before; that other call may still be waiting.
+    ///
+    /// # Panics
+    /// If `lead` does.
+    pub fn close(&self, look: Spin, mut lead: impl FnMut(&mut LockGuard<'_, T, A, B>)) -> Result<(), Closed> {
+        let mut nothing = |_: &mut T| ();
+        self.block_on(&Node::of_thread(NodeWork::job(&mut nothing), 0), CLOSED, look, &mut lead).map(|_| ())
+    }
+
+    /// Accepts nothing from now on, as [`close`](Submit::close), but does not wait: for the holder, which would wait for itself.
+    pub fn shut(&self) {
+        // Relaxed: the flag publishes no data.
+        let _ = self
+            .word
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| Some(word.map_addr(|word| word | CLOSED)));
+    }
+
+    /// Whether the list was closed.
+    pub fn is_closed(&self) -> bool {
+        // Relaxed: the flag publishes no data.
+        self.word.0.load(Ordering::Relaxed).addr() & CLOSED != 0
+    }
+
+    /// Whether the list was closed and all that was handed in is answered. There may be readers.
+    pub fn is_over(&self) -> bool {
+        // Relaxed: nothing is pushed after `CLOSED`, and a holder that lets go to this value has answered all.
+        self.word.0.load(Ordering::Relaxed).addr() & !READERS == CLOSED
+    }
+
+    /// For the runner: takes the lock and leads. False if another thread has it; the runner will be signalled again then.
+    pub fn run(&self, lead: impl FnOnce(&mut LockGuard<'_, T, A, B>)) -> bool {
+        if !self.take_or_nudge() {
+            return false;
+        }
+        lead(&mut LockGuard::new(self, None));
+        true
+    }
+
+    /// The data, when no other thread can have it.
+    pub fn data_mut(&mut self) -> &mut T {
+        // SAFETY: exclusive by `&mut self`: no thread holds the lock, for a `LockGuard` borrows the list.
+        self.inside.0.with_mut(|inside| unsafe { &mut (*inside).data })
+    }
+
+    fn block_on(
+        &self,
+        node: &Node<T, A, B>,
+        closing: usize,
+        look: Spin,
+        lead: &mut dyn FnMut(&mut LockGuard<'_, T, A, B>),
+    ) -> Result<Fate, Closed> {
+        let at = ptr::from_ref(node).cast_mut();
+        let how = if self.signal.is_some() { Push::Call } else { Push::Take };
+        let pushed = self.push(at, how, closing);
+        if matches!(pushed, Pushed::Closed) {
+            return Err(Closed);
+        }
+        let answered = Answered { submit: self, node };
+        let mut leads = matches!(pushed, Pushed::Lead);
+        if matches!(pushed, Pushed::Called) {
+            self.signal();
+        }
+        loop {
+            if leads {
+                // Dropped also while unwinding: that takes the node out of the queue if it is not answered.
+                let mut held = LockGuard::new(self, Some(NonNull::from(node)));
+                lead(&mut held);
+            }
+            match node.wait_and_pass_on(look) {
+                DONE => break,
+                phase => leads = phase == LEAD,
+            }
+        }
+        std::mem::forget(answered);
+        // SAFETY: `DONE` was seen with Acquire: the node belongs to its owner again.
+        Ok(node.body.with(|body| unsafe { (*body).fate }))
+    }
+
+    fn push(&self, node: Address<T, A, B>, how: Push, closing: usize) -> Pushed {
+        // SAFETY: the caller's own node, not yet published.
+        let link = unsafe { &(*node).link };
+        let mut pushed = Pushed::Closed;
+        // Release: pairs with the Acquire in `LockGuard::pull`; the node is complete when it is found. Relaxed: validated.
+        // Acquire: pairs with the Release in `LockGuard::let_go` and in `Reading::drop`; if this takes the lock, what was done to
+        // the data is seen.
+        let done = self.word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
+            let tags = word.addr() & TAGS;
+            if tags & CLOSED != 0 {
+                return None;
+            }
+            // SAFETY: not published yet, so this is the only access.
+            link.with_mut(|link| unsafe { *link = word.map_addr(|word| word & !TAGS) });
+            let is_free = tags & (HELD | READERS) == 0;
+            let tags = match how {
+                Push::Take if is_free => (tags & !CALLED | HELD, Pushed::Lead),
+                Push::Call if is_free && tags & CALLED == 0 => (tags | CALLED, Pushed::Called),
+                Push::Call if is_free => (tags, Pushed::CalledToo),
+                _ => (tags, Pushed::Queued),
+            };
+            pushed = tags.1;
+            Some(node.map_addr(|node| node | tags.0 | closing))
+        });
+        done.map_or(Pushed::Closed, |_| pushed)
+    }
+
+    /// Whether a future could take the lock now: not if there is a runner.
+    fn is_free_to_tasks(&self) -> bool {
+        // Relaxed: a compare-exchange validates it before it is relied on.
+        self.signal.is_none() && self.word.0.load(Ordering::Relaxed).addr() & (HELD | READERS) == 0
+    }
+
+    /// Takes the lock if it is free, or makes the holder check again before it lets go.
+    fn take_or_nudge(&self) -> bool {
+        let is_free = |word: Address<T, A, B>| word.addr() & (HELD | READERS) == 0;
+        // Acquire: as in `push`. Relaxed: validated.
+        // Release: pairs with the Acquire in `LockGuard::pull`; the holder sees a state that was changed before the nudge. That is
+        // why the compare-exchange is made even if the bit is set.
+        let before = self.word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |at| {
+            Some(at.map_addr(|word| if is_free(at) { word & !CALLED | HELD } else { word | CALLED }))
+        });
+        before.is_ok_and(is_free)
+    }
+
+    fn signal(&self) {
+        if let Some(signal) = &self.signal {
+            signal();
+        }
+    }
+
+    /// Takes a free slot, or makes one.
+    fn slot(&self) -> NonNull<Node<T, A, B>> {
+        // Acquire: pairs with the Release in `give_back`; the slot's last use comes before ours.
+        if let Some(slot) = NonNull::new(self.spare.0.swap(ptr::null_mut(), Ordering::Acquire)) {
+            return slot;
+        }
+        let mut slots = lock(&self.slots);
+        if let Some(slot) = slots.free.pop() {
+            return slot;
+        }
+        // Initialized by `Node::of_task`; from here on the list owns it.
+        let slot = NonNull::from(Box::leak(Box::new(Node::of_task())));
+        slots.all.push(slot);
+        // Capacity for all of them: giving back never allocates.
+        let room = slots.all.capacity();
+        let free = &mut slots.free;
+        free.reserve(room - free.len());
+        slot
+    }
+
+    /// Drops the values in a slot that is the caller's alone, and makes the slot free again.
+    fn free(&self, slot: QueuedNode<T, A, B>) {
+        discard((slot.take_own(), slot.take_waiter(), slot.replace_late(None)));
+        self.give_back(slot.slot());
+    }
+
+    fn give_back(&self, slot: NonNull<Node<T, A, B>>) {
+        // Release: pairs with the Acquire in `slot`. Relaxed: a failure tells nothing.
+        let spare = self.spare.0.compare_exchange(ptr::null_mut(), slot.as_ptr(), Ordering::Release, Ordering::Relaxed);
+        if spare.is_err() {
+            lock(&self.slots).free.push(slot);
+        }
+    }
+}
+
+impl<T, A, B> Drop for Submit<T, A, B> {
+    fn drop(&mut self) {
+        for slot in lock(&self.slots).all.drain(..) {
+            // SAFETY: made by `slot` from a box, and listed once. No other user is left: futures and holders borrow the list.
+            drop(unsafe { Box::from_raw(slot.as_ptr()) });
+        }
+    }
+}
+
+/// Keeps a caller from returning or unwinding while other threads can reach the node on its stack.
+struct Answered<'s, T: Send, A: Send, B: Send> {
+    submit: &'s Submit<T, A, B>,
+    node: &'s Node<T, A, B>,
+}
+
+impl<T: Send, A: Send, B: Send> Drop for Answered<'_, T, A, B> {
+    fn drop(&mut self) {
+        while self.node.wait_and_pass_on(Spin::NONE) == LEAD {
+            // `lead` has panicked once: no operation is run, and the node leaves the queue.
+            drop(LockGuard::new(self.submit, Some(NonNull::from(self.node))));
+        }
+    }
+}
+
+/// The data, shared with other readers.
+pub struct Reading<'s, T: Send, A: Send, B: Send> {
+    submit: &'s Submit<T, A, B>,
+}
+
+show_as!("Reading": [T: Send, A: Send, B: Send] Reading<'_, T, A, B>);
+
+impl<T: Send + Sync, A: Send, B: Send> std::ops::Deref for Reading<'_, T, A, B> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: no thread takes the lock while readers are counted.
+        self.submit.inside.0.with(|inside| unsafe { &(*inside).data })
+    }
+}
+
+impl<T: Send, A: Send, B: Send> Drop for Reading<'_, T, A, B> {
+    fn drop(&mut self) {
+        let submit = self.submit;
+        let rest = |word: Address<T, A, B>| word.map_addr(|word| word - READER);
+        let is_wanted = |rest: Address<T, A, B>| rest.addr() & READERS == 0 && rest.addr() & !CLOSED != 0;
+        // Release: pairs with the Acquire in `Submit::try_lock`, `push`, `take_or_nudge` and in this compare-exchange of the last
+        // reader; what was read was read before the next holder writes. Relaxed: validated.
+        // Acquire: as there.
+        let before = submit.word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
+            let rest = rest(word);
+            Some(if is_wanted(rest) { rest.map_addr(|rest| rest & !CALLED | HELD) } else { rest })
+        });
+        if before.is_ok_and(|word| is_wanted(rest(word))) {
+            drop(LockGuard::new(submit, None));
+        }
+    }
+}
