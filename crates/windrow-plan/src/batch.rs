@@ -31,6 +31,7 @@
 use std::fmt;
 
 use crate::Nanos;
+use crate::machine::Machine;
 
 /// The cost of an operation, alone and in a batch. See the [module page](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -95,32 +96,54 @@ impl Law {
     }
 }
 
-/// Time until a woken thread runs, on the 2-core machine of the records.
-const WAKE: Nanos = Nanos(5_000.0);
-
-/// How long a caller spins for its reply after handing its operation over, before it parks. `batch` is the duration of the last batch.
-///
-/// Spinning for less time than a wake takes pays if the reply comes meanwhile: it comes after one batch or two. With longer batches no
-/// caller would get its reply by spinning: 64 callers that spin for 2 us each take 128 us of CPU time from the threads that prepare the
-/// next batch.
-pub fn look(batch: Nanos) -> Nanos {
-    let look = WAKE.0 * 0.4;
-    Nanos(if batch.0 <= look { look } else { 0.0 })
+/// What handing over and locking cost before they are measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HandoffCosts {
+    /// A caller hands an operation over: 11 claims, for a slot, a push, and one more poll of a task.
+    pub caller: Nanos,
+    /// The runner's time for it, until it is measured: the same.
+    pub runner: Nanos,
+    /// A blocking caller is parked and woken.
+    pub parked: Nanos,
+    /// A lock is taken and released: 1.6 claims, since a claim reads the clock too.
+    pub lock: Nanos,
 }
 
-/// Time of the system call that wakes a thread, on that machine.
-const TELL: Nanos = Nanos(2_000.0);
+impl HandoffCosts {
+    /// The multiples of this machine's primitives.
+    pub fn of(machine: &Machine) -> HandoffCosts {
+        let caller = Nanos(11.0 * machine.claim.0);
+        HandoffCosts { caller, runner: caller, parked: machine.park(), lock: Nanos(1.6 * machine.claim.0) }
+    }
+}
+
+/// How long a caller spins for its reply after handing its operation over, before it parks: two fifths of a park. `batch` is the duration
+/// of the last batch.
+///
+/// Spinning for less time than a park takes pays if the reply comes meanwhile: it comes after one batch or two. With longer batches no
+/// caller would get its reply by spinning: 64 callers that spin for 2 us each take 128 us of CPU time from the threads that prepare the
+/// next batch.
+pub fn reply_spin(batch: Nanos, machine: &Machine) -> Nanos {
+    let spin = Nanos(0.4 * machine.park().0);
+    if batch <= spin { spin } else { Nanos(0.0) }
+}
 
 /// Direct wakes: how many of `threads` waiting threads the runner of a batch wakes itself. Each of these wakes the next of its chain.
-/// `fixed` is F.
+/// `fixed` is F. The system call that wakes a thread takes `call`: two fifths of a park.
 ///
-/// While the runner wakes `b` threads, they come back with their next operations: waking all gives one batch of `F + b m + b tell`.
+/// While the runner wakes `b` threads, they come back with their next operations: waking all gives one batch of `F + b m + b call`.
 /// With chains, the runner starts the next batch meanwhile, with the operations queued by then, about half: two batches of
-/// `F + b m / 2`. That is better if `F < b tell`. With 64 callers of SQLite on 2 cores (F = 45 us), 1, 2, 4, and 8 direct wakes give
+/// `F + b m / 2`. That is better if `F < b call`. With 64 callers of SQLite on 2 cores (F = 45 us), 1, 2, 4, and 8 direct wakes give
 /// 1.3 to 1.5 times the rows per second of waking all, the four within 5 %; with F = 1.2 ms they give 0.8 times as many. RocksDB takes
 /// the square root.
-pub fn heads(threads: usize, fixed: Nanos) -> usize {
-    if fixed.0 < threads as f64 * TELL.0 { threads.isqrt().max(8) } else { usize::MAX }
+pub fn direct_wakes(threads: usize, fixed: Nanos, machine: &Machine) -> usize {
+    if fixed.0 < threads as f64 * 0.4 * machine.park().0 { threads.isqrt().max(8) } else { usize::MAX }
+}
+
+/// A lingering runner looks at its queue this often: 20 parks. Callers do not wake it, since each caller would pay for that; a look takes
+/// some per cent of a CPU.
+pub fn linger_poll(machine: &Machine) -> Nanos {
+    Nanos(20.0 * machine.park().0)
 }
 
 /// How long a caller that finds the lock held retries before it hands its operation over. Between two retries it yields, because on a
@@ -134,15 +157,16 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// For operations that cost `one` alone. Waking a thread takes 5 us and more, which is h for callers that block: a holder that
-    /// takes less than that is worth waiting for.
+    /// For operations that cost `one` alone. A park is h for callers that block: a holder that takes less than that is worth waiting for.
     ///
     /// A lock that moves to another CPU takes the structure with it. That costs some hundred nanoseconds, shared by the operations
-    /// until the next move. So retries are far enough apart for some hundred cheap operations. Callers wait longer than that for a
-    /// holder that has lost its CPU: handing over and being woken costs more than a turn of the other threads.
-    pub fn of(one: Nanos) -> Patience {
-        if one < WAKE {
-            Patience { longest: Nanos(200_000.0), apart: Nanos(4_000.0) }
+    /// until the next move. So retries are far enough apart for some hundred cheap operations: four fifths of a park. Callers wait
+    /// longer than that, 40 parks, for a holder that has lost its CPU: handing over and being woken costs more than a turn of the other
+    /// threads.
+    pub fn of(one: Nanos, machine: &Machine) -> Patience {
+        let park = machine.park();
+        if one < park {
+            Patience { longest: Nanos(40.0 * park.0), apart: Nanos(0.8 * park.0) }
         } else {
             Patience { longest: Nanos(0.0), apart: Nanos(0.0) }
         }
@@ -203,14 +227,25 @@ pub struct BatchFit {
 }
 
 /// The weight of a batch halves in about 350 batches.
+///
+/// Measure: share of the last sum.
 const KEEP: f64 = 1.0 - 1.0 / 512.0;
 /// After so many batches, a batch that took more than `FARTHEST` times the prediction, or less than its `FARTHEST`th part, counts as
 /// exactly that far off: it was interrupted.
+///
+/// Measure: count of batches.
 const TRUSTED: u64 = 16;
+/// See [`TRUSTED`].
+///
+/// Measure: share of the prediction.
 const FARTHEST: f64 = 3.0;
 /// So many such batches in a row are not interruptions: the batches have changed, and the fit starts again.
+///
+/// Measure: count of batches.
 const CHANGED: u32 = 8;
 /// How much sizes must differ (deviation over mean) to tell F from m.
+///
+/// Measure: share of the mean size.
 const SPREAD: f64 = 0.05;
 
 impl BatchFit {
@@ -346,9 +381,10 @@ mod tests {
 
     #[test]
     fn cheap_operations_are_waited_for() {
-        let Patience { longest, apart } = Patience::of(Nanos(50.0));
+        let machine = Machine::example();
+        let Patience { longest, apart } = Patience::of(Nanos(50.0), &machine);
         assert!(longest > apart && apart.0 > 0.0);
-        assert_eq!(Patience::of(Nanos::micros(300.0)), Patience { longest: Nanos(0.0), apart: Nanos(0.0) });
+        assert_eq!(Patience::of(Nanos::micros(300.0), &machine), Patience { longest: Nanos(0.0), apart: Nanos(0.0) });
     }
 
     #[test]
@@ -364,14 +400,17 @@ mod tests {
 
     #[test]
     fn a_waiting_caller_spins_only_while_batches_are_short() {
-        assert!(look(Nanos(0.0)).0 > 0.0 && look(Nanos(500.0)) < WAKE);
-        assert_eq!(look(Nanos(100_000.0)), Nanos(0.0));
+        let machine = Machine::example();
+        let spin = |batch| reply_spin(Nanos(batch), &machine);
+        assert!(spin(0.0).0 > 0.0 && spin(500.0) < machine.park());
+        assert_eq!(spin(100_000.0), Nanos(0.0));
     }
 
     #[test]
     fn a_runner_wakes_few_of_many() {
         let all = usize::MAX;
-        assert_eq!([8, 64, 100, 10_000].map(|ops| heads(ops, Nanos(0.0))), [8, 8, 10, 100]);
-        assert_eq!([8, 64, 100, 1_000].map(|ops| heads(ops, Nanos(1e6))), [all, all, all, 31]);
+        let wakes = |ops, fixed| direct_wakes(ops, Nanos(fixed), &Machine::example());
+        assert_eq!([8, 64, 100, 10_000].map(|ops| wakes(ops, 0.0)), [8, 8, 10, 100]);
+        assert_eq!([8, 64, 100, 1_000].map(|ops| wakes(ops, 1e6)), [all, all, all, 31]);
     }
 }

@@ -22,7 +22,9 @@ pub struct Budget(f64);
 
 impl Budget {
     /// The share of the time run that exploring may cost.
-    const SHARE: f64 = 0.02;
+    ///
+    /// Measure: share of the time run.
+    pub const SHARE: f64 = 0.02;
 
     /// A budget of nothing.
     pub const EMPTY: Budget = Budget(0.0);

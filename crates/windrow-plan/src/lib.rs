@@ -11,6 +11,7 @@ pub mod site;
 pub mod spin;
 pub mod team;
 mod units;
+pub mod width;
 
 pub use decision::{Alternative, Alternatives, Decision};
 pub use units::{Bytes, Items, Nanos, Rows};

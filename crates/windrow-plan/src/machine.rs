@@ -39,7 +39,12 @@ pub enum WorkerState {
 
 impl Machine {
     /// Line transfers of a region with spinning workers: the open, each join, the claims' first misses, and the leave.
+    ///
+    /// Measure: 8 lines.
     const ENTER: f64 = 8.0;
+
+    /// Measure: chosen, the virtual machine of the guesses.
+    const EXAMPLE: Nanos = Nanos(9.375);
 
     /// The primitives as guessed from the first one.
     pub fn guess(claim: Nanos) -> Machine {
@@ -48,7 +53,7 @@ impl Machine {
 
     /// The virtual machine of the guesses.
     pub fn example() -> Machine {
-        Machine::guess(Nanos(9.375))
+        Machine::guess(Self::EXAMPLE)
     }
 
     /// The time that a region takes beyond its share of the work, as it finds its workers.
@@ -126,6 +131,31 @@ impl Machine {
     /// Workers that parked longer ago than this sleep deeply: 64 wakes.
     pub fn long_sleep(&self) -> Nanos {
         Nanos(64.0 * self.wake.0)
+    }
+
+    /// CPU time to park a thread and to wake it again: a third of a wake.
+    pub fn park(&self) -> Nanos {
+        Nanos(self.wake.0 / 3.0)
+    }
+
+    /// A time slice of the scheduler, which a thread that loses its CPU waits for: 256 wakes (3 to 4 ms where measured).
+    pub fn slice(&self) -> Nanos {
+        Nanos(256.0 * self.wake.0)
+    }
+
+    /// Rounds of a team are measured in segments of this duration: 2500 claims, so that reading the clock and deciding cost 0.2 %.
+    pub fn segment(&self) -> Nanos {
+        Nanos(2500.0 * self.claim.0)
+    }
+
+    /// Over this time stalls of a team's rounds are averaged: 12 time slices.
+    pub fn stalls(&self) -> Nanos {
+        Nanos(12.0 * self.slice().0)
+    }
+
+    /// Calls of a team up to this duration may run serially, because forming the team may cost more than it saves: 32 wakes.
+    pub fn short_team(&self) -> Nanos {
+        Nanos(32.0 * self.wake.0)
     }
 
     /// The time of a claim that costs little and delays no other member. `at_hand` is the time left in the member's own range.

@@ -21,8 +21,12 @@ pub struct ItemCost {
 }
 
 /// Calls that must agree before a memory is used.
+///
+/// Measure: count of calls.
 const TRUSTED: u8 = 2;
 /// Maximum trust: further agreement is not counted. One disagreement resets it to 0.
+///
+/// Measure: count of calls.
 const MOST_TRUST: u8 = 4;
 
 /// The part of a memory that is reliable.

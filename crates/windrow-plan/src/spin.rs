@@ -36,10 +36,16 @@ impl fmt::Display for SpinContext {
 
 /// The maximum spin budget: so many wakes. (About ten times the competitive bound, because a worker that spins also saves the wake's
 /// cost to the caller.)
+///
+/// Measure: 13 wakes.
 const MOST: f64 = 13.0;
 /// A worker that is woken too late for one region is awake for the next, if calls follow each other: short calls are why it was woken.
+///
+/// Measure: 3 wakes.
 const WOKEN: f64 = 3.0;
 /// A wait counts as no more than this, so that a few short waits are noticed after any pause.
+///
+/// Measure: 64 wakes.
 const LONGEST_GAP: f64 = 64.0;
 
 /// The maximum spin budget on this machine.

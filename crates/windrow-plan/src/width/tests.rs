@@ -3,6 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::team::{Mode, TeamCalls};
+
+fn plan_machine() -> crate::machine::Machine {
+    crate::machine::Machine::guess(Nanos(CLOCK))
+}
 
 const CLOCK: f64 = 10.0;
 /// What a report takes beside the look at the clock.
@@ -67,12 +72,12 @@ impl Machine {
     }
 
     /// One call: `rounds` rounds of `serial(i)` nanoseconds. The time it took.
-    fn call(&mut self, full: usize, memory: &mut Memory, rounds: usize, serial: impl Fn(usize) -> f64) -> f64 {
+    fn call(&mut self, full: usize, stats: &mut WidthStats, rounds: usize, serial: impl Fn(usize) -> f64) -> f64 {
         let began = self.now;
         self.used.fill(began);
-        let mut rhythm = WidthTuner::new(full, Nanos(CLOCK), *memory, Nanos(began));
+        let mut tuner = WidthTuner::new(full, &plan_machine(), *stats, Nanos(began));
         let (mut done, mut from, mut since) = (0, 0, began);
-        let mut segment = rhythm.segment();
+        let mut segment = tuner.segment();
         while done < rounds {
             self.round(serial(done), segment.width);
             done += 1;
@@ -84,11 +89,11 @@ impl Machine {
             }
             if ran == segment.rounds || late {
                 self.now += REPORT;
-                segment = rhythm.report(ran, Nanos(self.now - since));
+                segment = tuner.report(ran, Nanos(self.now - since));
                 (from, since) = (done, self.now);
             }
         }
-        *memory = rhythm.end(done - from, Nanos(self.now - since));
+        *stats = tuner.end(done - from, Nanos(self.now - since));
         self.now - began
     }
 }
@@ -108,7 +113,7 @@ fn oracle(full: usize, rounds: usize, serial: impl Fn(usize) -> f64, barrier: fn
 fn worst(full: usize, rounds: usize, serial: impl Fn(usize) -> f64 + Copy, barrier: fn(usize) -> f64) -> f64 {
     let best = oracle(full, rounds, serial, barrier);
     (1..=20)
-        .map(|seed| machine(seed, barrier).call(full, &mut Memory::new(), rounds, serial) / best)
+        .map(|seed| machine(seed, barrier).call(full, &mut WidthStats::new(), rounds, serial) / best)
         .fold(0.0, f64::max)
 }
 
@@ -155,15 +160,15 @@ fn rounds_that_shrink_or_grow_are_followed() {
 /// Calls in a row, each relative to `ideal`.
 struct Series {
     machine: Machine,
-    memory: Memory,
+    stats: WidthStats,
     full: usize,
     rounds: usize,
 }
 
 impl Series {
     fn run(&mut self, calls: usize, ideal: f64, serial: impl Fn(usize) -> f64 + Copy) -> Ratios {
-        let Series { machine, memory, full, rounds } = self;
-        let mut all: Vec<f64> = (0..calls).map(|_| machine.call(*full, memory, *rounds, serial) / ideal).collect();
+        let Series { machine, stats, full, rounds } = self;
+        let mut all: Vec<f64> = (0..calls).map(|_| machine.call(*full, stats, *rounds, serial) / ideal).collect();
         let mean = all.iter().sum::<f64>() / calls as f64;
         all.sort_by(f64::total_cmp);
         Ratios { median: all[calls / 2], mean }
@@ -177,7 +182,7 @@ struct Ratios {
 }
 
 fn calls(seed: u64, full: usize, rounds: usize) -> Series {
-    Series { machine: machine(seed, FREE), memory: Memory::new(), full, rounds }
+    Series { machine: machine(seed, FREE), stats: WidthStats::new(), full, rounds }
 }
 
 #[test]
@@ -188,13 +193,13 @@ fn a_busy_neighbour_is_left_alone_and_missed_when_it_has_gone() {
         let busy = calls.run(200, 8e6, |_| 1000.0);
         assert!(busy.median < 1.05 && busy.mean < 1.15, "{seed}: {busy:?}");
 
-        let quiet = calls.memory.quiet().0.max(SOON);
-        assert!(quiet <= 1.1 * STALL / SHARE[WIDER], "{seed}: {quiet}");
+        let quiet = calls.stats.explored.cost / SHARE;
+        assert!(quiet <= 1.1 * STALL / SHARE, "{seed}: {quiet}");
         calls.machine.stalls = None;
         let gone = calls.machine.now;
-        while calls.memory.width() == 1 {
+        while calls.stats.width() == 1 {
             calls.run(1, 8e6, |_| 1000.0);
-            assert!(calls.machine.now - gone < quiet + 2.0 * 8.1e6, "{seed}: {:?}", calls.memory);
+            assert!(calls.machine.now - gone < quiet + 2.0 * 8.1e6, "{seed}: {:?}", calls.stats);
         }
         let free = calls.run(100, 5.6e6, |_| 1000.0);
         assert!(free.median < 1.03, "{seed}: {free:?}");
@@ -213,93 +218,87 @@ fn a_stall_is_not_risked_again_soon() {
     calls.machine.stalls = Some(100.0);
     let calm = calls.run(1, 8e6, |_| 1000.0).mean;
     assert!(calm > 1.4, "the first try is hit: {calm}");
-    assert!(calls.memory.tried().is_some_and(|(_, cost)| cost.0 > 0.9 * STALL), "{:?}", calls.memory);
+    assert!(calls.stats.explored.cost > 0.9 * STALL, "{:?}", calls.stats);
     let wide = calls.machine.wide;
     calls.run(14, 8e6, |_| 1000.0);
     assert_eq!(calls.machine.wide, wide);
     // Seconds later the machine may be quiet again, whatever was run since.
-    let (_, cost) = calls.memory.tried().expect("it was tried");
-    calls.machine.now += cost.0 / SHARE_OF_ALL;
+    calls.machine.now += calls.stats.explored.cost / LAPSE;
     calls.machine.stalls = None;
     calls.run(1, 8e6, |_| 1000.0);
-    assert!(calls.machine.wide > wide && calls.memory.width() == 2);
+    assert!(calls.machine.wide > wide && calls.stats.width() == 2);
 }
 
-/// The memory after calls of 100 rounds of 2 us, which have saved more than some stalls cost; and what the calls take with two.
-fn at_home_with_two() -> (Memory, f64) {
+/// The stats after calls of 100 rounds of 2 us, which have saved more than some stalls cost; and what the calls take with two.
+fn stats_of_two() -> (WidthStats, f64) {
     let mut calls = calls(6, 2, 100);
     calls.run(1000, 1.0, |_| 2000.0);
-    assert_eq!(calls.memory.width(), 2);
-    (calls.memory, 1200.0)
+    assert_eq!(calls.stats.width(), 2);
+    (calls.stats, 1200.0)
 }
 
 #[test]
 fn stalls_in_the_first_rounds_count() {
     // The call continues after these rounds, or ends with them.
     for more in [true, false] {
-        let (mut memory, per_round) = at_home_with_two();
+        let (mut stats, per_round) = stats_of_two();
         let mut stalled = 0;
-        while memory.width() == 2 {
-            let mut rhythm = WidthTuner::new(2, Nanos(CLOCK), memory, Nanos(memory.ran));
-            let rounds = rhythm.segment().rounds;
+        while stats.width() == 2 {
+            let mut tuner = WidthTuner::new(2, &plan_machine(), stats, Nanos(stats.ran));
+            let rounds = tuner.segment().rounds;
             let spent = Nanos(per_round * rounds as f64 + STALL);
-            memory = if more {
-                let Segment { rounds, .. } = rhythm.report(rounds, spent);
-                rhythm.end(rounds, Nanos(per_round * rounds as f64))
+            stats = if more {
+                let Segment { rounds, .. } = tuner.report(rounds, spent);
+                tuner.end(rounds, Nanos(per_round * rounds as f64))
             } else {
-                rhythm.end(rounds, spent)
+                tuner.end(rounds, spent)
             };
             stalled += 1;
-            assert!(stalled <= 15, "{memory:?}");
+            assert!(stalled <= 15, "{stats:?}");
         }
     }
 }
 
 #[test]
-fn a_team_driven_out_late_in_a_call_begins_the_next_one_alone() {
-    let (memory, _) = at_home_with_two();
-    let mut rhythm = WidthTuner::new(2, Nanos(CLOCK), memory, Nanos(memory.ran));
+fn a_width_dropped_late_in_a_call_is_not_that_of_the_next() {
+    let (stats, _) = stats_of_two();
+    let mut tuner = WidthTuner::new(2, &plan_machine(), stats, Nanos(stats.ran));
     // Rounds that cost a third of what they did when the call began, with two members or one.
     for segments in 0..10 {
-        let Segment { width, rounds, .. } = rhythm.segment();
+        let Segment { width, rounds, .. } = tuner.segment();
         let per_round = [2000.0, 1200.0][width - 1] / if segments < 3 { 1.0 } else { 3.0 };
-        rhythm.report(rounds, Nanos(per_round * rounds as f64));
+        tuner.report(rounds, Nanos(per_round * rounds as f64));
     }
-    assert_eq!((rhythm.phase, rhythm.segment().width), (Phase::Home, 2));
-    assert_eq!(rhythm.report(1, Nanos(20.0 * STALL)).width, 1);
-    let memory = rhythm.end(0, Nanos(0.0));
-    assert_eq!(memory.width(), 1);
-    assert!((1500.0..2500.0).contains(&memory.per_round(1).expect("measured").0), "as when the call began: {memory:?}");
+    while tuner.phase != Phase::Best {
+        let Segment { width, rounds, .. } = tuner.segment();
+        tuner.report(rounds, Nanos([2000.0, 1200.0][width - 1] / 3.0 * rounds as f64));
+    }
+    assert_eq!(tuner.segment().width, 2);
+    assert_eq!(tuner.report(1, Nanos(20.0 * STALL)).width, 1);
+    let stats = tuner.end(0, Nanos(0.0));
+    assert_eq!(stats.width(), 1);
+    assert!((1500.0..2500.0).contains(&stats.per_round(1).expect("measured").0), "as when the call began: {stats:?}");
 }
 
 #[test]
-fn calls_that_run_on_one_member_need_no_others() {
+fn calls_that_run_on_one_member_form_no_team() {
     let mut machine = machine(3, |width| if width > 1 { 1e6 } else { 0.0 });
-    let mut memory = Memory::new();
-    let (mut alone, mut together) = (0, 0);
-    for _ in 0..200 {
-        if memory.stands_alone(2, Nanos(machine.now)) {
-            alone += 1;
-            let time: f64 = (0..10_000).map(|_| machine.round(500.0, 1)).sum();
-            memory = memory.after_alone(10_000, Nanos(time));
+    let (mut stats, mut calls) = (WidthStats::new(), TeamCalls::new());
+    let mut serial = 0;
+    for call in 0..200 {
+        let mode = calls.choose();
+        let time = if mode == Mode::Serial {
+            serial += 1;
+            (0..10_000).map(|_| machine.round(500.0, 1)).sum()
         } else {
-            together += 1;
-            machine.call(2, &mut memory, 10_000, |_| 500.0);
-        }
+            // Members join and leave late.
+            machine.now += 2e5;
+            machine.call(2, &mut stats, 10_000, |_| 500.0) + 2e5
+        };
+        assert!(call < 2 || stats.is_serial(2) && !stats.is_serial(3), "{stats:?}");
+        calls = calls.after(mode, Nanos(time), stats.is_serial(2));
     }
-    // A try costs 1 ms or 2, so one is due after 50 to 100 ms: every 20th call.
-    assert!(alone > 170 && together > 8, "{alone} calls alone, {together} together");
-
-    while !memory.stands_alone(2, Nanos(machine.now)) {
-        machine.call(2, &mut memory, 10_000, |_| 500.0);
-    }
-    let now = Nanos(machine.now);
-    assert!(!memory.mixed().stands_alone(2, now), "others are needed for something else");
-    assert!(!memory.stands_alone(3, now), "nothing is known of three");
-    assert!(memory.after_alone(0, Nanos(5.0)).stands_alone(2, now));
-    assert!(!memory.after_alone(10_000, Nanos(30e6)).stands_alone(2, now), "rounds have become dearer");
-    let late = Nanos(now.0 + 10e9);
-    assert!(!memory.stands_alone(2, late), "weather of ten seconds ago is none to rely on");
+    assert!((150..195).contains(&serial), "{serial} of 200 calls are serial");
 }
 
 #[test]
@@ -319,7 +318,7 @@ fn stalls_that_cost_less_than_the_width_saves_are_borne() {
     let mean = calls.run(200, 1e7, |_| 10_000.0).mean;
     assert!(mean < 0.55, "{mean}");
     // Once all are driven out, they still come back, although a team of two would not last.
-    let mut calls = Series { memory: Memory::new(), ..calls };
+    let mut calls = Series { stats: WidthStats::new(), ..calls };
     calls.machine.stalls = Some(100.0);
     calls.run(1, 1.0, |_| 10_000.0);
     calls.machine.stalls = Some(3e6);
@@ -352,7 +351,7 @@ fn calls_begin_as_the_last_one_began() {
         for _ in 0..100 {
             let ratio = calls.run(1, ideal, serial).mean;
             assert!(ratio < most, "{ratio}");
-            began_wide += usize::from(calls.memory.width() == 2);
+            began_wide += usize::from(calls.stats.width() == 2);
         }
         assert!(began_wide > 95, "{began_wide}");
     }
@@ -363,61 +362,62 @@ fn calls_begin_as_the_last_one_began() {
 
 #[test]
 fn widths_that_cost_the_same_are_mostly_left_alone() {
-    let mut rhythm = WidthTuner::new(2, Nanos(CLOCK), Memory::new(), Nanos(0.0));
+    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::new(), Nanos(0.0));
     let mut changes = 0;
     for _ in 0..1000 {
-        let Segment { width, rounds, .. } = rhythm.segment();
-        changes += usize::from(rhythm.report(rounds, Nanos(1000.0 * rounds as f64)).width != width);
+        let Segment { width, rounds, .. } = tuner.segment();
+        changes += usize::from(tuner.report(rounds, Nanos(1000.0 * rounds as f64)).width != width);
     }
     assert!((2..400).contains(&changes), "{changes}");
 }
 
 #[test]
-fn a_memory_serves_teams_of_other_widths() {
+fn statistics_serve_teams_of_other_widths() {
     let mut calls = calls(5, 4, 1000);
     calls.run(20, 1.0, |_| 20e3);
-    assert_eq!(calls.memory.width(), 4);
-    let alone = calls.memory.per_round(1).expect("measured first").0;
-    assert!((19e3..21e3).contains(&alone) && calls.memory.per_round(3).is_none());
+    assert_eq!(calls.stats.width(), 4);
+    let alone = calls.stats.per_round(1).expect("measured first").0;
+    assert!((19e3..21e3).contains(&alone) && calls.stats.per_round(3).is_none());
     for full in [2, 3, 1, 64, 4] {
         calls.full = full;
         calls.run(3, 1.0, |_| 20e3);
-        assert_eq!(calls.memory.width(), full);
-        assert!(calls.memory.per_round(1).is_some_and(|cost| (19e3..21e3).contains(&cost.0)), "{:?}", calls.memory);
+        assert_eq!(calls.stats.width(), full);
+        assert!(calls.stats.per_round(1).is_some_and(|cost| (19e3..21e3).contains(&cost.0)), "{:?}", calls.stats);
     }
 }
 
 #[test]
 fn a_decision_names_its_alternatives() {
-    let mut rhythm = WidthTuner::new(4, Nanos(10.0), Memory::new(), Nanos(0.0));
+    let mut tuner = WidthTuner::new(4, &plan_machine(), WidthStats::new(), Nanos(0.0));
     assert_eq!(
-        rhythm.decision().to_string(),
-        "1 round at width 1: nothing is measured yet (4 members, at home with 1, 0 ns a round, 0 ns run, 0 ns owed)"
+        tuner.decision().to_string(),
+        "1 round at width 1: nothing is measured yet (4 members, best width 1 at 0 ns a round, 0 ns run, 0 ns of debt)"
     );
     let cost = |width| [0.0, 8000.0, 4100.0, 0.0, 2200.0][width];
     let mut segments = Vec::new();
     for _ in 0..200 {
-        let segment = rhythm.segment();
+        let segment = tuner.segment();
         segments.push(segment.width);
-        rhythm.report(segment.rounds, Nanos(cost(segment.width) * segment.rounds as f64));
+        tuner.report(segment.rounds, Nanos(cost(segment.width) * segment.rounds as f64));
     }
-    assert_eq!(segments[..6], [1, 1, 4, 4, 4, 2], "one round, a segment, first rounds, a try, home, the next try");
-    let decision = rhythm.decision();
+    assert_eq!(segments[..5], [1, 1, 4, 4, 4], "one round, a segment, first rounds, a measurement, the best width");
+    assert_eq!(segments.iter().position(|&width| width == 2), Some(8), "the next width, after a pause");
+    let decision = tuner.decision();
     assert_eq!(decision.choice, Segment { width: 4, rounds: 12, deadline: Nanos(52_800.0), every: 2 });
     let known: Vec<_> = decision.alternatives.iter().map(|one| (one.name, one.predicted.0.round())).collect();
-    assert_eq!(known, [("one member", 96_000.0), ("narrower", 49_200.0), ("home", 26_400.0)]);
+    assert_eq!(known, [("one member", 96_000.0), ("narrower", 49_200.0), ("best", 26_400.0)]);
 }
 
 #[test]
 fn a_report_of_nothing_changes_nothing() {
-    let mut rhythm = WidthTuner::new(2, Nanos(10.0), Memory::new(), Nanos(0.0));
-    let segment = rhythm.segment();
-    assert_eq!(rhythm.report(0, Nanos(1e9)), segment);
+    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::new(), Nanos(0.0));
+    let segment = tuner.segment();
+    assert_eq!(tuner.report(0, Nanos(1e9)), segment);
     // A call that ended before it began leaves no trace.
-    assert_eq!(rhythm.end(0, Nanos(0.0)), Memory { full: 2, ..Memory::new() });
+    assert_eq!(tuner.end(0, Nanos(0.0)), WidthStats { full: 2, ..WidthStats::new() });
     // Invalid times do not lead to invalid segments.
     for nonsense in [f64::NAN, -1.0, 0.0, f64::INFINITY] {
-        let segment = rhythm.report(1, Nanos(nonsense));
+        let segment = tuner.report(1, Nanos(nonsense));
         assert!(segment.rounds >= 1 && segment.every >= 1 && segment.deadline.0 > 0.0);
     }
 }
@@ -434,48 +434,49 @@ fn candidates_double_up_to_the_full_width() {
     assert_eq!(candidates(usize::MAX).last(), Some(&usize::MAX));
 }
 
-/// What a rhythm has lost by trying, added up from outside.
+/// What a tuner has lost by exploring, added up from outside.
 #[derive(Default)]
 struct Losses {
-    paid: [f64; 2],
+    paid: f64,
     price: f64,
 }
 
 impl Losses {
-    fn direction(rhythm: &WidthTuner) -> Option<usize> {
-        match rhythm.phase {
-            Phase::Glance | Phase::Home => None,
-            Phase::Enter { to, .. } | Phase::Measure { to } => Some(rhythm.direction(to)),
-            Phase::Back { from } => Some(from),
-        }
+    fn explores(tuner: &WidthTuner) -> bool {
+        !matches!(tuner.phase, Phase::Check | Phase::Best)
     }
 
-    fn pay(&mut self, direction: usize) {
-        self.paid[direction] += std::mem::take(&mut self.price).max(0.0);
+    fn pay(&mut self) {
+        self.paid += std::mem::take(&mut self.price).max(0.0);
     }
 
-    fn report(&mut self, rhythm: &mut WidthTuner, rounds: usize, elapsed: f64) {
-        let (before, home) = (Self::direction(rhythm), rhythm.known.per_round);
-        rhythm.report(rounds, Nanos(elapsed));
-        match (before, Self::direction(rhythm)) {
-            (None, None) => {}
-            // Driven out: the price is what the account lacked.
-            (None, Some(WIDER)) if matches!(rhythm.phase, Phase::Back { .. }) => self.price = rhythm.price,
-            (None, Some(_)) => self.price = 0.0,
-            (Some(direction), after) => {
-                self.price += elapsed - rounds as f64 * home;
-                if after.is_none() {
-                    self.pay(direction);
+    fn report(&mut self, tuner: &mut WidthTuner, rounds: usize, elapsed: f64) {
+        let (before, per_round) = (Self::explores(tuner), tuner.costs.per_round);
+        tuner.report(rounds, Nanos(elapsed));
+        match (before, Self::explores(tuner)) {
+            (false, false) => {}
+            // Stalled: the price is what had not been saved.
+            (false, true) => self.price = if matches!(tuner.phase, Phase::Return) { tuner.price } else { 0.0 },
+            (true, still) => {
+                self.price += elapsed - rounds as f64 * per_round;
+                if !still {
+                    self.pay();
                 }
             }
         }
     }
 
-    /// No try begins before all those before it are earned.
-    fn check(&self, rhythm: &WidthTuner) -> Result<(), TestCaseError> {
-        if let (Some(direction), 0.0) = (Self::direction(rhythm), self.price) {
-            let [paid, earned] = [self.paid[direction], SHARE[direction] * rhythm.ran];
-            prop_assert!(paid <= earned * (1.0 + 1e-9) + 1e-6, "{} paid, {} earned: {:?}", paid, earned, rhythm);
+    /// No exploration begins before all those before it are earned.
+    fn check(&self, tuner: &WidthTuner) -> Result<(), TestCaseError> {
+        if Self::explores(tuner) && self.price == 0.0 {
+            let earned = SHARE * tuner.ran;
+            prop_assert!(
+                self.paid <= earned * (1.0 + 1e-9) + 1e-6,
+                "{} paid, {} earned: {:?}",
+                self.paid,
+                earned,
+                tuner
+            );
         }
         Ok(())
     }
@@ -496,66 +497,30 @@ fn team_calls() -> impl Strategy<Value = Vec<(usize, Vec<(f64, f64)>)>> {
 proptest! {
     #[test]
     fn trying_never_costs_more_than_its_share(calls in team_calls()) {
-        let mut memory = Memory::new();
+        let mut stats = WidthStats::new();
         let mut losses = Losses::default();
         let mut now = 0.0;
         for (full, segments) in calls {
-            let mut rhythm = WidthTuner::new(full, Nanos(CLOCK), memory, Nanos(now));
+            let mut tuner = WidthTuner::new(full, &plan_machine(), stats, Nanos(now));
             losses.price = 0.0;
             for (magnitude, part) in segments {
-                losses.check(&rhythm)?;
-                let segment = rhythm.segment();
+                losses.check(&tuner)?;
+                let segment = tuner.segment();
                 prop_assert!((0..=top(full)).any(|level| width(level, full) == segment.width), "{:?}", segment);
                 prop_assert!(segment.rounds >= 1 && (1..=segment.rounds).contains(&segment.every), "{:?}", segment);
                 prop_assert!(segment.deadline.0 > 0.0 && segment.deadline.0.is_finite(), "{:?}", segment);
-                prop_assert_eq!(rhythm.decision().choice, segment);
+                prop_assert_eq!(tuner.decision().choice, segment);
                 let rounds = ((segment.rounds as f64 * part) as usize).clamp(1, segment.rounds);
                 let elapsed = 10f64.powf(magnitude) * rounds as f64;
                 now += elapsed;
-                losses.report(&mut rhythm, rounds, elapsed);
+                losses.report(&mut tuner, rounds, elapsed);
             }
-            losses.check(&rhythm)?;
-            if let Some(direction) = Losses::direction(&rhythm) {
-                losses.pay(direction);
+            losses.check(&tuner)?;
+            if Losses::explores(&tuner) {
+                losses.pay();
             }
-            memory = rhythm.end(0, Nanos(0.0));
-            prop_assert!((memory.ran - now).abs() <= 1e-6 * now);
+            stats = tuner.end(0, Nanos(0.0));
+            prop_assert!((stats.ran - now).abs() <= 1e-6 * now);
         }
     }
-
-    #[test]
-    fn a_team_is_formed_from_free_workers(wanted in 0..100usize, cpus in 1..100usize, idle in 0..100usize, asleep in 0..100usize) {
-        let (enter_idle, enter_asleep, lately) = (Nanos(600.0), Nanos(15_000.0), Nanos(0.0));
-        let free = Free { wanted, cpus, idle, asleep, enter_idle, enter_asleep, lately };
-        let Formation { members, patience } = formation(free).choice;
-        prop_assert!(members >= 1 && members <= wanted.max(1) && members <= cpus && members <= 1 + idle + asleep);
-        prop_assert_eq!(patience.0 > 0.0, members > 1);
-        let more = formation(Free { asleep: asleep + 1, ..free }).choice;
-        prop_assert!(more.members >= members && more.members <= members + 1);
-    }
-}
-
-#[test]
-fn a_team_waits_as_long_as_coming_takes() {
-    let free = |wanted, idle, asleep| Free {
-        wanted,
-        cpus: 4,
-        idle,
-        asleep,
-        enter_idle: Nanos(600.0),
-        enter_asleep: Nanos(15_000.0),
-        lately: Nanos(100_000.0),
-    };
-    let formed = |free| formation(free).to_string();
-    assert_eq!(
-        formed(free(2, 1, 2)),
-        "2 members, waiting 2.4 us for them: as many as wanted (2 wanted, 1 workers idle and 2 asleep, 4 CPUs)"
-    );
-    assert_eq!(formation(free(3, 1, 2)).choice, Formation { members: 3, patience: Nanos(60_000.0) });
-    let long = Free { lately: Nanos(20e6), ..free(2, 1, 2) };
-    assert_eq!(formation(long).choice, Formation { members: 2, patience: Nanos(200_000.0) });
-    assert_eq!(formation(free(8, 9, 0)).why, "there are no more CPUs");
-    assert_eq!(formation(free(4, 1, 1)).why, "no more are free");
-    assert_eq!(formation(free(4, 0, 0)).why, "no worker is free");
-    assert_eq!(formation(free(4, 0, 0)).choice.to_string(), "the caller alone");
 }

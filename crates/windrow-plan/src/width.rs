@@ -1,0 +1,492 @@
+//! Width: how many members run the next rounds of a team.
+//!
+//! ```text
+//! run a segment of rounds at the best width, and measure it
+//! when the budget allows: run a segment at a neighbouring width
+//! if that was faster, it is the best width now
+//! what the segment cost beyond one at the best width is a debt, which 1 % of the time in rounds pays
+//! ```
+//!
+//! The cost of a round is unknown and drifts. The cost of its barrier varies by four orders of magnitude with what else runs on the
+//! machine. So nothing is modelled: widths are measured. A *segment* is long enough for the reads of the clock to cost nothing.
+//! Candidates are 1, 2, 4, .. and the full width.
+//!
+//! # Departures
+//! Each figure is the time of a simulated machine (this module's tests; two members where nothing else is said) relative to that of the
+//! best widths, without and with the mechanism.
+//!
+//! | | departure | without | with |
+//! |---|---|---|---|
+//! | 1 | the first rounds after a change of width do not count: they wake members and move data between caches | rounds that grow 1.31 | 1.04 |
+//! | 2 | if they were slow, they run once again, because the wake is paid for | rounds that shrink 1.95 | 1.02 |
+//! | 3 | a segment at another width ends once it has taken longer than the best width would have | rounds of 10 ns 1.08 | 1.02 |
+//! | 4 | the full width is explored first, then neighbours of the best one | 64 members 1.21 | 1.04 |
+//! | 5 | the cost at the best width is the median of its last three segments | busy neighbour 1.76 | 1.02 |
+//! | 6 | *savings*: an account of the best width's time, compared with that of one member, finds stalls | busy neighbour 1.73 | 1.02 |
+//! | 7 | four segments at the best width between two explorations | eight members with a neighbour 0.92 of serial | 0.52 |
+//! | 8 | the first quarter of a segment checks that a call's rounds cost what they did | eight members with a neighbour 0.70 | 0.52 |
+//! | 9 | a call begins with the widths of the last call's beginning, because its rounds may shrink | calls that shrink 1.18 | 1.03 |
+//! | 10 | if short calls agree, each is one segment | calls of 10 us 1.67 | 1.02 |
+//! | 11 | a debt lapses once it is 0.1 % of the time by the clock | a stall of 4 ms is risked again after 400 ms of rounds | or after 4 s |
+//!
+//! On 6: a member that loses its CPU stalls a round for a time slice, and few segments show that. A width that has lost more than it has
+//! saved is dropped for one member, and the loss is a debt. On 4: with a barrier that costs more with more members, the cost of a round
+//! has one minimum.
+//!
+//! Three mechanisms showed nothing and went: longer pauses while nothing changes, exact costs of a width that was dropped, a debt for
+//! each direction.
+//!
+//! # Limits
+//! Rounds that alternate between very different costs, each for longer than a segment, are sometimes compared wrongly; the account
+//! corrects that. If rounds suddenly become far cheaper, the last debt must be paid first: about 1 ms. A machine that stops all members
+//! alike is taken for one with a neighbour, because the tuner cannot tell which member was stopped.
+//!
+//! # Sources
+//! Measuring and choosing between a sequential and a parallel version is the oracle-guided granularity of Acar, Charguéraud
+//! and Rainey (OOPSLA 2011, JFP 2016). Exploring as much as has been earned since is the ski-rental rule (Karlin and others, 1988)
+//! as an exploration budget, as for bandits whose arms change (Auer and others, 2002; Garivier and Moulines, 2011). Teams
+//! of the members that are free are the moldable jobs of Feitelson and Rudolph (1996), as in OpenMP's dynamic teams.
+
+mod stats;
+
+use std::fmt;
+
+pub use self::stats::WidthStats;
+use self::stats::{CallTimes, Explored, LEVELS, Savings, WidthCosts, top, width};
+use crate::explore::Budget;
+use crate::machine::Machine;
+use crate::{Alternative, Alternatives, Decision, Nanos};
+
+/// What to run next: `rounds` rounds at `width`; or fewer, if the deadline passes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Segment {
+    /// Members that take part, between 1 and the full width.
+    pub width: usize,
+    /// Rounds to run before [`WidthTuner::report`]; 1 or more.
+    pub rounds: usize,
+    /// Report after the first read of the clock at or after this duration of the segment.
+    pub deadline: Nanos,
+    /// Read the clock after every so many rounds, between 1 and `rounds`.
+    pub every: usize,
+}
+
+impl fmt::Display for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.rounds == 1 { "" } else { "s" };
+        write!(f, "{} round{plural} at width {}", self.rounds, self.width)
+    }
+}
+
+/// The inputs of [`WidthTuner`]'s decisions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoundCosts {
+    /// Members of the team.
+    pub full: usize,
+    /// The width that was cheapest lately.
+    pub best: usize,
+    /// Time of a round at that width; 0 if it was not measured.
+    pub per_round: Nanos,
+    /// Time run so far, in all calls that share statistics.
+    pub ran: Nanos,
+    /// What exploring has cost and rounds have not earned since.
+    pub debt: Nanos,
+}
+
+impl fmt::Display for RoundCosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RoundCosts { full, best, per_round, ran, debt } = self;
+        write!(f, "{full} members, best width {best} at {per_round} a round, {ran} run, {debt} of debt")
+    }
+}
+
+/// Reads of the clock within a segment, for the deadline.
+///
+/// Measure: count of clock reads in a segment.
+const READS: usize = 10;
+/// Share of a segment that runs after a change of width before the measurement: caches are warm after some rounds.
+///
+/// Measure: share of a segment.
+const ENTER: f64 = 1.0 / 8.0;
+/// Share of a segment that tells whether a call's rounds cost what they did in the last call.
+///
+/// Measure: share of a segment.
+const CHECK: f64 = 1.0 / 4.0;
+/// Calls of up to this many segments leave no time for comparisons inside.
+///
+/// Measure: 2 segments.
+const SHORT: f64 = 2.0;
+/// Number of consecutive calls that must agree for that.
+///
+/// Measure: count of calls.
+const ALIKE: u8 = 2;
+/// Minimum number of segments at the best width between two explorations.
+///
+/// Measure: 4 segments.
+const PAUSE: f64 = 4.0;
+/// The share of the time in rounds that exploring may cost: half of the budget. The other half is for [`team`](crate::team)'s calls.
+///
+/// Measure: share of the time run.
+const SHARE: f64 = Budget::SHARE / 2.0;
+/// The share of the time by the clock, in rounds or not, at which a debt lapses.
+///
+/// Measure: share of the time by the clock.
+const LAPSE: f64 = 0.001;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// The first rounds of a call.
+    Check,
+    /// At the best width.
+    Best,
+    /// The first rounds at another width; `again` if they run for the second time.
+    Enter { to: usize, again: bool },
+    /// A segment at another width.
+    Measure { to: usize },
+    /// The first rounds back at the best width.
+    Return,
+}
+
+/// Chooses the width of rounds while they run: see the [module page](self).
+///
+/// ```
+/// use windrow_plan::Nanos;
+/// use windrow_plan::machine::Machine;
+/// use windrow_plan::width::{WidthStats, WidthTuner};
+///
+/// // Rounds of 10 us that take 5.2 us at width 2.
+/// let mut tuner = WidthTuner::new(2, &Machine::example(), WidthStats::new(), Nanos(0.0));
+/// let mut wide = 0;
+/// for _ in 0..1000 {
+///     let segment = tuner.segment();
+///     let per_round = if segment.width == 2 { 5200.0 } else { 10_000.0 };
+///     wide += if segment.width == 2 { segment.rounds } else { 0 };
+///     tuner.report(segment.rounds, Nanos(per_round * segment.rounds as f64));
+/// }
+/// assert!(wide > 3500);
+/// assert!(tuner.decision().to_string().contains("rounds at width 2"));
+/// assert_eq!(tuner.end(0, Nanos(0.0)).width(), 2);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct WidthTuner {
+    full: usize,
+    /// Time of a segment, and over which savings are forgotten.
+    segment: f64,
+    memory: f64,
+    costs: WidthCosts,
+    /// Time per round of the last three segments at the best width.
+    recent: [f64; 3],
+    phase: Phase,
+    next: Segment,
+    why: &'static str,
+    /// The cost of the exploration so far.
+    price: f64,
+    /// Time per round when the call began; 0 if that is unknown, not a number if it has changed.
+    first: f64,
+    /// The first rounds of the call, booked once their expected time is known.
+    checked: (f64, f64),
+    ran: f64,
+    explored: Explored,
+    /// The difference between the time by the clock and the time run.
+    origin: f64,
+    start: WidthCosts,
+    calls: CallTimes,
+    /// This call's rounds and their time, as long as all ran at the best width.
+    call: Option<(f64, f64)>,
+}
+
+impl WidthTuner {
+    /// A call of a team of `full` members (1 or more) begins `now`.
+    pub fn new(full: usize, machine: &Machine, stats: WidthStats, now: Nanos) -> Self {
+        let full = full.max(1);
+        let WidthStats { mut costs, calls, ran, mut explored, .. } = stats.of(full);
+        if (now.0 - explored.when) * LAPSE >= explored.cost {
+            explored.cost = 0.0;
+        }
+        let short = calls.alike >= ALIKE;
+        if short {
+            costs.per_round = calls.per_round;
+        }
+        let mut tuner = WidthTuner {
+            full,
+            segment: machine.segment().0.max(1.0),
+            memory: machine.stalls().0,
+            costs,
+            recent: [costs.per_round; 3],
+            phase: Phase::Check,
+            next: Segment { width: 1, rounds: 1, deadline: Nanos(0.0), every: 1 },
+            why: "",
+            price: 0.0,
+            first: if short { costs.per_round } else { 0.0 },
+            checked: (0.0, 0.0),
+            ran,
+            explored,
+            origin: now.0 - ran,
+            start: costs,
+            calls,
+            call: Some((0.0, 0.0)),
+        };
+        if short {
+            let to = tuner.due();
+            let why = "short calls are compared as a whole";
+            tuner.run(to.map_or(Phase::Best, |to| Phase::Measure { to }), to.unwrap_or(costs.best()), SHORT, why);
+        } else {
+            let why = if costs.per_round > 0.0 { "as in the last call" } else { "nothing is measured yet" };
+            tuner.run(Phase::Check, costs.best(), CHECK, why);
+        }
+        tuner
+    }
+
+    /// What to run next.
+    #[inline]
+    pub fn segment(&self) -> Segment {
+        self.next
+    }
+
+    /// Reports `rounds` rounds of the [`segment`](Self::segment) that took `elapsed` in all. Returns what to run next. (Fewer rounds
+    /// than the segment's if its deadline passed; with 0 rounds nothing changes.)
+    pub fn report(&mut self, rounds: usize, elapsed: Nanos) -> Segment {
+        if rounds == 0 {
+            return self.next;
+        }
+        let rounds = rounds as f64;
+        // A minimum per round and a maximum in all, so that the sums stay finite.
+        let spent = elapsed.0.max(0.01 * rounds).min(1e15);
+        self.ran += spent;
+        self.call = match self.phase {
+            Phase::Check | Phase::Best => self.call.map(|(all, time)| (all + rounds, time + spent)),
+            _ => None,
+        };
+        match self.phase {
+            Phase::Check => self.after_check(rounds, spent),
+            Phase::Best => self.after_best(rounds, spent),
+            Phase::Enter { to, again } => self.after_enter(to, again, rounds, spent),
+            Phase::Measure { to } => self.after_measure(to, rounds, spent),
+            Phase::Return => {
+                self.price += spent - rounds * self.costs.per_round;
+                self.pay();
+                self.stay("no other width is faster");
+            }
+        }
+        self.next
+    }
+
+    /// The last report of a call, of an unfinished segment (0 rounds if it was finished). Returns the statistics for the next call.
+    pub fn end(mut self, rounds: usize, elapsed: Nanos) -> WidthStats {
+        self.report(rounds, elapsed);
+        let (rounds, spent) = self.checked;
+        if rounds > 0.0 && matches!(self.phase, Phase::Check | Phase::Best) {
+            // A call of a few rounds: only their expected time is known.
+            self.costs.per_round = self.start.per_round;
+            if !self.book(rounds, spent) {
+                self.start.savings = self.costs.savings;
+            }
+        }
+        // An exploration that has not begun costs nothing.
+        if self.price != 0.0 && !matches!(self.phase, Phase::Check | Phase::Best) {
+            self.pay();
+        }
+        let WidthTuner { full, segment, start, ran, explored, mut calls, .. } = self;
+        if let Some((rounds, spent)) = self.call.filter(|call| call.0 > 0.0) {
+            let per_round = spent / rounds;
+            let alike = spent < SHORT * segment && agree(per_round, calls.per_round);
+            calls = CallTimes { per_round, alike: if alike { (calls.alike + 1).min(ALIKE) } else { 0 } };
+        }
+        WidthStats { full, costs: start, calls, ran, explored }
+    }
+
+    /// The [`segment`](Self::segment) as a decision. The alternatives are one member, the best width and its neighbours, as far as they
+    /// were measured, with the predicted time of as many rounds.
+    pub fn decision(&self) -> Decision<RoundCosts, Segment> {
+        let best = self.costs.best();
+        let mut levels = vec![(best, "best"), (best + 1, "wider")];
+        if best > 1 {
+            levels.insert(0, (best - 1, "narrower"));
+        }
+        if best > 0 {
+            levels.insert(0, (0, "one member"));
+        }
+        let rounds = self.costs.per_round * self.next.rounds as f64;
+        let alternatives: Vec<Alternative> = levels
+            .into_iter()
+            .filter(|&(level, _)| level < LEVELS)
+            .filter_map(|(level, name)| Some(Alternative { name, predicted: Nanos(self.costs.ratio(level)? * rounds) }))
+            .collect();
+        let inputs = RoundCosts {
+            full: self.full,
+            best: width(best, self.full),
+            per_round: Nanos(self.costs.per_round),
+            ran: Nanos(self.ran),
+            debt: Nanos(self.debt()),
+        };
+        Decision { inputs, choice: self.next, alternatives: Alternatives::new(&alternatives), why: self.why }
+    }
+
+    fn after_check(&mut self, rounds: f64, spent: f64) {
+        let rate = spent / rounds;
+        let before = self.costs.per_round;
+        self.push(rate);
+        if before == 0.0 {
+            self.costs.ratio[0] = 1.0;
+            (self.costs.per_round, self.recent) = (rate, [rate; 3]);
+            if spent < self.segment {
+                return self.stay("too little is measured");
+            }
+        } else {
+            self.checked = (rounds, spent);
+            if !agree(rate, before) {
+                self.costs.per_round = rate;
+                return self.stay("rounds do not cost what they did in the last call");
+            }
+        }
+        self.first = self.costs.per_round;
+        self.start = self.costs;
+        self.go_on("as in the last call");
+    }
+
+    fn after_best(&mut self, rounds: f64, spent: f64) {
+        self.push(spent / rounds);
+        let (checked, check) = std::mem::take(&mut self.checked);
+        if self.first == 0.0 && (checked > 0.0 || self.start.per_round == 0.0) {
+            self.first = self.costs.per_round;
+        }
+        if self.book(checked, check) || self.book(rounds, spent) {
+            return;
+        }
+        if agree(self.first, self.costs.per_round) {
+            self.start = self.costs;
+        } else {
+            // The later rounds of the call say nothing about the first rounds of the next call.
+            self.first = f64::NAN;
+        }
+        self.go_on("no other width is faster");
+    }
+
+    fn push(&mut self, rate: f64) {
+        let [_, b, c] = self.recent;
+        self.recent = [b, c, rate];
+        self.costs.per_round = b.max(c).min(b.min(c).max(rate));
+    }
+
+    /// Books rounds at the best width. If they have now cost more than one member would have, that is the best width; then true.
+    fn book(&mut self, rounds: f64, spent: f64) -> bool {
+        let Some(ratio) = self.costs.ratio(0).filter(|_| self.costs.best() > 0) else { return false };
+        self.costs.savings.book(spent, ratio * self.costs.per_round * rounds, self.memory);
+        let Savings { spent, serial } = self.costs.savings;
+        if spent <= serial {
+            return false;
+        }
+        self.price = spent - serial;
+        self.moves_to(0, ratio);
+        if self.start.best() > 0 && !agree(self.first, self.costs.per_round) {
+            let ratio = self.start.ratio(0).unwrap_or(ratio);
+            self.start.move_to(0, ratio);
+        }
+        self.run(Phase::Return, 0, ENTER, "stalls cost more than it had saved");
+        true
+    }
+
+    fn after_enter(&mut self, to: usize, again: bool, rounds: f64, spent: f64) {
+        self.price += spent - rounds * self.costs.per_round;
+        if spent <= self.next.deadline.0 {
+            self.run(Phase::Measure { to }, to, 1.0, "another width is measured");
+        } else if to > self.costs.best() && !again {
+            // The cause may be the wake. That is paid for, so measure again.
+            self.run(Phase::Enter { to, again: true }, to, ENTER, "its first rounds were slow");
+        } else {
+            self.lost(to, spent / rounds);
+        }
+    }
+
+    fn after_measure(&mut self, to: usize, rounds: f64, spent: f64) {
+        let instead = rounds * self.costs.per_round;
+        self.price += spent - instead;
+        if spent >= instead {
+            return self.lost(to, spent / rounds);
+        }
+        self.checked = (0.0, 0.0);
+        self.moves_to(to, spent / instead);
+        self.pay();
+        self.stay("it was faster than the last one");
+    }
+
+    /// Another width is the best one; it costs `ratio` times what the last one did.
+    fn moves_to(&mut self, to: usize, ratio: f64) {
+        self.costs.move_to(to, ratio);
+        self.recent = [self.costs.per_round; 3];
+        self.first *= ratio;
+        if agree(self.first, self.costs.per_round) {
+            self.start = self.costs;
+        }
+    }
+
+    fn lost(&mut self, to: usize, rate: f64) {
+        self.costs.ratio[to] = (rate / self.costs.per_round) as f32;
+        self.run(Phase::Return, self.costs.best(), ENTER, "another width was slower");
+    }
+
+    /// Continues at the best width, or explores if that is due.
+    fn go_on(&mut self, why: &'static str) {
+        match self.due() {
+            Some(to) => self.run(Phase::Enter { to, again: false }, to, ENTER, "another width is due"),
+            None => self.stay(why),
+        }
+    }
+
+    /// The level to explore now, if any: an unknown one first, then the one that was not explored last.
+    fn due(&mut self) -> Option<usize> {
+        if self.debt() > 0.0 || self.ran - self.explored.at < PAUSE * self.segment {
+            return None;
+        }
+        let (best, top) = (self.costs.best(), top(self.full));
+        let known = |level| self.costs.ratio(level).is_some();
+        let wider = (best < top).then_some(if best == 0 && !known(top) { top } else { best + 1 });
+        let to = match (wider, best.checked_sub(1)) {
+            (Some(wider), Some(narrower)) => {
+                let order = (known(wider), self.explored.wider) < (known(narrower), !self.explored.wider);
+                Some(if order { wider } else { narrower })
+            }
+            (wider, narrower) => wider.or(narrower),
+        }?;
+        self.explored.wider = to > best;
+        Some(to)
+    }
+
+    fn stay(&mut self, why: &'static str) {
+        self.run(Phase::Best, self.costs.best(), 1.0, why);
+    }
+
+    fn debt(&self) -> f64 {
+        (self.explored.cost - SHARE * (self.ran - self.explored.at)).max(0.0)
+    }
+
+    fn pay(&mut self) {
+        let cost = self.debt() + self.price.max(0.0);
+        self.explored = Explored { cost, at: self.ran, when: self.origin + self.ran, ..self.explored };
+        self.price = 0.0;
+    }
+
+    fn run(&mut self, phase: Phase, level: usize, part: f64, why: &'static str) {
+        let time = part * self.segment;
+        let per_round = self.costs.per_round;
+        let rounds = if per_round > 0.0 { (time / per_round) as usize + 1 } else { 1 };
+        let predicted = rounds as f64 * per_round;
+        let deadline = match phase {
+            Phase::Enter { .. } | Phase::Measure { .. } => predicted,
+            Phase::Best | Phase::Return => 2.0 * predicted,
+            Phase::Check => 2.0 * time,
+        };
+        // Compared segments read the clock equally often.
+        let every = if matches!(phase, Phase::Enter { .. }) { 1 } else { rounds.div_ceil(READS) };
+        self.phase = phase;
+        self.why = why;
+        self.next = Segment { width: width(level, self.full), rounds, deadline: Nanos(deadline), every };
+    }
+}
+
+/// Whether two costs of a round differ by no more than a factor of two, as for the same work: see [`site`](crate::site).
+pub(crate) fn agree(a: f64, b: f64) -> bool {
+    a <= 2.0 * b && b <= 2.0 * a
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! What a team's site knows of its widths, and keeps between calls.
+
+use crate::Nanos;
+
+/// Number of distinct widths; the last one is the full width, however wide.
+///
+/// Measure: size of the statistics.
+pub(super) const LEVELS: usize = 16;
+
+/// The cost of the last exploration with the debt before it, when it ended by the time run and by the clock, and its direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Explored {
+    pub(super) cost: f64,
+    pub(super) at: f64,
+    pub(super) when: f64,
+    pub(super) wider: bool,
+}
+
+impl Explored {
+    pub(super) const NEVER: Explored =
+        Explored { cost: 0.0, at: f64::NEG_INFINITY, when: f64::NEG_INFINITY, wider: false };
+}
+
+/// The recent time at the best width, and the time that one member would have taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Savings {
+    pub(super) spent: f64,
+    pub(super) serial: f64,
+}
+
+impl Savings {
+    /// Adds rounds that took `spent`; older ones are forgotten over `memory`.
+    pub(super) fn book(&mut self, spent: f64, serial: f64, memory: f64) {
+        let kept = memory / (memory + spent);
+        *self = Savings { spent: self.spent * kept + spent, serial: self.serial * kept + serial };
+    }
+}
+
+/// Consecutive short calls, each at one width throughout.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct CallTimes {
+    /// Time per round of the last call, at the best width.
+    pub(super) per_round: f64,
+    /// How many agreed with the call before.
+    pub(super) alike: u8,
+}
+
+/// The best width, its cost, and the relative costs of the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct WidthCosts {
+    best: u8,
+    /// Time per round at the best width; 0 is unknown.
+    pub(super) per_round: f64,
+    /// Time per round at each level, relative to the best width; 0 is unknown.
+    pub(super) ratio: [f32; LEVELS],
+    pub(super) savings: Savings,
+}
+
+impl WidthCosts {
+    pub(super) const UNKNOWN: WidthCosts =
+        WidthCosts { best: 0, per_round: 0.0, ratio: [0.0; LEVELS], savings: Savings { spent: 0.0, serial: 0.0 } };
+
+    /// The level of the best width.
+    pub(super) fn best(&self) -> usize {
+        usize::from(self.best)
+    }
+
+    pub(super) fn ratio(&self, level: usize) -> Option<f64> {
+        let ratio = f64::from(self.ratio[level]);
+        (ratio > 0.0).then_some(ratio)
+    }
+
+    /// The cheapest known level narrower than the best one.
+    fn cheapest_narrower(&self) -> Option<(usize, f64)> {
+        let known = (0..self.best()).filter_map(|level| Some((level, self.ratio(level)?)));
+        known.min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Another level is the best one; it costs `ratio` times what the last one did.
+    pub(super) fn move_to(&mut self, level: usize, ratio: f64) {
+        self.ratio[self.best()] = 1.0;
+        self.ratio[level] = ratio as f32;
+        for one in self.ratio.iter_mut().filter(|one| **one > 0.0) {
+            *one = (*one / ratio as f32).clamp(1e-9, 1e9);
+        }
+        let per_round = self.per_round * ratio;
+        *self = WidthCosts { best: level as u8, per_round, savings: Savings::default(), ..*self };
+    }
+}
+
+/// What a team keeps between its calls at one call site: plain data, stored where the runtime likes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WidthStats {
+    pub(super) full: usize,
+    /// As it was when the last call began, because a call whose rounds shrink ends with other widths than it begins with.
+    pub(super) costs: WidthCosts,
+    pub(super) calls: CallTimes,
+    pub(super) ran: f64,
+    pub(super) explored: Explored,
+}
+
+impl WidthStats {
+    /// Nothing is known.
+    pub const fn new() -> Self {
+        let calls = CallTimes { per_round: 0.0, alike: 0 };
+        WidthStats { full: 1, costs: WidthCosts::UNKNOWN, calls, ran: 0.0, explored: Explored::NEVER }
+    }
+
+    /// The width a call begins with.
+    pub fn width(&self) -> usize {
+        width(self.costs.best(), self.full)
+    }
+
+    /// Time of a round at this width at the start of a call, if it was measured.
+    pub fn per_round(&self, width: usize) -> Option<Nanos> {
+        let level = (0..=top(self.full)).find(|&level| self::width(level, self.full) == width)?;
+        self.costs.ratio(level).map(|ratio| Nanos(self.costs.per_round * ratio))
+    }
+
+    /// Whether a team of `full` was tried at its full width, and rounds are faster with one member.
+    pub fn is_serial(&self, full: usize) -> bool {
+        self.full == full && self.costs.best == 0 && self.costs.ratio(top(full)).is_some()
+    }
+
+    /// The statistics of a team of another width: what was measured at widths that are not its candidates is dropped.
+    pub(super) fn of(mut self, full: usize) -> Self {
+        if self.full != full {
+            for level in 0..LEVELS {
+                let same = level <= top(full).min(top(self.full)) && width(level, full) == width(level, self.full);
+                self.costs.ratio[level] *= f32::from(u8::from(same));
+            }
+            let best = self.costs.best();
+            if self.costs.ratio[best] == 0.0 {
+                match self.costs.cheapest_narrower() {
+                    Some((level, ratio)) => {
+                        self.costs.move_to(level, ratio);
+                        self.costs.ratio[best] = 0.0;
+                    }
+                    None => self.costs = WidthCosts::UNKNOWN,
+                }
+                self.calls = CallTimes::default();
+            }
+            self.full = full;
+        }
+        self
+    }
+}
+
+impl Default for WidthStats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The level of the full width.
+pub(super) fn top(full: usize) -> usize {
+    ((usize::BITS - full.saturating_sub(1).leading_zeros()) as usize).min(LEVELS - 1)
+}
+
+pub(super) fn width(level: usize, full: usize) -> usize {
+    if level >= top(full) { full } else { 1 << level }
+}
