@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::suite::{self, Repeat};
 use crate::workspace::{self, Workspace};
-use crate::{deps, house, mutants, orderings, results};
+use crate::{api, deps, house, mutants, orderings, rayon, results};
 
 /// In the order in which they run: steps of seconds come before steps of minutes.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -22,6 +22,8 @@ pub(crate) enum Step {
     Orderings,
     /// the documents quote what the records say
     Results,
+    /// what is said of rayon's names and tests
+    Rayon,
     /// crates depend on each other in one direction
     Arrows,
     /// every dependency has an accepted licence
@@ -40,10 +42,16 @@ pub(crate) enum Step {
     Loom,
     /// clippy and tests of windrow-bench, beside its peers; only if named
     Bench,
+    /// the public items of the libraries are those of api/; only if named
+    Api,
 }
 
-/// All members except the crate of peers and measurements: its dependencies take longer to build than all other crates.
-const EVERYDAY: &[&str] = &["--workspace", "--exclude", "windrow-bench"];
+/// All members except the crate of peers and measurements: its dependencies take longer to build than all other crates. With the views of
+/// ndarray, which windrow-collective uses anyway.
+const EVERYDAY: &[&str] = &["--workspace", "--exclude", "windrow-bench", "--features", "windrow/ndarray"];
+
+/// Steps that run only if they are named.
+const BY_NAME: [Step; 2] = [Step::Bench, Step::Api];
 
 const BENCH: &[&str] = &["--package", "windrow-bench"];
 
@@ -69,16 +77,17 @@ pub(crate) fn run(workspace: &Workspace, names: &[Step]) -> Result<()> {
 }
 
 fn chosen(names: &[Step]) -> impl Iterator<Item = Step> {
-    let is_chosen = |step: &Step| if names.is_empty() { *step != Step::Bench } else { names.contains(step) };
+    let is_chosen = |step: &Step| if names.is_empty() { !BY_NAME.contains(step) } else { names.contains(step) };
     Step::value_variants().iter().copied().filter(is_chosen)
 }
 
 fn one(workspace: &Workspace, step: Step) -> Result<()> {
     match step {
         Step::Fmt => cargo(workspace, &["fmt", "--all", "--check"], &[]),
-        Step::House => house::run(workspace),
+        Step::House => house::run(workspace, false),
         Step::Orderings => orderings::run(workspace, false),
-        Step::Results => results::run(workspace),
+        Step::Results => results::run(workspace, false),
+        Step::Rayon => rayon::run(workspace, false),
         Step::Arrows => deps::arrows(workspace),
         Step::Licences => deps::licences(workspace),
         Step::Clippy => lint(workspace, EVERYDAY),
@@ -94,6 +103,7 @@ fn one(workspace: &Workspace, step: Step) -> Result<()> {
             let command = &mut workspace::cargo(&workspace.root, &["test", "--locked", "--package", "windrow-sync"]);
             succeed(mutants::models(command).env("CARGO_TARGET_DIR", workspace.target.join("loom")))
         }
+        Step::Api => api::run(workspace, false),
         Step::Bench => lint(workspace, BENCH).and_then(|()| tests(workspace, BENCH)),
     }
 }
@@ -132,7 +142,7 @@ mod tests {
     #[test]
     fn steps_are_chosen_by_name_and_keep_their_order() {
         assert_eq!(chosen(&[Step::Arrows, Step::Fmt]).collect::<Vec<_>>(), [Step::Fmt, Step::Arrows]);
-        assert_eq!(chosen(&[]).count(), Step::value_variants().len() - 1);
+        assert_eq!(chosen(&[]).count(), Step::value_variants().len() - 2);
         assert!(chosen(&[]).all(|step| step != Step::Bench));
         assert_eq!(chosen(&[Step::Bench]).collect::<Vec<_>>(), [Step::Bench]);
     }

@@ -11,20 +11,24 @@ use crate::workspace::{self, Workspace, list, members, text};
 const LAYERS: &[(&str, &str)] = &[
     ("windrow-allocator", ""),
     ("windrow-plan", ""),
+    ("windrow-records", ""),
+    ("windrow-sources", "windrow-records"),
     ("windrow-sync", ""),
     ("windrow-tiling", "windrow-plan"),
-    ("windrow", "windrow-plan windrow-sync"),
+    ("windrow", "windrow-plan windrow-sync windrow-testkit"),
+    // For tests alone: those of windrow use it, and it uses windrow.
+    ("windrow-testkit", "windrow"),
     ("windrow-collections", "windrow windrow-sync"),
-    ("windrow-collective", "windrow windrow-sync windrow-tiling"),
-    ("windrow-sqlite", "windrow"),
-    ("windrow-tokenizers", "windrow"),
+    ("windrow-collective", "windrow windrow-sync windrow-testkit windrow-tiling"),
+    ("windrow-sqlite", "windrow windrow-testkit"),
+    ("windrow-tokenizers", "windrow windrow-testkit"),
     ("windrow-cli", "windrow windrow-allocator windrow-collective windrow-tiling windrow-tokenizers"),
     (
         "windrow-bench",
-        "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-sqlite \
-         windrow-sync windrow-tiling windrow-tokenizers",
+        "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-records windrow-sqlite \
+         windrow-sync windrow-testkit windrow-tiling windrow-tokenizers",
     ),
-    ("xtask", ""),
+    ("xtask", "windrow-records windrow-sources"),
 ];
 
 /// The crate of unsafe code. It cannot inherit the lint that forbids it.
@@ -68,8 +72,8 @@ fn wrong_arrows(metadata: &Value, deny: &str) -> Vec<String> {
                 problems.push(format!("{name} must not depend on {to}: deny.toml says which crates may"));
             }
         }
-        if name == "windrow" && text(member, "links") != "windrow" {
-            problems.push("windrow has lost `links = \"windrow\"`: a program could hold two global pools".to_owned());
+        if name == UNSAFE && text(member, "links") != "windrow" {
+            problems.push(format!("{UNSAFE} has lost `links = \"windrow\"`: a program could hold two sets of workers"));
         }
     }
     problems
@@ -119,9 +123,10 @@ mod tests {
         let package =
             |name: &str, deps: Value| json!({"id": name, "name": name, "dependencies": deps, "links": "windrow"});
         json!({
-            "workspace_members": ["windrow", "windrow-plan", "windrow-sync", name],
+            "workspace_members": ["windrow", "windrow-sync", name],
             "packages": [
                 package("windrow", json!([{"name": "windrow-plan", "kind": null}])),
+                package("windrow-sync", json!([])),
                 package(name, dependencies),
                 package("rayon", json!([{"name": "crossbeam-deque"}])),
             ],
@@ -157,7 +162,7 @@ mod tests {
             assert!(complaint(name, dependency).contains(message), "{message}");
         }
         let mut metadata = metadata("windrow-plan", json!([]));
-        metadata["packages"][0]["links"] = Value::Null;
+        metadata["packages"][1]["links"] = Value::Null;
         assert!(wrong_arrows(&metadata, DENY).join("").contains("links"));
     }
 

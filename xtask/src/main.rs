@@ -1,14 +1,14 @@
 //! `cargo xtask`: the checks of the windrow workspace, each runnable alone and all of them by `cargo xtask ci`.
 
+mod api;
 mod ci;
 mod deps;
 mod house;
 mod mutants;
 mod orderings;
+mod rayon;
 mod results;
-mod source;
 mod suite;
-mod syntax;
 mod workspace;
 
 use std::process::ExitCode;
@@ -32,10 +32,26 @@ enum Task {
     Arrows,
     /// Every dependency has a licence on the list of deny.toml.
     Licences,
-    /// Size of files, unsafe code, comments on orderings, forbidden words.
-    House,
+    /// Size of files, unsafe code, comments on orderings, forbidden words, constants without a measure.
+    House {
+        /// Make docs/constants.md anew.
+        #[arg(long)]
+        write: bool,
+    },
     /// crates/windrow-sync/orderings.txt equals the source.
     Orderings,
+    /// api/*.txt list the public items of the libraries.
+    Api {
+        /// Make them anew.
+        #[arg(long)]
+        write: bool,
+    },
+    /// The tables of docs/from-rayon.md are what api/windrow.txt and the results of rayon's tests say.
+    Rayon {
+        /// Make them anew.
+        #[arg(long)]
+        write: bool,
+    },
     /// Figures, verdicts and bench/RESULTS.md are what bench/record says.
     Results {
         /// Make bench/RESULTS.md anew.
@@ -60,12 +76,13 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Ci { steps } => return ci::run(workspace, steps),
         Task::Repeat(how) => return ci::repeat(workspace, how),
         Task::Mutants(options) => return mutants::run(workspace, options),
-        Task::Results { write: true } => return results::update(workspace),
         Task::Arrows => deps::arrows(workspace)?,
         Task::Licences => deps::licences(workspace)?,
-        Task::House => house::run(workspace)?,
+        Task::House { write } => house::run(workspace, *write)?,
         Task::Orderings => orderings::run(workspace, false)?,
-        Task::Results { write: false } => results::run(workspace)?,
+        Task::Api { write } => api::run(workspace, *write)?,
+        Task::Rayon { write } => rayon::run(workspace, *write)?,
+        Task::Results { write } => results::run(workspace, *write)?,
     }
     println!("ok");
     Ok(())

@@ -4,14 +4,15 @@
 
 use std::fs;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use windrow_sources::{Crate, Source};
 
 use crate::house::SYNC;
-use crate::orderings::{self, Crate, Site};
+use crate::orderings::{self, Site};
 use crate::suite::{self, Binary, TIMED_OUT};
 use crate::workspace::{self, Workspace};
 
@@ -93,7 +94,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         return orderings::run(workspace, true);
     }
     orderings::run(workspace, false)?;
-    let files = orderings::load(&workspace.root.join(SYNC))?;
+    let files = Source::load(&workspace.root.join(SYNC))?;
     let sites = orderings::sites(&files);
     let chosen = sites.iter().filter(|site| site.found.in_loom && site.key().contains(&options.only));
     let mutants: Vec<Mutant> = chosen.flat_map(|site| mutants(&files, site)).collect();
@@ -217,10 +218,11 @@ fn judge(mutant: &Mutant, scratch: &Scratch, limits: &[(String, Duration)]) -> R
     Ok(None)
 }
 
-/// Puts the models named like the file first: they are the likely ones to fail.
+/// Puts the models named like the file or its folder first: they are the likely ones to fail.
 fn order(tests: &mut [Binary], file: &str) {
-    let stem = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
-    tests.sort_by_key(|test| !test.name.contains(&format!("::loom_{stem}")));
+    let path = file.trim_start_matches("src/").trim_end_matches(".rs");
+    let is_likely = |test: &Binary| path.split('/').any(|part| test.name.contains(&format!("::loom_{part}")));
+    tests.sort_by_key(|test| !is_likely(test));
 }
 
 /// The name of a failed test in a report of libtest.
@@ -236,7 +238,6 @@ fn running_test(output: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Source;
 
     /// Every mutant of a function body, as changed text.
     fn mutated(body: &str) -> Vec<String> {

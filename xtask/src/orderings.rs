@@ -4,13 +4,11 @@
 //! new, lost or changed ordering visible in review, and gives each a reason.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use windrow_sources::{Crate, Ordering, Source};
 
 use crate::house::SYNC;
-use crate::source::Source;
-use crate::syntax::{self, Ordering};
 use crate::workspace::{self, Workspace};
 
 /// Orderings that synchronize: these are listed, explained and weakened.
@@ -20,9 +18,6 @@ const LIST: &str = "orderings.txt";
 const UNEXPLAINED: &str = "?";
 /// Starts the reason of an ordering that the loom models cannot reach.
 const NOT_IN_LOOM: &str = "not-in-loom:";
-
-/// The files of a crate under `src/`, by their path relative to the crate.
-pub(crate) type Crate = BTreeMap<String, Source>;
 
 /// A synchronizing ordering of the production code.
 #[derive(Clone, Debug)]
@@ -41,7 +36,7 @@ impl Site {
 /// Compares the list with the source; with `write`, makes it anew and keeps the reasons of orderings that still exist.
 pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
     let path = workspace.root.join(SYNC).join(LIST);
-    let sites = sites(&load(&workspace.root.join(SYNC))?);
+    let sites = sites(&Source::load(&workspace.root.join(SYNC))?);
     let list = if path.is_file() { workspace::read(&path)? } else { String::new() };
     if !write {
         return workspace::unless_empty("orderings", &compare(&sites, &list));
@@ -49,20 +44,6 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
     workspace::write(&path, &rendered(&sites, &list))?;
     println!("{} orderings written to {SYNC}{LIST}; replace each `{UNEXPLAINED}` with a reason", sites.len());
     Ok(())
-}
-
-pub(crate) fn load(root: &Path) -> Result<Crate> {
-    let (mut files, mut open) = (Crate::new(), vec![root.join("src")]);
-    while let Some(path) = open.pop() {
-        if path.is_dir() {
-            open.extend(workspace::entries(&path)?);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            let name = path.strip_prefix(root)?.to_string_lossy().replace('\\', "/");
-            let source = Source::new(&workspace::read(&path)?).with_context(|| name.clone())?;
-            files.insert(name, source);
-        }
-    }
-    Ok(files)
 }
 
 /// Every synchronizing ordering of the production code, in the order of the files. Code for loom only is a model of the machine, not a part
@@ -75,7 +56,7 @@ pub(crate) fn sites(files: &Crate) -> Vec<Site> {
         *nth += 1;
         Site { nth: *nth, found }
     };
-    syntax::orderings(files).into_iter().filter(is_listed).map(number).collect()
+    windrow_sources::orderings(files).into_iter().filter(is_listed).map(number).collect()
 }
 
 /// The differences between the sites and the list.

@@ -6,27 +6,10 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// A failure that lists `problems`, if there are any.
-pub(crate) fn unless_empty(what: &str, problems: &[String]) -> Result<()> {
-    ensure!(problems.is_empty(), "{what}: {} problem(s)\n  {}", problems.len(), problems.join("\n  "));
-    Ok(())
-}
-
-pub(crate) fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-}
+pub(crate) use windrow_records::tools::{read, unless_empty};
 
 pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// What a folder holds, in the order of the names.
-pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries =
-        std::fs::read_dir(folder).and_then(|entries| entries.map(|entry| entry.map(|it| it.path())).collect());
-    let mut paths: Vec<PathBuf> = entries.with_context(|| format!("cannot list {}", folder.display()))?;
-    paths.sort();
-    Ok(paths)
 }
 
 /// The Cargo that started this program, so that a chosen toolchain is kept.
@@ -61,6 +44,15 @@ impl Workspace {
 
     pub(crate) fn read(&self, path: &str) -> Result<String> {
         read(&self.root.join(path))
+    }
+
+    /// The complaint about a generated file that is not `made`; with `write`, it becomes that.
+    pub(crate) fn stale(&self, path: &str, made: &str, command: &str, write: bool) -> Result<Option<String>> {
+        if write {
+            self::write(&self.root.join(path), made)?;
+        }
+        let is_stale = self.read(path).unwrap_or_default() != made;
+        Ok(is_stale.then(|| format!("{path} is out of date\n    hint: cargo xtask {command} --write")))
     }
 
     /// The files that git tracks or would add, as paths relative to the root.

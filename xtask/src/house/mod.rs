@@ -1,5 +1,7 @@
 //! The rules that the compiler and clippy do not check (see CONTRIBUTING.md).
 
+mod circles;
+mod constants;
 mod orderings;
 mod packages;
 mod prose;
@@ -8,8 +10,9 @@ mod unsafety;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use windrow_records::tools::line;
+use windrow_sources::{Source, matches};
 
-use crate::source::{Source, matches};
 use crate::workspace::{self, Workspace};
 
 /// The crate that holds all unsafe code, relative to the root.
@@ -41,7 +44,8 @@ impl RustFile {
     }
 }
 
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+/// With `write`, makes the table of constants anew.
+pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
     let (mut problems, mut rust) = (Vec::new(), Vec::new());
     for path in workspace.files()?.into_iter().filter(|path| is_counted(path)) {
         let text = workspace.read(&path)?;
@@ -60,9 +64,13 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         problems.extend(unsafety::printed(file));
     }
     problems.extend(unsafety::check(&rust, &workspace.read(&format!("{SYNC}README.md"))?));
-    problems.extend(orderings::check(&rust, &crate::orderings::load(&workspace.root.join(SYNC))?));
+    problems.extend(orderings::check(&rust, &Source::load(&workspace.root.join(SYNC))?));
     problems.extend(names(&rust));
     problems.extend(packages::check(workspace));
+    problems.extend(circles::check(workspace)?);
+    let (table, unmeasured) = constants::table(&rust);
+    problems.extend(unmeasured);
+    problems.extend(workspace.stale(constants::FILE, &table, "house", write)?);
     workspace::unless_empty("house rules", &problems)
 }
 
@@ -81,18 +89,19 @@ fn size(path: &str, text: &str) -> Option<String> {
 fn fences(path: &str, text: &str) -> Vec<String> {
     let found = matches(r"(?m)^ *(?:///|//!)? *```(?:[^\n]*[, ])?ignore", text);
     let hint = "hint: let it compile (`no_run` if it must not run) or mark it `text`";
-    let line = |at: usize| text[..at].matches('\n').count() + 1;
-    found.iter().map(|it| format!("{path}:{}: an `ignore`d example rots\n    {hint}", line(it.0))).collect()
+    found.iter().map(|it| format!("{path}:{}: an `ignore`d example rots\n    {hint}", line(text, it.0))).collect()
 }
 
 /// `cfg(loom)` and ignored tests, which have their places. A lint can demand a reason for an ignored test, but not refuse it.
 fn misplaced(file: &RustFile) -> Vec<String> {
     let mut problems = Vec::new();
-    let is_model = |path: &str| path == "src/primitives.rs" || path.starts_with("tests/loom_");
+    let is_model = |path: &str| path == "src/base/primitives/mod.rs" || path.starts_with("tests/loom_");
     if !file.in_sync().is_some_and(is_model) {
         for (at, _) in matches(r"\bcfg(?:_attr)?\s*!?\s*\([\w\s,()=]*\bloom\b", &file.source.code) {
-            problems
-                .push(format!("{}: cfg(loom) belongs into {SYNC}src/primitives.rs and the loom tests", file.place(at)));
+            problems.push(format!(
+                "{}: cfg(loom) belongs into {SYNC}src/base/primitives and the loom tests",
+                file.place(at)
+            ));
         }
     }
     // Miri cannot run everything, and says so with one form.
@@ -109,7 +118,7 @@ fn names(files: &[RustFile]) -> Vec<String> {
     const CRATES: [&str; 4] =
         ["crates/windrow-plan/src/", "crates/windrow-tiling/src/", "crates/windrow-sync/src/", "crates/windrow/src/"];
     // Tests define no words of the house. The two forms of parking have the same parts, and one of them is compiled.
-    const EXEMPT: [&str; 2] = ["/tests.rs", "windrow-sync/src/primitives/condvar.rs"];
+    const EXEMPT: [&str; 2] = ["/tests.rs", "windrow-sync/src/base/primitives/condvar.rs"];
     let definition = r"(?m)^(?:pub *(?:\([^)]*\))? *)?(?:unsafe +)?(?:struct|enum|trait|union|type) +(\w+)";
     let is_checked = |file: &&RustFile| {
         CRATES.iter().any(|folder| file.path.starts_with(folder)) && !EXEMPT.iter().any(|end| file.path.ends_with(end))
@@ -179,7 +188,7 @@ mod tests {
             "#[cfg_attr(loom, allow(x))]",
         ] {
             assert_eq!(found("crates/windrow-sync/src/gate.rs", text).len(), 1, "{text}");
-            assert!(found("crates/windrow-sync/src/primitives.rs", text).is_empty());
+            assert!(found("crates/windrow-sync/src/base/primitives/mod.rs", text).is_empty());
             assert!(found("crates/windrow-sync/tests/loom_gate.rs", text).is_empty());
             assert_eq!(found("crates/windrow/tests/loom_gate.rs", text).len(), 1);
         }

@@ -1,17 +1,16 @@
 //! Every memory ordering of windrow-sync names its counterpart, and every sequentially consistent one gives a reason.
 
+use windrow_sources::{Crate, Ordering, matches};
+
 use super::RustFile;
-use crate::orderings::Crate;
-use crate::source::matches;
-use crate::syntax;
 
 /// `sync` is windrow-sync.
 pub(super) fn check(files: &[RustFile], sync: &Crate) -> Vec<String> {
-    let (found, mut problems) = (syntax::orderings(sync), Vec::new());
+    let (found, mut problems) = (windrow_sources::orderings(sync), Vec::new());
     for file in files {
         let in_sync = file.in_sync().filter(|path| path.starts_with("src/"));
         for (at, name) in matches(r"\b(Relaxed|Acquire|Release|AcqRel|SeqCst)\b", &file.source.code) {
-            let is_this = |it: &&syntax::Ordering| Some(it.file.as_str()) == in_sync && it.span.contains(&at);
+            let is_this = |it: &&Ordering| Some(it.file.as_str()) == in_sync && it.span.contains(&at);
             let (place, known) = (file.place(at), found.iter().find(is_this));
             if name == "SeqCst" && !is_argued(file, at) {
                 let hint = "hint: `// SeqCst: why nothing weaker will do`, at most 5 lines above";
@@ -43,7 +42,7 @@ fn is_argued(file: &RustFile, offset: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Source;
+    use windrow_sources::Source;
 
     fn sync(text: &str) -> Vec<String> {
         let sync = [("src/lib.rs".to_owned(), Source::new(text).expect("a file of Rust"))].into();

@@ -3,7 +3,8 @@
 //! The rule is in CONTRIBUTING.md. A sentence names its subject (caller, worker, member, task), so that it can be read alone. The spelling is
 //! checked by `typos`, which knows neither phrases nor the difference between prose and code.
 
-use crate::source::{Source, matches};
+use windrow_records::tools::line;
+use windrow_sources::{Source, matches};
 
 const BANNED: &str = r"(?i)\b(who|whom|whoever|nobody|somebody|someone|anybody|anyone|everybody|everyone|no one|foretold|in company|in vain|the weather|in the middle|of its own|of their own|offload|offloaded)\b";
 
@@ -20,8 +21,8 @@ pub(super) fn check(path: &str, text: &str) -> Vec<String> {
     if EXEMPT.iter().any(|exempt| path.starts_with(exempt)) {
         return Vec::new();
     }
-    let line = |at: usize| text[..at].matches('\n').count() + 1;
-    let problem = |(at, word)| format!("{path}:{}: {word:?}: name the thread, caller or thing that is meant", line(at));
+    let problem =
+        |(at, word)| format!("{path}:{}: {word:?}: name the thread, caller or thing that is meant", line(text, at));
     matches(BANNED, text).into_iter().map(problem).collect()
 }
 

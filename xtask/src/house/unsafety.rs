@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use windrow_sources::matches;
+
 use super::{RustFile, SYNC};
-use crate::source::matches;
 
 pub(super) fn check(files: &[RustFile], readme: &str) -> Vec<String> {
     let (mut problems, mut counts): (Vec<String>, BTreeMap<&str, usize>) = Default::default();

@@ -2,20 +2,20 @@
 
 use anyhow::{Result, anyhow};
 
-use super::record::{Record, matches};
-use super::value::evaluate;
-use crate::workspace::unless_empty;
+use crate::record::{Record, matches};
+use crate::tools::unless_empty;
+use crate::value::evaluate;
 
 /// A value compared with its bar.
 #[derive(Debug, PartialEq)]
-pub(super) struct Verdict {
-    pub(super) what: String,
-    pub(super) bar: String,
-    pub(super) is_met: bool,
+pub(crate) struct Verdict {
+    pub(crate) what: String,
+    pub(crate) bar: String,
+    pub(crate) is_met: bool,
 }
 
 /// The fields of a file with lines `a | b | ..`, and the number of each line; `#` begins a comment.
-pub(super) fn table<const N: usize>(text: &str) -> Result<Vec<(usize, [&str; N])>> {
+pub(crate) fn table<const N: usize>(text: &str) -> Result<Vec<(usize, [&str; N])>> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     let fields = lines.map(|(at, line)| {
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -25,7 +25,7 @@ pub(super) fn table<const N: usize>(text: &str) -> Result<Vec<(usize, [&str; N])
 }
 
 /// The verdicts of every record, in the order of the records, from lines `record | what | value | bar | source`.
-pub(super) fn verdicts(bars: &str, records: &[Record]) -> Result<Vec<Vec<Verdict>>> {
+pub(crate) fn verdicts(bars: &str, records: &[Record]) -> Result<Vec<Vec<Verdict>>> {
     let (bars, mut problems, mut all) = (table::<5>(bars)?, Vec::new(), Vec::new());
     let is_known = |pattern: &str| records.iter().any(|record| matches(pattern, &record.name));
     let unknown = bars.iter().filter(|(_, bar)| !is_known(bar[0]));
@@ -60,7 +60,7 @@ fn judge([_, what, value, bar, source]: &[&str; 5], records: &[Record], record: 
 }
 
 /// The verdict in a program's note: `what, bar >= 1.5 met`, `what, bars 5 and 10: missed`, perhaps with `; more` behind it.
-pub(super) fn noted(note: &str) -> Option<Verdict> {
+pub(crate) fn noted(note: &str) -> Option<Verdict> {
     let (what, rest) = note.split_once(", bars ").or_else(|| note.split_once(", bar "))?;
     let (head, more) = rest.split_once(';').unwrap_or((rest, ""));
     let missed = || head.strip_suffix("missed").map(|bar| (bar, false));

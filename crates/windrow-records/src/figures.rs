@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use super::record::Record;
-use super::value::evaluate;
-use crate::source::pattern;
+use crate::record::Record;
+use crate::tools::pattern;
+use crate::value::evaluate;
 
 const UNITS: &str = "ns|us|µs|ms|s|sec|seconds?|min|minutes?|h|hours?|[kK]B|MB|GB|TB|KiB|MiB|GiB|TiB|kbit|Mbit|Gbit|MHz|GHz|\
     FLOP|MFLOP|GFLOP|TFLOP|times|percent|MBs|ops";
@@ -19,7 +19,7 @@ const NUMBER: &str = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)*";
 const HIDDEN: &str = r"(?sx) <!--(.*?)(?:-->|\z) | (?m:^)```.*?(?:\n```+|\z) | ``(?:[^\n]+?\n?)+?`` | `\n?(?:[^`\n]+\n?)*` | \]\([^)]* | <http[^>]*";
 
 /// Whether the figures of this file are checked.
-pub(super) fn is_checked(path: &str) -> bool {
+pub(crate) fn is_checked(path: &str) -> bool {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let is_readme = path.ends_with("/README.md") && folder.starts_with("crates/") && folder.matches('/').count() == 1;
     path == "README.md" || path == "CHANGELOG.md" || (folder == "docs" && path.ends_with(".md")) || is_readme
@@ -175,7 +175,7 @@ fn wrong(shown: &str, expression: &str, records: &[Record]) -> Option<String> {
 }
 
 /// The problems with the figures of a document, each with its place.
-pub(super) fn problems(path: &str, text: &str, records: &[Record]) -> Vec<String> {
+pub(crate) fn problems(path: &str, text: &str, records: &[Record]) -> Vec<String> {
     let page = Page::new(text);
     let (mut quoted, mut covered, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for Comment { text, at } in &page.comments {

@@ -1,20 +1,14 @@
-//! Checks `bench/RESULTS.md`, with its verdicts and harm, and every quoted figure against the records.
-
-mod bars;
-mod figures;
-mod harm;
-mod record;
-mod value;
+//! `bench/RESULTS.md`, made from the records, and the figures of the other documents.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use anyhow::Result;
-use bars::Verdict;
-use record::Record;
 
-use crate::workspace::{self, Workspace};
-
-const FILE: &str = "bench/RESULTS.md";
+use crate::bars::{self, Verdict};
+use crate::record::Record;
+use crate::tools::read;
+use crate::{figures, harm, value};
 
 const HEAD: &str = "# Results
 
@@ -30,45 +24,49 @@ columns count the worse run of a cell, and \"in both runs\" the better one.
 
 ";
 
-/// Checks that the document is up to date, and that every figure of the other documents is in a record. Prints the table of harm.
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let (records, document) = made(workspace)?;
-    println!("{}", records.last().map(harm::markdown).unwrap_or_default());
-    let mut problems = Vec::new();
-    for path in workspace.files()?.iter().filter(|path| figures::is_checked(path)) {
-        problems.extend(figures::problems(path, &workspace.read(path)?, &records));
+/// What the records say.
+#[derive(Debug)]
+pub struct Results {
+    /// The records, with harm as the last one.
+    records: Vec<Record>,
+    /// `bench/RESULTS.md` as it must be.
+    pub document: String,
+}
+
+impl Results {
+    /// Reads the records, `bars.txt` and `harm.txt` of a folder `bench`.
+    ///
+    /// # Errors
+    /// If a record cannot be read, is held to nothing, or lacks what a line of the two files is about.
+    pub fn load(bench: &Path) -> Result<Results> {
+        let records = Record::load_all(&bench.join("record"))?;
+        Self::of(records, &read(&bench.join("bars.txt"))?, &read(&bench.join("harm.txt"))?)
     }
-    problems.extend(stale(&workspace.read(FILE)?, &document));
-    workspace::unless_empty("results", &problems)
-}
 
-pub(crate) fn update(workspace: &Workspace) -> Result<()> {
-    workspace::write(&workspace.root.join(FILE), &made(workspace)?.1)
-}
-
-fn stale(present: &str, made: &str) -> Option<String> {
-    (present != made).then(|| format!("{FILE} is not what the records say\n  hint: cargo xtask results --write"))
-}
-
-/// The records, with harm as the last one, and the document made from them.
-fn made(workspace: &Workspace) -> Result<(Vec<Record>, String)> {
-    let records = record::load(&workspace.root.join("bench/record"))?;
-    from(records, &workspace.read("bench/bars.txt")?, &workspace.read("bench/harm.txt")?)
-}
-
-fn from(mut records: Vec<Record>, bars: &str, harm: &str) -> Result<(Vec<Record>, String)> {
-    let verdicts = bars::verdicts(bars, &records)?;
-    let harm = harm::table_of(harm, &records)?;
-    let mut text = format!("{HEAD}{}", harm::markdown(&harm));
-    text.push_str("\n## Verdicts\n\n| record | bars met | bars missed | commit |\n|---|--:|--:|---|\n");
-    for (record, verdicts) in records.iter().zip(&verdicts) {
-        let met = verdicts.iter().filter(|verdict| verdict.is_met).count();
-        let missed = verdicts.len() - met;
-        let _ = writeln!(text, "| [{0}](#{0}) | {met} | {missed} | {1} |", record.name, record.fact("commit"));
+    fn of(mut records: Vec<Record>, bars: &str, harm: &str) -> Result<Results> {
+        let verdicts = bars::verdicts(bars, &records)?;
+        let harm = harm::table_of(harm, &records)?;
+        let mut document = format!("{HEAD}{}", harm::markdown(&harm));
+        document.push_str("\n## Verdicts\n\n| record | bars met | bars missed | commit |\n|---|--:|--:|---|\n");
+        for (record, verdicts) in records.iter().zip(&verdicts) {
+            let met = verdicts.iter().filter(|verdict| verdict.is_met).count();
+            let (name, missed, commit) = (&record.name, verdicts.len() - met, record.fact("commit"));
+            let _ = writeln!(document, "| [{name}](#{name}) | {met} | {missed} | {commit} |");
+        }
+        records.iter().zip(&verdicts).for_each(|(record, verdicts)| document.push_str(&section(record, verdicts)));
+        records.push(harm);
+        Ok(Results { records, document })
     }
-    records.iter().zip(&verdicts).for_each(|(record, verdicts)| text.push_str(&section(record, verdicts)));
-    records.push(harm);
-    Ok((records, text))
+
+    /// The table of harm, as Markdown.
+    pub fn harm(&self) -> String {
+        self.records.last().map(harm::markdown).unwrap_or_default()
+    }
+
+    /// The figures of a document that no record has, each with its place. Documents that are not checked have none.
+    pub fn problems(&self, path: &str, text: &str) -> Vec<String> {
+        if figures::is_checked(path) { figures::problems(path, text, &self.records) } else { Vec::new() }
+    }
 }
 
 fn section(record: &Record, verdicts: &[Verdict]) -> String {
@@ -131,7 +129,7 @@ fn by_cells<'a>(notes: &[&'a str]) -> (String, Vec<&'a str>) {
     let mut text = if groups.is_empty() { String::new() } else { head.to_owned() };
     for (what, mut cells) in groups {
         cells.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let median = value::median(cells.iter().map(|cell| cell.0).collect());
+        let median = value::median(&cells.iter().map(|cell| cell.0).collect::<Vec<f64>>());
         let ((least, low), (most, high), n) = (cells[0], cells[cells.len() - 1], cells.len());
         let _ = writeln!(text, "| {what} | {n} | {median:.2} | {least:.2} | {low} | {most:.2} | {high} |");
     }
@@ -150,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_document_has_harm_verdicts_arms_and_notes() {
-        let (records, text) = from(vec![Record::parse("loops", LOOPS)], BARS, HARM).unwrap();
+        let Results { records, document: text } = Results::of(vec![Record::parse("loops", LOOPS)], BARS, HARM).unwrap();
         assert_eq!(value::evaluate("harm all worst + harm loops cells", &records, None), Ok(4.0));
         for part in [
             "| loops | 2 | 1 | 50.0 % | - | 1.250 | 2.000 | - | loops: b windrow |\n",
@@ -174,24 +172,20 @@ mod tests {
     #[test]
     fn the_seeded_faults_fail() {
         let sound = || vec![Record::parse("loops", LOOPS)];
-        let (records, text) = from(sound(), BARS, HARM).unwrap();
-        assert_eq!(stale(&text, &text), None);
+        let results = Results::of(sound(), BARS, HARM).unwrap();
         let quoted = "It takes <!-- record: loops a windrow ratio -->0.5 of the serial time.\n";
-        assert_eq!(figures::problems("README.md", quoted, &records), Vec::<String>::new());
+        assert_eq!(results.problems("README.md", quoted), Vec::<String>::new());
 
         // A figure without a record.
-        let problems = figures::problems("README.md", "\nIt takes 0.4 of the serial time.\n", &records);
+        let problems = results.problems("README.md", "\nIt takes 0.4 of the serial time.\n");
         assert_eq!(problems.len(), 1);
         assert!(problems[0].starts_with("README.md:2: 0.4 is a figure without a record"), "{problems:?}");
         // A record without a verdict.
         let unjudged = [sound(), vec![Record::parse("long-line", "# commit: abc\na\n1\n")]].concat();
-        let failure = from(unjudged, BARS, HARM).unwrap_err();
+        let failure = Results::of(unjudged, BARS, HARM).unwrap_err();
         assert!(failure.to_string().contains("record long-line is held to nothing"), "{failure}");
-        // Records newer than RESULTS.md.
-        let newer =
-            from(vec![Record::parse("loops", &LOOPS.replace("b,windrow,2", "b,windrow,3"))], BARS, HARM).unwrap();
-        assert!(
-            stale(&text, &newer.1).is_some_and(|problem| problem.contains("RESULTS.md is not what the records say"))
-        );
+        // Records newer than RESULTS.md: xtask compares the two texts.
+        let newer = Record::parse("loops", &LOOPS.replace("b,windrow,2", "b,windrow,3"));
+        assert_ne!(Results::of(vec![newer], BARS, HARM).unwrap().document, results.document);
     }
 }

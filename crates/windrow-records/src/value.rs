@@ -1,10 +1,10 @@
 //! Values of figures and bars: expressions over the fields of records (the grammar is in CONTRIBUTING.md).
 
-use super::record::{Record, matches};
-use crate::source::pattern;
+use crate::record::{Record, matches};
+use crate::tools::pattern;
 
 /// The value of an expression. `.` is the record `own`.
-pub(super) fn evaluate(expression: &str, records: &[Record], own: Option<&Record>) -> Result<f64, String> {
+pub(crate) fn evaluate(expression: &str, records: &[Record], own: Option<&Record>) -> Result<f64, String> {
     let words = words(expression)?;
     let mut sum = 0.0;
     for (sign, product) in split(&words, "+", "-") {
@@ -72,7 +72,7 @@ fn noted(record: &Record, form: &str) -> Result<f64, String> {
 }
 
 /// The rows in which every selector is a field or the pattern of one; `column=value` names the column.
-pub(super) fn rows<'a>(record: &'a Record, selectors: &[Word]) -> Result<Vec<&'a Vec<String>>, String> {
+pub(crate) fn rows<'a>(record: &'a Record, selectors: &[Word]) -> Result<Vec<&'a Vec<String>>, String> {
     let mut rows: Vec<&Vec<String>> = record.rows.iter().collect();
     for (selector, quoted) in selectors {
         let named = selector.split_once('=').and_then(|(column, value)| Some((record.column(column)?, value)));
@@ -131,10 +131,10 @@ fn of_rows(record: &Record, selectors: &[Word], field: &str) -> Result<f64, Stri
 
 fn reduce(statistic: &str, is_paired: bool, values: Vec<f64>) -> Result<f64, String> {
     match statistic {
-        "" if is_paired => Ok(median(values)),
+        "" if is_paired => Ok(median(&values)),
         "" if values.len() == 1 => Ok(values[0]),
         "" => Err(format!("{} values: say which statistic, as median:COLUMN", values.len())),
-        "median" => Ok(median(values)),
+        "median" => Ok(median(&values)),
         "max" => Ok(values.into_iter().fold(f64::NEG_INFINITY, f64::max)),
         "min" => Ok(values.into_iter().fold(f64::INFINITY, f64::min)),
         "mean" => Ok(values.iter().sum::<f64>() / values.len() as f64),
@@ -144,10 +144,13 @@ fn reduce(statistic: &str, is_paired: bool, values: Vec<f64>) -> Result<f64, Str
 }
 
 /// The median; for an even number of values, the mean of the two in between.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let half = values.len() / 2;
-    if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 }
+///
+/// # Panics
+/// Without values.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
 }
 
 #[cfg(test)]

@@ -4,20 +4,24 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use crate::workspace::{entries, read};
+use crate::tools::{entries, read};
 
 /// A table: a record, or values computed from records.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Record {
+pub struct Record {
     /// The file's name without date and ending.
-    pub(super) name: String,
-    pub(super) comments: Vec<String>,
-    pub(super) columns: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
+    pub name: String,
+    /// The lines of its head.
+    pub comments: Vec<String>,
+    /// The names of its columns.
+    pub columns: Vec<String>,
+    /// Its fields.
+    pub rows: Vec<Vec<String>>,
 }
 
 impl Record {
-    pub(super) fn parse(name: &str, text: &str) -> Record {
+    /// The record in the text of a file.
+    pub fn parse(name: &str, text: &str) -> Record {
         let comments: Vec<String> = text.lines().map_while(|line| line.strip_prefix("# ")).map(str::to_owned).collect();
         let mut rows = text.lines().skip(comments.len()).map(fields);
         let columns = rows.next().unwrap_or_default();
@@ -25,24 +29,24 @@ impl Record {
     }
 
     /// The fact that the program states under this key, or a dash.
-    pub(super) fn fact(&self, key: &str) -> &str {
+    pub(crate) fn fact(&self, key: &str) -> &str {
         let of_key = |line: &'_ String| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(": "));
         self.comments.iter().find(|line| of_key(line)).map_or("-", |line| &line[key.len() + 2..])
     }
 
     /// The notes, without facts and versions.
-    pub(super) fn notes(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &str> {
         let is_fact =
             |line: &str| ["command: ", "machine: ", "commit: ", "compiler: "].iter().any(|it| line.starts_with(it));
         self.comments.iter().map(String::as_str).filter(move |line| !is_fact(line) && !is_version(line))
     }
 
-    pub(super) fn column(&self, name: &str) -> Option<usize> {
+    pub(crate) fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column == name)
     }
 
     /// The name without a number at its end: runs of one command differ only in that number.
-    pub(super) fn base(&self) -> &str {
+    pub(crate) fn base(&self) -> &str {
         let base = self.name.trim_end_matches(|c: char| c.is_ascii_digit());
         base.strip_suffix('-').filter(|_| base.len() < self.name.len()).unwrap_or(&self.name)
     }
@@ -71,7 +75,7 @@ fn fields(line: &str) -> Vec<String> {
 }
 
 /// Whether a name matches a pattern, in which `?` is any character and `*` any number of characters.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (mut wanted, mut found) = (pattern.chars(), name.chars());
     match (wanted.next(), found.next()) {
         (None, end) => end.is_none(),
@@ -81,25 +85,27 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// All records below a folder of machines, by machine and file name.
-pub(super) fn load(root: &Path) -> Result<Vec<Record>> {
-    let mut records: Vec<Record> = Vec::new();
-    for machine in entries(root)?.iter().filter(|path| path.is_dir()) {
-        for path in entries(machine)?.iter().filter(|path| path.extension().is_some_and(|it| it == "csv")) {
-            let (stem, shown) = (path.file_stem().unwrap_or_default().to_string_lossy(), path.display());
-            let record = Record::parse(stem.splitn(4, '-').nth(3).unwrap_or(&stem), &read(path)?);
-            let (name, columns) = (&record.name, record.columns.len());
-            let is_known = records.iter().any(|other| other.name == *name);
-            ensure!(
-                !is_known,
-                "{shown}: another record is called {name}\n  hint: keep the one that the documents quote"
-            );
-            let is_whole = record.rows.iter().all(|row| row.len() == columns);
-            ensure!(is_whole, "{shown}: a row has not {columns} fields, as the columns");
-            records.push(record);
+impl Record {
+    /// All records below a folder of machines, by machine and file name.
+    ///
+    /// # Errors
+    /// If one cannot be read, has a row of another length than its columns, or has the name of another.
+    pub fn load_all(root: &Path) -> Result<Vec<Record>> {
+        let mut records: Vec<Record> = Vec::new();
+        for machine in entries(root)?.iter().filter(|path| path.is_dir()) {
+            for path in entries(machine)?.iter().filter(|path| path.extension().is_some_and(|it| it == "csv")) {
+                let (stem, shown) = (path.file_stem().unwrap_or_default().to_string_lossy(), path.display());
+                let record = Record::parse(stem.splitn(4, '-').nth(3).unwrap_or(&stem), &read(path)?);
+                let (name, columns) = (&record.name, record.columns.len());
+                let is_known = records.iter().any(|other| other.name == *name);
+                ensure!(!is_known, "{shown}: another record is called {name}\n  hint: keep the one that is quoted");
+                let is_whole = record.rows.iter().all(|row| row.len() == columns);
+                ensure!(is_whole, "{shown}: a row has not {columns} fields, as the columns");
+                records.push(record);
+            }
         }
+        Ok(records)
     }
-    Ok(records)
 }
 
 #[cfg(test)]

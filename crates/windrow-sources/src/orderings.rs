@@ -3,68 +3,48 @@
 use std::ops::Range;
 
 use quote::ToTokens;
-use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Meta, Token};
+use syn::{Attribute, Token};
 
-use crate::orderings::Crate;
+use crate::cfg::{BUILDS, attributes, is_off, module_files};
+use crate::source::Crate;
 
 /// An `Ordering::X` in a crate.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ordering {
-    pub(crate) file: String,
+pub struct Ordering {
+    /// The file, relative to the crate.
+    pub file: String,
     /// The innermost function around it: `Type::name` for a method, else `name`; `-` outside of all functions.
-    pub(crate) function: String,
-    pub(crate) name: String,
+    pub function: String,
+    /// `X`.
+    pub name: String,
     /// Where `Ordering::X` stands in the file.
-    pub(crate) span: Range<usize>,
-    pub(crate) call: Call,
-    pub(crate) in_test: bool,
+    pub span: Range<usize>,
+    /// The call around it.
+    pub call: Call,
+    /// Whether only tests compile it.
+    pub in_test: bool,
     /// Whether only the loom models compile it.
-    pub(crate) in_model: bool,
+    pub in_model: bool,
     /// Whether the loom models compile it.
-    pub(crate) in_loom: bool,
+    pub in_loom: bool,
 }
 
 /// The call that an ordering is an argument of.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Call {
-    pub(crate) name: String,
-    pub(crate) span: Range<usize>,
+pub struct Call {
+    /// The name of the function.
+    pub name: String,
+    /// Where the call stands in the file; empty for a method.
+    pub span: Range<usize>,
     /// The number of orderings among its arguments, up to this one.
-    pub(crate) orderings: usize,
-}
-
-/// Known values of `cfg` names while a predicate is evaluated; all other names stay open.
-type Facts = &'static str;
-
-/// A build without tests; the product; and the build of the loom models, in which weakening cannot test what they compile out.
-const BUILDS: [Facts; 3] =
-    ["!test", "!test !loom", "!test !miri loom unix !windows target_os=\"linux\" !feature=\"portable\""];
-
-/// `None` when the facts leave the predicate open.
-fn judge(predicate: &Meta, facts: Facts) -> Option<bool> {
-    let Meta::List(list) = predicate else {
-        let name = predicate.to_token_stream().to_string().replace(' ', "");
-        let fact = facts.split(' ').find(|fact| fact.trim_start_matches('!') == name)?;
-        return Some(!fact.starts_with('!'));
-    };
-    let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
-    let parts: Vec<Option<bool>> = parts.iter().map(|part| judge(part, facts)).collect();
-    // One part with the deciding value decides; otherwise every part must be known.
-    let is_any = list.path.is_ident("any");
-    match list.path.get_ident()?.to_string().as_str() {
-        "not" => parts.first()?.map(|value| !value),
-        "any" | "all" if parts.contains(&Some(is_any)) => Some(is_any),
-        "any" | "all" if !parts.contains(&None) => Some(!is_any),
-        _ => None,
-    }
+    pub orderings: usize,
 }
 
 /// Every ordering of the modules below `src/lib.rs`, in the order of the files.
-pub(crate) fn orderings(files: &Crate) -> Vec<Ordering> {
+pub fn orderings(files: &Crate) -> Vec<Ordering> {
     let place = Ordering { function: "-".to_owned(), ..Ordering::default() };
     let mut walk = Walk { files, found: Vec::new(), place, owner: None, off: [false; 3] };
     walk.file("src/lib.rs");
@@ -99,10 +79,7 @@ impl Walk<'_> {
 
     /// Walks over something with these attributes.
     fn compiled(&mut self, attributes: &[Attribute], inside: impl FnOnce(&mut Self)) {
-        let cfgs = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
-        let cfgs: Vec<Meta> = cfgs.filter_map(|attribute| attribute.parse_args().ok()).collect();
-        let is_off = |facts| cfgs.iter().any(|predicate| judge(predicate, facts) == Some(false));
-        let off = std::array::from_fn(|build| self.off[build] || is_off(BUILDS[build]));
+        let off = std::array::from_fn(|build| self.off[build] || is_off(attributes, BUILDS[build]));
         self.within(|walk| &mut walk.off, off, inside);
     }
 }
@@ -111,12 +88,7 @@ impl Walk<'_> {
 macro_rules! nodes {
     (compiled: $($name:ident $node:ty),*; functions: $($function:ident $item:ty),*) => {
         $(fn $name(&mut self, node: &$node) {
-            let attributes = |input: ParseStream| {
-                let attributes = input.call(Attribute::parse_outer)?;
-                input.parse::<proc_macro2::TokenStream>().map(|_| attributes)
-            };
-            let attributes = attributes.parse2(node.to_token_stream()).unwrap_or_default();
-            self.compiled(&attributes, |walk| visit::$name(walk, node));
+            self.compiled(&attributes(node), |walk| visit::$name(walk, node));
         })*
         $(fn $function(&mut self, node: &$item) {
             let name = self.owner.iter().map(|owner| format!("{owner}::")).collect::<String>();
@@ -195,36 +167,10 @@ impl Visit<'_> for Walk<'_> {
     }
 }
 
-/// The possible places of `mod name;` in `file`.
-fn module_files(file: &str, module: &syn::ItemMod) -> [String; 2] {
-    let (folder, stem) = file.rsplit_once('/').unwrap_or(("", file));
-    let path = module.attrs.iter().find(|attribute| attribute.path().is_ident("path"));
-    if let Some(Meta::NameValue(path)) = path.map(|path| &path.meta) {
-        return [format!("{folder}/{}", path.value.to_token_stream().to_string().trim_matches('"')), String::new()];
-    }
-    let folder = match stem {
-        "lib.rs" | "mod.rs" => folder.to_owned(),
-        stem => format!("{folder}/{}", stem.trim_end_matches(".rs")),
-    };
-    [format!("{folder}/{}.rs", module.ident), format!("{folder}/{}/mod.rs", module.ident)]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::source::Source;
-
-    #[test]
-    fn predicates_have_three_values() {
-        let judged = |text: &str| judge(&syn::parse_str(text).expect("a predicate"), BUILDS[2]);
-        assert_eq!(judged("test"), Some(false));
-        assert_eq!(judged("not(loom)"), Some(false));
-        assert_eq!(judged("target_arch = \"x86_64\""), None);
-        assert_eq!(judged("all(target_arch = \"x86_64\", not(loom))"), Some(false));
-        assert_eq!(judged("all(debug_assertions, loom)"), None);
-        assert_eq!(judged("any(debug_assertions, loom,)"), Some(true));
-        assert_eq!(judged("not(any(feature = \"portable\", test))"), Some(true));
-    }
 
     fn found(text: &str) -> Vec<Ordering> {
         orderings(&[("src/lib.rs".to_owned(), Source::new(text).unwrap())].into())
@@ -253,13 +199,5 @@ mod tests {
             const C: u8 = Ordering::E;";
         let names: Vec<String> = found(text).into_iter().map(|it| it.function).collect();
         assert_eq!(names, ["free", "inner", "Guard::drop", "Park::wake", "-"]);
-    }
-
-    #[test]
-    fn a_declared_module_has_a_name_or_a_path() {
-        let files = |file: &str, text: &str| module_files(file, &syn::parse_str(text).expect("a module"));
-        assert_eq!(files("src/a/b.rs", "mod c;"), ["src/a/b/c.rs", "src/a/b/c/mod.rs"]);
-        assert_eq!(files("src/a/mod.rs", "mod c;"), ["src/a/c.rs", "src/a/c/mod.rs"]);
-        assert_eq!(files("src/lib.rs", "#[path = \"odd.rs\"] mod x;")[0], "src/odd.rs");
     }
 }

@@ -1,38 +1,58 @@
 //! A Rust file with its code, its literals and its comments told apart.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use regex::Regex;
-
-/// A regular expression, compiled once.
-pub(crate) fn pattern(text: &str) -> Rc<Regex> {
-    thread_local!(static COMPILED: RefCell<HashMap<String, Rc<Regex>>> = RefCell::default());
-    let compile = || Rc::new(Regex::new(text).expect("patterns of xtask are valid"));
-    COMPILED.with_borrow_mut(|compiled| compiled.entry(text.to_owned()).or_insert_with(compile).clone())
-}
+use windrow_records::tools::{entries, line, pattern, read};
 
 /// The matches of a pattern: where each begins, and the text of its last group.
-pub(crate) fn matches<'a>(regex: &str, text: &'a str) -> Vec<(usize, &'a str)> {
+pub fn matches<'a>(regex: &str, text: &'a str) -> Vec<(usize, &'a str)> {
     let last = |it: regex::Captures<'a>| Some((it.get(0)?.start(), it.iter().flatten().last()?.as_str()));
     pattern(regex).captures_iter(text).filter_map(last).collect()
 }
 
-pub(crate) struct Source {
-    pub(crate) text: String,
+/// The files of a crate under `src/`, by their path relative to the crate.
+pub type Crate = BTreeMap<String, Source>;
+
+/// A Rust file.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The whole file.
+    pub text: String,
     /// The file with comments and literals blanked. Every byte keeps its place.
-    pub(crate) code: String,
+    pub code: String,
     /// The file with everything except comments blanked.
-    pub(crate) comments: String,
+    pub comments: String,
     tokens: TokenStream,
 }
 
 impl Source {
-    pub(crate) fn new(text: &str) -> Result<Source> {
+    /// The files under `src/` of a crate's folder.
+    ///
+    /// # Errors
+    /// If one cannot be read, or is no Rust; the message names it.
+    pub fn load(root: &Path) -> Result<Crate> {
+        let (mut files, mut open) = (Crate::new(), vec![root.join("src")]);
+        while let Some(path) = open.pop() {
+            if path.is_dir() {
+                open.extend(entries(&path)?);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let name = path.strip_prefix(root)?.to_string_lossy().replace('\\', "/");
+                let source = Source::new(&read(&path)?).with_context(|| name.clone())?;
+                files.insert(name, source);
+            }
+        }
+        Ok(files)
+    }
+
+    /// The file with this text.
+    ///
+    /// # Errors
+    /// If it is not made of Rust's tokens.
+    pub fn new(text: &str) -> Result<Source> {
         let tokens: TokenStream = text.parse().map_err(|error| anyhow::anyhow!("{error}"))?;
         let blank = text.bytes().map(|byte| if byte == b'\n' { byte } else { b' ' }).collect();
         let (mut code, mut comments): (Vec<u8>, _) = (blank, text.as_bytes().to_vec());
@@ -46,13 +66,18 @@ impl Source {
         Ok(Source { text: text.to_owned(), code: code?, comments: comments?, tokens })
     }
 
+    /// Its items. A file that another one includes as an expression has none.
+    pub fn items(&self) -> Vec<syn::Item> {
+        syn::parse_file(&self.text).map_or(Vec::new(), |file| file.items)
+    }
+
     /// The line of an offset, counted from 1.
-    pub(crate) fn line(&self, offset: usize) -> usize {
-        self.text[..offset].matches('\n').count() + 1
+    pub fn line(&self, offset: usize) -> usize {
+        line(&self.text, offset)
     }
 
     /// All comments about the statement around `offset`: those on its lines until `offset`, and the block directly above it.
-    pub(crate) fn comments_about(&self, offset: usize) -> String {
+    pub fn comments_about(&self, offset: usize) -> String {
         let start = statement(self.tokens.clone(), offset, true).unwrap_or(offset);
         let before = self.text.lines().take(self.line(start) - 1).collect::<Vec<_>>();
         let above = before.iter().rev().take_while(|line| line.trim_start().starts_with("//")).count();

@@ -1,0 +1,133 @@
+//! Numbers that decide something say which measured primitive they are a multiple of, in a table that is made from the sources.
+//!
+//! The last line of a constant's comment is `Measure: 13 wakes.`; the forms are in [`MEASURES`]. A constant directly below another shares its
+//! measure.
+
+use windrow_records::tools::pattern;
+use windrow_sources::{Constant, constants};
+
+use super::RustFile;
+
+pub(super) const FILE: &str = "docs/constants.md";
+
+const CRATES: [&str; 3] = ["crates/windrow-plan/src/", "crates/windrow-sync/src/", "crates/windrow/src/"];
+
+/// What a measure begins with: primitives of a machine and quantities of a site with a factor, or what depends on no machine.
+const MEASURES: &str = r"^(?:[\d.,^/]+ )?(?:clock|claim|line|nap|wake|item|call|round|batch|segment|region)(?:e?s)?\b|^share of |^count of |^size of |^bits of |^chosen, ";
+
+const HEAD: &str = "# Constants
+
+Made from the sources by `cargo xtask house --write`. A threshold is a multiple of a primitive that the pool measures (clock, claim, line,
+nap, wake: `windrow_plan::machine`) or of what a call site measures (item, call, round, batch). Shares and counts depend on no machine. What
+is chosen has a reason that is no property of a machine.
+
+<!-- given: values of the sources -->
+
+";
+
+/// The table, and the complaints about constants without a measure.
+pub(super) fn table(files: &[RustFile]) -> (String, Vec<String>) {
+    let (mut rows, mut problems) = (Vec::new(), Vec::new());
+    let is_counted = |path: &str| CRATES.iter().any(|folder| path.starts_with(folder)) && !path.contains("/tests");
+    for file in files.iter().filter(|file| is_counted(&file.path)) {
+        let short = file.path.replace("crates/", "").replace("/src/", "/");
+        let mut row = |name: &str, value: &str, measure: &str| {
+            let (is_chosen, value) = (measure.starts_with("chosen"), value.replace('|', "\\|"));
+            rows.push((is_chosen, format!("| `{name}` in `{short}` | `{value}` | {measure} |\n")));
+        };
+        for it in constants(&file.source) {
+            problems.extend(problem(&it, file.in_sync().is_some()).map(|why| format!("{}: {why}", file.place(it.at))));
+            if !it.name.is_empty() && (it.measure.is_some() || file.in_sync().is_none()) {
+                row(&it.name, &it.value, it.measure.as_deref().unwrap_or("-"));
+            }
+        }
+        // The thresholds of the machine say it in their bodies.
+        if file.path == "crates/windrow-plan/src/machine.rs" {
+            let threshold = r"pub fn (\w+)\(&self\) -> Nanos \{\s*Nanos\(([\d.]+ \* )?self\.(\w+)\.0( / [\d.]+)?\)";
+            for it in pattern(threshold).captures_iter(&file.source.text) {
+                let part = |at| it.get(at).map_or("", |part| part.as_str());
+                row(part(1), &[part(2), part(3), part(4)].concat(), part(3));
+            }
+        }
+        // So do the fields of structures of thresholds.
+        if file.path.starts_with("crates/windrow-plan/") {
+            let field = r"(?m)^ +(\w+): Nanos\((.*\b(claim|line|wake|slice|park|enter)\b.*)\),?$";
+            pattern(field).captures_iter(&file.source.text).for_each(|it| row(&it[1], &it[2], &it[3]));
+        }
+    }
+    rows.sort_by_key(|row| row.0);
+    let rows: String = rows.into_iter().map(|row| row.1).collect();
+    (format!("{HEAD}| constant | value | measure |\n|---|---|---|\n{rows}"), problems)
+}
+
+/// What is wrong with a constant. In windrow-sync, which knows no cost, only times and real numbers need a measure.
+fn problem(it: &Constant, in_sync: bool) -> Option<String> {
+    let (is_time, is_real) = (matches!(it.ty.as_str(), "Nanos" | "Duration"), it.ty.contains('f'));
+    let number = |text: &str| text.replace(['_', ','], "").parse::<f64>().ok();
+    let (name, Some(measure)) = (&it.name, &it.measure) else {
+        let hint = "hint: `Measure: 13 wakes.` as last line of its comment (CONTRIBUTING.md)";
+        return match it.name.is_empty() {
+            true => Some(format!("{} is a time in the code\n    hint: a constant with a measure", it.value)),
+            false => (is_time || is_real || !in_sync).then(|| format!("{} has no measure\n    {hint}", it.name)),
+        };
+    };
+    let stated = measure.split(' ').next().and_then(number);
+    if !pattern(MEASURES).is_match(measure) {
+        Some(format!("{name}: no measure begins like {measure:?}"))
+    } else if is_time && !measure.starts_with("chosen, ") {
+        Some(format!("{name}: a time is no multiple of {measure:?}"))
+    } else if stated.is_some_and(|stated| number(&it.value).is_some_and(|value| value != stated)) {
+        Some(format!("{name} is not {measure:?}"))
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> (String, Vec<String>) {
+        table(&[RustFile::new("crates/windrow-plan/src/a.rs", text)])
+    }
+
+    #[test]
+    fn a_constant_has_a_measure() {
+        let text = "/// Spins.\n///\n/// Measure: 13 wakes.\nconst A: f64 = 13.0;\nconst B: f64 = 6.5 * 2.0;\n\n// Measure: count of calls.\nconst C: [u8; 2] = [1, 2];";
+        let (table, problems) = found(text);
+        assert_eq!(problems, Vec::<String>::new());
+        for row in
+            ["| `A` in `windrow-plan/a.rs` | `13.0` | 13 wakes |", "| `6.5 * 2.0` | 13 wakes |", "| count of calls |"]
+        {
+            assert!(table.contains(row), "{row}\n{table}");
+        }
+        for (text, message) in [
+            ("const A: f64 = 13.0;", "a.rs:1: A has no measure"),
+            ("/// Measure: 2 wakes.\nconst B: f64 = 2.0;\n\nconst A: usize = 1;", ":4: A has no measure"),
+            ("/// Measure: 13 wakes.\nconst A: f64 = 12.0;", "A is not \"13 wakes\""),
+            ("impl X { const A: u64 = 1; }", "A has no measure"),
+            ("fn f() { static A: f32 = 1.0; }", "A has no measure"),
+            ("/// Measure: 13 snoozes.\nconst A: f64 = 1.0;", "no measure begins like \"13 snoozes\""),
+            ("/// Measure: 1 wake.\nconst A: Nanos = Nanos(5.0);", "a time is no multiple of"),
+            ("fn f() { wait(Duration::from_millis(5)) }", "Duration::from_millis(5) is a time in the code"),
+            ("fn f() { Nanos(5e3) }", "Nanos(5e3) is a time"),
+        ] {
+            assert!(found(text).1.first().is_some_and(|it| it.contains(message)), "{text}: {:?}", found(text).1);
+        }
+    }
+
+    #[test]
+    fn other_constants_need_none() {
+        for text in [
+            "const A: &str = \"1\"; const B: bool = true; fn f() { Nanos(0.0); Nanos(2.0 * x); Nanos(f64::MAX) }",
+            "#[cfg(test)] mod tests { const A: f64 = 1.0; fn f() { Nanos(1.0) } }",
+            "/// Measure: chosen, for people.\nconst A: Duration = Duration::from_secs(5);",
+        ] {
+            assert_eq!(found(text).1, Vec::<String>::new(), "{text}");
+        }
+        // The protocols know no costs.
+        let sync = |text| table(&[RustFile::new("crates/windrow-sync/src/a.rs", text)]).1.len();
+        assert_eq!((sync("const A: u32 = 1;"), sync("const A: f64 = 1.0;")), (0, 1));
+        assert!(found("// Measure: bits of x.\nconst A: u8 = 1 | 2;").0.contains("`1 \\| 2`"));
+    }
+}
