@@ -3,18 +3,20 @@
 //! In round `k` one member completes column `k` of L, in a separate vector that all members share: every row below needs the whole
 //! column. Row `i` changes only its cells up to the diagonal. So rows differ in cost, and are dealt by area.
 //!
-//! `cargo run --release -p windrow --example cholesky`
+//! `cargo run --release -p windrow --features ndarray --example cholesky`
 
 use std::ops::Range;
 use std::time::Instant;
 
-use windrow::team::{Grid, Own, split};
+use ndarray::{Array2, ArrayViewMut2, Axis};
+use windrow::team::Own;
+use windrow::team::split::{self, ViewMut};
 
-/// A square matrix, row by row. Only its lower triangle is used.
+/// A square matrix. Only its lower triangle is used.
 #[derive(Clone)]
 struct Matrix {
     n: usize,
-    cells: Vec<f64>,
+    cells: Array2<f64>,
     /// The column of the round, from the diagonal on.
     column: Vec<f64>,
 }
@@ -23,28 +25,26 @@ impl Matrix {
     /// A matrix with a large diagonal, so that it is positive definite.
     fn new(n: usize) -> Self {
         let cell = |i: usize, j: usize| if i == j { n as f64 } else { ((i * j) as f64).sin() / 2.0 };
-        Self { n, cells: (0..n * n).map(|at| cell(at / n, at % n)).collect(), column: Vec::with_capacity(n) }
+        Self { n, cells: Array2::from_shape_fn((n, n), |(i, j)| cell(i, j)), column: Vec::with_capacity(n) }
     }
 
     /// Completes column `k`. Returns it, and the rows below the diagonal.
-    fn complete(&mut self, k: usize) -> (&[f64], Grid<'_, f64>) {
-        let n = self.n;
-        let mut rows = Grid::new(&mut self.cells, n, n, n).expect("a square").block(k..n, 0..n);
-        let root = rows.row(0)[k].sqrt();
+    fn complete(&mut self, k: usize) -> (&[f64], ArrayViewMut2<'_, f64>) {
+        let root = self.cells[(k, k)].sqrt();
         self.column.clear();
-        for row in rows.rows_mut() {
-            row[k] = if self.column.is_empty() { root } else { row[k] / root };
-            self.column.push(row[k]);
+        for cell in self.cells.column_mut(k).iter_mut().skip(k) {
+            *cell = if self.column.is_empty() { root } else { *cell / root };
+            self.column.push(*cell);
         }
-        (&self.column, rows.split_rows_at(1).1)
+        (&self.column, self.cells.slice_axis_mut(Axis(0), (k + 1..).into()))
     }
 }
 
 /// Subtracts the products of column `k` from `rows`, which begin `first` rows below the diagonal cell.
-fn take_off(k: usize, column: &[f64], first: usize, rows: Grid<'_, f64>) {
-    for (at, row) in (first..).zip(rows) {
+fn take_off(k: usize, column: &[f64], first: usize, mut rows: ArrayViewMut2<'_, f64>) {
+    for (at, mut row) in (first..).zip(rows.rows_mut()) {
         let factor = column[at];
-        row[k + 1..=k + at].iter_mut().zip(&column[1..]).for_each(|(cell, other)| *cell -= factor * other);
+        row.iter_mut().skip(k + 1).zip(&column[1..=at]).for_each(|(cell, other)| *cell -= factor * other);
     }
 }
 
@@ -58,7 +58,7 @@ fn serial(matrix: &mut Matrix) {
 fn team(matrix: &mut Matrix) {
     let n = matrix.n;
     windrow::team(matrix).run(|member| {
-        let done = member.rounds::<&[f64], (Own<Range<usize>>, Grid<'_, f64>)>(
+        let done = member.rounds::<&[f64], (Own<Range<usize>>, ViewMut<f64>)>(
             0..n,
             |matrix, k, deal| {
                 let (column, rows) = matrix.complete(k);
@@ -74,10 +74,10 @@ fn team(matrix: &mut Matrix) {
 /// The largest cell of the lower triangle of `A - L L^T`.
 fn residual(a: &Matrix, l: &Matrix) -> f64 {
     let n = a.n;
-    let row = |i: usize| &l.cells[i * n..][..=i];
-    let product = |i: usize, j: usize| row(i).iter().zip(row(j)).map(|(a, b)| a * b).sum::<f64>();
+    let row = |i: usize| l.cells.row(i);
+    let product = |i: usize, j: usize| row(i).iter().zip(row(j)).take(j + 1).map(|(a, b)| a * b).sum::<f64>();
     let cells = (0..n).flat_map(|i| (0..=i).map(move |j| (i, j)));
-    cells.map(|(i, j)| (a.cells[i * n + j] - product(i, j)).abs()).fold(0.0, f64::max)
+    cells.map(|(i, j)| (a.cells[(i, j)] - product(i, j)).abs()).fold(0.0, f64::max)
 }
 
 fn main() {

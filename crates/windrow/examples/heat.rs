@@ -3,32 +3,36 @@
 //! A step reads one plate and writes another; between steps the plates are swapped. In a team the swap is one line in the closure with
 //! exclusive access, and needs no barrier besides the one of the step.
 //!
-//! `cargo run --release -p windrow --example heat`
+//! `cargo run --release -p windrow --features ndarray --example heat`
 
 use std::mem;
 use std::ops::Range;
 use std::time::Instant;
 
-use windrow::team::{Grid, GridRef, Own, split};
+use ndarray::{Array2, ArrayView2, ArrayViewMut1, Axis, Slice};
+use windrow::team::Own;
+use windrow::team::split::{self, ViewMut, ViewRef};
 
-/// Two plates of `side` x `side` cells, row by row.
+/// The rows without the edges.
+const INNER: Slice = Slice { start: 1, end: Some(-1), step: 1 };
+
+/// Two square plates of cells.
 struct Plate {
-    side: usize,
-    now: Vec<f64>,
-    next: Vec<f64>,
+    now: Array2<f64>,
+    next: Array2<f64>,
 }
 
 impl Plate {
     /// Cold, with a hot upper edge.
     fn new(side: usize) -> Self {
-        let mut now = vec![0.0; side * side];
-        now[..side].fill(100.0);
-        Self { side, next: now.clone(), now }
+        let mut now = Array2::zeros((side, side));
+        now.row_mut(0).fill(100.0);
+        Self { next: now.clone(), now }
     }
 }
 
 /// The new cells of an inner row, from the old ones around it.
-fn row(now: GridRef<'_, f64>, at: usize, next: &mut [f64]) {
+fn row(now: ArrayView2<'_, f64>, at: usize, mut next: ArrayViewMut1<'_, f64>) {
     let (above, same, below) = (now.row(at - 1), now.row(at), now.row(at + 1));
     for column in 1..next.len() - 1 {
         next[column] = 0.25 * ((above[column] + below[column]) + (same[column - 1] + same[column + 1]));
@@ -36,11 +40,9 @@ fn row(now: GridRef<'_, f64>, at: usize, next: &mut [f64]) {
 }
 
 fn serial(plate: &mut Plate, steps: usize) {
-    let side = plate.side;
     for _ in 0..steps {
-        let now = GridRef::new(&plate.now, side, side, side).expect("a square");
-        let inner = plate.next.chunks_exact_mut(side).enumerate().skip(1).take(side - 2);
-        inner.for_each(|(at, next)| row(now, at, next));
+        let mut inner = plate.next.slice_axis_mut(Axis(0), INNER);
+        inner.rows_mut().into_iter().zip(1..).for_each(|(next, at)| row(plate.now.view(), at, next));
         mem::swap(&mut plate.now, &mut plate.next);
     }
 }
@@ -48,19 +50,17 @@ fn serial(plate: &mut Plate, steps: usize) {
 fn team(plate: &mut Plate, steps: usize) {
     windrow::team(plate).run(|member| {
         // Shared: the current plate. Dealt: rows of the next plate, and their indices.
-        let done = member.rounds::<GridRef<'_, f64>, (Own<Range<usize>>, Grid<'_, f64>)>(
+        let done = member.rounds::<ViewRef<f64>, (Own<Range<usize>>, ViewMut<f64>)>(
             0..steps,
             |plate, step, deal| {
-                let side = plate.side;
                 if step > 0 {
                     mem::swap(&mut plate.now, &mut plate.next);
                 }
-                let next = Grid::new(&mut plate.next, side, side, side).expect("a square");
-                let inner = next.block(1..side - 1, 0..side);
-                deal.parts(split::even((1..side - 1, inner), deal.width()));
-                GridRef::new(&plate.now, side, side, side).expect("a square")
+                let inner = plate.next.slice_axis_mut(Axis(0), INNER);
+                deal.parts(split::even((1..inner.nrows() + 1, inner), deal.width()));
+                plate.now.view()
             },
-            |_, now, (numbers, rows)| numbers.zip(rows).for_each(|(at, next)| row(now, at, next)),
+            |_, now, (numbers, mut rows)| numbers.zip(rows.rows_mut()).for_each(|(at, next)| row(now, at, next)),
         );
         done.expect("no member leaves early");
     });
@@ -83,5 +83,5 @@ fn main() {
 
     assert!(found.now.iter().zip(&expected.now).all(|(a, b)| a.to_bits() == b.to_bits()), "another result");
     println!("{side} x {side} cells, {steps} steps: serial {alone:.2?}, team {together:.2?}");
-    println!("below the middle of the hot edge: {:.3}", found.now[side + side / 2]);
+    println!("below the middle of the hot edge: {:.3}", found.now[(1, side / 2)]);
 }

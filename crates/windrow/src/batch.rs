@@ -50,7 +50,7 @@
 //! # How callers wait, and which thread runs
 //! | caller | where its operation lies | how it waits |
 //! |---|---|---|
-//! | [`call`](Batched::call) | on its stack | tries the lock for a moment if operations are cheap; hands in; spins for 2 us if the last batch took no longer; parks |
+//! | [`call`](Batched::call) | on its stack | tries the lock for a moment if operations are cheap; hands in; spins for the reply if the last batch was shorter than two fifths of a park; parks |
 //! | [`call_async`](Batched::call_async) | in a reused slot | its waker is woken; if callers are to run, queued tasks are woken, and the first one that is polled runs |
 //! | [`call_chunk`](Batched::call_chunk) | in the chunk | as `call`, once for all operations |
 //!
@@ -97,6 +97,7 @@ use std::time::Instant;
 use windrow_plan::Nanos;
 
 use windrow_sync::submit::{Fate, Submit};
+use windrow_sync::unwind::quietly;
 
 mod build;
 mod chunk;
@@ -104,14 +105,16 @@ mod entries;
 mod error;
 mod future;
 mod lead;
+mod options;
 mod room;
 mod stats;
 
-pub use build::{Builder, Overflow};
+pub use build::Builder;
 pub use chunk::{Chunk, Ticket, Tickets};
 pub use entries::{Batch, Sorted};
 pub use error::{BatchError, CallError};
 pub use future::CallAsync;
+pub use options::Overflow;
 pub use stats::Stats;
 pub use windrow_plan::batch::{Choice, Law, Verdict};
 pub use windrow_sync::submit::Entry;
@@ -332,7 +335,7 @@ impl<S: BatchOps> Batched<S> {
             return;
         }
         // Ignored: it may be closed already, and a panic of the spawner has no caller here that could get it.
-        lead::quietly(|| _ = self.close());
+        quietly(|| _ = self.close());
         if let Some(thread) = thread {
             // The thread catches all panics: of the structure, of wakers and of drops.
             let _ = thread.join();

@@ -30,19 +30,21 @@ struct ClosuresMustBeSync;
 /// ```
 struct ClosuresAreCalledThroughASharedReference;
 
-/// Collected results must be Send.
+/// Items that a closure makes must be Send.
 /// ```compile_fail,E0277
 /// use windrow::prelude::*;
-/// let all: Vec<std::rc::Rc<i32>> = (0..10).into_par_iter().map(std::rc::Rc::new).collect();
+/// (0..10).into_par_iter().map(std::rc::Rc::new).for_each(drop);
 /// ```
-struct CollectedResultsMustBeSend;
+struct ItemsThatAClosureMakesMustBeSend;
 
-/// Reduced results must be Send.
+/// Closures of adaptors must be Send.
 /// ```compile_fail,E0277
 /// use windrow::prelude::*;
-/// (0..10).into_par_iter().map(std::rc::Rc::new).min();
+/// let lock = std::sync::Mutex::new(0);
+/// let guard = lock.lock().unwrap();
+/// let _ = (0..10).into_par_iter().map(move |i: i32| i + *guard);
 /// ```
-struct ReducedResultsMustBeSend;
+struct ClosuresOfAdaptorsMustBeSend;
 
 /// A filtered iterator has no indices.
 /// ```compile_fail,E0599

@@ -3,11 +3,15 @@
 //! A parallel iterator is a *source* and a *recipe*. windrow-sync hands the source out in chunks; the recipe transforms the items of
 //! a chunk. [`Par`] is the only type; adaptors change its recipe.
 
+mod adaptors;
 pub(crate) mod cancellable;
 mod collect;
 mod indexed;
 mod make;
+mod marks;
+pub(crate) mod names;
 mod parallel;
+mod ranges;
 pub(crate) mod recipe;
 mod reduce;
 mod runs;
@@ -17,30 +21,39 @@ pub mod slice;
 pub(crate) mod sort;
 pub(crate) mod source;
 mod sources;
+mod split;
 pub mod str;
 pub(crate) mod tries;
 
+use std::fmt;
 use std::panic::Location;
 
 use windrow_sync::divide::{Divide, Leaf};
 use windrow_sync::views::Pieces;
 
-use crate::iter::recipe::{Plain, Recipe, WhileOk};
+use crate::iter::recipe::{OwnItems, Plain, Recipe, WhileOk};
 use crate::iter::search::PIECE;
 use crate::iter::source::Weigh;
 use crate::runtime::hints::Hints;
 
 pub use crate::iter::collect::{FromParallelIterator, ParallelExtend};
+pub use adaptors::*;
 pub use either::Either;
 pub use indexed::IndexedParallelIterator;
-pub use make::{Bridge, ParallelBridge, Repeat, empty, once, repeat, repeat_n};
+pub use make::{Bridge, ParallelBridge, empty, once, repeat, repeat_n, repeatn};
 pub use parallel::ParallelIterator;
-pub use sources::{Integer, ParallelDrainFull, ParallelDrainRange, Upward};
+pub use ranges::{IndexedInteger, Integer, RangeItems, Upward};
+pub use sources::{ParallelDrainFull, ParallelDrainRange};
+pub use split::{
+    SplitAt, SplitAtIter, SplitInHalf, SplitInHalfIter, SplitParts, WalkTree, from_split_at, from_split_in_half, split,
+    walk_tree, walk_tree_postfix, walk_tree_prefix,
+};
 
 /// A parallel iterator: a source, a recipe, and the user's hints about the items.
 ///
-/// It is `Clone` if its source and its closures are: parallel iterators over shared references and ranges are cheap to clone.
-#[derive(Clone, Debug)]
+/// It is `Clone` if its source and its closures are. Iterators over shared references and ranges are cheap to clone; those that own their
+/// items clone them.
+#[derive(Clone)]
 #[must_use = "parallel iterators do nothing until they are consumed"]
 pub struct Par<S, R> {
     source: S,
@@ -48,11 +61,18 @@ pub struct Par<S, R> {
     hints: HintsOf,
 }
 
+/// Its source and hints: closures show nothing.
+impl<S: fmt::Debug, R> fmt::Debug for Par<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Par").field("source", &self.source).field("hints", &self.hints).finish_non_exhaustive()
+    }
+}
+
 /// Opaque: the user's hints about the items.
 #[derive(Clone, Debug, Default)]
 pub struct HintsOf(pub(crate) Hints);
 
-impl<S: Leaf> Par<S, Plain> {
+impl<S: Leaf<Item: Send>> Par<S, Plain> {
     pub(crate) fn new(source: S) -> Self {
         Par::of(source, Plain)
     }
@@ -110,7 +130,7 @@ where
     adapt_pieces(iter, |recipe| WhileOk(recipe, broken))
 }
 
-impl<S: Weigh> Par<S, Plain> {
+impl<S: Weigh, R: OwnItems> Par<S, R> {
     /// Gives each item a weight that its work is proportional to: the bytes of a text, say. Claims are then sized by weight, and
     /// the remaining work is predicted by weight.
     ///
@@ -133,7 +153,7 @@ impl<S: Weigh> Par<S, Plain> {
 /// Types that can be turned into a parallel iterator.
 pub trait IntoParallelIterator {
     /// The type of the items.
-    type Item;
+    type Item: Send;
     /// The type of the iterator.
     type Iter: ParallelIterator<Item = Self::Item>;
     /// The parallel iterator.
@@ -143,7 +163,7 @@ pub trait IntoParallelIterator {
 /// `par_iter()`: over shared references.
 pub trait IntoParallelRefIterator<'a> {
     /// The type of the items.
-    type Item: 'a;
+    type Item: Send + 'a;
     /// The type of the iterator.
     type Iter: ParallelIterator<Item = Self::Item>;
     /// The parallel iterator.
@@ -153,7 +173,7 @@ pub trait IntoParallelRefIterator<'a> {
 /// `par_iter_mut()`: over exclusive references.
 pub trait IntoParallelRefMutIterator<'a> {
     /// The type of the items.
-    type Item: 'a;
+    type Item: Send + 'a;
     /// The type of the iterator.
     type Iter: ParallelIterator<Item = Self::Item>;
     /// The parallel iterator.

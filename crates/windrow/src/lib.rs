@@ -11,6 +11,7 @@ mod task;
 pub mod team;
 
 pub use iter::cancellable::Cancellable;
+pub use iter::names::{array, collections, option, range, range_inclusive, result, vec};
 pub use iter::recipe::Recipe;
 pub use iter::slice::{self, ParallelSlice, ParallelSliceMut};
 pub use iter::source::Weigh;

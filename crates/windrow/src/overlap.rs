@@ -124,12 +124,14 @@ mod trace;
 pub use lane::CompletionToken;
 pub use trace::{LaneKind, LaneTrace, Limits, TileTrace, Trace};
 
-use lane::{Apply, Input, Start, Station};
+use lane::{Apply, Input, Start};
 use queue::{Bell, Giver, QueueBound, Taker, queue};
-use run::{Met, OverlapRun, TileFault};
+use run::{Met, OverlapRun, Station, TileFault};
 use trace::Log;
 
 /// The default bound of a queue: one waiting tile, and one more for the time of a wakeup.
+///
+/// Measure: count of tiles.
 const AHEAD: usize = 2;
 
 /// A builder of lanes: see the [module page](self).

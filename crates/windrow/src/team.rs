@@ -38,13 +38,13 @@
 //! The page of [`windrow_sync::rounds`] has the details, and why callers need no unsafe code.
 //!
 //! # How many members a round gets
-//! [`Member::round`] always gets all members. [`Member::rounds`] asks `windrow_plan::team` for a width about every 25
+//! [`Member::round`] always gets all members. [`Member::rounds`] asks `windrow_plan::width` for a width about every 25
 //! microseconds. Fewer members, down to one, run rounds that are too short for their barrier, or that lose a CPU to a busy process; the
-//! other members wait and soon park. Other widths are explored now and then, in at most 3 % of the time. The results are kept by call
+//! other members wait and soon park. Other widths are explored now and then, in at most 1 % of the time. The results are kept by call
 //! site.
 //!
-//! Calls of less than half a millisecond are also compared as a whole. Forming a team takes some microseconds; if the other members save
-//! less than that, the caller runs alone. That took 0.5 to 1.4 us more than the plain loop (`bench/record`, decompose).
+//! Calls of less than half a millisecond are also compared as a whole, and longer ones if their rounds run best on one member. Forming a
+//! team takes some microseconds; if the other members save less than that, the caller runs alone. That took 0.5 to 1.4 us more than the plain loop (`bench/record`, decompose).
 //!
 //! # Trade-offs, and when not to use a team
 //! * For rounds in any order use a parallel iterator: it balances the load. A round does not: its parts are dealt once, and all members
@@ -68,7 +68,8 @@ use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use windrow_plan::team::{Formation, Free, Mode, Segment, Standing, formation};
+use windrow_plan::team::{Formation, Free, Mode, Waits, formation};
+use windrow_plan::width::{RoundCosts, Segment};
 use windrow_plan::{Decision, Nanos};
 use windrow_sync::Spin;
 use windrow_sync::gate::WorkerCounts;
@@ -77,19 +78,17 @@ use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
 
 use crate::runtime::explain::{self, CallKind, Explained};
 use crate::runtime::pool;
-use crate::runtime::sites::site;
+use crate::runtime::sites::{TeamStats, site};
 use crate::runtime::state::PoolState;
 
-mod beat;
+mod driver;
 pub mod split;
 mod tasks;
 
 pub use tasks::{AsyncMember, AsyncTeam};
-pub use windrow_sync::grid::{Grid, GridError, GridRef};
-pub use windrow_sync::rounds::{Deal, Ended, Family, Given, Lend, Lent, Mut, Own, Ref};
+pub use windrow_sync::rounds::{Contributions, Deal, Ended, Family, Lend, Lent, Mut, Own, Ref};
 
-pub(crate) use beat::TeamSites;
-use beat::{Company, RoundDriver};
+use driver::RoundDriver;
 
 /// The number of members that a team asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,104 +281,111 @@ where
     let site = site(Some(place), code);
     let may_be_alone = matches!(width.0, WidthKind::AtMost(2..));
     let begun = tick();
-    let took = |way, ended: u64| pool.teams.took(site, way, pool.nanos(ended.saturating_sub(begun)));
-    let tell = |threads: usize, reason: &'static str, rounds: Option<(usize, Decision<Standing, Segment>)>| {
-        if explain::listens() {
-            told(place, threads, pool.nanos(tick().saturating_sub(begun)), reason, rounds);
+    // After a call: its rounds run best on one member, as far as known.
+    let took = |mode, ended: u64, serial_rounds: bool| {
+        let elapsed = pool.nanos(ended.saturating_sub(begun));
+        if let Some(mut stats) = pool.sites.team(site) {
+            stats.took = elapsed;
+            stats.calls = stats.calls.after(mode, elapsed, serial_rounds || elapsed < pool.guess().short_team());
         }
     };
-    let mut by_caller = |beat, reason| {
-        let led = &mut LeaderState { beat, data };
-        let result = attend(member, pool, Rounds::sole(led).only(), Spin::NONE);
-        tell(1, reason, None);
-        Ok(vec![result])
+    let tell = |threads: usize, reason: &'static str, rounds: Option<(usize, Decision<RoundCosts, Segment>)>| {
+        if explain::listens() {
+            explain_team(place, threads, pool.nanos(tick().saturating_sub(begun)), reason, rounds);
+        }
     };
-    if may_be_alone && pool.teams.way(site) == Mode::Alone {
-        let reason = "serial: calls of this length were faster without other members";
-        let result = by_caller(RoundDriver::new(pool, site, Company::None), reason);
-        took(Mode::Alone, tick());
-        return result;
-    }
-    let (memory, lately) = if may_be_alone { pool.teams.recall(site) } else { Default::default() };
-    let (Formation { members, patience }, reason) = ask(pool, width, lately)?;
+    let stats = if may_be_alone { pool.sites.recall_team(site) } else { TeamStats::default() };
+    let serial = may_be_alone && stats.calls.choose() == Mode::Serial;
+    let (Formation { members, patience }, reason) = match serial {
+        true => {
+            (Formation { members: 1, patience: Nanos(0.0) }, "serial: such calls were faster without other members")
+        }
+        false => ask(pool, width, stats.took)?,
+    };
     if members == 1 {
-        return by_caller(RoundDriver::new(pool, site, Company::None), reason);
+        let led = &mut LeaderState { driver: RoundDriver::new(pool, site), data };
+        let result = attend(member, pool, Rounds::single(led).slot(), Spin::NONE);
+        tell(1, reason, None);
+        if serial {
+            took(Mode::Serial, tick(), true);
+        }
+        return Ok(vec![result]);
     }
-    if may_be_alone && memory.stands_alone(members, pool.nanos(begun)) {
-        let reason = "serial: the last calls ran all rounds on one member";
-        let result = by_caller(RoundDriver::new(pool, site, Company::Spared), reason);
-        took(Mode::Alone, tick());
-        return result;
-    }
-    let led = &mut LeaderState { beat: RoundDriver::new(pool, site, Company::Here), data };
+    let led = &mut LeaderState { driver: RoundDriver::new(pool, site), data };
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
-    let come = |mut seat: MemberSlot<'_, LeaderState<'_, T>>| {
-        let width = seat.width(pool.settle);
+    let waits = Waits::of(pool.guess());
+    let come = |mut slot: MemberSlot<'_, LeaderState<'_, T>>| {
+        let width = slot.width(pool.settle);
         if width >= least {
-            let at = seat.index();
-            let result =
-                attend(member, pool, seat, looking.map_or_else(|| usual(pool, width), |limits| spin(pool, limits)));
+            let at = slot.index();
+            let result = attend(
+                member,
+                pool,
+                slot,
+                looking.map_or_else(|| usual(pool, width, &waits), |limits| spin(pool, limits)),
+            );
             *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
         width
     };
     let join = |number| {
         pool.joined(number, tick());
-        if let Some(seat) = rounds.sit() {
-            come(seat);
+        if let Some(slot) = rounds.join() {
+            come(slot);
         }
     };
     let lacks = Cell::new(None);
     let found = pool.gate.region(&join, pool.settle, |door| {
-        let seat = rounds.sit();
+        let slot = rounds.join();
         let forming = FormOnDrop(&rounds);
         pool.opens(members > pool.workers().idle + 1);
         if door.open(members) {
-            let until = Spin { busy: pool.ticks(AT_ONCE), yielding: pool.ticks(patience) };
-            let all = || rounds.seated() == members;
+            let until = Spin { busy: pool.ticks(waits.joins), yielding: pool.ticks(patience) };
+            let all = || rounds.joined() == members;
             // (A worker that is inside without a slot is about to take one.)
             let fails = || {
                 if least > 1 {
                     // The state is read first: a worker that joins before that counts as inside, a worker that joins later as outside.
-                    let lack = lack(pool.nanos(tick().saturating_sub(begun)), pool.gate.state());
-                    lacks.set(lack.filter(|_| door.inside() < rounds.seated()));
+                    let lack = lack(pool.nanos(tick().saturating_sub(begun)), pool.gate.state(), waits.elsewhere);
+                    lacks.set(lack.filter(|_| door.inside() < rounds.joined()));
                 }
                 lacks.get().is_some()
             };
             if !until.until(|| all() || fails()) && least > 1 {
                 // Sleep, since further yields may keep the awaited worker from running.
                 while !all() && !fails() {
-                    std::thread::sleep(NAP);
+                    std::thread::sleep(Duration::from_nanos(waits.nap.0 as u64));
                 }
             }
         }
         drop(forming);
-        seat.map_or(0, come)
+        slot.map_or(0, come)
     });
     let ended = tick();
     pool.ended(ended);
-    if least == 1 {
-        took(Mode::Together, ended);
-    }
     if found < least {
         let closed = if pool.gate.is_stopped() { RefusedKind::Closed } else { RefusedKind::Busy };
         let kind = lacks.get().unwrap_or(closed);
         return Err(Refused { wanted: least, found, threads: pool.members, kind });
     }
     drop(rounds);
-    tell(found, reason, led.beat.told);
+    if least == 1 {
+        let serial_rounds = !led.driver.mixed && pool.sites.recall_team(site).widths.is_serial(found);
+        took(Mode::Team, ended, serial_rounds);
+    }
+    tell(found, reason, led.driver.last_choice);
     let result = |one: Mutex<Option<R>>| one.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(results.into_iter().filter_map(result).collect())
 }
 
 /// Tells about a team of `threads` members, and about the width of its rounds.
-fn told(
+fn explain_team(
     place: &'static Location<'static>,
     threads: usize,
     took: Nanos,
     reason: &'static str,
-    rounds: Option<(usize, Decision<Standing, Segment>)>,
+    rounds: Option<(usize, Decision<RoundCosts, Segment>)>,
 ) {
     explain::tell(Explained::new(CallKind::Team, Some(place), 0, took).on(threads).because(reason));
     if let Some((rounds, Decision { inputs, choice, why, .. })) = rounds {
@@ -390,12 +396,12 @@ fn told(
 
 /// One member's part in a team. A separate function, because its address is part of the site.
 #[inline(never)]
-fn attend<T, F, R>(member: &F, pool: &PoolState, seat: MemberSlot<'_, LeaderState<'_, T>>, spin: Spin) -> R
+fn attend<T, F, R>(member: &F, pool: &PoolState, slot: MemberSlot<'_, LeaderState<'_, T>>, spin: Spin) -> R
 where
     T: ?Sized + Send,
     F: Fn(&mut Member<'_, '_, T>) -> R,
 {
-    member(&mut Member { seat, spin, pool, moved: 0 })
+    member(&mut Member { slot, spin, pool, moved: 0 })
 }
 
 /// Forms the team on drop, also if the caller panics: members may wait for the width.
@@ -422,7 +428,7 @@ fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<(Formation, &'st
                 () if !pool.is_of_this_process() => RefusedKind::Forked,
                 () if pool.gate.is_stopped() => RefusedKind::Closed,
                 () if wanted > free + absent => RefusedKind::Busy,
-                () => return Ok((Formation { members: wanted, patience: YIELDS }, AS_ASKED)),
+                () => return Ok((Formation { members: wanted, patience: Waits::of(pool.guess()).yields }, AS_ASKED)),
             };
             let found = if pool.is_of_this_process() { free.min(pool.members) } else { 1 };
             Err(Refused { wanted, found, threads: pool.members, kind })
@@ -440,42 +446,31 @@ fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<(Formation, &'st
 const AS_ASKED: &str = "the width was given";
 
 /// Why a team that has `waited` for members should give up, from the states of the workers outside of the team.
-fn lack(waited: Nanos, WorkerCounts { idle, asleep, absent, .. }: WorkerCounts) -> Option<RefusedKind> {
+fn lack(
+    waited: Nanos,
+    WorkerCounts { idle, asleep, absent, .. }: WorkerCounts,
+    elsewhere: Nanos,
+) -> Option<RefusedKind> {
     match idle + asleep + absent {
-        0 if waited.0 > SOON.0 => Some(RefusedKind::Busy),
-        1.. if waited.0 > EXACTLY.0 => Some(RefusedKind::Late),
+        0 if waited > elsewhere => Some(RefusedKind::Busy),
+        1.. if waited > EXACTLY => Some(RefusedKind::Late),
         _ => None,
     }
 }
 
 /// How long a team of exact width waits for free workers. On a machine with a busy neighbour a worker needed more
 /// than 1 s. A longer wait for a CPU is not worth it.
+///
+/// Measure: chosen, because a program that asks for an exact team would rather wait than be refused.
 const EXACTLY: Nanos = Nanos(10e9);
-/// How long such a team yields while it waits; then it sleeps for [`NAP`]s. Workers join within microseconds, or need its CPU.
-const YIELDS: Nanos = Nanos(50e6);
-const NAP: Duration = Duration::from_millis(1);
-/// A worker that is neither idle nor asleep for this long takes part in another call.
-const SOON: Nanos = Nanos(1e6);
-/// The spin time of a forming caller. An awake worker joins within it; to wait for other workers, the caller yields its CPU.
-const AT_ONCE: Nanos = Nanos(5e3);
 
 /// How long a waiting member spins before it yields its CPU, and how long it yields before it parks.
-fn usual(pool: &PoolState, width: usize) -> Spin {
+fn usual(pool: &PoolState, width: usize, waits: &Waits) -> Spin {
     // With more members than CPUs, the awaited member may need this CPU. Four members on two CPUs took 1.0 us for a crossing without
     // spinning, 1.5 us with 0.1 us of spinning, and 2 us with more.
-    let busy = if width > pool.workers().most { Nanos(0.0) } else { LOOKING };
-    Spin { busy: pool.ticks(busy), yielding: pool.ticks(YIELDING) }
+    let busy = if width > pool.workers().most { Nanos(0.0) } else { waits.spins };
+    Spin { busy: pool.ticks(busy), yielding: pool.ticks(waits.then_yields) }
 }
-
-/// The spin time of a waiting member: several crossings of members with a CPU each. A member that yields sooner may lose a time slice to
-/// another process. Beside a busy process, two members took 0.5 to 2 ms for a crossing if they spun for 0.1 us, and 0.1 to 0.2 us if they
-/// spun for 1 us.
-const LOOKING: Nanos = Nanos(1000.0);
-/// The minimum time between two moves of a member: some time slices. Long relative to the four system calls of a move, and short relative
-/// to the time that two members lose on one CPU.
-const STAYING: Nanos = Nanos(10e6);
-/// How long a waiting member yields. After this time a park is cheaper: a wakeup costs 2 to 30 us.
-const YIELDING: Nanos = Nanos(100_000.0);
 
 fn spin(pool: &PoolState, (busy, yielding): (Duration, Duration)) -> Spin {
     let ticks = |time: Duration| pool.ticks(Nanos(time.as_nanos() as f64));
@@ -484,13 +479,13 @@ fn spin(pool: &PoolState, (busy, yielding): (Duration, Duration)) -> Spin {
 
 /// The data, and the state that passes from leader to leader.
 struct LeaderState<'d, T: ?Sized> {
-    beat: RoundDriver<'d>,
+    driver: RoundDriver<'d>,
     data: &'d mut T,
 }
 
 /// One member of a team, as its closure sees it.
 pub struct Member<'r, 'd, T: ?Sized + Send> {
-    seat: MemberSlot<'r, LeaderState<'d, T>>,
+    slot: MemberSlot<'r, LeaderState<'d, T>>,
     spin: Spin,
     pool: &'r PoolState,
     /// When this member last moved to another CPU.
@@ -499,24 +494,24 @@ pub struct Member<'r, 'd, T: ?Sized + Send> {
 
 impl<T: ?Sized + Send> std::fmt::Debug for Member<'_, '_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Member").field("seat", &self.seat).finish()
+        f.debug_struct("Member").field("slot", &self.slot).finish()
     }
 }
 
 impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     #[inline]
     fn arrive(&mut self) -> Result<Turn<'_, LeaderState<'d, T>>, Ended> {
-        if self.seat.gives_way() {
-            self.give_way();
+        if self.slot.should_move() {
+            self.move_away();
         }
-        self.seat.arrive(self.spin)
+        self.slot.arrive(self.spin)
     }
 
     /// Moves a worker that shares a CPU with another member. Not too often, since the scheduler may move it back.
     #[cold]
-    fn give_way(&mut self) {
+    fn move_away(&mut self) {
         let now = tick();
-        if self.pool.nanos(now.saturating_sub(self.moved)).0 > STAYING.0 {
+        if self.pool.nanos(now.saturating_sub(self.moved)).0 > Waits::of(self.pool.guess()).stays.0 {
             self.moved = now;
             self.pool.placement.yield_cpu();
         }
@@ -524,12 +519,12 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
 
     /// This member's number, `0..width`. The caller of [`Team::run`] is member 0.
     pub fn index(&self) -> usize {
-        self.seat.index()
+        self.slot.index()
     }
 
     /// The number of members of the team.
     pub fn width(&mut self) -> usize {
-        self.seat.width(self.spin)
+        self.slot.width(self.spin)
     }
 
     /// A round: waits for all members; the last to arrive runs `split` with exclusive access to the data. `split` deals each member a part,
@@ -570,14 +565,14 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     {
         Ok(match self.arrive()? {
             Turn::Lead(lead) => lead.round::<S, P>(|led, deal| {
-                led.beat.mix();
+                led.driver.mix();
                 split(led.data, deal)
             }),
             Turn::Follow(follow) => follow.open::<S, P>(),
         })
     }
 
-    /// A round to which each member contributes a value, `bring`. The leader gets all contributions, in the order of the members.
+    /// A round to which each member contributes a value, `contribution`. The leader gets all contributions, in the order of the members.
     ///
     /// # Errors
     /// As [`round`](Member::round).
@@ -587,17 +582,17 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     #[inline]
     pub fn round_with<S: Lend, P: Lend, C: Send + 'static>(
         &mut self,
-        bring: C,
-        split: impl for<'x> FnOnce(&'x mut T, Given<'x, C>, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
+        contribution: C,
+        split: impl for<'x> FnOnce(&'x mut T, Contributions<'x, C>, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
     ) -> Result<(Lent<'_, S>, Lent<'_, P>), Ended>
     where
         for<'x> Lent<'x, S>: Copy,
     {
-        self.seat.bring(bring);
+        self.slot.contribute(contribution);
         Ok(match self.arrive()? {
-            Turn::Lead(lead) => lead.round_with::<S, P, C>(|led, given, deal| {
-                led.beat.mix();
-                split(led.data, given, deal)
+            Turn::Lead(lead) => lead.round_with::<S, P, C>(|led, contributions, deal| {
+                led.driver.mix();
+                split(led.data, contributions, deal)
             }),
             Turn::Follow(follow) => follow.open_with::<S, P, C>(),
         })
@@ -643,7 +638,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
             };
             loop {
                 let width = lead.width();
-                let Some((round, members)) = lead.data().beat.next(&range, width) else {
+                let Some((round, members)) = lead.data().driver.next(&range, width) else {
                     lead.round_of::<(usize, usize), ()>(width, OVER, |_, deal| {
                         deal.none();
                         (range.start, range.end)
@@ -681,9 +676,9 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     pub fn broadcast<V: Clone + Send + 'static>(&mut self, from: usize, value: V) -> Result<V, Ended> {
         let width = self.width();
         assert!(from < width, "there is no member {from} in a team of {width}");
-        let bring = (self.index() == from).then_some(value);
-        let (_, value) = self.round_with::<(), Own<V>, _>(bring, |_, given, deal| {
-            if let Some(value) = given.flatten().next() {
+        let contribution = (self.index() == from).then_some(value);
+        let (_, value) = self.round_with::<(), Own<V>, _>(contribution, |_, contributions, deal| {
+            if let Some(value) = contributions.flatten().next() {
                 deal.parts(std::iter::repeat_n(value, deal.width()));
             }
         })?;
@@ -695,8 +690,8 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     /// # Errors
     /// As [`round`](Member::round).
     pub fn reduce<V: Clone + Send + 'static>(&mut self, value: V, op: impl Fn(V, V) -> V) -> Result<V, Ended> {
-        let (_, value) = self.round_with::<(), Own<V>, _>(value, |_, given, deal| {
-            if let Some(all) = given.reduce(&op) {
+        let (_, value) = self.round_with::<(), Own<V>, _>(value, |_, contributions, deal| {
+            if let Some(all) = contributions.reduce(&op) {
                 deal.parts(std::iter::repeat_n(all, deal.width()));
             }
         })?;
@@ -708,9 +703,9 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     /// # Errors
     /// As [`round`](Member::round).
     pub fn scan<V: Clone + Send + 'static>(&mut self, value: V, op: impl Fn(V, V) -> V) -> Result<V, Ended> {
-        let (_, value) = self.round_with::<(), Own<V>, _>(value, |_, given, deal| {
+        let (_, value) = self.round_with::<(), Own<V>, _>(value, |_, contributions, deal| {
             let mut so_far: Option<V> = None;
-            for value in given {
+            for value in contributions {
                 let sum = match so_far.take() {
                     None => value,
                     Some(before) => op(before, value),
@@ -732,6 +727,8 @@ fn check_range(mine: &Range<usize>, other: &Range<usize>) {
 const OTHER_RANGES: &str = "the members of a team pass different ranges to `rounds`";
 
 /// The note that no round follows. (No range contains it.)
+///
+/// Measure: bits of the note.
 const OVER: u64 = u64::MAX;
 
 #[cfg(test)]
@@ -744,11 +741,11 @@ mod tests {
         let state = |idle, asleep, absent| WorkerCounts { busy: false, idle, asleep, absent };
         let seconds = |seconds: f64| Nanos(seconds * 1e9);
         for some in [state(1, 0, 0), state(0, 1, 0), state(0, 0, 1)] {
-            assert_eq!(lack(seconds(2.0), some), None, "{some:?}");
-            assert_eq!(lack(seconds(11.0), some), Some(RefusedKind::Late), "{some:?}");
+            assert_eq!(lack(seconds(2.0), some, seconds(1e-3)), None, "{some:?}");
+            assert_eq!(lack(seconds(11.0), some, seconds(1e-3)), Some(RefusedKind::Late), "{some:?}");
         }
-        assert_eq!(lack(seconds(0.0), state(0, 0, 0)), None);
-        assert_eq!(lack(seconds(0.1), state(0, 0, 0)), Some(RefusedKind::Busy));
+        assert_eq!(lack(seconds(0.0), state(0, 0, 0), seconds(1e-3)), None);
+        assert_eq!(lack(seconds(0.1), state(0, 0, 0), seconds(1e-3)), Some(RefusedKind::Busy));
     }
 
     #[test]

@@ -2,26 +2,16 @@
 //! keeps to its CPUs, and uses all CPUs again when the mask is widened.
 #![cfg(all(target_os = "linux", not(miri), not(feature = "portable")))]
 
-#[path = "shared/forked.rs"]
-mod forked;
-
 use std::sync::Mutex;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use forked::forked;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::unistd::Pid;
 use windrow::prelude::*;
-
-fn spin(micros: u64) {
-    let start = Instant::now();
-    while start.elapsed().as_micros() < u128::from(micros) {
-        std::hint::spin_loop();
-    }
-}
+use windrow_testkit::{alone, spin};
 
 fn cpus() -> Vec<usize> {
     let mask = sched_getaffinity(Pid::from_raw(0)).unwrap();
@@ -91,44 +81,52 @@ fn a_narrowed_mask_is_noticed_and_so_is_a_widened_one() {
         return;
     }
     // In a separate process, since the mask is shared.
-    assert!(forked(|| {
-        assert!(comes_to_hold(is_shared), "nothing is shared on {} CPUs", all.len());
-        for _ in 0..2 {
-            allow(&all[..1]);
-            assert!(comes_to_hold(stays_on_the_caller), "one CPU, and work is still shared");
-            let before = used();
-            assert!((0..100).all(|_| !region().is_empty()));
-            let after = used();
-            let (mine, others) = (after.0 - before.0, after.1 - before.1);
-            assert!(others <= mine / 20, "workers used {others} us of the only CPU beside the caller's {mine} us");
-            allow(&all);
-            assert!(comes_to_hold(is_shared), "the CPUs are back, and nothing is shared");
-        }
-        true
-    }));
+    alone(
+        module_path!(),
+        "a_narrowed_mask_is_noticed_and_so_is_a_widened_one",
+        |_| (),
+        || {
+            assert!(comes_to_hold(is_shared), "nothing is shared on {} CPUs", all.len());
+            for _ in 0..2 {
+                allow(&all[..1]);
+                assert!(comes_to_hold(stays_on_the_caller), "one CPU, and work is still shared");
+                let before = used();
+                assert!((0..100).all(|_| !region().is_empty()));
+                let after = used();
+                let (mine, others) = (after.0 - before.0, after.1 - before.1);
+                assert!(others <= mine / 20, "workers used {others} us of the only CPU beside the caller's {mine} us");
+                allow(&all);
+                assert!(comes_to_hold(is_shared), "the CPUs are back, and nothing is shared");
+            }
+        },
+    );
 }
 
 /// Closures must run with the full mask, wherever the runtime pins its workers: a thread or a pool that is made inside of a closure
 /// inherits that closure's mask for good, and counts its CPUs by it.
 #[test]
 fn closures_may_run_where_their_process_may() {
-    assert!(forked(|| {
-        let (all, shared) = (cpus(), Mutex::new(0));
-        for round in 0..3000u64 {
-            if round.is_multiple_of(7) {
-                // Workers park and are woken again.
-                thread::yield_now();
-                spin(300);
-            }
-            (0..20).into_par_iter().with_claim_size(1).for_each(|_: i32| {
-                spin(2);
-                if thread::current().name().is_some_and(|name| name.starts_with("windrow-")) {
-                    assert_eq!(cpus(), all, "a worker is confined while it runs a closure");
-                    *shared.lock().unwrap() += 1;
+    alone(
+        module_path!(),
+        "closures_may_run_where_their_process_may",
+        |_| (),
+        || {
+            let (all, shared) = (cpus(), Mutex::new(0));
+            for round in 0..3000u64 {
+                if round.is_multiple_of(7) {
+                    // Workers park and are woken again.
+                    thread::yield_now();
+                    spin(300);
                 }
-            });
-        }
-        println!("{} items ran on workers", shared.into_inner().unwrap());
-        true
-    }));
+                (0..20).into_par_iter().with_claim_size(1).for_each(|_: i32| {
+                    spin(2);
+                    if thread::current().name().is_some_and(|name| name.starts_with("windrow-")) {
+                        assert_eq!(cpus(), all, "a worker is confined while it runs a closure");
+                        *shared.lock().unwrap() += 1;
+                    }
+                });
+            }
+            println!("{} items ran on workers", shared.into_inner().unwrap());
+        },
+    );
 }

@@ -6,21 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use allocation_counter::measure;
 use windrow::batch::{Batch, BatchOps, Batched, Chunk, Overflow};
-
-/// A counter without statistics, which would allocate.
-struct Plain(u64);
-
-impl BatchOps for Plain {
-    type Op = u64;
-    type Reply = u64;
-
-    fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-        for entry in batch.iter_mut() {
-            self.0 += entry.take();
-            entry.reply(self.0);
-        }
-    }
-}
+use windrow_testkit::Sum;
 
 /// Polls all tasks, in turns, until all are ready.
 fn run_all<F: Future + Unpin>(tasks: &mut [F], is_over: &mut [bool]) {
@@ -42,9 +28,9 @@ fn allocations_are_counted() {
 #[test]
 fn tasks_allocate_nothing_after_warm_up() {
     for batched in [
-        Batched::new(Plain(0)),
-        Batched::builder().limit(4).build(Plain(0)),
-        Batched::builder().queue(5, Overflow::Block).build(Plain(0)),
+        Batched::new(Sum(0)),
+        Batched::builder().limit(4).build(Sum(0)),
+        Batched::builder().queue(5, Overflow::Block).build(Sum(0)),
     ] {
         let mut is_over = [false; 16];
         let mut round = || run_all(&mut std::array::from_fn::<_, 16, _>(|_| batched.call_async(1)), &mut is_over);
@@ -87,7 +73,7 @@ fn an_order_of_a_batch_allocates_nothing_after_warm_up() {
 
 #[test]
 fn threads_and_chunks_allocate_nothing_after_warm_up() {
-    let batched = Batched::new(Plain(0));
+    let batched = Batched::new(Sum(0));
     let mut chunk = Chunk::new();
     let mut round = || {
         batched.call(1).unwrap();

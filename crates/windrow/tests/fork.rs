@@ -3,9 +3,6 @@
 //! No warning is printed and no environment variable is read, so there is nothing to set here.
 #![cfg(all(target_os = "linux", not(miri)))]
 
-#[path = "shared/forked.rs"]
-mod forked;
-
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -13,20 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread;
-use std::time::Instant;
 
-use forked::forked;
 use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow};
 use windrow::prelude::*;
 use windrow::team::RefusedKind;
 use windrow::{CancelToken, Pool, Width, spawn_joinable, team};
-
-fn spin(micros: u64) {
-    let start = Instant::now();
-    while start.elapsed().as_micros() < u128::from(micros) {
-        std::hint::spin_loop();
-    }
-}
+use windrow_testkit::{forked, spin};
 
 /// A region that is published if there are workers; whether it is right.
 fn region() -> bool {

@@ -1,76 +1,22 @@
-//! The builder: limits, a bounded queue, the runner.
+//! The builder, and the three kinds of runners.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use windrow_plan::Nanos;
-use windrow_plan::batch::Patience;
+use windrow_plan::batch::HandoffCosts;
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::submit::{Home, Notify, Submit};
-use windrow_sync::{Spin, machine};
+use windrow_sync::submit::{Notify, Submit};
+use windrow_sync::{ThreadBound, machine};
 
 use super::lead::{BatchedInner, StructureState};
+use super::options::{Options, Overflow};
 use super::room::Capacity;
 use super::stats::BatchCounts;
 use super::{BatchOps, Batched};
+use crate::runtime::state::Timing;
 use windrow_sync::unwind::discard;
-
-/// What happens to a call that finds the queue full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overflow {
-    /// The caller waits: a thread blocks, a future is pending.
-    Block,
-    /// The call returns [`BatchError::Full`](super::BatchError::Full) and the operation.
-    Reject,
-    /// The caller waits for its turn with the structure and runs its operation alone, past the bound.
-    ///
-    /// For threads. A future *blocks the thread of its executor* until the running batch is done and its turn has come. So a
-    /// full queue blocks as many of the executor's threads as there are calling tasks: use `Block` or `Reject` with tasks.
-    RunInline,
-}
-
-type Recover<S> = Box<dyn Fn(&mut S) + Send + Sync>;
-
-/// The chosen options.
-pub(super) struct Options<S> {
-    pub(super) limit: usize,
-    pub(super) weight: Option<usize>,
-    pub(super) full: Overflow,
-    pub(super) linger: Option<(usize, Duration)>,
-    pub(super) recover: Option<Recover<S>>,
-    /// There is a separate runner; callers do not run batches.
-    pub(super) is_elsewhere: bool,
-    /// As an exception, a lone calling thread runs its own operation.
-    pub(super) is_shared: bool,
-    ticks_per_nano: f64,
-}
-
-impl<S> Options<S> {
-    pub(super) fn nanos(&self, ticks: u64) -> Nanos {
-        Nanos(ticks as f64 / self.ticks_per_nano)
-    }
-
-    pub(super) fn since(&self, start: u64) -> Nanos {
-        self.nanos(machine::tick().saturating_sub(start))
-    }
-
-    /// How long a caller tries the lock before it hands in, and the ticks between two tries.
-    pub(super) fn patience(&self, one: Nanos) -> (Spin, u64) {
-        let Patience { longest, apart } = Patience::of(one);
-        (Spin { busy: 0, yielding: self.ticks(longest) }, self.ticks(apart))
-    }
-
-    /// How long a caller that has handed in spins before it parks.
-    pub(super) fn look(&self, batch: Nanos) -> Spin {
-        Spin { busy: self.ticks(windrow_plan::batch::look(batch)), yielding: 0 }
-    }
-
-    fn ticks(&self, time: Nanos) -> u64 {
-        (time.0 * self.ticks_per_nano) as u64
-    }
-}
 
 /// Makes a [`Batched`].
 ///
@@ -111,7 +57,6 @@ impl<S> fmt::Debug for Builder<S> {
 
 impl<S: BatchOps> Builder<S> {
     pub(super) fn new() -> Self {
-        let ticks_per_nano = machine::ticks_per_micro() / 1000.0;
         let options = Options {
             limit: usize::MAX,
             weight: None,
@@ -120,7 +65,7 @@ impl<S: BatchOps> Builder<S> {
             recover: None,
             is_elsewhere: false,
             is_shared: false,
-            ticks_per_nano,
+            timing: Timing::of_process(),
         };
         Builder { options, queue: None }
     }
@@ -166,16 +111,16 @@ impl<S: BatchOps> Builder<S> {
         self
     }
 
-    fn shared(mut self, home: Option<Home<S>>, signal: Option<Notify>) -> BatchedInner<S> {
+    fn shared(mut self, structure: Option<ThreadBound<S>>, signal: Option<Notify>) -> BatchedInner<S> {
         self.options.is_elsewhere = signal.is_some();
-        let counts = BatchCounts::new(self.options.limit);
-        let state = StructureState { home, is_poisoned: false, counts, order: Vec::new() };
+        let counts = BatchCounts::new(self.options.limit, HandoffCosts::of(&self.options.timing.machine));
+        let state = StructureState { structure, is_poisoned: false, counts, order: Vec::new() };
         BatchedInner {
             submit: Submit::new(state, signal),
             room: self.queue.map(Capacity::new),
             options: self.options,
             runner: RelaxedU64::new(0),
-            company: RelaxedU64::new(0),
+            last_ops: RelaxedU64::new(0),
             defers: RelaxedU64::new(1),
             alone: RelaxedU64::new(0),
             batch: RelaxedU64::new(0),
@@ -189,7 +134,7 @@ impl<S: BatchOps> Builder<S> {
     where
         S: Send,
     {
-        Batched { shared: Arc::new(self.shared(Some(Home::new(structure)), None)), thread: None }
+        Batched { shared: Arc::new(self.shared(Some(ThreadBound::new(structure)), None)), thread: None }
     }
 
     /// A separate thread runs batches. It makes the structure, keeps it and drops it: for operations that block, and for
@@ -201,7 +146,7 @@ impl<S: BatchOps> Builder<S> {
     where
         S: 'static,
     {
-        self.on_thread(None, || Some(Home::confined(make())))
+        self.on_thread(None, || Some(ThreadBound::confined(make())))
     }
 
     /// A separate thread runs batches. As an exception, a calling thread runs its own operation if the structure is free and the last
@@ -214,13 +159,13 @@ impl<S: BatchOps> Builder<S> {
         S: Send + 'static,
     {
         self.options.is_shared = true;
-        self.on_thread(Some(Home::new(structure)), || None)
+        self.on_thread(Some(ThreadBound::new(structure)), || None)
     }
 
     fn on_thread(
         self,
-        home: Option<Home<S>>,
-        make: impl FnOnce() -> Option<Home<S>> + Send + 'static,
+        structure: Option<ThreadBound<S>>,
+        make: impl FnOnce() -> Option<ThreadBound<S>> + Send + 'static,
     ) -> std::io::Result<Batched<S>>
     where
         S: 'static,
@@ -235,7 +180,7 @@ impl<S: BatchOps> Builder<S> {
                 }
             })
         };
-        let shared = Arc::new(self.shared(home, Some(signal)));
+        let shared = Arc::new(self.shared(structure, Some(signal)));
         let mine = shared.clone();
         let thread = std::thread::Builder::new().name("windrow-batch".to_owned()).spawn(move || {
             // From here on signals arrive; `live` finds operations that came before.
@@ -276,7 +221,7 @@ impl<S: BatchOps> Builder<S> {
                     }
                 }
             });
-            self.shared(Some(Home::new(structure)), Some(signal))
+            self.shared(Some(ThreadBound::new(structure)), Some(signal))
         });
         Batched { shared, thread: None }
     }
@@ -295,14 +240,14 @@ impl<S: BatchOps> Drop for Duty<S> {
 
 impl<S: BatchOps> BatchedInner<S> {
     /// The life of a runner's thread.
-    fn live(&self, make: impl FnOnce() -> Option<Home<S>>) {
+    fn live(&self, make: impl FnOnce() -> Option<ThreadBound<S>>) {
         // The hook has reported a panic of `make`; operations then get `Poisoned`.
-        let mut home = catch_unwind(AssertUnwindSafe(make)).ok().flatten();
+        let mut structure = catch_unwind(AssertUnwindSafe(make)).ok().flatten();
         while !self.submit.is_over() {
             let lead = || {
                 self.submit.run(|held| {
-                    if let Some(home) = home.take() {
-                        held.data().home = Some(home);
+                    if let Some(structure) = structure.take() {
+                        held.data().structure = Some(structure);
                     }
                     self.lead_all(held);
                 })
@@ -323,9 +268,9 @@ impl<S: BatchOps> BatchedInner<S> {
         }
         // Dropped here, where it was made.
         let mut last = None;
-        while !self.submit.run(|held| last = held.data().home.take()) {
+        while !self.submit.run(|held| last = held.data().structure.take()) {
             std::thread::yield_now();
         }
-        super::lead::quietly(|| drop(last));
+        discard(last);
     }
 }

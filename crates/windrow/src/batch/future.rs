@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use windrow_sync::submit::{Launch, TaskOp};
 
-use super::build::Overflow;
 use super::lead::{BatchedInner, StructureState};
+use super::options::Overflow;
 use super::room::{Permit, Waiting};
 use super::{BatchError, BatchOps, Batched, CallError, finish};
 use crate::runtime::explain;

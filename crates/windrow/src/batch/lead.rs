@@ -5,11 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
+use windrow_plan::batch::{direct_wakes, linger_poll};
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::submit::{Closed, Entry, Fate, Home, Limit, LockGuard, Reading, Submit};
-use windrow_sync::{Spin, machine};
+use windrow_sync::submit::{Closed, Entry, Fate, Limit, LockGuard, Reading, Submit};
+use windrow_sync::{Spin, ThreadBound, machine};
 
-use super::build::{Options, Overflow};
+use super::options::{Options, Overflow};
 use super::room::{Capacity, Permit};
 use super::stats::{BatchCounts, Stats};
 use super::{Batch, BatchError, BatchOps, CallError};
@@ -19,17 +20,23 @@ pub(super) const PANICKED: Fate = Fate(1);
 pub(super) const POISONED: Fate = Fate(2);
 
 /// One in 64 operations that are handed in is stamped with the time: a clock read costs as much as the lock.
+///
+/// Measure: count of operations.
 const SAMPLE: u64 = 64;
 /// One in 512 operations that run alone is timed, and the fit is updated. That takes more than 100 ns: at one in 64 it would be a tenth of
 /// the cost of a cheap operation.
+///
+/// Measure: count of operations.
 const ALONE_SAMPLE: u64 = 512;
 /// Operations that run alone between two experiments whether batches pay.
+///
+/// Measure: count of operations.
 const RETRY: u64 = 1 << 14;
 
 /// The state that the lock guards.
 pub(super) struct StructureState<S> {
     /// The structure; `None` until its thread has made it, and after it was taken out.
-    pub(super) home: Option<Home<S>>,
+    pub(super) structure: Option<ThreadBound<S>>,
     pub(super) is_poisoned: bool,
     pub(super) counts: BatchCounts,
     /// Reused memory for an order of the operations of a batch.
@@ -43,7 +50,7 @@ pub(super) struct BatchedInner<S: BatchOps> {
     /// The thread that holds the lock: its [`here`].
     pub(super) runner: RelaxedU64,
     /// The number of operations in the last batch.
-    pub(super) company: RelaxedU64,
+    pub(super) last_ops: RelaxedU64,
     /// 1 if tasks should wait for each other.
     pub(super) defers: RelaxedU64,
     /// The cost of an operation alone, in nanoseconds.
@@ -82,7 +89,7 @@ impl Drop for HolderMark<'_> {
 
 impl<S: BatchOps> StructureState<S> {
     fn structure(&mut self) -> Option<&mut S> {
-        if self.is_poisoned { None } else { self.home.as_mut()?.get_mut() }
+        if self.is_poisoned { None } else { self.structure.as_mut()?.get_mut() }
     }
 
     /// Runs one operation.
@@ -152,13 +159,6 @@ impl<S: BatchOps> StructureState<S> {
     }
 }
 
-/// Runs foreign code, and discards its panic, which the hook has reported: the code that follows must run.
-pub(super) fn quietly(f: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        discard(payload);
-    }
-}
-
 /// The payload that unwinds from [`BatchOps::run_one`] if the operation has no reply.
 pub(super) struct LeftUnanswered;
 
@@ -200,7 +200,7 @@ impl<S: BatchOps> BatchedInner<S> {
     #[inline]
     pub(super) fn try_alone(&self) -> Option<StructureGuard<'_, S>> {
         let options = &self.options;
-        let is_another = options.is_elsewhere && !(options.is_shared && self.company.get() <= 1);
+        let is_another = options.is_elsewhere && !(options.is_shared && self.last_ops.get() <= 1);
         if is_another || self.is_forked() {
             return None;
         }
@@ -296,6 +296,8 @@ impl<S: BatchOps> BatchedInner<S> {
     /// Runs batches until none is queued, up to a bound: a spawned runner gives its thread back now and then.
     pub(super) fn lead_all(&self, held: &mut StructureGuard<'_, S>) {
         /// About as much as a task on an executor should run at a time: a few hundred operations.
+        ///
+        /// Measure: count of batches.
         const BATCHES: usize = 64;
         let _inside = self.enter();
         for _ in 0..BATCHES {
@@ -325,7 +327,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let (callers, is_limited) = (cut.callers(), cut.is_limited());
         let (state, entries) = cut.parts();
         let size = entries.len();
-        self.company.set(size as u64);
+        self.last_ops.set(size as u64);
         if let Some(wait) = wait {
             state.counts.waited(options.nanos(wait));
         }
@@ -336,10 +338,10 @@ impl<S: BatchOps> BatchedInner<S> {
         self.batch.set_f64(took.0);
         // Until F is known, take the whole time of the batch for it.
         let fixed = state.counts.fit.law().map_or(took, |law| law.fixed);
-        let heads = windrow_plan::batch::heads(callers, fixed);
+        let wakes = direct_wakes(callers, fixed, &options.timing.machine);
         state.counts.limited += u64::from(is_limited);
         cut.set_fate(fate);
-        cut.set_heads(heads);
+        cut.set_heads(wakes);
         drop(cut);
         let around = machine::tick().saturating_sub(start).saturating_sub(done.saturating_sub(ran));
         let sleepers = held.sleepers();
@@ -357,9 +359,7 @@ impl<S: BatchOps> BatchedInner<S> {
             if left <= 0.0 {
                 return;
             }
-            // Callers do not wake a lingering runner, since each caller would pay for that: the runner polls. A poll
-            // takes a few microseconds, so polling takes some per cent of a CPU.
-            std::thread::sleep(Duration::from_nanos(left.min(100_000.0) as u64));
+            std::thread::sleep(Duration::from_nanos(left.min(linger_poll(&self.options.timing.machine).0) as u64));
         }
     }
 
@@ -372,12 +372,12 @@ impl<S: BatchOps> BatchedInner<S> {
 
     /// Hands in `entries` and blocks until all are answered.
     pub(super) fn hand_in(&self, entries: &mut [Entry<S::Op, S::Reply>]) -> Result<Fate, Closed> {
-        self.submit.call(entries, self.mark(), self.look_for(), |held| self.lead(held, true))
+        self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, true))
     }
 
     /// How long a caller that has handed in spins for the answer before it parks.
-    fn look_for(&self) -> Spin {
-        self.options.look(Nanos(self.batch.get_f64()))
+    fn reply_spin(&self) -> Spin {
+        self.options.reply_spin(Nanos(self.batch.get_f64()))
     }
 
     /// Takes room in the queue, if it has a bound; `Err` if the caller must not wait for room.
@@ -397,7 +397,7 @@ impl<S: BatchOps> BatchedInner<S> {
         if let Some(why) = self.refuses() {
             return Err(why);
         }
-        let done = self.submit.job(job, self.look_for(), |held| self.lead(held, false));
+        let done = self.submit.job(job, self.reply_spin(), |held| self.lead(held, false));
         done.map(|_| ()).map_err(|_| BatchError::Closed)
     }
 
@@ -449,7 +449,7 @@ impl<S: BatchOps> BatchedInner<S> {
             if state.is_poisoned {
                 return Err(BatchError::Poisoned);
             }
-            if let Some(structure) = state.home.as_ref().and_then(Home::get) {
+            if let Some(structure) = state.structure.as_ref().and_then(ThreadBound::get) {
                 /// Takes the structure off the list again, also while unwinding.
                 struct Read;
                 impl Drop for Read {
@@ -481,16 +481,16 @@ impl<S: BatchOps> BatchedInner<S> {
         if let Some(why) = self.refuses() {
             return Err(why);
         }
-        self.submit.close(self.look_for(), |held| self.lead(held, false)).map_err(|_| BatchError::Closed)
+        self.submit.close(self.reply_spin(), |held| self.lead(held, false)).map_err(|_| BatchError::Closed)
     }
 
     /// The structure, once it is closed and its callers are gone.
     pub(super) fn give_up(&self) -> Option<S> {
-        let mut home = None;
+        let mut structure = None;
         // A spawned runner may still be about to release the lock.
-        while !self.submit.run(|held| home = held.data().home.take().filter(|_| !held.data().is_poisoned)) {
+        while !self.submit.run(|held| structure = held.data().structure.take().filter(|_| !held.data().is_poisoned)) {
             std::thread::yield_now();
         }
-        home?.into_inner()
+        structure?.into_inner()
     }
 }

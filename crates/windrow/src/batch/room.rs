@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, Thread};
 
-use super::lead::quietly;
+use windrow_sync::unwind::quietly;
 
 /// See the [module page](self).
 #[derive(Debug)]

@@ -1,11 +1,15 @@
 //! Statistics of batches.
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{BatchFit, Law, Verdict};
+use windrow_plan::batch::{BatchFit, HandoffCosts, Law, Verdict};
 
 /// The largest size with a separate count if there is no limit.
+///
+/// Measure: size of the counts.
 const EXACT: usize = 1024;
 /// The largest size with a separate count if there is a limit: half a megabyte of counts.
+///
+/// Measure: size of the counts.
 const MOST_EXACT: usize = 1 << 16;
 
 /// Counts and times. The holder of the lock updates them.
@@ -26,6 +30,7 @@ pub(super) struct BatchCounts {
     waited: f64,
     longest_wait: Nanos,
     pub(super) fit: BatchFit,
+    costs: HandoffCosts,
     /// The runner's time for an operation besides running it: a moving average.
     handoff: Nanos,
     /// The share of operations whose callers were parked: a moving average.
@@ -34,22 +39,13 @@ pub(super) struct BatchCounts {
     tries: u32,
 }
 
-// The four costs below were measured on the 2-core x86-64 machine of the recorded measurements.
-
-/// A caller's time for handing an operation over: about 100 ns for a task with a slot, a push and one more poll. The runner's time
-/// is measured.
-const CALLERS_PART: Nanos = Nanos(100.0);
-/// The CPU time for parking and waking a blocking caller.
-const SLEEPERS_PART: Nanos = Nanos(5_000.0);
-/// A compare-exchange to take a lock and one to release it.
-const LOCK: Nanos = Nanos(15.0);
 /// Batches of one experiment whether they pay.
+///
+/// Measure: count of batches.
 const TRIES: u32 = 4;
-/// The runner's time for handing an operation over, until it is measured.
-const RUNNERS_PART: Nanos = Nanos(100.0);
 
 impl BatchCounts {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize, costs: HandoffCosts) -> Self {
         BatchCounts {
             exact: vec![0; if limit == usize::MAX { EXACT } else { limit.min(MOST_EXACT) } + 1],
             larger: [0; usize::BITS as usize],
@@ -62,7 +58,8 @@ impl BatchCounts {
             waited: 0.0,
             longest_wait: Nanos(0.0),
             fit: BatchFit::default(),
-            handoff: RUNNERS_PART,
+            costs,
+            handoff: costs.runner,
             slept: 0.0,
             tries: 4 * TRIES,
         }
@@ -97,8 +94,9 @@ impl BatchCounts {
     }
 
     pub(super) fn law(&self) -> Option<Law> {
-        let handoff = Nanos(self.handoff.0 + CALLERS_PART.0 + self.slept * SLEEPERS_PART.0);
-        self.fit.law().map(|law| Law { handoff, lock: LOCK, ..law })
+        let HandoffCosts { caller, parked, lock, .. } = self.costs;
+        let handoff = Nanos(self.handoff.0 + caller.0 + self.slept * parked.0);
+        self.fit.law().map(|law| Law { handoff, lock, ..law })
     }
 
     /// Starts another experiment: some batches are run although batching does not pay so far.

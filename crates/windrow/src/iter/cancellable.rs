@@ -91,12 +91,12 @@ consumers! {
     /// Calls `f` with every item, in no particular order.
     for_each [F: Fn(P::Item) + Sync] (f: F) -> () [] { iter => iter.for_each(f) };
     /// All items, in the order of the source, as a collection.
-    collect [C: FromParallelIterator<P::Item>] () -> C [P::Item: Send] { iter => iter.collect() };
+    collect [C: FromParallelIterator<P::Item>] () -> C [] { iter => iter.collect() };
     /// Combines all items with `op`, which must be associative; `identity()` may be combined in any number of times.
     ///
     /// `op` combines neighbours only, also when the call is cancelled.
     reduce [I: Fn() -> P::Item + Sync, F: Fn(P::Item, P::Item) -> P::Item + Sync] (identity: I, op: F) -> P::Item
-        [P::Item: Send] { iter => iter.reduce(identity, op) };
+        [] { iter => iter.reduce(identity, op) };
     /// The sum of the items; the same bits for every number of threads, floats included.
     sum [T: Sum<P::Item> + Sum<T> + Send] () -> T [] { iter => iter.sum() };
     /// The product of the items; the same bits for every number of threads.
@@ -104,9 +104,9 @@ consumers! {
     /// The number of items.
     count [] () -> usize [] { iter => iter.count() };
     /// The smallest item; of equal ones the first.
-    min [] () -> Option<P::Item> [P::Item: Ord + Send] { iter => iter.min() };
+    min [] () -> Option<P::Item> [P::Item: Ord] { iter => iter.min() };
     /// The largest item; of equal ones the last.
-    max [] () -> Option<P::Item> [P::Item: Ord + Send] { iter => iter.max() };
+    max [] () -> Option<P::Item> [P::Item: Ord] { iter => iter.max() };
 }
 
 impl<P: ParallelIterator> Cancellable<'_, P> {
@@ -133,10 +133,7 @@ impl<P: ParallelIterator> Cancellable<'_, P> {
     /// # Errors
     /// If its token was cancelled before all items were consumed, and `f` held for none of those that were.
     #[track_caller]
-    pub fn find_any<F: Fn(&P::Item) -> bool + Sync>(self, f: F) -> Result<Option<P::Item>, Cancelled>
-    where
-        P::Item: Send,
-    {
+    pub fn find_any<F: Fn(&P::Item) -> bool + Sync>(self, f: F) -> Result<Option<P::Item>, Cancelled> {
         self.find_map_any(|item| f(&item).then_some(item))
     }
 

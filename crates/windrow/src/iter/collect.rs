@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
+use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, Hash};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use either::Either;
 use windrow_sync::divide::{Divide, Division};
 use windrow_sync::slots::Slots;
 
@@ -134,30 +136,63 @@ through_a_vector! { extend
 
 /// Strings, from all items that a string can be extended by.
 macro_rules! strings {
-    ($([$($generics:tt)*] $item:ty;)*) => {$(
-        impl<$($generics)*> FromParallelIterator<$item> for String {
+    ($string:ty, |$runs:ident| $concat:expr; $([$($generics:tt)*] $item:ty;)*) => {$(
+        impl<$($generics)*> FromParallelIterator<$item> for $string {
             #[track_caller]
             fn from_par_iter<I: IntoParallelIterator<Item = $item>>(iter: I) -> Self {
-                let mut runs = gathered(iter.into_par_iter(), &Extended::<String>::new());
-                if runs.len() == 1 { runs.swap_remove(0) } else { runs.concat() }
+                let mut $runs = gathered(iter.into_par_iter(), &Extended::<$string>::new());
+                if $runs.len() == 1 { $runs.swap_remove(0) } else { $concat }
             }
         }
 
-        impl<$($generics)*> ParallelExtend<$item> for String {
+        impl<$($generics)*> ParallelExtend<$item> for $string {
             #[track_caller]
             fn par_extend<I: IntoParallelIterator<Item = $item>>(&mut self, iter: I) {
-                gathered(iter.into_par_iter(), &Extended::<String>::new()).iter().for_each(|run| self.push_str(run));
+                self.extend(gathered(iter.into_par_iter(), &Extended::<$string>::new()));
             }
         }
     )*};
 }
-strings! {
+strings! { String, |runs| runs.concat();
     [] char;
     ['a] &'a char;
     ['a] &'a str;
     ['a] Cow<'a, str>;
     [] Box<str>;
     [] String;
+}
+strings! { OsString, |runs| runs.into_iter().collect();
+    ['a] &'a OsStr;
+    ['a] Cow<'a, OsStr>;
+    [] OsString;
+}
+
+/// The side that it is.
+impl<T: Send, L: ParallelExtend<T>, R: ParallelExtend<T>> ParallelExtend<T> for Either<L, R> {
+    #[track_caller]
+    fn par_extend<I: IntoParallelIterator<Item = T>>(&mut self, iter: I) {
+        match self {
+            Either::Left(left) => left.par_extend(iter),
+            Either::Right(right) => right.par_extend(iter),
+        }
+    }
+}
+
+impl<T: Send> FromParallelIterator<T> for Box<str>
+where
+    String: FromParallelIterator<T>,
+{
+    #[track_caller]
+    fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self {
+        String::from_par_iter(iter).into_boxed_str()
+    }
+}
+
+impl<T: Send, C: ?Sized + ToOwned<Owned: FromParallelIterator<T>>> FromParallelIterator<T> for Cow<'_, C> {
+    #[track_caller]
+    fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self {
+        Cow::Owned(C::Owned::from_par_iter(iter))
+    }
 }
 
 /// The first error in the order of the source, as in a serial loop. Items behind it may have been made before it was found; after

@@ -2,26 +2,15 @@
 
 use std::cmp;
 
-use windrow_sync::divide::{Blocks, Divide};
-use windrow_sync::views::{Merged, Part, Pieces};
+use windrow_sync::divide::Divide;
+use windrow_sync::views::{Blocks, Merged, Part, Pieces};
 
-use super::recipe::{
-    Backward, Clones, Enumerate, FirstOf, FoldOf, Gathered, Indexed, InitCalls, Interleaved, Intersperse, Recipe,
-    Shifted, Zip,
-};
+use super::adaptors::*;
+use super::make::repeat_n;
+use super::recipe::{self, Clones, Indexed, InitCalls, Recipe};
 use super::scan;
 use super::search::{Which, search};
 use super::{HintsOf, IntoParallelIterator, Par, ParallelIterator, adapt, adapt_view};
-
-pub(super) type Zipped<A, B> = Par<
-    (<A as ParallelIterator>::Source, <B as ParallelIterator>::Source),
-    Zip<<A as ParallelIterator>::Recipe, <B as ParallelIterator>::Recipe>,
->;
-type Turns<A, B> = Par<
-    Merged<<A as ParallelIterator>::Source, <B as ParallelIterator>::Source>,
-    Interleaved<<A as ParallelIterator>::Recipe, <B as ParallelIterator>::Recipe>,
->;
-type InBlocks<P, R> = Par<Blocks<<P as ParallelIterator>::Source>, R>;
 
 /// Parallel iterators with one item for every index of their source.
 pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
@@ -34,23 +23,23 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// Items with their index.
-    fn enumerate(self) -> Par<Self::Source, Enumerate<Self::Recipe>> {
-        adapt(self, Enumerate)
+    fn enumerate(self) -> Enumerate<Self> {
+        adapt(self, recipe::Enumerate)
     }
 
     /// Pairs of items, as many as the shorter iterator has. The other items of the longer one are dropped. Weights or a fixed claim
     /// size of either side apply; if both sides have them, those of the left side.
-    fn zip<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> Zipped<Self, Z::Iter> {
+    fn zip<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> Zip<Self, Z::Iter> {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
-        Par { source: (a, b), recipe: Zip(left, right), hints: HintsOf(hints.0.or(more.0)) }
+        Par { source: (a, b), recipe: recipe::Zip(left, right), hints: HintsOf(hints.0.or(more.0)) }
     }
 
     /// Items of both, in pairs.
     ///
     /// # Panics
     /// If one has more items than the other.
-    fn zip_eq<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> Zipped<Self, Z::Iter> {
+    fn zip_eq<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> ZipEq<Self, Z::Iter> {
         let other = other.into_par_iter();
         assert_eq!(self.len(), other.len(), "zip_eq of iterators of different lengths");
         self.zip(other)
@@ -63,7 +52,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     ///
     /// assert_eq!("abc".par_bytes().interleave(*b"XY").collect::<Vec<_>>(), b"aXbYc");
     /// ```
-    fn interleave<Z>(self, other: Z) -> Turns<Self, Z::Iter>
+    fn interleave<Z>(self, other: Z) -> Interleave<Self, Z::Iter>
     where
         Z: IntoParallelIterator<Item = Self::Item, Iter: IndexedParallelIterator>,
     {
@@ -71,11 +60,11 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         let (b, right, more) = other.into_par_iter().into_parts();
         let mut hints = hints.0.or(more.0);
         hints.weights = None;
-        Par { source: Merged::in_turns(a, b), recipe: Interleaved(left, right), hints: HintsOf(hints) }
+        Par { source: Merged::in_turns(a, b), recipe: recipe::Interleave(left, right), hints: HintsOf(hints) }
     }
 
     /// As [`interleave`](Self::interleave), but ends when the side whose turn it is has no more items.
-    fn interleave_shortest<Z>(self, other: Z) -> impl IndexedParallelIterator<Item = Self::Item>
+    fn interleave_shortest<Z>(self, other: Z) -> InterleaveShortest<Self, Z::Iter>
     where
         Z: IntoParallelIterator<Item = Self::Item, Iter: IndexedParallelIterator>,
     {
@@ -85,28 +74,28 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// The first `n` items. The others are dropped, not visited.
-    fn take(self, n: usize) -> Par<Part<Self::Source>, Shifted<Self::Recipe>> {
+    fn take(self, n: usize) -> Take<Self> {
         let (source, recipe, hints) = self.into_parts();
-        Par { source: Part::new(source, 0, n), recipe: Shifted(recipe), hints }
+        Par { source: Part::new(source, 0, n), recipe: recipe::PartOf(recipe), hints }
     }
 
     /// All but the first `n` items. Those are dropped, not visited.
-    fn skip(self, n: usize) -> Par<Part<Self::Source>, Shifted<Self::Recipe>> {
-        adapt_view(self, |source| Part::new(source, n, usize::MAX), Shifted)
+    fn skip(self, n: usize) -> Skip<Self> {
+        adapt_view(self, |source| Part::new(source, n, usize::MAX), recipe::PartOf)
     }
 
     /// The items from the last to the first.
-    fn rev(self) -> Par<Pieces<Self::Source>, Backward<Self::Recipe>> {
-        adapt_view(self, Pieces::backward, Backward)
+    fn rev(self) -> Rev<Self> {
+        adapt_view(self, Pieces::backward, recipe::Rev)
     }
 
     /// The first of every `step` items. The others are dropped, not visited.
     ///
     /// # Panics
     /// If `step` is 0.
-    fn step_by(self, step: usize) -> InBlocks<Self, FirstOf<Self::Recipe>> {
+    fn step_by(self, step: usize) -> StepBy<Self> {
         assert!(step > 0, "a step of 0 items never ends");
-        in_blocks_of(self, step, FirstOf)
+        in_blocks_of(self, step, recipe::StepBy)
     }
 
     /// Runs of `size` items, each in a vector; the last one may be shorter. (The number of items *claimed* at once is separate:
@@ -114,45 +103,58 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     ///
     /// # Panics
     /// If `size` is 0.
-    fn chunks(self, size: usize) -> InBlocks<Self, Gathered<Self::Recipe>> {
-        assert!(size > 0, "a chunk of 0 items never ends");
-        in_blocks_of(self, size, Gathered)
+    fn chunks(self, size: usize) -> Chunks<Self> {
+        assert!(size > 0, "chunk_size must not be zero: a chunk of 0 items never ends");
+        in_blocks_of(self, size, recipe::Chunks)
+    }
+
+    /// Does nothing: for programs that come from rayon. There it runs blocks one after the other, the first ones smaller, so that a search
+    /// visits less. In windrow a search goes on from the first items as it is, and claims are short.
+    fn by_exponential_blocks(self) -> ExponentialBlocks<Self> {
+        self
+    }
+
+    /// Does nothing: for programs that come from rayon. There it runs blocks of `size` items one after the other, which keeps what they
+    /// use in the cache. To have all items of a block done before the next one begins, use a loop over the blocks.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn by_uniform_blocks(self, size: usize) -> UniformBlocks<Self> {
+        assert!(size > 0, "a block of 0 items never ends");
+        self
     }
 
     /// Folds every run of `size` items into an accumulator; the last run may be shorter.
     ///
     /// # Panics
     /// If `size` is 0.
-    fn fold_chunks<T, I: Fn() -> T + Sync, F: Fn(T, Self::Item) -> T + Sync>(
+    fn fold_chunks<T: Send, I: Fn() -> T + Sync + Send, F: Fn(T, Self::Item) -> T + Sync + Send>(
         self,
         size: usize,
         identity: I,
         f: F,
-    ) -> InBlocks<Self, FoldOf<Self::Recipe, InitCalls<I>, F>> {
+    ) -> FoldChunks<Self, I, F> {
         assert!(size > 0, "a chunk of 0 items never ends");
-        in_blocks_of(self, size, |recipe| FoldOf(recipe, InitCalls(identity), f))
+        in_blocks_of(self, size, |recipe| recipe::FoldChunks(recipe, InitCalls(identity), f))
     }
 
     /// Folds every run of `size` items into a clone of `init`; the last run may be shorter.
     ///
     /// # Panics
     /// If `size` is 0.
-    fn fold_chunks_with<T: Clone + Send, F: Fn(T, Self::Item) -> T + Sync>(
+    fn fold_chunks_with<T: Clone + Send, F: Fn(T, Self::Item) -> T + Sync + Send>(
         self,
         size: usize,
         init: T,
         f: F,
-    ) -> InBlocks<Self, FoldOf<Self::Recipe, Clones<T>, F>> {
+    ) -> FoldChunksWith<Self, T, F> {
         assert!(size > 0, "a chunk of 0 items never ends");
-        in_blocks_of(self, size, |recipe| FoldOf(recipe, Clones::new(init), f))
+        in_blocks_of(self, size, |recipe| recipe::FoldChunks(recipe, Clones::new(init), f))
     }
 
     /// Replaces the content of `target` with all items. (Its old memory is freed, not reused.)
     #[track_caller]
-    fn collect_into_vec(self, target: &mut Vec<Self::Item>)
-    where
-        Self::Item: Send,
-    {
+    fn collect_into_vec(self, target: &mut Vec<Self::Item>) {
         *target = self.collect();
     }
 
@@ -184,8 +186,8 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     }
 
     /// The indices of all items for which `f` holds.
-    fn positions<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> impl ParallelIterator<Item = usize> {
-        self.enumerate().filter_map(move |(at, item)| f(item).then_some(at))
+    fn positions<F: Fn(Self::Item) -> bool + Sync + Send>(self, f: F) -> Positions<Self, F> {
+        adapt(self.enumerate(), |recipe| recipe::Positions(recipe, f))
     }
 
     /// Compares the items of both. The first difference decides; without one, the lengths.
@@ -284,11 +286,12 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     ///
     /// assert_eq!(["a", "b", "c"].into_par_iter().intersperse("-").collect::<String>(), "a-b-c");
     /// ```
-    fn intersperse(self, separator: Self::Item) -> impl ParallelIterator<Item = Self::Item>
+    fn intersperse(self, separator: Self::Item) -> Intersperse<Self>
     where
         Self::Item: Clone + Sync,
     {
-        adapt(self, |recipe| Intersperse(recipe, separator))
+        let separators = self.len().saturating_sub(1);
+        self.interleave(repeat_n(separator, separators))
     }
 
     /// Does nothing: for programs that come from rayon. In rayon it is the minimum of items for a task; windrow
@@ -319,7 +322,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     fn inclusive_scan<F>(self, op: F, init: Self::Item) -> Vec<Self::Item>
     where
         F: Fn(&Self::Item, &Self::Item) -> Self::Item + Sync,
-        Self::Item: Clone + Send + Sync,
+        Self::Item: Clone + Sync,
     {
         let mut items: Vec<Self::Item> = self.collect();
         scan::inclusive(&mut items, op, init);
@@ -339,7 +342,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     fn exclusive_scan<F>(self, op: F, init: Self::Item) -> Vec<Self::Item>
     where
         F: Fn(&Self::Item, &Self::Item) -> Self::Item + Sync,
-        Self::Item: Clone + Send + Sync,
+        Self::Item: Clone + Sync,
     {
         let mut items: Vec<Self::Item> = self.collect();
         scan::exclusive(&mut items, op, init);
@@ -352,13 +355,13 @@ fn in_blocks_of<P: ParallelIterator, R: Recipe<Blocks<P::Source>>>(
     iter: P,
     size: usize,
     recipe: impl FnOnce(P::Recipe) -> R,
-) -> InBlocks<P, R> {
+) -> Par<Blocks<P::Source>, R> {
     let (source, inner, hints) = iter.into_parts();
     let hints = hints.0.of_blocks(size, source.total());
     Par { source: Blocks::new(source, size), recipe: recipe(inner), hints: HintsOf(hints) }
 }
 
-impl<S: Divide, R: Recipe<S> + Indexed> IndexedParallelIterator for Par<S, R> {
+impl<S: Divide + Send, R: Recipe<S> + Indexed> IndexedParallelIterator for Par<S, R> {
     fn len(&self) -> usize {
         self.source.total()
     }

@@ -8,16 +8,17 @@ use windrow_sync::divide::Span;
 use windrow_sync::sources::VecItems;
 
 use super::Par;
-use super::recipe::{Indexed, Indices, Of, Plain, Recipe};
+use super::adaptors::{Empty, IterBridge, Once, Repeat, RepeatN};
+use super::recipe::{Indexed, Indices, Of, Recipe};
 use crate::runtime::cancellation::{Cancellation, Pulled};
 
 /// No item.
-pub fn empty<T: Send>() -> Par<VecItems<T>, Plain> {
+pub fn empty<T: Send>() -> Empty<T> {
     Par::new(VecItems::new(Vec::new()))
 }
 
 /// One item.
-pub fn once<T: Send>(item: T) -> Par<VecItems<T>, Plain> {
+pub fn once<T: Send>(item: T) -> Once<T> {
     Par::new(VecItems::new(vec![item]))
 }
 
@@ -25,7 +26,7 @@ pub fn once<T: Send>(item: T) -> Par<VecItems<T>, Plain> {
 /// [`take`](super::IndexedParallelIterator::take) or a search that ends.
 ///
 /// Unlike in rayon, `item` must be `Sync`: all members clone the same value.
-pub fn repeat<T: Clone + Sync>(item: T) -> Par<Range<usize>, Of<Repeat<T>>> {
+pub fn repeat<T: Clone + Send + Sync>(item: T) -> Repeat<T> {
     repeat_n(item, usize::MAX)
 }
 
@@ -36,17 +37,22 @@ pub fn repeat<T: Clone + Sync>(item: T) -> Par<Range<usize>, Of<Repeat<T>>> {
 ///
 /// assert_eq!(windrow::iter::repeat_n('a', 3).collect::<String>(), "aaa");
 /// ```
-pub fn repeat_n<T: Clone + Sync>(item: T, n: usize) -> Par<Range<usize>, Of<Repeat<T>>> {
-    Par::of(0..n, Of(Repeat(item)))
+pub fn repeat_n<T: Clone + Send + Sync>(item: T, n: usize) -> RepeatN<T> {
+    Par::of(0..n, Of(RepeatItem(item)))
+}
+
+/// [`repeat_n`] under its older name.
+pub fn repeatn<T: Clone + Send + Sync>(item: T, n: usize) -> RepeatN<T> {
+    repeat_n(item, n)
 }
 
 /// Clones of an item.
 #[derive(Clone, Debug)]
-pub struct Repeat<T>(T);
+pub struct RepeatItem<T>(T);
 
-impl<T> Indexed for Repeat<T> {}
+impl<T> Indexed for RepeatItem<T> {}
 
-impl<T: Clone + Sync> Indices for Repeat<T> {
+impl<T: Clone + Send + Sync> Indices for RepeatItem<T> {
     type Item = T;
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = T> {
         run.map(|_| self.0.clone())
@@ -71,11 +77,11 @@ pub trait ParallelBridge: Iterator + Sized {
     /// std::thread::spawn(move || (1..=100u32).for_each(|i| sender.send(i).unwrap()));
     /// assert_eq!(receiver.into_iter().par_bridge().map(|i| i * 2).sum::<u32>(), 10100);
     /// ```
-    fn par_bridge(self) -> Par<Range<usize>, Bridge<Self>>;
+    fn par_bridge(self) -> IterBridge<Self>;
 }
 
 impl<I: Iterator<Item: Send> + Send> ParallelBridge for I {
-    fn par_bridge(self) -> Par<Range<usize>, Bridge<Self>> {
+    fn par_bridge(self) -> IterBridge<Self> {
         // As many indices as the size hint allows items. (If there are more items, the last index pulls them.)
         let most = self.size_hint().1.unwrap_or(usize::MAX).max(1);
         let (items, exhausted, cancellation) = (Mutex::new(Some(self)), OnceLock::new(), OnceLock::new());

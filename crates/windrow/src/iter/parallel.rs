@@ -1,45 +1,38 @@
 //! Adaptors and consumers of every parallel iterator.
 
+use std::collections::LinkedList;
 use std::iter::{Product, Sum};
 use std::ops::ControlFlow;
-use std::sync::OnceLock;
 
 use either::Either;
 use windrow_sync::divide::{Divide, Division};
-use windrow_sync::marks::{FoundBefore, RemainingQuota};
-use windrow_sync::views::{Merged, Pieces};
+use windrow_sync::views::Merged;
 
+use super::adaptors::*;
 use super::cancellable::Cancellable;
 use super::collect::{FromParallelIterator, ParallelExtend, two_vectors};
-use super::recipe::{
-    Chained, Cloned, Clones, Copied, Filter, FilterMap, FlatMap, FlatMapIter, Flatten, FlattenIter, Fold, InitCalls,
-    Inspect, Map, MapInit, Recipe, SkipAny, SkipAnyWhile, TakeAny, TakeAnyWhile, TryFold, TryReduce, Update,
-    try_reduce,
-};
+use super::recipe::{self, Clones, InitCalls, Recipe, try_reduce};
 use super::reduce::{CountItems, Folds, Gathers, Greatest, Least, Products, Reduces, Sums, in_blocks};
-use super::runs::{Parted, Unzipped, gathered};
+use super::runs::{Extended, Parted, Unzipped, gathered};
 use super::search::{Found, Which, over, search};
 use super::tries::Try;
 use super::{HintsOf, IntoParallelIterator, Par, adapt, adapt_pieces, consumed, while_ok};
+use crate::iter::marks::{FoundBefore, RemainingQuota};
 use crate::runtime::cancel::CancelToken;
-use crate::runtime::pool::with_current;
+use crate::runtime::pool::Current;
 use crate::runtime::region::drive;
 
-type Chain<A, B> = Par<
-    Merged<<A as ParallelIterator>::Source, <B as ParallelIterator>::Source>,
-    Chained<<A as ParallelIterator>::Recipe, <B as ParallelIterator>::Recipe>,
->;
-
-/// Adaptors and consumers. Names and meanings are those of rayon 1. Only [`Par`] implements this trait; functions can return
-/// `impl ParallelIterator<Item = T>`.
+/// Adaptors and consumers. Names and meanings are those of rayon 1. Only [`Par`] implements this trait. Its types have names,
+/// such as [`iter::Map`](super::Map); functions can also return `impl ParallelIterator<Item = T>`. Collections of other crates become parallel iterators by
+/// [`SplitAt`](super::SplitAt) and [`SplitInHalf`](super::SplitInHalf).
 ///
 /// Closures run on the caller's thread and on workers, many at a time. They get each item once. Their panics reach the
 /// caller (see the [crate page](crate#panics)).
-pub trait ParallelIterator: Sized {
+pub trait ParallelIterator: Sized + Send {
     /// The type of the items.
-    type Item;
+    type Item: Send;
     #[doc(hidden)]
-    type Source: Divide;
+    type Source: Divide + Send;
     #[doc(hidden)]
     type Recipe: Recipe<Self::Source, Item = Self::Item>;
 
@@ -50,18 +43,18 @@ pub trait ParallelIterator: Sized {
     fn opt_len(&self) -> Option<usize>;
 
     /// Applies `f` to each item.
-    fn map<B, F: Fn(Self::Item) -> B + Sync>(self, f: F) -> Par<Self::Source, Map<Self::Recipe, F>> {
-        adapt(self, |recipe| Map(recipe, f))
+    fn map<B: Send, F: Fn(Self::Item) -> B + Sync + Send>(self, f: F) -> Map<Self, F> {
+        adapt(self, |recipe| recipe::Map(recipe, f))
     }
 
     /// Applies `f` to each item and a clone of `init`. Every member (thread that takes part) has one clone, so `f` may see its own
     /// changes from earlier items.
-    fn map_with<T: Clone + Send, B, F: Fn(&mut T, Self::Item) -> B + Sync>(
+    fn map_with<T: Clone + Send, B: Send, F: Fn(&mut T, Self::Item) -> B + Sync + Send>(
         self,
         init: T,
         f: F,
-    ) -> Par<Self::Source, MapInit<Self::Recipe, Clones<T>, F>> {
-        adapt(self, |recipe| MapInit(recipe, Clones::new(init), f))
+    ) -> MapWith<Self, T, F> {
+        adapt(self, |recipe| recipe::MapInit(recipe, Clones::new(init), f))
     }
 
     /// Applies `f` to each item and a value from `init`. Every member (thread that takes part) with an item has one value. The value
@@ -82,86 +75,80 @@ pub trait ParallelIterator: Sized {
     ///     .collect();
     /// assert_eq!(sorted, ["1 2 3", "8 9"]);
     /// ```
-    fn map_init<T, B, I: Fn() -> T + Sync, F: Fn(&mut T, Self::Item) -> B + Sync>(
+    fn map_init<T, B: Send, I: Fn() -> T + Sync + Send, F: Fn(&mut T, Self::Item) -> B + Sync + Send>(
         self,
         init: I,
         f: F,
-    ) -> Par<Self::Source, MapInit<Self::Recipe, InitCalls<I>, F>> {
-        adapt(self, |recipe| MapInit(recipe, InitCalls(init), f))
+    ) -> MapInit<Self, I, F> {
+        adapt(self, |recipe| recipe::MapInit(recipe, InitCalls(init), f))
     }
 
     /// Clones of the items behind references.
-    fn cloned<'a, T: Clone + 'a>(self) -> Par<Self::Source, Cloned<Self::Recipe>>
+    fn cloned<'a, T: Clone + Send + 'a>(self) -> Cloned<Self>
     where
         Self: ParallelIterator<Item = &'a T>,
     {
-        adapt(self, Cloned)
+        adapt(self, recipe::Cloned)
     }
 
     /// Copies of the items behind references.
-    fn copied<'a, T: Copy + 'a>(self) -> Par<Self::Source, Copied<Self::Recipe>>
+    fn copied<'a, T: Copy + Send + 'a>(self) -> Copied<Self>
     where
         Self: ParallelIterator<Item = &'a T>,
     {
-        adapt(self, Copied)
+        adapt(self, recipe::Copied)
     }
 
     /// Calls `f` with a reference to each item, then passes the item on.
-    fn inspect<F: Fn(&Self::Item) + Sync>(self, f: F) -> Par<Self::Source, Inspect<Self::Recipe, F>> {
-        adapt(self, |recipe| Inspect(recipe, f))
+    fn inspect<F: Fn(&Self::Item) + Sync + Send>(self, f: F) -> Inspect<Self, F> {
+        adapt(self, |recipe| recipe::Inspect(recipe, f))
     }
 
     /// Lets `f` change each item, then passes the item on.
-    fn update<F: Fn(&mut Self::Item) + Sync>(self, f: F) -> Par<Self::Source, Update<Self::Recipe, F>> {
-        adapt(self, |recipe| Update(recipe, f))
+    fn update<F: Fn(&mut Self::Item) + Sync + Send>(self, f: F) -> Update<Self, F> {
+        adapt(self, |recipe| recipe::Update(recipe, f))
     }
 
     /// Items for which `f` holds.
-    fn filter<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Par<Self::Source, Filter<Self::Recipe, F>> {
-        adapt(self, |recipe| Filter(recipe, f))
+    fn filter<F: Fn(&Self::Item) -> bool + Sync + Send>(self, f: F) -> Filter<Self, F> {
+        adapt(self, |recipe| recipe::Filter(recipe, f))
     }
 
     /// Applies `f` to each item, and keeps the values that are `Some`.
-    fn filter_map<B, F: Fn(Self::Item) -> Option<B> + Sync>(
-        self,
-        f: F,
-    ) -> Par<Self::Source, FilterMap<Self::Recipe, F>> {
-        adapt(self, |recipe| FilterMap(recipe, f))
+    fn filter_map<B: Send, F: Fn(Self::Item) -> Option<B> + Sync + Send>(self, f: F) -> FilterMap<Self, F> {
+        adapt(self, |recipe| recipe::FilterMap(recipe, f))
     }
 
     /// Makes each item a parallel iterator with `f`, and chains them.
     ///
     /// The items of each are gathered in a vector first, by a separate call which idle members may join. For serial iterators,
     /// [`flat_map_iter`](Self::flat_map_iter) needs no such vector.
-    fn flat_map<B: IntoParallelIterator<Item: Send>, F: Fn(Self::Item) -> B + Sync>(
-        self,
-        f: F,
-    ) -> Par<Self::Source, FlatMap<Self::Recipe, F>> {
-        adapt(self, |recipe| FlatMap(recipe, f))
+    fn flat_map<B: IntoParallelIterator, F: Fn(Self::Item) -> B + Sync + Send>(self, f: F) -> FlatMap<Self, F> {
+        adapt(self, |recipe| recipe::FlatMap(recipe, f))
     }
 
     /// Makes each item a serial iterator with `f`, and chains them.
-    fn flat_map_iter<B: IntoIterator, F: Fn(Self::Item) -> B + Sync>(
+    fn flat_map_iter<B: IntoIterator<Item: Send>, F: Fn(Self::Item) -> B + Sync + Send>(
         self,
         f: F,
-    ) -> Par<Self::Source, FlatMapIter<Self::Recipe, F>> {
-        adapt(self, |recipe| FlatMapIter(recipe, f))
+    ) -> FlatMapIter<Self, F> {
+        adapt(self, |recipe| recipe::FlatMapIter(recipe, f))
     }
 
     /// Chains items that are parallel iterators, or can be turned into one: see [`flat_map`](Self::flat_map).
-    fn flatten(self) -> Par<Self::Source, Flatten<Self::Recipe>>
+    fn flatten(self) -> Flatten<Self>
     where
-        Self::Item: IntoParallelIterator<Item: Send>,
+        Self::Item: IntoParallelIterator,
     {
-        adapt(self, Flatten)
+        adapt(self, recipe::Flatten)
     }
 
     /// Chains items that are serial iterators, or can be turned into one.
-    fn flatten_iter(self) -> Par<Self::Source, FlattenIter<Self::Recipe>>
+    fn flatten_iter(self) -> FlattenIter<Self>
     where
-        Self::Item: IntoIterator,
+        Self::Item: IntoIterator<Item: Send>,
     {
-        adapt(self, FlattenIter)
+        adapt(self, recipe::FlattenIter)
     }
 
     /// The items of `self`, then those of `other`.
@@ -170,7 +157,7 @@ pub trait ParallelIterator: Sized {
         let (b, right, more) = other.into_par_iter().into_parts();
         let mut hints = hints.0.or(more.0);
         hints.weights = None;
-        Par { source: Merged::one_after_the_other(a, b), recipe: Chained(left, right), hints: HintsOf(hints) }
+        Par { source: Merged::one_after_the_other(a, b), recipe: recipe::Chain(left, right), hints: HintsOf(hints) }
     }
 
     /// Folds runs of consecutive items into accumulators, each begun with `identity`. The accumulators are the items of the result.
@@ -179,72 +166,66 @@ pub trait ParallelIterator: Sized {
     /// [`reduce`](Self::reduce) or the like follows. They are not specified if [`for_each`](Self::for_each), `any`, `all` or a
     /// search follows. There are 2^20 runs at most. A member that is cancelled finishes its run first; with more than 2^33 items
     /// a run may be long.
-    fn fold<T, I: Fn() -> T + Sync, F: Fn(T, Self::Item) -> T + Sync>(
+    fn fold<T: Send, I: Fn() -> T + Sync + Send, F: Fn(T, Self::Item) -> T + Sync + Send>(
         self,
         identity: I,
         f: F,
-    ) -> Par<Self::Source, Fold<Self::Recipe, InitCalls<I>, F>> {
-        adapt(self, |recipe| Fold(recipe, InitCalls(identity), f))
+    ) -> Fold<Self, I, F> {
+        adapt(self, |recipe| recipe::Fold(recipe, InitCalls(identity), f))
     }
 
     /// As [`fold`](Self::fold), with accumulators that begin as clones of `init`.
-    fn fold_with<T: Clone + Send, F: Fn(T, Self::Item) -> T + Sync>(
+    fn fold_with<T: Clone + Send, F: Fn(T, Self::Item) -> T + Sync + Send>(
         self,
         init: T,
         f: F,
-    ) -> Par<Self::Source, Fold<Self::Recipe, Clones<T>, F>> {
-        adapt(self, |recipe| Fold(recipe, Clones::new(init), f))
+    ) -> FoldWith<Self, T, F> {
+        adapt(self, |recipe| recipe::Fold(recipe, Clones::new(init), f))
     }
 
     /// As [`fold`](Self::fold), with an `f` that may break its run off; the items are `Option`s, `Result`s or `ControlFlow`s. Other
     /// runs go on, unless the consumer ends them, as [`try_reduce`](Self::try_reduce) and a `collect` into a `Result` do.
-    fn try_fold<T, X, I, F>(self, identity: I, f: F) -> Par<Self::Source, TryFold<Self::Recipe, InitCalls<I>, F>>
+    fn try_fold<T, X, I, F>(self, identity: I, f: F) -> TryFold<Self, I, F>
     where
-        X: Try<Output = T>,
-        I: Fn() -> T + Sync,
-        F: Fn(T, Self::Item) -> X + Sync,
+        X: Try<Output = T> + Send,
+        I: Fn() -> T + Sync + Send,
+        F: Fn(T, Self::Item) -> X + Sync + Send,
     {
-        adapt(self, |recipe| TryFold(recipe, InitCalls(identity), f))
+        adapt(self, |recipe| recipe::TryFold(recipe, InitCalls(identity), f))
     }
 
     /// As [`try_fold`](Self::try_fold), with accumulators that begin as clones of `init`.
-    fn try_fold_with<T, X, F>(self, init: T, f: F) -> Par<Self::Source, TryFold<Self::Recipe, Clones<T>, F>>
+    fn try_fold_with<T, X, F>(self, init: T, f: F) -> TryFoldWith<Self, T, F>
     where
         T: Clone + Send,
-        X: Try<Output = T>,
-        F: Fn(T, Self::Item) -> X + Sync,
+        X: Try<Output = T> + Send,
+        F: Fn(T, Self::Item) -> X + Sync + Send,
     {
-        adapt(self, |recipe| TryFold(recipe, Clones::new(init), f))
+        adapt(self, |recipe| recipe::TryFold(recipe, Clones::new(init), f))
     }
 
     /// Any `n` items, in their order. The search for items ends with the last of them.
-    fn take_any(self, n: usize) -> Par<Pieces<Self::Source>, TakeAny<Self::Recipe>> {
-        adapt_pieces(self, |recipe| TakeAny(recipe, RemainingQuota::new(n)))
+    fn take_any(self, n: usize) -> TakeAny<Self> {
+        adapt_pieces(self, |recipe| recipe::TakeAny(recipe, RemainingQuota::new(n)))
     }
 
     /// All but any `n` items, in their order.
-    fn skip_any(self, n: usize) -> Par<Self::Source, SkipAny<Self::Recipe>> {
-        adapt(self, |recipe| SkipAny(recipe, RemainingQuota::new(n)))
+    fn skip_any(self, n: usize) -> SkipAny<Self> {
+        adapt(self, |recipe| recipe::SkipAny(recipe, RemainingQuota::new(n)))
     }
 
     /// Items until `f` refuses one, at any index; then no more items are visited.
-    fn take_any_while<F: Fn(&Self::Item) -> bool + Sync>(
-        self,
-        f: F,
-    ) -> Par<Pieces<Self::Source>, TakeAnyWhile<Self::Recipe, F>> {
-        adapt_pieces(self, |recipe| TakeAnyWhile(recipe, f, OnceLock::new()))
+    fn take_any_while<F: Fn(&Self::Item) -> bool + Sync + Send>(self, f: F) -> TakeAnyWhile<Self, F> {
+        adapt_pieces(self, |recipe| recipe::TakeAny(recipe, recipe::Until::new(f)))
     }
 
     /// Drops items until `f` refuses one, at any index; then keeps all.
-    fn skip_any_while<F: Fn(&Self::Item) -> bool + Sync>(
-        self,
-        f: F,
-    ) -> Par<Self::Source, SkipAnyWhile<Self::Recipe, F>> {
-        adapt(self, |recipe| SkipAnyWhile(recipe, f, OnceLock::new()))
+    fn skip_any_while<F: Fn(&Self::Item) -> bool + Sync + Send>(self, f: F) -> SkipAnyWhile<Self, F> {
+        adapt(self, |recipe| recipe::SkipAny(recipe, recipe::Until::new(f)))
     }
 
     /// The contents of items until one is `None`. All items before that `None` are in the result, and perhaps some behind it.
-    fn while_some<T>(self) -> impl ParallelIterator<Item = T>
+    fn while_some<T: Send>(self) -> WhileSome<Self>
     where
         Self: ParallelIterator<Item = Option<T>>,
     {
@@ -302,32 +283,30 @@ pub trait ParallelIterator: Sized {
         let (source, recipe, hints) = consumed(self);
         let mut division = Division::new(source);
         let (lead, shared) = division.lead();
-        with_current(|pool| {
-            drive(
-                pool,
-                &hints,
-                lead,
-                shared,
-                || recipe.state(),
-                |state, at, chunk| {
-                    recipe.iter(state, at, chunk).for_each(&f);
-                    hints.after_chunk(over(shared, at.hi, |from| recipe.over(from)))
-                },
-                drop,
-            );
-        });
+        drive(
+            &Current::get(),
+            &hints,
+            lead,
+            shared,
+            || recipe.state(),
+            |state, at, chunk| {
+                recipe.iter(state, at, chunk).for_each(&f);
+                hints.after_chunk(over(shared, at.hi, |from| recipe.over(from)))
+            },
+            drop,
+        );
     }
 
     /// Calls `f` with every item and a clone of `init`: see [`map_with`](Self::map_with).
     #[track_caller]
     fn for_each_with<T: Clone + Send, F: Fn(&mut T, Self::Item) + Sync>(self, init: T, f: F) {
-        self.map_with(init, f).for_each(|()| ());
+        self.map_with(init, &f).for_each(|()| ());
     }
 
     /// Calls `f` with every item and a value that `init` makes: see [`map_init`](Self::map_init).
     #[track_caller]
     fn for_each_init<T, I: Fn() -> T + Sync, F: Fn(&mut T, Self::Item) + Sync>(self, init: I, f: F) {
-        self.map_init(init, f).for_each(|()| ());
+        self.map_init(&init, &f).for_each(|()| ());
     }
 
     /// Calls `f` with the items until `f` breaks off. If `f` breaks off for several items, the first in the order of the source
@@ -358,7 +337,7 @@ pub trait ParallelIterator: Sized {
         X: Try<Output = ()> + Send,
         F: Fn(&mut T, Self::Item) -> X + Sync,
     {
-        self.map_with(init, f).try_for_each(|result| result)
+        self.map_with(init, &f).try_for_each(|result| result)
     }
 
     /// As [`try_for_each`](Self::try_for_each), with a value that `init` makes: see [`map_init`](Self::map_init).
@@ -369,16 +348,19 @@ pub trait ParallelIterator: Sized {
         I: Fn() -> T + Sync,
         F: Fn(&mut T, Self::Item) -> X + Sync,
     {
-        self.map_init(init, f).try_for_each(|result| result)
+        self.map_init(&init, &f).try_for_each(|result| result)
     }
 
     /// All items, in the order of the source.
     #[track_caller]
-    fn collect<C: FromParallelIterator<Self::Item>>(self) -> C
-    where
-        Self::Item: Send,
-    {
+    fn collect<C: FromParallelIterator<Self::Item>>(self) -> C {
         C::from_par_iter(self)
+    }
+
+    /// All items in vectors, in the order of the source: one for each run of consecutive claims of a member.
+    #[track_caller]
+    fn collect_vec_list(self) -> LinkedList<Vec<Self::Item>> {
+        gathered(self, &Extended::new()).into_iter().collect()
     }
 
     /// The left sides of all items, and the right ones.
@@ -398,7 +380,6 @@ pub trait ParallelIterator: Sized {
     #[track_caller]
     fn partition<A, B, F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> (A, B)
     where
-        Self::Item: Send,
         A: Default + ParallelExtend<Self::Item>,
         B: Default + ParallelExtend<Self::Item>,
     {
@@ -415,7 +396,7 @@ pub trait ParallelIterator: Sized {
         A: Default + ParallelExtend<L>,
         B: Default + ParallelExtend<R>,
     {
-        extended(two_vectors(gathered(self.map(f), &Parted)))
+        extended(two_vectors(gathered(self.map(&f), &Parted)))
     }
 
     /// Combines all items with `op`, which must be associative; `identity()` may be combined in any number of times.
@@ -426,20 +407,14 @@ pub trait ParallelIterator: Sized {
         self,
         identity: I,
         op: F,
-    ) -> Self::Item
-    where
-        Self::Item: Send,
-    {
+    ) -> Self::Item {
         in_blocks(self, &Folds(&identity, &op)).into_iter().fold(identity(), &op)
     }
 
     /// Combines all items with `op`, which must be associative; `None` if there is no item. Grouped as by
     /// [`reduce`](Self::reduce).
     #[track_caller]
-    fn reduce_with<F: Fn(Self::Item, Self::Item) -> Self::Item + Sync>(self, op: F) -> Option<Self::Item>
-    where
-        Self::Item: Send,
-    {
+    fn reduce_with<F: Fn(Self::Item, Self::Item) -> Self::Item + Sync>(self, op: F) -> Option<Self::Item> {
         in_blocks(self, &Reduces(&op)).into_iter().flatten().reduce(op)
     }
 
@@ -456,7 +431,7 @@ pub trait ParallelIterator: Sized {
     #[track_caller]
     fn try_reduce<T, I, F>(self, identity: I, op: F) -> Self::Item
     where
-        Self::Item: Try<Output = T> + Send,
+        Self::Item: Try<Output = T>,
         I: Fn() -> T + Sync,
         F: Fn(T, T) -> Self::Item + Sync,
     {
@@ -468,7 +443,7 @@ pub trait ParallelIterator: Sized {
     #[track_caller]
     fn try_reduce_with<T, F>(self, op: F) -> Option<Self::Item>
     where
-        Self::Item: Try<Output = T> + Send,
+        Self::Item: Try<Output = T>,
         F: Fn(T, T) -> Self::Item + Sync,
     {
         try_reduced(self, || None, &op)
@@ -504,26 +479,20 @@ pub trait ParallelIterator: Sized {
     #[track_caller]
     fn min(self) -> Option<Self::Item>
     where
-        Self::Item: Ord + Send,
+        Self::Item: Ord,
     {
         in_blocks(self, &Least).into_iter().flatten().min()
     }
 
     /// The smallest item by `compare`; of equal ones the first.
     #[track_caller]
-    fn min_by<F: Fn(&Self::Item, &Self::Item) -> std::cmp::Ordering + Sync>(self, compare: F) -> Option<Self::Item>
-    where
-        Self::Item: Send,
-    {
+    fn min_by<F: Fn(&Self::Item, &Self::Item) -> std::cmp::Ordering + Sync>(self, compare: F) -> Option<Self::Item> {
         self.reduce_with(|a, b| if compare(&a, &b).is_gt() { b } else { a })
     }
 
     /// The item with the smallest key; of equal ones the first.
     #[track_caller]
-    fn min_by_key<K: Ord + Send, F: Fn(&Self::Item) -> K + Sync>(self, key: F) -> Option<Self::Item>
-    where
-        Self::Item: Send,
-    {
+    fn min_by_key<K: Ord + Send, F: Fn(&Self::Item) -> K + Sync>(self, key: F) -> Option<Self::Item> {
         let keyed = self.map(|item| (key(&item), item));
         keyed.min_by(|a, b| a.0.cmp(&b.0)).map(|(_, item)| item)
     }
@@ -532,26 +501,20 @@ pub trait ParallelIterator: Sized {
     #[track_caller]
     fn max(self) -> Option<Self::Item>
     where
-        Self::Item: Ord + Send,
+        Self::Item: Ord,
     {
         in_blocks(self, &Greatest).into_iter().flatten().max()
     }
 
     /// The largest item by `compare`; of equal ones the last.
     #[track_caller]
-    fn max_by<F: Fn(&Self::Item, &Self::Item) -> std::cmp::Ordering + Sync>(self, compare: F) -> Option<Self::Item>
-    where
-        Self::Item: Send,
-    {
+    fn max_by<F: Fn(&Self::Item, &Self::Item) -> std::cmp::Ordering + Sync>(self, compare: F) -> Option<Self::Item> {
         self.reduce_with(|a, b| if compare(&a, &b).is_gt() { a } else { b })
     }
 
     /// The item with the largest key; of equal ones the last.
     #[track_caller]
-    fn max_by_key<K: Ord + Send, F: Fn(&Self::Item) -> K + Sync>(self, key: F) -> Option<Self::Item>
-    where
-        Self::Item: Send,
-    {
+    fn max_by_key<K: Ord + Send, F: Fn(&Self::Item) -> K + Sync>(self, key: F) -> Option<Self::Item> {
         let keyed = self.map(|item| (key(&item), item));
         keyed.max_by(|a, b| a.0.cmp(&b.0)).map(|(_, item)| item)
     }
@@ -570,30 +533,21 @@ pub trait ParallelIterator: Sized {
 
     /// An item for which `f` holds. The first find, at any index, ends the search.
     #[track_caller]
-    fn find_any<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item>
-    where
-        Self::Item: Send,
-    {
+    fn find_any<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item> {
         search(self, Which::Any, |item| Some(item).filter(&f))
     }
 
     /// The first item for which `f` holds. Items behind a find are not visited any more.
     /// Behind [`par_bridge`](super::ParallelBridge::par_bridge) items have no order, and any find ends the search.
     #[track_caller]
-    fn find_first<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item>
-    where
-        Self::Item: Send,
-    {
+    fn find_first<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item> {
         search(self, Which::First, |item| Some(item).filter(&f))
     }
 
     /// The last item for which `f` holds. Items before a find are not visited any more. But the search begins at the front: with
     /// indices, [`rev`](super::IndexedParallelIterator::rev) and `find_first` visit fewer items.
     #[track_caller]
-    fn find_last<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item>
-    where
-        Self::Item: Send,
-    {
+    fn find_last<F: Fn(&Self::Item) -> bool + Sync>(self, f: F) -> Option<Self::Item> {
         search(self, Which::Last, |item| Some(item).filter(&f))
     }
 
@@ -637,17 +591,17 @@ fn try_reduced<P, T>(
     op: &(impl Fn(T, T) -> P::Item + Sync),
 ) -> Option<P::Item>
 where
-    P: ParallelIterator<Item: Try<Output = T> + Send>,
+    P: ParallelIterator<Item: Try<Output = T>>,
 {
     let mark = FoundBefore::new();
-    let parts = in_blocks(adapt(iter, |recipe| TryReduce(recipe, &seed, op, &mark)), &Gathers);
+    let parts = in_blocks(adapt(iter, |recipe| recipe::TryReduce(recipe, &seed, op, &mark)), &Gathers);
     match try_reduce(parts.into_iter().flatten().flatten(), seed(), op) {
         ControlFlow::Continue(sum) => sum.map(Try::from_output),
         ControlFlow::Break(residual) => Some(Try::from_residual(residual)),
     }
 }
 
-impl<S: Divide, R: Recipe<S>> ParallelIterator for Par<S, R> {
+impl<S: Divide + Send, R: Recipe<S>> ParallelIterator for Par<S, R> {
     type Item = R::Item;
     type Source = S;
     type Recipe = R;
@@ -657,6 +611,6 @@ impl<S: Divide, R: Recipe<S>> ParallelIterator for Par<S, R> {
     }
 
     fn opt_len(&self) -> Option<usize> {
-        R::EXACT.then(|| self.source.total())
+        (R::EXACT && self.recipe.is_counted()).then(|| self.source.total())
     }
 }

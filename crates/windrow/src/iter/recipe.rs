@@ -5,6 +5,7 @@ mod keep;
 mod views;
 
 use std::iter;
+use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -15,15 +16,15 @@ use crate::iter::{IntoParallelIterator, ParallelIterator};
 use crate::runtime::cancellation::Cancellation;
 
 pub(crate) use early::try_reduce;
-pub(crate) use early::{SkipAny, SkipAnyWhile, TakeAny, TakeAnyWhile, TryReduce, WhileOk};
+pub(crate) use early::{SkipAny, TakeAny, TryReduce, Until, WhileOk};
 pub(crate) use keep::{Clones, Init, InitCalls, MapInit};
-pub(crate) use views::{Backward, Chained, FirstOf, FoldOf, Gathered, Interleaved, Shifted};
+pub(crate) use views::{Chain, Chunks, FoldChunks, Interleave, Maybe, PartOf, Rev, StepBy};
 
 /// Turns a chunk of a source `S` into items. Adaptors wrap one recipe in another; recipes do not deal with threads. Not meant to be
 /// implemented outside of windrow.
-pub trait Recipe<S: Divide>: Sync {
+pub trait Recipe<S: Divide>: Sync + Send {
     /// The type of the items.
-    type Item;
+    type Item: Send;
     /// State that a member keeps from chunk to chunk: `()` for most. It stays on the member's thread.
     type State;
     /// One item for every index: results can be written in place.
@@ -53,6 +54,12 @@ pub trait Recipe<S: Divide>: Sync {
 
     /// Items of chunks that begin at `from` or later are not wanted any more: a bridge pulls no more items.
     fn call_off(&self, _from: usize) {}
+
+    /// Whether one item for every index also means one index for every item.
+    #[doc(hidden)]
+    fn is_counted(&self) -> bool {
+        true
+    }
 
     /// Gives a bridge the tokens that it polls before each item. Called before the first chunk.
     #[doc(hidden)]
@@ -89,40 +96,64 @@ macro_rules! passes_on {
         fn look_at(&self, cancellation: &std::sync::Arc<crate::runtime::cancellation::Cancellation>) {
             self.0.look_at(cancellation);
         }
+
+        fn is_counted(&self) -> bool {
+            self.0.is_counted()
+        }
     };
 }
 use passes_on;
+
+/// Recipes that leave the items of a chunk as they are.
+pub trait OwnItems {}
 
 /// The chunk's own items.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
-impl Indexed for Plain {}
+/// The chunk's own items, and with them what the source leaves out.
+#[derive(Clone, Debug)]
+pub struct WithRest<X>(pub(crate) X);
 
-impl<S: Leaf> Recipe<S> for Plain {
-    type Item = S::Item;
-    type State = ();
-    const EXACT: bool = true;
+macro_rules! own_items {
+    ($([$($generics:tt)*] $name:ty;)*) => {$(
+        impl<$($generics)*> OwnItems for $name {}
+        impl<$($generics)*> Indexed for $name {}
 
-    fn state(&self) {}
+        impl<$($generics)* S: Leaf<Item: Send>> Recipe<S> for $name {
+            type Item = S::Item;
+            type State = ();
+            const EXACT: bool = true;
 
-    #[inline]
-    fn iter<'s, 'w>(&'w self, _: &'w (), _: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = S::Item>
-    where
-        S: 's,
-    {
-        S::items(chunk)
-    }
+            fn state(&self) {}
+
+            #[inline]
+            fn iter<'s, 'w>(&'w self, _: &'w (), _: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = S::Item>
+            where
+                S: 's,
+            {
+                S::items(chunk)
+            }
+        }
+    )*};
+}
+own_items! {
+    [] Plain;
+    [X: Sync + Send,] WithRest<X>;
 }
 
 /// Shared data with items for any run of indices: the source is a range of indices.
-pub trait Indices: Sync {
+pub trait Indices: Sync + Send {
     /// The type of the items.
-    type Item;
+    type Item: Send;
     /// One item for every index.
     const EXACT: bool = true;
     /// The items of a run of indices.
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = Self::Item>;
+    /// Whether no index stands for several items.
+    fn is_counted(&self) -> bool {
+        true
+    }
 }
 
 /// The items of shared data.
@@ -144,6 +175,10 @@ impl<D: Indices> Recipe<Range<usize>> for Of<D> {
         Range<usize>: 's,
     {
         self.0.items(run)
+    }
+
+    fn is_counted(&self) -> bool {
+        self.0.is_counted()
     }
 }
 
@@ -186,36 +221,74 @@ macro_rules! recipes {
 }
 recipes! {
     /// Items through a function.
-    Map<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync, B,] (one for one) => B: |items, f| items.map(f);
+    Map<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync + Send, B: Send,] (one for one) => B: |items, f| items.map(f);
     /// Items, after a function was called with a reference to each.
-    Inspect<R, F>[R: Recipe<S>, F: Fn(&R::Item) + Sync,] (one for one) => R::Item: |items, f| items.inspect(f);
+    Inspect<R, F>[R: Recipe<S>, F: Fn(&R::Item) + Sync + Send,] (one for one) => R::Item: |items, f| items.inspect(f);
     /// Items that a function has changed.
-    Update<R, F>[R: Recipe<S>, F: Fn(&mut R::Item) + Sync,] (one for one) => R::Item: |items, f| items.map(|mut item| {
+    Update<R, F>[R: Recipe<S>, F: Fn(&mut R::Item) + Sync + Send,] (one for one) => R::Item: |items, f| items.map(|mut item| {
         f(&mut item);
         item
     });
     /// Clones of items behind references.
-    Cloned<R>['a, R: Recipe<S, Item = &'a T>, T: Clone + 'a,] (one for one) => T: |items| items.cloned();
+    Cloned<R>['a, R: Recipe<S, Item = &'a T>, T: Clone + Send + 'a,] (one for one) => T: |items| items.cloned();
     /// Copies of items behind references.
-    Copied<R>['a, R: Recipe<S, Item = &'a T>, T: Copy + 'a,] (one for one) => T: |items| items.copied();
+    Copied<R>['a, R: Recipe<S, Item = &'a T>, T: Copy + Send + 'a,] (one for one) => T: |items| items.copied();
     /// Items that a predicate accepts.
-    Filter<R, F>[R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync,] (some) => R::Item: |items, f| items.filter(f);
+    Filter<R, F>[R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync + Send,] (some) => R::Item: |items, f| items.filter(f);
     /// The values of a function that are `Some`.
-    FilterMap<R, F>[R: Recipe<S>, F: Fn(R::Item) -> Option<B> + Sync, B,] (some) => B: |items, f| items.filter_map(f);
+    FilterMap<R, F>[R: Recipe<S>, F: Fn(R::Item) -> Option<B> + Sync + Send, B: Send,] (some) => B: |items, f| items.filter_map(f);
     /// The items of a serial iterator for every item.
-    FlatMapIter<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync, B: IntoIterator,] (some) => B::Item:
+    FlatMapIter<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync + Send, B: IntoIterator<Item: Send>,] (some) => B::Item:
         |items, f| items.flat_map(f);
     /// The items of items that are serial iterators.
-    FlattenIter<R>[R: Recipe<S, Item: IntoIterator>,] (some) => <R::Item as IntoIterator>::Item: |items| items.flatten();
+    FlattenIter<R>[R: Recipe<S, Item: IntoIterator<Item: Send>>,] (some) => <R::Item as IntoIterator>::Item: |items| items.flatten();
     /// The items of a parallel iterator for every item.
-    FlatMap<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync, B: IntoParallelIterator<Item: Send>,] (some) => B::Item:
+    FlatMap<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync + Send, B: IntoParallelIterator,] (some) => B::Item:
         |items, f| items.flat_map(|item| f(item).into_par_iter().collect::<Vec<_>>());
     /// The items of items that are parallel iterators.
-    Flatten<R>[R: Recipe<S, Item: IntoParallelIterator<Item: Send>>,] (some) => <R::Item as IntoParallelIterator>::Item:
+    Flatten<R>[R: Recipe<S, Item: IntoParallelIterator>,] (some) => <R::Item as IntoParallelIterator>::Item:
         |items| items.flat_map(|item| item.into_par_iter().collect::<Vec<_>>());
-    /// Triples.
-    Triples<R>[R: Recipe<S, Item = ((A, B), C)>, A, B, C,] (one for one) => (A, B, C):
-        |items| items.map(|((a, b), c)| (a, b, c));
+    /// The indices of items for which a function holds.
+    Positions<R, F>[R: Recipe<S, Item = (usize, T)>, F: Fn(T) -> bool + Sync + Send, T,] (some) => usize:
+        |items, f| items.filter_map(|(at, item)| f(item).then_some(at));
+}
+
+/// Nested pairs as tuples `T`.
+#[derive(Clone, Debug)]
+pub struct Unnested<R, T>(pub(crate) R, pub(crate) PhantomData<fn() -> T>);
+
+impl<R: Indexed, T> Indexed for Unnested<R, T> {}
+
+macro_rules! unnested {
+    ($($pairs:tt => ($($part:ident),*);)*) => {$(
+        #[expect(non_snake_case, reason = "a value has the name of its type")]
+        impl<S: Divide, R: Recipe<S, Item = $pairs>, $($part: Send),*> Recipe<S> for Unnested<R, ($($part,)*)> {
+            type Item = ($($part,)*);
+            const EXACT: bool = R::EXACT;
+            passes_on!();
+
+            #[inline]
+            fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
+            where
+                S: 's,
+            {
+                self.0.iter(state, at, chunk).map(|$pairs| ($($part,)*))
+            }
+        }
+    )*};
+}
+unnested! {
+    A => (A);
+    ((A, B), C) => (A, B, C);
+    (((A, B), C), D) => (A, B, C, D);
+    ((((A, B), C), D), E) => (A, B, C, D, E);
+    (((((A, B), C), D), E), F) => (A, B, C, D, E, F);
+    ((((((A, B), C), D), E), F), G) => (A, B, C, D, E, F, G);
+    (((((((A, B), C), D), E), F), G), H) => (A, B, C, D, E, F, G, H);
+    ((((((((A, B), C), D), E), F), G), H), I) => (A, B, C, D, E, F, G, H, I);
+    (((((((((A, B), C), D), E), F), G), H), I), J) => (A, B, C, D, E, F, G, H, I, J);
+    ((((((((((A, B), C), D), E), F), G), H), I), J), K) => (A, B, C, D, E, F, G, H, I, J, K);
+    (((((((((((A, B), C), D), E), F), G), H), I), J), K), L) => (A, B, C, D, E, F, G, H, I, J, K, L);
 }
 
 /// Items with their index.
@@ -235,26 +308,6 @@ impl<S: Divide, R: Recipe<S>> Recipe<S> for Enumerate<R> {
         S: 's,
     {
         (at.lo..at.hi).zip(self.0.iter(state, at, chunk))
-    }
-}
-
-/// Items with a separator between neighbours.
-#[derive(Clone, Debug)]
-pub(crate) struct Intersperse<R, T>(pub(crate) R, pub(crate) T);
-
-impl<S: Divide, R: Recipe<S, Item: Clone + Sync>> Recipe<S> for Intersperse<R, R::Item> {
-    type Item = R::Item;
-    const EXACT: bool = false;
-    passes_on!();
-
-    #[inline]
-    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
-    where
-        S: 's,
-    {
-        // Every item except the first of all comes with the separator before it.
-        let items = (at.lo..at.hi).zip(self.0.iter(state, at, chunk));
-        items.flat_map(|(at, item)| (at > 0).then(|| self.1.clone()).into_iter().chain(iter::once(item)))
     }
 }
 
@@ -291,7 +344,9 @@ impl<SA: Divide, SB: Divide, A: Recipe<SA>, B: Recipe<SB>> Recipe<(SA, SB)> for 
 #[derive(Clone, Debug)]
 pub struct Fold<R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F);
 
-impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(I::Value, R::Item) -> I::Value + Sync> Recipe<S> for Fold<R, I, F> {
+impl<S: Divide, R: Recipe<S>, I: Init<Value: Send>, F: Fn(I::Value, R::Item) -> I::Value + Sync + Send> Recipe<S>
+    for Fold<R, I, F>
+{
     type Item = I::Value;
     const EXACT: bool = false;
     const PER_CHUNK: bool = true;
@@ -316,8 +371,8 @@ where
     S: Divide,
     R: Recipe<S>,
     I: Init,
-    F: Fn(I::Value, R::Item) -> T + Sync,
-    T: Try<Output = I::Value>,
+    F: Fn(I::Value, R::Item) -> T + Sync + Send,
+    T: Try<Output = I::Value> + Send,
 {
     type Item = T;
     const EXACT: bool = false;

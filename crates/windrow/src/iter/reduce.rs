@@ -5,8 +5,9 @@ use std::iter::{Product, Sum};
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
-use windrow_sync::divide::{Blocks, Divide, Division, Span};
+use windrow_sync::divide::{Divide, Division, Span};
 use windrow_sync::slots::Slots;
+use windrow_sync::views::Blocks;
 
 use super::recipe::Recipe;
 use super::runs::{Apart, in_runs};
@@ -110,6 +111,8 @@ pub(crate) fn block(n: usize) -> usize {
 }
 
 /// Items of the longest block that runs without polling.
+///
+/// Measure: count of items.
 pub(crate) const LONGEST: usize = 8192;
 const MOST_BLOCKS: usize = 1 << 20;
 

@@ -3,24 +3,33 @@
 use std::sync::{Mutex, PoisonError};
 
 use windrow_sync::divide::{Divide, Division};
-use windrow_sync::marks::FoundBefore;
 use windrow_sync::views::Pieces;
 
 use super::recipe::Recipe;
 use super::{ParallelIterator, consumed};
+use crate::iter::marks::FoundBefore;
 use crate::runtime::pool::with_current;
 use crate::runtime::region::drive;
 
 /// Items between two polls for finds of other members. A claim lasts 50 us at most, but a fixed chunk has any length, and so have
 /// the claims of a lone caller. The shortest items take half a nanosecond (record `par`): a poll every 2 us has no measurable
 /// cost.
+///
+/// Measure: count of items.
 pub(crate) const PIECE: usize = 4096;
 
 /// The best find so far, and its key. The lowest key wins.
 #[derive(Debug)]
-pub(crate) struct Found<B> {
+pub struct Found<B> {
     mark: FoundBefore,
     best: Mutex<Option<(usize, B)>>,
+}
+
+/// As new: iterators are cloned before they run.
+impl<B> Clone for Found<B> {
+    fn clone(&self) -> Self {
+        Self::new()
+    }
 }
 
 impl<B> Found<B> {
@@ -51,7 +60,7 @@ impl<B> Found<B> {
 }
 
 /// A [`Found`], or a reference to one.
-pub(crate) trait Finds<B>: Sync {
+pub trait Finds<B>: Sync + Send {
     fn found(&self) -> &Found<B>;
 }
 
@@ -96,7 +105,9 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
 ) -> Option<B> {
     let (source, recipe, hints) = consumed(iter);
     let found = Found::new();
-    let mut division = Division::new(Pieces::new(source, PIECE));
+    // A range of 10^27 items ends only if its last index comes first; there an index is so many items that it may be a piece.
+    let back = which == Which::Last && !recipe.is_counted();
+    let mut division = Division::new(if back { Pieces::backward(source) } else { Pieces::new(source, PIECE) });
     let (lead, shared) = division.lead();
     with_current(|pool| {
         let nothing_from = |at| recipe.over(at) || which != Which::Last && !found.wants(which.key(at));
@@ -113,6 +124,9 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
                     }
                     if !found.wants(which.key(at.lo)) {
                         // `Which::Last`, and there is a find behind this piece.
+                        if back {
+                            break;
+                        }
                         continue;
                     }
                     let mut items = recipe.iter(state, at, piece);
@@ -129,7 +143,8 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
                         }
                     }
                 }
-                hints.after_chunk(over(shared, whole.hi, nothing_from))
+                let found_behind = |at| back && at > 0 && !found.wants(usize::MAX - 1);
+                hints.after_chunk(over(shared, whole.hi, |at| nothing_from(at) || found_behind(at)))
             },
             drop,
         );

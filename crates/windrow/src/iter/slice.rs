@@ -1,13 +1,17 @@
 //! Runs of slices as items, and scans in place.
 
 use std::cmp::Ordering;
-use std::ops::Range;
+use std::mem;
+use std::ops::{Deref, Range};
 use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use windrow_sync::sources::{Runs, RunsMut};
+use windrow_sync::sources::{Runs, RunsMut, SliceMut, VecItems};
 use windrow_sync::views::{Merged, Pieces};
 
-use super::recipe::{Backward, Chained, Indexed, Indices, Of, Plain};
+use super::adaptors::names;
+use super::recipe::{self, Indexed, Indices, Of, Plain, WithRest};
+use super::split::{SplitInHalf, from_split_in_half};
 use super::{scan, sort};
 use crate::iter::{IndexedParallelIterator, Par, ParallelIterator};
 
@@ -21,25 +25,44 @@ pub trait ParallelSlice<T: Sync> {
     ///
     /// # Panics
     /// If `size` is 0.
-    fn par_chunks(&self, size: usize) -> Par<Runs<'_, T>, Plain> {
+    fn par_chunks(&self, size: usize) -> Chunks<'_, T> {
         Par::new(Runs::new(self.whole(), size))
     }
 
-    /// Runs of `size` items. A shorter rest at the end is left out.
+    /// Runs of `size` items. A shorter rest at the end is left out: it is the iterator's `remainder()`.
     ///
     /// # Panics
     /// If `size` is 0.
-    fn par_chunks_exact(&self, size: usize) -> Par<Runs<'_, T>, Plain> {
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let pairs = [1, 2, 3, 4, 5].par_chunks_exact(2);
+    /// assert_eq!(pairs.remainder(), [5]);
+    /// assert_eq!(pairs.map(|pair| pair[0] * pair[1]).collect::<Vec<_>>(), [2, 12]);
+    /// ```
+    fn par_chunks_exact(&self, size: usize) -> ChunksExact<'_, T> {
         assert!(size > 0, "a chunk of 0 items never ends");
-        let slice = self.whole();
-        Par::new(Runs::new(&slice[..slice.len() - slice.len() % size], size))
+        let (runs, rest) = self.whole().split_at(self.whole().len() / size * size);
+        Par::of(Runs::new(runs, size), WithRest(rest))
+    }
+
+    /// Runs of `size` items counted from the end, the last one first. A shorter rest at the front is left out: it is the iterator's
+    /// `remainder()`.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn par_rchunks_exact(&self, size: usize) -> RChunksExact<'_, T> {
+        assert!(size > 0, "a chunk of 0 items never ends");
+        let (rest, runs) = self.whole().split_at(self.whole().len() % size);
+        Par::of(Runs::new(runs, size), WithRest(rest)).rev()
     }
 
     /// Runs of `size` items counted from the end, the last one first; the one at the very front may be shorter.
     ///
     /// # Panics
     /// If `size` is 0.
-    fn par_rchunks(&self, size: usize) -> Par<FromTheEnd<Runs<'_, T>>, Chained<Backward<Plain>, Plain>> {
+    fn par_rchunks(&self, size: usize) -> RChunks<'_, T> {
         assert!(size > 0, "a chunk of 0 items never ends");
         let (front, rest) = self.whole().split_at(self.whole().len() % size);
         Par::new(Runs::new(rest, size)).rev().chain(Par::new(Runs::new(front, size)))
@@ -49,21 +72,47 @@ pub trait ParallelSlice<T: Sync> {
     ///
     /// # Panics
     /// If `size` is 0.
-    fn par_windows(&self, size: usize) -> Par<Range<usize>, Of<Windows<'_, T>>> {
+    fn par_windows(&self, size: usize) -> Windows<'_, T> {
         assert!(size > 0, "a window of 0 items shows nothing");
         let slice = self.whole();
-        Par::of(0..slice.len().saturating_sub(size - 1), Of(Windows { slice, size }))
+        Par::of(0..slice.len().saturating_sub(size - 1), Of(SliceWindows { slice, size }))
+    }
+
+    /// All runs of `N` items, as arrays: each begins one item behind the one before.
+    ///
+    /// # Panics
+    /// If `N` is 0.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let steps: Vec<i32> = [1, 4, 9, 16].par_array_windows().map(|[a, b]| b - a).collect();
+    /// assert_eq!(steps, [3, 5, 7]);
+    /// ```
+    fn par_array_windows<const N: usize>(&self) -> ArrayWindows<'_, T, N> {
+        let Par { source, recipe, hints } = self.par_windows(N);
+        Par { source, recipe: Of(SliceArrays(recipe.0)), hints }
     }
 
     /// The runs between separators (items for which `f` holds), including before the first and after the last separator: one more
     /// than there are separators. `f` may be called twice for an item.
-    fn par_split<F: Fn(&T) -> bool + Sync>(&self, f: F) -> Par<Range<usize>, Of<Split<'_, T, F>>> {
+    fn par_split<F: Fn(&T) -> bool + Sync + Send>(&self, f: F) -> Split<'_, T, F> {
         let slice = self.whole();
         // A run can begin at every index and behind the last one. (Of `usize::MAX` items the last index stands for both.)
-        Par::of(0..slice.len().saturating_add(1), Of(Split(slice, f)))
+        Par::of(0..slice.len().saturating_add(1), Of(SliceParts(slice, f)))
     }
 
-    /// The longest runs in which `f` holds for all neighbours. `f` may be called twice for a pair.
+    /// As [`par_split`](Self::par_split), but each run ends with its separator, and no empty run follows the last one.
+    fn par_split_inclusive<F: Fn(&T) -> bool + Sync + Send>(&self, f: F) -> SplitInclusive<'_, T, F> {
+        let slice = self.whole();
+        Par::of(0..slice.len(), Of(SliceInclusive(slice, f)))
+    }
+
+    /// The longest runs in which `f` holds for all neighbours. The calling thread splits the slice into up to 256 parts first. `f` is
+    /// called once for each pair, here or later.
+    ///
+    /// # Panics
+    /// With the panic of `f`.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -71,9 +120,9 @@ pub trait ParallelSlice<T: Sync> {
     /// let runs: Vec<&[u32]> = [1, 2, 4, 5, 9].par_chunk_by(|a, b| a + 1 == *b).collect();
     /// assert_eq!(runs, [&[1, 2][..], &[4, 5], &[9]]);
     /// ```
-    fn par_chunk_by<F: Fn(&T, &T) -> bool + Sync>(&self, f: F) -> Par<Range<usize>, Of<ChunkBy<'_, T, F>>> {
-        let slice = self.whole();
-        Par::of(0..slice.len(), Of(ChunkBy(slice, f)))
+    fn par_chunk_by<F: Fn(&T, &T) -> bool + Sync + Send>(&self, f: F) -> ChunkBy<'_, T, F> {
+        let slice = Some(self.whole()).filter(|slice| !slice.is_empty());
+        from_split_in_half(SliceCuts::new(slice, 0, Between(f)))
     }
 }
 
@@ -96,30 +145,85 @@ pub trait ParallelSliceMut<T: Send> {
     ///
     /// # Panics
     /// If `size` is 0.
-    fn par_chunks_mut(&mut self, size: usize) -> Par<RunsMut<'_, T>, Plain> {
+    fn par_chunks_mut(&mut self, size: usize) -> ChunksMut<'_, T> {
         Par::new(RunsMut::new(self.whole_mut(), size))
     }
 
-    /// Runs of `size` items. A shorter rest at the end is left out.
+    /// Runs of `size` items. A shorter rest at the end is left out: the iterator's `remainder()`, `take_remainder()` and `into_remainder()`
+    /// give it.
     ///
     /// # Panics
     /// If `size` is 0.
-    fn par_chunks_exact_mut(&mut self, size: usize) -> Par<RunsMut<'_, T>, Plain> {
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let mut digits = [1, 2, 3, 4, 5];
+    /// let mut pairs = digits.par_chunks_exact_mut(2);
+    /// pairs.take_remainder()[0] = 0;
+    /// pairs.for_each(|pair| pair.swap(0, 1));
+    /// assert_eq!(digits, [2, 1, 4, 3, 0]);
+    /// ```
+    fn par_chunks_exact_mut(&mut self, size: usize) -> ChunksExactMut<'_, T> {
         assert!(size > 0, "a chunk of 0 items never ends");
         let slice = self.whole_mut();
-        let whole = slice.len() - slice.len() % size;
-        Par::new(RunsMut::new(&mut slice[..whole], size))
+        let (runs, rest) = slice.split_at_mut(slice.len() / size * size);
+        Par::of(RunsMut::new(runs, size), WithRest(Mutex::new(rest)))
     }
 
     /// Runs of `size` items counted from the end, the last one first; the one at the very front may be shorter.
     ///
     /// # Panics
     /// If `size` is 0.
-    fn par_rchunks_mut(&mut self, size: usize) -> Par<FromTheEnd<RunsMut<'_, T>>, Chained<Backward<Plain>, Plain>> {
+    fn par_rchunks_mut(&mut self, size: usize) -> RChunksMut<'_, T> {
         assert!(size > 0, "a chunk of 0 items never ends");
         let slice = self.whole_mut();
         let (front, rest) = slice.split_at_mut(slice.len() % size);
         Par::new(RunsMut::new(rest, size)).rev().chain(Par::new(RunsMut::new(front, size)))
+    }
+
+    /// Runs of `size` items counted from the end, the last one first. A shorter rest at the front is left out: see
+    /// [`par_chunks_exact_mut`](Self::par_chunks_exact_mut).
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    fn par_rchunks_exact_mut(&mut self, size: usize) -> RChunksExactMut<'_, T> {
+        assert!(size > 0, "a chunk of 0 items never ends");
+        let slice = self.whole_mut();
+        let (rest, runs) = slice.split_at_mut(slice.len() % size);
+        Par::of(RunsMut::new(runs, size), WithRest(Mutex::new(rest))).rev()
+    }
+
+    /// The runs between separators, as [`par_split`](ParallelSlice::par_split) gives them. The calling thread splits the slice into up to
+    /// 256 parts first, each at the separator next to its middle.
+    ///
+    /// # Panics
+    /// With the panic of `f`, which is called once for each item, here or later.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let mut digits = [3, 1, 0, 2, 9, 0, 7];
+    /// digits.par_split_mut(|digit| *digit == 0).for_each(|run| run.sort_unstable());
+    /// assert_eq!(digits, [1, 3, 0, 2, 9, 0, 7]);
+    /// ```
+    fn par_split_mut<F: Fn(&T) -> bool + Sync + Send>(&mut self, f: F) -> SplitMut<'_, T, F> {
+        from_split_in_half(SliceCuts::new(Some(self.whole_mut()), 1, After(f)))
+    }
+
+    /// As [`par_split_mut`](Self::par_split_mut), but each run ends with its separator, and no empty run follows the last one.
+    fn par_split_inclusive_mut<F: Fn(&T) -> bool + Sync + Send>(&mut self, f: F) -> SplitInclusiveMut<'_, T, F> {
+        let slice = Some(self.whole_mut()).filter(|slice| !slice.is_empty());
+        from_split_in_half(SliceCuts::new(slice, 0, After(f)))
+    }
+
+    /// As [`par_chunk_by`](ParallelSlice::par_chunk_by), with exclusive runs.
+    ///
+    /// # Panics
+    /// With the panic of `f`.
+    fn par_chunk_by_mut<F: Fn(&T, &T) -> bool + Sync + Send>(&mut self, f: F) -> ChunkByMut<'_, T, F> {
+        let slice = Some(self.whole_mut()).filter(|slice| !slice.is_empty());
+        from_split_in_half(SliceCuts::new(slice, 0, Between(f)))
     }
 
     /// In place: every item becomes `op` over `init` and all items up to it. See
@@ -241,21 +345,97 @@ impl<T: Send> ParallelSliceMut<T> for [T] {
     }
 }
 
+names! {
+    Iter<'a, T> = &'a [T], Plain;
+    IterMut<'a, T> = SliceMut<'a, T>, Plain;
+    Chunks<'a, T> = Runs<'a, T>, Plain;
+    ChunksExact<'a, T> = Runs<'a, T>, WithRest<&'a [T]>;
+    ChunksMut<'a, T> = RunsMut<'a, T>, Plain;
+    ChunksExactMut<'a, T> = RunsMut<'a, T>, WithRest<Mutex<&'a mut [T]>>;
+    RChunks<'a, T> = FromTheEnd<Runs<'a, T>>, recipe::Chain<recipe::Rev<Plain>, Plain>;
+    RChunksExact<'a, T> = Pieces<Runs<'a, T>>, recipe::Rev<WithRest<&'a [T]>>;
+    RChunksMut<'a, T> = FromTheEnd<RunsMut<'a, T>>, recipe::Chain<recipe::Rev<Plain>, Plain>;
+    RChunksExactMut<'a, T> = Pieces<RunsMut<'a, T>>, recipe::Rev<WithRest<Mutex<&'a mut [T]>>>;
+    Windows<'a, T> = Range<usize>, Of<SliceWindows<'a, T>>;
+    Split<'a, T, F> = Range<usize>, Of<SliceParts<'a, T, F>>;
+    SplitInclusive<'a, T, F> = Range<usize>, Of<SliceInclusive<'a, T, F>>;
+    ChunkBy<'a, T, F> = VecItems<SliceCuts<&'a [T], Between<F>>>, recipe::FlattenIter<Plain>;
+    SplitMut<'a, T, F> = VecItems<SliceCuts<&'a mut [T], After<F>>>, recipe::FlattenIter<Plain>;
+    SplitInclusiveMut<'a, T, F> = VecItems<SliceCuts<&'a mut [T], After<F>>>, recipe::FlattenIter<Plain>;
+    ChunkByMut<'a, T, F> = VecItems<SliceCuts<&'a mut [T], Between<F>>>, recipe::FlattenIter<Plain>;
+}
+/// The type of [`par_array_windows`](ParallelSlice::par_array_windows).
+pub type ArrayWindows<'a, T, const N: usize> = Par<Range<usize>, Of<SliceArrays<'a, T, N>>>;
+
+/// What exact chunks leave out.
+macro_rules! remainders {
+    ($($name:ident, $name_mut:ident, |$recipe:ident| $rest:expr;)*) => {$(
+        impl<'a, T> $name<'a, T> {
+            /// The items that are in no run.
+            pub fn remainder(&self) -> &'a [T] {
+                let $recipe = &self.recipe;
+                $rest
+            }
+        }
+
+        impl<'a, T> $name_mut<'a, T> {
+            fn rest(&mut self) -> &mut &'a mut [T] {
+                let $recipe = &mut self.recipe;
+                $rest.get_mut().unwrap_or_else(PoisonError::into_inner)
+            }
+
+            /// The items that are in no run.
+            pub fn remainder(&mut self) -> &mut [T] {
+                self.rest()
+            }
+
+            /// The items that are in no run; none when they were taken before.
+            pub fn take_remainder(&mut self) -> &'a mut [T] {
+                mem::take(self.rest())
+            }
+
+            /// The items that are in no run, instead of the runs.
+            pub fn into_remainder(mut self) -> &'a mut [T] {
+                self.take_remainder()
+            }
+        }
+    )*};
+}
+remainders! {
+    ChunksExact, ChunksExactMut, |recipe| recipe.0;
+    RChunksExact, RChunksExactMut, |recipe| recipe.0.0;
+}
+
 /// Runs of a slice: each begins one item behind the one before.
 #[derive(Clone, Copy, Debug)]
-pub struct Windows<'a, T> {
+pub struct SliceWindows<'a, T> {
     slice: &'a [T],
     size: usize,
 }
 
-impl<T> Indexed for Windows<'_, T> {}
+impl<T> Indexed for SliceWindows<'_, T> {}
 
-impl<'a, T: Sync> Indices for Windows<'a, T> {
+impl<'a, T: Sync> Indices for SliceWindows<'a, T> {
     type Item = &'a [T];
 
     #[inline]
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a [T]> {
         self.slice[run.start..run.end + (self.size - 1)].windows(self.size)
+    }
+}
+
+/// Runs of a slice as arrays.
+#[derive(Clone, Copy, Debug)]
+pub struct SliceArrays<'a, T, const N: usize>(SliceWindows<'a, T>);
+
+impl<T, const N: usize> Indexed for SliceArrays<'_, T, N> {}
+
+impl<'a, T: Sync, const N: usize> Indices for SliceArrays<'a, T, N> {
+    type Item = &'a [T; N];
+
+    #[inline]
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a [T; N]> {
+        self.0.items(run).map(|window| window.try_into().expect("a window of N items"))
     }
 }
 
@@ -271,9 +451,9 @@ pub(crate) fn beginning_in(run: Range<usize>, end: usize, begins: impl Fn(usize)
 
 /// Runs of a slice between separators.
 #[derive(Clone, Debug)]
-pub struct Split<'a, T, F>(&'a [T], F);
+pub struct SliceParts<'a, T, F>(&'a [T], F);
 
-impl<'a, T: Sync, F: Fn(&T) -> bool + Sync> Indices for Split<'a, T, F> {
+impl<'a, T: Sync, F: Fn(&T) -> bool + Sync + Send> Indices for SliceParts<'a, T, F> {
     type Item = &'a [T];
     const EXACT: bool = false;
 
@@ -291,17 +471,136 @@ impl<'a, T: Sync, F: Fn(&T) -> bool + Sync> Indices for Split<'a, T, F> {
     }
 }
 
-/// Runs of a slice in which neighbours belong together.
+/// Runs of a slice, each with the separator at its end.
 #[derive(Clone, Debug)]
-pub struct ChunkBy<'a, T, F>(&'a [T], F);
+pub struct SliceInclusive<'a, T, F>(&'a [T], F);
 
-impl<'a, T: Sync, F: Fn(&T, &T) -> bool + Sync> Indices for ChunkBy<'a, T, F> {
+impl<'a, T: Sync, F: Fn(&T) -> bool + Sync + Send> Indices for SliceInclusive<'a, T, F> {
     type Item = &'a [T];
     const EXACT: bool = false;
 
     fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a [T]> {
         let slice = self.0;
-        let runs = beginning_in(run, slice.len(), |at| at == 0 || !(self.1)(&slice[at - 1], &slice[at]));
-        runs.into_iter().flat_map(move |runs| slice[runs].chunk_by(|a, b| (self.1)(a, b)))
+        let runs = beginning_in(run, slice.len(), |at| at == 0 || (self.1)(&slice[at - 1]));
+        runs.into_iter().flat_map(move |runs| slice[runs].split_inclusive(|item| (self.1)(item)))
+    }
+}
+
+/// Where a run of a slice ends.
+pub trait RunEnds<T>: Sync + Send {
+    /// Whether a run ends before the index `at`, which is above 0.
+    fn is_end(&self, slice: &[T], at: usize) -> bool;
+}
+
+/// Runs end after items for which a function holds.
+#[derive(Debug)]
+pub struct After<F>(F);
+
+/// Runs end between items for which a function does not hold.
+#[derive(Debug)]
+pub struct Between<F>(F);
+
+impl<T, F: Fn(&T) -> bool + Sync + Send> RunEnds<T> for After<F> {
+    fn is_end(&self, slice: &[T], at: usize) -> bool {
+        (self.0)(&slice[at - 1])
+    }
+}
+
+impl<T, F: Fn(&T, &T) -> bool + Sync + Send> RunEnds<T> for Between<F> {
+    fn is_end(&self, slice: &[T], at: usize) -> bool {
+        slice.get(at).is_some_and(|next| !(self.0)(&slice[at - 1], next))
+    }
+}
+
+/// A slice, shared or exclusive, that can be cut in two.
+pub trait Slice: Deref<Target = [Self::Element]> + Sized {
+    /// What it is a slice of.
+    type Element;
+
+    /// The first `at` items and the others.
+    fn cut_at(self, at: usize) -> (Self, Self);
+}
+
+impl<T> Slice for &[T] {
+    type Element = T;
+
+    fn cut_at(self, at: usize) -> (Self, Self) {
+        self.split_at(at)
+    }
+}
+
+impl<T> Slice for &mut [T] {
+    type Element = T;
+
+    fn cut_at(self, at: usize) -> (Self, Self) {
+        self.split_at_mut(at)
+    }
+}
+
+/// Runs of a slice.
+#[derive(Debug)]
+pub struct SliceCuts<S, F> {
+    /// `None` after the last run.
+    rest: Option<S>,
+    /// No run ends before any of the last so many indices of `1..=len`, or the last run does at `len`: those need no check.
+    checked: usize,
+    /// Items at the end of a run that are left out: the separator, or nothing.
+    left_out: usize,
+    ends: Arc<F>,
+}
+
+impl<S: Clone, F> Clone for SliceCuts<S, F> {
+    fn clone(&self) -> Self {
+        let SliceCuts { ref rest, checked, left_out, ref ends } = *self;
+        SliceCuts { rest: rest.clone(), checked, left_out, ends: ends.clone() }
+    }
+}
+
+impl<S: Slice, F: RunEnds<S::Element>> SliceCuts<S, F> {
+    fn new(rest: Option<S>, left_out: usize, ends: F) -> Self {
+        Self { rest, checked: 0, left_out, ends: Arc::new(ends) }
+    }
+
+    /// The items of `rest` up to the end of a run at `at`; the others stay.
+    fn cut(&mut self, rest: S, at: usize) -> S {
+        let (run, rest) = rest.cut_at(at);
+        // An empty run follows a separator only.
+        self.rest = Some(rest).filter(|rest| self.left_out > 0 || !rest.is_empty());
+        run.cut_at(at - self.left_out).0
+    }
+}
+
+impl<S: Slice, F: RunEnds<S::Element>> Iterator for SliceCuts<S, F> {
+    type Item = S;
+
+    fn next(&mut self) -> Option<S> {
+        let rest = self.rest.take()?;
+        match (1..=rest.len() - self.checked).find(|at| self.ends.is_end(&rest, *at)) {
+            Some(at) => Some(self.cut(rest, at)),
+            None => Some(rest),
+        }
+    }
+}
+
+impl<S: Slice + Send, F: RunEnds<S::Element>> SplitInHalf for SliceCuts<S, F> {
+    fn split(mut self) -> (Self, Option<Self>) {
+        let Some(rest) = self.rest.take() else { return (self, None) };
+        let (len, open) = (rest.len(), rest.len() - self.checked);
+        let middle = (len / 2).max(1);
+        let is_end = |at: &usize| self.ends.is_end(&rest, *at);
+        // The end of a run, and from where on indices up to it are checked.
+        let (at, from) = if let Some(at) = (middle..=open).find(is_end) {
+            (at, middle)
+        } else if let Some(at) = (1..=open.min(middle - 1)).rfind(is_end) {
+            self.checked = len - at;
+            (at, at)
+        } else {
+            (self.rest, self.checked) = (Some(rest), len);
+            return (self, None);
+        };
+        let front = Some(self.cut(rest, at));
+        // Without the separator, the index of its end is gone.
+        let checked = at - from + 1 - self.left_out;
+        (SliceCuts { rest: front, checked, left_out: self.left_out, ends: self.ends.clone() }, Some(self))
     }
 }

@@ -50,6 +50,8 @@ struct SortGrain {
 }
 
 /// Neighbours whose comparison is timed.
+///
+/// Measure: count of items.
 const SAMPLE: usize = 64;
 
 impl SortGrain {

@@ -1,13 +1,11 @@
 //! Sources whose items can be weighed before they are handed out.
 
-use std::ops::Range;
-
 use windrow_sync::divide::Leaf;
-use windrow_sync::sources::{Integer, Runs, VecItems};
+use windrow_sync::sources::{Runs, VecItems};
 
 use crate::runtime::hints::Weights;
 
-/// Sources that [`weigh`](crate::Par::weigh) works on: slices, vectors, `par_chunks`, ranges.
+/// Sources that [`weigh`](crate::Par::weigh) works on: slices, vectors, `par_chunks`. (Ranges have a method of that name.)
 pub trait Weigh: Leaf {
     /// The argument of the weighing function.
     type Seen: ?Sized;
@@ -39,12 +37,5 @@ impl<T: Send> Weigh for VecItems<T> {
     type Seen = T;
     fn weights(&mut self, weight: impl Fn(&T) -> usize) -> WeightsOf {
         WeightsOf(Weights::new(self.as_slice().iter().map(weight)))
-    }
-}
-
-impl<T: Integer> Weigh for Range<T> {
-    type Seen = T;
-    fn weights(&mut self, weight: impl Fn(&T) -> usize) -> WeightsOf {
-        WeightsOf(Weights::new(T::items(self.clone()).map(|item| weight(&item))))
     }
 }

@@ -4,16 +4,15 @@
 //! lists have no random access: their items, or references to them, are gathered into a vector first, on the calling thread.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
-use std::ops::{Range, RangeBounds, RangeInclusive};
+use std::marker::PhantomData;
+use std::ops::RangeBounds;
 
 use windrow_sync::sources::{SliceMut, VecItems};
 use windrow_sync::views::Merged;
 
-pub use windrow_sync::sources::Integer;
-
-use super::indexed::Zipped;
-use super::recipe::{Chained, Indexed, Indices, Of, Plain, Triples};
-use super::{IndexedParallelIterator, IntoParallelIterator, Par, ParallelIterator, adapt};
+use super::adaptors::{MultiZip, Zip};
+use super::recipe::{Chain, Plain, Unnested};
+use super::{IndexedParallelIterator, IntoParallelIterator, Par, adapt};
 
 macro_rules! into_par_iter {
     ($([$($generics:tt)*] $from:ty, $item:ty, $source:ty, $self:ident => $new:expr;)*) => {$(
@@ -73,57 +72,19 @@ gathered! {
 
 impl<'a, T: Sync> IntoParallelIterator for &'a VecDeque<T> {
     type Item = &'a T;
-    type Iter = Par<Merged<&'a [T], &'a [T]>, Chained<Plain, Plain>>;
+    type Iter = Par<Merged<&'a [T], &'a [T]>, Chain<Plain, Plain>>;
     fn into_par_iter(self) -> Self::Iter {
         let (front, back) = self.as_slices();
-        Par::of(Merged::one_after_the_other(front, back), Chained(Plain, Plain))
+        Par::of(Merged::one_after_the_other(front, back), Chain(Plain, Plain))
     }
 }
 
 impl<'a, T: Send> IntoParallelIterator for &'a mut VecDeque<T> {
     type Item = &'a mut T;
-    type Iter = Par<Merged<SliceMut<'a, T>, SliceMut<'a, T>>, Chained<Plain, Plain>>;
+    type Iter = Par<Merged<SliceMut<'a, T>, SliceMut<'a, T>>, Chain<Plain, Plain>>;
     fn into_par_iter(self) -> Self::Iter {
         let (front, back) = self.as_mut_slices();
-        Par::of(Merged::one_after_the_other(SliceMut::new(front), SliceMut::new(back)), Chained(Plain, Plain))
-    }
-}
-
-/// Ranges of every integer up to 64 bits.
-impl<T: Integer> IntoParallelIterator for Range<T> {
-    type Item = T;
-    type Iter = Par<Self, Plain>;
-    fn into_par_iter(self) -> Self::Iter {
-        Par::new(self)
-    }
-}
-
-/// Inclusive ranges of every integer up to 64 bits.
-///
-/// # Panics
-/// If it has more than `usize::MAX` items.
-impl<T: Integer> IntoParallelIterator for RangeInclusive<T> {
-    type Item = T;
-    type Iter = Par<Range<usize>, Of<Upward<T>>>;
-    fn into_par_iter(self) -> Self::Iter {
-        let steps = T::steps(*self.start(), *self.end()).checked_add(1);
-        let items = if self.is_empty() { 0 } else { steps.expect("a range has at most usize::MAX items") };
-        Par::of(0..items, Of(Upward(*self.start())))
-    }
-}
-
-/// Consecutive integers from a first one.
-#[derive(Clone, Copy, Debug)]
-pub struct Upward<T>(T);
-
-impl<T> Indexed for Upward<T> {}
-
-impl<T: Integer> Indices for Upward<T> {
-    type Item = T;
-
-    #[inline]
-    fn items(&self, run: Range<usize>) -> impl Iterator<Item = T> {
-        run.map(|steps| self.0.plus(steps))
+        Par::of(Merged::one_after_the_other(SliceMut::new(front), SliceMut::new(back)), Chain(Plain, Plain))
     }
 }
 
@@ -134,27 +95,46 @@ where
     B: IntoParallelIterator<Iter: IndexedParallelIterator>,
 {
     type Item = (A::Item, B::Item);
-    type Iter = Zipped<A::Iter, B::Iter>;
+    type Iter = Zip<A::Iter, B::Iter>;
     fn into_par_iter(self) -> Self::Iter {
         self.0.into_par_iter().zip(self.1)
     }
 }
 
-/// Triples of items, as many as the shortest iterator has.
-impl<A, B, C> IntoParallelIterator for (A, B, C)
-where
-    A: IntoParallelIterator<Iter: IndexedParallelIterator>,
-    B: IntoParallelIterator<Iter: IndexedParallelIterator>,
-    C: IntoParallelIterator<Iter: IndexedParallelIterator>,
-{
-    type Item = (A::Item, B::Item, C::Item);
-    type Iter = Par<
-        <Zipped<Zipped<A::Iter, B::Iter>, C::Iter> as ParallelIterator>::Source,
-        Triples<<Zipped<Zipped<A::Iter, B::Iter>, C::Iter> as ParallelIterator>::Recipe>,
-    >;
-    fn into_par_iter(self) -> Self::Iter {
-        adapt(self.0.into_par_iter().zip(self.1).zip(self.2), Triples)
-    }
+/// Tuples of items, as many as the shortest iterator has: pairs of pairs, unnested.
+macro_rules! multi_zip {
+    ($($zipped:ty => ($first:ident, $($part:ident $at:tt)*);)*) => {$(
+        impl<$first, $($part),*> IntoParallelIterator for ($first, $($part),*)
+        where
+            $first: IntoParallelIterator<Iter: IndexedParallelIterator>,
+            $($part: IntoParallelIterator<Iter: IndexedParallelIterator>),*
+        {
+            type Item = ($first::Item, $($part::Item),*);
+            type Iter = MultiZip<$zipped, Self::Item>;
+            fn into_par_iter(self) -> Self::Iter {
+                adapt(self.0.into_par_iter()$(.zip(self.$at))*, |recipe| Unnested(recipe, PhantomData))
+            }
+        }
+    )*};
+}
+/// The types of pairs of pairs.
+type Zip3<A, B, C> = Zip<Zip<A, B>, C>;
+type Zip5<A, B, C, D, E> = Zip<Zip<Zip3<A, B, C>, D>, E>;
+type Zip7<A, B, C, D, E, F, G> = Zip<Zip<Zip5<A, B, C, D, E>, F>, G>;
+type Zip9<A, B, C, D, E, F, G, H, I> = Zip<Zip<Zip7<A, B, C, D, E, F, G>, H>, I>;
+type Zip11<A, B, C, D, E, F, G, H, I, J, K> = Zip<Zip<Zip9<A, B, C, D, E, F, G, H, I>, J>, K>;
+multi_zip! {
+    A::Iter => (A,);
+    Zip3<A::Iter, B::Iter, C::Iter> => (A, B 1 C 2);
+    Zip<Zip3<A::Iter, B::Iter, C::Iter>, D::Iter> => (A, B 1 C 2 D 3);
+    Zip5<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter> => (A, B 1 C 2 D 3 E 4);
+    Zip<Zip5<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter>, F::Iter> => (A, B 1 C 2 D 3 E 4 F 5);
+    Zip7<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6);
+    Zip<Zip7<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter>, H::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6 H 7);
+    Zip9<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter, H::Iter, I::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8);
+    Zip<Zip9<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter, H::Iter, I::Iter>, J::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9);
+    Zip11<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter, H::Iter, I::Iter, J::Iter, K::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10);
+    Zip<Zip11<A::Iter, B::Iter, C::Iter, D::Iter, E::Iter, F::Iter, G::Iter, H::Iter, I::Iter, J::Iter, K::Iter>, L::Iter> => (A, B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11);
 }
 
 /// Collections that a range of items can be drained from.
@@ -179,20 +159,21 @@ pub trait ParallelDrainRange<Idx = usize> {
     fn par_drain<R: RangeBounds<Idx>>(self, range: R) -> Self::Iter;
 }
 
-impl<T: Send> ParallelDrainRange for &mut Vec<T> {
-    type Item = T;
-    type Iter = Par<VecItems<T>, Plain>;
-    fn par_drain<R: RangeBounds<usize>>(self, range: R) -> Self::Iter {
-        Par::new(VecItems::new(self.drain(range).collect()))
-    }
+macro_rules! drain_ranges {
+    ($([$($generics:tt)*] $from:ty, $item:ty;)*) => {$(
+        impl<$($generics)*> ParallelDrainRange for &mut $from {
+            type Item = $item;
+            type Iter = Par<VecItems<$item>, Plain>;
+            fn par_drain<R: RangeBounds<usize>>(self, range: R) -> Self::Iter {
+                Par::new(VecItems::new(self.drain(range).collect()))
+            }
+        }
+    )*};
 }
-
-impl<T: Send> ParallelDrainRange for &mut VecDeque<T> {
-    type Item = T;
-    type Iter = Par<VecItems<T>, Plain>;
-    fn par_drain<R: RangeBounds<usize>>(self, range: R) -> Self::Iter {
-        Par::new(VecItems::new(self.drain(range).collect()))
-    }
+drain_ranges! {
+    [T: Send] Vec<T>, T;
+    [T: Send] VecDeque<T>, T;
+    [] String, char;
 }
 
 /// Collections without ranges, which can be drained as a whole.

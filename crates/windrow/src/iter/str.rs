@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-use super::recipe::{Copied, Indices, Of, Plain};
+use super::adaptors::names;
+use super::recipe::{self, Indices, Of, Plain};
 use crate::iter::{IntoParallelIterator, Par, ParallelIterator};
 
 /// Parts of a string as items.
@@ -15,7 +16,7 @@ pub trait ParallelString {
     fn whole(&self) -> &str;
 
     /// Its bytes.
-    fn par_bytes(&self) -> Par<&[u8], Copied<Plain>> {
+    fn par_bytes(&self) -> Bytes<'_> {
         self.whole().as_bytes().into_par_iter().copied()
     }
 
@@ -26,13 +27,13 @@ pub trait ParallelString {
     ///
     /// assert_eq!("naïve".par_chars().filter(|c| !c.is_ascii()).collect::<String>(), "ï");
     /// ```
-    fn par_chars(&self) -> Par<Range<usize>, Of<Chars<'_>>> {
-        by_bytes(self.whole(), Chars)
+    fn par_chars(&self) -> Chars<'_> {
+        by_bytes(self.whole(), TextChars)
     }
 
     /// Its characters, each with the index of its first byte.
-    fn par_char_indices(&self) -> Par<Range<usize>, Of<CharIndices<'_>>> {
-        by_bytes(self.whole(), CharIndices)
+    fn par_char_indices(&self) -> CharIndices<'_> {
+        by_bytes(self.whole(), TextCharIndices)
     }
 
     /// Its lines, as [`str::lines`] gives them.
@@ -43,30 +44,50 @@ pub trait ParallelString {
     /// let sum: u32 = "1\n20\r\n300\n".par_lines().map(|line| line.parse::<u32>().unwrap()).sum();
     /// assert_eq!(sum, 321);
     /// ```
-    fn par_lines(&self) -> Par<Range<usize>, Of<Lines<'_>>> {
-        by_bytes(self.whole(), Lines)
+    fn par_lines(&self) -> Lines<'_> {
+        by_bytes(self.whole(), TextLines)
     }
 
     /// Its words, separated by white space, as [`str::split_whitespace`] gives them.
-    fn par_split_whitespace(&self) -> Par<Range<usize>, Of<Words<'_>>> {
-        by_bytes(self.whole(), Words)
+    fn par_split_whitespace(&self) -> SplitWhitespace<'_> {
+        by_bytes(self.whole(), TextWords)
     }
 
     /// Its words, separated by ASCII white space, as [`str::split_ascii_whitespace`] gives them.
-    fn par_split_ascii_whitespace(&self) -> Par<Range<usize>, Of<AsciiWords<'_>>> {
-        by_bytes(self.whole(), AsciiWords)
+    fn par_split_ascii_whitespace(&self) -> SplitAsciiWhitespace<'_> {
+        by_bytes(self.whole(), TextAsciiWords)
     }
 
     /// The parts between separators, including before the first and after the last: one more than there are separators.
-    fn par_split<P: Separator>(&self, separator: P) -> Par<Range<usize>, Of<StrSplit<'_, P>>> {
+    fn par_split<P: Separator>(&self, separator: P) -> Split<'_, P> {
         let text = self.whole();
         // A part can begin at every byte and behind the last one.
-        Par::of(0..text.len() + 1, Of(StrSplit(text, separator)))
+        Par::of(0..text.len() + 1, Of(TextParts(text, separator)))
+    }
+
+    /// The parts up to separators, each with its separator, and the part after the last one if it is not empty.
+    fn par_split_inclusive<P: Separator>(&self, separator: P) -> SplitInclusive<'_, P> {
+        by_bytes(self.whole(), |text| TextInclusive(text, separator))
+    }
+
+    /// The characters that are separators, as texts.
+    fn par_matches<P: Separator>(&self, separator: P) -> Matches<'_, P> {
+        by_bytes(self.whole(), |text| TextMatches(text, separator))
+    }
+
+    /// The characters that are separators, as texts, each with the index of its first byte.
+    fn par_match_indices<P: Separator>(&self, separator: P) -> MatchIndices<'_, P> {
+        by_bytes(self.whole(), |text| TextMatchIndices(text, separator))
+    }
+
+    /// Its UTF-16 code units.
+    fn par_encode_utf16(&self) -> EncodeUtf16<'_> {
+        by_bytes(self.whole(), TextUtf16)
     }
 
     /// The parts before separators, and the part after the last separator if it is not empty.
-    fn par_split_terminator<P: Separator>(&self, separator: P) -> Par<Range<usize>, Of<StrSplit<'_, P>>> {
-        by_bytes(self.whole(), |text| StrSplit(text, separator))
+    fn par_split_terminator<P: Separator>(&self, separator: P) -> SplitTerminator<'_, P> {
+        by_bytes(self.whole(), |text| TextParts(text, separator))
     }
 }
 
@@ -81,7 +102,7 @@ fn by_bytes<'a, D: Indices>(text: &'a str, data: impl FnOnce(&'a str) -> D) -> P
 }
 
 /// Separators of parts of a string: a `char`, several, or a predicate. Not meant to be implemented outside of windrow.
-pub trait Separator: Sync {
+pub trait Separator: Sync + Send {
     #[doc(hidden)]
     fn is(&self, c: char) -> bool;
 
@@ -108,13 +129,19 @@ impl Separator for &[char] {
     }
 }
 
+impl<const N: usize> Separator for &[char; N] {
+    fn is(&self, c: char) -> bool {
+        self.contains(&c)
+    }
+}
+
 impl<const N: usize> Separator for [char; N] {
     fn is(&self, c: char) -> bool {
         self.contains(&c)
     }
 }
 
-impl<F: Fn(char) -> bool + Sync> Separator for F {
+impl<F: Fn(char) -> bool + Sync + Send> Separator for F {
     fn is(&self, c: char) -> bool {
         self(c)
     }
@@ -154,11 +181,26 @@ fn parts_in(text: &str, run: Range<usize>, separator: &impl Separator) -> Option
     Some((part_in(text, run, separator)?, part_in(text, next, separator)))
 }
 
+names! {
+    Bytes<'a> = &'a [u8], recipe::Copied<Plain>;
+    Chars<'a> = Range<usize>, Of<TextChars<'a>>;
+    CharIndices<'a> = Range<usize>, Of<TextCharIndices<'a>>;
+    EncodeUtf16<'a> = Range<usize>, Of<TextUtf16<'a>>;
+    Lines<'a> = Range<usize>, Of<TextLines<'a>>;
+    SplitWhitespace<'a> = Range<usize>, Of<TextWords<'a>>;
+    SplitAsciiWhitespace<'a> = Range<usize>, Of<TextAsciiWords<'a>>;
+    Split<'a, P> = Range<usize>, Of<TextParts<'a, P>>;
+    SplitInclusive<'a, P> = Range<usize>, Of<TextInclusive<'a, P>>;
+    SplitTerminator<'a, P> = Range<usize>, Of<TextParts<'a, P>>;
+    Matches<'a, P> = Range<usize>, Of<TextMatches<'a, P>>;
+    MatchIndices<'a, P> = Range<usize>, Of<TextMatchIndices<'a, P>>;
+}
+
 /// Characters of a string.
 #[derive(Clone, Copy, Debug)]
-pub struct Chars<'a>(&'a str);
+pub struct TextChars<'a>(&'a str);
 
-impl Indices for Chars<'_> {
+impl Indices for TextChars<'_> {
     type Item = char;
     const EXACT: bool = false;
 
@@ -169,9 +211,9 @@ impl Indices for Chars<'_> {
 
 /// Characters of a string, with their indices.
 #[derive(Clone, Copy, Debug)]
-pub struct CharIndices<'a>(&'a str);
+pub struct TextCharIndices<'a>(&'a str);
 
-impl Indices for CharIndices<'_> {
+impl Indices for TextCharIndices<'_> {
     type Item = (usize, char);
     const EXACT: bool = false;
 
@@ -204,19 +246,19 @@ macro_rules! parts {
     )*};
 }
 parts! {
-    /// Lines of a string.
-    Lines: '\n', |text| text.lines();
-    /// Words of a string.
-    Words: char::is_whitespace, |text| text.split_whitespace();
-    /// Words of a string, between ASCII white space.
-    AsciiWords: |c: char| c.is_ascii_whitespace(), |text| text.split_ascii_whitespace();
+    /// TextLines of a string.
+    TextLines: '\n', |text| text.lines();
+    /// TextWords of a string.
+    TextWords: char::is_whitespace, |text| text.split_whitespace();
+    /// TextWords of a string, between ASCII white space.
+    TextAsciiWords: |c: char| c.is_ascii_whitespace(), |text| text.split_ascii_whitespace();
 }
 
 /// Parts of a string between separators.
 #[derive(Clone, Debug)]
-pub struct StrSplit<'a, P>(&'a str, P);
+pub struct TextParts<'a, P>(&'a str, P);
 
-impl<'a, P: Separator> Indices for StrSplit<'a, P> {
+impl<'a, P: Separator> Indices for TextParts<'a, P> {
     type Item = &'a str;
     const EXACT: bool = false;
 
@@ -230,5 +272,60 @@ impl<'a, P: Separator> Indices for StrSplit<'a, P> {
             None => &self.0[first..],
         });
         parts.into_iter().flat_map(|parts| parts.split(|c| self.1.is(c)))
+    }
+}
+
+/// Parts of a string, each with the separator at its end.
+#[derive(Clone, Debug)]
+pub struct TextInclusive<'a, P>(&'a str, P);
+
+impl<'a, P: Separator> Indices for TextInclusive<'a, P> {
+    type Item = &'a str;
+    const EXACT: bool = false;
+
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a str> {
+        let parts = parts_in(self.0, run, &self.1);
+        let parts = parts.map(|(first, next)| &self.0[first..next.unwrap_or(self.0.len())]);
+        parts.into_iter().flat_map(|parts| parts.split_inclusive(|c| self.1.is(c)))
+    }
+}
+
+/// Separators in a string, with their indices.
+#[derive(Clone, Debug)]
+pub struct TextMatchIndices<'a, P>(&'a str, P);
+
+impl<'a, P: Separator> Indices for TextMatchIndices<'a, P> {
+    type Item = (usize, &'a str);
+    const EXACT: bool = false;
+
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = (usize, &'a str)> {
+        let run = chars(self.0, run);
+        self.0[run.clone()].match_indices(|c| self.1.is(c)).map(move |(at, text)| (run.start + at, text))
+    }
+}
+
+/// Separators in a string.
+#[derive(Clone, Debug)]
+pub struct TextMatches<'a, P>(&'a str, P);
+
+impl<'a, P: Separator> Indices for TextMatches<'a, P> {
+    type Item = &'a str;
+    const EXACT: bool = false;
+
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = &'a str> {
+        self.0[chars(self.0, run)].matches(|c| self.1.is(c))
+    }
+}
+
+/// UTF-16 code units of a string.
+#[derive(Clone, Copy, Debug)]
+pub struct TextUtf16<'a>(&'a str);
+
+impl Indices for TextUtf16<'_> {
+    type Item = u16;
+    const EXACT: bool = false;
+
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = u16> {
+        self.0[chars(self.0, run)].encode_utf16()
     }
 }

@@ -1,4 +1,4 @@
-//! Stations: the work of one lane, in steps that never wait.
+//! The two stations: the work of one lane, in steps that never wait.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,28 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::queue::{Bell, Giver, Taker, Took, lock};
-use super::run::{OverlapRun, TileFault};
+use super::run::{OverlapRun, Station, Step, TileFault};
 use super::trace::{LaneTrace, Log};
 use crate::runtime::cancel::Ambient;
-
-/// The result of a step.
-pub(super) enum Step {
-    /// The step did some work: step again.
-    Worked,
-    /// No work until the bell rings.
-    Idle,
-    /// No more work will come.
-    Through,
-}
-
-pub(super) trait Station<E> {
-    fn step(&mut self, run: &OverlapRun<E>) -> Step;
-
-    /// The station's current tile, and its lane.
-    fn at(&self) -> (usize, usize);
-
-    fn take_trace(&mut self) -> Option<LaneTrace>;
-}
 
 /// The source of a lane's tiles.
 pub(super) enum Input<'env, T> {

@@ -1,4 +1,4 @@
-//! The shared state of the executors of one run, and the loop of each executor.
+//! The shared state of the executors of one run, the stations they step, and the loop of each executor.
 //!
 //! # Protocol
 //! A run has a *cut*: the first tile that is not wanted, at first none. A failure at a tile lowers the cut to that tile; cancellation
@@ -14,17 +14,37 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use windrow_sync::flag::Flag;
-
-use super::lane::{Station, Step};
 use super::queue::{Bell, lock};
 use super::trace::LaneTrace;
 use crate::runtime::cancel::CancelToken;
+use crate::runtime::flag::Flag;
 use windrow_sync::unwind::{Payload, discard};
 
 /// How often the calling thread polls the tokens while it has no work: a token is only a flag, and wakes no thread. A poll with its
 /// wakeup takes some microseconds, so less than 1 in 1000 of one CPU.
-const LOOK: Duration = Duration::from_millis(5);
+///
+/// Measure: chosen, because a token wakes no thread and a poll takes less than 1 in 1000 of a CPU.
+const POLL: Duration = Duration::from_millis(5);
+
+/// The result of a step.
+pub(super) enum Step {
+    /// The step did some work: step again.
+    Worked,
+    /// No work until the bell rings.
+    Idle,
+    /// No more work will come.
+    Through,
+}
+
+/// The work of one lane, which an executor steps.
+pub(super) trait Station<E> {
+    fn step(&mut self, run: &OverlapRun<E>) -> Step;
+
+    /// The station's current tile, and its lane.
+    fn at(&self) -> (usize, usize);
+
+    fn take_trace(&mut self) -> Option<LaneTrace>;
+}
 
 /// Why a tile did not pass a lane.
 pub(super) enum TileFault<E> {
@@ -175,7 +195,7 @@ impl<E> OverlapRun<E> {
 
     /// On the calling thread: runs stations until all have ended and all helpers have left.
     pub(super) fn lead(&self, mut stations: Vec<Box<dyn Station<E> + '_>>) {
-        let looks = (!self.tokens.is_empty()).then_some(LOOK);
+        let looks = (!self.tokens.is_empty()).then_some(POLL);
         'busy: loop {
             self.look();
             // The last lane first: its tiles are nearly done, and make room.

@@ -6,8 +6,9 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use windrow_sync::flag::Flag;
 use windrow_sync::machine::{self, tick};
+
+use crate::runtime::flag::Flag;
 
 /// Asks parallel calls to end early. Clones are the same token.
 ///
@@ -62,6 +63,8 @@ struct Above {
 }
 
 /// Ancestors that are never looked through for those that are gone.
+///
+/// Measure: count of ancestors.
 const FEW: usize = 16;
 
 impl Above {

@@ -7,9 +7,8 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use windrow_sync::flag::Flag;
-
 use super::cancel::{CancelToken, Cancelled, ambient};
+use crate::runtime::flag::Flag;
 
 /// See the [module page](self). One for each call that can be cancelled; members share it.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ pub(crate) struct Placement {
     /// The CPU of the last caller that opened a region, plus one.
     caller: RelaxedU64,
     /// The CPU, plus one, that the last caller which woke a worker was pinned to; 0 if it could run elsewhere.
-    only: RelaxedU64,
+    pinned_caller: RelaxedU64,
     /// Where the workers live: a forked child must leave its parent's alone.
     generation: u32,
 }
@@ -49,7 +49,7 @@ impl Placement {
             pinned: (0..workers).map(|_| RelaxedU64::default()).collect(),
             workers: (0..workers).map(|_| OnceLock::new()).collect(),
             caller: RelaxedU64::default(),
-            only: RelaxedU64::default(),
+            pinned_caller: RelaxedU64::default(),
             generation: machine::fork_generation(),
         }
     }
@@ -87,7 +87,7 @@ impl Placement {
         if wakes && here != 0 && PACKED.get() != 0 && self.generation == machine::fork_generation() {
             // A caller that may run nowhere else has nothing to gain, and moving a worker could undo what pinned them both.
             let pinned = Thread::this().allowed().len() == 1;
-            self.only.set(if pinned { here } else { 0 });
+            self.pinned_caller.set(if pinned { here } else { 0 });
             if pinned {
                 return;
             }
@@ -186,7 +186,7 @@ impl Placement {
     /// caller was pinned to it too.
     fn is_pinned_here(&self, worker: &Worker, pinned: u64) -> bool {
         let allowed = worker.thread.allowed();
-        allowed.iter().map(|&cpu| u64::from(cpu) + 1).eq([pinned]) && self.only.get() != pinned
+        allowed.iter().map(|&cpu| u64::from(cpu) + 1).eq([pinned]) && self.pinned_caller.get() != pinned
     }
 
     /// CPUs that worker `member` may use, if that is what its process may.

@@ -1,7 +1,8 @@
 //! Looking up from a long run: pieces that last about a heartbeat, and a question before each.
 
-use windrow_sync::divide::{BlockPieces, Divide, Span};
+use windrow_sync::divide::{Divide, Span};
 use windrow_sync::machine::tick;
+use windrow_sync::views::BlockPieces;
 
 use crate::runtime::state::PoolState;
 

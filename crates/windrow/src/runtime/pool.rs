@@ -1,6 +1,7 @@
 //! Pools: threads behind a gate.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -9,15 +10,18 @@ use windrow_sync::gate::{self, Counts};
 
 use crate::runtime::ablation::Mechanism;
 use crate::runtime::cancel::ambient;
+use crate::runtime::spawn_threads::{self, is_spawn_thread};
 use crate::runtime::state::PoolState;
 
 mod builder;
 mod global;
+mod settings;
 
-use builder::{Handlers, Settings};
-pub use builder::{PoolBuildError, PoolBuildErrorKind, PoolBuilder};
+pub use builder::PoolBuilder;
 use global::global;
 pub use global::{ShutdownError, shutdown};
+use settings::{Handlers, Settings};
+pub use settings::{PoolBuildError, PoolBuildErrorKind};
 
 /// Worker threads that take part in the parallel calls made under [`install`](Pool::install).
 ///
@@ -126,7 +130,7 @@ impl Drop for Pool {
 
 /// The life of a worker thread.
 fn work(state: Arc<PoolState>, member: usize, handlers: &Handlers) {
-    let _ = ROLE.try_with(|role| role.set(Role::Worker(Arc::as_ptr(&state).addr())));
+    WORKS_FOR.set(Some(Arc::as_ptr(&state).addr()));
     let _here = Installed::new(state.clone());
     if !state.off.contains(Mechanism::Placement) {
         state.placement.register(member);
@@ -142,8 +146,8 @@ fn work(state: Arc<PoolState>, member: usize, handlers: &Handlers) {
 fn end(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
     // In this order: spawn threads whose queue is made after the close find the gate stopped.
     state.gate.stop();
-    super::spawn_threads::close(state);
-    let may_wait_for_this = state.gate.is_inside() || role() == Role::Worker(Arc::as_ptr(state).addr());
+    spawn_threads::close(state);
+    let may_wait_for_this = state.gate.is_inside() || works_for() == Some(Arc::as_ptr(state).addr());
     for (at, thread) in threads.into_iter().enumerate() {
         if !state.is_of_this_process() {
             // A forked child has this handle but not the thread.
@@ -159,35 +163,19 @@ fn end(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
     }
 }
 
-/// What a thread is to the pools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    /// A thread of the program.
-    None,
-    /// A worker of the pool with the state at this address.
-    Worker(usize),
-    /// A spawn thread of a pool.
-    SpawnThread,
-}
-
 thread_local! {
-    /// (It has no destructor, so it can be read while a thread ends.)
-    static ROLE: Cell<Role> = const { Cell::new(Role::None) };
+    /// On a worker, the address of its pool's state. (It has no destructor, so it can be read while a thread ends.)
+    static WORKS_FOR: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-fn role() -> Role {
-    ROLE.try_with(Cell::get).unwrap_or(Role::None)
-}
-
-/// Marks this new thread as a spawn thread.
-pub(crate) fn mark_spawn_thread() {
-    let _ = ROLE.try_with(|role| role.set(Role::SpawnThread));
+fn works_for() -> Option<usize> {
+    WORKS_FOR.try_with(Cell::get).ok().flatten()
 }
 
 /// Whether threads of a pool could be waiting for this one: it is one of them, or inside a parallel call, a spawned closure or an
 /// overlapped run.
 fn is_inside() -> bool {
-    role() != Role::None || gate::is_inside_any() || ambient().is_some()
+    works_for().is_some() || is_spawn_thread() || gate::is_inside_any() || ambient().is_some()
 }
 
 thread_local! {
@@ -197,7 +185,7 @@ thread_local! {
 
 /// This thread's own handle on a state: looking it up must not write to memory that other threads use, as cloning the `Arc`
 /// would.
-struct Here {
+pub(crate) struct Here {
     state: Arc<PoolState>,
 }
 
@@ -219,12 +207,31 @@ impl Drop for Installed {
     }
 }
 
+/// The state that parallel calls of this thread use.
+pub(crate) struct Current(Option<Rc<Here>>);
+
+impl Current {
+    #[inline]
+    pub(crate) fn get() -> Current {
+        Current(CURRENT.try_with(|current| current.borrow().clone()).ok().flatten())
+    }
+}
+
+impl Deref for Current {
+    type Target = PoolState;
+
+    #[inline]
+    fn deref(&self) -> &PoolState {
+        match &self.0 {
+            Some(here) => &here.state,
+            None => global(),
+        }
+    }
+}
+
 /// Calls `f` with the state that parallel calls of this thread use.
 pub(crate) fn with_current<R>(f: impl FnOnce(&PoolState) -> R) -> R {
-    match CURRENT.try_with(|current| current.borrow().clone()).ok().flatten() {
-        Some(here) => f(&here.state),
-        None => f(global()),
-    }
+    f(&Current::get())
 }
 
 /// The state of the innermost `install` of this thread, or of the pool it works for, to keep.

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 
 use windrow_plan::machine::WorkerState;
 use windrow_plan::share::{self, Grain, Progress, ShareChoice};
-use windrow_plan::site::Trusted;
 use windrow_plan::{Decision, Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::Door;
@@ -253,9 +252,12 @@ impl<'c> CallerSide<'c> {
         let memory = if off.contains(Mechanism::Sites) { SiteStats::default() } else { call.pool.sites.recall(site) };
         let decides = call.hints.chunk.is_some() || off.contains(Mechanism::ShortCalls);
         let known = memory.known.trusted().filter(|_| !decides);
-        // Below twice what entering usually costs nothing can be saved, so nothing has to be decided.
-        let whole = |known: Trusted| known.per_item.0 * call.hints.weight(0, items) as f64;
-        let short = known.is_some_and(|known| whole(known) < 2.0 * call.pool.machine().enter(WorkerState::Idle).0);
+        let short = known.is_some_and(|known| {
+            let whole = Nanos(known.per_item.0 * call.hints.weight(0, items) as f64);
+            let (machine, guess) = (call.pool.machine(), call.pool.guess());
+            share::is_short(whole, &machine, WorkerState::Idle)
+                || share::is_short(whole, guess, WorkerState::AsleepLong) && call.pool.is_resting()
+        });
         let (published, told, alone, members) = (Cell::new(None), Cell::new(None), Cell::new(false), Cell::new(1));
         Self { call, site, items, memory, published, short, alone, listens, told, members }
     }
@@ -557,7 +559,7 @@ impl<'w> Pace<'w> {
             self.measure();
         }
         let next = claims.next(|lo, hi| self.want(lo, hi), |lo, hi| self.call.hints.middle(lo, hi));
-        let Some((span, chunk, steals)) = next else {
+        let Some((span, chunk)) = next else {
             self.report.busy = self.since.saturating_sub(self.joined);
             claims.report(std::mem::take(&mut self.report));
             self.weight = 0;
@@ -567,7 +569,6 @@ impl<'w> Pace<'w> {
         self.at = span.lo;
         self.report.weight += self.weight;
         self.report.claims += 1;
-        self.report.steals += u64::from(steals);
         Some((span, chunk))
     }
 

@@ -4,14 +4,22 @@
 //! generic function is called with. The code alone would make one site of closures of equal text, which the compiler merges.
 //! Two sites may share an entry; then they overwrite each other, and neither is trusted ([`windrow_plan::site`]).
 //! Only speed depends on it.
+//!
+//! Costs of loops, joins and sorts are packed into words. Those of teams are larger: they are made by a site's first team that could be
+//! wider than its caller, and stand behind a lock for which no thread waits.
 
 use std::panic::Location;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use windrow_plan::Nanos;
 use windrow_plan::site::{CallTime, ItemCost};
+use windrow_plan::team::TeamCalls;
+use windrow_plan::width::WidthStats;
 use windrow_sync::relaxed::RelaxedU64;
 
-/// SiteTable remembered: 12 KiB a pool. A program has hundreds of parallel loops at most, and few of them run in turn.
+/// Sites remembered: 20 KiB a pool. A program has hundreds of parallel loops at most, and few of them run in turn.
+///
+/// Measure: size of the table.
 const SITES: usize = 512;
 
 /// The key of a call site: where the call stands, and the address of the code it runs.
@@ -20,17 +28,20 @@ pub(crate) fn site(place: Option<&'static Location<'static>>, code: usize) -> us
     (place.map_or(0, |place| std::ptr::from_ref(place).addr()) ^ code.rotate_left(16)).max(1)
 }
 
-/// The slot of a site in a table of so many: Fibonacci hashing (Knuth), since addresses are aligned and close together.
-pub(crate) fn slot(site: usize, slots: usize) -> usize {
-    ((site as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % slots
+/// The slot of a site: Fibonacci hashing (Knuth), since addresses are aligned and close together.
+fn slot(site: usize) -> usize {
+    ((site as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % SITES
 }
 
 /// The table. See the [module page](self).
-pub(crate) struct SiteTable(Box<[SiteEntry]>);
+pub(crate) struct SiteTable {
+    entries: Box<[SiteEntry]>,
+    teams: Box<[OnceLock<Box<Mutex<TeamStats>>>]>,
+}
 
 impl std::fmt::Debug for SiteTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let known = self.0.iter().filter(|entry| entry.site.get() != 0).count();
+        let known = self.entries.iter().filter(|entry| entry.site.get() != 0).count();
         f.debug_struct("SiteTable").field("known", &known).finish_non_exhaustive()
     }
 }
@@ -49,6 +60,16 @@ struct SiteEntry {
 pub(crate) struct SiteStats {
     pub(crate) known: ItemCost,
     pub(crate) long: Option<LongItem>,
+}
+
+/// What a site remembers of its teams.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TeamStats {
+    site: usize,
+    pub(crate) widths: WidthStats,
+    pub(crate) calls: TeamCalls,
+    /// The time of the last team, from its forming to its end.
+    pub(crate) took: Nanos,
 }
 
 /// An item that took a large part of a call.
@@ -77,13 +98,14 @@ fn unpack(known: u64) -> ItemCost {
 
 impl Default for SiteTable {
     fn default() -> Self {
-        Self((0..SITES).map(|_| SiteEntry::default()).collect())
+        let entries = (0..SITES).map(|_| SiteEntry::default()).collect();
+        Self { entries, teams: (0..SITES).map(|_| OnceLock::new()).collect() }
     }
 }
 
 impl SiteTable {
     fn entry(&self, site: usize) -> &SiteEntry {
-        &self.0[slot(site, SITES)]
+        &self.entries[slot(site)]
     }
 
     /// What `site` remembers.
@@ -151,6 +173,23 @@ impl SiteTable {
     }
 }
 
+impl SiteTable {
+    /// What `site` remembers of its teams. Statistics that are locked, perhaps for ever since a fork, count as empty.
+    pub(crate) fn recall_team(&self, site: usize) -> TeamStats {
+        let stats = self.teams[slot(site)].get().and_then(|stats| stats.try_lock().ok());
+        stats.filter(|stats| stats.site == site).map_or_else(TeamStats::default, |stats| *stats)
+    }
+
+    /// What `site` remembers of its teams, to be changed; `None` if another thread does so now.
+    pub(crate) fn team(&self, site: usize) -> Option<MutexGuard<'_, TeamStats>> {
+        let mut stats = self.teams[slot(site)].get_or_init(Box::default).try_lock().ok()?;
+        if stats.site != site {
+            *stats = TeamStats { site, ..TeamStats::default() };
+        }
+        Some(stats)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,8 +204,8 @@ mod tests {
         }
         assert_ne!(site(None, 0), 0, "0 is an empty entry");
         // Functions 16 bytes apart spread over the table.
-        let slots: std::collections::BTreeSet<usize> = (0..64).map(|at| slot(0x4000 + 16 * at, 64)).collect();
-        assert!(slots.len() > 32, "{slots:?}");
+        let slots: std::collections::BTreeSet<usize> = (0..SITES).map(|at| slot(0x4000 + 16 * at)).collect();
+        assert!(slots.len() > SITES / 2, "{slots:?}");
     }
 
     #[test]

@@ -10,9 +10,8 @@
 //! dropping are one removal from the queue, under its lock. User code (closures, wakers, results) runs and is dropped outside of all
 //! locks.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,10 +19,12 @@ use windrow_sync::fork::PerProcess;
 use windrow_sync::machine;
 
 use super::state::PoolState;
-use windrow_sync::unwind::discard;
+use windrow_sync::unwind::quietly;
 
 /// How long a spawn thread waits for work before it ends. Starting one takes about 5 us (2-core x86-64 virtual machine, 2026-11), which
 /// closures that come once in ten seconds do not notice; waiting costs a stack and no CPU time.
+///
+/// Measure: chosen, the pause after which starting a thread again is not noticed.
 const IDLE: Duration = Duration::from_secs(10);
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -53,10 +54,16 @@ struct QueueState {
 thread_local! {
     /// The queue that this spawn thread serves.
     static OWN_QUEUE: RefCell<Option<Arc<SpawnQueue>>> = const { RefCell::new(None) };
+    /// Whether this is a spawn thread. (It has no destructor, so it can be read while a thread ends.)
+    static IS_SPAWN_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
 pub(crate) fn own_queue() -> Option<Arc<SpawnQueue>> {
     OWN_QUEUE.try_with(|own| own.borrow().clone()).ok().flatten()
+}
+
+pub(super) fn is_spawn_thread() -> bool {
+    IS_SPAWN_THREAD.try_with(Cell::get).unwrap_or(false)
 }
 
 /// The queues of this process's pools, by the address of the pool that each keeps alive. The queue of a dropped pool stays
@@ -161,12 +168,11 @@ impl SpawnQueue {
 
     /// The life of a spawn thread.
     fn serve(self: Arc<Self>, number: usize) {
+        IS_SPAWN_THREAD.set(true);
         OWN_QUEUE.set(Some(self.clone()));
         while let Some(job) = self.next_job(number) {
             // The closure's panic is in its result. Its waker or its unwanted result may panic too; that is discarded.
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
-                discard(payload);
-            }
+            quietly(job);
         }
         self.remove_if_closed();
     }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use windrow_plan::Nanos;
@@ -10,7 +10,6 @@ use windrow_plan::explore::Budget;
 use windrow_plan::machine::{Machine, WorkerState};
 use windrow_plan::share::{self, Costs, Workers};
 use windrow_plan::spin::{self, SpinContext};
-use windrow_sync::flag::Flag;
 use windrow_sync::gate::{Gate, Wait, WorkerCounts};
 use windrow_sync::join::tree::JoinTiming;
 use windrow_sync::machine::{self, tick};
@@ -19,27 +18,28 @@ use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::{Pad, Spin};
 
 use crate::runtime::ablation::{Mechanism, Mechanisms};
+use crate::runtime::flag::Flag;
 use crate::runtime::placement::Placement;
-use crate::runtime::pool;
+use crate::runtime::quota::cpu_quota;
 use crate::runtime::sites::{PackedCalls, SiteTable};
-use crate::team;
 
 /// The affinity mask is read once in so many claims, so that its system call of some 100 claims costs 0.01 %; the quota, which is
 /// files, a hundred times less often.
+///
+/// Measure: 10^6 claims.
 const MASK_AGE: f64 = 1_000_000.0;
 
 /// See the [module page](self).
 #[derive(Debug)]
 pub(crate) struct PoolState {
-    pub(crate) gate: Gate,
+    /// Shared with the pools of other versions of this crate, if it is the global one's.
+    pub(crate) gate: Arc<Gate>,
     /// Members of a full region, the caller included.
     pub(crate) members: usize,
     pub(crate) nanos_per_tick: f64,
     /// How long a caller spins for members that have not left yet.
     pub(crate) settle: Spin,
     pub(crate) sites: SiteTable,
-    /// What teams remember.
-    pub(crate) teams: team::TeamSites,
     pub(crate) placement: Placement,
     /// The pool was dropped. Its spawn threads, and lanes that began in it, may still use this.
     pub(crate) closed: Flag,
@@ -112,7 +112,7 @@ impl PoolState {
             wake: RelaxedU64::new(guess.wake.0.to_bits()),
             ended: RelaxedU64::new(0),
             cpus: RelaxedU64::new(machine::cpus() as u64),
-            quota: RelaxedU64::new(machine::cpu_quota().unwrap_or(0.0).to_bits()),
+            quota: RelaxedU64::new(cpu_quota().unwrap_or(0.0).to_bits()),
             mask_read: RelaxedU64::new(tick()),
             quota_read: RelaxedU64::new(tick()),
         };
@@ -126,12 +126,11 @@ impl PoolState {
             settle,
         };
         Self {
-            gate: Gate::new(threads - 1),
+            gate: Arc::new(Gate::new(threads - 1)),
             members: threads,
             nanos_per_tick,
             settle,
             sites: SiteTable::default(),
-            teams: team::TeamSites::default(),
             placement: Placement::new(threads - 1),
             closed: Flag::new(),
             off,
@@ -144,6 +143,11 @@ impl PoolState {
             spawn_threads: Mutex::default(),
             generation: machine::fork_generation(),
         }
+    }
+
+    /// Behind the gate of another version's workers. They spin and place themselves by what that version learns.
+    pub(crate) fn guest(gate: Arc<Gate>, members: usize) -> Self {
+        Self { gate, ..Self::new(members, None, Mechanisms::default()) }
     }
 
     /// Whether the threads of this pool are threads of this process. If not, locks may be held by threads that do not exist.
@@ -167,10 +171,7 @@ impl PoolState {
 
     /// Starts spawn thread `number`. [`take_spawn_threads`](PoolState::take_spawn_threads) returns its handle.
     pub(crate) fn start_spawn_thread(&self, number: usize, life: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let thread = self.thread(format!("windrow-spawn-{number}")).spawn(|| {
-            pool::mark_spawn_thread();
-            life();
-        })?;
+        let thread = self.thread(format!("windrow-spawn-{number}")).spawn(life)?;
         // A forked child may start threads for an inherited pool. They are not joined.
         if self.is_of_this_process() {
             let mut threads = self.spawn_threads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -296,6 +297,20 @@ impl PoolState {
         ThreadAccount { owed: if recent { account.owed } else { 0.0 }, ..account }
     }
 
+    /// Whether all workers have been parked for long, and this thread has made no call for longer than a worker would spin: then waking
+    /// one for a call that is shorter than the wake neither pays at once nor for the calls that follow. This call counts as one.
+    pub(crate) fn is_resting(&self) -> bool {
+        let now = tick();
+        if self.workers().idle > 0 || self.found(now, true) != WorkerState::AsleepLong {
+            return false;
+        }
+        let longest = self.ticks(spin::most(&self.guess));
+        let rests = |account: ThreadAccount| now.saturating_sub(account.last) > longest;
+        let is_resting = ACCOUNT.try_with(Cell::get).is_ok_and(rests);
+        self.keep(|account| ThreadAccount { last: now, ..account });
+        is_resting
+    }
+
     /// Changes this thread's account. While the thread ends nothing is kept.
     fn keep(&self, change: impl FnOnce(ThreadAccount) -> ThreadAccount) {
         let _ = ACCOUNT.try_with(|cell| cell.set(change(cell.get())));
@@ -374,8 +389,36 @@ impl PoolState {
         }
         if old(&learned.quota_read, 100.0 * age) {
             learned.quota_read.set(now);
-            learned.quota.set_f64(machine::cpu_quota().unwrap_or(0.0));
+            learned.quota.set_f64(cpu_quota().unwrap_or(0.0));
         }
+    }
+}
+
+/// The clock and the machine, for what belongs to no pool.
+#[derive(Debug)]
+pub(crate) struct Timing {
+    pub(crate) machine: Machine,
+    nanos_per_tick: f64,
+}
+
+impl Timing {
+    /// Measured by the first call in a process.
+    pub(crate) fn of_process() -> &'static Timing {
+        static TIMING: OnceLock<Timing> = OnceLock::new();
+        TIMING.get_or_init(|| {
+            let nanos_per_tick = 1000.0 / machine::ticks_per_micro();
+            Timing { machine: measured(nanos_per_tick), nanos_per_tick }
+        })
+    }
+
+    /// Time as ticks.
+    pub(crate) fn ticks(&self, nanos: Nanos) -> u64 {
+        (nanos.0 / self.nanos_per_tick) as u64
+    }
+
+    /// Ticks as time.
+    pub(crate) fn nanos(&self, ticks: u64) -> Nanos {
+        Nanos(ticks as f64 * self.nanos_per_tick)
     }
 }
 
@@ -386,6 +429,7 @@ pub(crate) fn measured(nanos_per_tick: f64) -> Machine {
 
 /// What a claim costs here: a compare-exchange of a word that no other thread uses, and a read of the clock. The minimum of ten batches.
 fn claim_ticks() -> u64 {
+    // Measure: count of claims.
     const CLAIMS: u32 = 64;
     let mut ranges = Ranges::new(1);
     let batch = |_| {

@@ -202,6 +202,8 @@ impl<'scope> Scope<'scope> {
 }
 
 /// Begun tasks stay in the queue until there are more than this many.
+///
+/// Measure: count of tasks.
 const MANY: usize = 32;
 
 /// A task as the queue sees it.

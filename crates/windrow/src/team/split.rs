@@ -11,11 +11,10 @@
 //! | [`weighted`] | into equal weights | items of different cost |
 //! | [`lower_triangle`], [`upper_triangle`] | into equal areas | Cholesky, pairs of items |
 //! | [`at_each`] | at given indices | cuts of your own |
-//! | [`rows`], [`columns`] | a matrix, evenly | decompositions, stencils |
 //! | [`range`] | the part of one member in [`even`] | data that is accessed by index |
 //!
-//! These types can be cut ([`Cut`]): slices, ranges, [`Grid`]s by rows, [`Columns`] of them, pairs of such types (both at the same
-//! indices), and your own views.
+//! These types can be cut ([`Cut`]): slices, ranges, pairs of such types (both at the same indices), and your own views. With the
+//! feature `ndarray` also its views: by rows, or by columns (`Columns`).
 //!
 //! ```
 //! use windrow::team::split;
@@ -35,7 +34,12 @@
 use std::ops::Range;
 
 use windrow_sync::Pad;
-use windrow_sync::grid::{Grid, GridRef};
+
+#[cfg(feature = "ndarray")]
+mod arrays;
+
+#[cfg(feature = "ndarray")]
+pub use arrays::{Columns, ViewMut, ViewRef, columns};
 
 /// Data that can be cut in two between any two of its items.
 ///
@@ -104,63 +108,6 @@ impl Cut for Range<usize> {
         assert!(at <= self.len(), "a cut at {at} of the {} items of {self:?}", self.len());
         let middle = self.start + at;
         (self.start..middle, middle..self.end)
-    }
-}
-
-/// Between rows.
-impl<T> Cut for Grid<'_, T> {
-    fn items(&self) -> usize {
-        self.rows()
-    }
-
-    fn cut(self, at: usize) -> (Self, Self) {
-        self.split_rows_at(at)
-    }
-}
-
-/// Between rows.
-impl<T> Cut for GridRef<'_, T> {
-    fn items(&self) -> usize {
-        self.rows()
-    }
-
-    fn cut(self, at: usize) -> (Self, Self) {
-        self.split_rows_at(at)
-    }
-}
-
-/// A [`Grid`] or [`GridRef`] that is cut between columns.
-///
-/// ```
-/// use windrow::team::{Grid, split};
-/// let mut items = [0; 80];
-/// let grid = Grid::new(&mut items, 2, 40, 40)?;
-/// let widths: Vec<usize> = split::blocks(split::Columns(grid), 2, 16).map(|part| part.0.columns()).collect();
-/// assert_eq!(widths, [32, 8]);
-/// # Ok::<(), windrow::team::GridError>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Columns<G>(pub G);
-
-impl<T> Cut for Columns<Grid<'_, T>> {
-    fn items(&self) -> usize {
-        self.0.columns()
-    }
-
-    fn cut(self, at: usize) -> (Self, Self) {
-        let (left, right) = self.0.split_columns_at(at);
-        (Columns(left), Columns(right))
-    }
-}
-
-impl<T> Cut for Columns<GridRef<'_, T>> {
-    fn items(&self) -> usize {
-        self.0.columns()
-    }
-
-    fn cut(self, at: usize) -> (Self, Self) {
-        let (left, right) = self.0.split_columns_at(at);
-        (Columns(left), Columns(right))
     }
 }
 
@@ -398,37 +345,4 @@ pub fn at_each<C: Cut>(
         from = at;
         at
     })
-}
-
-/// The rows of a matrix, [`even`]ly.
-///
-/// ```
-/// use windrow::team::{Grid, split};
-/// let mut items = [0; 12];
-/// for (member, mut part) in split::rows(Grid::new(&mut items, 3, 3, 4)?, 2).enumerate() {
-///     part.rows_mut().for_each(|row| row.fill(member + 1));
-/// }
-/// assert_eq!(items, [1, 1, 1, 0, 1, 1, 1, 0, 2, 2, 2, 0]);
-/// # Ok::<(), windrow::team::GridError>(())
-/// ```
-#[track_caller]
-pub fn rows<T>(grid: Grid<'_, T>, width: usize) -> impl ExactSizeIterator<Item = Grid<'_, T>> {
-    even(grid, width)
-}
-
-/// The columns of a matrix, [`even`]ly. Neighbouring members share a cache line in every row. If members write much,
-/// use [`blocks`] of [`Columns`] that are some lines wide, or rows.
-///
-/// ```
-/// use windrow::team::{Grid, split};
-/// let mut items = [0; 6];
-/// for (member, mut part) in split::columns(Grid::new(&mut items, 2, 3, 3)?, 2).enumerate() {
-///     part.rows_mut().for_each(|row| row.fill(member + 1));
-/// }
-/// assert_eq!(items, [1, 1, 2, 1, 1, 2]);
-/// # Ok::<(), windrow::team::GridError>(())
-/// ```
-#[track_caller]
-pub fn columns<T>(grid: Grid<'_, T>, width: usize) -> impl ExactSizeIterator<Item = Grid<'_, T>> {
-    even(Columns(grid), width).map(|Columns(part)| part)
 }

@@ -4,10 +4,13 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
+use windrow_plan::team::Waits;
 use windrow_sync::Spin;
 use windrow_sync::machine::tick;
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::rounds::{Deal, Ended, Given, Lend, Lent, Own, TaskRounds, TaskSeat, Turn, Waited};
+use windrow_sync::rounds::{Contributions, Deal, Ended, Lend, Lent, Own, TaskRounds, TaskSlot, Turn, Waited};
+
+use crate::runtime::state::Timing;
 
 /// A team whose members are tasks of any executor. There may be more members than threads: a waiting member gives its thread back.
 ///
@@ -56,9 +59,9 @@ impl<T: Send> AsyncTeam<T> {
     /// # Panics
     /// If `width` is 0 or more than 4096.
     pub fn new(data: T, width: usize) -> (AsyncTeam<T>, Vec<AsyncMember<T>>) {
-        let (rounds, seats) = TaskRounds::new(data, width);
+        let (rounds, slots) = TaskRounds::new(data, width);
         let patience = TaskSpin::new();
-        let members = seats.into_iter().map(|seat| AsyncMember { seat, patience: patience.clone() }).collect();
+        let members = slots.into_iter().map(|slot| AsyncMember { slot, patience: patience.clone() }).collect();
         (AsyncTeam { rounds }, members)
     }
 
@@ -71,19 +74,19 @@ impl<T: Send> AsyncTeam<T> {
 /// One member of a team of tasks. See [`AsyncTeam`].
 #[derive(Debug)]
 pub struct AsyncMember<T: Send> {
-    seat: TaskSeat<T>,
+    slot: TaskSlot<T>,
     patience: TaskSpin,
 }
 
 impl<T: Send> AsyncMember<T> {
     /// This member's number, `0..width`.
     pub fn index(&self) -> usize {
-        self.seat.index()
+        self.slot.index()
     }
 
     /// The number of members of the team.
     pub fn width(&self) -> usize {
-        self.seat.width()
+        self.slot.width()
     }
 
     /// As [`Member::round`](super::Member::round). If the future is dropped before it is ready, the member leaves the team.
@@ -101,7 +104,7 @@ impl<T: Send> AsyncMember<T> {
         for<'x> Lent<'x, S>: Copy,
     {
         let spin = self.patience.spin();
-        let (turn, waited) = self.seat.arrive(spin).await?;
+        let (turn, waited) = self.slot.arrive(spin).await?;
         self.patience.learn(spin, waited);
         Ok(match turn {
             Turn::Lead(lead) => {
@@ -126,15 +129,15 @@ impl<T: Send> AsyncMember<T> {
     /// As [`Member::round_with`](super::Member::round_with).
     pub async fn round_with<S: Lend, P: Lend, C: Send + 'static>(
         &mut self,
-        bring: C,
-        split: impl for<'x> FnOnce(&'x mut T, Given<'x, C>, &mut Deal<'x, P::Family>) -> Lent<'x, S> + Send,
+        contribution: C,
+        split: impl for<'x> FnOnce(&'x mut T, Contributions<'x, C>, &mut Deal<'x, P::Family>) -> Lent<'x, S> + Send,
     ) -> Result<(Lent<'_, S>, Lent<'_, P>), Ended>
     where
         for<'x> Lent<'x, S>: Copy,
     {
-        self.seat.bring(bring);
+        self.slot.contribute(contribution);
         let spin = self.patience.spin();
-        let (turn, waited) = self.seat.arrive(spin).await?;
+        let (turn, waited) = self.slot.arrive(spin).await?;
         self.patience.learn(spin, waited);
         Ok(match turn {
             Turn::Lead(lead) => lead.round_with::<S, P, C>(split),
@@ -159,8 +162,8 @@ impl<T: Send> AsyncMember<T> {
         value: V,
         op: impl Fn(V, V) -> V + Send,
     ) -> Result<V, Ended> {
-        let all = self.round_with::<(), Own<V>, _>(value, move |_, given, deal| {
-            if let Some(all) = given.reduce(&op) {
+        let all = self.round_with::<(), Own<V>, _>(value, move |_, contributions, deal| {
+            if let Some(all) = contributions.reduce(&op) {
                 deal.parts(std::iter::repeat_n(all, deal.width()));
             }
         });
@@ -187,30 +190,34 @@ async fn yield_now() {
 #[derive(Clone, Debug)]
 struct TaskSpin {
     /// Until when long spins are taken to be useless, in ticks.
-    vain: Arc<RelaxedU64>,
+    useless: Arc<RelaxedU64>,
+    /// [`Waits`] of tasks, in ticks.
+    long: u64,
+    short: u64,
+    rest: u64,
 }
 
 impl TaskSpin {
-    /// About 100 us at usual clock rates: another thread of an executor can wake up and take a task.
-    const LONG: u64 = 300_000;
-    /// About 20 ns.
-    const SHORT: u64 = 64;
-    /// The pause after a useless spin: such spins take at most 2 % of the time.
-    const REST: u64 = 50 * Self::LONG;
-
     fn new() -> Self {
-        TaskSpin { vain: Arc::new(RelaxedU64::new(0)) }
+        let timing = Timing::of_process();
+        let waits = Waits::of(&timing.machine);
+        TaskSpin {
+            useless: Arc::new(RelaxedU64::new(0)),
+            long: timing.ticks(waits.task_spins),
+            short: timing.ticks(waits.task_spins_briefly),
+            rest: timing.ticks(waits.task_rests),
+        }
     }
 
     fn spin(&self) -> Spin {
-        let until = self.vain.get();
-        let busy = if until != 0 && tick() < until { Self::SHORT } else { Self::LONG };
+        let until = self.useless.get();
+        let busy = if until != 0 && tick() < until { self.short } else { self.long };
         Spin { busy, yielding: 0 }
     }
 
-    fn learn(&self, looked: Spin, waited: Waited) {
-        if waited == Waited::Woken && looked.busy == Self::LONG {
-            self.vain.set(tick() + Self::REST);
+    fn learn(&self, spun: Spin, waited: Waited) {
+        if waited == Waited::Woken && spun.busy == self.long {
+            self.useless.set(tick() + self.rest);
         }
     }
 }

@@ -6,58 +6,61 @@ use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use windrow_sync::divide::{Divide, Span};
-use windrow_sync::marks::{FoundBefore, RemainingQuota};
 use windrow_sync::views::Pieces;
 
 use super::{Recipe, passes_on};
+use crate::iter::marks::{FoundBefore, RemainingQuota};
 use crate::iter::reduce::LONGEST;
 use crate::iter::search::Finds;
 use crate::iter::tries::Try;
 
-/// A number of items, in order of arrival.
-#[derive(Debug)]
-pub struct TakeAny<R>(pub(crate) R, pub(crate) RemainingQuota);
+/// Which items come first, in order of arrival.
+pub trait Firsts<I>: Sync + Send {
+    /// Whether `item` is one of them.
+    fn has(&self, item: &I) -> bool;
+    /// Whether no more items will be.
+    fn ended(&self) -> bool;
+}
 
-impl<S: Divide, R: Recipe<S>> Recipe<Pieces<S>> for TakeAny<R> {
-    type Item = R::Item;
-    const EXACT: bool = false;
-    const PER_CHUNK: bool = R::PER_CHUNK;
-    passes_on!(loose true);
-
-    fn iter<'s, 'w>(
-        &'w self,
-        state: &'w R::State,
-        _: Span,
-        pieces: <Pieces<S> as Divide>::Chunk<'s>,
-    ) -> impl Iterator<Item = R::Item>
-    where
-        Pieces<S>: 's,
-    {
-        let open = |at: &Span| !self.1.gone() && !self.0.over(at.lo);
-        let items = pieces.take_while(move |(at, _)| open(at)).flat_map(|(at, piece)| self.0.iter(state, at, piece));
-        items.take_while(|_| {
-            let drawn = self.1.draw();
-            if self.1.gone() {
-                self.0.call_off(0);
-            }
-            drawn
-        })
+impl<I> Firsts<I> for RemainingQuota {
+    fn has(&self, _: &I) -> bool {
+        self.draw()
     }
 
-    fn over(&self, from: usize) -> bool {
-        self.1.gone() || self.0.over(from)
-    }
-
-    fn call_off(&self, from: usize) {
-        self.0.call_off(from);
+    fn ended(&self) -> bool {
+        self.gone()
     }
 }
 
 /// Items until a predicate refuses one, at any index.
-#[derive(Debug)]
-pub struct TakeAnyWhile<R, F>(pub(crate) R, pub(crate) F, pub(crate) OnceLock<()>);
+#[derive(Clone, Debug)]
+pub struct Until<F>(F, OnceLock<()>);
 
-impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<Pieces<S>> for TakeAnyWhile<R, F> {
+impl<F> Until<F> {
+    pub(crate) fn new(f: F) -> Self {
+        Self(f, OnceLock::new())
+    }
+}
+
+impl<I, F: Fn(&I) -> bool + Sync + Send> Firsts<I> for Until<F> {
+    fn has(&self, item: &I) -> bool {
+        let has = self.1.get().is_none() && (self.0)(item);
+        if !has {
+            self.1.get_or_init(|| ());
+        }
+        has
+    }
+
+    fn ended(&self) -> bool {
+        self.1.get().is_some()
+    }
+}
+
+/// The first items to arrive.
+#[derive(Clone, Debug)]
+pub struct TakeAny<R, Q>(pub(crate) R, pub(crate) Q);
+
+impl<S: Divide, R: Recipe<S>, Q: Firsts<R::Item>> Recipe<Pieces<S>> for TakeAny<R, Q> {
     type Item = R::Item;
     const EXACT: bool = false;
     const PER_CHUNK: bool = R::PER_CHUNK;
@@ -72,13 +75,11 @@ impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<Pieces<S>> 
     where
         Pieces<S>: 's,
     {
-        let going = || self.2.get().is_none();
-        let open = move |at: &Span| going() && !self.0.over(at.lo);
+        let open = |at: &Span| !Recipe::<Pieces<S>>::over(self, at.lo);
         let items = pieces.take_while(move |(at, _)| open(at)).flat_map(|(at, piece)| self.0.iter(state, at, piece));
-        items.take_while(move |item| {
-            let taken = going() && (self.1)(item);
-            if !taken {
-                self.2.get_or_init(|| ());
+        items.take_while(|item| {
+            let taken = self.1.has(item);
+            if self.1.ended() {
                 self.0.call_off(0);
             }
             taken
@@ -86,7 +87,7 @@ impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<Pieces<S>> 
     }
 
     fn over(&self, from: usize) -> bool {
-        self.2.get().is_some() || self.0.over(from)
+        self.1.ended() || self.0.over(from)
     }
 
     fn call_off(&self, from: usize) {
@@ -94,11 +95,11 @@ impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<Pieces<S>> 
     }
 }
 
-/// All but a number of items, in order of arrival.
-#[derive(Debug)]
-pub struct SkipAny<R>(pub(crate) R, pub(crate) RemainingQuota);
+/// All but the first items to arrive.
+#[derive(Clone, Debug)]
+pub struct SkipAny<R, Q>(pub(crate) R, pub(crate) Q);
 
-impl<S: Divide, R: Recipe<S>> Recipe<S> for SkipAny<R> {
+impl<S: Divide, R: Recipe<S>, Q: Firsts<R::Item>> Recipe<S> for SkipAny<R, Q> {
     type Item = R::Item;
     const EXACT: bool = false;
     const PER_CHUNK: bool = R::PER_CHUNK;
@@ -109,44 +110,19 @@ impl<S: Divide, R: Recipe<S>> Recipe<S> for SkipAny<R> {
     where
         S: 's,
     {
-        self.0.iter(state, at, chunk).filter(|_| !self.1.draw())
-    }
-}
-
-/// Items from the first refusal of a predicate on, at any index.
-#[derive(Debug)]
-pub struct SkipAnyWhile<R, F>(pub(crate) R, pub(crate) F, pub(crate) OnceLock<()>);
-
-impl<S: Divide, R: Recipe<S>, F: Fn(&R::Item) -> bool + Sync> Recipe<S> for SkipAnyWhile<R, F> {
-    type Item = R::Item;
-    const EXACT: bool = false;
-    const PER_CHUNK: bool = R::PER_CHUNK;
-    passes_on!(loose true);
-    passes_on!(ends);
-
-    fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = R::Item>
-    where
-        S: 's,
-    {
-        self.0.iter(state, at, chunk).filter(|item| {
-            let skipping = self.2.get().is_none() && (self.1)(item);
-            if !skipping {
-                self.2.get_or_init(|| ());
-            }
-            !skipping
-        })
+        self.0.iter(state, at, chunk).filter(|item| !self.1.has(item))
     }
 }
 
 /// The outputs of items until one breaks off. All items before the first that breaks off are passed on, and perhaps some behind
 /// it. `B` records the first one.
-#[derive(Debug)]
-pub(crate) struct WhileOk<R, B>(pub(crate) R, pub(crate) B);
+#[derive(Clone, Debug)]
+pub struct WhileOk<R, B>(pub(crate) R, pub(crate) B);
 
 impl<S, R, B> Recipe<Pieces<S>> for WhileOk<R, B>
 where
     S: Divide,
-    R: Recipe<S, Item: Try<Residual: Send>>,
+    R: Recipe<S, Item: Try<Output: Send, Residual: Send>>,
     B: Finds<<R::Item as Try>::Residual>,
 {
     type Item = <R::Item as Try>::Output;
@@ -192,8 +168,8 @@ impl<S, R, I, F, T> Recipe<S> for TryReduce<'_, R, I, F>
 where
     S: Divide,
     R: Recipe<S, Item: Try<Output = T>>,
-    I: Fn() -> Option<T> + Sync,
-    F: Fn(T, T) -> R::Item + Sync,
+    I: Fn() -> Option<T> + Sync + Send,
+    F: Fn(T, T) -> R::Item + Sync + Send,
 {
     /// `None` for a chunk without items.
     type Item = Option<R::Item>;

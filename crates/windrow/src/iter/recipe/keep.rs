@@ -10,7 +10,7 @@ use super::{Indexed, Recipe};
 use crate::runtime::cancellation::Cancellation;
 
 /// A way to make a value.
-pub trait Init: Sync {
+pub trait Init: Sync + Send {
     /// The type of the value.
     type Value;
     /// Makes a value.
@@ -21,7 +21,7 @@ pub trait Init: Sync {
 #[derive(Clone, Debug)]
 pub struct InitCalls<F>(pub(crate) F);
 
-impl<T, F: Fn() -> T + Sync> Init for InitCalls<F> {
+impl<T, F: Fn() -> T + Sync + Send> Init for InitCalls<F> {
     type Value = T;
     fn make(&self) -> T {
         (self.0)()
@@ -57,7 +57,9 @@ pub struct MapInit<R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F);
 
 impl<R: Indexed, I, F> Indexed for MapInit<R, I, F> {}
 
-impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(&mut I::Value, R::Item) -> B + Sync, B> Recipe<S> for MapInit<R, I, F> {
+impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(&mut I::Value, R::Item) -> B + Sync + Send, B: Send> Recipe<S>
+    for MapInit<R, I, F>
+{
     type Item = B;
     /// Made with the first chunk, kept for the next ones: chunks are short, and the value may be costly (a buffer, a parser).
     type State = (R::State, Cell<Option<I::Value>>);
@@ -88,6 +90,10 @@ impl<S: Divide, R: Recipe<S>, I: Init, F: Fn(&mut I::Value, R::Item) -> B + Sync
 
     fn look_at(&self, cancellation: &Arc<Cancellation>) {
         self.0.look_at(cancellation);
+    }
+
+    fn is_counted(&self) -> bool {
+        self.0.is_counted()
     }
 }
 

@@ -5,8 +5,8 @@
 use std::iter;
 use std::sync::Arc;
 
-use windrow_sync::divide::{Blocks, Divide, Span};
-use windrow_sync::views::{Merged, Part, Pieces};
+use windrow_sync::divide::{Divide, Span};
+use windrow_sync::views::{Blocks, Merged, Part, Pieces};
 
 use super::{Indexed, Init, Recipe, passes_on};
 use crate::runtime::cancellation::Cancellation;
@@ -30,11 +30,11 @@ macro_rules! below {
 
 /// The items of a part.
 #[derive(Clone, Debug)]
-pub struct Shifted<R>(pub(crate) R);
+pub struct PartOf<R>(pub(crate) R);
 
-impl<R: Indexed> Indexed for Shifted<R> {}
+impl<R: Indexed> Indexed for PartOf<R> {}
 
-impl<S: Divide, R: Recipe<S>> Recipe<Part<S>> for Shifted<R> {
+impl<S: Divide, R: Recipe<S>> Recipe<Part<S>> for PartOf<R> {
     type Item = R::Item;
     const EXACT: bool = R::EXACT;
     const PER_CHUNK: bool = R::PER_CHUNK;
@@ -54,122 +54,63 @@ impl<S: Divide, R: Recipe<S>> Recipe<Part<S>> for Shifted<R> {
     }
 }
 
-/// Items from the back, in pieces of one.
-#[derive(Clone, Debug)]
-pub struct Backward<R>(pub(crate) R);
+/// Recipes that make one item of each piece or block of the source.
+macro_rules! of_pieces {
+    ($($(#[$doc:meta])*
+    $name:ident<R $(, $part:ident)*>[$($generics:tt)*] $view:ident.$apply:ident => $item:ty:
+        |$recipe:ident, $items:pat_param| $body:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name<R $(, $part)*>(pub(crate) R $(, pub(crate) $part)*);
 
-impl<R: Indexed> Indexed for Backward<R> {}
+        impl<R: Indexed $(, $part)*> Indexed for $name<R $(, $part)*> {}
 
-impl<S: Divide, R: Recipe<S> + Indexed> Recipe<Pieces<S>> for Backward<R> {
-    type Item = R::Item;
-    const EXACT: bool = R::EXACT;
-    below!(R::LOOSE);
+        impl<S: Divide, R: Recipe<S> + Indexed, $($generics)*> Recipe<$view<S>> for $name<R $(, $part)*> {
+            type Item = $item;
+            const EXACT: bool = R::EXACT;
+            below!(R::LOOSE);
 
-    #[inline]
-    fn iter<'s, 'w>(
-        &'w self,
-        state: &'w R::State,
-        _: Span,
-        pieces: <Pieces<S> as Divide>::Chunk<'s>,
-    ) -> impl Iterator<Item = R::Item>
-    where
-        Pieces<S>: 's,
-    {
-        pieces.filter_map(move |(at, piece)| self.0.iter(state, at, piece).next())
-    }
+            #[inline]
+            fn iter<'s, 'w>(
+                &'w self,
+                state: &'w R::State,
+                _: Span,
+                pieces: <$view<S> as Divide>::Chunk<'s>,
+            ) -> impl Iterator<Item = $item>
+            where
+                $view<S>: 's,
+            {
+                let $recipe = self;
+                pieces.$apply(move |(at, piece)| {
+                    let $items = $recipe.0.iter(state, at, piece);
+                    $body
+                })
+            }
+        }
+    )*};
 }
-
-/// The first item of every block.
-#[derive(Clone, Debug)]
-pub struct FirstOf<R>(pub(crate) R);
-
-impl<R: Indexed> Indexed for FirstOf<R> {}
-
-impl<S: Divide, R: Recipe<S> + Indexed> Recipe<Blocks<S>> for FirstOf<R> {
-    type Item = R::Item;
-    const EXACT: bool = R::EXACT;
-    below!(R::LOOSE);
-
-    #[inline]
-    fn iter<'s, 'w>(
-        &'w self,
-        state: &'w R::State,
-        _: Span,
-        blocks: <Blocks<S> as Divide>::Chunk<'s>,
-    ) -> impl Iterator<Item = R::Item>
-    where
-        Blocks<S>: 's,
-    {
-        blocks.filter_map(move |(at, block)| self.0.iter(state, at, block).next())
-    }
-}
-
-/// The items of every block, in a vector.
-#[derive(Clone, Debug)]
-pub struct Gathered<R>(pub(crate) R);
-
-impl<R: Indexed> Indexed for Gathered<R> {}
-
-impl<S: Divide, R: Recipe<S> + Indexed> Recipe<Blocks<S>> for Gathered<R> {
-    type Item = Vec<R::Item>;
-    const EXACT: bool = R::EXACT;
-    below!(R::LOOSE);
-
-    #[inline]
-    fn iter<'s, 'w>(
-        &'w self,
-        state: &'w R::State,
-        _: Span,
-        blocks: <Blocks<S> as Divide>::Chunk<'s>,
-    ) -> impl Iterator<Item = Vec<R::Item>>
-    where
-        Blocks<S>: 's,
-    {
-        blocks.map(move |(at, block)| self.0.iter(state, at, block).collect())
-    }
-}
-
-/// One accumulator for every block.
-#[derive(Clone, Debug)]
-pub struct FoldOf<R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F);
-
-impl<R: Indexed, I, F> Indexed for FoldOf<R, I, F> {}
-
-impl<S, R, I, F> Recipe<Blocks<S>> for FoldOf<R, I, F>
-where
-    S: Divide,
-    R: Recipe<S> + Indexed,
-    I: Init,
-    F: Fn(I::Value, R::Item) -> I::Value + Sync,
-{
-    type Item = I::Value;
-    const EXACT: bool = R::EXACT;
-    below!(R::LOOSE);
-
-    #[inline]
-    fn iter<'s, 'w>(
-        &'w self,
-        state: &'w R::State,
-        _: Span,
-        blocks: <Blocks<S> as Divide>::Chunk<'s>,
-    ) -> impl Iterator<Item = I::Value>
-    where
-        Blocks<S>: 's,
-    {
-        blocks.map(move |(at, block)| self.0.iter(state, at, block).fold(self.1.make(), &self.2))
-    }
+of_pieces! {
+    /// Items from the back, in pieces of one.
+    Rev<R>[] Pieces.filter_map => R::Item: |recipe, mut items| items.next();
+    /// The first item of every block.
+    StepBy<R>[] Blocks.filter_map => R::Item: |recipe, mut items| items.next();
+    /// The items of every block, in a vector.
+    Chunks<R>[] Blocks.map => Vec<R::Item>: |recipe, items| items.collect();
+    /// One accumulator for every block.
+    FoldChunks<R, I, F>[I: Init<Value: Send>, F: Fn(I::Value, R::Item) -> I::Value + Sync + Send,] Blocks.map => I::Value:
+        |recipe, items| items.fold(recipe.1.make(), &recipe.2);
 }
 
 /// The items of one source, then those of another.
 #[derive(Clone, Debug)]
-pub struct Chained<A, B>(pub(crate) A, pub(crate) B);
+pub struct Chain<A, B>(pub(crate) A, pub(crate) B);
 
 /// The items of two sources, alternating.
 #[derive(Clone, Debug)]
-pub struct Interleaved<A, B>(pub(crate) A, pub(crate) B);
+pub struct Interleave<A, B>(pub(crate) A, pub(crate) B);
 
 /// The items of an optional iterator. (With a flattened `Option` instead, a chain of two slices took twice as long to collect.)
-struct Maybe<I>(Option<I>);
+pub(crate) struct Maybe<I>(pub(crate) Option<I>);
 
 impl<I: Iterator> Iterator for Maybe<I> {
     type Item = I::Item;
@@ -243,11 +184,15 @@ macro_rules! of_two {
                 self.0.look_at(cancellation);
                 self.1.look_at(cancellation);
             }
+
+            fn is_counted(&self) -> bool {
+                self.0.is_counted() && self.1.is_counted()
+            }
         }
     };
 }
-of_two!(Chained, |_at, a, b| a.chain(b));
-of_two!(Interleaved, |at, a, b| {
+of_two!(Chain, |_at, a, b| a.chain(b));
+of_two!(Interleave, |at, a, b| {
     let (mut a, mut b, mut turn_of_a) = (a, b, at.lo.is_multiple_of(2));
     iter::from_fn(move || {
         turn_of_a = !turn_of_a;

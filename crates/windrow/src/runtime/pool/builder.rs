@@ -1,26 +1,15 @@
-//! Settings of a pool, and where they come from.
+//! The builder of a pool: settings as a program states them.
 
-use std::ffi::OsString;
 use std::fmt;
-use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use windrow_sync::gate::MOST_MEMBERS;
-use windrow_sync::machine;
-use windrow_sync::relaxed::RelaxedU64;
 
+use super::settings::{Cause, Handlers, MOST_STACK, PoolBuildError, Settings, usual_threads};
 use super::{Pool, global};
 use crate::runtime::ablation::Mechanisms;
 
-/// The environment variable that sets the width of the global pool.
-const VARIABLE: &str = "WINDROW_THREADS";
-
-/// The largest stack a thread can be given. A larger number is no size: half of all addresses.
-const MOST_STACK: usize = isize::MAX as usize;
-
 type Name = Box<dyn FnMut(usize) -> String>;
-type Handler = Box<dyn Fn(usize) + Send + Sync>;
 
 /// Settings of a [`Pool`], to be built: names and meanings are those of rayon's `ThreadPoolBuilder`, where it has them.
 ///
@@ -223,169 +212,3 @@ impl PoolBuilder {
         }
     }
 }
-
-/// Settings that can be met.
-pub(super) struct Settings {
-    pub(super) stack_size: Option<usize>,
-    pub(super) off: Mechanisms,
-    /// Of all threads but the caller.
-    pub(super) names: Vec<String>,
-    pub(super) handlers: Arc<Handlers>,
-}
-
-impl Settings {
-    fn of(threads: usize) -> Self {
-        let names = (1..threads).map(|member| format!("windrow-{member}")).collect();
-        Settings { stack_size: None, off: Mechanisms::default(), names, handlers: Arc::default() }
-    }
-
-    /// A pool that is its caller alone.
-    pub(super) fn serial() -> Self {
-        Settings::of(1)
-    }
-
-    /// Usual settings, where no error can be returned; 0 is the usual number.
-    pub(super) fn usual(threads: usize) -> Self {
-        let threads = if threads > 0 { threads } else { usual_threads().unwrap_or_else(|error| warned(&error)) };
-        Settings::of(threads.min(MOST_MEMBERS))
-    }
-
-    pub(super) fn threads(&self) -> usize {
-        self.names.len() + 1
-    }
-}
-
-/// What user code does when threads begin and end.
-#[derive(Default)]
-pub(super) struct Handlers {
-    start: Option<Handler>,
-    exit: Option<Handler>,
-}
-
-impl Handlers {
-    /// Whether there is one.
-    pub(super) fn start(&self, member: usize) -> bool {
-        self.start.as_ref().inspect(|handler| contained(|| handler(member))).is_some()
-    }
-
-    pub(super) fn exit(&self, member: usize) {
-        self.exit.as_ref().inspect(|handler| contained(|| handler(member)));
-    }
-}
-
-/// Runs user code that has no caller to tell of a panic. (The panic hook has reported it.)
-fn contained(code: impl FnOnce()) {
-    let Err(payload) = catch_unwind(AssertUnwindSafe(code)) else { return };
-    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(second);
-    }
-}
-
-fn cpus() -> usize {
-    machine::cpus().min(MOST_MEMBERS)
-}
-
-/// The width of pools that are given none. What the variable says is kept, so that a forked child does not read the environment,
-/// whose lock a thread of the parent may hold.
-fn usual_threads() -> Result<usize, PoolBuildError> {
-    const UNREAD: u64 = 0;
-    const UNSET: u64 = u64::MAX;
-    static SEEN: RelaxedU64 = RelaxedU64::new(UNREAD);
-    match SEEN.get() {
-        UNREAD => {}
-        UNSET => return Ok(cpus()),
-        threads => return Ok(threads as usize),
-    }
-    let Some(value) = std::env::var_os(VARIABLE) else {
-        SEEN.set(UNSET);
-        return Ok(cpus());
-    };
-    match value.to_str().map(str::parse) {
-        Some(Ok(threads @ 1..=MOST_MEMBERS)) => {
-            SEEN.set(threads as u64);
-            Ok(threads)
-        }
-        _ => Err(PoolBuildError(Cause::Environment(value))),
-    }
-}
-
-/// The number of CPUs, after saying why it is not what the variable says.
-fn warned(error: &PoolBuildError) -> usize {
-    static SAID: RelaxedU64 = RelaxedU64::new(0);
-    let cpus = cpus();
-    if SAID.get() == 0 {
-        SAID.set(1);
-        // A standard error that is closed is no reason to fail.
-        let _ = writeln!(std::io::stderr(), "windrow: {error}; using {cpus} threads");
-    }
-    cpus
-}
-
-/// Why a pool was not built.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolBuildError(Cause);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Cause {
-    TooManyThreads(usize),
-    StackSize(usize),
-    ThreadName(usize, String),
-    Environment(OsString),
-    GlobalExists,
-}
-
-/// What a pool was not built for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PoolBuildErrorKind {
-    /// More threads than a pool can have.
-    TooManyThreads,
-    /// No stack can have this size.
-    StackSize,
-    /// A thread's name contains a NUL.
-    ThreadName,
-    /// The environment variable `WINDROW_THREADS` is no number of threads.
-    Environment,
-    /// The process has a global pool already.
-    GlobalExists,
-}
-
-impl PoolBuildError {
-    pub(super) fn global_exists() -> Self {
-        PoolBuildError(Cause::GlobalExists)
-    }
-
-    /// Which setting was at fault.
-    pub fn kind(&self) -> PoolBuildErrorKind {
-        match &self.0 {
-            Cause::TooManyThreads(_) => PoolBuildErrorKind::TooManyThreads,
-            Cause::StackSize(_) => PoolBuildErrorKind::StackSize,
-            Cause::ThreadName(..) => PoolBuildErrorKind::ThreadName,
-            Cause::Environment(_) => PoolBuildErrorKind::Environment,
-            Cause::GlobalExists => PoolBuildErrorKind::GlobalExists,
-        }
-    }
-}
-
-impl fmt::Display for PoolBuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Cause::TooManyThreads(threads) => {
-                write!(f, "a pool of {threads} threads: pass 1 to {MOST_MEMBERS}, or 0 for the usual number")
-            }
-            Cause::StackSize(bytes) => write!(f, "a stack of {bytes} bytes: pass at most {MOST_STACK}"),
-            Cause::ThreadName(index, name) => {
-                write!(f, "thread {index} is named {name:?}: return a name without NUL from `thread_name`")
-            }
-            Cause::Environment(value) => write!(
-                f,
-                "{VARIABLE} is {value:?}, which is no number of threads: set it to 1 to {MOST_MEMBERS}, or unset it"
-            ),
-            Cause::GlobalExists => f.write_str(
-                "the global pool exists already: call `build_global` before the first parallel call, or after `shutdown`",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PoolBuildError {}

@@ -2,9 +2,12 @@
 //!
 //! # Protocol
 //! The global pools of a process form a list that only grows; the last one is current. A forked child begins its own list.
-//! * The first call that needs the pool makes the list, with a usual pool in it; so does [`PoolBuilder::build_global`] with its own.
+//! * The first call that needs the pool makes the list, with a usual pool in it; so does [`PoolBuilder::build_global`] with its own. The
+//!   threads of that pool are [shared](windrow_sync::shared): if another version of this crate has started them, the pool is a *guest*,
+//!   with a separate state behind their gate.
 //! * [`shutdown`] appends a *serial* pool, which has no threads. Only then it ends the threads of the pools before it. Calls
-//!   that found an earlier pool meet its stopped gate and stay on their callers.
+//!   that found an earlier pool meet its stopped gate and stay on their callers. Where it begins the list, a call or `build_global` at
+//!   the same time may have started the workers of the process; finding the list begun, it ends them.
 //! * `build_global` appends a pool after a serial one, and is refused elsewhere.
 //!
 //! A pool that was current is never freed: calls refer to it without counting, so that finding it writes nothing. An ended pool
@@ -18,28 +21,55 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use windrow_sync::fork::PerProcess;
+use windrow_sync::shared::{Owner, SharedWorkers};
 
-use super::builder::{PoolBuildError, Settings};
+use super::settings::{PoolBuildError, Settings};
 use super::{Pool, end, is_inside};
 use crate::runtime::state::PoolState;
 
 /// One pool of the list. See the [module page](self).
 struct Global {
-    /// Its threads are in `threads`.
-    pool: Pool,
-    /// Empty once a shutdown has taken them to join them.
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    state: Arc<PoolState>,
+    threads: Threads,
     /// Made by `shutdown`.
     serial: bool,
     next: OnceLock<Box<Global>>,
 }
 
+enum Threads {
+    /// Those of the process, which another version of this crate may have started.
+    Shared(&'static SharedWorkers),
+    /// A pool after the first one.
+    Own(OwnPool),
+}
+
+/// A pool whose threads may be ended while calls refer to it.
+struct OwnPool {
+    /// Its threads are in `threads`.
+    pool: Pool,
+    /// Empty once a shutdown has taken them to join them.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
 static GLOBAL: PerProcess<Global> = PerProcess::new();
 
 impl Global {
-    fn new(mut pool: Pool, serial: bool) -> Self {
-        let threads = Mutex::new(std::mem::take(&mut pool.threads));
-        Global { pool, threads, serial, next: OnceLock::new() }
+    /// The first one, on the workers of the process. If there are none, `start` makes the pool that has them.
+    fn first(start: impl FnOnce() -> Pool) -> Self {
+        let workers = SharedWorkers::of_process(|| {
+            let pool = start();
+            SharedWorkers::new(pool.state.gate.clone(), pool.state.members, OwnPool::new(pool))
+        });
+        let state = match workers.owner::<OwnPool>() {
+            Some(own) => own.pool.state.clone(),
+            None => Arc::new(PoolState::guest(workers.gate().clone(), workers.members())),
+        };
+        Global { state, threads: Threads::Shared(workers), serial: false, next: OnceLock::new() }
+    }
+
+    fn new(pool: Pool, serial: bool) -> Self {
+        let state = pool.state.clone();
+        Global { state, threads: Threads::Own(OwnPool::new(pool)), serial, next: OnceLock::new() }
     }
 
     fn serial() -> Self {
@@ -58,19 +88,54 @@ impl Global {
 
     /// Ends the threads of this pool and waits for them, spawn threads included.
     fn end(&self) {
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        // Before their queue is closed: those that are started afterwards may have work from other threads without an end.
-        let spawned = self.pool.state.take_spawn_threads();
-        end(&self.pool.state, threads);
-        for thread in spawned {
-            // A spawn thread catches panics of user code.
-            let _ = thread.join();
+        match &self.threads {
+            Threads::Own(own) => own.end(),
+            Threads::Shared(workers) => {
+                if workers.owner::<OwnPool>().is_none() {
+                    end_threads(&self.state, Vec::new());
+                }
+                workers.end();
+            }
         }
     }
 }
 
-/// One that did not get into the list. Its threads go with its pool.
+/// One that came second and is not in the list. If a shutdown has begun the list, the workers of the process are in no list either.
 impl Drop for Global {
+    fn drop(&mut self) {
+        if matches!(self.threads, Threads::Shared(_)) && GLOBAL.get(Global::serial).serial {
+            self.end();
+        }
+    }
+}
+
+/// Ends `threads` and the spawn threads of a pool.
+fn end_threads(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
+    // Before their queue is closed: those that are started afterwards may have work from other threads without an end.
+    let spawned = state.take_spawn_threads();
+    end(state, threads);
+    for thread in spawned {
+        // A spawn thread catches panics of user code.
+        let _ = thread.join();
+    }
+}
+
+impl OwnPool {
+    fn new(mut pool: Pool) -> Self {
+        let threads = Mutex::new(std::mem::take(&mut pool.threads));
+        OwnPool { pool, threads }
+    }
+}
+
+impl Owner for OwnPool {
+    fn end(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        end_threads(&self.pool.state, threads);
+    }
+}
+
+/// One that did not get into its place. Its threads go with its pool.
+impl Drop for OwnPool {
     fn drop(&mut self) {
         self.pool.threads = std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner));
     }
@@ -78,7 +143,7 @@ impl Drop for Global {
 
 /// The state of the global pool of this process.
 pub(super) fn global() -> &'static Arc<PoolState> {
-    &GLOBAL.get(|| Global::new(Pool::build(Settings::usual(0)), false)).last().pool.state
+    &GLOBAL.get(|| Global::first(|| Pool::build(Settings::usual(0)))).last().state
 }
 
 /// Makes a pool with these settings the global one.
@@ -86,12 +151,14 @@ pub(super) fn build(settings: Settings) -> Result<(), PoolBuildError> {
     let mut settings = Some(settings);
     let mut ours = None;
     let first = GLOBAL.get(|| {
-        let Some(settings) = settings.take() else { unreachable!("taken once") };
-        let pool = Pool::build(settings);
-        ours = Some(Arc::as_ptr(&pool.state));
-        Global::new(pool, false)
+        Global::first(|| {
+            let Some(settings) = settings.take() else { unreachable!("taken once") };
+            let pool = Pool::build(settings);
+            ours = Some(Arc::as_ptr(&pool.state));
+            pool
+        })
     });
-    if ours.is_some_and(|ours| std::ptr::eq(ours, Arc::as_ptr(&first.pool.state))) {
+    if ours.is_some_and(|ours| std::ptr::eq(ours, Arc::as_ptr(&first.state))) {
         return Ok(());
     }
     let last = first.last();
@@ -121,6 +188,8 @@ pub(super) fn build(settings: Settings) -> Result<(), PoolBuildError> {
 /// * To call it again, also at the same time, is harmless: every call returns once the threads have ended. If the global pool was never
 ///   used, it is not made either.
 /// * A forked child is not affected by its parent's shutdown: its first call builds its own global pool.
+/// * Other versions of this crate in the program share the threads, so this ends them for all: see the
+///   [crate page](crate#two-versions-in-one-program).
 ///
 /// # Errors
 /// If it is called on a thread of a pool, or inside of a parallel call, a spawned closure or an overlapped run. There it

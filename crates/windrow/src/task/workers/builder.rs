@@ -13,6 +13,7 @@ use super::TaskPool;
 use super::core::{self, PoolCore, PoolLife, TaskHandlers};
 
 /// The maximum number of workers of a task pool.
+// Measure: size of a field of the word.
 pub const MOST_WORKERS: usize = MOST_MEMBERS - 1;
 
 /// Settings of a [`TaskPool`], to be built.

@@ -36,16 +36,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 
 use windrow_plan::Nanos;
-use windrow_sync::flag::Flag;
 use windrow_sync::gate::Gate;
 use windrow_sync::join::guests::Invitation;
 use windrow_sync::join::tree::{Asked, JoinTiming, OfferDecision, Tree};
 use windrow_sync::lend::{Lender, Loan, lending};
 use windrow_sync::machine;
 use windrow_sync::relaxed::RelaxedU64;
-use windrow_sync::unwind::{Payload, discard};
+use windrow_sync::unwind::{Payload, discard, quietly};
 use windrow_sync::{Pad, Spin};
 
+use crate::runtime::flag::Flag;
 use crate::runtime::state::measured;
 
 pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -144,11 +144,7 @@ impl TaskHandlers {
     /// Tells the handler of a panic that no caller receives.
     pub(super) fn report(&self, payload: Payload) {
         match &self.panic {
-            Some(handler) => {
-                if let Err(second) = catch_unwind(AssertUnwindSafe(|| handler(payload))) {
-                    discard(second);
-                }
-            }
+            Some(handler) => quietly(|| handler(payload)),
             None => discard(payload),
         }
     }

@@ -1,0 +1,60 @@
+//! The options of a structure, and the waits that follow from them.
+
+use std::time::Duration;
+
+use windrow_plan::Nanos;
+use windrow_plan::batch::{Patience, reply_spin};
+use windrow_sync::{Spin, machine};
+
+use crate::runtime::state::Timing;
+
+/// What happens to a call that finds the queue full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// The caller waits: a thread blocks, a future is pending.
+    Block,
+    /// The call returns [`BatchError::Full`](super::BatchError::Full) and the operation.
+    Reject,
+    /// The caller waits for its turn with the structure and runs its operation alone, past the bound.
+    ///
+    /// For threads. A future *blocks the thread of its executor* until the running batch is done and its turn has come. So a
+    /// full queue blocks as many of the executor's threads as there are calling tasks: use `Block` or `Reject` with tasks.
+    RunInline,
+}
+
+type Recover<S> = Box<dyn Fn(&mut S) + Send + Sync>;
+
+/// The chosen options.
+pub(super) struct Options<S> {
+    pub(super) limit: usize,
+    pub(super) weight: Option<usize>,
+    pub(super) full: Overflow,
+    pub(super) linger: Option<(usize, Duration)>,
+    pub(super) recover: Option<Recover<S>>,
+    /// There is a separate runner; callers do not run batches.
+    pub(super) is_elsewhere: bool,
+    /// As an exception, a lone calling thread runs its own operation.
+    pub(super) is_shared: bool,
+    pub(super) timing: &'static Timing,
+}
+
+impl<S> Options<S> {
+    pub(super) fn nanos(&self, ticks: u64) -> Nanos {
+        self.timing.nanos(ticks)
+    }
+
+    pub(super) fn since(&self, start: u64) -> Nanos {
+        self.nanos(machine::tick().saturating_sub(start))
+    }
+
+    /// How long a caller tries the lock before it hands in, and the ticks between two tries.
+    pub(super) fn patience(&self, one: Nanos) -> (Spin, u64) {
+        let Patience { longest, apart } = Patience::of(one, &self.timing.machine);
+        (Spin { busy: 0, yielding: self.timing.ticks(longest) }, self.timing.ticks(apart))
+    }
+
+    /// How long a caller that has handed in spins before it parks.
+    pub(super) fn reply_spin(&self, batch: Nanos) -> Spin {
+        Spin { busy: self.timing.ticks(reply_spin(batch, &self.timing.machine)), yielding: 0 }
+    }
+}

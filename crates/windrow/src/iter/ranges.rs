@@ -1,0 +1,222 @@
+//! Ranges of integers and of `char`s.
+//!
+//! Their source is a range of indices. An index stands for one item, except in ranges of 128 bits with more items than a `usize` counts: there
+//! it stands for a run of items.
+
+use std::ops::{Range, RangeInclusive};
+
+use super::recipe::{Indexed, Indices, Of};
+use super::{IntoParallelIterator, Par};
+use crate::runtime::hints::Weights;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// Integers, and `char`. (One implementation covers all ranges, so `0..9` is a range of whatever integer type its items are used as.)
+pub trait Integer: Copy + PartialOrd + Send + Sync + sealed::Sealed {
+    /// Number of indices of `first..last`.
+    ///
+    /// # Panics
+    /// If it is more than `usize::MAX`.
+    #[doc(hidden)]
+    fn steps(first: Self, last: Self) -> usize;
+    /// The item of `first..last` that `index` begins with; `last` behind the last index.
+    #[doc(hidden)]
+    fn at(first: Self, last: Self, index: usize) -> Self;
+    /// Whether every index of `first..last` stands for one item.
+    #[doc(hidden)]
+    fn is_counted(_first: Self, _last: Self) -> bool {
+        true
+    }
+    /// The items of a range.
+    #[doc(hidden)]
+    fn items(range: Range<Self>) -> impl Iterator<Item = Self>;
+    /// The items of `first..=last` at a run of indices.
+    #[doc(hidden)]
+    fn inclusive(first: Self, last: Self, run: Range<usize>) -> impl Iterator<Item = Self> {
+        run.map(move |index| Self::at(first, last, index))
+    }
+}
+
+/// Integers of up to 64 bits, and `char`: their ranges have an index for every item.
+pub trait IndexedInteger: Integer {}
+
+macro_rules! integers {
+    ($($int:ty),*) => {$(
+        impl sealed::Sealed for $int {}
+        impl IndexedInteger for $int {}
+
+        impl Integer for $int {
+            #[inline]
+            fn steps(first: Self, last: Self) -> usize {
+                if first >= last {
+                    return 0;
+                }
+                // The difference of two integers of this width fits the unsigned type of the same width.
+                usize::try_from(last.abs_diff(first)).expect("a range has at most usize::MAX items")
+            }
+            #[inline]
+            fn at(first: Self, _: Self, index: usize) -> Self {
+                // `as` wraps for indices beyond the signed half; the wrapping sum is still right.
+                first.wrapping_add(index as $int)
+            }
+            #[inline]
+            fn items(range: Range<Self>) -> impl Iterator<Item = Self> {
+                range
+            }
+        }
+    )*};
+}
+integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
+
+/// Items that an index stands for, in a range of `items`: one, if `usize` has an index for each, and for the last one of an inclusive range.
+fn unit(items: u128) -> u128 {
+    items / (usize::MAX as u128 - 1) + 1
+}
+
+macro_rules! wide_integers {
+    ($($int:ty),*) => {$(
+        impl sealed::Sealed for $int {}
+
+        impl Integer for $int {
+            fn steps(first: Self, last: Self) -> usize {
+                let items = if first < last { last.abs_diff(first) } else { 0 };
+                items.div_ceil(unit(items)) as usize
+            }
+            fn at(first: Self, last: Self, index: usize) -> Self {
+                let items = last.abs_diff(first);
+                first.wrapping_add((index as u128).saturating_mul(unit(items)).min(items) as $int)
+            }
+            fn is_counted(first: Self, last: Self) -> bool {
+                first >= last || unit(last.abs_diff(first)) == 1
+            }
+            fn items(range: Range<Self>) -> impl Iterator<Item = Self> {
+                range
+            }
+            fn inclusive(first: Self, last: Self, run: Range<usize>) -> impl Iterator<Item = Self> {
+                // The last index is that of `last` alone.
+                let has_last = run.end > Self::steps(first, last);
+                (Self::at(first, last, run.start)..Self::at(first, last, run.end)).chain(has_last.then_some(last))
+            }
+        }
+    )*};
+}
+wide_integers!(u128, i128);
+
+impl sealed::Sealed for char {}
+impl IndexedInteger for char {}
+
+impl Integer for char {
+    fn steps(first: char, last: char) -> usize {
+        // The standard library's range knows of the gap between '\u{d7ff}' and '\u{e000}'.
+        (first..last).size_hint().0
+    }
+    fn at(first: char, _: char, index: usize) -> char {
+        (first..=char::MAX).nth(index).expect("a range ends with a char")
+    }
+    fn items(range: Range<char>) -> impl Iterator<Item = char> {
+        range
+    }
+}
+
+/// Ranges of integers and of `char`s. Those of 128 bits have no indices, and may have more than `usize::MAX` items.
+///
+/// ```
+/// use windrow::prelude::*;
+///
+/// assert_eq!(('a'..'e').into_par_iter().rev().collect::<String>(), "dcba");
+/// assert_eq!((0..u128::MAX).into_par_iter().find_first(|n| n % 1000 == 999), Some(999));
+/// ```
+impl<T: Integer> IntoParallelIterator for Range<T> {
+    type Item = T;
+    type Iter = Par<Range<usize>, Of<RangeItems<T>>>;
+    fn into_par_iter(self) -> Self::Iter {
+        Par::of(0..T::steps(self.start, self.end), Of(RangeItems(self)))
+    }
+}
+
+/// Inclusive ranges of integers and of `char`s. Those of 128 bits have no indices, and may have more than `usize::MAX` items.
+///
+/// # Panics
+/// If one of up to 64 bits has more than `usize::MAX` items.
+impl<T: Integer> IntoParallelIterator for RangeInclusive<T> {
+    type Item = T;
+    type Iter = Par<Range<usize>, Of<Upward<T>>>;
+    fn into_par_iter(self) -> Self::Iter {
+        let (first, last) = (*self.start(), *self.end());
+        let steps = T::steps(first, last).checked_add(1);
+        let items = if self.is_empty() { 0 } else { steps.expect("a range has at most usize::MAX items") };
+        Par::of(0..items, Of(Upward { first, last }))
+    }
+}
+
+/// The items of a range.
+#[derive(Clone, Debug)]
+pub struct RangeItems<T>(Range<T>);
+
+impl<T: IndexedInteger> Indexed for RangeItems<T> {}
+
+impl<T: Integer> Indices for RangeItems<T> {
+    type Item = T;
+
+    #[inline]
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = T> {
+        let Range { start, end } = self.0;
+        T::items(T::at(start, end, run.start)..T::at(start, end, run.end))
+    }
+
+    fn is_counted(&self) -> bool {
+        T::is_counted(self.0.start, self.0.end)
+    }
+}
+
+/// The items of an inclusive range.
+#[derive(Clone, Copy, Debug)]
+pub struct Upward<T> {
+    first: T,
+    last: T,
+}
+
+impl<T: IndexedInteger> Indexed for Upward<T> {}
+
+impl<T: Integer> Indices for Upward<T> {
+    type Item = T;
+
+    #[inline]
+    fn items(&self, run: Range<usize>) -> impl Iterator<Item = T> {
+        T::inclusive(self.first, self.last, run)
+    }
+
+    fn is_counted(&self) -> bool {
+        T::is_counted(self.first, self.last)
+    }
+}
+
+impl<T: IndexedInteger> Par<Range<usize>, Of<RangeItems<T>>> {
+    /// Gives each item a weight that its work is proportional to: see [`Par::weigh`].
+    pub fn weigh(mut self, weight: impl Fn(&T) -> usize) -> Self {
+        let items = T::items(self.recipe.0.0.clone());
+        self.hints.0.weights = Some(Weights::new(items.map(|item| weight(&item))));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_of_long_ranges_cover_them() {
+        let most = usize::MAX as u128;
+        for last in [1, most - 2, most - 1, most, most + 1, 3 * most - 1, 1 << 100, u128::MAX - 1, u128::MAX] {
+            let steps = u128::steps(0, last);
+            assert!(steps < usize::MAX && u128::at(0, last, steps - 1) < last, "{last}");
+            assert_eq!((u128::at(0, last, 0), u128::at(0, last, steps)), (0, last));
+            assert!(u128::inclusive(0, last, steps..steps + 1).eq([last]), "{last}");
+            assert_eq!(u128::is_counted(0, last), steps as u128 == last);
+        }
+        assert_eq!(i128::at(i128::MIN, i128::MAX, i128::steps(i128::MIN, i128::MAX)), i128::MAX);
+        assert_eq!((i128::steps(3, -3), i128::is_counted(3, -3)), (0, true));
+    }
+}

@@ -1,0 +1,34 @@
+//! All tests of the crate but three programs: `fork.rs`, whose children inherit the threads of all tests, `affinity.rs`, whose calls need
+//! the CPUs that other tests fill, and `batch_alloc.rs`, which has an allocator that counts.
+
+mod batch;
+mod batch_async;
+mod batch_linear;
+mod batch_misuse;
+mod batches;
+mod cancel;
+mod explain;
+mod faults;
+mod join;
+mod linear;
+mod nested;
+mod oracle;
+mod overlap;
+mod overlap_fork;
+mod pool;
+mod scope;
+mod sort;
+mod spawn;
+mod split;
+mod surface_adaptors;
+mod surface_faults;
+mod surface_foreign;
+mod surface_generic;
+mod surface_rayon;
+mod surface_searches;
+mod surface_sources;
+mod team;
+mod team_random;
+mod team_tasks;
+mod two_versions;
+mod workers;
