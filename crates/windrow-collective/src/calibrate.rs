@@ -18,7 +18,7 @@ use crate::agree::{self, Header, Setting};
 use crate::fused::Fused;
 use crate::lanes::{Carry, Lanes, Stages, Trace};
 use crate::product::{Parcel, Product};
-use crate::profile::{Measured, Shape, Stage};
+use crate::stored::{Measured, Shape, Stage};
 use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tiles};
 
 /// Settings of a calibration, the same on all ranks.

@@ -2,8 +2,7 @@
 
 use windrow_tiling::tile::{Lane, Unplannable};
 
-use crate::call::Call;
-use crate::tiles::Operation;
+use crate::{Call, Operation};
 
 /// Why a collective or a fused operation has no result.
 ///

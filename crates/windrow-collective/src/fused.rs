@@ -7,14 +7,13 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use windrow::{CallKind, Explained};
 use windrow_tiling::Nanos;
 use windrow_tiling::tile::{self, Lane};
 
 use crate::agree::{self, Header};
-use crate::lanes::{Carry, Fault, Helper, Lanes, Trace, Watch};
+use crate::lanes::{Carry, Fault, Helper, Lanes, Watch};
 use crate::product::{self, Parcel, Product, Scratch};
-use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tiles};
+use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Outcome, Profile, Tiles};
 
 /// A rank with two lanes: the caller's thread computes, and a separate thread communicates. The thread and the memory of tiles are kept
 /// from call to call; the memory is about as much as the largest operation communicates.
@@ -35,41 +34,6 @@ pub struct Fused<C> {
 
 /// A profile, and the plans made from it so far.
 type Known = (Profile, BTreeMap<u64, tile::Plan>);
-
-/// What a fused operation did.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The tiles: rows of the whole product.
-    pub tiles: tile::Tiles,
-    /// The plan, on rank 0 with [`Tiles::Auto`]. If the tiles were [refined](Fused::refine), the plan's tiles differ from `tiles`.
-    pub plan: Option<tile::Plan>,
-    /// The predicted time of the tiles, with [`Tiles::Auto`].
-    pub predicted: Option<Nanos>,
-    /// When each tile was in each lane.
-    pub trace: Trace,
-    /// The time of the whole call, with what ranks agree about before and after.
-    pub elapsed: Nanos,
-}
-
-impl Outcome {
-    /// Tells [`windrow::explain`], if this thread listens.
-    fn explain(&self, place: &'static Location<'static>) {
-        if !windrow::listens() {
-            return;
-        }
-        let explained = Explained::new(CallKind::Plan, Some(place), self.tiles.len() as u64, self.elapsed).on(2);
-        windrow::tell(match &self.plan {
-            Some(plan) => explained
-                .predicted_to_take(self.predicted)
-                .or("in one tile", Some(plan.serial))
-                .because(format!("{}: {}", plan.verdict(), plan.why)),
-            None if self.predicted.is_some() => {
-                explained.predicted_to_take(self.predicted).because("as rank 0 decided")
-            }
-            None => explained.because("the tiles were given"),
-        });
-    }
-}
 
 impl<C: Communicator + Send + 'static> Fused<C> {
     /// Starts the communication thread of this rank.

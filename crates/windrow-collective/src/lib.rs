@@ -13,10 +13,14 @@ mod in_process;
 mod lanes;
 #[cfg(feature = "mpi")]
 mod mpi;
+mod operation;
+mod outcome;
+mod post;
 mod product;
 mod profile;
 mod prompt;
 mod refit;
+mod stored;
 mod tiles;
 mod view;
 
@@ -25,13 +29,15 @@ pub use call::Call;
 pub use communicator::{Communicator, Pace};
 pub use element::Element;
 pub use error::Error;
-pub use fused::{Fused, Outcome};
+pub use fused::Fused;
 pub use in_process::{Group, Link, Paced, Rank};
 pub use lanes::Trace;
 #[cfg(feature = "mpi")]
 pub use mpi::World;
+pub use operation::Operation;
+pub use outcome::Outcome;
 pub use product::Float;
-pub use profile::{Measured, Profile, Shape, Stage};
-pub use refit::Refit;
-pub use tiles::{Operation, Tiles};
+pub use profile::Profile;
+pub use stored::{Measured, Refit, Shape, Stage};
+pub use tiles::Tiles;
 pub use view::{MatMut, MatRef};

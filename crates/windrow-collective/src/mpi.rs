@@ -20,7 +20,8 @@ use ::mpi::topology::{Communicator as _, SimpleCommunicator};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 use crate::buffer::Buffer;
-use crate::call::{Call, Post, judge, part};
+use crate::call::{Call, part};
+use crate::post::{Post, judge};
 use crate::{Communicator, Element, Error};
 
 /// This process as a rank of `MPI_COMM_WORLD`.

@@ -7,7 +7,7 @@ use windrow_tiling::cost::{Fit, Fitting, Joints, Sample, fit};
 use windrow_tiling::tile::{self, Candidate, Contention, Lane, Matmul, Plan, Problem};
 use windrow_tiling::{Nanos, Rows};
 
-use crate::refit::{Observed, Refit};
+use crate::stored::{Factors, Measured, Refined, Shape, Stage, Stored, kept};
 use crate::{Error, Operation, Tiles};
 
 /// The measured costs of an operation of some `n` and `k`, for any `m`: samples of both lanes, the fits to them, and how the
@@ -40,85 +40,6 @@ pub struct Profile {
     pub(crate) stored: Stored,
     compute: Fit<Rows>,
     communicate: Fit<Rows>,
-}
-
-/// What a profile was measured for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
-    /// The operation.
-    pub operation: Operation,
-    /// The kind of its numbers: `f32`, `f64`, `bf16`.
-    pub element: String,
-    /// Ranks it was measured on.
-    pub ranks: usize,
-    /// Columns of the product.
-    pub n: usize,
-    /// The axis that is summed over.
-    pub k: usize,
-}
-
-/// A lane, as samples name it in JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// [`Lane::Compute`].
-    Compute,
-    /// [`Lane::Communicate`].
-    Communicate,
-}
-
-/// The time of a tile in one lane, with the other lane idle.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
-    /// The lane.
-    pub stage: Stage,
-    /// Rows of the tile, of all ranks together.
-    pub m: u64,
-    /// The time in microseconds.
-    pub microseconds: f64,
-}
-
-/// A profile as it is stored in JSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Stored {
-    #[serde(flatten)]
-    shape: Shape,
-    align: u64,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    most_tiles: Option<usize>,
-    pub(crate) tolerance: f64,
-    #[serde(default = "usual_limit")]
-    limit: f64,
-    pub(crate) noise: f64,
-    /// Whether neighbouring pieces of a fit must meet.
-    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-    continuous: bool,
-    contention: Factors,
-    pub(crate) samples: Vec<Measured>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub(crate) refined: Vec<Refined>,
-    /// The number of predictions observed since the profile was made.
-    #[serde(default)]
-    pub(crate) predictions: u64,
-    #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
-    pub(crate) errors: VecDeque<f64>,
-    #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
-    pub(crate) observed: VecDeque<Observed>,
-    #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
-    pub(crate) refits: VecDeque<Refit>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Factors {
-    compute: f64,
-    communicate: f64,
-}
-
-/// Tiles that were measured to be the fastest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Refined {
-    m: u64,
-    tiles: Vec<u64>,
 }
 
 impl Profile {
@@ -316,18 +237,6 @@ impl Profile {
 
 /// The alignment of `windrow plan`: a multiple of every kernel's tile.
 const ALIGN: u64 = 128;
-
-/// Stored profiles without a limit date from when every profile had the usual one.
-fn usual_limit() -> f64 {
-    Fitting::default().limit
-}
-
-/// Rounds to so few digits (15) that every reader gets the same number. With up to 2^53 of them before a power of ten up to
-/// 10^22, the double is one exact division away (Clinger, 1990). Times are in microseconds, so the rounding is below what can be measured.
-pub(crate) fn kept(number: f64) -> f64 {
-    let scale = if number.abs() < 1e6 { 1e9 } else { 1.0 };
-    (number * scale).round() / scale
-}
 
 fn common_multiple(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);

@@ -9,36 +9,11 @@
 
 use std::collections::VecDeque;
 
-use serde::{Deserialize, Serialize};
 use windrow_tiling::tile::{self, Lane, Order, TileSpan};
 use windrow_tiling::{Nanos, Rows};
 
-use crate::profile::{Stage, kept};
+use crate::stored::{Observed, Refit, Stage, kept};
 use crate::{Error, Outcome, Profile, Trace};
-
-/// A re-fit of a profile, or why there was none: see [`Profile::refit`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Refit {
-    /// The number of predictions that had been observed, from the first one on.
-    pub after: u64,
-    /// The factor by which the times of the computation were multiplied, or would have been.
-    pub compute: f64,
-    /// The factor of the communication.
-    pub communicate: f64,
-    /// Why the profile stayed unchanged, if it did.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub refused: Option<String>,
-}
-
-/// An operation's times, in microseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Observed {
-    tiles: Vec<u64>,
-    took: f64,
-    /// The time its tiles would have taken in each lane alone.
-    compute: f64,
-    communicate: f64,
-}
 
 impl Profile {
     /// Records by what share the prediction of an operation was off (for the last 16), and the times of its tiles in each lane (for the

@@ -1,54 +1,11 @@
-//! Operations, and the ways to cut them.
+//! The ways to cut an operation.
 
-use std::fmt;
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
 use windrow_tiling::Rows;
-use windrow_tiling::tile::{self, Order};
+use windrow_tiling::tile;
 
 use crate::Error;
-
-/// A matrix product and a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Operation {
-    /// The product, summed over all ranks; every rank gets all of it.
-    MatmulAllReduce,
-    /// The product, summed over all ranks; each rank gets its rows.
-    MatmulReduceScatter,
-    /// The rows of all ranks, gathered and multiplied by a matrix.
-    AllGatherMatmul,
-}
-
-impl Operation {
-    /// Whether a tile is computed or communicated first.
-    pub fn order(self) -> Order {
-        match self {
-            Self::MatmulAllReduce | Self::MatmulReduceScatter => Order::ComputeFirst,
-            Self::AllGatherMatmul => Order::CommunicateFirst,
-        }
-    }
-
-    /// The number of rows that every tile is a multiple of. Where rows are dealt out to ranks, a tile has equally many of each rank.
-    pub fn unit(self, ranks: usize) -> usize {
-        match self {
-            Self::MatmulAllReduce => 1,
-            Self::MatmulReduceScatter | Self::AllGatherMatmul => ranks,
-        }
-    }
-}
-
-impl fmt::Display for Operation {
-    /// The name that `windrow plan` uses.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MatmulAllReduce => "matmul-all-reduce",
-            Self::MatmulReduceScatter => "matmul-reduce-scatter",
-            Self::AllGatherMatmul => "all-gather-matmul",
-        })
-    }
-}
 
 /// How to cut an operation. All ranks give the same; with [`Auto`](Self::Auto) rank 0 decides.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use half::bf16;
 use windrow_collective::{Calibration, Communicator, Error, Fused, Tiles, World};
 use windrow_tiling::tile::Lane;
 
+#[path = "it/common.rs"]
 mod common;
 
 use common::{Case, Number, OPERATIONS};

@@ -4,7 +4,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::Error;
-use crate::call::{Call, Post, judge};
+use crate::call::Call;
+use crate::post::{Post, judge};
 
 #[derive(Debug)]
 pub(super) struct Meeting {

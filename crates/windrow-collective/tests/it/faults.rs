@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use windrow_collective::{Communicator, Error, Group, Tiles};
+use windrow_testkit::Rng;
 use windrow_tiling::tile::Lane;
 
-mod common;
-
-use common::{Case, OPERATIONS, on_all};
+use crate::common::{Case, OPERATIONS, on_all};
 
 /// Number of faults to try; `WINDROW_FAULTS` sets it.
 fn rounds() -> usize {
@@ -22,21 +21,13 @@ struct Fault {
     panics: bool,
 }
 
-/// Pseudo-random numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % sides
-    }
-
-    fn fault(&mut self, ranks: usize, tiles: usize) -> Fault {
+impl Fault {
+    fn random(rng: &mut Rng, ranks: usize, tiles: usize) -> Fault {
         Fault {
-            rank: self.roll(ranks),
-            lane: [Lane::Compute, Lane::Communicate][self.roll(2)],
-            tile: self.roll(tiles),
-            panics: self.roll(2) == 0,
+            rank: rng.index(ranks),
+            lane: [Lane::Compute, Lane::Communicate][rng.index(2)],
+            tile: rng.index(tiles),
+            panics: rng.index(2) == 0,
         }
     }
 }
@@ -60,13 +51,13 @@ fn a_fault_stops_all_ranks_and_no_more() {
         let token = &token;
         on_all(Group::new(ranks).ranks(), |mut fused| {
             // The same on all ranks.
-            let mut dice = Dice(ranks as u64);
+            let mut rng = Rng(ranks as u64);
             for round in 0..rounds() / 3 {
-                let (case, tiles) = (case(dice.roll(operations)), 1 + dice.roll(each));
-                let mut faults = vec![dice.fault(ranks, tiles)];
+                let (case, tiles) = (case(rng.index(operations)), 1 + rng.index(each));
+                let mut faults = vec![Fault::random(&mut rng, ranks, tiles)];
                 // Now and then two faults at once.
-                if dice.roll(4) == 0 {
-                    faults.push(dice.fault(ranks, tiles));
+                if rng.index(4) == 0 {
+                    faults.push(Fault::random(&mut rng, ranks, tiles));
                 }
                 let (mine, alive) = (faults.clone(), Arc::clone(token));
                 let rank = fused.rank();

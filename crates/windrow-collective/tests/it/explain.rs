@@ -2,24 +2,11 @@
 
 use std::thread;
 
-use windrow::batch::{Batch, BatchOps, Batched};
+use windrow::batch::Batched;
 use windrow::prelude::*;
 use windrow::{CallKind, Explained};
 use windrow_collective::{Calibration, Fused, Group, MatMut, MatRef, Operation, Tiles};
-
-struct Sum(u64);
-
-impl BatchOps for Sum {
-    type Op = u64;
-    type Reply = u64;
-
-    fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
-        for entry in batch.iter_mut() {
-            self.0 += entry.take();
-            entry.reply(self.0);
-        }
-    }
-}
+use windrow_testkit::Sum;
 
 fn products(rank: windrow_collective::Rank, tiles: &Tiles) -> Result<Vec<Explained>, windrow_collective::Error> {
     let mut fused = Fused::new(rank)?;

@@ -11,9 +11,7 @@ use windrow_tiling::cost::Cost;
 use windrow_tiling::tile::{self, Contention, Lane, Problem, TileSpan};
 use windrow_tiling::{Nanos, Rows};
 
-mod common;
-
-use common::on_all;
+use crate::common::on_all;
 
 const M: u64 = 96;
 const CONTENTION: Contention = Contention { compute: 1.3, communicate: 1.1 };
@@ -86,7 +84,7 @@ fn close(a: f64, b: f64) -> bool {
 
 #[test]
 fn a_lane_that_becomes_slower_is_found_and_scaled() {
-    for operation in common::OPERATIONS {
+    for operation in crate::common::OPERATIONS {
         for slower in [[2.0, 1.0], [1.0, 2.0], [0.4, 1.0], [1.7, 3.1]] {
             let mut profile = profile(operation, COMPUTE, COMMUNICATE);
             let (before, samples) = (profile.plan(M).unwrap(), profile.samples().to_vec());

@@ -9,9 +9,7 @@ use windrow_tiling::cost::{Fitting, Joints};
 use windrow_tiling::tile::{self, Contention, Lane, PlanVerdict};
 use windrow_tiling::{Nanos, Rows};
 
-mod common;
-
-use common::{Case, OPERATIONS, on_all};
+use crate::common::{Case, OPERATIONS, on_all};
 
 /// Linear costs: the fixed time of a tile and the time of a row, in microseconds.
 fn profile(case: &Case, element: &str, compute: [f64; 2], communicate: [f64; 2]) -> Profile {

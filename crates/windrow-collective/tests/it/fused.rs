@@ -4,9 +4,7 @@ use half::bf16;
 use proptest::prelude::*;
 use windrow_collective::{Communicator, Error, Fused, Group, MatMut, MatRef, Operation, Rank, Tiles};
 
-mod common;
-
-use common::{Case, OPERATIONS, on_all};
+use crate::common::{Case, OPERATIONS, on_all};
 use windrow_tiling::{Rows, tile};
 
 fn plan(rows: &[u64]) -> Tiles {
@@ -128,7 +126,7 @@ fn misfit(change: impl Fn(&mut [usize; 9]) + Sync, operation: Operation, tiles: 
             MatRef { data: &b, rows: b_shape[0], cols: b_shape[1], stride: b_shape[2] },
             MatMut { data: &mut c, rows: c_shape[0], cols: c_shape[1], stride: c_shape[2] },
         );
-        let error = common::call(&mut fused, operation, operands, tiles).unwrap_err().to_string();
+        let error = crate::common::call(&mut fused, operation, operands, tiles).unwrap_err().to_string();
         // The group stays usable.
         fused.communicator().barrier().unwrap();
         error

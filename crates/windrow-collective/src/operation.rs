@@ -1,0 +1,47 @@
+//! The operations: a matrix product and a collective each.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use windrow_tiling::tile::Order;
+
+/// A matrix product and a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// The product, summed over all ranks; every rank gets all of it.
+    MatmulAllReduce,
+    /// The product, summed over all ranks; each rank gets its rows.
+    MatmulReduceScatter,
+    /// The rows of all ranks, gathered and multiplied by a matrix.
+    AllGatherMatmul,
+}
+
+impl Operation {
+    /// Whether a tile is computed or communicated first.
+    pub fn order(self) -> Order {
+        match self {
+            Self::MatmulAllReduce | Self::MatmulReduceScatter => Order::ComputeFirst,
+            Self::AllGatherMatmul => Order::CommunicateFirst,
+        }
+    }
+
+    /// The number of rows that every tile is a multiple of. Where rows are dealt out to ranks, a tile has equally many of each rank.
+    pub fn unit(self, ranks: usize) -> usize {
+        match self {
+            Self::MatmulAllReduce => 1,
+            Self::MatmulReduceScatter | Self::AllGatherMatmul => ranks,
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    /// The name that `windrow plan` uses.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MatmulAllReduce => "matmul-all-reduce",
+            Self::MatmulReduceScatter => "matmul-reduce-scatter",
+            Self::AllGatherMatmul => "all-gather-matmul",
+        })
+    }
+}

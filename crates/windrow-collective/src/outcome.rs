@@ -1,0 +1,44 @@
+//! What a fused operation did.
+
+use std::panic::Location;
+
+use windrow::{CallKind, Explained};
+use windrow_tiling::Nanos;
+use windrow_tiling::tile;
+
+use crate::Trace;
+
+/// What a fused operation did.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The tiles: rows of the whole product.
+    pub tiles: tile::Tiles,
+    /// The plan, on rank 0 with [`Tiles::Auto`](crate::Tiles::Auto). If the tiles were [refined](crate::Fused::refine), the plan's tiles differ from `tiles`.
+    pub plan: Option<tile::Plan>,
+    /// The predicted time of the tiles, with [`Tiles::Auto`](crate::Tiles::Auto).
+    pub predicted: Option<Nanos>,
+    /// When each tile was in each lane.
+    pub trace: Trace,
+    /// The time of the whole call, with what ranks agree about before and after.
+    pub elapsed: Nanos,
+}
+
+impl Outcome {
+    /// Tells [`windrow::explain`], if this thread listens.
+    pub(crate) fn explain(&self, place: &'static Location<'static>) {
+        if !windrow::listens() {
+            return;
+        }
+        let explained = Explained::new(CallKind::Plan, Some(place), self.tiles.len() as u64, self.elapsed).on(2);
+        windrow::tell(match &self.plan {
+            Some(plan) => explained
+                .predicted_to_take(self.predicted)
+                .or("in one tile", Some(plan.serial))
+                .because(format!("{}: {}", plan.verdict(), plan.why)),
+            None if self.predicted.is_some() => {
+                explained.predicted_to_take(self.predicted).because("as rank 0 decided")
+            }
+            None => explained.because("the tiles were given"),
+        });
+    }
+}

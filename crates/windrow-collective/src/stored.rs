@@ -1,0 +1,123 @@
+//! A profile as it is stored in JSON.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use windrow_tiling::cost::Fitting;
+
+use crate::Operation;
+
+/// What a profile was measured for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// The operation.
+    pub operation: Operation,
+    /// The kind of its numbers: `f32`, `f64`, `bf16`.
+    pub element: String,
+    /// Ranks it was measured on.
+    pub ranks: usize,
+    /// Columns of the product.
+    pub n: usize,
+    /// The axis that is summed over.
+    pub k: usize,
+}
+
+/// A lane, as samples name it in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// [`Lane::Compute`](windrow_tiling::tile::Lane::Compute).
+    Compute,
+    /// [`Lane::Communicate`](windrow_tiling::tile::Lane::Communicate).
+    Communicate,
+}
+
+/// The time of a tile in one lane, with the other lane idle.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The lane.
+    pub stage: Stage,
+    /// Rows of the tile, of all ranks together.
+    pub m: u64,
+    /// The time in microseconds.
+    pub microseconds: f64,
+}
+
+/// A profile as it is stored in JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Stored {
+    #[serde(flatten)]
+    pub(crate) shape: Shape,
+    pub(crate) align: u64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) most_tiles: Option<usize>,
+    pub(crate) tolerance: f64,
+    #[serde(default = "usual_limit")]
+    pub(crate) limit: f64,
+    pub(crate) noise: f64,
+    /// Whether neighbouring pieces of a fit must meet.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub(crate) continuous: bool,
+    pub(crate) contention: Factors,
+    pub(crate) samples: Vec<Measured>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) refined: Vec<Refined>,
+    /// The number of predictions observed since the profile was made.
+    #[serde(default)]
+    pub(crate) predictions: u64,
+    #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
+    pub(crate) errors: VecDeque<f64>,
+    #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
+    pub(crate) observed: VecDeque<Observed>,
+    #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
+    pub(crate) refits: VecDeque<Refit>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Factors {
+    pub(crate) compute: f64,
+    pub(crate) communicate: f64,
+}
+
+/// Tiles that were measured to be the fastest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Refined {
+    pub(crate) m: u64,
+    pub(crate) tiles: Vec<u64>,
+}
+
+/// A re-fit of a profile, or why there was none: see [`Profile::refit`](crate::Profile::refit).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Refit {
+    /// The number of predictions that had been observed, from the first one on.
+    pub after: u64,
+    /// The factor by which the times of the computation were multiplied, or would have been.
+    pub compute: f64,
+    /// The factor of the communication.
+    pub communicate: f64,
+    /// Why the profile stayed unchanged, if it did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub refused: Option<String>,
+}
+
+/// An operation's times, in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Observed {
+    pub(crate) tiles: Vec<u64>,
+    pub(crate) took: f64,
+    /// The time its tiles would have taken in each lane alone.
+    pub(crate) compute: f64,
+    pub(crate) communicate: f64,
+}
+
+/// Stored profiles without a limit date from when every profile had the usual one.
+fn usual_limit() -> f64 {
+    Fitting::default().limit
+}
+
+/// Rounds to so few digits (15) that every reader gets the same number. With up to 2^53 of them before a power of ten up to
+/// 10^22, the double is one exact division away (Clinger, 1990). Times are in microseconds, so the rounding is below what can be measured.
+pub(crate) fn kept(number: f64) -> f64 {
+    let scale = if number.abs() < 1e6 { 1e9 } else { 1.0 };
+    (number * scale).round() / scale
+}

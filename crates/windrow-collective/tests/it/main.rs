@@ -1,0 +1,9 @@
+//! All tests of the crate but those over MPI, which `mpirun` starts.
+
+mod common;
+mod contention;
+mod explain;
+mod faults;
+mod fused;
+mod profile;
+mod refit;
