@@ -13,7 +13,12 @@ use crate::error::ThreadPoolBuildError;
 use crate::pool::{self, ThreadPool};
 
 /// A thread of a pool that waits to be started: see [`ThreadPoolBuilder::spawn_handler`].
-pub struct ThreadBuilder(WorkerThread);
+pub struct ThreadBuilder {
+    worker: WorkerThread,
+    /// The pool of windrow's parallel iterators on this thread.
+    #[cfg(feature = "iterators")]
+    iterators: std::sync::Arc<windrow::Pool>,
+}
 
 impl fmt::Debug for ThreadBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,22 +33,25 @@ impl fmt::Debug for ThreadBuilder {
 impl ThreadBuilder {
     /// The thread's index, in `0..num_threads`.
     pub fn index(&self) -> usize {
-        self.0.index()
+        self.worker.index()
     }
 
     /// The name that the thread should have.
     pub fn name(&self) -> Option<&str> {
-        self.0.name()
+        self.worker.name()
     }
 
     /// The stack that the thread should have, in bytes.
     pub fn stack_size(&self) -> Option<usize> {
-        self.0.stack_size()
+        self.worker.stack_size()
     }
 
     /// Runs tasks on this thread until the pool ends.
     pub fn run(self) {
-        self.0.run();
+        #[cfg(feature = "iterators")]
+        return self.iterators.install(|| self.worker.run());
+        #[cfg(not(feature = "iterators"))]
+        self.worker.run();
     }
 
     /// A thread with this name and stack, not started.
@@ -147,11 +155,20 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
     /// # Errors
     /// If the system refuses a thread. If the current thread should belong to the pool, and belongs to one already.
     pub fn build(mut self) -> Result<ThreadPool, ThreadPoolBuildError> {
-        let mut builder = self.builder.threads(threads(self.num_threads));
+        let threads = threads(self.num_threads);
+        let mut builder = self.builder.threads(threads);
         if !self.has_panic_handler {
             builder = builder.panic_handler(|_| abort("a task"));
         }
-        let pool = builder.build_with(|worker| self.spawn.spawn(ThreadBuilder(worker)))?;
+        #[cfg(feature = "iterators")]
+        let iterators = std::sync::Arc::new(windrow::Pool::new(threads));
+        let pool = builder.build_with(|worker| {
+            self.spawn.spawn(ThreadBuilder {
+                worker,
+                #[cfg(feature = "iterators")]
+                iterators: iterators.clone(),
+            })
+        })?;
         Ok(ThreadPool::of(pool))
     }
 

@@ -1,0 +1,1 @@
+//! Its tests are what it is for.
