@@ -265,7 +265,9 @@ pub const WITHOUT: [(&str, Option<windrow::Mechanism>); 9] = {
         ("windrow-without-spin-gaps", Some(Mechanism::SpinGaps)),
     ]
 };
+/// No mechanism can be switched off in this build.
 #[cfg(not(feature = "ablation"))]
+/// The arms with one mechanism off: none without the feature.
 pub const WITHOUT: [(&str, Option<()>); 0] = [];
 
 /// Whether there is an arm of this name, on some machine.

@@ -1,5 +1,7 @@
 //! Medians, percentiles, and confidence intervals of medians.
 
+pub use windrow_records::median;
+
 use crate::random::Random;
 
 /// The value below which a `share` of the values lies; nearest rank.
@@ -12,21 +14,6 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share).round() as usize]
 }
 
-/// The median; for an even number of values, the mean of the two in between.
-///
-/// # Panics
-/// Without values.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    middle(&sorted)
-}
-
-fn middle(sorted: &[f64]) -> f64 {
-    let half = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
-}
-
 /// The 95 % interval of the median: the percentile bootstrap (Efron 1979) of 2000 resamples, the same ones each time.
 ///
 /// # Panics
@@ -37,8 +24,7 @@ pub fn interval(values: &[f64]) -> (f64, f64) {
     let mut medians = Vec::with_capacity(2000);
     for _ in 0..2000 {
         resample.fill_with(|| values[random.below(values.len())]);
-        resample.sort_unstable_by(f64::total_cmp);
-        medians.push(middle(&resample));
+        medians.push(median(&resample));
     }
     (quantile(&medians, 0.025), quantile(&medians, 0.975))
 }

@@ -6,6 +6,7 @@ mod iter;
 mod leaf;
 mod map;
 mod ops;
+mod part;
 mod separators;
 mod set;
 mod shard;

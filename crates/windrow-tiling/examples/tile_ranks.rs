@@ -4,7 +4,7 @@
 
 use windrow_tiling::Nanos;
 
-#[path = "../tests/models/ranks.rs"]
+#[path = "../tests/it/ranks.rs"]
 mod ranks;
 
 use ranks::{ALL_REDUCES, MACHINES, RANKS, SCALINGS, cell, plan};

@@ -8,7 +8,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-#[path = "../tests/models/mod.rs"]
+#[path = "../tests/it/models.rs"]
 mod models;
 
 use models::{Model, REGIMES, Random};

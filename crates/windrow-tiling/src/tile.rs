@@ -36,9 +36,10 @@ mod families;
 mod pipeline;
 mod plan;
 
+pub use exact::PlannerWork;
 pub use families::{Matmul, ShortLong, Steps, short_long_rule};
 pub use pipeline::{Losses, TileSpan, Timeline};
-pub use plan::{Bounds, Candidate, Inputs, Plan, PlanVerdict, PlannerWork, Tiling};
+pub use plan::{Bounds, Candidate, Inputs, Plan, PlanVerdict, Tiling};
 
 /// One of the two lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -18,6 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
 
 mod early;
+pub(crate) mod options;
 mod pipeline;
 mod ranks;
 mod regex;

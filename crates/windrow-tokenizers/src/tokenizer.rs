@@ -25,6 +25,7 @@ mod file;
 mod names;
 mod route;
 
+pub use crate::engine::options::LoadOptions;
 pub use names::vocabulary_of;
 
 use check::Checked;
@@ -34,23 +35,6 @@ use file::File;
 
 /// Larger files are not read. The largest files in use have some 40 MB.
 const MAX_BYTES: u64 = 1 << 30;
-
-/// How a tokenizer treats special tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoadOptions {
-    /// Adds the tokens that the post-processor of a `tokenizer.json` puts around a document, such as `[CLS]` and `[SEP]`.
-    pub add_special_tokens: bool,
-    /// Recognizes special tokens that are written in a text. Otherwise they are plain text. Added tokens that are not special are
-    /// always recognized, as with Hugging Face's `encode_special_tokens`.
-    pub special_in_text: bool,
-}
-
-impl Default for LoadOptions {
-    /// Adds nothing around a document; recognizes special tokens in a text.
-    fn default() -> Self {
-        Self { add_special_tokens: false, special_in_text: true }
-    }
-}
 
 /// Why a tokenizer could not be loaded.
 #[derive(Debug, Error)]

@@ -14,6 +14,7 @@ use clap::Parser;
 use windrow_bench::measure::in_turn;
 use windrow_bench::record;
 use windrow_bench::stats::{geometric_mean, median};
+use windrow_records::{Comparison, Record};
 
 /// Two builds of one program, run in turn: what a change cost.
 #[derive(Parser)]
@@ -62,13 +63,12 @@ fn run(options: &Options) -> Result<(), String> {
     let (before, after) = (program(&options.before)?, program(&after)?);
     // The last one is the control.
     let builds = [&before, &after, &before];
-    let specs = specs(include_str!("../../../../bench/harm.txt"));
     let mut runs: Vec<[BTreeMap<String, Vec<f64>>; 3]> = Vec::new();
     for number in 1..=options.runs {
         let mut run: [BTreeMap<String, Vec<f64>>; 3] = Default::default();
         for turn in 0..options.turns {
             for at in in_turn(builds.len(), turn.into()) {
-                for (cell, time) in measure(builds[at], &options.program[1..], &specs)? {
+                for (cell, time) in measure(builds[at], &options.program[1..])? {
                     run[at].entry(cell).or_default().push(time);
                 }
             }
@@ -80,7 +80,7 @@ fn run(options: &Options) -> Result<(), String> {
 }
 
 /// Runs a program with `--record` into a folder, and reads the folder.
-fn measure(program: &Path, arguments: &[String], specs: &[Spec]) -> Result<Cells, String> {
+fn measure(program: &Path, arguments: &[String]) -> Result<Cells, String> {
     let folder = tempfile::tempdir().map_err(|error| format!("no folder for records: {error}"))?;
     // The code of both builds is given by their folders, whatever is committed here.
     let status = Command::new(program)
@@ -91,15 +91,10 @@ fn measure(program: &Path, arguments: &[String], specs: &[Spec]) -> Result<Cells
         .stdout(Stdio::null())
         .status()
         .map_err(|error| format!("{}: {error}", program.display()))?;
+    let records = Record::load_all(folder.path()).map_err(|error| format!("{error:#}"))?;
     let mut cells = Cells::new();
-    for machine in std::fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-        for file in std::fs::read_dir(machine.path()).into_iter().flatten().flatten() {
-            let text = std::fs::read_to_string(file.path()).map_err(|error| error.to_string())?;
-            let file = file.file_name().to_string_lossy().into_owned();
-            // `2026-11-23-name.csv`
-            let record = file.get(11..).and_then(|name| name.strip_suffix(".csv")).unwrap_or(&file);
-            cells.extend(cells_of(record, &text, specs)?);
-        }
+    for record in &records {
+        cells.extend(cells_of(record, COMPARISONS)?);
     }
     if cells.is_empty() {
         return Err(format!("{} wrote no record that bench/harm.txt knows ({status})", program.display()));
@@ -107,93 +102,26 @@ fn measure(program: &Path, arguments: &[String], specs: &[Spec]) -> Result<Cells
     Ok(cells)
 }
 
-/// A line of `bench/harm.txt`.
-struct Spec {
-    record: String,
-    cell: Vec<String>,
-    windrow: Vec<String>,
-    plain: Vec<String>,
-    column: String,
-    is_rate: bool,
-}
-
 /// The lines of `bench/harm.txt`, and the barriers, which stand in for no plain code: beside a barrier of two counters.
-fn specs(text: &str) -> Vec<Spec> {
-    let barriers = "barriers | barriers-* | every_round_shown | windrow-barrier; windrow-round; windrow-moldable | spin | \
-                    ns_of_each_repetition";
-    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
-    lines.chain([barriers]).filter_map(spec).collect()
-}
-
-fn spec(line: &str) -> Option<Spec> {
-    let fields: Vec<&str> = line.split('|').map(str::trim).collect();
-    let [_, record, cell, windrow, plain, column] = fields[..] else { return None };
-    let list = |text: &str| text.split(';').map(|one| one.trim().to_owned()).collect();
-    let (column, is_rate) = column.strip_prefix("1/").map_or((column, false), |column| (column, true));
-    Some(Spec {
-        record: record.to_owned(),
-        cell: cell.split_whitespace().filter(|it| *it != "-").map(str::to_owned).collect(),
-        windrow: list(windrow),
-        plain: list(plain),
-        column: column.to_owned(),
-        is_rate,
-    })
-}
-
-/// Whether a name fits a pattern, in which `*` stands for anything and `?` for one character.
-fn matches(pattern: &str, name: &str) -> bool {
-    match (pattern.chars().next(), name.chars().next()) {
-        (None, None) => true,
-        (Some('*'), _) => {
-            matches(&pattern[1..], name) || name.chars().next().is_some_and(|c| matches(pattern, &name[c.len_utf8()..]))
-        }
-        (Some(p), Some(n)) if p == n || p == '?' => matches(&pattern[p.len_utf8()..], &name[n.len_utf8()..]),
-        _ => false,
-    }
-}
+const COMPARISONS: &str = concat!(
+    include_str!("../../../../bench/harm.txt"),
+    "barriers | barriers-* | every_round_shown | windrow-barrier; windrow-round; windrow-moldable | spin | ns_of_each_repetition\n"
+);
 
 /// The cells of windrow's arms in a record.
-fn cells_of(record: &str, text: &str, specs: &[Spec]) -> Result<Cells, String> {
-    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-    let columns = fields(lines.next().unwrap_or_default());
-    let rows: Vec<Vec<String>> = lines.map(fields).collect();
+fn cells_of(record: &Record, comparisons: &str) -> Result<Cells, String> {
     let mut cells = Cells::new();
-    for spec in specs.iter().filter(|spec| matches(&spec.record, record)) {
-        let index = |name: &str| {
-            columns.iter().position(|column| column == name).ok_or_else(|| format!("{record} has no column {name}"))
-        };
-        let column = index(&spec.column)?;
-        let keys = spec.cell.iter().map(|name| index(name)).collect::<Result<Vec<usize>, String>>()?;
-        let mut times: BTreeMap<(String, &str), Vec<f64>> = BTreeMap::new();
-        let arms = spec.windrow.iter().chain(&spec.plain);
-        for arm in arms {
-            for row in rows.iter().filter(|row| row.contains(arm)) {
-                let cell = keys.iter().map(|&at| row[at].as_str()).collect::<Vec<_>>().join(" ");
-                let values = row[column].split_whitespace().filter_map(|value| value.parse::<f64>().ok());
-                let values = values.map(|value| if spec.is_rate { 1.0 / value } else { value });
-                times.entry((cell, arm)).or_default().extend(values);
-            }
-        }
-        for ((cell, arm), own) in times.iter().filter(|((_, arm), _)| spec.windrow.iter().any(|one| one == arm)) {
-            let plain = spec.plain.iter().filter_map(|plain| times.get(&(cell.clone(), plain.as_str())));
-            let Some(plain) = plain.map(|times| median(times)).min_by(f64::total_cmp) else { continue };
-            cells.insert(format!("{record} {cell} {arm}"), median(own) / plain);
-        }
+    let comparisons = Comparison::parse_all(comparisons).map_err(|error| error.to_string())?;
+    for (_, comparison) in comparisons.iter().filter(|it| it.1.is_of(&record.name)) {
+        let found = comparison.cells(record).map_err(|error| format!("{}: {error}", record.name))?;
+        cells.extend(
+            found
+                .into_iter()
+                .filter(|it| !it.plain.is_empty())
+                .map(|it| (format!("{} {} {}", record.name, it.cell, it.arm), median(&it.own) / median(&it.plain))),
+        );
     }
     Ok(cells)
-}
-
-/// The fields of a line of CSV.
-fn fields(line: &str) -> Vec<String> {
-    let (mut fields, mut quoted) = (vec![String::new()], false);
-    for c in line.chars() {
-        match c {
-            '"' => quoted = !quoted,
-            ',' if !quoted => fields.push(String::new()),
-            _ => fields.last_mut().expect("it begins with one").push(c),
-        }
-    }
-    fields
 }
 
 fn report(options: &Options, runs: &[[BTreeMap<String, Vec<f64>>; 3]]) -> Result<(), String> {
@@ -252,25 +180,22 @@ mod tests {
 
     #[test]
     fn a_cell_is_divided_by_the_fastest_plain_code_beside_it() {
-        let specs = specs("loops | cells-* | cell | windrow | serial; other | ns\n# a comment\n");
+        let lines = "loops | cells-* | cell | windrow | serial; other | ns\n# a comment\n";
+        let cells = |name, text| cells_of(&Record::parse(name, text), lines);
         let text = "# head\ncell,arm,ns\na,serial,100 300 200\na,other,400\na,windrow,50 100\n\"b,c\",windrow,7\n";
-        let cells = cells_of("cells-warm-1", text, &specs).unwrap();
-        assert_eq!(cells, Cells::from([("cells-warm-1 a windrow".to_owned(), 75.0 / 200.0)]));
-        assert!(cells_of("cells-warm-1", "cell,arm\n", &specs).unwrap_err().contains("no column ns"));
-        assert!(cells_of("rounds-warm", text, &specs).unwrap().is_empty());
-    }
-
-    #[test]
-    fn names_fit_patterns() {
-        assert!(matches("cells-*-?", "cells-warm-1") && matches("*", "") && matches("a", "a"));
-        assert!(!matches("cells-?", "cells-warm-1") && !matches("a", "ab"));
-        assert_eq!(fields("a,\"b,c\",d"), ["a", "b,c", "d"]);
+        let expected = Cells::from([("cells-warm-1 a windrow".to_owned(), 75.0 / 200.0)]);
+        assert_eq!(cells("cells-warm-1", text).unwrap(), expected);
+        assert!(cells("cells-warm-1", "cell,arm\n").unwrap_err().contains("no column ns"));
+        assert!(cells("rounds-warm", text).unwrap().is_empty());
     }
 
     #[test]
     fn every_line_of_the_table_of_harm_is_read() {
-        let text = include_str!("../../../../bench/harm.txt");
-        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()).count();
-        assert_eq!(specs(text).len(), lines + 1);
+        let lines = COMPARISONS.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()).count();
+        assert_eq!(Comparison::parse_all(COMPARISONS).expect("six fields").len(), lines);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record");
+        let records = Record::load_all(&root).expect("the records are sound");
+        let cells: usize = records.iter().map(|record| cells_of(record, COMPARISONS).expect("times").len()).sum();
+        assert!(cells > 400, "{cells}");
     }
 }

@@ -4,29 +4,13 @@
 //! with injected panics, until there were enough. Teams are nested, concurrent and wider than their pools, with call trees in them. The
 //! same teams run with panics and early returns. Children are forked, of a used pool and while other threads are inside. Implicit batches
 //! run with dropped futures, panics and structures that are closed while they are used. Call trees, teams and batches are those of
-//! windrow's tests (`tests/shared`, `tests/batches`). The seed decides all of them, but not how threads interleave.
+//! windrow-testkit. The seed decides all of them, but not how threads interleave.
 //!
 //! With `--overlap` only one other part runs: overlapped lanes with an error, a panic, a lost token or a cancellation in a random lane at a
-//! random tile, against a serial run of the same tiles (`tests/overlap_cases`).
+//! random tile, against a serial run of the same tiles.
 //!
 //! A watchdog checks for progress. If there is none, it prints the state of every thread and ends the process.
 #![forbid(unsafe_code)]
-
-#[path = "../../../windrow/tests/batches/chaos.rs"]
-mod chaos;
-#[path = "../../../windrow/tests/batches/dice.rs"]
-mod dice;
-#[path = "../../../windrow/tests/batches/executor.rs"]
-mod executor;
-#[cfg(target_os = "linux")]
-#[path = "../../../windrow/tests/shared/forked.rs"]
-mod forked;
-#[path = "../../../windrow/tests/overlap_cases/mod.rs"]
-mod overlap_cases;
-#[path = "../../../windrow/tests/shared/shapes.rs"]
-mod shapes;
-#[path = "../../../windrow/tests/shared/teams.rs"]
-mod teams;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -35,8 +19,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use shapes::{Account, NO_FUSE, Rng, Shape, World};
-use teams::{Fault, Plan, WIDTHS};
+use windrow_testkit::shapes::{Account, NO_FUSE, Shape, World};
+use windrow_testkit::teams::{Fault, Plan, WIDTHS};
+use windrow_testkit::{Rng, chaos, overlaps};
 
 /// The limit of calling threads; more would only wait for each other.
 const MOST_THREADS: usize = 64;
@@ -238,7 +223,7 @@ fn overlapped(options: &Options, runs: u64) {
             let seed = options.seed << 40 | turn;
             TREES[thread].store(seed, Relaxed);
             let _failing = Failing(seed);
-            overlap_cases::Case::random(seed, if turn % 4 == 0 { 2 } else { 1 }).check();
+            overlaps::Case::random(seed, if turn % 4 == 0 { 2 } else { 1 }).check();
             OVERLAPPED.fetch_add(1, Relaxed);
         }
     };
@@ -258,7 +243,7 @@ fn forks(world: &'static World, options: &Options) {
     let child = |turn: u64, inherited: bool| {
         let mut rng = Rng(options.seed << 40 | turn);
         let shape = Shape::random(&mut rng, 2);
-        let went_well = forked::forked(|| {
+        let went_well = windrow_testkit::forked(|| {
             // In the child, inherited pools have no threads; new pools and the global one have.
             let world = if inherited { world } else { World::new() };
             !Account::new(world).check(&shape, NO_FUSE)

@@ -9,8 +9,7 @@
 
 use std::fmt::Debug;
 
-use super::kernel::{COLUMNS, WIDEST};
-use super::lu::exchange;
+use super::kernel::{COLUMNS, WIDEST, exchange};
 
 /// A decomposed panel, packed for its use on the columns right of it.
 pub trait Panel: Debug + Send + Sync + 'static {

@@ -23,6 +23,16 @@ pub fn vectorized<R>(kernel: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(kernel)
 }
 
+/// Exchanges row `first + i` and row `pivots[i]`, one after the other.
+#[inline(always)]
+pub fn exchange(columns: &mut [f64], height: usize, first: usize, pivots: &[usize]) {
+    for column in columns.chunks_exact_mut(height) {
+        for (at, &pivot) in pivots.iter().enumerate() {
+            column.swap(first + at, pivot);
+        }
+    }
+}
+
 /// A left factor, packed.
 #[derive(Clone, Debug, Default)]
 pub struct Packed {

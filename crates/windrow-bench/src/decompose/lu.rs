@@ -4,7 +4,7 @@
 //! with the same kernel.
 
 use super::blocked::Panel;
-use super::kernel::{COLUMNS, Packed, Tile, take_off, vectorized};
+use super::kernel::{COLUMNS, Packed, Tile, exchange, take_off, vectorized};
 
 /// A decomposed panel, packed for its use on other columns.
 #[derive(Clone, Debug, Default)]
@@ -88,16 +88,6 @@ impl Lu {
                 tile.load(columns, height, first, width);
                 take_off(columns, height, first + width, &self.below, rows.clone(), &tile);
             }
-        }
-    }
-}
-
-/// Exchanges row `first + i` and row `pivots[i]`, one after the other.
-#[inline(always)]
-pub fn exchange(columns: &mut [f64], height: usize, first: usize, pivots: &[usize]) {
-    for column in columns.chunks_exact_mut(height) {
-        for (at, &pivot) in pivots.iter().enumerate() {
-            column.swap(first + at, pivot);
         }
     }
 }

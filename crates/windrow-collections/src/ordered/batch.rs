@@ -8,14 +8,10 @@
 //! An earlier operation of the group may split or join leaves, so a leaf found first may be wrong later. The version of its shard
 //! tells; the search is then repeated, in lines that are cached by now.
 
-use super::deal::Part;
 use super::map::OrderedMap;
 use super::ops::{MapOp, Ops, Owned};
-use super::shard::Shard;
+use super::shard::{GROUP, Shard};
 use crate::keys::{Key, Number};
-
-/// Operations per group. On 100,000 random inserts into 1,000,000 keys: 16: 53 ns, 32: 50 ns, 64: 55 ns per operation.
-pub(super) const GROUP: usize = 32;
 
 /// Fewer operations run one by one: starting a group costs 10 ns. (Two of 1,000,000 keys: 185 ns each in a group, 250 ns each without.)
 const SMALL: usize = 2;
@@ -23,12 +19,6 @@ const SMALL: usize = 2;
 /// Batches from this size on, with so many operations per leaf, are [dealt](super::deal) to the shards.
 const LARGE: usize = 4096;
 const LEAVES_AN_OP: usize = 4;
-
-/// Buffers that batches reuse.
-pub(super) struct Scratch<K: Key, V> {
-    ops: Vec<Option<MapOp<K, V>>>,
-    pub(super) parts: Vec<Part<K, V>>,
-}
 
 /// The leaf of an operation.
 #[derive(Clone, Copy)]
@@ -38,12 +28,6 @@ struct Route<W> {
     /// First the block of the index, then the leaf.
     place: u32,
     version: u32,
-}
-
-impl<K: Key, V> Scratch<K, V> {
-    pub(super) fn new() -> Self {
-        Scratch { ops: Vec::new(), parts: Vec::new() }
-    }
 }
 
 impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {

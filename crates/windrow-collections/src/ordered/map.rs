@@ -3,7 +3,8 @@
 use std::borrow::Borrow;
 use std::mem;
 
-use super::batch::Scratch;
+use super::ops::MapOp;
+use super::part::Part;
 use super::separators::Separators;
 use super::shard::{Ends, FEW_LEAVES, MOST_LEAVES, Shard};
 use crate::keys::{Key, Prefix};
@@ -12,7 +13,7 @@ use crate::keys::{Key, Prefix};
 ///
 /// Keys are in sorted leaves of up to 62; leaves are in shards of about a thousand. Single operations do what [`BTreeMap`] does, faster
 /// for keys whose [`Prefix`] says much. The map is made for [`apply`](Self::apply): see the [crate](crate) for when that pays. Inside
-/// of [`Batched`](windrow::batch::Batched) its operations are [`MapOp`](crate::MapOp)s.
+/// of [`Batched`](windrow::batch::Batched) its operations are [`MapOp`]s.
 ///
 /// # Panics
 /// If `Ord` or `Clone` of a key panics, the panic reaches the caller and the map is unchanged by that operation, also within a batch:
@@ -37,6 +38,18 @@ pub struct OrderedMap<K: Key, V> {
     /// Counts the changes of the shards' positions.
     pub(super) moves: u32,
     pub(super) scratch: Scratch<K, V>,
+}
+
+/// Buffers that batches reuse.
+pub(super) struct Scratch<K: Key, V> {
+    pub(super) ops: Vec<Option<MapOp<K, V>>>,
+    pub(super) parts: Vec<Part<K, V>>,
+}
+
+impl<K: Key, V> Scratch<K, V> {
+    fn new() -> Self {
+        Scratch { ops: Vec::new(), parts: Vec::new() }
+    }
 }
 
 impl<K: Key, V> OrderedMap<K, V> {

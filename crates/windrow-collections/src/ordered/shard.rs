@@ -21,6 +21,9 @@ pub(super) const FEW_LEAVES: usize = MOST_LEAVES / 2;
 /// A leaf with fewer keys tries to join a neighbour.
 const FEW_KEYS: usize = CAPACITY / 4;
 
+/// Operations of a [group](super::batch), whose cache misses overlap. On 100,000 random inserts into 1,000,000 keys: 16: 53 ns, 32: 50 ns, 64: 55 ns per operation.
+pub(super) const GROUP: usize = 32;
+
 pub(super) struct Shard<K: Key, V> {
     borders: Separators<K>,
     /// By slot: the index of its leaf in `leaves`.

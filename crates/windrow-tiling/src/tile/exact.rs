@@ -15,7 +15,7 @@
 //! The result is the best cut, and a time that no cut can beat.
 
 use super::pipeline::{PipelineState, Slow, fluid};
-use super::{PlannerWork, Problem, Tiles, Unplannable};
+use super::{Problem, Tiles, Unplannable};
 use crate::{Nanos, Rows};
 
 /// The costs of all tiles that begin and end between units.
@@ -152,6 +152,15 @@ struct Kept {
     /// The previous state: its number of units and its index in that front.
     before: (u32, u32),
     tiles: u32,
+}
+
+/// The size of the search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlannerWork {
+    /// Number of times a tile was appended to a state.
+    pub steps: u64,
+    /// Length of the longest front.
+    pub widest: usize,
 }
 
 /// The best cut found.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::exact::{self, CostGrid};
+use super::exact::{self, CostGrid, PlannerWork};
 use super::families::{best_two_sizes, best_uniform};
 use super::{Contention, Lane, Losses, Order, Problem, Tiles, Unplannable, short_long_rule};
 use crate::{Alternative, Alternatives, Decision, Nanos, Rows};
@@ -45,15 +45,6 @@ pub struct Candidate {
     pub tiles: Tiles,
     /// Predicted time.
     pub predicted: Nanos,
-}
-
-/// The size of the search.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlannerWork {
-    /// Number of times a tile was appended to a state.
-    pub steps: u64,
-    /// Length of the longest front.
-    pub widest: usize,
 }
 
 /// A cut of an operation as a value: the tiles, the predicted time, and how far that is from the best.

@@ -11,10 +11,10 @@ use tk_encode::pipeline::{
 };
 use tk_encode::utils::byte_level::char_to_byte;
 
+use super::options::LoadOptions;
 use super::ranks::{Ranks, RanksScratch};
 use super::unicode::{self, Differences};
 use super::{Encoder, Engine, EngineError, LARGE, caught, has_memory};
-use crate::tokenizer::LoadOptions;
 
 const NAME: &str = "tokenizers 1.0.0-rc.3";
 

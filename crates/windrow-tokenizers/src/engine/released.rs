@@ -15,9 +15,9 @@ use tokenizers_023::{
     PreTokenizerWrapper, TokenizerImpl,
 };
 
+use super::options::LoadOptions;
 use super::regex::{self, Regex};
 use super::{Encoder, Engine, EngineError, LARGE, caught, has_memory};
-use crate::tokenizer::LoadOptions;
 
 const NAME: &str = "tokenizers 0.23.1";
 

@@ -10,7 +10,7 @@
 //! regex, with as many bytes. Both are lower-case letters, so the rest of these regexes treats them alike. No other character folds to
 //! the letters of these contractions.
 //!
-//! `tests/tokenizer_unicode.rs` checks all characters, and all pairs that compose.
+//! `tests/it/tokenizer_unicode.rs` checks all characters, and all pairs that compose.
 
 use std::borrow::Cow;
 

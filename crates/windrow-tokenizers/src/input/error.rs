@@ -1,6 +1,7 @@
 //! Errors that occur before a record exists.
 
 use std::io;
+use std::path::Path;
 
 use thiserror::Error;
 
@@ -155,6 +156,10 @@ pub enum ErrorClass {
 }
 
 impl InputError {
+    pub(super) fn unreadable(path: &Path, source: io::Error) -> Self {
+        Self::Unreadable { name: path.display().to_string(), source }
+    }
+
     /// What must be corrected.
     pub fn class(&self) -> ErrorClass {
         match self {

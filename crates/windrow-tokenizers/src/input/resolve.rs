@@ -79,7 +79,7 @@ impl InputOptions {
 
 /// Whether the first block of a file is UTF-8 without NUL.
 fn is_text(path: &Path) -> Result<bool, InputError> {
-    let unreadable = |source| unreadable(path, source);
+    let unreadable = |source| InputError::unreadable(path, source);
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
         return Ok(false);
     }
@@ -133,7 +133,7 @@ pub fn resolve(args: &[String], options: &InputOptions) -> Result<Resolved, Inpu
         }
         match fs::symlink_metadata(arg) {
             Ok(_) => found.named(Path::new(arg), Chosen::ByName)?,
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(unreadable(Path::new(arg), e)),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(InputError::unreadable(Path::new(arg), e)),
             Err(_) if arg.contains(['*', '?', '[']) => found.pattern(arg)?,
             Err(_) => return Err(InputError::Missing { name: arg.clone() }),
         }
@@ -162,7 +162,7 @@ struct Found<'o> {
 
 impl Found<'_> {
     fn named(&mut self, path: &Path, chosen: Chosen) -> Result<(), InputError> {
-        let metadata = fs::metadata(path).map_err(|e| unreadable(path, e))?;
+        let metadata = fs::metadata(path).map_err(|e| InputError::unreadable(path, e))?;
         if metadata.is_dir() {
             return self.directory(path);
         }
@@ -197,7 +197,7 @@ impl Found<'_> {
         for found in matches {
             paths.push(found.map_err(|e| {
                 let path = e.path().to_path_buf();
-                unreadable(&path, e.into())
+                InputError::unreadable(&path, e.into())
             })?);
         }
         if paths.is_empty() {
@@ -213,7 +213,7 @@ impl Found<'_> {
         let mut passed_over = walked.special;
         for (path, source) in walked.broken {
             if self.options.kind_of(&path).0.is_some() {
-                return Err(unreadable(&path, source));
+                return Err(InputError::unreadable(&path, source));
             }
             passed_over += 1;
         }
@@ -224,7 +224,7 @@ impl Found<'_> {
                 continue;
             };
             let format = self.options.format(Some(kind)).unwrap_or(kind);
-            let metadata = fs::metadata(&path).map_err(|e| unreadable(&path, e))?;
+            let metadata = fs::metadata(&path).map_err(|e| InputError::unreadable(&path, e))?;
             self.add(path, format, compression, &metadata)?;
         }
         if self.files.len() == before {
@@ -256,9 +256,9 @@ impl Found<'_> {
         let name = path.display().to_string();
         // Regular files only: opening a named pipe here would wait for its writer, or take it away from the reader.
         if metadata.is_file() {
-            File::open(&path).map_err(|e| unreadable(&path, e))?;
+            File::open(&path).map_err(|e| InputError::unreadable(&path, e))?;
         }
-        let identity = fs::canonicalize(&path).map_err(|e| unreadable(&path, e))?;
+        let identity = fs::canonicalize(&path).map_err(|e| InputError::unreadable(&path, e))?;
         if !self.seen.insert(identity) {
             self.repeated.push(path.clone());
         }
@@ -266,8 +266,4 @@ impl Found<'_> {
         self.files.push(InputFile { name, format, compression: Some(compression), bytes, origin: Origin::Path(path) });
         Ok(())
     }
-}
-
-pub(super) fn unreadable(path: &Path, source: io::Error) -> InputError {
-    InputError::Unreadable { name: path.display().to_string(), source }
 }

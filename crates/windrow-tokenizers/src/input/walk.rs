@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use ignore::{DirEntry, WalkBuilder};
 
 use super::InputError;
-use super::resolve::unreadable;
 use crate::shown;
 
 /// Which entries of a directory are skipped.
@@ -118,15 +117,15 @@ impl Walked {
             self.broken.push((path, source));
             return Ok(());
         }
-        Err(unreadable(&path, source))
+        Err(InputError::unreadable(&path, source))
     }
 
     /// Counts what the walker skipped: the entries of its folders, less the `met` ones.
     fn count_left_out(&mut self, folders: &[PathBuf], met: &Counts) -> Result<(), InputError> {
         let mut there = Counts::default();
         for folder in folders {
-            for entry in fs::read_dir(folder).map_err(|source| unreadable(folder, source))? {
-                let entry = entry.map_err(|source| unreadable(folder, source))?;
+            for entry in fs::read_dir(folder).map_err(|source| InputError::unreadable(folder, source))? {
+                let entry = entry.map_err(|source| InputError::unreadable(folder, source))?;
                 there.add(Some(&entry.file_name()));
             }
         }

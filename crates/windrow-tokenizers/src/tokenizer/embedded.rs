@@ -7,7 +7,7 @@
 //! Their patterns are those of the published tokenizer.json files, for which the engine has programs. tiktoken writes two of them
 //! differently. Its pattern of `r50k_base` finds the same pieces. Its pattern of `cl100k_base` takes the white space at the end of a
 //! text as one piece, but this pattern cuts it behind the last line end. The ids are the same, because no token of `cl100k_base`
-//! continues after its last line end (`tests/tokenizer_load.rs`).
+//! continues after its last line end (`tests/it/tokenizer_load.rs`).
 
 use std::io;
 use std::time::Instant;

@@ -1,6 +1,6 @@
 //! Decides which files go to `tokenizers` 0.23, because 1.0.0-rc.3 would give other ids.
 //!
-//! Every rule examines the `tokenizer.json` only. `tests/tokenizer_routes.rs` has a text that shows each difference.
+//! Every rule examines the `tokenizer.json` only. `tests/it/tokenizer_routes.rs` has a text that shows each difference.
 
 use std::collections::HashMap;
 

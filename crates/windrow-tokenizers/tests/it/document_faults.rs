@@ -1,8 +1,6 @@
 //! Records become text, or the reason why they have none.
 
-mod input_common;
-
-use input_common::{in_memory, read_all};
+use crate::input_common::{in_memory, read_all};
 use proptest::prelude::*;
 use serde_json::Value;
 use windrow_tokenizers::document::{BadDocument, Fault, FaultKind, text_of};
@@ -338,8 +336,8 @@ proptest! {
 
         let stored = match compression {
             Compression::None => bytes.clone(),
-            Compression::Gzip => input_common::gzip(&bytes),
-            Compression::Zstd => input_common::zstd(&bytes),
+            Compression::Gzip => crate::input_common::gzip(&bytes),
+            Compression::Zstd => crate::input_common::zstd(&bytes),
         };
         let (records, reports) = read_all(vec![in_memory(&stored, Format::Jsonl, compression)], batch_bytes).unwrap();
         let mut scratch = String::new();

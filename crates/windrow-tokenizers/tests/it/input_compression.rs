@@ -1,10 +1,8 @@
 //! Compressed inputs: complete ones read as their plain bytes, all others give errors with a place.
 
-mod input_common;
-
 use std::io::Write;
 
-use input_common::{gzip, in_memory, read_all, records_of, zstd};
+use crate::input_common::{gzip, in_memory, read_all, records_of, zstd};
 use proptest::prelude::*;
 use windrow_tokenizers::input::{Batch, Compression, ErrorClass, Format, InputError, InputFile, Reader};
 
@@ -12,7 +10,7 @@ type Compress = fn(&[u8]) -> Vec<u8>;
 
 const CODECS: [(Compression, Compress); 2] = [(Compression::Gzip, gzip), (Compression::Zstd, zstd)];
 
-fn read(bytes: &[u8], compression: Compression) -> Result<Vec<input_common::Owned>, InputError> {
+fn read(bytes: &[u8], compression: Compression) -> Result<Vec<crate::input_common::Owned>, InputError> {
     Ok(read_all(vec![in_memory(bytes, Format::Lines, compression)], 1 << 12)?.0)
 }
 

@@ -1,15 +1,14 @@
 //! Helpers for the tests of the input side.
-#![allow(dead_code, unreachable_pub, reason = "each test program includes this module and uses a part of it")]
 
 use std::io::Write;
 
 use windrow_tokenizers::input::{Batch, Compression, FileReport, Format, InputError, InputFile, Reader};
 
 /// A record with its bytes: (file, line, offset, bytes).
-pub type Owned = (u32, u64, u64, Vec<u8>);
+pub(crate) type Owned = (u32, u64, u64, Vec<u8>);
 
 /// All records and reports of a reader.
-pub fn read_all(files: Vec<InputFile>, batch_bytes: usize) -> Result<(Vec<Owned>, Vec<FileReport>), InputError> {
+pub(crate) fn read_all(files: Vec<InputFile>, batch_bytes: usize) -> Result<(Vec<Owned>, Vec<FileReport>), InputError> {
     let mut reader = Reader::new(files, batch_bytes);
     let mut records = Vec::new();
     let mut recycled = Batch::default();
@@ -37,22 +36,22 @@ pub fn read_all(files: Vec<InputFile>, batch_bytes: usize) -> Result<(Vec<Owned>
 }
 
 /// The records of one uncompressed file in memory.
-pub fn records_of(bytes: &[u8], format: Format) -> Vec<Owned> {
+pub(crate) fn records_of(bytes: &[u8], format: Format) -> Vec<Owned> {
     read_all(vec![in_memory(bytes, format, Compression::None)], 1 << 16).unwrap().0
 }
 
-pub fn in_memory(bytes: &[u8], format: Format, compression: Compression) -> InputFile {
+pub(crate) fn in_memory(bytes: &[u8], format: Format, compression: Compression) -> InputFile {
     InputFile::from_reader("memory", std::io::Cursor::new(bytes.to_vec()), format, Some(compression))
 }
 
-pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(1));
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
 /// One zstd frame with a checksum.
-pub fn zstd(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
     encoder.include_checksum(true).unwrap();
     encoder.write_all(bytes).unwrap();

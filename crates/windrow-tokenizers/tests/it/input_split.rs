@@ -1,10 +1,8 @@
 //! Bytes become records.
 
-mod input_common;
-
 use std::io::{self, Read};
 
-use input_common::{in_memory, read_all, records_of};
+use crate::input_common::{in_memory, read_all, records_of};
 use proptest::prelude::*;
 use windrow_tokenizers::input::{Batch, Compression, ErrorClass, Format, InputError, InputFile, Reader, Stopped};
 
@@ -205,7 +203,7 @@ fn reports_say_what_was_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.txt");
     std::fs::write(&path, "\u{feff}a\nb").unwrap();
-    let packed = input_common::gzip(b"{}\n\n{}\n");
+    let packed = crate::input_common::gzip(b"{}\n\n{}\n");
     let files = vec![
         InputFile::from_path(&path, Format::Lines, Compression::None),
         in_memory(&packed, Format::Jsonl, Compression::Gzip),
@@ -258,7 +256,7 @@ impl Read for Fitful {
 }
 
 /// A slow and readable implementation.
-fn naive(file: u32, bytes: &[u8], format: Format) -> Vec<input_common::Owned> {
+fn naive(file: u32, bytes: &[u8], format: Format) -> Vec<crate::input_common::Owned> {
     let (mark, body) = bytes.strip_prefix(b"\xef\xbb\xbf").map_or((0, bytes), |body| (3, body));
     if format == Format::Text {
         return vec![(file, 1, mark, body.to_vec())];

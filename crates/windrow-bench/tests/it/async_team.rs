@@ -3,13 +3,14 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 use std::task::Poll;
 use std::thread;
 
 use smol::channel;
 use smol::future::FutureExt;
 use windrow::team::{AsyncMember, AsyncTeam, Ended, Own, split};
+use windrow_testkit::Live;
 
 /// An executor, and the number of its threads.
 #[derive(Clone, Copy, Debug)]
@@ -228,19 +229,8 @@ fn wide_teams_on_few_threads() {
     }
 }
 
-/// A value that counts its instances.
-struct Counted(Arc<AtomicUsize>);
-impl Counted {
-    fn new(alive: &Arc<AtomicUsize>) -> Counted {
-        alive.fetch_add(1, Relaxed);
-        Counted(alive.clone())
-    }
-}
-impl Drop for Counted {
-    fn drop(&mut self) {
-        assert!(self.0.fetch_sub(1, Relaxed) > 0, "dropped twice");
-    }
-}
+/// A value that is counted.
+type Counted = Live<Arc<AtomicIsize>, ()>;
 
 /// How a member leaves in its fourth round.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -262,8 +252,8 @@ fn a_leaving_member_releases_the_others() {
         [Way::Returns, Way::Panics, Way::SplitPanics, Way::TooFewParts, Way::Never, Way::Drops].map(|way| (on, way))
     }) {
         for faulty in 0..WIDTH {
-            let (alive, context) = (Arc::new(AtomicUsize::new(0)), format!("{way:?} by {faulty} on {on:?}"));
-            let data = Counted::new(&alive);
+            let (alive, context) = (Arc::new(AtomicIsize::new(0)), format!("{way:?} by {faulty} on {on:?}"));
+            let data = Live::new(alive.clone(), ());
             let (data, outs) = on.run(async |spawner| {
                 team(&spawner, WIDTH, data, |mut member| {
                     let alive = alive.clone();
@@ -278,7 +268,7 @@ fn a_leaving_member_releases_the_others() {
                             let future = member.round::<(), Own<Counted>>(|_, deal| {
                                 assert!(!(bad && way == Way::SplitPanics), "a split");
                                 let less = usize::from(bad && way == Way::TooFewParts);
-                                deal.parts((less..deal.width()).map(|_| Counted::new(&alive)));
+                                deal.parts((less..deal.width()).map(|_| Live::new(alive.clone(), ())));
                             });
                             if me && way == Way::Drops {
                                 let mut future = pin!(future);

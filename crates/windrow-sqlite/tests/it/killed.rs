@@ -1,15 +1,14 @@
 //! Every acknowledged write survives a kill of the process.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use common::{TABLE, ids_of, insert};
+use crate::common::{TABLE, ids_of, insert};
 use rusqlite::Connection;
 use windrow_sqlite::GroupCommit;
+use windrow_testkit::path_of;
 
 const DATABASE: &str = "WINDROW_SQLITE_TEST_DATABASE";
 const THREADS: &str = "WINDROW_SQLITE_TEST_THREADS";
@@ -57,7 +56,7 @@ fn every_acknowledged_row_is_there() {
         let path = folder.path().join("db");
         open(&path, mode).execute_batch(TABLE).unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "every_acknowledged_row_is_there", "--nocapture"])
+            .args(["--exact", &path_of(module_path!(), "every_acknowledged_row_is_there"), "--nocapture"])
             .env(DATABASE, &path)
             .env(THREADS, threads.to_string())
             .stdout(Stdio::piped())

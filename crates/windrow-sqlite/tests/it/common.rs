@@ -1,33 +1,13 @@
 //! What the tests share.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::mpsc::{Sender, channel};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Waker};
+use std::thread;
 
 use rusqlite::Connection;
 use windrow_sqlite::{Error, GroupCommit};
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-pub(crate) fn block_on<R>(future: impl Future<Output = R>) -> R {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(result) => return result,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
+use windrow_testkit::block_on;
 
 pub(crate) type Call<'c, R> = Pin<Box<dyn Future<Output = Result<R, Error>> + Send + 'c>>;
 
@@ -39,7 +19,9 @@ pub(crate) fn hand_in<R>(calls: &mut [Call<'_, R>]) {
 }
 
 /// Holds the runner's thread in a write until it is dropped. Calls handed in meanwhile become one batch.
-pub(crate) struct Gate(Option<Sender<()>>);
+pub(crate) struct Gate {
+    _open: Sender<()>,
+}
 
 impl Gate {
     /// A thread that may live until `scope` ends hands the write in.
@@ -55,7 +37,7 @@ impl Gate {
             })
         });
         has_entered.recv().unwrap();
-        Gate(Some(open))
+        Gate { _open: open }
     }
 }
 

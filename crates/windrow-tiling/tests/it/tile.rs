@@ -7,11 +7,7 @@ use windrow_tiling::tile::{
 };
 use windrow_tiling::{Bytes, Nanos, Rows};
 
-mod models;
-use models::{Model, REGIMES, Random};
-
-#[path = "models/ranks.rs"]
-mod ranks;
+use crate::models::{Model, REGIMES, Random};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -328,15 +324,15 @@ fn a_plan_of_rows_that_do_not_divide_is_the_best_of_all_aligned_cuts() {
 /// Every row of both tables, up to 1024 ranks, must match the documentation.
 #[test]
 fn the_tables_of_the_documentation_are_what_the_planner_says() {
-    let text = include_str!("../../../docs/tiling.md");
-    for machine in &ranks::MACHINES {
+    let text = include_str!("../../../../docs/tiling.md");
+    for machine in &crate::ranks::MACHINES {
         let title = format!("**{}{}**", machine.name[..1].to_uppercase(), &machine.name[1..]);
         let table = text.split(&*title).nth(1).unwrap_or_else(|| panic!("no table {title}"));
-        for count in ranks::RANKS {
-            let cells = ranks::SCALINGS.iter().flat_map(|(_, k)| {
-                ranks::ALL_REDUCES
-                    .iter()
-                    .map(|(_, all_reduce)| ranks::cell(&ranks::plan(machine, *all_reduce, k(f64::from(count)), count)))
+        for count in crate::ranks::RANKS {
+            let cells = crate::ranks::SCALINGS.iter().flat_map(|(_, k)| {
+                crate::ranks::ALL_REDUCES.iter().map(|(_, all_reduce)| {
+                    crate::ranks::cell(&crate::ranks::plan(machine, *all_reduce, k(f64::from(count)), count))
+                })
             });
             let row = format!("| {count} | {} |", cells.collect::<Vec<_>>().join(" | "));
             let written = table.lines().find(|line| line.starts_with(&format!("| {count} |")));

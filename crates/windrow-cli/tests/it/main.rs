@@ -1,4 +1,4 @@
-//! End-to-end tests of the command.
+//! End-to-end tests of the command. Those over MPI need a feature.
 
 mod bad_compression;
 mod bad_jsonl;
@@ -13,3 +13,4 @@ mod count;
 mod encode;
 mod plan;
 mod same_bytes;
+mod signals;

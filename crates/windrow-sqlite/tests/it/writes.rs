@@ -1,17 +1,16 @@
 //! The outcome of each write of a batch.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use common::{Call, Gate, TABLE, block_on, hand_in, ids, ids_of, insert, memory, together};
+use crate::common::{Call, Gate, TABLE, hand_in, ids, ids_of, insert, memory, together};
 use proptest::prelude::*;
 use rusqlite::{Connection, ErrorCode};
 use windrow::batch::BatchError;
 use windrow_sqlite::{Error, GroupCommit};
+use windrow_testkit::block_on;
 
 /// A group commit with a separate thread, and one that runs on callers.
 fn both() -> [GroupCommit; 2] {

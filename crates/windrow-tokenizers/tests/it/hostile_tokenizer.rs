@@ -336,8 +336,9 @@ fn no_memory_for_a_large_text() {
     if std::env::var_os(CHILD).is_none() {
         let test = std::env::current_exe().expect("a path");
         let run = std::process::Command::new("sh")
-            .args(["-c", "ulimit -v 900000 && exec \"$0\" --exact no_memory_for_a_large_text --nocapture"])
+            .args(["-c", "ulimit -v 900000 && exec \"$0\" --exact \"$1\" --nocapture"])
             .arg(test)
+            .arg(windrow_testkit::path_of(module_path!(), "no_memory_for_a_large_text"))
             .env(CHILD, "1")
             .output()
             .expect("a shell");

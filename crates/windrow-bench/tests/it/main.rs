@@ -1,0 +1,7 @@
+//! All tests of the crate but `batch_tasks.rs`, which has an allocator that counts.
+
+mod async_team;
+mod decompose;
+mod interop;
+mod simulate;
+mod surface;

@@ -1,0 +1,7 @@
+//! All tests of the crate.
+
+mod batched;
+mod oracle;
+mod panics;
+mod skiplist;
+mod surface;

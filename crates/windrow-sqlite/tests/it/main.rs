@@ -1,0 +1,5 @@
+//! All tests of the crate.
+
+mod common;
+mod killed;
+mod writes;

@@ -1,0 +1,6 @@
+//! All tests of the crate.
+
+mod cost;
+mod models;
+mod ranks;
+mod tile;

@@ -1,0 +1,17 @@
+//! All tests of the crate.
+
+mod document_faults;
+mod encode_account;
+mod encode_stop;
+mod hostile_tokenizer;
+mod input_common;
+mod input_compression;
+mod input_resolve;
+mod input_split;
+mod output_formats;
+mod output_publish;
+mod output_python;
+mod parity;
+mod tokenizer_load;
+mod tokenizer_routes;
+mod tokenizer_unicode;
