@@ -51,8 +51,8 @@ pub use split::{
 
 /// A parallel iterator: a source, a recipe, and the user's hints about the items.
 ///
-/// It is `Clone` if its source and its closures are. Iterators over shared references and ranges are cheap to clone; those that own their
-/// items clone them.
+/// It is `Clone` if its source and its closures are. Iterators over shared references and ranges are cheap to clone. An iterator that owns
+/// its items clones them.
 #[derive(Clone)]
 #[must_use = "parallel iterators do nothing until they are consumed"]
 pub struct Par<S, R> {
@@ -61,7 +61,7 @@ pub struct Par<S, R> {
     hints: HintsOf,
 }
 
-/// Its source and hints: closures show nothing.
+/// Shows the source and the hints. Closures have nothing to show.
 impl<S: fmt::Debug, R> fmt::Debug for Par<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Par").field("source", &self.source).field("hints", &self.hints).finish_non_exhaustive()
@@ -113,7 +113,7 @@ fn adapt_view<P: ParallelIterator, S: Divide, R: Recipe<S>>(
     Par { source: view(source), recipe: recipe(inner), hints }
 }
 
-/// `iter` over pieces of its source, with the same indices: recipes that end early check their marks between pieces.
+/// `iter` over pieces of its source, with the same indices. Recipes that end early check their marks between pieces.
 fn adapt_pieces<P: ParallelIterator, R: Recipe<Pieces<P::Source>>>(
     iter: P,
     recipe: impl FnOnce(P::Recipe) -> R,
@@ -122,7 +122,7 @@ fn adapt_pieces<P: ParallelIterator, R: Recipe<Pieces<P::Source>>>(
     Par { source: Pieces::new(source, PIECE), recipe: recipe(inner), hints }
 }
 
-/// The outputs of the items of `iter`, until one breaks off; `broken` records that one.
+/// The outputs of the items of `iter`, until one item breaks off. `broken` records the residual of that item.
 pub(crate) fn while_ok<P: ParallelIterator, B>(iter: P, broken: B) -> Par<Pieces<P::Source>, WhileOk<P::Recipe, B>>
 where
     WhileOk<P::Recipe, B>: Recipe<Pieces<P::Source>>,

@@ -1,6 +1,6 @@
-//! Names of the types that adaptors and sources give: for fields of structs, and associated types.
+//! Named types of the iterators that adaptors and sources return, for fields of structs and for associated types.
 //!
-//! Names and parameters are those of rayon. What they stand for may change.
+//! Names and parameters are those of rayon. The types behind the names may change.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use super::{Par, ParallelIterator};
 /// Names of iterators, each with its source and its recipe.
 macro_rules! names {
     ($($name:ident<$($part:tt),+> = $source:ty, $recipe:ty;)*) => {$(
-        #[doc = concat!("A parallel iterator: `", stringify!($name), "`, named after what makes it.")]
+        #[doc = concat!("A parallel iterator: `", stringify!($name), "`, named after the method or collection that returns it.")]
         pub type $name<$($part),+> = Par<$source, $recipe>;
     )*};
 }

@@ -1,6 +1,6 @@
 //! Parallel calls that can be cancelled.
 //!
-//! A cancelled call ends when its longest claimed item does, and returns [`Cancelled`] instead of a partial result. The driver polls
+//! A cancelled call ends when its claimed items are done, and returns [`Cancelled`] instead of a partial result. The driver polls
 //! ([`cancellation`](crate::runtime::cancellation)), so every consumer can be cancelled: [`Cancellable::run`] takes any of them.
 
 use std::iter::{Product, Sum};
@@ -13,7 +13,7 @@ use crate::runtime::cancellation::Cancellation;
 
 /// A parallel iterator that ends early when its token is cancelled: see [`ParallelIterator::with_cancel`].
 ///
-/// The consumers are those of [`ParallelIterator`], and return a `Result`; [`run`](Self::run) takes those that have no method here. `Ok`
+/// The consumers are those of [`ParallelIterator`], and return a `Result`. [`run`](Self::run) takes consumers that have no method here. `Ok`
 /// is the result of the plain consumer, bit for bit. `Err` means that items are missing: [`Cancelled`] counts them. An item that was begun
 /// is always finished; all others are dropped.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Cancellable<'t, P> {
     token: &'t CancelToken,
 }
 
-/// What a [`Cancellable`] gives its consumer.
+/// The iterator that a [`Cancellable`] gives to its consumer.
 type Watched<P> = Par<<P as ParallelIterator>::Source, <P as ParallelIterator>::Recipe>;
 
 impl<'t, P: ParallelIterator> Cancellable<'t, P> {
@@ -31,7 +31,7 @@ impl<'t, P: ParallelIterator> Cancellable<'t, P> {
         Self { iter, token }
     }
 
-    /// Calls `consumer` with the iterator, which it can adapt further and must consume: any consumer can be cancelled so.
+    /// Calls `consumer` with the iterator. `consumer` can adapt it further, and must consume it. So any consumer can be cancelled.
     ///
     /// ```
     /// use std::collections::HashMap;
@@ -46,14 +46,14 @@ impl<'t, P: ParallelIterator> Cancellable<'t, P> {
     /// ```
     ///
     /// # Errors
-    /// If its token was cancelled before all items were consumed. Then what `consumer` returns, made from some of the items, is dropped.
+    /// If the token was cancelled before all items were consumed. Then the value that `consumer` returned is dropped: items are missing in it.
     #[track_caller]
     pub fn run<R>(self, consumer: impl FnOnce(Watched<P>) -> R) -> Result<R, Cancelled> {
         let (cancellation, result) = self.consume(consumer);
         cancellation.result(result)
     }
 
-    /// As [`run`](Self::run), for a search: a find is a result, whatever was cancelled.
+    /// As [`run`](Self::run), for a search: a find is a result even if the call was cancelled.
     #[track_caller]
     fn search<R>(self, consumer: impl FnOnce(Watched<P>) -> Option<R>) -> Result<Option<R>, Cancelled> {
         let (cancellation, found) = self.consume(consumer);
@@ -71,7 +71,7 @@ impl<'t, P: ParallelIterator> Cancellable<'t, P> {
     }
 }
 
-/// Consumers by name. Each is the consumer of [`ParallelIterator`] of this name.
+/// Consumers with a method here: each calls the consumer of [`ParallelIterator`] of the same name.
 macro_rules! consumers {
     ($($(#[$doc:meta])* $name:ident [$($generics:tt)*] ($($argument:ident: $of:ty),*) -> $result:ty
         [$($bounds:tt)*] { $iter:ident => $body:expr };)*) => {
@@ -79,7 +79,7 @@ macro_rules! consumers {
             $(#[$doc])*
             ///
             /// # Errors
-            /// If its token was cancelled before all items were consumed.
+            /// If the token was cancelled before all items were consumed.
             #[track_caller]
             pub fn $name<$($generics)*>(self, $($argument: $of),*) -> Result<$result, Cancelled> where $($bounds)* {
                 self.run(|$iter| $body)
@@ -94,7 +94,7 @@ consumers! {
     collect [C: FromParallelIterator<P::Item>] () -> C [] { iter => iter.collect() };
     /// Combines all items with `op`, which must be associative; `identity()` may be combined in any number of times.
     ///
-    /// `op` combines neighbours only, also when the call is cancelled.
+    /// `op` combines neighbours only, even if the call is cancelled.
     reduce [I: Fn() -> P::Item + Sync, F: Fn(P::Item, P::Item) -> P::Item + Sync] (identity: I, op: F) -> P::Item
         [] { iter => iter.reduce(identity, op) };
     /// The sum of the items; the same bits for every number of threads, floats included.
@@ -113,7 +113,7 @@ impl<P: ParallelIterator> Cancellable<'_, P> {
     /// Whether `f` holds for an item. `Ok(true)` also if the token was cancelled afterwards: one item is enough.
     ///
     /// # Errors
-    /// If its token was cancelled before all items were consumed, and `f` held for none of those that were.
+    /// If the token was cancelled before all items were consumed, and `f` held for no consumed item.
     #[track_caller]
     pub fn any<F: Fn(P::Item) -> bool + Sync>(self, f: F) -> Result<bool, Cancelled> {
         Ok(self.find_map_any(|item| f(item).then_some(()))?.is_some())
@@ -122,7 +122,7 @@ impl<P: ParallelIterator> Cancellable<'_, P> {
     /// Whether `f` holds for all items. `Ok(false)` also if the token was cancelled afterwards: one item is enough.
     ///
     /// # Errors
-    /// If its token was cancelled before all items were consumed, and `f` held for all of those that were.
+    /// If the token was cancelled before all items were consumed, and `f` held for all consumed items.
     #[track_caller]
     pub fn all<F: Fn(P::Item) -> bool + Sync>(self, f: F) -> Result<bool, Cancelled> {
         self.any(|item| !f(item)).map(|any| !any)
@@ -131,7 +131,7 @@ impl<P: ParallelIterator> Cancellable<'_, P> {
     /// An item for which `f` holds. `Ok(Some(_))` also if the token was cancelled afterwards: one item is enough.
     ///
     /// # Errors
-    /// If its token was cancelled before all items were consumed, and `f` held for none of those that were.
+    /// If the token was cancelled before all items were consumed, and `f` held for no consumed item.
     #[track_caller]
     pub fn find_any<F: Fn(&P::Item) -> bool + Sync>(self, f: F) -> Result<Option<P::Item>, Cancelled> {
         self.find_map_any(|item| f(&item).then_some(item))
@@ -140,7 +140,7 @@ impl<P: ParallelIterator> Cancellable<'_, P> {
     /// A `Some` that `f` returns. `Ok(Some(_))` also if the token was cancelled afterwards.
     ///
     /// # Errors
-    /// If its token was cancelled before all items were consumed, and `f` returned `None` for those that were.
+    /// If the token was cancelled before all items were consumed, and `f` returned `None` for all consumed items.
     #[track_caller]
     pub fn find_map_any<B: Send, F: Fn(P::Item) -> Option<B> + Sync>(self, f: F) -> Result<Option<B>, Cancelled> {
         self.search(|iter| iter.find_map_any(f))

@@ -48,8 +48,8 @@ pub trait ParallelExtend<T: Send> {
 }
 
 impl<T: Send> FromParallelIterator<T> for Vec<T> {
-    /// Iterators with one item for every index write straight into the vector's memory. Other iterators give runs, which are
-    /// concatenated at the end.
+    /// Iterators with one item for every index write straight into the vector's memory. Items of other iterators are gathered in runs,
+    /// which are concatenated at the end.
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self {
         let iter = iter.into_par_iter();
@@ -167,7 +167,7 @@ strings! { OsString, |runs| runs.into_iter().collect();
     [] OsString;
 }
 
-/// The side that it is.
+/// Extends the collection on the side that is present.
 impl<T: Send, L: ParallelExtend<T>, R: ParallelExtend<T>> ParallelExtend<T> for Either<L, R> {
     #[track_caller]
     fn par_extend<I: IntoParallelIterator<Item = T>>(&mut self, iter: I) {
@@ -195,8 +195,8 @@ impl<T: Send, C: ?Sized + ToOwned<Owned: FromParallelIterator<T>>> FromParallelI
     }
 }
 
-/// The first error in the order of the source, as in a serial loop. Items behind it may have been made before it was found; after
-/// that, no item is begun.
+/// The first error in the order of the source, as in a serial loop. Items behind that error may have been made before it was found. After
+/// that, members claim no items behind it.
 impl<T: Send, E: Send, C: FromParallelIterator<T>> FromParallelIterator<Result<T, E>> for Result<C, E> {
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = Result<T, E>>>(iter: I) -> Self {
@@ -206,7 +206,7 @@ impl<T: Send, E: Send, C: FromParallelIterator<T>> FromParallelIterator<Result<T
     }
 }
 
-/// `None` if an item is `None`. Items behind it may have been made before it was found.
+/// `None` if an item is `None`. Items behind that `None` may have been made before it was found.
 impl<T: Send, C: FromParallelIterator<T>> FromParallelIterator<Option<T>> for Option<C> {
     #[track_caller]
     fn from_par_iter<I: IntoParallelIterator<Item = Option<T>>>(iter: I) -> Self {
@@ -229,7 +229,7 @@ where
     }
 }
 
-/// Pairs, each side into its collection: so `unzip` takes pairs of pairs apart.
+/// Pairs, each side into its collection. So `unzip` also works on pairs of pairs.
 impl<A: Send, B: Send, FromA, FromB> ParallelExtend<(A, B)> for (FromA, FromB)
 where
     FromA: ParallelExtend<A>,

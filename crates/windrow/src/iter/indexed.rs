@@ -17,28 +17,28 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
     /// Number of items.
     fn len(&self) -> usize;
 
-    /// There are no items.
+    /// Whether there are no items.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Items with their index.
+    /// Pairs of an index and its item.
     fn enumerate(self) -> Enumerate<Self> {
         adapt(self, recipe::Enumerate)
     }
 
-    /// Pairs of items, as many as the shorter iterator has. The other items of the longer one are dropped. Weights or a fixed claim
-    /// size of either side apply; if both sides have them, those of the left side.
+    /// Pairs of items, as many as the shorter iterator has. The other items of the longer iterator are dropped. Weights and a fixed claim
+    /// size of either side apply; if both sides have them, those of the left side apply.
     fn zip<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> Zip<Self, Z::Iter> {
         let (a, left, hints) = self.into_parts();
         let (b, right, more) = other.into_par_iter().into_parts();
         Par { source: (a, b), recipe: recipe::Zip(left, right), hints: HintsOf(hints.0.or(more.0)) }
     }
 
-    /// Items of both, in pairs.
+    /// Pairs of items of both iterators.
     ///
     /// # Panics
-    /// If one has more items than the other.
+    /// If one iterator has more items than the other.
     fn zip_eq<Z: IntoParallelIterator<Iter: IndexedParallelIterator>>(self, other: Z) -> ZipEq<Self, Z::Iter> {
         let other = other.into_par_iter();
         assert_eq!(self.len(), other.len(), "zip_eq of iterators of different lengths");
@@ -79,7 +79,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         Par { source: Part::new(source, 0, n), recipe: recipe::PartOf(recipe), hints }
     }
 
-    /// All but the first `n` items. Those are dropped, not visited.
+    /// All but the first `n` items. The first `n` are dropped, not visited.
     fn skip(self, n: usize) -> Skip<Self> {
         adapt_view(self, |source| Part::new(source, n, usize::MAX), recipe::PartOf)
     }
@@ -108,14 +108,14 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         in_blocks_of(self, size, recipe::Chunks)
     }
 
-    /// Does nothing: for programs that come from rayon. There it runs blocks one after the other, the first ones smaller, so that a search
-    /// visits less. In windrow a search goes on from the first items as it is, and claims are short.
+    /// Does nothing: for programs that come from rayon. rayon runs blocks one after the other, the first ones smaller, so that a search
+    /// visits fewer items. In windrow a search begins with the first items anyway, and claims are short.
     fn by_exponential_blocks(self) -> ExponentialBlocks<Self> {
         self
     }
 
-    /// Does nothing: for programs that come from rayon. There it runs blocks of `size` items one after the other, which keeps what they
-    /// use in the cache. To have all items of a block done before the next one begins, use a loop over the blocks.
+    /// Does nothing: for programs that come from rayon. rayon runs blocks of `size` items one after the other, which keeps their data in the
+    /// cache. To complete a block before the next one begins, use a loop over the blocks.
     ///
     /// # Panics
     /// If `size` is 0.
@@ -167,7 +167,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         (*left, *right) = self.unzip();
     }
 
-    /// The index of an item for which `f` holds, whichever is found first.
+    /// The index of an item for which `f` holds. The first find, at any index, ends the search.
     #[track_caller]
     fn position_any<F: Fn(Self::Item) -> bool + Sync>(self, f: F) -> Option<usize> {
         search(self.enumerate(), Which::Any, |(at, item)| f(item).then_some(at))
@@ -190,7 +190,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         adapt(self.enumerate(), |recipe| recipe::Positions(recipe, f))
     }
 
-    /// Compares the items of both. The first difference decides; without one, the lengths.
+    /// Compares the items of both iterators in pairs. The first difference decides; without one, the lengths decide.
     #[track_caller]
     fn cmp<Z>(self, other: Z) -> cmp::Ordering
     where
@@ -203,7 +203,8 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         different.unwrap_or(lengths)
     }
 
-    /// Compares the items of both. The first pair that differs or cannot be compared decides; without one, the lengths.
+    /// Compares the items of both iterators in pairs. The first pair that differs or cannot be compared decides; without one, the lengths
+    /// decide.
     #[track_caller]
     fn partial_cmp<Z>(self, other: Z) -> Option<cmp::Ordering>
     where
@@ -218,7 +219,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         different.unwrap_or(Some(lengths))
     }
 
-    /// Both have as many items, and those are equal.
+    /// Whether both iterators have the same number of items, and each pair is equal.
     #[track_caller]
     fn eq<Z>(self, other: Z) -> bool
     where
@@ -229,7 +230,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.len() == other.len() && self.zip(other).all(|(a, b)| a == b)
     }
 
-    /// Not [`eq`](Self::eq).
+    /// The negation of [`eq`](Self::eq).
     #[track_caller]
     fn ne<Z>(self, other: Z) -> bool
     where
@@ -239,7 +240,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         !self.eq(other)
     }
 
-    /// Less, by [`partial_cmp`](Self::partial_cmp).
+    /// Whether `self` is less, by [`partial_cmp`](Self::partial_cmp).
     #[track_caller]
     fn lt<Z>(self, other: Z) -> bool
     where
@@ -249,7 +250,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.partial_cmp(other).is_some_and(cmp::Ordering::is_lt)
     }
 
-    /// Less or equal, by [`partial_cmp`](Self::partial_cmp).
+    /// Whether `self` is less or equal, by [`partial_cmp`](Self::partial_cmp).
     #[track_caller]
     fn le<Z>(self, other: Z) -> bool
     where
@@ -259,7 +260,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.partial_cmp(other).is_some_and(cmp::Ordering::is_le)
     }
 
-    /// Greater, by [`partial_cmp`](Self::partial_cmp).
+    /// Whether `self` is greater, by [`partial_cmp`](Self::partial_cmp).
     #[track_caller]
     fn gt<Z>(self, other: Z) -> bool
     where
@@ -269,7 +270,7 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.partial_cmp(other).is_some_and(cmp::Ordering::is_gt)
     }
 
-    /// Greater or equal, by [`partial_cmp`](Self::partial_cmp).
+    /// Whether `self` is greater or equal, by [`partial_cmp`](Self::partial_cmp).
     #[track_caller]
     fn ge<Z>(self, other: Z) -> bool
     where
@@ -294,19 +295,19 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.interleave(repeat_n(separator, separators))
     }
 
-    /// Does nothing: for programs that come from rayon. In rayon it is the minimum of items for a task; windrow
-    /// measures their cost. [`with_claim_size`](ParallelIterator::with_claim_size) fixes the size of claims.
+    /// Does nothing: for programs that come from rayon. In rayon `min` is the minimum of items for a task. windrow measures the cost of
+    /// items. [`with_claim_size`](ParallelIterator::with_claim_size) fixes the size of claims.
     fn with_min_len(self, _min: usize) -> Self {
         self
     }
 
-    /// Does nothing: for programs that come from rayon. In rayon it is the maximum of items for a task; windrow bounds the
-    /// duration of claims. [`with_claim_size`](ParallelIterator::with_claim_size) fixes the size of claims.
+    /// Does nothing: for programs that come from rayon. In rayon `max` is the maximum of items for a task. windrow bounds the duration of
+    /// claims. [`with_claim_size`](ParallelIterator::with_claim_size) fixes the size of claims.
     fn with_max_len(self, _max: usize) -> Self {
         self
     }
 
-    /// The running reductions: for every item, `op` over `init` and all items up to it, itself included.
+    /// The running reductions: for every item, `op` over `init` and all items up to and including this one.
     ///
     /// `op` must be associative. The grouping depends on the number of items alone, so the result has the same bits for
     /// every number of threads, floats included. `op` is called twice for an item: within its block, then with the prefix before

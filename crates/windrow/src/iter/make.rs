@@ -64,11 +64,12 @@ pub trait ParallelBridge: Iterator + Sized {
     /// The items of this iterator, in no particular order.
     ///
     /// Members pull items one at a time under a lock. So the iterator itself runs no faster, and an item should cost
-    /// more than the lock (some 20 ns, more if it is contended). The iterator may block. It may be endless if its consumer ends early
-    /// ([`find_any`](super::ParallelIterator::find_any), say). A member polls before each item: after a hit, an error, a panic or a
-    /// cancellation it pulls no more. (A member that is blocked in `next` polls when `next` returns.) The grouping of a reduction is
-    /// not fixed by the number of items, so float sums may differ from run to run. If the items can be gathered first, this is faster:
+    /// more than the lock (some 20 ns, more if it is contended). If the items can be gathered first, this is faster:
     /// `iter.collect::<Vec<_>>().into_par_iter()`.
+    ///
+    /// The iterator may block. It may be endless if its consumer ends early ([`find_any`](super::ParallelIterator::find_any), say). A member
+    /// polls before each item: after a hit, an error, a panic or a cancellation it pulls no more. (A member that is blocked in `next` polls
+    /// when `next` returns.) The number of items does not fix the grouping of a reduction, so float sums may differ from run to run.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -91,13 +92,13 @@ impl<I: Iterator<Item: Send> + Send> ParallelBridge for I {
 
 /// A serial iterator that members share: an index is the right to pull one item.
 ///
-/// The duration of a claim is unknown, since the next item may be late. So a member polls before each item: whether a token
-/// is cancelled, whether the items are called off, whether another member has panicked.
+/// The duration of a claim is unknown, since the next item may be late. So a member polls before each item. It pulls no more if a token is
+/// cancelled, if the items are called off, or if another member has panicked.
 #[derive(Debug)]
 pub struct Bridge<I> {
     /// `None` once the iterator has ended.
     items: Mutex<Option<I>>,
-    /// Number of indices. The member with the last index pulls all remaining items, so a wrong size hint loses none.
+    /// Number of indices. The member with the last index pulls all remaining items, so a wrong size hint loses no item.
     end: usize,
     /// Set when no more items are pulled: the iterator has ended or was called off, or a member has panicked.
     exhausted: OnceLock<()>,
@@ -118,9 +119,9 @@ impl<I> Bridge<I> {
 struct Pulls<'a, I: Iterator> {
     bridge: &'a Bridge<I>,
     claim: Pulled,
-    /// The claim has the last index.
+    /// Whether the claim has the last index.
     last: bool,
-    /// A panic was under way when the claim began. (A drop may run a call.)
+    /// Whether this thread was unwinding when the claim began. (A drop may make a parallel call.)
     panicking: bool,
 }
 
@@ -132,7 +133,7 @@ impl<I: Iterator> Iterator for Pulls<'_, I> {
         if claim.cut || claim.items >= claim.claimed && !*last || bridge.is_exhausted() {
             return None;
         }
-        // After a panic in `next` nothing is pulled any more.
+        // After a panic in `next` the lock is poisoned, and no member pulls any more.
         let mut items = bridge.items.lock().ok()?;
         // Check again: it may have been exhausted while this member waited for the lock.
         if bridge.is_exhausted() {

@@ -1,7 +1,7 @@
 //! Marks that members of a region set for each other: where to stop searching, how many more are wanted.
 //!
-//! All accesses are Relaxed: a mark publishes no data. What was found travels in other ways. A mark that is seen late costs
-//! unneeded work, never a result.
+//! All accesses are Relaxed: a mark publishes no data. A find itself is passed under a lock, or in the result of its chunk. A member that
+//! observes a mark late does unneeded work; the result is the same.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -52,14 +52,14 @@ impl RemainingQuota {
         Self(AtomicUsize::new(n))
     }
 
-    /// Takes one, if one is left: returns true exactly `n` times.
+    /// Takes a ticket, if one is left: returns true exactly `n` times.
     #[inline]
     pub(crate) fn draw(&self) -> bool {
         // Relaxed: module page. The read-modify-write alone makes the count right; without a ticket nothing is written.
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// Whether none is left. Tickets never come back.
+    /// Whether no ticket is left. Tickets never come back.
     #[inline]
     pub(crate) fn gone(&self) -> bool {
         // Relaxed: module page.

@@ -22,12 +22,14 @@ use crate::runtime::cancel::CancelToken;
 use crate::runtime::pool::Current;
 use crate::runtime::region::drive;
 
-/// Adaptors and consumers. Names and meanings are those of rayon 1. Only [`Par`] implements this trait. Its types have names,
-/// such as [`iter::Map`](super::Map); functions can also return `impl ParallelIterator<Item = T>`. Collections of other crates become parallel iterators by
-/// [`SplitAt`](super::SplitAt) and [`SplitInHalf`](super::SplitInHalf).
+/// Adaptors and consumers. Names and meanings are those of rayon 1. Only [`Par`] implements this trait.
 ///
-/// Closures run on the caller's thread and on workers, many at a time. They get each item once. Their panics reach the
-/// caller (see the [crate page](crate#panics)).
+/// The types that adaptors return have names, such as [`iter::Map`](super::Map). Functions can also return
+/// `impl ParallelIterator<Item = T>`. Collections of other crates become parallel iterators by [`SplitAt`](super::SplitAt) and
+/// [`SplitInHalf`](super::SplitInHalf).
+///
+/// A closure runs on the caller's thread and on workers, many calls at a time. Each item goes to one call. A panic of a closure reaches the
+/// caller (see the [crate page](crate#what-holds)).
 pub trait ParallelIterator: Sized + Send {
     /// The type of the items.
     type Item: Send;
@@ -47,8 +49,8 @@ pub trait ParallelIterator: Sized + Send {
         adapt(self, |recipe| recipe::Map(recipe, f))
     }
 
-    /// Applies `f` to each item and a clone of `init`. Every member (thread that takes part) has one clone, so `f` may see its own
-    /// changes from earlier items.
+    /// Applies `f` to each item and a clone of `init`. Every member (thread that takes part) has one clone. So `f` may see changes that
+    /// it made for earlier items.
     fn map_with<T: Clone + Send, B: Send, F: Fn(&mut T, Self::Item) -> B + Sync + Send>(
         self,
         init: T,
@@ -119,15 +121,15 @@ pub trait ParallelIterator: Sized + Send {
         adapt(self, |recipe| recipe::FilterMap(recipe, f))
     }
 
-    /// Makes each item a parallel iterator with `f`, and chains them.
+    /// Turns each item into a parallel iterator with `f`, and chains these iterators.
     ///
-    /// The items of each are gathered in a vector first, by a separate call which idle members may join. For serial iterators,
-    /// [`flat_map_iter`](Self::flat_map_iter) needs no such vector.
+    /// The items of each of these iterators are gathered in a vector first, by a nested call that idle workers may join. For serial
+    /// iterators, [`flat_map_iter`](Self::flat_map_iter) needs no such vector.
     fn flat_map<B: IntoParallelIterator, F: Fn(Self::Item) -> B + Sync + Send>(self, f: F) -> FlatMap<Self, F> {
         adapt(self, |recipe| recipe::FlatMap(recipe, f))
     }
 
-    /// Makes each item a serial iterator with `f`, and chains them.
+    /// Turns each item into a serial iterator with `f`, and chains these iterators.
     fn flat_map_iter<B: IntoIterator<Item: Send>, F: Fn(Self::Item) -> B + Sync + Send>(
         self,
         f: F,
@@ -164,8 +166,8 @@ pub trait ParallelIterator: Sized + Send {
     ///
     /// The bounds of the runs depend on the number of items alone if [`collect`](Self::collect), [`sum`](Self::sum),
     /// [`reduce`](Self::reduce) or the like follows. They are not specified if [`for_each`](Self::for_each), `any`, `all` or a
-    /// search follows. There are 2^20 runs at most. A member that is cancelled finishes its run first; with more than 2^33 items
-    /// a run may be long.
+    /// search follows. With fixed bounds there are 2^20 runs at most, so runs get longer with more than 2^33 items. A cancelled member
+    /// finishes its run first.
     fn fold<T: Send, I: Fn() -> T + Sync + Send, F: Fn(T, Self::Item) -> T + Sync + Send>(
         self,
         identity: I,
@@ -183,8 +185,9 @@ pub trait ParallelIterator: Sized + Send {
         adapt(self, |recipe| recipe::Fold(recipe, Clones::new(init), f))
     }
 
-    /// As [`fold`](Self::fold), with an `f` that may break its run off; the items are `Option`s, `Result`s or `ControlFlow`s. Other
-    /// runs go on, unless the consumer ends them, as [`try_reduce`](Self::try_reduce) and a `collect` into a `Result` do.
+    /// As [`fold`](Self::fold), with an `f` that may break its run off. The items of the result are `Option`s, `Result`s or
+    /// `ControlFlow`s. Other runs go on, unless the consumer ends them, as [`try_reduce`](Self::try_reduce) and a `collect` into a
+    /// `Result` do.
     fn try_fold<T, X, I, F>(self, identity: I, f: F) -> TryFold<Self, I, F>
     where
         X: Try<Output = T> + Send,
@@ -204,7 +207,7 @@ pub trait ParallelIterator: Sized + Send {
         adapt(self, |recipe| recipe::TryFold(recipe, Clones::new(init), f))
     }
 
-    /// Any `n` items, in their order. The search for items ends with the last of them.
+    /// Any `n` items, in their order. Once they are found, no member claims more.
     fn take_any(self, n: usize) -> TakeAny<Self> {
         adapt_pieces(self, |recipe| recipe::TakeAny(recipe, RemainingQuota::new(n)))
     }
@@ -214,12 +217,12 @@ pub trait ParallelIterator: Sized + Send {
         adapt(self, |recipe| recipe::SkipAny(recipe, RemainingQuota::new(n)))
     }
 
-    /// Items until `f` refuses one, at any index; then no more items are visited.
+    /// Items until `f` refuses one, at any index. Then no member claims more.
     fn take_any_while<F: Fn(&Self::Item) -> bool + Sync + Send>(self, f: F) -> TakeAnyWhile<Self, F> {
         adapt_pieces(self, |recipe| recipe::TakeAny(recipe, recipe::Until::new(f)))
     }
 
-    /// Drops items until `f` refuses one, at any index; then keeps all.
+    /// Drops items until `f` refuses one, at any index. Then all further items are kept.
     fn skip_any_while<F: Fn(&Self::Item) -> bool + Sync + Send>(self, f: F) -> SkipAnyWhile<Self, F> {
         adapt(self, |recipe| recipe::SkipAny(recipe, recipe::Until::new(f)))
     }
@@ -251,13 +254,13 @@ pub trait ParallelIterator: Sized + Send {
         Par { source, recipe, hints }
     }
 
-    /// Ends early when `token` is cancelled; consumers then return [`Cancelled`](crate::Cancelled) instead of a result.
+    /// Ends early when `token` is cancelled. Consumers then return [`Cancelled`](crate::Cancelled) instead of a result.
     ///
     /// Members poll the token before each claim. A claim is some 50 us of work at most, predicted from the items before it. A caller
     /// without workers polls about every 20 us. Members of a [`par_bridge`](super::ParallelBridge::par_bridge) poll before each
-    /// item. Items that were begun are finished. So a cancelled call lasts as long as its longest item (with
+    /// item. Items that were begun are finished. So a cancelled call may go on for its longest item (with
     /// [`with_claim_size`](Self::with_claim_size): its longest claim; behind [`fold`](Self::fold): its longest run). Inside
-    /// [`spawn_joinable`](crate::spawn_joinable()), cancelling the closure's own token also ends the call.
+    /// [`spawn_joinable`](crate::spawn_joinable()), cancelling the token of the closure also ends the call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -275,9 +278,8 @@ pub trait ParallelIterator: Sized + Send {
 
     /// Calls `f` with every item, in no particular order.
     ///
-    /// Items must not wait for each other: an item that waits for another may wait for ever. The caller runs the first items
-    /// alone, and other members may never come. So a barrier in `f` may never open, and a message from another item may never
-    /// arrive.
+    /// Items must not wait for each other: such a wait may never end. The caller runs the first items alone, and workers may never join.
+    /// So a barrier in `f` may never open, and a message from another item may never arrive.
     #[track_caller]
     fn for_each<F: Fn(Self::Item) + Sync>(self, f: F) {
         let (source, recipe, hints) = consumed(self);
@@ -310,7 +312,8 @@ pub trait ParallelIterator: Sized + Send {
     }
 
     /// Calls `f` with the items until `f` breaks off. If `f` breaks off for several items, the first in the order of the source
-    /// decides, as in a serial loop. Items behind it may have been visited by then.
+    /// decides, as in a serial loop. Items behind that item may have been visited by then.
+    ///
     /// Behind [`par_bridge`](super::ParallelBridge::par_bridge) items have no order: any item that breaks off decides, and ends the
     /// call.
     ///
@@ -401,7 +404,8 @@ pub trait ParallelIterator: Sized + Send {
 
     /// Combines all items with `op`, which must be associative; `identity()` may be combined in any number of times.
     ///
-    /// The result has the same bits for every number of threads: the grouping depends on the number of items alone.
+    /// The result has the same bits for every number of threads: the grouping depends on the number of items alone. (Not behind
+    /// [`par_bridge`](super::ParallelBridge::par_bridge), where items have no order.)
     #[track_caller]
     fn reduce<I: Fn() -> Self::Item + Sync, F: Fn(Self::Item, Self::Item) -> Self::Item + Sync>(
         self,
@@ -570,7 +574,7 @@ pub trait ParallelIterator: Sized + Send {
     }
 }
 
-/// Two collections of two vectors.
+/// Turns two vectors into two collections.
 #[track_caller]
 fn extended<A: Send, B: Send, FromA, FromB>((a, b): (Vec<A>, Vec<B>)) -> (FromA, FromB)
 where
@@ -583,7 +587,7 @@ where
     (left, right)
 }
 
-/// Reduces every block, beginning with `seed`, then combines the blocks; `None` without items and seed.
+/// Reduces every block, beginning with `seed`, then combines the blocks. `None` if there are neither items nor a seed.
 #[track_caller]
 fn try_reduced<P, T>(
     iter: P,

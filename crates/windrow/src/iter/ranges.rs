@@ -1,7 +1,7 @@
 //! Ranges of integers and of `char`s.
 //!
-//! Their source is a range of indices. An index stands for one item, except in ranges of 128 bits with more items than a `usize` counts: there
-//! it stands for a run of items.
+//! Their source is a range of indices. An index stands for one item. In ranges of 128-bit integers with more items than a `usize` counts, an
+//! index stands for a run of items.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -13,12 +13,12 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Integers, and `char`. (One implementation covers all ranges, so `0..9` is a range of whatever integer type its items are used as.)
+/// Integers, and `char`. (One implementation covers all ranges, so the integer type of `0..9` is inferred from the use of its items.)
 pub trait Integer: Copy + PartialOrd + Send + Sync + sealed::Sealed {
     /// Number of indices of `first..last`.
     ///
     /// # Panics
-    /// If it is more than `usize::MAX`.
+    /// If the number is more than `usize::MAX`.
     #[doc(hidden)]
     fn steps(first: Self, last: Self) -> usize;
     /// The item of `first..last` that `index` begins with; `last` behind the last index.
@@ -70,7 +70,8 @@ macro_rules! integers {
 }
 integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 
-/// Items that an index stands for, in a range of `items`: one, if `usize` has an index for each, and for the last one of an inclusive range.
+/// The number of items that an index stands for, in a range of `items`: 1 if `usize` has an index for each item, and for `last` of an
+/// inclusive range.
 fn unit(items: u128) -> u128 {
     items / (usize::MAX as u128 - 1) + 1
 }
@@ -120,7 +121,10 @@ impl Integer for char {
     }
 }
 
-/// Ranges of integers and of `char`s. Those of 128 bits have no indices, and may have more than `usize::MAX` items.
+/// Ranges of integers and of `char`s. Ranges of 128-bit integers have no indices, and may have more than `usize::MAX` items.
+///
+/// # Panics
+/// If a range of integers of up to 64 bits has more than `usize::MAX` items: possible where a `usize` has 32 bits.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -136,10 +140,10 @@ impl<T: Integer> IntoParallelIterator for Range<T> {
     }
 }
 
-/// Inclusive ranges of integers and of `char`s. Those of 128 bits have no indices, and may have more than `usize::MAX` items.
+/// Inclusive ranges of integers and of `char`s. Ranges of 128-bit integers have no indices, and may have more than `usize::MAX` items.
 ///
 /// # Panics
-/// If one of up to 64 bits has more than `usize::MAX` items.
+/// If a range of integers of up to 64 bits has more than `usize::MAX` items.
 impl<T: Integer> IntoParallelIterator for RangeInclusive<T> {
     type Item = T;
     type Iter = Par<Range<usize>, Of<Upward<T>>>;

@@ -31,7 +31,7 @@ pub trait Recipe<S: Divide>: Sync + Send {
     const EXACT: bool;
     /// The number of items depends on the bounds of chunks.
     const PER_CHUNK: bool = false;
-    /// The order of arrival decides which items come out, so fixed blocks would not fix the result.
+    /// Which items come out depends on timing, so fixed blocks would not fix the result.
     const LOOSE: bool = false;
 
     /// A member's state before its first chunk.
@@ -55,7 +55,7 @@ pub trait Recipe<S: Divide>: Sync + Send {
     /// Items of chunks that begin at `from` or later are not wanted any more: a bridge pulls no more items.
     fn call_off(&self, _from: usize) {}
 
-    /// Whether one item for every index also means one index for every item.
+    /// Whether no index stands for several items, as in long ranges of 128-bit integers.
     #[doc(hidden)]
     fn is_counted(&self) -> bool {
         true
@@ -69,7 +69,7 @@ pub trait Recipe<S: Divide>: Sync + Send {
 /// A recipe with one item for every index, in order.
 pub trait Indexed {}
 
-/// The parts of a recipe that it forwards from the recipe it wraps, `self.0`.
+/// Forwards constants and methods to the wrapped recipe, `self.0`.
 macro_rules! passes_on {
     () => {
         passes_on!(loose R::LOOSE);
@@ -111,7 +111,7 @@ pub trait OwnItems {}
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
-/// The chunk's own items, and with them what the source leaves out.
+/// The chunk's own items. `X` keeps the items that the source leaves out.
 #[derive(Clone, Debug)]
 pub struct WithRest<X>(pub(crate) X);
 
@@ -142,7 +142,7 @@ own_items! {
     [X: Sync + Send,] WithRest<X>;
 }
 
-/// Shared data with items for any run of indices: the source is a range of indices.
+/// Shared data that gives items for any run of indices. Its source is a range of indices.
 pub trait Indices: Sync + Send {
     /// The type of the items.
     type Item: Send;

@@ -1,5 +1,7 @@
-//! Reductions with the same bits for every number of threads. Items are cut into blocks whose bounds depend on the number of
-//! items alone; each block is reduced separately, and the results are combined in order.
+//! Reductions with the same bits for every number of threads.
+//!
+//! Items are cut into blocks whose bounds depend on the number of items alone. Each block is reduced separately, and the results are
+//! combined in order.
 
 use std::iter::{Product, Sum};
 use std::marker::PhantomData;
@@ -100,9 +102,9 @@ impl<I: Send> Each<I> for Gathers {
     }
 }
 
-/// The size of a block in a reduction over `n` items. It depends on `n` alone; otherwise results would depend on the machine.
+/// The number of items of a block in a reduction over `n` items. It depends on `n` alone; otherwise results would depend on the machine.
 /// 128 blocks are eight for each of 16 members. A block of 8192 items takes at least some microseconds (0.5 ns an item in
-/// the record `par`), far more than a claim; larger blocks would only balance worse.
+/// the record `par`), far more than a claim. Larger blocks would only balance worse.
 ///
 /// The result of every block is kept until the end. So there are 2^20 blocks at most (8 MB of 64-bit sums), and above 2^33 items
 /// blocks get longer.
@@ -131,11 +133,11 @@ pub(crate) fn in_blocks<P: ParallelIterator, E: Each<P::Item>>(iter: P, each: &E
         let slots = Slots::new(blocks.total(), pool.members);
         let mut division = Division::new((blocks, slots));
         let (lead, shared) = division.lead();
-        // Long blocks are polled for panics of other members, and for cancellation. A recipe whose items depend on where chunks begin
-        // must see a block as one.
+        // In long blocks members poll for panics of other members and for cancellation. A recipe whose items depend on the bounds of
+        // chunks must get a block as one chunk.
         let polls = hints.cancellation.is_some() || block > LONGEST;
         let is_cut = || shared.is_stopped() || hints.cancellation.as_ref().is_some_and(|it| it.cuts());
-        // A piece that is taken is consumed.
+        // A piece counts as consumed once it is taken.
         let taken = |piece: Span| hints.cancellation.iter().for_each(|it| it.add(piece.len()));
         drive(
             pool,

@@ -1,4 +1,4 @@
-//! Results of unknown number. Every member merges the results of consecutive chunks into one run; at the end all runs are sorted.
+//! Results of unknown number. Every member merges the results of consecutive chunks into one run. At the end, all runs are put in order.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -18,13 +18,13 @@ pub(crate) trait Gather<I>: Sync {
     fn add(&self, run: &mut Self::Run, items: impl Iterator<Item = I>);
 }
 
-/// Into a collection that can be extended: a vector, a string.
+/// Gathers into a collection that can be extended: a vector, a string.
 pub(crate) struct Extended<C>(std::marker::PhantomData<fn() -> C>);
-/// Pairs into two vectors.
+/// Gathers pairs into two vectors.
 pub(crate) struct Unzipped;
-/// Left ones into one vector, right ones into another.
+/// Gathers left items into one vector, right items into another.
 pub(crate) struct Parted;
-/// The result of every chunk, separately.
+/// Gathers the result of every chunk, separately.
 pub(crate) struct Apart<'a, E>(pub(crate) &'a E);
 
 impl<C> Extended<C> {
@@ -76,7 +76,8 @@ impl<I, G: Gather<I>> Each<I> for OfBlock<'_, G> {
     }
 }
 
-/// The runs of all items, in order. If the items depend on the bounds of chunks, the bounds depend on the number of items alone.
+/// The runs of all items, in order. If the items depend on the bounds of chunks, chunks are blocks, whose bounds depend on the number of
+/// items alone.
 #[track_caller]
 pub(crate) fn gathered<P: ParallelIterator, G: Gather<P::Item>>(iter: P, gather: &G) -> Vec<G::Run> {
     if P::Recipe::PER_CHUNK && !P::Recipe::LOOSE { in_blocks(iter, &OfBlock(gather)) } else { in_runs(iter, gather) }
@@ -120,7 +121,7 @@ pub(crate) fn in_runs<P: ParallelIterator, G: Gather<P::Item>>(iter: P, gather: 
     runs.into_iter().map(|(_, _, run)| run).collect()
 }
 
-/// All runs in one vector. A single run, as of a serial call, is returned as it is.
+/// All runs in one vector. A single run, as in a serial call, is returned without a copy.
 pub(crate) fn concat<T>(mut runs: Vec<Vec<T>>) -> Vec<T> {
     if runs.len() == 1 {
         return runs.swap_remove(0);

@@ -25,7 +25,7 @@ pub struct Found<B> {
     best: Mutex<Option<(usize, B)>>,
 }
 
-/// As new: iterators are cloned before they run.
+/// The clone is empty, as iterators are cloned before they run.
 impl<B> Clone for Found<B> {
     fn clone(&self) -> Self {
         Self::new()
@@ -50,7 +50,7 @@ impl<B> Found<B> {
         };
         drop(best);
         self.mark.lower(key);
-        // Its drop is user code, so it runs outside of the lock.
+        // The drop of a find is user code, so it runs outside of the lock.
         drop(worse);
     }
 
@@ -105,7 +105,8 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
 ) -> Option<B> {
     let (source, recipe, hints) = consumed(iter);
     let found = Found::new();
-    // A range of 10^27 items ends only if its last index comes first; there an index is so many items that it may be a piece.
+    // A search from the back of a range of 10^27 items ends only if it visits the last index first. There an index stands for so many items
+    // that it may be a piece.
     let back = which == Which::Last && !recipe.is_counted();
     let mut division = Division::new(if back { Pieces::backward(source) } else { Pieces::new(source, PIECE) });
     let (lead, shared) = division.lead();
@@ -152,8 +153,8 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
     found.into_best()
 }
 
-/// Whether a member that has come to `at` can leave: no item comes from `at` on, by `nothing_from`, and no item before `at` is left.
-/// The latter holds for a caller that has not shared. In a shared division the remaining claims are few and short by then.
+/// Whether a member that has come to `at` can leave: `nothing_from(at)` holds, and no item before `at` is left. The latter is true for a
+/// caller that has not shared. In a shared division the remaining claims are few and short by then.
 pub(crate) fn over<S: Divide>(division: &Division<S>, at: usize, nothing_from: impl Fn(usize) -> bool) -> bool {
     if nothing_from(0) {
         division.stop();

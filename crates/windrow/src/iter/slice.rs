@@ -1,4 +1,4 @@
-//! Runs of slices as items, and scans in place.
+//! Runs of slices as items, scans in place, and sorts.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -95,7 +95,7 @@ pub trait ParallelSlice<T: Sync> {
     }
 
     /// The runs between separators (items for which `f` holds), including before the first and after the last separator: one more
-    /// than there are separators. `f` may be called twice for an item.
+    /// than there are separators. `f` may be called more than once for an item.
     fn par_split<F: Fn(&T) -> bool + Sync + Send>(&self, f: F) -> Split<'_, T, F> {
         let slice = self.whole();
         // A run can begin at every index and behind the last one. (Of `usize::MAX` items the last index stands for both.)
@@ -108,8 +108,8 @@ pub trait ParallelSlice<T: Sync> {
         Par::of(0..slice.len(), Of(SliceInclusive(slice, f)))
     }
 
-    /// The longest runs in which `f` holds for all neighbours. The calling thread splits the slice into up to 256 parts first. `f` is
-    /// called once for each pair, here or later.
+    /// The longest runs in which `f` holds for every item and the next one. The calling thread splits the slice into up to 256 parts first.
+    /// `f` is called once for each pair of neighbours: in this call, or when the runs are visited.
     ///
     /// # Panics
     /// With the panic of `f`.
@@ -195,10 +195,10 @@ pub trait ParallelSliceMut<T: Send> {
     }
 
     /// The runs between separators, as [`par_split`](ParallelSlice::par_split) gives them. The calling thread splits the slice into up to
-    /// 256 parts first, each at the separator next to its middle.
+    /// 256 parts first, each time at a separator near the middle of a part.
     ///
     /// # Panics
-    /// With the panic of `f`, which is called once for each item, here or later.
+    /// With the panic of `f`, which is called once for each item: in this call, or when the runs are visited.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -258,10 +258,10 @@ pub trait ParallelSliceMut<T: Send> {
         scan::exclusive(self.whole_mut(), op, init);
     }
 
-    /// Sorts; equal items keep their order, as by the standard library's sort. Allocates a second buffer of the same size.
+    /// Sorts; equal items keep their order, as in the standard library's sort. Allocates a second buffer of the same size.
     ///
     /// If a comparison panics, the slice holds all of its items, in some order. If comparisons contradict each other, this and the other
-    /// sorts leave some order or panic, as the standard library's do.
+    /// sorts leave some order or panic, as those of the standard library do.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -439,11 +439,11 @@ impl<'a, T: Sync, const N: usize> Indices for SliceArrays<'a, T, N> {
     }
 }
 
-/// The runs that begin in `run`, up to the first beginning behind `run`; `begins` says where runs begin. `None` if no run begins
-/// there.
+/// The runs that begin in `run`, up to the first beginning behind `run`. `begins` says where runs begin. `None` if no run begins in
+/// `run`.
 ///
-/// A run belongs to the member that has its beginning; so data without random access can be divided. A long run is
-/// searched by that member, and once more by members that search for a beginning inside of it.
+/// A run belongs to the member that claims its beginning, so data without random access can be divided. That member searches a long run
+/// for its end. Members whose claims lie inside of the run search it once more, for a beginning.
 pub(crate) fn beginning_in(run: Range<usize>, end: usize, begins: impl Fn(usize) -> bool) -> Option<Range<usize>> {
     let first = run.clone().find(|&at| begins(at))?;
     Some(first..(run.end..end).find(|&at| begins(at)).unwrap_or(end))
@@ -514,7 +514,7 @@ impl<T, F: Fn(&T, &T) -> bool + Sync + Send> RunEnds<T> for Between<F> {
 
 /// A slice, shared or exclusive, that can be cut in two.
 pub trait Slice: Deref<Target = [Self::Element]> + Sized {
-    /// What it is a slice of.
+    /// The type of the elements.
     type Element;
 
     /// The first `at` items and the others.
@@ -542,7 +542,7 @@ impl<T> Slice for &mut [T] {
 pub struct SliceCuts<S, F> {
     /// `None` after the last run.
     rest: Option<S>,
-    /// No run ends before any of the last so many indices of `1..=len`, or the last run does at `len`: those need no check.
+    /// The last `checked` indices of `1..=len` need no check: no run ends there, except perhaps the last one, at `len`.
     checked: usize,
     /// Items at the end of a run that are left out: the separator, or nothing.
     left_out: usize,
@@ -588,7 +588,7 @@ impl<S: Slice + Send, F: RunEnds<S::Element>> SplitInHalf for SliceCuts<S, F> {
         let (len, open) = (rest.len(), rest.len() - self.checked);
         let middle = (len / 2).max(1);
         let is_end = |at: &usize| self.ends.is_end(&rest, *at);
-        // The end of a run, and from where on indices up to it are checked.
+        // The index `at` where a run ends; indices `from..=at` have been checked.
         let (at, from) = if let Some(at) = (middle..=open).find(is_end) {
             (at, middle)
         } else if let Some(at) = (1..=open.min(middle - 1)).rfind(is_end) {
@@ -599,7 +599,7 @@ impl<S: Slice + Send, F: RunEnds<S::Element>> SplitInHalf for SliceCuts<S, F> {
             return (self, None);
         };
         let front = Some(self.cut(rest, at));
-        // Without the separator, the index of its end is gone.
+        // If the separator is left out, the index behind it is not in the front part.
         let checked = at - from + 1 - self.left_out;
         (SliceCuts { rest: front, checked, left_out: self.left_out, ends: self.ends.clone() }, Some(self))
     }

@@ -1,8 +1,8 @@
 //! Sorting slices.
 //!
-//! Both sorts apply the standard library's to parts of the slice. The unstable sort partitions first (quicksort). The stable sort
-//! merges afterwards, through a second buffer. Parts are small enough for every member to have several, and last at least as long
-//! as it takes to let other members in. The first comparisons are timed to predict how long a part lasts.
+//! Both sorts apply the standard library's sort to parts of the slice. The unstable sort partitions first (quicksort). The stable sort
+//! merges afterwards, through a second buffer. Every member gets several parts, so that members finish at about the same time. A part is
+//! predicted to take at least a heartbeat; the first comparisons are timed for that.
 
 use std::cmp::Ordering;
 use std::panic::Location;
@@ -40,16 +40,16 @@ pub(super) fn by_cached_key<T: Send, K: Ord + Send>(
 /// The smallest parts.
 #[derive(Clone, Copy)]
 struct SortGrain {
-    /// Items of a part that is sorted in one go.
+    /// Items of a part that one call of the standard library's sort sorts.
     sort: usize,
-    /// Items of a merge that is done in one go.
+    /// Items of a merge that is not split.
     merge: usize,
     members: usize,
-    /// The time of a serial sort.
+    /// The predicted time of a serial sort.
     alone: Nanos,
 }
 
-/// Neighbours whose comparison is timed.
+/// Items at the front whose comparisons with their neighbours are timed.
 ///
 /// Measure: count of items.
 const SAMPLE: usize = 64;
@@ -78,7 +78,7 @@ impl SortGrain {
             if alone.0 < 2.0 * enter.0 {
                 return None;
             }
-            // Sixteen parts a member, so that members finish at about the same time; but none shorter than a poll interval.
+            // Sixteen parts a member, so that members finish at about the same time; but no part shorter than a heartbeat.
             let part = n / (16 * pool.members) as f64;
             let steps = pool.guess().heartbeat().0 / step;
             let sort = part.max(steps / n.log2()).max(16.0) as usize;
@@ -86,7 +86,7 @@ impl SortGrain {
         })
     }
 
-    /// Runs `f`, with the predicted time as the expected one. Tells what was decided, if this thread listens.
+    /// Runs `f` in a tree of joins that expects the predicted time. Notes the decision in `told`.
     fn run(self, f: impl FnOnce(), told: &mut SortTold) {
         told.alone = Some(self.alone);
         if is_inside() {
@@ -99,14 +99,14 @@ impl SortGrain {
     }
 }
 
-/// What a sort tells.
+/// What a sort reports to [`explain`](crate::explain()).
 struct SortTold {
     alone: Option<Nanos>,
     reason: &'static str,
     recursion: Option<(Told, usize)>,
 }
 
-/// Runs a sort of `count` items, and tells about it, if this thread listens.
+/// Runs a sort of `count` items. Reports the sort if this thread is inside of [`explain`](crate::explain()).
 fn told(place: &'static Location<'static>, count: usize, sort: impl FnOnce(&mut SortTold)) {
     let mut told = SortTold { alone: None, reason: "serial: entering costs more than it saves", recursion: None };
     if !explain::listens() {
@@ -122,8 +122,8 @@ fn told(place: &'static Location<'static>, count: usize, sort: impl FnOnce(&mut 
     });
 }
 
-/// Whether the items were in ascending or in descending order; then they are in ascending order now. Each check ends at the first
-/// pair out of order.
+/// Whether the items were in ascending or in descending order. If so, they are in ascending order now. Each check ends at the first pair
+/// out of order.
 fn was_in_order<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) -> bool {
     if items.is_sorted_by(|a, b| compare(a, b).is_le()) {
         return true;
@@ -163,7 +163,7 @@ fn quicksort<T: Send>(items: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + 
     items.swap(0, middle);
     let (less, rest) = items.split_at_mut(middle);
     let Some((pivot, mut more)) = rest.split_first_mut() else { return };
-    // Few items are less than the pivot, so many may be equal to it. Those need no more sorting.
+    // If few items are less than the pivot, many may be equal to it. Equal items need no more sorting.
     if less.len() < n / 8 {
         let equal = partition(more, |item| compare(item, pivot).is_le());
         more = &mut more[equal..];
@@ -187,7 +187,7 @@ fn middle<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> usize {
     median(of(0), of(1), of(2))
 }
 
-/// Moves the items that belong to the left there, and returns their number. (Lomuto's partition with an unconditional swap: an
+/// Moves the items for which `is_left` holds to the front, and returns their number. (Lomuto's partition with an unconditional swap: an
 /// unpredictable comparison costs no mispredicted branch.)
 fn partition<T>(items: &mut [T], is_left: impl Fn(&T) -> bool) -> usize {
     let mut left = 0;
@@ -209,7 +209,7 @@ pub(super) fn stable<T: Send>(
         Some(_) if was_in_order(items, compare) => told.reason = IN_ORDER,
         Some(grain) => grain.run(
             || {
-                // A power of four: after an even number of levels the items are back in the slice.
+                // A power of four: after an even number of levels of merges the items are back in the slice.
                 let runs = (2 * grain.members).next_power_of_two();
                 let runs = runs << (runs.trailing_zeros() % 2);
                 let mut run = items.len().div_ceil(runs).max(grain.sort);

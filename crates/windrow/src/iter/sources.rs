@@ -143,11 +143,11 @@ pub trait ParallelDrainRange<Idx = usize> {
     type Item: Send;
     /// The type of the iterator.
     type Iter;
-    /// The items in `range`, which are removed from the collection at once. The calling thread moves them to a separate vector,
-    /// and moves the items behind them up.
+    /// The items in `range`. They are removed from the collection in this call: the calling thread moves them to a separate vector, and
+    /// moves the items behind them up.
     ///
     /// # Panics
-    /// If the range is not inside of the collection.
+    /// If the range is not inside of the collection, or if an end of a range of a `String` is inside of a character.
     ///
     /// ```
     /// use windrow::prelude::*;
@@ -176,13 +176,13 @@ drain_ranges! {
     [] String, char;
 }
 
-/// Collections without ranges, which can be drained as a whole.
+/// Collections that can only be drained as a whole.
 pub trait ParallelDrainFull {
     /// The type of the items.
     type Item: Send;
     /// The type of the iterator.
     type Iter;
-    /// All items, which are removed from the collection at once: the calling thread gathers them first.
+    /// All items. They are removed from the collection in this call: the calling thread gathers them in a vector.
     fn par_drain(self) -> Self::Iter;
 }
 

@@ -1,4 +1,4 @@
-//! Sources of other crates.
+//! Sources that other crates define.
 //!
 //! A collection becomes a source by one of two safe traits: [`SplitAt`] if it can be split at any index, [`SplitInHalf`] if it can only be
 //! split somewhere. They are rayon's `Producer` and `UnindexedProducer` (Stone, Matsakis) without consumers, folders and callbacks: a part
@@ -16,14 +16,15 @@ use super::recipe::{Indexed, Indices, Maybe, Of, Plain};
 use super::{Par, ParallelIterator};
 use crate::runtime::hints::Weights;
 
-/// Items that can be split at any index: [`from_split_at`] makes a parallel iterator with indices of them, for all adaptors and consumers.
+/// Items that can be split at any index. [`from_split_at`] turns them into a parallel iterator with indices, for all adaptors and consumers.
 ///
 /// A member that claims items splits them off, under a lock that all members share. So `split_at` should take well below a microsecond.
 /// The items of a claim are iterated outside of the lock. Items that no member claims are dropped with their part.
 ///
 /// # Panics
-/// A panic of any method reaches the caller as that panic. Parts whose lengths do not add up panic. If a part gives fewer items than its length,
-/// consumers that need one for each index panic; further items of a part are dropped or visited. No such fault is undefined behaviour.
+/// A panic of any method reaches the caller as that panic. A split panics if the lengths of its parts do not add up. If a part gives fewer
+/// items than its length, consumers that need one for each index panic. If it gives more, those are dropped or visited. No such fault is
+/// undefined behaviour.
 ///
 /// ```
 /// use windrow::iter::{SplitAt, SplitAtIter, from_split_at};
@@ -71,7 +72,7 @@ pub trait SplitAt: IntoIterator<Item: Send> + Sized + Send {
     /// Number of items.
     fn len(&self) -> usize;
 
-    /// There are no items.
+    /// Whether there are no items.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -80,10 +81,10 @@ pub trait SplitAt: IntoIterator<Item: Send> + Sized + Send {
     fn split_at(self, at: usize) -> (Self, Self);
 }
 
-/// Items that can be split somewhere: [`from_split_in_half`] makes a parallel iterator of them, in their order, without indices.
+/// Items that can be split somewhere. [`from_split_in_half`] turns them into a parallel iterator, in their order, without indices.
 ///
-/// The calling thread splits the source before any item is visited, until there are 256 parts or none can be split. Each part then
-/// counts as one item: members claim whole parts. So parts should hold equally much work, and `split` should be cheap.
+/// The calling thread splits the source before any item is visited, until there are 256 parts or no part can be split. Each part then
+/// counts as one item: members claim whole parts. So parts should hold the same amount of work, and `split` should be cheap.
 ///
 /// ```
 /// use windrow::iter::{SplitInHalf, from_split_in_half};
@@ -157,8 +158,8 @@ pub fn from_split_in_half<S: SplitInHalf>(source: S) -> SplitInHalfIter<S> {
     split(source, S::split).flatten_iter()
 }
 
-/// The parts of `data`: `splitter` splits it in two, and those again, until there are 256 parts or none can be split. The calling thread
-/// splits before any part is visited.
+/// The parts of `data`. `splitter` splits `data` in two, and then each part, until there are 256 parts or no part can be split. The calling
+/// thread splits before any part is visited.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -174,8 +175,8 @@ pub fn split<D: Send, F: Fn(D) -> (D, Option<D>)>(data: D, splitter: F) -> Split
     ///
     /// Measure: count of parts.
     const PARTS: usize = 256;
-    // In the order of the source: each part knows the place of the next one. The parts that may be split wait in a queue, the oldest
-    // first, so that parts become equally small.
+    // `next` keeps the order of the source: for each part, the place of the part behind it. `open` is a queue of parts that may be split,
+    // oldest first, so that parts become equally small.
     let (mut parts, mut next, mut open) = (vec![Some(data)], vec![usize::MAX], VecDeque::from([0]));
     while parts.len() < PARTS
         && let Some(at) = open.pop_front()
@@ -216,7 +217,7 @@ impl<S: SplitAt> Indices for SplitItems<S> {
 }
 
 impl<S: SplitAt> SplitItems<S> {
-    /// The items of `run`. An index is in one claim only, so all of `run` is in one part. `None` if that part was lost in a panic of its
+    /// The items of `run`. An index is in one claim only, so one part holds all of `run`. `None` if that part was lost in a panic of its
     /// `split_at`.
     fn take(&self, run: Range<usize>) -> Option<S> {
         let mut rest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -229,7 +230,7 @@ impl<S: SplitAt> SplitItems<S> {
     }
 }
 
-/// The first `at` items and the others, as far as there are any.
+/// The first `at` items and the others; `None` for a side without items.
 fn cut<S: SplitAt>(part: S, at: usize) -> (Option<S>, Option<S>) {
     let len = part.len();
     if at == 0 {
@@ -295,14 +296,14 @@ where
 /// A part of a tree: a stack of nodes, the next one on top.
 #[derive(Debug)]
 pub struct Forest<N, F> {
-    /// Each with whether its children are still to come.
+    /// Each node with a flag: true until the node has been expanded.
     nodes: Vec<(N, bool)>,
     children_of: Arc<F>,
     prefix: bool,
 }
 
 impl<N, F: Fn(&N) -> I, I: IntoIterator<Item = N>> Forest<N, F> {
-    /// Replaces the node by itself and its children.
+    /// Pushes `node` and its children, in the order of the walk.
     fn expand(&mut self, node: N) {
         let children = (self.children_of)(&node);
         let mut node = Some((node, false));

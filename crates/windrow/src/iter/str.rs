@@ -1,7 +1,7 @@
 //! Parts of strings as items.
 //!
-//! The source is a range of bytes. A part belongs to the member that has its first byte. So no pass over the text finds the parts
-//! beforehand, and the weight of a claim is its bytes.
+//! The source is a range of bytes. A part belongs to the member that claims its first byte. So no pass over the text looks for parts
+//! beforehand, and claims are sized in bytes.
 
 use std::ops::Range;
 
@@ -58,7 +58,7 @@ pub trait ParallelString {
         by_bytes(self.whole(), TextAsciiWords)
     }
 
-    /// The parts between separators, including before the first and after the last: one more than there are separators.
+    /// The parts between separators, including the parts before the first and after the last one: one more than there are separators.
     fn par_split<P: Separator>(&self, separator: P) -> Split<'_, P> {
         let text = self.whole();
         // A part can begin at every byte and behind the last one.
@@ -101,12 +101,12 @@ fn by_bytes<'a, D: Indices>(text: &'a str, data: impl FnOnce(&'a str) -> D) -> P
     Par::of(0..text.len(), Of(data(text)))
 }
 
-/// Separators of parts of a string: a `char`, several, or a predicate. Not meant to be implemented outside of windrow.
+/// Separators of parts of a string: a `char`, an array or slice of `char`s, or a predicate. Not meant to be implemented outside of windrow.
 pub trait Separator: Sync + Send {
     #[doc(hidden)]
     fn is(&self, c: char) -> bool;
 
-    /// Where the first one in `text` begins.
+    /// The index of the first separator in `text`.
     #[doc(hidden)]
     fn find(&self, text: &str) -> Option<usize> {
         text.find(|c| self.is(c))
@@ -147,7 +147,7 @@ impl<F: Fn(char) -> bool + Sync + Send> Separator for F {
     }
 }
 
-/// The beginning of the first character at or behind `at`; the end, if there is none.
+/// The beginning of the first character at or behind `at`; the end of the text, if no character begins there.
 fn boundary(text: &str, at: usize) -> usize {
     (at..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len())
 }
@@ -166,7 +166,7 @@ fn part_in(text: &str, run: Range<usize>, separator: &impl Separator) -> Option<
     let Some(before) = text[..start].chars().next_back() else {
         return Some(0);
     };
-    // The character before may be the separator. Text behind `run` is not searched, however long this part is.
+    // The character before `run` may be the separator. Text behind `run` is not searched, however long the part is.
     let from = start - before.len_utf8();
     let seen = &text[from..boundary(text, run.end).max(start)];
     let at = separator.find(seen)?;
@@ -174,7 +174,7 @@ fn part_in(text: &str, run: Range<usize>, separator: &impl Separator) -> Option<
     (begin < run.end).then_some(begin)
 }
 
-/// The parts that begin in `run`: where the first one begins, and where the next part behind them begins, if there is one.
+/// Where the first part in `run` begins, and where the first part behind `run` begins. `None` if no part begins there.
 /// (The same for slices: [`beginning_in`](crate::slice).)
 fn parts_in(text: &str, run: Range<usize>, separator: &impl Separator) -> Option<(usize, Option<usize>)> {
     let next = run.end..text.len() + 1;
@@ -223,7 +223,7 @@ impl Indices for TextCharIndices<'_> {
     }
 }
 
-/// Parts that a standard iterator finds in a text of whole parts.
+/// Items of a standard iterator over the parts that begin in a run.
 macro_rules! parts {
     ($($(#[$doc:meta])* $name:ident: $separator:expr, |$part:ident| $items:expr;)*) => {$(
         $(#[$doc])*
@@ -246,11 +246,11 @@ macro_rules! parts {
     )*};
 }
 parts! {
-    /// TextLines of a string.
+    /// Lines of a string.
     TextLines: '\n', |text| text.lines();
-    /// TextWords of a string.
+    /// Words of a string.
     TextWords: char::is_whitespace, |text| text.split_whitespace();
-    /// TextWords of a string, between ASCII white space.
+    /// Words of a string, between ASCII white space.
     TextAsciiWords: |c: char| c.is_ascii_whitespace(), |text| text.split_ascii_whitespace();
 }
 

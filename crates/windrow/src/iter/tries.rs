@@ -1,4 +1,4 @@
-//! Results that may break off.
+//! Values that may end a fold or a loop early.
 
 use std::ops::ControlFlow;
 

@@ -1,6 +1,6 @@
 //! Recipes that may end a call early.
 //!
-//! They check their marks between pieces of a chunk, so their source is cut into [`Pieces`].
+//! These recipes check their marks between pieces of a chunk, so their source is cut into [`Pieces`].
 
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
@@ -14,11 +14,11 @@ use crate::iter::reduce::LONGEST;
 use crate::iter::search::Finds;
 use crate::iter::tries::Try;
 
-/// Which items come first, in order of arrival.
+/// Selects the first items, in order of arrival.
 pub trait Firsts<I>: Sync + Send {
-    /// Whether `item` is one of them.
+    /// Whether `item` is one of the first items.
     fn has(&self, item: &I) -> bool;
-    /// Whether no more items will be.
+    /// Whether no further item will be one.
     fn ended(&self) -> bool;
 }
 
@@ -114,8 +114,8 @@ impl<S: Divide, R: Recipe<S>, Q: Firsts<R::Item>> Recipe<S> for SkipAny<R, Q> {
     }
 }
 
-/// The outputs of items until one breaks off. All items before the first that breaks off are passed on, and perhaps some behind
-/// it. `B` records the first one.
+/// The outputs of items until one breaks off. All items before the first one that breaks off are passed on, and perhaps some behind
+/// that item. `B` records the residual of the first one.
 #[derive(Clone, Debug)]
 pub struct WhileOk<R, B>(pub(crate) R, pub(crate) B);
 
@@ -188,7 +188,7 @@ where
             let reduced = if at.len() <= LONGEST {
                 try_reduce(items, (self.1)(), &self.2)
             } else {
-                // A long run polls for an error before it.
+                // In a long run, poll whether an item before it has broken off.
                 try_reduce(items.take_while(|_| wanted()), (self.1)(), &self.2)
             };
             match reduced {

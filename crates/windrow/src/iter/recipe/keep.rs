@@ -51,7 +51,7 @@ impl<T: Clone + Send> Init for Clones<T> {
     }
 }
 
-/// Items through a function that also gets its member's value.
+/// Items through a function that also gets a value of the member that runs it.
 #[derive(Clone, Debug)]
 pub struct MapInit<R, I, F>(pub(crate) R, pub(crate) I, pub(crate) F);
 

@@ -1,6 +1,6 @@
-//! Recipes over views: sources that number the items of the source below anew.
+//! Recipes over views: sources that number the items of a wrapped source anew.
 //!
-//! The recipe below uses the indices of the source below. So its `over` and `call_off` can be passed on for index 0 only.
+//! The wrapped recipe uses the indices of the wrapped source. So its `over` and `call_off` can be forwarded for index 0 only.
 
 use std::iter;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use windrow_sync::views::{Blocks, Merged, Part, Pieces};
 use super::{Indexed, Init, Recipe, passes_on};
 use crate::runtime::cancellation::Cancellation;
 
-/// The methods that all of these recipes share, except those over two sources.
+/// The methods that recipes over one source share.
 macro_rules! below {
     ($loose:expr) => {
         passes_on!(loose $loose);
