@@ -1,6 +1,6 @@
-//! What runs parallel calls: pools, their threads, where these run, and what call sites remember.
+//! The runtime of parallel calls: pools and their threads, the CPUs of workers, and the statistics of call sites.
 //!
-//! Nothing here knows of iterators, tasks or teams: those are the folders beside, and they call this one.
+//! Nothing here knows iterators, tasks or teams. The modules beside this one define them, and call this one.
 
 pub(crate) mod ablation;
 pub(crate) mod cancel;

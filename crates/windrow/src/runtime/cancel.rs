@@ -13,7 +13,7 @@ use crate::runtime::flag::Flag;
 /// Asks parallel calls to end early. Clones are the same token.
 ///
 /// [`cancel`](CancelToken::cancel) may be called from anywhere: another thread, a closure of the call itself, a signal handler. It only
-/// raises a flag. Cancelling is final. It orders no memory.
+/// raises a flag, and orders no memory. Cancelling is final.
 ///
 /// ```
 /// use windrow::CancelToken;
@@ -30,7 +30,7 @@ use crate::runtime::flag::Flag;
 /// ```
 ///
 /// Source of the idea: .NET's `CancellationToken` with its linked sources. (rayon's answer, in its issue 1014, is a
-/// flag of one's own in every closure.)
+/// flag that the program checks in every closure.)
 #[derive(Clone)]
 pub struct CancelToken(Arc<Token>);
 
@@ -48,10 +48,10 @@ struct Signal {
 
 /// The ancestors of a token, nearest first. Never changed, and shared by siblings.
 ///
-/// A closure that spawns its successor makes a chain of tokens without end, most of which are gone: no [`CancelToken`] for them exists,
-/// so they will not be cancelled any more. Each child that finds `limit` ancestors above its parent makes a list without those,
-/// and takes over their deadlines. The limit is twice the number of those left, and a few: so lists stay as long as there are
-/// tokens, and making a child costs constant time on average.
+/// A closure that spawns its successor makes an endless chain of tokens. Most of them are gone: no [`CancelToken`] for them exists, so no
+/// caller can cancel them any more. A child that finds `limit` ancestors above its parent makes a list without those, and takes over their
+/// deadlines. The new limit is twice the number of ancestors left, plus a few. So the length of a list is bounded by the number of tokens
+/// that exist, and making a child takes constant time on average.
 struct Above {
     signal: Arc<Signal>,
     /// Gone with the last clone of the token.
@@ -62,13 +62,13 @@ struct Above {
     next: Option<Arc<Above>>,
 }
 
-/// Ancestors that are never looked through for those that are gone.
+/// The smallest limit: with fewer ancestors, no child searches for those that are gone.
 ///
 /// Measure: count of ancestors.
 const FEW: usize = 16;
 
 impl Above {
-    /// The ancestors of a child of `parent`. What is gone of them leaves its end and its deadline to the `child`.
+    /// The ancestors of a child of `parent`. `child` takes over the cancellation and the deadline of ancestors that are gone.
     fn of(parent: &CancelToken, child: &mut Signal) -> Arc<Self> {
         let mut next = parent.0.above.clone();
         let mut limit = next.as_ref().map_or(FEW, |above| above.limit);
@@ -106,7 +106,7 @@ impl Above {
 
 impl Drop for Above {
     fn drop(&mut self) {
-        // One after the other: a list that drops its rest needs a stack as deep as it is long.
+        // In a loop: a recursive drop needs a stack as deep as the list is long.
         let mut next = self.next.take();
         while let Some(above) = next {
             next = Arc::into_inner(above).and_then(|mut above| above.next.take());
@@ -134,7 +134,7 @@ impl CancelToken {
 
     /// A token that is cancelled after `time`.
     pub fn after(time: Duration) -> Self {
-        // A time beyond what the clock can tell never comes.
+        // A time beyond the range of the clock never comes.
         Self::of(Instant::now().checked_add(time), None)
     }
 
@@ -163,18 +163,20 @@ impl CancelToken {
         Self::of(Instant::now().checked_add(time), Some(self))
     }
 
-    /// The token of the innermost closure that this thread runs for [`spawn_joinable`](crate::spawn_joinable()): it is cancelled when
-    /// the closure's handle is dropped. Elsewhere a new token.
+    /// The token of the innermost spawned closure or lane of an [overlapped run](crate::overlap) that this thread runs. Elsewhere a new token.
+    ///
+    /// The token of a closure of [`spawn_joinable`](crate::spawn_joinable()) is cancelled when the closure's handle is dropped. The token of a
+    /// lane is cancelled when the lane's current tile is not wanted any more.
     pub fn current() -> Self {
         ambient().unwrap_or_default()
     }
 
-    /// Cancels this token and its children. Calls that check it return [`Cancelled`], unless they are complete.
+    /// Cancels this token and its children. Calls with such a token return [`Cancelled`], unless they are complete.
     pub fn cancel(&self) {
         self.0.signal.flag.raise();
     }
 
-    /// Whether it is cancelled: by [`cancel`](CancelToken::cancel), by its deadline, or by its parent.
+    /// Whether the token is cancelled: by [`cancel`](CancelToken::cancel), by its deadline, or by its parent.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         let Token { signal, above } = &*self.0;
@@ -189,7 +191,7 @@ impl CancelToken {
 }
 
 impl Token {
-    /// Whether an ancestor is cancelled.
+    /// Whether an ancestor is cancelled. If so, this token is cancelled from now on.
     fn hears(&self, above: &Above) -> bool {
         let ended = above.all().any(|above| above.signal.has_ended());
         if ended {
@@ -214,11 +216,11 @@ impl Signal {
     }
 }
 
-/// A point in time that is asked about often.
+/// A deadline that is polled often.
 #[derive(Clone, Copy, Debug)]
 struct Deadline {
     at: Instant,
-    /// From this tick on, and before the next, it has not come.
+    /// In the ticks `from..near` the deadline has not come.
     from: u64,
     near: u64,
 }
@@ -234,8 +236,8 @@ impl Deadline {
         Deadline { at, from, near: from.saturating_add(ticks as u64) }
     }
 
-    /// The clock decides; ticks only save looking at it. They may start again from 0 (some machines do that when they wake up, or
-    /// when they are moved), which shows as a tick from before the deadline was made.
+    /// Whether the deadline has come. The clock decides; ticks only save reads of the clock. Ticks may start again from 0: some machines do
+    /// that when they wake up, or when they are moved. Then the tick lies before `from`, and the clock is read.
     fn is_past(&self) -> bool {
         let now = tick();
         !(self.from..self.near).contains(&now) && Instant::now() >= self.at
@@ -246,9 +248,11 @@ impl Deadline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cancelled {
-    /// Items of the source that were consumed. All others were dropped.
+    /// Indices of the source that were consumed. All others were dropped. An index stands for an item; in parts of a string for a byte, and
+    /// in a [`par_split`](crate::ParallelSlice::par_split) of a slice for an element.
     pub done: usize,
-    /// Items that there were.
+    /// Indices of the source. Behind [`par_bridge`](crate::ParallelBridge::par_bridge): the upper bound of the iterator's size hint, or
+    /// `usize::MAX` without one.
     pub total: usize,
 }
 
@@ -261,7 +265,7 @@ impl fmt::Display for Cancelled {
 impl std::error::Error for Cancelled {}
 
 thread_local! {
-    /// The token of the closure that this thread runs for `spawn_joinable`.
+    /// The token of the spawned closure or the overlapped lane that this thread runs.
     static AMBIENT: RefCell<Option<CancelToken>> = const { RefCell::new(None) };
 }
 
@@ -269,7 +273,7 @@ pub(crate) fn ambient() -> Option<CancelToken> {
     AMBIENT.try_with(|ambient| ambient.borrow().clone()).ok().flatten()
 }
 
-/// Puts a token in place for this thread until it is dropped.
+/// Makes a token the current one of this thread, until this value is dropped.
 pub(crate) struct Ambient {
     before: Option<CancelToken>,
 }
@@ -282,7 +286,7 @@ impl Ambient {
 
 impl Drop for Ambient {
     fn drop(&mut self) {
-        // While a thread ends its locals may be gone already; then nothing is to be put back.
+        // While the thread ends, its locals may be gone already. Then nothing is put back.
         let _ = AMBIENT.try_with(|ambient| ambient.replace(self.before.take()));
     }
 }
@@ -308,7 +312,7 @@ mod tests {
         assert!(!Deadline { at: past, from: 0, near: u64::MAX }.is_past(), "the clock is not looked at");
     }
 
-    /// On a thread whose stack holds some hundred calls.
+    /// Runs `f` on a thread whose stack holds some hundred calls.
     fn shallow(f: impl FnOnce() + Send + 'static) {
         std::thread::Builder::new().stack_size(64 << 10).spawn(f).unwrap().join().unwrap();
     }
@@ -347,7 +351,7 @@ mod tests {
             assert!(!last.is_cancelled());
             root.cancel();
             assert!(last.is_cancelled());
-            // One that always lives a little longer than its child.
+            // Each token lives a little longer than its child.
             let (mut before, mut last) = (CancelToken::new(), CancelToken::new());
             for _ in 0..n {
                 last = std::mem::replace(&mut before, last.child()).child();

@@ -1,9 +1,9 @@
 //! The cancellation of one call: the tokens that its members poll, and what they have consumed.
 //!
 //! A member polls the tokens before each claim, and between the pieces of a block. A caller without workers polls between pieces that
-//! last at most a heartbeat. A poll is one load every microsecond or more (and a clock read if there is a deadline). Claims and pieces
-//! are sized by the cost of earlier items. Behind a bridge that cost does not predict the next item, so a member polls before each
-//! item.
+//! last about a heartbeat. A poll is one load for each token and each ancestor (and a read of the tick counter if there is a deadline).
+//! Claims and pieces are sized by the cost of earlier items. Behind a bridge that cost does not predict the next item, so a member polls
+//! before each item.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -25,25 +25,25 @@ pub struct Cancellation {
     through: Flag,
 }
 
-/// What became of the claims of a source that is pulled from.
+/// Counts of the claims of a source whose items are pulled: a bridge.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pulled {
     pub(crate) claimed: usize,
     /// Items that were pulled. (The claim with the last index may bring more than its share.)
     pub(crate) items: usize,
-    /// One was not pulled because of a token.
+    /// A token kept a member from pulling an item.
     pub(crate) cut: bool,
 }
 
 impl Cancellation {
-    /// By `token`, and by that of the closure that this thread runs for `spawn_joinable`.
+    /// The cancellation of a call by `token`, and by the token of the spawned closure or overlapped lane that this thread runs.
     pub(crate) fn new(token: &CancelToken) -> Self {
         let tokens = std::iter::once(token.clone()).chain(ambient()).collect();
         let (total, done, pulled) = (OnceLock::new(), Mutex::default(), Mutex::default());
         Self { tokens, total, done, pulled, cut: Flag::new(), through: Flag::new() }
     }
 
-    /// The call begins, with so many items.
+    /// Records the number of items when the call begins.
     pub(crate) fn begin(&self, total: usize) {
         self.total.get_or_init(|| total);
     }
@@ -63,17 +63,17 @@ impl Cancellation {
         cuts
     }
 
-    /// A member has consumed so many items.
+    /// Adds the items that a member has consumed.
     pub(crate) fn add(&self, items: usize) {
         *self.done.lock().unwrap_or_else(PoisonError::into_inner) += items;
     }
 
-    /// The recipe wants no more items: none is missing.
+    /// Records that the recipe wants no more items: no item is missing.
     pub(crate) fn be_through(&self) {
         self.through.raise();
     }
 
-    /// After each claim of a source that is pulled from.
+    /// Adds the counts of one claim of a bridge.
     pub(crate) fn add_pulled(&self, claim: Pulled) {
         let mut all = self.pulled();
         all.claimed = all.claimed.saturating_add(claim.claimed);
@@ -91,7 +91,7 @@ impl Cancellation {
         let done = *self.done.lock().unwrap_or_else(PoisonError::into_inner);
         let done = done.saturating_sub(claimed).saturating_add(items);
         let total = self.total.get().copied().unwrap_or(0);
-        // A search that has found what it wants leaves items too; then no member was cut.
+        // A search that ends early leaves items, too. Then no member was cut.
         let all = !cut && (done == total || !self.cut.is_up());
         if all || self.through.is_up() { Ok(whole) } else { Err(Cancelled { done, total }) }
     }

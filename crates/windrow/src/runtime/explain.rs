@@ -1,7 +1,8 @@
-//! The sink of decisions: every shape tells what it decided, and [`explain`] returns it.
+//! The sink of decisions: every kind of call reports its decision, and [`explain`] returns the reports.
 //!
-//! A thread listens while it is inside of `explain`. Each call that it makes then tells one [`Explained`] when it ends. Listening reads the
-//! clock more often, and changes no decision. A thread that does not listen pays one load of a thread-local flag a call.
+//! A thread listens while it is inside of `explain`. Each call of a listening thread reports an [`Explained`] when the call ends. A team also
+//! reports one for its rounds. Listening reads the clock more often, and changes no decision. A thread that does not listen pays one load of a
+//! thread-local flag a call.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -118,7 +119,8 @@ impl Explained {
         self.kind
     }
 
-    /// Items of a loop or a sort, rounds of a team, operations of a batched structure, tiles of a plan or of lanes; 0 for a recursion.
+    /// Items of a loop or a sort, rounds of a team, operations of a batched structure, tiles of a plan or of lanes. 0 for a recursion and for
+    /// a team.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -133,12 +135,12 @@ impl Explained {
         self.took
     }
 
-    /// The time that was predicted for what was chosen, if that was predicted.
+    /// The time that was predicted for the choice; `None` if it was not predicted.
     pub fn predicted(&self) -> Option<Duration> {
         self.predicted
     }
 
-    /// The times that were predicted for other choices, by name.
+    /// The predicted times of other choices, with their names.
     pub fn alternatives(&self) -> impl Iterator<Item = (&'static str, Duration)> + '_ {
         self.alternatives.iter().copied()
     }
@@ -148,7 +150,7 @@ impl Explained {
         &self.reason
     }
 
-    /// The costs of the call's items were known from earlier calls at this place.
+    /// Whether the costs of the call's items were known from earlier calls at this place.
     pub fn from_memory(&self) -> bool {
         self.from_memory
     }
@@ -201,8 +203,8 @@ impl fmt::Display for Explained {
 }
 
 /// Runs `f`, and returns how each call of this thread in it went, and why: loops, joins, sorts, teams and their rounds, batched
-/// structures, overlapped lanes, plans. They are in the order in which they ended. Calls that follow each other at one batched structure
-/// and one place are one entry.
+/// structures, overlapped lanes, plans. Entries are in the order in which their calls ended. Consecutive calls of batched structures at one
+/// place are one entry.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -236,7 +238,7 @@ pub fn listens() -> bool {
     LISTENS.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Tells the sink. For callers that [listen](listens).
+/// Adds an entry to the sink. For callers that [listen](listens).
 #[doc(hidden)]
 pub fn tell(explained: Explained) {
     // A call made while the thread ends is not reported.

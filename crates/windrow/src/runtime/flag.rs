@@ -2,8 +2,8 @@
 //!
 //! # Protocol
 //! Two states, down and up; it never comes down again. A check is one plain load and a raise is one plain store. So a flag may be
-//! raised in a signal handler and in a forked child, where a lock or a `OnceLock` may not be used. Relaxed: observing the flag
-//! orders nothing, and may lag.
+//! raised in a signal handler and in a forked child, unlike a lock or a `OnceLock`. Relaxed: observing the flag orders nothing, and may
+//! lag.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! What is known of a call in advance: its place in the program, fixed claims, and weights.
+//! What is known of a call in advance: its place in the program, fixed claims, weights, and what can cancel it.
 
 use std::ops::ControlFlow;
 use std::panic::Location;
@@ -17,12 +17,12 @@ pub(crate) struct Hints {
     pub(crate) weights: Option<Weights>,
     /// What can cancel the call.
     pub(crate) cancellation: Option<Arc<Cancellation>>,
-    /// Indices are those of blocks of so many items, of so many items in all. The consumer counts the items.
+    /// `Some((block, n))` if indices stand for blocks of `block` items, of `n` items in all. Then the consumer counts the items.
     pub(crate) blocks: Option<(usize, usize)>,
 }
 
 impl Hints {
-    /// What is said here, or else there.
+    /// These hints. What is missing is taken from `other`.
     pub(crate) fn or(self, other: Hints) -> Hints {
         Hints {
             place: self.place.or(other.place),
@@ -44,7 +44,7 @@ impl Hints {
         }
     }
 
-    /// The caller's items before index `at`.
+    /// The number of items before index `at`, where an index may stand for a block.
     pub(crate) fn items_before(&self, at: usize) -> u64 {
         self.blocks.map_or(at, |(block, n)| at.saturating_mul(block).min(n)) as u64
     }
@@ -60,10 +60,10 @@ impl Hints {
         ControlFlow::Break(())
     }
 
-    /// The results of a call, of which some are missing only if it was cancelled. (Then what is returned here is dropped.)
+    /// The results of a call. If results are missing because the call was cancelled, an empty vector, which the caller drops.
     ///
     /// # Panics
-    /// If some are missing for another reason.
+    /// If results are missing for another reason.
     pub(crate) fn complete<T>(&self, results: Option<Vec<T>>) -> Vec<T> {
         match results {
             Some(results) => results,

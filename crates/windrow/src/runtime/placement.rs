@@ -1,18 +1,21 @@
-//! Where workers run.
+//! Placement: on which CPUs workers run.
 //!
-//! A woken thread belongs on another CPU than the one that woke it. Most schedulers see to that. Some do not (virtual machines
-//! whose kernel packs threads on few CPUs, or has no scheduling domains): there a worker waits for the caller to give up its
-//! CPU, for milliseconds, beside an idle one. Once a worker has found itself on its caller's CPU, workers confine themselves to
-//! one CPU *while they sleep*, and a caller that is about to wake one on its own CPU moves it first. Awake, a worker may run
-//! where its process may: closures, and the threads they start, never see the confinement. It costs four system calls of less than
-//! 1 us each time a worker sleeps, off the caller's way.
+//! A parked worker keeps off its caller's CPU, but only on machines where a worker once woke up on that CPU. A woken thread belongs on
+//! another CPU than the thread that woke it, and most schedulers place it there. Some do not: virtual machines whose kernel packs threads on
+//! few CPUs, or has no scheduling domains. There a woken worker waits for its caller's CPU, for milliseconds, while another CPU is idle.
+//!
+//! 1. Once a worker has found itself on its caller's CPU, every worker pins itself to one CPU *while it is parked*.
+//! 2. A caller that is about to wake a worker that is pinned to the caller's CPU pins that worker to another CPU first.
+//! 3. An awake worker may run on all CPUs of its affinity mask. So closures, and the threads that they start, never see the pinning.
+//!
+//! That costs four system calls of less than 1 us each time a worker parks. The caller does not wait for them.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use windrow_sync::machine::{self, Thread};
 use windrow_sync::relaxed::RelaxedU64;
 
-/// Some worker has found itself on its caller's CPU: so the machine is one of those, for all pools.
+/// 1 once a worker has found itself on its caller's CPU: this machine packs threads. For all pools.
 static PACKED: RelaxedU64 = RelaxedU64::new(0);
 
 /// See the [module page](self).
@@ -25,16 +28,16 @@ pub(crate) struct Placement {
     caller: RelaxedU64,
     /// The CPU, plus one, that the last caller which woke a worker was pinned to; 0 if it could run elsewhere.
     pinned_caller: RelaxedU64,
-    /// Where the workers live: a forked child must leave its parent's alone.
+    /// The fork generation of the workers: a forked child must not move its parent's workers.
     generation: u32,
 }
 
 #[derive(Debug)]
 struct Worker {
     thread: Thread,
-    /// Where it may run but for what is done here.
+    /// The CPUs that the worker may use when it is not pinned.
     allowed: Mutex<Vec<u32>>,
-    /// A start handler has chosen its CPUs: they say nothing about how many the process may use.
+    /// Set if a start handler has chosen the worker's CPUs. Their number is not the number of CPUs that the process may use.
     chosen: OnceLock<()>,
 }
 
@@ -54,14 +57,14 @@ impl Placement {
         }
     }
 
-    /// This thread is worker `member`.
+    /// Registers this thread as worker `member`.
     pub(crate) fn register(&self, member: usize) {
         let thread = Thread::this();
         let allowed = Mutex::new(thread.allowed());
         self.workers[member - 1].get_or_init(|| Worker { thread, allowed, chosen: OnceLock::new() });
     }
 
-    /// Worker `member` has run the pool's start handler.
+    /// Called after worker `member` has run the pool's start handler.
     pub(crate) fn started(&self, member: usize) {
         let Some(worker) = self.workers[member - 1].get() else { return };
         let mut allowed = worker.allowed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +80,7 @@ impl Placement {
         self.workers[member - 1].get().is_some()
     }
 
-    /// This thread is about to open a region, and to wake workers for it or not.
+    /// Called before this thread opens a region; `wakes` if it wakes workers.
     #[inline]
     pub(crate) fn before_open(&self, wakes: bool) {
         let here = here();
@@ -85,7 +88,7 @@ impl Placement {
             self.caller.set(here);
         }
         if wakes && here != 0 && PACKED.get() != 0 && self.generation == machine::fork_generation() {
-            // A caller that may run nowhere else has nothing to gain, and moving a worker could undo what pinned them both.
+            // A caller with a single CPU moves no worker: the program may have pinned both of them to it.
             let pinned = Thread::this().allowed().len() == 1;
             self.pinned_caller.set(if pinned { here } else { 0 });
             if pinned {
@@ -95,16 +98,16 @@ impl Placement {
         }
     }
 
-    /// Moves workers that sleep on `cpu` elsewhere.
+    /// Moves workers that are parked on `cpu` to other CPUs.
     #[cold]
     fn evict(&self, cpu: u64) {
         for (worker, pinned) in self.workers.iter().zip(&self.pinned) {
             if pinned.get() != cpu {
                 continue;
             }
-            // Never held for long, but for ever by a thread that a fork left behind.
+            // The lock is held for a moment only. In a forked child a thread of the parent may hold it for ever.
             let Some(Ok(allowed)) = worker.get().map(|worker| worker.allowed.try_lock()) else { continue };
-            // It may have woken before the lock was taken: an awake worker is not pinned.
+            // The worker may have woken before the lock was taken. An awake worker is not pinned.
             if pinned.get() != cpu {
                 continue;
             }
@@ -115,7 +118,7 @@ impl Placement {
         }
     }
 
-    /// Worker `member`, awake, looks where it is: not on the caller's CPU, it hopes. (If so, it leaves.)
+    /// Moves worker `member`, which is awake and calls this, to another CPU if it runs on its caller's CPU.
     #[inline]
     pub(crate) fn avoid_caller(&self, member: usize) {
         let here = here();
@@ -123,12 +126,12 @@ impl Placement {
             self.move_off(here);
         }
         if self.pinned[member - 1].get() != 0 {
-            // A caller took it for one that sleeps.
+            // A caller took this worker for a parked one.
             self.unpin(member);
         }
     }
 
-    /// This thread, a worker, goes elsewhere than `here`, if it may.
+    /// Moves this thread, a worker, to another CPU than `here`, if its mask has one.
     #[cold]
     fn move_off(&self, here: u64) {
         let me = Thread::this();
@@ -137,14 +140,14 @@ impl Placement {
         if !others.is_empty() {
             PACKED.set(1);
             me.confine(&others);
-            // It may have waited for a CPU meanwhile. A mask that came from outside in that time stays, unless it is the same.
+            // This thread may have waited for a CPU meanwhile. A mask that was set from outside in that time stays, unless it equals `others`.
             if me.allowed() == others {
                 me.confine(&allowed);
             }
         }
     }
 
-    /// This thread, a worker, goes to another CPU than the one it is on, if it may.
+    /// Moves this thread, a worker, to another CPU, if its mask has one.
     pub(crate) fn yield_cpu(&self) {
         let here = here();
         if here != 0 {
@@ -152,7 +155,7 @@ impl Placement {
         }
     }
 
-    /// Worker `member` is about to sleep.
+    /// Pins worker `member`, which is about to park, to one CPU.
     pub(crate) fn pin_while_parked(&self, member: usize) {
         if PACKED.get() == 0 {
             return;
@@ -170,7 +173,7 @@ impl Placement {
         }
     }
 
-    /// Worker `member` is awake, and may run on all CPUs of its mask again.
+    /// Lets worker `member`, which is awake, run on all CPUs of its mask again.
     pub(crate) fn unpin(&self, member: usize) {
         let pinned = &self.pinned[member - 1];
         if let (Some(worker), true) = (self.workers[member - 1].get(), pinned.get() != 0) {
@@ -182,14 +185,14 @@ impl Placement {
         }
     }
 
-    /// The worker is where it was put, and its mask was not changed from outside meanwhile. That may be the same CPU: then the last
-    /// caller was pinned to it too.
+    /// Whether the worker's mask is still the CPU that it was pinned to here. If the last caller was pinned to the same CPU, the mask counts as
+    /// one that was set from outside.
     fn is_pinned_here(&self, worker: &Worker, pinned: u64) -> bool {
         let allowed = worker.thread.allowed();
         allowed.iter().map(|&cpu| u64::from(cpu) + 1).eq([pinned]) && self.pinned_caller.get() != pinned
     }
 
-    /// CPUs that worker `member` may use, if that is what its process may.
+    /// The number of CPUs that the process may use, from the mask of worker `member`; `None` if that mask does not say.
     pub(crate) fn cpus(&self, member: usize) -> Option<usize> {
         let worker = self.workers[member - 1].get()?;
         if worker.chosen.get().is_some() {
@@ -205,7 +208,7 @@ impl Placement {
     }
 }
 
-/// Another one of these CPUs than `cpu` (plus one).
+/// One of these CPUs, other than `cpu` (which is plus one).
 fn elsewhere(allowed: &[u32], cpu: u64) -> Option<u32> {
     allowed.iter().copied().find(|&other| u64::from(other) + 1 != cpu)
 }
@@ -260,7 +263,7 @@ mod tests {
             assert_ne!(here(), at);
             placement.unpin(1);
             assert_eq!(me.allowed(), allowed);
-            // Its mask is narrowed from outside while it sleeps.
+            // The mask is narrowed from outside while the worker is parked.
             placement.pin_while_parked(1);
             me.confine(&allowed[..2]);
             placement.unpin(1);

@@ -1,4 +1,4 @@
-//! Looking up from a long run: pieces that last about a heartbeat, and a question before each.
+//! Polling in a long run: pieces of about a heartbeat, and a poll before each piece.
 
 use windrow_sync::divide::{Divide, Span};
 use windrow_sync::machine::tick;
@@ -6,7 +6,7 @@ use windrow_sync::views::BlockPieces;
 
 use crate::runtime::state::PoolState;
 
-/// A block in pieces, until `stopped` says so, which is asked before each. `taken` is told of each.
+/// A block in pieces. `stopped` is polled before each piece, and ends the block if it returns true. `taken` gets the span of each piece.
 pub(crate) struct PolledPieces<'a, 'w, 's, S: Divide, F: Fn() -> bool, G: Fn(Span)> {
     pieces: BlockPieces<'s, S>,
     interval: &'a mut PollInterval<'w>,
@@ -20,7 +20,7 @@ impl<'a, 'w, 's, S: Divide, F: Fn() -> bool, G: Fn(Span)> PolledPieces<'a, 'w, '
         Self { pieces, interval, stopped, taken, cut: false }
     }
 
-    /// It was stopped before the block was through.
+    /// Whether `stopped` ended the block.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut
     }
@@ -45,13 +45,13 @@ impl<'s, S: Divide, F: Fn() -> bool, G: Fn(Span)> Iterator for PolledPieces<'_, 
     }
 }
 
-/// Sizes pieces so that a look comes about once a heartbeat: twice the last one while that took less than half a heartbeat,
-/// half of it if it took more than one.
+/// Sizes pieces so that a poll comes about once a heartbeat. If the last piece took less than half a heartbeat, the next one has twice its
+/// items. If the last piece took more than a heartbeat, the next one has half of its items.
 pub(crate) struct PollInterval<'w> {
-    /// `None`: no polled, everything is one piece.
+    /// `None`: no polls, and all items are one piece.
     pool: Option<&'w PoolState>,
     size: usize,
-    /// Size of the last piece, and when it was handed out.
+    /// Items of the last piece, and when it was handed out.
     last: Option<(usize, u64)>,
 }
 

@@ -30,12 +30,12 @@ pub use settings::{PoolBuildError, PoolBuildErrorKind};
 /// thread for every CPU that the process may use (affinity mask and cgroup quota count). The caller takes part in
 /// its own calls, so a pool of `n` threads starts `n - 1`. Names, stacks and handlers are settings of a [`PoolBuilder`].
 ///
-/// Dropping a pool waits for the region in progress and joins the threads. A pool dropped *inside* of a parallel call that it runs
-/// (by the last `Arc` in a closure, say) waits for nothing: its threads could be waiting for the one that drops it. They end by
+/// Dropping a pool waits for the region in progress and joins the worker threads. A pool dropped *inside* of a parallel call that it runs
+/// (by the last `Arc` in a closure, say) waits for nothing: its threads could be waiting for the dropping thread. They end by
 /// themselves after that call.
 ///
-/// A forked child builds its own global pool; a pool it got from its parent has no threads there, and runs calls on their
-/// caller. The one thing not to do is to fork *inside* a closure of a parallel call: the members it waits for are not there.
+/// A forked child builds a separate global pool. A pool that it got from its parent has no threads in the child, and runs calls on their
+/// caller. Do not fork *inside* a closure of a parallel call: the child lacks the members that the call waits for.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -51,10 +51,10 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of `threads` threads, the caller included; 0 means as many as the global pool would have: what `WINDROW_THREADS` says
-    /// ([`PoolBuilder::threads`]), else as many as the process may use CPUs.
+    /// A pool of `threads` threads, the caller included, at most 1023. 0 means as many as the global pool would have: what
+    /// `WINDROW_THREADS` says ([`PoolBuilder::threads`]), else as many as the process may use CPUs.
     ///
-    /// If the system refuses a thread, the pool has fewer: [`threads`](Pool::threads) says how many. At most 1023.
+    /// If the system refuses a thread, the pool has fewer: [`threads`](Pool::threads) says how many.
     pub fn new(threads: usize) -> Pool {
         Pool::build(Settings::usual(threads))
     }
@@ -78,13 +78,13 @@ impl Pool {
             if started == wanted {
                 return pool;
             }
-            // Built anew for the threads there are: a gate takes workers that never came for workers awake, and wakes
-            // none in their stead.
+            // Build the pool again, for the threads that the system starts. A gate counts workers that never came as awake, and wakes no
+            // others instead.
             wanted = started;
         }
     }
 
-    /// A pool of `wanted` threads. It has fewer if the system refuses one, and is of no use then.
+    /// A pool of `wanted` threads. If the system refuses a thread, the pool has fewer, and the caller drops it.
     fn start(settings: &Settings, wanted: usize) -> Pool {
         let state = Arc::new(PoolState::new(wanted, settings.stack_size, settings.off));
         let mut threads = Vec::with_capacity(wanted - 1);
@@ -103,7 +103,7 @@ impl Pool {
         self.state.members
     }
 
-    /// What has happened in this pool so far: regions opened, workers that joined, system calls to wake and to sleep.
+    /// What has happened in this pool so far: regions opened, workers that joined, system calls to wake and to park.
     pub fn counts(&self) -> Counts {
         self.state.gate.counts()
     }
@@ -113,7 +113,7 @@ impl Pool {
     /// Unlike rayon's, `f` itself stays on the calling thread, so it may hold what is not `Send`.
     pub fn install<R>(&self, f: impl FnOnce() -> R) -> R {
         let _here = Installed::new(self.state.clone());
-        // Joins in it are no part of a recursion in another pool.
+        // Joins in `f` are no part of a recursion in another pool.
         windrow_sync::join::apart(f)
     }
 }
@@ -142,7 +142,7 @@ fn work(state: Arc<PoolState>, member: usize, handlers: &Handlers) {
     handlers.exit(member);
 }
 
-/// Ends these workers: waits for them, unless they are not threads of this process or could be waiting for this one.
+/// Ends these workers. Waits for them, unless they are not threads of this process or could be waiting for this thread.
 fn end(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
     // In this order: spawn threads whose queue is made after the close find the gate stopped.
     state.gate.stop();
@@ -153,11 +153,11 @@ fn end(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
             // A forked child has this handle but not the thread.
             std::mem::forget(thread);
         } else if may_wait_for_this || (state.is_of_a_child() && !state.placement.is_registered(at + 1)) {
-            // In a forked child it may never begin: the standard library takes a lock whenever a thread starts, and the child may have
-            // inherited that locked. If it does begin it finds the gate stopped.
+            // In a forked child this thread may never begin: the standard library takes a lock whenever a thread starts, and the child may
+            // have inherited that lock locked. A thread that does begin finds the gate stopped.
             drop(thread);
         } else {
-            // A worker catches what user code throws. Should it end by a panic all the same, no caller is left to tell.
+            // A worker catches panics of user code. If the worker itself panics, no caller is left to be told.
             let _ = thread.join();
         }
     }
@@ -172,24 +172,23 @@ fn works_for() -> Option<usize> {
     WORKS_FOR.try_with(Cell::get).ok().flatten()
 }
 
-/// Whether threads of a pool could be waiting for this one: it is one of them, or inside a parallel call, a spawned closure or an
+/// Whether threads of a pool could be waiting for this thread: it belongs to a pool, or is inside a parallel call, a spawned closure or an
 /// overlapped run.
 fn is_inside() -> bool {
     works_for().is_some() || is_spawn_thread() || gate::is_inside_any() || ambient().is_some()
 }
 
 thread_local! {
-    /// The pool of the innermost `install`, or the one this thread works for.
+    /// The pool of the innermost `install`, or the pool that this thread works for.
     static CURRENT: RefCell<Option<Rc<Here>>> = const { RefCell::new(None) };
 }
 
-/// This thread's own handle on a state: looking it up must not write to memory that other threads use, as cloning the `Arc`
-/// would.
+/// A thread's handle on a state. A lookup clones the `Rc` around it: a clone of the `Arc` would write to memory that other threads use.
 pub(crate) struct Here {
     state: Arc<PoolState>,
 }
 
-/// Puts a pool in place for this thread until it is dropped.
+/// Makes a pool the current one of this thread, until this value is dropped.
 pub(crate) struct Installed {
     before: Option<Rc<Here>>,
 }
@@ -202,7 +201,7 @@ impl Installed {
 
 impl Drop for Installed {
     fn drop(&mut self) {
-        // While a thread ends its locals may be gone already; then nothing is to be put back.
+        // While the thread ends, its locals may be gone already. Then nothing is put back.
         let _ = CURRENT.try_with(|current| current.replace(self.before.take()));
     }
 }
@@ -234,7 +233,7 @@ pub(crate) fn with_current<R>(f: impl FnOnce(&PoolState) -> R) -> R {
     f(&Current::get())
 }
 
-/// The state of the innermost `install` of this thread, or of the pool it works for, to keep.
+/// The state of the innermost `install` of this thread, or of the pool that it works for, to keep.
 pub(crate) fn installed_state() -> Option<Arc<PoolState>> {
     CURRENT.try_with(|current| current.borrow().as_ref().map(|here| here.state.clone())).ok().flatten()
 }

@@ -23,8 +23,8 @@ use super::state::PoolState;
 /// Drives a call: every chunk of the division goes to `each`, on the caller, and on workers if that pays. Together the chunks cover
 /// the division, unless a member breaks off or panics, or the call is cancelled.
 ///
-/// A member keeps a value from chunk to chunk: `begin` makes it before the first one, `end` gets it after the last one. A member whose
-/// `each` breaks leaves: nothing more is wanted of it.
+/// A member keeps a value from chunk to chunk: `begin` makes the value before the first chunk, `end` gets it after the last one. A member
+/// whose `each` breaks claims no more, and leaves.
 ///
 /// (`'s` is the borrow of *this* division and not any lifetime: a closure over chunks of every lifetime would force the
 /// source to be `'static`.)
@@ -85,7 +85,7 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     }
 }
 
-/// All of a call that is not shared for certain: one chunk; or pieces of about a heartbeat, if it can be cancelled.
+/// Runs a call that cannot be shared: as one chunk, or in pieces of about a heartbeat if the call can be cancelled.
 fn run_alone<'s, S: Divide, L>(
     pool: &PoolState,
     hints: &Hints,
@@ -106,7 +106,7 @@ fn run_alone<'s, S: Divide, L>(
     }
 }
 
-/// The caller's part: pieces alone, until all is done or sharing the rest pays; then claims, as any member.
+/// The caller's part: pieces alone, until all items are done or sharing the rest pays. Then the caller claims, as any member.
 fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>>(
     caller: &CallerSide<'_>,
     door: &Door<'_>,
@@ -136,8 +136,8 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
     }
 }
 
-/// A member's part, from the time `now` on: claims, until there is nothing left to claim. A separate function, because its address is
-/// part of the [`site`].
+/// A member's part, from the time `now` on: claims, until nothing is left to claim. A separate function, because its address is part of the
+/// [`site`].
 #[inline(never)]
 fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<()>>(
     call: &Call<'_>,
@@ -157,7 +157,7 @@ fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<
     }
 }
 
-/// A member's count of consumed items, if the call can be cancelled. Its drop adds it to the total: one lock a member.
+/// A member's count of consumed items. If the call can be cancelled, its drop adds the count to the total: one lock a member.
 struct Done<'c> {
     cancellation: Option<&'c Cancellation>,
     counts: bool,
@@ -189,8 +189,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// A panic in one member ends the others at their next claim. Forgotten when all went well: asking `panicking()` instead
-/// would stop a region that a destructor runs during a panic.
+/// A panic in one member ends the others at their next claim. A member that returns forgets this guard. (A check of `panicking()` instead
+/// would stop a region that a destructor runs during a panic.)
 struct StopOnUnwind<'a, S: Divide>(&'a Division<S>);
 
 impl<S: Divide> Drop for StopOnUnwind<'_, S> {
@@ -203,7 +203,7 @@ impl<S: Divide> Drop for StopOnUnwind<'_, S> {
 struct Call<'c> {
     pool: &'c PoolState,
     hints: &'c Hints,
-    /// What the caller leaves for workers that join: nanoseconds of a unit of weight; 0 is unknown.
+    /// The caller's estimate for workers that join, in nanoseconds for a unit of weight; 0 is unknown.
     per_weight: RelaxedU64,
 }
 
@@ -228,7 +228,7 @@ struct CallerSide<'c> {
 /// A decision, and the item and the time at which it was made.
 type ToldChoice = (Decision<Progress, Grain>, usize, Nanos);
 
-/// How a region was opened, and what was done before.
+/// How a region was opened, and what the caller had done before.
 #[derive(Clone, Copy)]
 struct Published {
     at: u64,
@@ -237,7 +237,7 @@ struct Published {
     before: Before,
 }
 
-/// What a caller has done alone: weight, ticks, its longest piece and the first item of that.
+/// What a caller has done alone: weight, ticks, the ticks of the longest piece, and the first item of that piece.
 #[derive(Clone, Copy, Default)]
 struct Before {
     weight: u64,
@@ -262,7 +262,7 @@ impl<'c> CallerSide<'c> {
         Self { call, site, items, memory, published, short, alone, listens, told, members }
     }
 
-    /// What to do next, at item `at` and the time `now`, `since` the call began.
+    /// What to do next at item `at`, at the time `now`, which is `since` after the begin of the call.
     fn choose(&self, progress: &Progress, at: usize, now: u64, since: Nanos) -> (Grain, WorkerState) {
         let pool = self.call.pool;
         let (state, costs) = (pool.workers(), pool.costs(now));
@@ -279,7 +279,7 @@ impl<'c> CallerSide<'c> {
         (grain, pool.found(now, wakes))
     }
 
-    /// Puts all that is left where members find it, and opens the gate.
+    /// Divides the rest among members, and opens the gate.
     #[inline(never)]
     fn publish<S: Divide>(&self, lead: &mut Lead<'_, S>, door: &Door<'_>, published: Published, per_weight: Nanos) {
         let (pool, hints) = (self.call.pool, self.call.hints);
@@ -302,7 +302,7 @@ impl<'c> CallerSide<'c> {
             None => lead.share(width, 0, |part| hints.part(rest.start, rest.end, part, width)),
         }
         if !door.open(width) {
-            // This one goes on alone: it claims all of its rest itself.
+            // No lane was free: this caller goes on alone, and claims all of the rest itself.
             self.published.set(None);
             if let Some((decision, at, since)) = self.told.get() {
                 let decision = Decision { why: "other regions were faster at the gate", ..decision };
@@ -311,8 +311,8 @@ impl<'c> CallerSide<'c> {
         }
     }
 
-    /// An item at `at` that took `longest` ticks of a call of `wall`, if that was a large part. A quarter is worth a place at the
-    /// front; below what first touches cost, other things matter more.
+    /// The item at `at`, if its `longest` ticks were a large part of a call of `wall` ticks. An item of more than a quarter of the call is worth
+    /// a place at the front. An item that takes no longer than first touches of code and data is not.
     fn long(&self, longest: u64, at: usize, wall: u64) -> Option<LongItem> {
         let pool = self.call.pool;
         let is_long = longest > wall / 4 && pool.nanos(longest) > pool.guess().cold();
@@ -349,7 +349,7 @@ impl<'c> CallerSide<'c> {
         explained.on(threads).predicted_to_take(shared).or("serial", serial).because(reason)
     }
 
-    /// After a region: what the site and the pool remember of it.
+    /// Updates the statistics of the site and the pool after a region.
     #[inline(never)]
     fn learn<S: Divide>(&self, published: Published, division: &Division<S>) {
         let pool = self.call.pool;
@@ -367,13 +367,13 @@ impl<'c> CallerSide<'c> {
             }
         }
         if weight == 0 {
-            // It was stopped before any member was through.
+            // The region was stopped before any member had reported.
             return pool.ended(now);
         }
         let nanos = |ticks| pool.nanos(ticks);
         let before = published.before;
         self.members.set(members);
-        // No member can be done sooner than its longest item.
+        // The region takes at least as long as its longest item.
         let at_best = nanos(busy / published.width as u64).0.max(nanos(longest).0);
         let entering = (members > 1).then(|| Nanos((nanos(wall).0 - at_best).max(0.0)));
         pool.learn(now, published.found, entering, nanos(wall + before.ticks));
@@ -401,7 +401,7 @@ enum CallerStep {
 struct SerialPart<'w> {
     caller: &'w CallerSide<'w>,
     begun: u64,
-    /// What is done is measured from this time and this item on.
+    /// The measurement begins at this time and at item `first`.
     start: u64,
     first: usize,
     /// When the last piece was handed out, and its first item.
@@ -409,7 +409,7 @@ struct SerialPart<'w> {
     at: usize,
     longest: u64,
     longest_at: usize,
-    /// What was done contradicts what the site remembers.
+    /// The measurement contradicts what the site remembers.
     doubts: bool,
 }
 
@@ -419,7 +419,7 @@ impl<'w> SerialPart<'w> {
         Self { caller, begun: now, start: now, first: 0, since: now, at: 0, longest: 0, longest_at: 0, doubts: false }
     }
 
-    /// What to do next, standing at item `at` of `end`.
+    /// What to do next at item `at` of `end`.
     #[inline]
     fn step(&mut self, at: usize, end: usize) -> CallerStep {
         if self.caller.short {
@@ -453,14 +453,14 @@ impl<'w> SerialPart<'w> {
         }
     }
 
-    /// All that was done when the caller stands at item `at` at the time `now`.
+    /// What the caller has done alone by the time `now`, when it comes to item `at`.
     fn before(&self, now: u64, at: usize) -> Before {
         let weight = self.caller.call.hints.weight(self.first, at);
         let &SerialPart { start, longest, longest_at, .. } = self;
         Before { weight, ticks: now.saturating_sub(start), longest, longest_at }
     }
 
-    /// The piece before item `at` is done: the time.
+    /// Records that the piece before item `at` is done. Returns the time.
     fn look(&mut self, at: usize) -> u64 {
         let now = tick();
         let took = now.saturating_sub(self.since);
@@ -471,7 +471,7 @@ impl<'w> SerialPart<'w> {
         now
     }
 
-    /// What the caller has done alone when it stands at item `at` of `end`, and the time.
+    /// What the caller has done alone when it comes to item `at` of `end`, and the time.
     #[inline(never)]
     fn progress(&mut self, at: usize, end: usize) -> (Progress, u64) {
         let CallerSide { call, memory, alone, .. } = self.caller;
@@ -500,7 +500,8 @@ impl<'w> SerialPart<'w> {
         (progress, now)
     }
 
-    /// The next piece of a short call at item `at`, as long as it is what it was known to be: a quarter, as a check, then the rest.
+    /// The next piece of a short call at item `at`: first a quarter, as a check, then the rest. `None` if the quarter took much longer
+    /// than the site remembers.
     #[inline]
     fn short(&mut self, at: usize, end: usize) -> Option<usize> {
         if at == 0 {
@@ -509,11 +510,11 @@ impl<'w> SerialPart<'w> {
         let CallerSide { call, memory, .. } = self.caller;
         let spent = call.pool.nanos(tick().saturating_sub(self.start));
         let expected = memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(0, at) as f64;
-        // Twice as long is still far from worth it; after a pause first touches cost more.
+        // A call of twice that time is still too short to share. After a pause, first touches cost more.
         (spent.0 < 2.0 * expected + call.pool.guess().cold().0).then_some(end)
     }
 
-    /// All items, of which there are `end`, were done alone.
+    /// Updates the statistics of the site after all `end` items ran alone.
     #[inline(never)]
     fn through(&mut self, end: usize) {
         let CallerSide { call, site, memory, .. } = self.caller;
@@ -572,7 +573,7 @@ impl<'w> Pace<'w> {
         Some((span, chunk))
     }
 
-    /// PolledPieces at the clock after a chunk.
+    /// Reads the clock after a chunk, and updates the cost of a unit of weight.
     #[inline]
     fn measure(&mut self) {
         let now = tick();
@@ -582,7 +583,7 @@ impl<'w> Pace<'w> {
         let claim = self.call.pool.guess().claim.0;
         let nanos = (self.call.pool.nanos(took).0 - claim).max(1.0);
         let measured = nanos / self.weight as f64;
-        // Too long a claim does more harm than too short a one: believe at once that items are long, slowly that they are short.
+        // A claim that is too long does more harm than one that is too short. So a higher cost counts at once, a lower one by half.
         self.per_weight = if nanos > expected { measured } else { 0.5 * (self.per_weight + measured) };
         if took > self.report.longest {
             (self.report.longest, self.report.longest_at) = (took, self.at as u64);

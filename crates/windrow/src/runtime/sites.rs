@@ -2,11 +2,11 @@
 //!
 //! A [`site`] is a place in the source together with the code of the call's body. The place alone would make one site of all types that a
 //! generic function is called with. The code alone would make one site of closures of equal text, which the compiler merges.
-//! Two sites may share an entry; then they overwrite each other, and neither is trusted ([`windrow_plan::site`]).
-//! Only speed depends on it.
+//! Two sites may share an entry. Then they overwrite each other, and neither is trusted ([`windrow_plan::site`]).
+//! Only speed depends on the table.
 //!
-//! Costs of loops, joins and sorts are packed into words. Those of teams are larger: they are made by a site's first team that could be
-//! wider than its caller, and stand behind a lock for which no thread waits.
+//! Costs of loops and recursions (joins, scopes) are packed into words. Statistics of teams are larger. The first team of a site that could
+//! be wider than its caller allocates them, behind a lock for which no thread waits.
 
 use std::panic::Location;
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -49,9 +49,9 @@ impl std::fmt::Debug for SiteTable {
 #[derive(Default)]
 struct SiteEntry {
     site: RelaxedU64,
-    /// Two costs and trust, or the times of two calls, packed.
+    /// Two costs and the trust in them (loops), or the times of two calls (recursions), packed.
     known: RelaxedU64,
-    /// Where the item stood that took a large part of the last call, plus one, and how many items that call had.
+    /// The index of the item that took a large part of the last call (upper half), and the number of items of that call; 0 is none.
     long: RelaxedU64,
 }
 
@@ -79,13 +79,13 @@ pub(crate) struct LongItem {
     pub(crate) of: u32,
 }
 
-/// Costs as the upper halves of 32-bit floats, rounded to 6 %, so that noise is no reason to write.
+/// Packs costs as the upper halves of 32-bit floats. They are rounded to 6 %, so that noise does not cause a store.
 fn pack(known: ItemCost) -> u64 {
     let rounded = |cost: Nanos| u64::from((cost.0 as f32).to_bits().saturating_add(1 << 18) >> 19 << 3);
     rounded(known.alone) << 48 | rounded(known.shared) << 32 | u64::from(known.trust)
 }
 
-/// Half of a packed word: costs in the same order as the costs themselves.
+/// A packed cost. Packed costs compare as the costs do.
 #[inline]
 fn half(known: u64, shift: u32) -> u16 {
     (known >> shift) as u16
@@ -120,12 +120,12 @@ impl SiteTable {
         SiteStats { known: unpack(known), long }
     }
 
-    /// From now on `site` remembers this.
+    /// Stores what `site` remembers from now on.
     pub(crate) fn remember(&self, site: usize, memory: SiteStats) {
         let entry = self.entry(site);
         let known = pack(memory.known);
         let long = memory.long.map_or(0, |long| u64::from(long.at) << 32 | u64::from(long.of));
-        // Threads that call one site in turn must not take the line from each other for nothing.
+        // A store of the same value would take the cache line from other threads that call this site.
         for (hint, value) in [(&entry.site, site as u64), (&entry.known, known), (&entry.long, long)] {
             if hint.get() != value {
                 hint.set(value);
@@ -139,7 +139,7 @@ impl SiteTable {
 pub(crate) struct PackedCalls(u64);
 
 impl PackedCalls {
-    /// Two calls are known, and the shorter one was shorter than `limit`.
+    /// Whether two calls are known, and the shorter one was shorter than `limit`.
     #[inline]
     pub(crate) fn are_shorter(self, limit: PackedCalls) -> bool {
         let shorter = half(self.0, 48).min(half(self.0, 32));
@@ -166,7 +166,7 @@ impl SiteTable {
         PackedCalls(if entry.site.get() == site as u64 { entry.known.get() } else { 0 })
     }
 
-    /// From now on a site of recursions remembers this.
+    /// Stores what a site of recursions remembers from now on.
     pub(crate) fn remember_calls(&self, site: usize, CallTime { last, before }: CallTime) {
         let known = ItemCost { alone: last, shared: before, trust: 0 };
         self.remember(site, SiteStats { known, long: None });
@@ -174,13 +174,13 @@ impl SiteTable {
 }
 
 impl SiteTable {
-    /// What `site` remembers of its teams. Statistics that are locked, perhaps for ever since a fork, count as empty.
+    /// What `site` remembers of its teams. Locked statistics count as empty: since a fork they may stay locked.
     pub(crate) fn recall_team(&self, site: usize) -> TeamStats {
         let stats = self.teams[slot(site)].get().and_then(|stats| stats.try_lock().ok());
         stats.filter(|stats| stats.site == site).map_or_else(TeamStats::default, |stats| *stats)
     }
 
-    /// What `site` remembers of its teams, to be changed; `None` if another thread does so now.
+    /// What `site` remembers of its teams, to be changed; `None` if another thread holds the lock.
     pub(crate) fn team(&self, site: usize) -> Option<MutexGuard<'_, TeamStats>> {
         let mut stats = self.teams[slot(site)].get_or_init(Box::default).try_lock().ok()?;
         if stats.site != site {

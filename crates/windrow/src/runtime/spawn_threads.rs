@@ -2,9 +2,9 @@
 //!
 //! # Protocol
 //! Each pool has one *queue* of closures and *spawn threads* that take them in order (`windrow-spawn-1`, ...). To the pool a spawn
-//! thread is a caller like any other. A thread is started when a closure finds fewer waiting threads than queued
-//! closures; there are at most as many as the pool has members. A thread ends after [`IDLE`] without work.
-//! Queues belong to a process: a forked child starts with none, so it inherits no lock.
+//! thread is a caller like any other. A thread is started when a new closure makes the queue longer than the number of waiting threads.
+//! A pool has at most as many spawn threads as members. A spawn thread ends after [`IDLE`] without work.
+//! Queues belong to a process: a forked child starts without queues, so it inherits no lock.
 //!
 //! A closure is queued, or taken by the one thread that runs it, or dropped unrun by its [`JoinHandle`](crate::JoinHandle). Taking and
 //! dropping are one removal from the queue, under its lock. User code (closures, wakers, results) runs and is dropped outside of all
@@ -21,8 +21,8 @@ use windrow_sync::machine;
 use super::state::PoolState;
 use windrow_sync::unwind::quietly;
 
-/// How long a spawn thread waits for work before it ends. Starting one takes about 5 us (2-core x86-64 virtual machine, 2026-11), which
-/// closures that come once in ten seconds do not notice; waiting costs a stack and no CPU time.
+/// How long a spawn thread waits for work before it ends. Starting a thread takes about 5 us (2-core x86-64 virtual machine, 2026-11), which
+/// does not matter for closures that come once in ten seconds. A waiting thread costs a stack and no CPU time.
 ///
 /// Measure: chosen, the pause after which starting a thread again is not noticed.
 const IDLE: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ pub(crate) struct SpawnQueue {
 
 #[derive(Default)]
 struct QueueState {
-    /// By number, in the order in which they came.
+    /// Closures by number, in the order in which they were spawned.
     jobs: BTreeMap<u64, Job>,
     next: u64,
     /// Numbers of the live spawn threads.
@@ -73,7 +73,7 @@ pub(crate) fn queues() -> MutexGuard<'static, BTreeMap<usize, Arc<SpawnQueue>>> 
     QUEUES.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The pool of this pool is being dropped.
+/// Closes the queue of a pool that is being dropped.
 pub(crate) fn close(pool: &Arc<PoolState>) {
     let queue = {
         let mut queues = queues();
@@ -91,7 +91,8 @@ impl SpawnQueue {
         // A spawn thread outlives its pool, and its queue takes closures as long as it has a thread.
         own_queue().filter(|own| own.is_of_this_process() && Arc::ptr_eq(&own.pool, pool)).unwrap_or_else(|| {
             let new = || Arc::new(SpawnQueue::new(pool.clone(), IDLE));
-            // A lane that outlives its pool may spawn, too: then threads end when the queue is empty, and the last one removes it.
+            // A lane of an overlapped run may outlive its pool, and spawn. Then threads end when the queue is empty, and the last thread
+            // removes the queue.
             queues().entry(Arc::as_ptr(pool).addr()).or_insert_with(new).clone()
         })
     }
@@ -106,7 +107,7 @@ impl SpawnQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// If not, locks may be held by threads that do not exist.
+    /// Whether this process made the queue. In a forked child, threads that do not exist may hold its locks.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.generation == machine::fork_generation()
     }
@@ -139,7 +140,7 @@ impl SpawnQueue {
         if let Err(error) = spawned {
             let mut state = self.lock();
             state.threads.remove(&number);
-            // Other threads will run it, if later.
+            // Other spawn threads run the closure later, if the queue has one.
             let unrun = if state.threads.is_empty() { state.jobs.remove(&ticket) } else { None };
             drop(state);
             self.remove_if_closed();
@@ -171,7 +172,7 @@ impl SpawnQueue {
         IS_SPAWN_THREAD.set(true);
         OWN_QUEUE.set(Some(self.clone()));
         while let Some(job) = self.next_job(number) {
-            // The closure's panic is in its result. Its waker or its unwanted result may panic too; that is discarded.
+            // A panic of the closure is in its result. A panic of its waker, or of the drop of an unwanted result, is discarded.
             quietly(job);
         }
         self.remove_if_closed();
@@ -184,7 +185,7 @@ impl SpawnQueue {
             if let Some((_, job)) = state.jobs.pop_first() {
                 return Some(job);
             }
-            // A queue that is made while its pool is ended is not closed, but finds the gate stopped.
+            // A queue that is made while its pool ends is not closed. Its threads find the gate stopped.
             if waited || state.closed || self.pool.gate.is_stopped() {
                 state.threads.remove(&number);
                 return None;
@@ -201,7 +202,7 @@ impl SpawnQueue {
         self.lock().jobs.remove(&ticket)
     }
 
-    /// Runs a closure that has not begun.
+    /// Runs a closure on this thread if it has not begun.
     pub(crate) fn help(&self, ticket: u64) {
         if let Some(job) = self.remove(ticket) {
             job();

@@ -41,7 +41,7 @@ pub(crate) struct PoolState {
     pub(crate) settle: Spin,
     pub(crate) sites: SiteTable,
     pub(crate) placement: Placement,
-    /// The pool was dropped. Its spawn threads, and lanes that began in it, may still use this.
+    /// The pool was dropped. Its spawn threads, and lanes of overlapped runs that began in it, may still use this state.
     pub(crate) closed: Flag,
     /// Mechanisms that are switched off.
     pub(crate) off: Mechanisms,
@@ -53,11 +53,11 @@ pub(crate) struct PoolState {
     pub(crate) join_timing: JoinTiming,
     learned: Pad<Learned>,
     idle_times: Box<[Pad<IdleTimes>]>,
-    /// Stack of each thread of the pool in bytes; none is the standard library's usual one.
+    /// Stack of each thread of the pool in bytes; `None` is the standard library's default.
     stack_size: Option<usize>,
     /// Spawn threads that were started in this process and may not have ended.
     spawn_threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Where the threads live: a forked child inherits none of them.
+    /// The fork generation of the process that started the threads: a forked child inherits none of them.
     generation: u32,
 }
 
@@ -75,7 +75,7 @@ struct Learned {
     quota_read: RelaxedU64,
 }
 
-/// What a worker knows about its own waiting; only it writes here.
+/// When a worker last began to wait, and its average wait. Only that worker writes here.
 #[derive(Debug, Default)]
 struct IdleTimes {
     since: RelaxedU64,
@@ -86,10 +86,10 @@ thread_local! {
     static ACCOUNT: Cell<ThreadAccount> = const { Cell::new(ThreadAccount { last: 0, owed: 0.0, budget: Budget::EMPTY }) };
 }
 
-/// What the calls of a thread leave for later ones.
+/// What the calls of a thread leave for its later calls.
 #[derive(Clone, Copy, Debug)]
 struct ThreadAccount {
-    /// When the last one ended.
+    /// When the last call ended.
     last: u64,
     /// What serial calls have lost lately because workers were parked.
     owed: f64,
@@ -99,7 +99,7 @@ struct ThreadAccount {
 
 impl PoolState {
     pub(crate) fn new(threads: usize, stack_size: Option<usize>, off: Mechanisms) -> Self {
-        // Alone, nothing is measured. (And there are targets with neither threads nor a clock.)
+        // A pool of one thread measures nothing. (Some targets have neither threads nor a clock.)
         let nanos_per_tick = if threads > 1 { 1000.0 / machine::ticks_per_micro() } else { 1.0 };
         let guess = match threads {
             1 => Machine::example(),
@@ -116,7 +116,7 @@ impl PoolState {
             mask_read: RelaxedU64::new(tick()),
             quota_read: RelaxedU64::new(tick()),
         };
-        // A member is at most one claim from leaving, unless its items are long; then there is no hurry.
+        // A member leaves after one claim at most. If its items are longer than that, a park of the caller costs little.
         let settle = Spin { busy: ticks(guess.longest_claim()), yielding: ticks(guess.longest_claim()) };
         let join_timing = JoinTiming {
             look: ticks(guess.poll()),
@@ -145,7 +145,7 @@ impl PoolState {
         }
     }
 
-    /// Behind the gate of another version's workers. They spin and place themselves by what that version learns.
+    /// The state of a pool behind the gate of another version's workers. That version decides how they spin and on which CPUs they run.
     pub(crate) fn guest(gate: Arc<Gate>, members: usize) -> Self {
         Self { gate, ..Self::new(members, None, Mechanisms::default()) }
     }
@@ -200,7 +200,7 @@ impl PoolState {
         Nanos(ticks as f64 * self.nanos_per_tick)
     }
 
-    /// CPUs the pool may use, as far as its workers have noticed.
+    /// CPUs that the pool may use, at the last read of the affinity mask.
     fn cpus(&self) -> usize {
         self.learned.0.cpus.get() as usize
     }
@@ -214,7 +214,7 @@ impl PoolState {
     #[inline]
     pub(crate) fn workers(&self) -> Workers {
         if self.cpus() == 1 && self.members > 1 {
-            // No worker is woken that could see that there are more again.
+            // With one CPU no worker is woken, so no worker would notice a wider mask.
             self.read_machine(tick(), 1);
         }
         let WorkerCounts { busy, asleep, idle, .. } = self.gate.state();
@@ -227,14 +227,14 @@ impl PoolState {
         &self.guess
     }
 
-    /// The machine, as far as regions have shown it.
+    /// The machine as measured by the regions so far.
     pub(crate) fn machine(&self) -> Machine {
         let Learned { line, nap, wake, .. } = &self.learned.0;
         let nanos = |learned: &RelaxedU64| Nanos(learned.get_f64());
         Machine { claim: self.guess.claim, line: nanos(line), nap: nanos(nap), wake: nanos(wake) }
     }
 
-    /// What a decision at the moment `now` costs and may cost.
+    /// The costs for a decision at the time `now`, and this thread's debt and budget.
     pub(crate) fn costs(&self, now: u64) -> Costs {
         let machine = self.machine();
         let ThreadAccount { mut owed, mut budget, .. } = self.account(now, &machine);
@@ -247,7 +247,7 @@ impl PoolState {
         Costs { machine, parked: self.found(now, true), owed: Nanos(owed), budget }
     }
 
-    /// This thread is about to open a region.
+    /// Called before this thread opens a region; `wakes` if it wakes workers.
     pub(crate) fn opens(&self, wakes: bool) {
         if !self.off.contains(Mechanism::Placement) {
             self.placement.before_open(wakes);
@@ -257,7 +257,7 @@ impl PoolState {
         }
     }
 
-    /// How a region that opens `now` finds its workers, if it `wakes` some.
+    /// The state in which a region that opens `now` finds its workers, if it `wakes` some.
     pub(crate) fn found(&self, now: u64, wakes: bool) -> WorkerState {
         let since = self.nanos(now.saturating_sub(self.learned.0.ended.get()));
         match wakes {
@@ -267,7 +267,7 @@ impl PoolState {
         }
     }
 
-    /// After a region, which took `wall`, ended `now` and took `entering` more than its work explains; `None` if no worker came.
+    /// Learns from a region that took `wall` and ended `now`. `entering` is the time that its work does not explain; `None` if no worker came.
     pub(crate) fn learn(&self, now: u64, found: WorkerState, entering: Option<Nanos>, wall: Nanos) {
         let learned = &self.learned.0;
         let machine = match entering {
@@ -283,12 +283,12 @@ impl PoolState {
         self.ended(now);
     }
 
-    /// A region ended `now`.
+    /// Records that a region ended `now`.
     pub(crate) fn ended(&self, now: u64) {
         self.learned.0.ended.set(now);
     }
 
-    /// What the calls of this thread have left. A debt is forgotten when no call comes for longer than a worker would spin.
+    /// The account of this thread. A debt is forgotten if the last call is longer ago than a worker would spin.
     #[inline]
     fn account(&self, now: u64, machine: &Machine) -> ThreadAccount {
         let account =
@@ -297,8 +297,8 @@ impl PoolState {
         ThreadAccount { owed: if recent { account.owed } else { 0.0 }, ..account }
     }
 
-    /// Whether all workers have been parked for long, and this thread has made no call for longer than a worker would spin: then waking
-    /// one for a call that is shorter than the wake neither pays at once nor for the calls that follow. This call counts as one.
+    /// Whether all workers have been parked for long, and this thread has made no call for longer than a worker would spin. Then a wake for a
+    /// call that is shorter than the wake pays neither at once nor for the calls that follow. This query counts as a call.
     pub(crate) fn is_resting(&self) -> bool {
         let now = tick();
         if self.workers().idle > 0 || self.found(now, true) != WorkerState::AsleepLong {
@@ -311,24 +311,24 @@ impl PoolState {
         is_resting
     }
 
-    /// Changes this thread's account. While the thread ends nothing is kept.
+    /// Changes this thread's account. While the thread ends, nothing is stored.
     fn keep(&self, change: impl FnOnce(ThreadAccount) -> ThreadAccount) {
         let _ = ACCOUNT.try_with(|cell| cell.set(change(cell.get())));
     }
 
-    /// A call that took `whole` ended `now`; nothing of it was shared.
+    /// Records a call that took `whole` and ended `now`, and was not shared.
     pub(crate) fn stayed_serial(&self, now: u64, whole: Nanos) {
         let (state, costs) = (self.workers(), self.costs(now));
         let owed = if self.may_spin() { costs.owed.0 + share::owed(whole, &state, &costs).0 } else { 0.0 };
         self.keep(|_| ThreadAccount { last: now, owed, budget: costs.budget.earn(whole) });
     }
 
-    /// This thread tries a choice that is predicted to lose so much.
+    /// Records that this thread explores a choice that is predicted to lose `price`.
     pub(crate) fn explores(&self, price: Nanos) {
         self.keep(|account| ThreadAccount { budget: account.budget.pay(price), ..account });
     }
 
-    /// Workers may spin: waking one pays beyond the region it is woken for.
+    /// Whether workers may spin: then a wake also pays for later regions.
     fn may_spin(&self) -> bool {
         self.spin_budget(Nanos(0.0), false).0 > 0.0
     }
@@ -341,7 +341,7 @@ impl PoolState {
         spin::budget(context, &self.machine()).choice
     }
 
-    /// How long worker `member` spins, from now on, before it parks.
+    /// The spin budget of worker `member` from now on, before it parks.
     pub(crate) fn spin(&self, member: usize, wait: Wait) -> Spin {
         let woken = wait == Wait::Woken;
         match wait {
@@ -367,7 +367,7 @@ impl PoolState {
         }
     }
 
-    /// Worker `member` joined a region `now`.
+    /// Records that worker `member` joined a region `now`.
     #[inline]
     pub(crate) fn joined(&self, member: usize, now: u64) {
         self.avoid_caller(member);
@@ -376,7 +376,7 @@ impl PoolState {
         times.gap.set_f64(spin::gap_after(Nanos(times.gap.get_f64()), waited, &self.guess).0);
     }
 
-    /// Notices a narrowed affinity mask or quota.
+    /// Reads the affinity mask and the quota again if the last reads are old.
     fn read_machine(&self, now: u64, member: usize) {
         let learned = &self.learned.0;
         let age = MASK_AGE * self.guess.claim.0;
@@ -394,7 +394,7 @@ impl PoolState {
     }
 }
 
-/// The clock and the machine, for what belongs to no pool.
+/// The clock and the machine, for code outside of a pool.
 #[derive(Debug)]
 pub(crate) struct Timing {
     pub(crate) machine: Machine,
@@ -422,7 +422,7 @@ impl Timing {
     }
 }
 
-/// The machine as guessed from what a claim costs, which is measured: some 20 us.
+/// The machine as guessed from the measured cost of a claim. The measurement takes some 20 us.
 pub(crate) fn measured(nanos_per_tick: f64) -> Machine {
     Machine::guess(Nanos(claim_ticks() as f64 * nanos_per_tick))
 }

@@ -11,7 +11,7 @@ use crate::runtime::ablation::Mechanisms;
 
 type Name = Box<dyn FnMut(usize) -> String>;
 
-/// Settings of a [`Pool`], to be built: names and meanings are those of rayon's `ThreadPoolBuilder`, where it has them.
+/// Settings of a [`Pool`], to be built. Settings that rayon's `ThreadPoolBuilder` has too are named as there.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,28 +56,27 @@ impl fmt::Debug for PoolBuilder {
 }
 
 impl PoolBuilder {
-    /// The usual settings.
+    /// The default settings.
     pub fn new() -> PoolBuilder {
         PoolBuilder::default()
     }
 
     /// Threads that take part in a call, the caller included: the pool starts one less. At most 1023.
     ///
-    /// 0, the usual setting, stands for the environment variable `WINDROW_THREADS`; without it, for the number of CPUs
+    /// 0, the default, stands for the environment variable `WINDROW_THREADS`; without it, for the number of CPUs
     /// that the process may use. The variable is a number from 1 to 1023. A valid value is read once: later changes of the
-    /// environment have no effect, also not in a forked child.
+    /// environment have no effect, also not in a forked child. A number that is passed here wins over the variable, whatever its value.
     ///
-    /// Any other value of the variable (`0`, `abc`, nothing) is an error of [`build`](PoolBuilder::build) and
-    /// [`build_global`](PoolBuilder::build_global). A pool that cannot fail, which is [`Pool::new`]`(0)` or a global pool that a call made,
-    /// says so in one line on the standard error, once, and has the number of CPUs. A number that is passed here wins over the variable,
-    /// whatever its value.
+    /// Any other value of the variable (`0`, `abc`, the empty string) is an error of [`build`](PoolBuilder::build) and
+    /// [`build_global`](PoolBuilder::build_global). [`Pool::new`]`(0)` and a global pool that a call made return no error: they say so in
+    /// one line on the standard error, once, and have as many threads as the process may use CPUs.
     pub fn threads(mut self, threads: usize) -> PoolBuilder {
         self.threads = threads;
         self
     }
 
-    /// The name of each thread by its index, which is in `1..threads`: the caller is member 0 of its calls. Usually `windrow-1` and so on.
-    /// It is called when the pool is built, on the building thread.
+    /// The name of each thread by its index, which is in `1..threads`: the caller is member 0 of its calls. By default `windrow-1` and so on.
+    /// `name` is called when the pool is built, on the building thread.
     ///
     /// Spawn threads, which [`Pool::spawn`] starts, are named `windrow-spawn-1` and so on in every pool.
     ///
@@ -96,14 +95,14 @@ impl PoolBuilder {
         self
     }
 
-    /// The stack of each thread in bytes, spawn threads included. Usually it is the standard library's: 2 MiB, or
+    /// The stack of each thread in bytes, spawn threads included. The default is that of the standard library: 2 MiB, or
     /// what the environment variable `RUST_MIN_STACK` says.
     ///
-    /// A deep recursion needs it. A half that [`join`](crate::join()) shares runs on a worker's stack with all its recursion, and a member
-    /// that waits runs parts of it on top of the frames it has. So a recursion that fits into the caller's stack may overflow
-    /// a worker's, which ends the process. Give the pool the stack that the whole recursion needs. The caller's stack is not changed:
-    /// a recursion starts on a thread with as much, such as a spawn thread ([`Pool::spawn`]). Memory is used as a stack grows, not when
-    /// the thread starts.
+    /// A deep recursion needs a large stack. A half that [`join`](crate::join()) shares runs on a worker's stack with all its recursion. A
+    /// member that waits runs parts of that half on top of its frames. So a recursion that fits into the caller's stack may overflow
+    /// a worker's stack, which ends the process. Give the pool the stack that the whole recursion needs. The caller's stack is not changed:
+    /// start the recursion on a thread with a stack of that size, such as a spawn thread ([`Pool::spawn`]). Memory is used as a stack grows,
+    /// not when the thread starts.
     ///
     /// ```
     /// // A list of nodes as a tree that leans to one side: as deep as it is long.
@@ -130,23 +129,23 @@ impl PoolBuilder {
         self
     }
 
-    /// Is called on each thread of the pool with its index (in `1..threads`) before it takes part in calls. Threads do not wait for
-    /// each other, nor does [`build`](PoolBuilder::build) for the handler.
+    /// Calls `handler` on each thread of the pool with its index (in `1..threads`), before the thread takes part in calls. Threads do not
+    /// wait for each other, and [`build`](PoolBuilder::build) does not wait for the handler.
     ///
-    /// For priorities, affinity and thread-local state. A worker whose CPUs the handler narrows stays on them; they do not count as the
-    /// number of CPUs that the pool may use.
+    /// For priorities, affinity and thread-local state. A worker whose CPUs the handler narrows stays on those CPUs. Their number is not
+    /// taken for the number of CPUs that the pool may use.
     ///
-    /// If the handler panics the panic goes no further, and the thread takes part all the same. Spawn threads have no handlers. Should the
-    /// system refuse a thread of the pool, those before it end, and the pool is built again for fewer: then handlers are called again.
+    /// If the handler panics, the panic is discarded, and the thread takes part all the same. Spawn threads have no handlers. If the
+    /// system refuses a thread of the pool, the threads before it end, and the pool is built again with fewer. Then handlers are called again.
     pub fn start_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> PoolBuilder {
         self.handlers.start = Some(Box::new(handler));
         self
     }
 
-    /// Is called on each thread of the pool with its index when it ends, after its last call. Dropping the pool, or
-    /// [`shutdown`](crate::shutdown) of a global one, waits for it. Parallel calls in the handler run on it alone.
+    /// Calls `handler` on each thread of the pool with its index when the thread ends, after its last call. Dropping the pool, or
+    /// [`shutdown`](crate::shutdown) of a global pool, waits for the handler. Parallel calls in the handler run on its thread alone.
     ///
-    /// If the handler panics the panic goes no further.
+    /// If the handler panics, the panic is discarded.
     pub fn exit_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> PoolBuilder {
         self.handlers.exit = Some(Box::new(handler));
         self
@@ -172,8 +171,8 @@ impl PoolBuilder {
 
     /// Starts the pool as the global one, which calls outside of [`Pool::install`] use.
     ///
-    /// Call it first in `main`: a call that needs the global pool makes a usual one. After [`shutdown`](crate::shutdown) it can
-    /// be called again.
+    /// Call this first in `main`: a parallel call that needs the global pool makes one with default settings. After
+    /// [`shutdown`](crate::shutdown) it can be called again.
     ///
     /// ```
     /// use windrow::{PoolBuildErrorKind, PoolBuilder};

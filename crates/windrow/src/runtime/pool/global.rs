@@ -1,19 +1,19 @@
-//! The global pool: how it comes to be, is ended, and is made again.
+//! The global pool: how it is made, ended, and made again.
 //!
 //! # Protocol
-//! The global pools of a process form a list that only grows; the last one is current. A forked child begins its own list.
-//! * The first call that needs the pool makes the list, with a usual pool in it; so does [`PoolBuilder::build_global`] with its own. The
-//!   threads of that pool are [shared](windrow_sync::shared): if another version of this crate has started them, the pool is a *guest*,
-//!   with a separate state behind their gate.
-//! * [`shutdown`] appends a *serial* pool, which has no threads. Only then it ends the threads of the pools before it. Calls
-//!   that found an earlier pool meet its stopped gate and stay on their callers. Where it begins the list, a call or `build_global` at
-//!   the same time may have started the workers of the process; finding the list begun, it ends them.
-//! * `build_global` appends a pool after a serial one, and is refused elsewhere.
+//! The global pools of a process form a list that only grows. The last one is current. A forked child begins a new list.
+//! * The first call that needs the pool makes the list, with a pool of default settings in it. [`PoolBuilder::build_global`] makes it with a
+//!   pool of its settings. The threads of that first pool are [shared](windrow_sync::shared). If another version of this crate has started
+//!   them, the pool is a *guest*, with a separate state behind their gate.
+//! * [`shutdown`] appends a *serial* pool, which has no threads. Only then `shutdown` ends the threads of the pools before it. Calls
+//!   that found an earlier pool find its gate stopped, and stay on their callers. If `shutdown` makes the list, a call or `build_global` at
+//!   the same time may have started the workers of the process. That thread finds the list made, and ends those workers.
+//! * `build_global` appends a pool after a serial one, and fails elsewhere.
 //!
-//! A pool that was current is never freed: calls refer to it without counting, so that finding it writes nothing. An ended pool
+//! A pool that was current is never freed: calls refer to the pool without counting, so that finding it writes nothing. An ended pool
 //! keeps its memory and no thread.
 //!
-//! No lock is held while user code runs (names, handlers) or a thread is started. Two threads may build at the same time; the
+//! No lock is held while user code runs (names, handlers) or a thread is started. Two threads may build at the same time. The
 //! pool that comes second is dropped.
 
 use std::fmt;
@@ -54,7 +54,7 @@ struct OwnPool {
 static GLOBAL: PerProcess<Global> = PerProcess::new();
 
 impl Global {
-    /// The first one, on the workers of the process. If there are none, `start` makes the pool that has them.
+    /// The first global pool, on the workers of the process. If the process has none, `start` makes a pool with them.
     fn first(start: impl FnOnce() -> Pool) -> Self {
         let workers = SharedWorkers::of_process(|| {
             let pool = start();
@@ -76,7 +76,7 @@ impl Global {
         Global::new(Pool::build(Settings::serial()), true)
     }
 
-    /// The last one of the list.
+    /// The last pool of the list.
     #[inline]
     fn last(&self) -> &Global {
         let mut last = self;
@@ -100,7 +100,7 @@ impl Global {
     }
 }
 
-/// One that came second and is not in the list. If a shutdown has begun the list, the workers of the process are in no list either.
+/// A pool that came second, and is not in the list. If a shutdown has made the list, no pool in it has the workers of the process.
 impl Drop for Global {
     fn drop(&mut self) {
         if matches!(self.threads, Threads::Shared(_)) && GLOBAL.get(Global::serial).serial {
@@ -111,7 +111,7 @@ impl Drop for Global {
 
 /// Ends `threads` and the spawn threads of a pool.
 fn end_threads(state: &Arc<PoolState>, threads: Vec<JoinHandle<()>>) {
-    // Before their queue is closed: those that are started afterwards may have work from other threads without an end.
+    // Taken before the queue is closed. Threads that are started later are not joined: other threads may give them work without an end.
     let spawned = state.take_spawn_threads();
     end(state, threads);
     for thread in spawned {
@@ -134,7 +134,7 @@ impl Owner for OwnPool {
     }
 }
 
-/// One that did not get into its place. Its threads go with its pool.
+/// A pool that did not become a global one. Its threads end with it.
 impl Drop for OwnPool {
     fn drop(&mut self) {
         self.pool.threads = std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner));
@@ -174,29 +174,29 @@ pub(super) fn build(settings: Settings) -> Result<(), PoolBuildError> {
 /// Ends the threads of the global pool and waits until they have ended: workers, and the spawn threads of closures that were
 /// [spawned](crate::spawn_joinable()) on it.
 ///
-/// For libraries that are unloaded, language bindings, and programs that fork or exit with no other thread. It does nothing to pools
-/// of the program ([`Pool`]) and to threads of batched structures; those end when they are dropped.
+/// For libraries that are unloaded, language bindings, and programs that fork or exit with no other thread. `shutdown` does not end pools
+/// of the program ([`Pool`]) and threads of batched structures. Those end when they are dropped.
 ///
 /// # Calls before, at the same time and after
-/// * Parallel calls in progress go on. Workers end after their share of such a call, so `shutdown` waits for it. Spawned closures
-///   that have begun or are queued are run first.
+/// * Parallel calls in progress go on. Workers end after their share of such a call, so `shutdown` waits for that share. Spawned closures
+///   that have begun or are queued run first.
 /// * From now on parallel calls on the global pool run on their callers alone: they work, and start no thread. So a call that comes
-///   late, from a destructor or another thread, cannot hang. Teams of [exact width](crate::team::Width::exactly) are refused.
+///   late, from a destructor or another thread, cannot hang. Teams of [exact width](crate::team::Width::exactly) above 1 are refused.
 /// * [`PoolBuilder::build_global`](crate::PoolBuilder::build_global) makes a new global pool.
-/// * `spawn_joinable` outside of a pool still needs a thread, and starts one, also at the same time. Another `shutdown` waits for it. A closure
-///   that spawns the next one, and so on without an end, keeps `shutdown` waiting.
-/// * To call it again, also at the same time, is harmless: every call returns once the threads have ended. If the global pool was never
-///   used, it is not made either.
-/// * A forked child is not affected by its parent's shutdown: its first call builds its own global pool.
-/// * Other versions of this crate in the program share the threads, so this ends them for all: see the
+/// * `spawn_joinable` outside of a pool still needs a thread, and starts one, even during a `shutdown`. The next `shutdown` waits for that
+///   thread. A closure that spawns the next one, and so on without an end, keeps `shutdown` waiting.
+/// * Further calls of `shutdown`, also at the same time, are harmless: every call returns once the threads have ended. `shutdown` does not
+///   start a global pool that was never used.
+/// * A forked child is not affected by its parent's shutdown: its first call builds a separate global pool.
+/// * Other versions of this crate in the program share the threads, so `shutdown` ends the threads for all versions: see the
 ///   [crate page](crate#two-versions-in-one-program).
 ///
 /// # Errors
-/// If it is called on a thread of a pool, or inside of a parallel call, a spawned closure or an overlapped run. There it
-/// could wait for itself; nothing has happened then.
+/// If the calling thread is a thread of a pool, or is inside of a parallel call, a spawned closure or an overlapped run. There `shutdown`
+/// could wait for its own caller. Nothing has happened then.
 ///
 /// # Deadlocks
-/// It waits for other threads, as every join does. Call it without a lock that a parallel call in progress needs, and not under the
+/// `shutdown` waits for other threads, as every join does. Call it without a lock that a parallel call in progress needs, and not under the
 /// loader lock (Windows' `DllMain`), which threads need to end.
 ///
 /// ```
@@ -217,7 +217,7 @@ pub fn shutdown() -> Result<(), ShutdownError> {
     let first = GLOBAL.get(Global::serial);
     let mut last = first.last();
     if !last.serial {
-        // Another shutdown may be faster; then the serial pool is its.
+        // Another shutdown may be faster. Then the serial pool of that shutdown counts.
         let _ = last.next.set(Box::new(Global::serial()));
         last = last.next.get().map_or(last, |next| next);
     }

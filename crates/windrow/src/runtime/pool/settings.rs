@@ -1,4 +1,4 @@
-//! Settings that can be met, the usual ones, and the errors of others.
+//! Valid settings of a pool, the defaults, and the errors of other settings.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,18 +15,18 @@ use crate::runtime::ablation::Mechanisms;
 /// The environment variable that sets the width of the global pool.
 const VARIABLE: &str = "WINDROW_THREADS";
 
-/// The largest stack a thread can be given. A larger number is no size: half of all addresses.
+/// The largest stack that a thread can be given, in bytes: half of the address space.
 ///
 /// Measure: size of the address space.
 pub(super) const MOST_STACK: usize = isize::MAX as usize;
 
 type Handler = Box<dyn Fn(usize) + Send + Sync>;
 
-/// Settings that can be met.
+/// Valid settings.
 pub(super) struct Settings {
     pub(super) stack_size: Option<usize>,
     pub(super) off: Mechanisms,
-    /// Of all threads but the caller.
+    /// Names of all threads but the caller.
     pub(super) names: Vec<String>,
     pub(super) handlers: Arc<Handlers>,
 }
@@ -37,12 +37,12 @@ impl Settings {
         Settings { stack_size: None, off: Mechanisms::default(), names, handlers: Arc::default() }
     }
 
-    /// A pool that is its caller alone.
+    /// Settings of a pool without workers.
     pub(super) fn serial() -> Self {
         Settings::of(1)
     }
 
-    /// Usual settings, where no error can be returned; 0 is the usual number.
+    /// Default settings, for callers that return no error; 0 threads is the default number.
     pub(super) fn usual(threads: usize) -> Self {
         let threads = if threads > 0 { threads } else { usual_threads().unwrap_or_else(|error| warned(&error)) };
         Settings::of(threads.min(MOST_MEMBERS))
@@ -53,7 +53,7 @@ impl Settings {
     }
 }
 
-/// What user code does when threads begin and end.
+/// User code that runs when threads begin and end.
 #[derive(Default)]
 pub(super) struct Handlers {
     pub(super) start: Option<Handler>,
@@ -61,7 +61,7 @@ pub(super) struct Handlers {
 }
 
 impl Handlers {
-    /// Whether there is one.
+    /// Calls the start handler. Returns whether the pool has one.
     pub(super) fn start(&self, member: usize) -> bool {
         self.start.as_ref().inspect(|handler| quietly(|| handler(member))).is_some()
     }
@@ -75,8 +75,8 @@ fn cpus() -> usize {
     machine::cpus().min(MOST_MEMBERS)
 }
 
-/// The width of pools that are given none. What the variable says is kept, so that a forked child does not read the environment,
-/// whose lock a thread of the parent may hold.
+/// The default number of threads. The value of the variable is kept, so that a forked child does not read the environment: a thread of the
+/// parent may hold its lock.
 pub(super) fn usual_threads() -> Result<usize, PoolBuildError> {
     // Measure: bits of the word that keeps the width.
     const UNREAD: u64 = 0;
@@ -100,7 +100,7 @@ pub(super) fn usual_threads() -> Result<usize, PoolBuildError> {
     }
 }
 
-/// The number of CPUs, after saying why it is not what the variable says.
+/// The number of CPUs. Prints once why the variable does not count.
 fn warned(error: &PoolBuildError) -> usize {
     static SAID: RelaxedU64 = RelaxedU64::new(0);
     let cpus = cpus();
@@ -125,7 +125,7 @@ pub(super) enum Cause {
     GlobalExists,
 }
 
-/// What a pool was not built for.
+/// The kind of a [`PoolBuildError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PoolBuildErrorKind {
@@ -135,7 +135,7 @@ pub enum PoolBuildErrorKind {
     StackSize,
     /// A thread's name contains a NUL.
     ThreadName,
-    /// The environment variable `WINDROW_THREADS` is no number of threads.
+    /// The environment variable `WINDROW_THREADS` is not a number from 1 to 1023.
     Environment,
     /// The process has a global pool already.
     GlobalExists,
@@ -146,7 +146,7 @@ impl PoolBuildError {
         PoolBuildError(Cause::GlobalExists)
     }
 
-    /// Which setting was at fault.
+    /// Which setting was invalid.
     pub fn kind(&self) -> PoolBuildErrorKind {
         match &self.0 {
             Cause::TooManyThreads(_) => PoolBuildErrorKind::TooManyThreads,
