@@ -83,7 +83,7 @@ struct APoolIsNotDroppedInsideItself;
 /// ```
 struct APartEndsWithItsRound;
 
-/// What is shared ends with its round.
+/// A shared value ends with its round.
 /// ```compile_fail,E0499
 /// windrow::team(&mut [0; 9]).run(|member| {
 ///     let (first, _) = member.round::<&i32, ()>(|x, deal| { deal.none(); &x[0] }).unwrap();
@@ -93,7 +93,7 @@ struct APartEndsWithItsRound;
 /// ```
 struct WhatIsSharedEndsWithItsRound;
 
-/// A part is not kept from turn to turn.
+/// A part is not kept from round to round.
 /// ```compile_fail,E0499
 /// use windrow::team::split;
 /// windrow::team(&mut [0; 9][..]).run(|member| {
@@ -175,7 +175,7 @@ struct TheDataStaysInTheSplit;
 /// ```
 struct TheSamePartIsNotDealtTwice;
 
-/// What is shared is not dealt to be written.
+/// Shared data is not dealt for writing.
 /// ```compile_fail,E0502
 /// windrow::team(&mut [0; 9][..]).run(|member| {
 ///     member.round::<&i32, &mut [i32]>(|x, deal| {
@@ -220,7 +220,7 @@ struct ATeamsDataMustBeSend;
 /// ```
 struct MembersResultsMustBeSend;
 
-/// What the members of a team run is Sync.
+/// The closure of a team must be Sync.
 /// ```compile_fail,E0277
 /// let count = std::cell::Cell::new(0);
 /// windrow::team(&mut [0; 9]).run(|_| count.set(1));
@@ -238,7 +238,7 @@ struct WhatATeamRunsIsSync;
 /// ```
 struct PartsMustBeSend;
 
-/// Shared references are to what is Sync.
+/// Shared references must be to Sync values.
 /// ```compile_fail,E0277
 /// windrow::team(&mut [std::cell::Cell::new(0)]).run(|member| {
 ///     member.round::<&std::cell::Cell<i32>, ()>(|x, deal| { deal.none(); &x[0] }).unwrap();
@@ -246,7 +246,7 @@ struct PartsMustBeSend;
 /// ```
 struct SharedReferencesAreToWhatIsSync;
 
-/// What is shared is copied.
+/// The shared value must be Copy.
 /// ```compile_fail,E0277
 /// windrow::team(&mut [0; 9]).run(|member| {
 ///     member.round::<&mut i32, ()>(|x, deal| { deal.none(); &mut x[0] }).unwrap();
@@ -254,7 +254,7 @@ struct SharedReferencesAreToWhatIsSync;
 /// ```
 struct WhatIsSharedIsCopied;
 
-/// What is brought borrows nothing.
+/// A contribution borrows nothing.
 /// ```compile_fail,E0597
 /// windrow::team(&mut [0; 9]).run(|member| {
 ///     let local = member.index();
@@ -263,7 +263,7 @@ struct WhatIsSharedIsCopied;
 /// ```
 struct WhatIsBroughtBorrowsNothing;
 
-/// What is brought is Send.
+/// Contributions must be Send.
 /// ```compile_fail,E0277
 /// windrow::team(&mut [0; 9]).run(|member| {
 ///     member.reduce(std::rc::Rc::new(1), |a, _| a).unwrap();

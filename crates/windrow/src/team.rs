@@ -2,7 +2,7 @@
 //!
 //! Use a team for a parallel loop inside a sequential loop: decompositions, time steps, relaxations. Entering and leaving a pool in
 //! every round costs more than many rounds are worth. A *team* enters once, and has one barrier between its rounds. The barrier owns the
-//! data: the last member to arrive has exclusive access, and deals each member a part and a copy of a shared value.
+//! data. The last member to arrive has exclusive access to it, and deals each member a part and a copy of a shared value.
 //!
 //! ```
 //! use windrow::team::split;
@@ -27,34 +27,34 @@
 //! ```
 //!
 //! # Protocol
-//! 1. *Form.* The caller invites free workers. It fixes the width when all invited workers have joined, or after a few times the usual
-//!    joining time (a hundredth of the time of this site's last team, if that is longer). It never waits longer. So a nested team, or one
-//!    of many, may be the caller alone, and then is a plain loop. The split always sees the actual width.
+//! 1. *Form.* The caller invites free workers, and fixes the width when all of them have joined. It waits at most a few times the usual
+//!    joining time (or a hundredth of the time of this site's last team, if that is longer). A nested team, or one of many concurrent teams,
+//!    may be the caller alone. Such a team is a plain loop. The split always gets the actual width.
 //! 2. *Round.* Each member arrives ([`Member::round`]). The last one runs the closure that splits the data. Then all members have their
 //!    parts until they arrive again. Any control flow around rounds works, as long as all members run the same rounds.
-//! 3. *End.* When the members have returned, the team's threads are free again. A member that returns or panics while others still want
-//!    rounds ends the team: their next round is [`Ended`]. The caller gets the panic's own payload.
+//! 3. *End.* When the members have returned, the team's threads are free again. A member that returns or panics while others still run
+//!    rounds ends the team: the next round of the others returns [`Ended`]. A panic reaches the caller with its payload.
 //!
 //! The page of [`windrow_sync::rounds`] has the details, and why callers need no unsafe code.
 //!
 //! # How many members a round gets
 //! [`Member::round`] always gets all members. [`Member::rounds`] asks `windrow_plan::width` for a width about every 25
-//! microseconds. Fewer members, down to one, run rounds that are too short for their barrier, or that lose a CPU to a busy process; the
-//! other members wait and soon park. Other widths are explored now and then, in at most 1 % of the time. The results are kept by call
-//! site.
+//! microseconds. Fewer members, down to one, run rounds that are too short for their barrier, or that lose a CPU to a busy process. The
+//! other members wait and soon park. Other widths are explored now and then, in at most 1 % of the time. The call site keeps the results.
 //!
-//! Calls of less than half a millisecond are also compared as a whole, and longer ones if their rounds run best on one member. Forming a
-//! team takes some microseconds; if the other members save less than that, the caller runs alone. That took 0.5 to 1.4 us more than the plain loop (`bench/record`, decompose).
+//! Calls of less than half a millisecond are also compared as a whole: serial against team. So are longer calls if their rounds run best on
+//! one member. Forming a team takes some microseconds. If the other members save less than that, the caller runs alone. Such a call took
+//! 0.5 to 1.4 us more than the plain loop (`bench/record`, decompose).
 //!
 //! # Trade-offs, and when not to use a team
-//! * For rounds in any order use a parallel iterator: it balances the load. A round does not: its parts are dealt once, and all members
-//!   wait for the slowest.
-//! * A round is worth its barrier if half of the round takes longer than a crossing. On two free cores of a virtual machine a crossing took
-//!   0.1 us at best, and 0.4 us at other times (`bench/record`, barriers). For shorter rounds, [`rounds`](Member::rounds) is as
+//! * If the order of the work does not matter, use a parallel iterator: it balances the load. A round does not: its parts are dealt once, and
+//!   all members wait for the slowest.
+//! * A round is worth its barrier if half of the round takes longer than a crossing of the barrier. On two free cores of a virtual machine a
+//!   crossing took 0.1 us at best, and 0.4 us at other times (`bench/record`, barriers). For shorter rounds, [`rounds`](Member::rounds) is as
 //!   fast as a loop; [`round`](Member::round) is not.
 //! * Members wait at the barrier, so a member that blocks (on locks, files, channels) blocks all members. For tasks that must not hold a
 //!   thread while they wait, use an [`AsyncTeam`].
-//! * Lent values must not borrow from the closure that splits, and the types in `round::<S, P>` must be written out: that is the price of
+//! * Lent values must not borrow from the closure that splits, and the types in `round::<S, P>` must be written out. That is the price of
 //!   an interface without unsafe code and macros.
 //!
 //! # Source
@@ -113,7 +113,7 @@ impl Width {
 
     /// Exactly this many members, even with fewer CPUs. A team that cannot have them is refused ([`Refused`]), not narrowed.
     ///
-    /// A team does not wait for workers of other calls. So of several concurrent calls on one pool, some are
+    /// A team does not wait for workers that take part in other calls. So of several concurrent calls on one pool, some are
     /// refused at once: give each caller a [`Pool`](crate::Pool) with as many threads as its team, or retry. A team waits
     /// at most 10 s for free workers that have not joined yet (just started, or just woken on a busy machine).
     pub const fn exactly(members: usize) -> Width {
@@ -239,8 +239,8 @@ impl<T: ?Sized + Send> Team<'_, T> {
     /// ```
     ///
     /// # Panics
-    /// With the payload of a member that panicked (the caller's own before others'), when all members have left. If the team is refused
-    /// ([`try_run`](Team::try_run) returns an error instead).
+    /// With the payload of a member that panicked (the caller's panic before those of others), when all members have left. Also if the team
+    /// is refused ([`try_run`](Team::try_run) returns an error instead).
     #[track_caller]
     pub fn run<R: Send>(self, member: impl Fn(&mut Member<'_, '_, T>) -> R + Sync) -> Vec<R> {
         match self.try_run(member) {
@@ -281,7 +281,7 @@ where
     let site = site(Some(place), code);
     let may_be_alone = matches!(width.0, WidthKind::AtMost(2..));
     let begun = tick();
-    // After a call: its rounds run best on one member, as far as known.
+    // Records a call. `serial_rounds`: its rounds are known to run best on one member.
     let took = |mode, ended: u64, serial_rounds: bool| {
         let elapsed = pool.nanos(ended.saturating_sub(begun));
         if let Some(mut stats) = pool.sites.team(site) {
@@ -346,7 +346,7 @@ where
             // (A worker that is inside without a slot is about to take one.)
             let fails = || {
                 if least > 1 {
-                    // The state is read first: a worker that joins before that counts as inside, a worker that joins later as outside.
+                    // The state is read first. A worker that joined before counts as inside, a worker that joins later as outside.
                     let lack = lack(pool.nanos(tick().saturating_sub(begun)), pool.gate.state(), waits.elsewhere);
                     lacks.set(lack.filter(|_| door.inside() < rounds.joined()));
                 }
@@ -379,7 +379,7 @@ where
     Ok(results.into_iter().filter_map(result).collect())
 }
 
-/// Tells about a team of `threads` members, and about the width of its rounds.
+/// Reports a team of `threads` members, and the width of its rounds, to [`explain`](crate::explain()).
 fn explain_team(
     place: &'static Location<'static>,
     threads: usize,
@@ -445,7 +445,7 @@ fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<(Formation, &'st
 
 const AS_ASKED: &str = "the width was given";
 
-/// Why a team that has `waited` for members should give up, from the states of the workers outside of the team.
+/// Why a team that has `waited` for members gives up, from the states of the workers outside of the team.
 fn lack(
     waited: Nanos,
     WorkerCounts { idle, asleep, absent, .. }: WorkerCounts,
@@ -464,10 +464,10 @@ fn lack(
 /// Measure: chosen, because a program that asks for an exact team would rather wait than be refused.
 const EXACTLY: Nanos = Nanos(10e9);
 
-/// How long a waiting member spins before it yields its CPU, and how long it yields before it parks.
+/// How long a waiting member spins before it yields its CPU, and how long it yields before it parks: the default.
 fn usual(pool: &PoolState, width: usize, waits: &Waits) -> Spin {
-    // With more members than CPUs, the awaited member may need this CPU. Four members on two CPUs took 1.0 us for a crossing without
-    // spinning, 1.5 us with 0.1 us of spinning, and 2 us with more.
+    // With more members than CPUs, the awaited member may need this CPU. For a crossing, four members on two CPUs took 1.0 us
+    // without spinning, 1.5 us with 0.1 us of spinning, 2 us with more.
     let busy = if width > pool.workers().most { Nanos(0.0) } else { waits.spins };
     Spin { busy: pool.ticks(busy), yielding: pool.ticks(waits.then_yields) }
 }
@@ -527,8 +527,8 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         self.slot.width(self.spin)
     }
 
-    /// A round: waits for all members; the last to arrive runs `split` with exclusive access to the data. `split` deals each member a part,
-    /// and returns a shared value, of which each member gets a copy. A member can use both until its next round.
+    /// A round: waits for all members. The last member to arrive, the leader, runs `split` with exclusive access to the data. `split` deals
+    /// each member a part, and returns a shared value, of which each member gets a copy. A member can use both until its next round.
     ///
     /// `S` and `P` are the types of the shared value and of a part. They must be written out, without lifetimes; see [`Lend`] for your own
     /// types.
@@ -553,8 +553,8 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     /// If a member has returned or panicked, so that this round cannot take place.
     ///
     /// # Panics
-    /// On the leader, if `split` panics, or does not deal one part to each member. On other members, if the round that took place
-    /// had other types. The team ends with such a panic.
+    /// On the leader, if `split` panics, or does not deal one part to each member. On other members, if the leader ran a round of other
+    /// types. The team ends with such a panic.
     #[inline]
     pub fn round<S: Lend, P: Lend>(
         &mut self,
@@ -607,8 +607,8 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     /// If a member has returned or panicked, so that not all rounds have taken place.
     ///
     /// # Panics
-    /// As [`round`](Member::round), and if `work` panics. If members pass different ranges, one of them panics: at the latest
-    /// when the rounds of one of these ranges are over.
+    /// As [`round`](Member::round), and if `work` panics. If members pass different ranges, one of them panics, at the latest
+    /// when the rounds of one range are over.
     #[inline]
     pub fn rounds<S: Lend, P: Lend>(
         &mut self,
@@ -672,7 +672,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     /// As [`round`](Member::round).
     ///
     /// # Panics
-    /// If there is no member `from`.
+    /// If the team has no member `from`.
     pub fn broadcast<V: Clone + Send + 'static>(&mut self, from: usize, value: V) -> Result<V, Ended> {
         let width = self.width();
         assert!(from < width, "there is no member {from} in a team of {width}");
@@ -718,7 +718,7 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     }
 }
 
-/// All members pass the same range to `rounds`.
+/// Panics if two members pass different ranges to `rounds`.
 #[inline]
 fn check_range(mine: &Range<usize>, other: &Range<usize>) {
     assert!(mine == other, "{OTHER_RANGES}: {mine:?} and {other:?}");

@@ -1,4 +1,8 @@
 //! The driver of rounds: which round comes next, and how many members it gets.
+//!
+//! The rounds of one call of [`Member::rounds`](super::Member::rounds) are run in *segments*. All rounds of a segment have one width. The
+//! clock is read now and then. At the end of a segment the [`WidthTuner`] gets its duration, and chooses the next segment. Only the leader of
+//! a round uses the driver.
 
 use std::ops::Range;
 
@@ -17,10 +21,10 @@ pub(super) struct RoundDriver<'c> {
     members: usize,
     /// Rounds until the clock is read again.
     unread: usize,
-    /// Rounds of the segment that have begun.
+    /// Rounds of this segment that have begun.
     begun: usize,
     since: u64,
-    /// Rounds other than those of [`Member::rounds`](super::Member::rounds) were run.
+    /// Whether this team ran rounds other than those of [`Member::rounds`](super::Member::rounds).
     pub(super) mixed: bool,
     pool: &'c PoolState,
     site: usize,

@@ -1,7 +1,7 @@
 //! Splitters: data is cut into as many parts as a round has members.
 //!
 //! A round deals exactly one part to each member. Every function here gives exactly `width` parts, in order, that together are all of the
-//! data. (`chunks_mut` may give one part less.) Parts may be empty. Nothing is allocated.
+//! data. (`chunks_mut` may give fewer parts.) Parts may be empty. Nothing is allocated.
 //!
 //! | splitter | cuts | for |
 //! |---|---|---|
@@ -10,11 +10,11 @@
 //! | [`lines`] | at cache lines | short rounds that write |
 //! | [`weighted`] | into equal weights | items of different cost |
 //! | [`lower_triangle`], [`upper_triangle`] | into equal areas | Cholesky, pairs of items |
-//! | [`at_each`] | at given indices | cuts of your own |
+//! | [`at_each`] | at given indices | cuts that the program chooses |
 //! | [`range`] | the part of one member in [`even`] | data that is accessed by index |
 //!
-//! These types can be cut ([`Cut`]): slices, ranges, pairs of such types (both at the same indices), and your own views. With the
-//! feature `ndarray` also its views: by rows, or by columns (`Columns`).
+//! These types can be cut ([`Cut`]): slices, ranges, pairs of such types (both at the same indices), and views that a program defines. With
+//! the feature `ndarray` also views of ndarray: by rows, or by columns (`Columns`).
 //!
 //! ```
 //! use windrow::team::split;
@@ -176,7 +176,7 @@ fn share(amount: u128, width: usize, member: usize) -> u128 {
     amount / width * member + amount % width * member / width
 }
 
-/// Parts whose numbers of items differ by one at most, the larger parts first. With fewer items than members the last parts are empty.
+/// Parts whose numbers of items differ by 1 at most, the larger parts first. With fewer items than members, the last parts are empty.
 /// (The static schedule of OpenMP.)
 ///
 /// ```
@@ -253,12 +253,12 @@ pub fn lines<T>(data: &mut [T], width: usize) -> impl ExactSizeIterator<Item = &
     })
 }
 
-/// Parts of nearly equal weight, where item `i` weighs `weight(i)`. Each cut is the one nearest to its share of the sum, so the
+/// Parts of nearly equal weight, where item `i` weighs `weight(i)`. Each cut is the one nearest to its share of the sum. So the
 /// weight of a part differs from the ideal by the weight of one item at most. Any part may be empty. If all weights are 0,
 /// the first part has all items.
 ///
-/// `weight` is called twice for every item, in order: once before the first part is given, and once while parts are given. It should be
-/// cheap, and return the same weight both times. (The heuristic H2 of Miguet and Pierson, "Heuristics for 1D rectilinear
+/// `weight` is called for every item before the first part is given, and again, in order, while parts are given. It should be cheap, and
+/// return the same weight for an item each time. (The heuristic H2 of Miguet and Pierson, "Heuristics for 1D rectilinear
 /// partitioning", 1997. Finding the best cuts takes more passes than it saves in a round.)
 ///
 /// ```

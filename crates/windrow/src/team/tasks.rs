@@ -15,7 +15,7 @@ use crate::runtime::state::Timing;
 /// A team whose members are tasks of any executor. There may be more members than threads: a waiting member gives its thread back.
 ///
 /// The team owns its data: a future can be leaked, and then a borrow would end unnoticed. [`finish`](AsyncTeam::finish) returns the data.
-/// The width is the number of members that were made. All members must be polled; a member that is dropped ends the team.
+/// The width is fixed by [`new`](AsyncTeam::new). All members must be polled. A member that is dropped ends the team.
 ///
 /// ```
 /// use windrow::team::{AsyncTeam, Ended, split};
@@ -110,8 +110,8 @@ impl<T: Send> AsyncMember<T> {
             Turn::Lead(lead) => {
                 let sent = lead.send::<S, P>(split);
                 if sent.woke() {
-                    // Executors queue a woken task on the thread of its waker, often where no other thread can steal it. So this task
-                    // yields: another thread may take this one instead.
+                    // Executors queue a woken task on the thread that wakes it, often where no other thread can steal it. So this task
+                    // yields: the woken task runs here, and another thread may take this task.
                     yield_now().await;
                 }
                 sent.open()
@@ -185,11 +185,11 @@ async fn yield_now() {
 }
 
 /// How long the tasks of a team spin before they give their threads back. Spinning pays while the other members are running: a woken task
-/// runs late, and on the thread of its waker. With fewer threads than members spinning is useless: after a spin without success, tasks
+/// runs late, and on the thread that woke it. With fewer threads than members, spinning is useless. So after a spin without success, tasks
 /// spin only briefly for a while.
 #[derive(Clone, Debug)]
 struct TaskSpin {
-    /// Until when long spins are taken to be useless, in ticks.
+    /// The tick until which long spins count as useless.
     useless: Arc<RelaxedU64>,
     /// [`Waits`] of tasks, in ticks.
     long: u64,
