@@ -16,14 +16,14 @@ use crate::runtime::state::PoolState;
 
 /// Runs `a` and `b`, perhaps at the same time, and returns both results.
 ///
-/// `a` runs on this thread. `b` runs after it, unless another member of the pool has stolen it. `join` is made for recursion: a
+/// `a` runs on this thread. `b` runs after `a`, unless another member of the pool has stolen `b`. `join` is made for recursion: a
 /// join that is not shared costs a few nanoseconds, so recursion needs no cut-off. About every 20 microseconds
 /// (sooner if members are idle) the oldest open join is offered to other members. A waiting join runs only parts of the half that it
 /// waits for, so a lock held across `join` causes no deadlock.
 ///
 /// # Halves that wait for each other
-/// may wait for ever: `join(|| receive(), || send())` does not end, on any pool. `b` is offered to other members only while `a`
-/// makes further joins, and there may be no other member. rayon offers `b` before `a` begins.
+/// Such a join may never end: `join(|| receive(), || send())` does not end, on any pool. `b` is offered to other members only while `a`
+/// makes further joins, and a pool may have no other member. rayon offers `b` before `a` begins.
 ///
 /// The idea is heartbeat scheduling (Acar, Charguéraud and Rainey, PLDI 2018); Spice and chili showed how cheap it is.
 ///
@@ -66,7 +66,8 @@ where
     rooted(Some(place), code, || sync::join(a, b, |_, _| unreachable!("a tree has just begun")))
 }
 
-/// Runs `f` in a new tree. The place and its code identify the call site; the times of its earlier calls say when to let other members in.
+/// Runs `f` in a new tree of joins. `place` and `code` identify the call site. The times of its earlier calls say when to let other members
+/// in.
 pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, f: impl FnOnce() -> R) -> R {
     let site = site(place, code);
     pool::with_current(|pool| {
@@ -88,7 +89,7 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
     })
 }
 
-/// Runs `f` in a new tree, with a known serial time.
+/// Runs `f` in a new tree of joins, with a predicted serial time. Also returns the number of members that the tree was open to.
 pub(crate) fn expecting<R>(alone: Nanos, told: &Told, f: impl FnOnce() -> R) -> (R, usize) {
     pool::with_current(|pool| grow(pool, Some(alone), 0, told, f))
 }
@@ -118,7 +119,8 @@ impl Told {
     }
 }
 
-/// Runs `f` in a new tree, and returns the number of members that it was open to. The clock is first read after `patience` joins.
+/// Runs `f` in a new tree of joins. Also returns the number of members that the tree was open to. The clock is first read after `patience`
+/// joins.
 #[inline]
 fn grow<R>(pool: &PoolState, known: Option<Nanos>, patience: u32, told: &Told, f: impl FnOnce() -> R) -> (R, usize) {
     let mut tree = Tree::new(pool.members, pool.join_timing);
@@ -162,11 +164,11 @@ fn grow<R>(pool: &PoolState, known: Option<Nanos>, patience: u32, told: &Told, f
     (result, opened.get())
 }
 
-/// Joins before an unmeasured call reads the clock. Only calls at sites with short calls are not measured.
+/// Joins before a call that is not timed reads the clock. Only calls at sites with short calls are not timed.
 ///
 /// Measure: count of joins.
 const UNMEASURED: u32 = 8;
-/// Of the short calls of a thread, one in so many is measured.
+/// One in so many of a thread's short calls is timed.
 ///
 /// Measure: count of calls.
 const MEASURED: u32 = 16;

@@ -15,12 +15,12 @@ use windrow_sync::unwind::{Payload, discard};
 /// Runs `f` with a [`Scope`] in which it can spawn tasks, and waits until all of them have ended.
 ///
 /// Tasks may borrow data that outlives the scope, and may spawn tasks. A task is run by another member of the pool, by a thread
-/// that waits for it in [`ScopedJoinHandle::join`], or by the calling thread when `f` has ended. On a pool of one thread, or in
+/// that joins it ([`ScopedJoinHandle::join`]), or by the calling thread when `f` has ended. On a pool of one thread, or in
 /// a short scope, the calling thread runs all of them.
 ///
 /// # Tasks that wait for each other
-/// may wait for ever. So may `f` if it waits for a task other than by [`ScopedJoinHandle::join`] (on a channel, say): there may be no
-/// other thread, and a task may begin only when `f` has ended. rayon offers a task when it is spawned.
+/// Such a scope may never end. The same holds if `f` waits for a task by other means than [`ScopedJoinHandle::join`] (on a channel, say). A
+/// pool may have no other thread, and then a task begins only when `f` has ended. rayon offers a task when it is spawned.
 ///
 /// ```
 /// let words = ["one", "three", "fifteen"];
@@ -78,7 +78,7 @@ pub struct Scope<'scope> {
 
 #[derive(Default)]
 struct Tasks<'scope> {
-    /// Tasks that were not begun, and perhaps some that a join has begun.
+    /// Tasks that were not begun, and perhaps some that [`ScopedJoinHandle::join`] has begun.
     waiting: VecDeque<Arc<dyn ScopeTask<'scope> + 'scope>>,
     /// An upper bound of the begun tasks in `waiting`.
     begun: usize,
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Scope<'_> {
 impl<'scope> Scope<'scope> {
     /// Adds a task without a result; the scope waits for it. A panic in the task is resumed by [`scope`].
     ///
-    /// The task gets the scope, so that it can spawn more tasks; a task that does not is written `|_| ...`. One allocation.
+    /// The task gets the scope, so that it can spawn more tasks. A task that spawns none is written `|_| ...`. A spawn makes one allocation.
     pub fn spawn<F>(&self, f: F)
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -217,10 +217,10 @@ trait ScopeTask<'scope>: Send + Sync {
 trait Joined<'scope, T>: ScopeTask<'scope> {
     /// The task's number in the scope.
     fn number(&self) -> usize;
-    /// The result, if the task has ended. Otherwise its end drops the result.
+    /// Takes the result, if the task has ended. Otherwise the task drops its result when it ends.
     fn let_go(&self) -> Option<T>;
     fn has_ended(&self) -> bool;
-    /// Lets the end of the task wake `waiter`. `None` if the task has ended already; else its runner, if that is a guest.
+    /// Lets the end of the task wake `waiter`. `None` if the task has ended already. Else the member that runs it, if that is a guest.
     fn expect(&self, waiter: Waiter) -> Option<Option<usize>>;
 }
 
@@ -351,8 +351,10 @@ impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
         self.task.has_ended()
     }
 
-    /// The task's result, or the payload of its panic. Runs the task if it was not begun. Otherwise waits, and helps with parts of
-    /// the task meanwhile.
+    /// The task's result. Runs the task if it was not begun. Otherwise waits, and helps with parts of the task meanwhile.
+    ///
+    /// # Errors
+    /// If the task panicked: the payload of its panic.
     pub fn join(self) -> thread::Result<T> {
         self.scope.begin(&self.task);
         self.await_end();
@@ -372,7 +374,7 @@ impl<'scope, T> ScopedJoinHandle<'_, 'scope, T> {
         match invitation.member() {
             Some(member) => {
                 if let Some(runner) = self.task.expect(Waiter::Member(member)) {
-                    // Only a guest is helped: on another runner's stack other work lies below the task.
+                    // Only a guest is helped. The stack of any other runner holds other work below the task.
                     invitation.wait(|guest| runner == Some(guest), || self.task.has_ended());
                 }
             }

@@ -1,7 +1,7 @@
 //! Closures that run on a thread of the pool: fire and forget ([`spawn`]), or with a handle to await ([`spawn_joinable`]).
 //!
-//! *A caller never waits for a closure that no thread can run.* [`JoinHandle::wait`] takes a closure that has not begun out of the queue and
-//! runs it on the calling thread; polling on a spawn thread does the same. Otherwise all spawn threads could wait for closures behind
+//! *A caller never waits for a closure that no thread can run.* [`JoinHandle::wait`] takes a closure that has not begun out of the queue, and
+//! runs it on the calling thread. Polling on a spawn thread does the same. Otherwise all spawn threads could wait for closures behind
 //! them in the queue ([`spawn_threads`](crate::runtime::spawn_threads)).
 
 use std::fmt;
@@ -39,10 +39,10 @@ pub fn spawn(f: impl FnOnce() + Send + 'static) {
 /// The handle is a future for any executor. `f` begins whether or not the future is polled.
 ///
 /// # Dropping the handle
-/// never blocks. A closure that has not begun is dropped. A closure that runs has its token, [`CancelToken::current`],
-/// cancelled: parallel calls in it that have a token ([`with_cancel`](crate::ParallelIterator::with_cancel), any token) then end at
-/// their next claim with [`Cancelled`](crate::Cancelled). Calls without a token run to their end, since they cannot
-/// return a partial result; so does all other code. The result is dropped on the spawn thread. `f` owns what it uses
+/// A drop of the handle never blocks. A closure that has not begun is dropped. If the closure runs, its token,
+/// [`CancelToken::current`], is cancelled: parallel calls in it that have a token ([`with_cancel`](crate::ParallelIterator::with_cancel),
+/// any token) then end at their next claim with [`Cancelled`](crate::Cancelled). Calls without a token run to their end, since they cannot
+/// return a partial result. So does all other code. The result is dropped on the spawn thread. `f` owns what it uses
 /// (`'static`), so no borrow is left behind.
 ///
 /// # Panics
@@ -50,8 +50,9 @@ pub fn spawn(f: impl FnOnce() + Send + 'static) {
 /// `spawn_joinable` itself panics if the pool has no spawn thread and the system refuses to start one.
 ///
 /// # Deadlocks
-/// At most as many closures run at once as the pool has members. A closure that blocks until a later closure has done something may
-/// wait for ever, unless it awaits or waits for that closure's handle: then a closure that has not begun runs on the waiting thread.
+/// At most as many closures run at once as the pool has members. So a closure that blocks until a later closure has done something may
+/// block for ever. It may await the handle of the later closure, or [`wait`](JoinHandle::wait) for it: a closure that has not begun then
+/// runs on the waiting thread.
 ///
 /// ```
 /// use windrow::prelude::*;
@@ -120,7 +121,7 @@ fn spawn_to<R: Send + 'static>(state: &Arc<PoolState>, f: impl FnOnce() -> R + S
 ///
 /// Dropping the handle drops a closure that has not begun, and cancels the token of one that runs.
 ///
-/// In a forked child the closure's thread does not exist: polling or waiting there panics, dropping does nothing.
+/// In a forked child the closure's thread does not exist: `poll`, `wait` and `is_finished` panic there, and a drop does nothing.
 #[must_use = "dropping the handle cancels the closure: await it, call wait, or use spawn"]
 pub struct JoinHandle<R> {
     task: Arc<Task<R>>,
@@ -137,10 +138,10 @@ impl<R> fmt::Debug for JoinHandle<R> {
 }
 
 impl<R> JoinHandle<R> {
-    /// Blocks until the closure has run; its result. A closure that has not begun runs on the calling thread.
+    /// Blocks until the closure has run, and returns its result. A closure that has not begun runs on the calling thread.
     ///
     /// # Panics
-    /// With the closure's panic; or if the handle was polled to its end before, or this process was forked since `spawn_joinable`.
+    /// With the closure's panic. Also if the handle has returned the result before, or if this process was forked since `spawn_joinable`.
     pub fn wait(mut self) -> R {
         self.queue.assert_of_this_process();
         self.queue.help(self.ticket);
@@ -159,7 +160,7 @@ impl<R> JoinHandle<R> {
         self.task.token.cancel();
     }
 
-    /// Whether the closure has run: awaiting it now would not wait.
+    /// Whether the closure has run. Then an await of the handle is ready at once.
     ///
     /// # Panics
     /// If this process was forked since `spawn_joinable`.

@@ -5,15 +5,15 @@
 //!
 //! * *Where code runs.* [`install`](TaskPool::install) and [`spawn`](TaskPool::spawn) run their closures on workers: with the stack, the
 //!   name and the thread-locals of the pool's threads, and no more of them at once than the pool has workers.
-//! * *Which worker.* Each has an [index](current_thread_index), and [`broadcast`](TaskPool::broadcast) runs a closure once on each.
+//! * *Which worker.* Each worker has an [index](current_thread_index), and [`broadcast`](TaskPool::broadcast) runs a closure once on each.
 //! * *In which order.* A worker runs the youngest task that it has spawned first; [`spawn_fifo`](TaskPool::spawn_fifo) and
 //!   [`scope_fifo`](TaskPool::scope_fifo) keep the order of spawning. Idle workers take the oldest tasks of others.
-//! * *That halves begin.* A [`join`](TaskPool::join) offers its second half at once if a worker is idle. So halves may wait for each other.
-//!   Otherwise it is windrow's [`join`](crate::join()).
+//! * *That halves begin.* A [`join`](TaskPool::join) offers its second half at once if a worker is idle. Then its halves may wait for each
+//!   other. In all other respects it is windrow's [`join`](crate::join()).
 //!
 //! The cost: a worker that waits for tasks may run any other task of its pool on the same stack. So a lock that is held over
 //! [`install`](TaskPool::install), a scope or a broadcast can be requested again on that stack. A call from outside wakes a worker and
-//! waits for it, even if there is little to do. Parallel iterators of this crate use [`Pool`](crate::Pool)s, also on a worker.
+//! waits for it, however little work the call has. Parallel iterators of this crate use [`Pool`](crate::Pool)s, also on a worker.
 //!
 //! The crate `rayon-core` in `compat/` of the repository offers these pools under rayon's names.
 //!
@@ -51,7 +51,7 @@ use core::{PoolCore, PoolLife, QueuedTask, current, place, received};
 
 /// A pool whose workers run whole tasks. See the [module page](self).
 ///
-/// It is a handle: clones are the same pool. When the last one is dropped, the pool's threads run what was spawned, and end; dropping
+/// It is a handle: clones are the same pool. When the last handle is dropped, the pool's threads run the spawned tasks, and end. A drop
 /// waits for nothing.
 #[derive(Clone)]
 pub struct TaskPool {
@@ -72,7 +72,7 @@ pub(crate) enum TaskOrder {
 }
 
 impl TaskPool {
-    /// A pool of `threads` workers; 0 means as many as the process may use CPUs.
+    /// A pool of `threads` workers, at most [`MOST_WORKERS`]; 0 means as many as the process may use CPUs.
     ///
     /// # Errors
     /// If the system refuses a thread.
@@ -100,12 +100,12 @@ impl TaskPool {
         self.core().threads()
     }
 
-    /// This thread's index, if it is a worker of this pool.
+    /// This thread's index; `None` if it is no worker of this pool.
     pub fn current_thread_index(&self) -> Option<usize> {
         self.core().index()
     }
 
-    /// Whether this thread has spawned tasks that no worker has begun, if it is a worker of this pool.
+    /// Whether this thread, a worker of this pool, has spawned tasks that no worker has begun. `None` on other threads.
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
         let core = self.core();
         core.index().map(|index| core.has_local(index))
@@ -219,8 +219,7 @@ impl TaskPool {
         }))
     }
 
-    /// Runs `op` once on each worker, when it has run the tasks that it has spawned, and returns the results in the order of their
-    /// indices.
+    /// Runs `op` once on each worker, after the tasks that the worker has spawned. Returns the results in the order of the workers' indices.
     ///
     /// ```
     /// let pool = windrow::workers::TaskPool::new(3)?;
@@ -232,8 +231,8 @@ impl TaskPool {
     /// With the payload of the first worker that panicked, by index. All have run by then.
     ///
     /// # Deadlocks
-    /// A worker takes part between two tasks, or while it waits for tasks. One that waits for the second half of a
-    /// [`join`] does neither. So a broadcast that is called inside of such a half waits for ever.
+    /// A worker takes part between two tasks, or while it waits for tasks. A worker that waits for the second half of a
+    /// [`join`] does neither. So a broadcast that is called inside of such a half never ends.
     pub fn broadcast<R: Send>(&self, op: impl Fn(BroadcastContext<'_>) -> R + Sync) -> Vec<R> {
         let threads = self.threads();
         let results: Vec<_> = (0..threads).map(|_| Mutex::new(None)).collect();
@@ -268,13 +267,13 @@ impl TaskPool {
         self.core().push_broadcast((0..threads).map(task));
     }
 
-    /// [`yield_now`], if this thread is a worker of this pool.
+    /// [`yield_now`]. `None`, without effect, if this thread is no worker of this pool.
     pub fn yield_now(&self) -> Option<Yield> {
         self.core().index()?;
         yield_now()
     }
 
-    /// [`yield_local`], if this thread is a worker of this pool.
+    /// [`yield_local`]. `None`, without effect, if this thread is no worker of this pool.
     pub fn yield_local(&self) -> Option<Yield> {
         self.core().index()?;
         yield_local()
@@ -308,7 +307,7 @@ impl BroadcastContext<'_> {
         self.index
     }
 
-    /// Workers of the pool: the closure runs so many times.
+    /// The number of workers of the pool: the closure runs once on each.
     pub fn num_threads(&self) -> usize {
         self.num_threads
     }
@@ -335,12 +334,12 @@ impl FnContext {
     }
 }
 
-/// What a worker has done with the time that it was given by [`yield_now`] or [`yield_local`].
+/// The result of [`yield_now`] or [`yield_local`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Yield {
-    /// It has run a task.
+    /// The worker has run a task.
     Executed,
-    /// There was none.
+    /// No task was queued.
     Idle,
 }
 
@@ -359,7 +358,7 @@ pub fn current_thread_index() -> Option<usize> {
     place().map(|place| place.index)
 }
 
-/// Runs one task of this worker's pool, if there is one. `None` if this thread is no worker.
+/// Runs one queued task of this worker's pool. `None` if this thread is no worker.
 ///
 /// ```
 /// use windrow::workers::{TaskPool, Yield, yield_now};
@@ -386,11 +385,11 @@ fn yields(own: bool) -> Option<Yield> {
     Some(if core.run_one(index, own) { Yield::Executed } else { Yield::Idle })
 }
 
-/// Runs `a` on this thread and `b` after it, or meanwhile on another worker of this worker's pool. Elsewhere it is
+/// Runs `a` on this thread, and `b` after `a` or meanwhile on another worker of the pool. On a thread that is no worker of a task pool it is
 /// [`windrow::join`](crate::join()).
 ///
 /// `b` is offered before `a` begins, unless this worker has older halves for all idle workers. In that case `b` is offered while `a` makes
-/// further joins, after the older ones. So `a` may wait for `b` if another worker was idle when the join began.
+/// further joins, after the older halves. So `a` may wait for `b` if a worker for `b` was idle when the join began.
 ///
 /// # Panics
 /// With the payload of `a` if `a` panics, else with that of `b`. Both have run by then.
@@ -441,8 +440,8 @@ where
     )
 }
 
-/// A join with a task as its second half: there are more idle workers than older halves, or this worker is in no tree (a thread of the
-/// program, or inside of a [`Pool::install`](crate::Pool::install)).
+/// A join with a task as its second half. For a worker with more idle workers than older halves, and for a worker outside of the tree (a
+/// thread of the program, or inside of a [`Pool::install`](crate::Pool::install)).
 #[cold]
 #[inline(never)]
 fn join_apart<A, B, RA, RB>(index: usize, a: A, b: B) -> (RA, RB)

@@ -51,44 +51,44 @@ impl fmt::Debug for TaskPoolBuilder {
 }
 
 impl TaskPoolBuilder {
-    /// The usual settings.
+    /// The default settings.
     pub fn new() -> TaskPoolBuilder {
         TaskPoolBuilder::default()
     }
 
-    /// Workers of the pool; 0, the usual setting, is the number of CPUs that the process may use. At most [`MOST_WORKERS`].
+    /// The number of workers, at most [`MOST_WORKERS`]; 0, the default, is the number of CPUs that the process may use.
     pub fn threads(mut self, threads: usize) -> TaskPoolBuilder {
         self.threads = threads;
         self
     }
 
-    /// The name of each thread by its index, which is in `0..threads`. Usually it has none. It is called on the building thread, just
-    /// before the thread is started; a panic in it is one of `build`.
+    /// The name of each thread by its index, which is in `0..threads`. By default threads have no names. `name` is called on the building
+    /// thread, just before each thread is started. A panic of `name` is a panic of `build`.
     pub fn thread_name(mut self, name: impl FnMut(usize) -> String + 'static) -> TaskPoolBuilder {
         self.name = Some(Box::new(name));
         self
     }
 
-    /// The stack of each thread in bytes; usually the standard library's.
+    /// The stack of each thread in bytes. The default is that of the standard library.
     pub fn stack_size(mut self, bytes: usize) -> TaskPoolBuilder {
         self.stack_size = Some(bytes);
         self
     }
 
-    /// Is called by each thread when it begins, with its index.
+    /// Calls `handler` on each thread when the thread begins, with its index.
     pub fn start_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> TaskPoolBuilder {
         self.handlers.start = Some(Box::new(handler));
         self
     }
 
-    /// Is called by each thread before it ends, with its index.
+    /// Calls `handler` on each thread before the thread ends, with its index.
     pub fn exit_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> TaskPoolBuilder {
         self.handlers.exit = Some(Box::new(handler));
         self
     }
 
-    /// Is called with each panic that no caller receives: those of spawned tasks, spawned broadcasts, and of the other handlers. Without
-    /// a handler such a panic ends its task alone; the panic hook has reported it.
+    /// Calls `handler` with the payload of each panic that no caller receives: panics of spawned tasks, of spawned broadcasts, and of the
+    /// other handlers. Without a handler such a panic ends its task alone, after the panic hook has reported it.
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -105,10 +105,10 @@ impl TaskPoolBuilder {
         self
     }
 
-    /// Makes the building thread worker 0, for as long as it lives; the pool starts one thread less.
+    /// Makes the building thread worker 0, for as long as the thread lives. The pool starts one thread less.
     ///
-    /// That worker runs tasks only while it waits in a call of the pool, or [yields](super::yield_now). The handlers are not called
-    /// for it. The pool's memory is kept until that thread ends.
+    /// That worker runs tasks only while it waits in a call of the pool, or [yields](super::yield_now). The start and exit handlers are not
+    /// called for it. The pool's memory is kept until that thread ends.
     pub fn use_current_thread(mut self) -> TaskPoolBuilder {
         self.use_current_thread = true;
         self
@@ -117,8 +117,8 @@ impl TaskPoolBuilder {
     /// Starts the pool.
     ///
     /// # Errors
-    /// If the system refuses a thread; the threads that were started end. If the building thread should be a worker, and is one
-    /// already.
+    /// If the system refuses a thread: then the threads that were started end. If [`use_current_thread`](TaskPoolBuilder::use_current_thread)
+    /// was called, and the building thread is a worker already.
     pub fn build(self) -> Result<TaskPool, TaskPoolError> {
         self.build_with(|worker| {
             let mut thread = thread::Builder::new();
@@ -132,9 +132,9 @@ impl TaskPoolBuilder {
         })
     }
 
-    /// Starts the pool on threads of the program: `start` makes a thread that calls [`WorkerThread::run`], for each worker.
+    /// Starts the pool on threads of the program: for each worker, `start` makes a thread that calls [`WorkerThread::run`].
     ///
-    /// One more thread, which runs no tasks, is started as usual.
+    /// The pool starts one more thread, which runs no tasks.
     ///
     /// # Errors
     /// As [`build`](TaskPoolBuilder::build), also with an error of `start`.
@@ -161,7 +161,7 @@ impl TaskPoolBuilder {
 
 fn start_host(life: &PoolLife) -> io::Result<()> {
     let core = life.core.clone();
-    // It calls no user code: any stack is enough.
+    // The host thread calls no user code: any stack is enough.
     let host = thread::Builder::new().name("windrow-tasks".to_owned()).spawn(move || core.host())?;
     life.core.set_host(host.thread().clone());
     Ok(())
@@ -221,7 +221,7 @@ enum TaskPoolFault {
 }
 
 impl TaskPoolError {
-    /// The system's error; none if the building thread is a worker already.
+    /// The system's error; `None` if the building thread is a worker already.
     pub fn io_error(&self) -> Option<&io::Error> {
         match &self.0 {
             TaskPoolFault::CurrentThread => None,

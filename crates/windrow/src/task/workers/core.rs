@@ -13,21 +13,21 @@
 //! run is [`help`](PoolCore::help), which takes tasks until it finds none. So idle workers wait for tasks and for parts of joins in
 //! one place, the tree.
 //! 1. *Push.* A thread puts a task into a queue, under its lock. Then it calls guests, and wakes one worker of the list of waiting
-//!    ones, which it reads under the lock of that list. Race prevented: a worker parks beside a task.
+//!    workers, which it reads under the lock of that list. Race prevented: a worker parks while a task is queued.
 //! 2. *Wait.* A worker puts itself on that list, and only then checks the queues and its condition. The thread that makes the
 //!    condition true wakes the worker afterwards.
 //! 3. *Broadcast.* Each worker's queue of broadcasts gets a task, and all waiting workers are woken. One guest comes for one call, and
-//!    not always one with a broadcast. So a guest that finds no task while a broadcast is pending calls again and waits inside, until
-//!    none is pending. Each call brings another member.
-//! 4. *Count.* A worker counts as working while it runs a task, or a half of another thread's join, and does not wait. It stops counting before
-//!    the end of that is announced. So a join knows of every worker whose work has ended before the join, and makes its half a task if
-//!    there are more of those than older halves.
-//! 5. *Pass on.* A worker that begins to count as working was idle, and announcements have counted on it. So it announces again, if other
-//!    workers are idle.
+//!    not always a guest with a broadcast. So a guest that finds no task while a broadcast is pending calls again and waits inside, until
+//!    none is pending. For each call another member comes.
+//! 4. *Count.* A worker counts as working while it runs a task, or a half of another thread's join, and does not wait. It stops counting
+//!    before the end of that task or half is announced. So a join knows every worker whose work ended before the join. If these workers are
+//!    more than the older halves, the join makes its second half a task.
+//! 5. *Pass on.* A worker that begins to count as working was idle, and earlier announcements may have counted on it. So it announces
+//!    again, if other workers are idle.
 //! 6. *End.* The pool's last handle raises a flag and wakes the host thread. That ends the tree and stops the gate.
 //!
-//! A length beside each queue is written under the queue's lock and read without. A reader that sees an outdated one has looked before
-//! the push called.
+//! A length beside each queue is written under the queue's lock and read without the lock. A reader of an outdated length has read before the
+//! pushing thread called guests.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -58,7 +58,7 @@ pub(super) enum QueuedTask {
     Owned(Box<dyn FnOnce() + Send>),
     /// Borrows; its host waits for it.
     Lent(Loan),
-    /// Stands for the oldest task in there.
+    /// Stands for the oldest task of a list.
     OldestOf(Arc<FifoTasks>),
 }
 
@@ -123,7 +123,7 @@ pub(super) struct WorkerRecord {
 
 #[derive(Default)]
 struct WaitingWorkers {
-    /// Each takes itself off. The next to be woken is in front.
+    /// A worker removes itself from the list. The next worker to be woken is in front.
     workers: VecDeque<usize>,
     pending: usize,
     /// Workers that run a task or a half of another thread, and do not wait.
@@ -214,7 +214,7 @@ pub(super) fn current() -> Option<(Arc<PoolCore>, usize)> {
     Some((core, place.index))
 }
 
-/// Whether there are more workers without work than what worker `index`, which is this thread, has for them: a half on offer, and tasks.
+/// Whether the pool has more idle workers than worker `index`, which is this thread, has work for: a half on offer, and local tasks.
 #[inline]
 pub(super) fn is_crowded(index: usize) -> bool {
     let is_crowded = |core: &Arc<PoolCore>| {
@@ -224,9 +224,9 @@ pub(super) fn is_crowded(index: usize) -> bool {
     CORE.try_with(|core| core.borrow().as_ref().is_some_and(is_crowded)).unwrap_or(false)
 }
 
-/// Runs `f`, a task or a half that has come from another thread, and counts this worker as one that has work until the end of `f`.
+/// Runs `f`, a task or a half that has come from another thread. Until the end of `f` this worker counts as working.
 ///
-/// The end of what `f` belongs to is announced afterwards. So a thread that knows of that end does not count this worker any more.
+/// The end of the task or half is announced afterwards. So a thread that knows of that end does not count this worker any more.
 pub(super) fn working<R>(f: impl FnOnce() -> R) -> R {
     struct Working;
     impl Drop for Working {
@@ -254,7 +254,7 @@ fn count_working(more: isize) {
     let _ = CORE.try_with(|core| {
         if let Some(core) = &*core.borrow() {
             let working = core.count_working(more);
-            // This worker was idle. Work that other threads have announced meanwhile may have counted on it.
+            // This worker was idle. Other threads may have announced work meanwhile, and counted on this worker.
             if more > 0 && working < core.threads() {
                 core.invitation.pass_on();
             }
@@ -314,12 +314,12 @@ impl PoolCore {
         place().filter(|place| place.pool == self.address()).map(|place| place.index)
     }
 
-    /// What keeps the pool alive; `None` if it is ending.
+    /// The handle that keeps the pool alive; `None` if the pool is ending.
     pub(super) fn life(&self) -> Option<Arc<PoolLife>> {
         self.life.get()?.upgrade()
     }
 
-    /// Makes what keeps this pool alive.
+    /// Makes the handle that keeps this pool alive.
     pub(super) fn begin_life(self: &Arc<Self>) -> Arc<PoolLife> {
         let life = Arc::new(PoolLife { core: self.clone() });
         let _ = self.life.set(Arc::downgrade(&life));
@@ -386,7 +386,7 @@ impl PoolCore {
                 }
                 self.run(task);
             } else if self.pending.get() > 0 {
-                // Another worker's broadcast: let a further member come, and keep out of its way. The pool does not end meanwhile.
+                // Another worker's broadcast is pending: call a further member, and wait. The pool does not end meanwhile.
                 let Some(_life) = self.life() else { return };
                 self.invitation.call();
                 self.park(index, &|| self.pending.get() == 0);
@@ -398,7 +398,7 @@ impl PoolCore {
 
     // Tasks.
 
-    /// Queues a task: with this worker, or from outside.
+    /// Queues a task: in the queue of this worker, or in the outside queue.
     pub(super) fn push(self: &Arc<Self>, task: QueuedTask) {
         match self.index() {
             Some(index) => _ = self.workers[index].0.local.push(task),
@@ -407,7 +407,7 @@ impl PoolCore {
         self.announce();
     }
 
-    /// Queues a task from outside.
+    /// Queues a task in the outside queue.
     pub(super) fn inject(&self, task: QueuedTask) {
         self.outside.push(task);
         self.announce();
@@ -435,7 +435,7 @@ impl PoolCore {
         self.invitation.call();
         woken.into_iter().for_each(|index| self.wake(index));
         if self.has_current {
-            // Its thread may be parked elsewhere; then the broadcast waits.
+            // The thread of worker 0 may be parked in other code. Then the broadcast waits.
             self.wake(0);
         }
     }
@@ -457,7 +457,7 @@ impl PoolCore {
         if let Some(&seat) = worker.seat.get() {
             self.invitation.ring(seat);
         }
-        // A worker outside of the tree parks in this way.
+        // A worker outside of the tree parks by `thread::park`.
         if let Some(thread) = worker.thread.get() {
             thread.unpark();
         }
@@ -503,7 +503,7 @@ impl PoolCore {
             QueuedTask::OldestOf(fifo) => lock(&fifo).pop_front(),
             task => Some(task),
         };
-        // Panics of tasks are caught in them: each kind has another receiver.
+        // A task catches its panics: each kind of task has another receiver for them.
         match task {
             Some(QueuedTask::Owned(task)) => task(),
             Some(QueuedTask::Lent(task)) => task.run(),
@@ -585,7 +585,7 @@ impl PoolCore {
         }
     }
 
-    /// Runs `op` on a worker of this pool; it is told whether it was handed over.
+    /// Runs `op` on a worker of this pool. Its argument says whether `op` was handed over to another thread.
     pub(super) fn on_worker<R: Send>(self: &Arc<Self>, op: impl FnOnce(bool) -> R + Send) -> R {
         if self.index().is_some() {
             return op(false);
@@ -613,7 +613,7 @@ impl PoolCore {
         let result = Mutex::new(None);
         let ra = Self::lending(|lender| {
             let half = || {
-                // It counts its thread as working by itself.
+                // `b` itself counts its thread as working.
                 let ended = catch_unwind(AssertUnwindSafe(b));
                 *lock(&result) = Some(ended);
             };
@@ -621,7 +621,7 @@ impl PoolCore {
             let number = local.push(QueuedTask::Lent(lender.lend(half)));
             self.announce();
             let ra = catch_unwind(AssertUnwindSafe(a));
-            // Its own tasks, down to the half; if another worker has taken that, the host waits.
+            // Run local tasks, down to the half. If another worker has taken the half, the host waits for it.
             while let Some(task) = local.take_since(number) {
                 self.run(task);
             }
@@ -639,7 +639,7 @@ impl PoolCore {
 
 pub(super) type WakeHost = Box<dyn Fn() + Send + Sync>;
 
-/// What a loan has left.
+/// The result of a task that has ended, or its panic.
 pub(super) fn received<R>(result: Mutex<Option<thread::Result<R>>>) -> R {
     match result.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(Ok(result)) => result,
@@ -654,7 +654,7 @@ fn timing(workers: usize) -> JoinTiming {
     let ticks = |nanos: Nanos| (nanos.0 / nanos_per_tick) as u64;
     let here = measured(nanos_per_tick);
     let spin = if workers <= machine::cpus() {
-        // As long as an offer may take that needs no wakeup.
+        // A busy member offers work after this time at the latest. A spinning worker takes the offer without a wakeup.
         Spin { busy: ticks(here.heartbeat()), yielding: ticks(here.heartbeat()) }
     } else {
         Spin::NONE

@@ -1,4 +1,4 @@
-//! Scopes of a task pool: tasks that borrow, and run on workers.
+//! Scopes of a task pool: their tasks may borrow, and run on workers.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct TaskScope<'scope> {
 struct ScopeTasks<'scope> {
     lender: Lender<'scope, WakeHost>,
     core: Arc<PoolCore>,
-    /// For each worker the tasks that it has spawned, if they run in that order.
+    /// For each worker, the tasks that it has spawned, if tasks run in the order of spawning.
     fifo: Option<Box<[Arc<FifoTasks>]>>,
     panic: Mutex<Option<Payload>>,
 }
