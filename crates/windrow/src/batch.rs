@@ -39,13 +39,13 @@
 //! * Operations are linearizable. Operations of one caller keep their order, inside a chunk too. All operations of a batch are
 //!   concurrent, so `run` may take them in any order, unless two came in one chunk.
 //! * No timer: the next batch is whatever queued up while the last one ran ([`linger`](Builder::linger) can change that).
-//! * A caller that runs batches runs at most one more when its own operation is answered. Then the blocking caller that has waited longest
-//!   runs; without one, the first task that is polled.
-//! * An operation waits for the batch that is running, and for batches ahead of it in the queue: for none of these, as long as
-//!   the callers in flight fit into one batch.
-//! * A panic in `run` answers all operations of the batch that had no reply with [`BatchError::Panicked`], and the structure is poisoned
-//!   unless there is a [`recover`](Builder::recover) function.
-//! * Dropping a future whose operation is queued removes the operation. Later the operation runs, and its reply is dropped.
+//! * A caller that runs batches runs at most one more batch after its own operation is answered. Then the blocking caller that has waited
+//!   longest runs batches; without a blocking caller, the first task that is polled.
+//! * An operation waits for the batch that is running, and for batches ahead of it in the queue. No batch is ahead of it as long as the
+//!   operations in flight fit into one batch.
+//! * After a panic in `run`, all operations of the batch that had no reply get [`BatchError::Panicked`]. The structure is poisoned, unless the
+//!   program gave it a [`recover`](Builder::recover) function.
+//! * Dropping a future whose operation is queued removes the operation. If its batch has begun, the operation runs, and its reply is dropped.
 //!
 //! # How callers wait, and which thread runs
 //! | caller | where its operation lies | how it waits |
@@ -59,17 +59,18 @@
 //! spawns elsewhere ([`build_spawned`](Builder::build_spawned)).
 //!
 //! After a batch, wakeups are chained: the runner wakes a few parked callers, and each wakes the next. So the runner can go on with the
-//! next batch. If a batch is so costly that the runner had better wait for more callers, it wakes all of them itself. A caller whose thread
-//! gets no CPU for long delays the replies of others behind it in the chain: with `n` callers, of `n / 8` or `sqrt(n)`, whichever is less.
+//! next batch. If the fixed cost of a batch exceeds the cost of waking all callers, the runner wakes all of them itself. A caller whose
+//! thread gets no CPU for long delays the replies of the callers behind it in its chain: of `n` callers, `n / 8` or `sqrt(n)`, whichever is
+//! less.
 //!
 //! `run` may use windrow. Callers that wait for their batch do not help with it, even if they are workers of the pool. If batches of a
-//! structure are worth several threads, give the structure a separate [`Pool`](crate::Pool), and `install` that in `run`: waiting callers
-//! park and leave their CPUs to it.
+//! structure are worth several threads, give the structure a separate [`Pool`](crate::Pool), and `install` that pool in `run`: waiting
+//! callers park, and leave their CPUs to its workers.
 //!
 //! # When not to use it
 //! If an operation costs less than its hand-over to another thread, a mutex or an atomic is faster: `fetch_add` for a counter, a mutex for
 //! a small map under 2 to 8 blocking threads. [`Stats::verdict`] says so from measurements, and the wrapper then behaves as a lock that
-//! spins briefly. Batches pay where they share a cost: a sync to disk, a launch, cache misses.
+//! spins briefly. Batches pay if their operations share a cost: a sync to disk, a launch, cache misses.
 //!
 //! # Deadlocks
 //! An operation that calls its own structure on the thread that runs the batch gets [`BatchError::Nested`] at once. Two cases are not
@@ -77,14 +78,15 @@
 //! other in both directions. For the latter, order the structures, as with mutexes.
 //!
 //! A future that is kept without being polled (`select!`, `timeout(&mut future)`, `buffered`) delays only itself: all other callers are
-//! woken, and the first one runs the batch, including the operation of the kept future. There are two exceptions. In a
-//! [bounded queue](Builder::queue) a kept future occupies its room until it is polled or dropped. With a [`limit`](Builder::limit), a kept
-//! future may delay futures behind it that were woken before and found another caller running, until the next call of any kind.
+//! woken, and the first one runs the batch, including the operation of the kept future. Two exceptions:
+//! * In a [bounded queue](Builder::queue) a kept future occupies its room until it is polled or dropped.
+//! * With a [`limit`](Builder::limit), a kept future may delay futures behind it: those that were woken before, and found another caller
+//!   running. The delay lasts until the next call of any kind.
 //!
 //! # Processes and threads that end
 //! A structure belongs to the process that made it. In a forked child every call gets [`BatchError::Forked`], and dropping the wrapper
-//! leaks the structure: its runner does not exist there, and a batch may have been running. Calls from destructors of thread-local values
-//! work.
+//! leaks the structure: its runner does not exist there, and a batch may have been running at the fork. Calls from destructors of
+//! thread-local values work.
 //!
 //! Sources: implicit batching as a functor over explicitly batched structures (obatcher), after BATCHER (Agrawal et al., SPAA 2014);
 //! write groups of LevelDB; flat combining (Hendler et al., SPAA 2010).
@@ -131,14 +133,14 @@ pub trait BatchOps {
     type Reply: Send;
 
     /// Runs all operations of a batch and answers each ([`Entry::reply`]): in any order, in parallel, or sorted by a key
-    /// ([`Batch::sorted_by_key`]). Each entry belongs to a caller, and holds that caller's reply when this returns. An
+    /// ([`Batch::sorted_by_key`]). Each entry belongs to a caller, and holds that caller's reply when `run` returns. An
     /// operation without a reply gets [`BatchError::Unanswered`].
     fn run(&mut self, batch: &mut Batch<'_, Self::Op, Self::Reply>);
 
     /// Runs a single operation. By default a batch of one.
     ///
     /// # Panics
-    /// If [`run`](BatchOps::run) leaves it unanswered. [`Batched`] makes [`BatchError::Unanswered`] of that.
+    /// If [`run`](BatchOps::run) leaves the operation unanswered. [`Batched`] turns that panic into [`BatchError::Unanswered`].
     fn run_one(&mut self, op: Self::Op) -> Self::Reply {
         let mut entries = [Entry::Op(op)];
         self.run(&mut Batch::new(&mut entries));
@@ -147,7 +149,8 @@ pub trait BatchOps {
         entry.into_reply().unwrap_or_else(|| std::panic::resume_unwind(Box::new(lead::LeftUnanswered)))
     }
 
-    /// The weight of an operation for [`Builder::weight_limit`]: bytes, tokens. If this panics, the operation runs in a separate batch.
+    /// The weight of an operation for [`Builder::weight_limit`], in any unit: bytes, tokens. If `weight` panics, the operation runs in a
+    /// separate batch.
     fn weight(op: &Self::Op) -> usize {
         let _ = op;
         1
@@ -207,7 +210,7 @@ impl<S: BatchOps> Batched<S> {
         self.call_prepared(op)
     }
 
-    /// Runs `calls`, of so many operations, and tells about them.
+    /// Runs `calls`, of `count` operations, and reports them to [`explain`](crate::explain()).
     #[cold]
     fn told<R>(&self, place: &'static Location<'static>, count: usize, calls: impl FnOnce() -> R) -> R {
         let start = Instant::now();
@@ -216,7 +219,7 @@ impl<S: BatchOps> Batched<S> {
         result
     }
 
-    /// Tells about so many operations, and whether batching has paid so far.
+    /// Reports `count` operations, and whether batching has paid so far.
     #[cold]
     fn tell(&self, place: &'static Location<'static>, count: usize, start: Instant) {
         let reason = match self.stats().map(|stats| stats.verdict()) {
@@ -330,11 +333,11 @@ impl<S: BatchOps> Batched<S> {
         }
         let is_runner = thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id());
         if is_runner || self.shared.is_inside() {
-            // The last handle was dropped by an operation, or by a waker that the runner calls: the runner finishes the queue, then ends.
+            // An operation, or a waker that the runner calls, drops the structure: the runner finishes the queue, then ends.
             self.submit().shut();
             return;
         }
-        // Ignored: it may be closed already, and a panic of the spawner has no caller here that could get it.
+        // Ignored: the structure may be closed already, and no caller is left that could get a panic of the spawner.
         quietly(|| _ = self.close());
         if let Some(thread) = thread {
             // The thread catches all panics: of the structure, of wakers and of drops.
@@ -343,7 +346,7 @@ impl<S: BatchOps> Batched<S> {
     }
 }
 
-/// Closes it, as [`close`](Batched::close). An operation that drops the last handle of the structure it runs in closes it without waiting.
+/// Closes the structure, as [`close`](Batched::close). If an operation drops the structure that runs it, the drop does not wait.
 impl<S: BatchOps> Drop for Batched<S> {
     fn drop(&mut self) {
         self.end();

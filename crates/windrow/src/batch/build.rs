@@ -82,8 +82,8 @@ impl<S: BatchOps> Builder<S> {
         self
     }
 
-    /// Bounds the queue: the maximum number of operations (at least 1) that are handed in and not answered; `full` is the action if there
-    /// is no room. A chunk with more operations than `ops` is handed in when the queue is empty. An operation that finds the structure free
+    /// Bounds the queue: at most `ops` operations (at least 1) are handed in and not answered. `full` says what happens to a call that finds
+    /// no room. A chunk with more operations than `ops` is handed in when the queue is empty. An operation that finds the structure free
     /// needs no room: it runs at once. A future keeps its room until it is dropped, or polled after the answer.
     pub fn queue(mut self, ops: usize, full: Overflow) -> Self {
         self.queue = Some(ops);
@@ -92,20 +92,20 @@ impl<S: BatchOps> Builder<S> {
     }
 
     /// Lets the runner wait until `ops` operations are queued. The wait ends when the oldest operation has waited for `longest`, or when
-    /// [`close`](Batched::close) or [`exclusive`](Batched::exclusive) is called. Off by default: it delays every caller, and pays only with
-    /// a known pattern of arrivals. The runner polls every 100 us.
+    /// [`close`](Batched::close) or [`exclusive`](Batched::exclusive) is called. Off by default: lingering delays every caller, and pays only
+    /// with a known pattern of arrivals. The runner polls every 100 us.
     ///
     /// Threads that run batches linger. These do not:
     /// * a task that runs a batch, since it has no timer;
     /// * a thread whose [`call`](Batched::call) finds the structure free: it runs its operation at once and alone. With a
-    ///   [separate runner](Builder::build_on_thread) no call does that.
+    ///   [separate thread](Builder::build_on_thread) no call does that.
     pub fn linger(mut self, ops: usize, longest: Duration) -> Self {
         self.options.linger = Some((ops, longest));
         self
     }
 
-    /// Repairs the structure after a panic in it. Without `recover`, or if `recover` panics, the structure is poisoned: all later
-    /// operations get [`BatchError::Poisoned`](super::BatchError::Poisoned).
+    /// Calls `recover` after a panic in the structure, to repair it. Without `recover`, or if `recover` panics, the structure is poisoned: all
+    /// later operations get [`BatchError::Poisoned`](super::BatchError::Poisoned).
     pub fn recover(mut self, recover: impl Fn(&mut S) + Send + Sync + 'static) -> Self {
         self.options.recover = Some(Box::new(recover));
         self
@@ -129,7 +129,7 @@ impl<S: BatchOps> Builder<S> {
         }
     }
 
-    /// Callers run batches.
+    /// Wraps `structure`. Callers run its batches.
     pub fn build(self, structure: S) -> Batched<S>
     where
         S: Send,
@@ -137,7 +137,7 @@ impl<S: BatchOps> Builder<S> {
         Batched { shared: Arc::new(self.shared(Some(ThreadBound::new(structure)), None)), thread: None }
     }
 
-    /// A separate thread runs batches. It makes the structure, keeps it and drops it: for operations that block, and for
+    /// A separate thread runs batches. That thread makes the structure, keeps it and drops it: for operations that block, and for
     /// structures that are not `Send`. If `make` panics, all operations get [`BatchError::Poisoned`](super::BatchError::Poisoned).
     ///
     /// # Errors
@@ -173,7 +173,7 @@ impl<S: BatchOps> Builder<S> {
         let runner: Arc<OnceLock<std::thread::Thread>> = Arc::default();
         let signal = {
             let runner = runner.clone();
-            // Without an entry the thread has not started: it checks the queue after it has made the entry.
+            // Without an entry the thread has not begun. It makes the entry, and checks the queue afterwards.
             Box::new(move || {
                 if let Some(runner) = runner.get() {
                     runner.unpark();
@@ -196,7 +196,7 @@ impl<S: BatchOps> Builder<S> {
     /// A closure that is dropped instead of run runs its batches in its drop. A closure that is neither run nor dropped (leaked, or kept
     /// by an executor that was stopped) leaves callers waiting: no other closure is spawned before it has ended.
     ///
-    /// If `spawn` panics, the panic reaches the caller that it was called for, after the caller's operation has been answered. Dropping
+    /// If `spawn` panics, the panic reaches the caller whose operation needed the closure, after that operation has been answered. Dropping
     /// the structure does not panic.
     pub fn build_spawned(
         self,
@@ -215,7 +215,7 @@ impl<S: BatchOps> Builder<S> {
                     let spawned = catch_unwind(AssertUnwindSafe(|| spawn(Box::new(move || drop(duty)))));
                     match spawned {
                         Ok(()) => {}
-                        // An earlier panic of `spawn` is dropping a closure on this thread; that panic reaches the caller.
+                        // An earlier panic of `spawn` drops a closure on this thread, and reaches the caller.
                         Err(payload) if std::thread::panicking() => discard(payload),
                         Err(payload) => resume_unwind(payload),
                     }
@@ -233,7 +233,7 @@ struct Duty<S: BatchOps>(Arc<BatchedInner<S>>);
 impl<S: BatchOps> Drop for Duty<S> {
     fn drop(&mut self) {
         let shared = &*self.0;
-        // If the lock is held, there will be another signal.
+        // If the lock is held, another signal follows.
         shared.submit.run(|held| shared.lead_all(held));
     }
 }
@@ -266,7 +266,7 @@ impl<S: BatchOps> BatchedInner<S> {
         if self.options.is_shared {
             return;
         }
-        // Dropped here, where it was made.
+        // The structure is dropped on the thread that made it.
         let mut last = None;
         while !self.submit.run(|held| last = held.data().structure.take()) {
             std::thread::yield_now();

@@ -51,7 +51,7 @@ impl<S: BatchOps> Chunk<S> {
         self.ops.len()
     }
 
-    /// Whether there are none.
+    /// Whether no operation waits to be handed in.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
@@ -125,11 +125,11 @@ impl<S: BatchOps> Batched<S> {
         }
         let _room = match shared.wait_for_room(chunk.len()) {
             Ok(room) => room,
-            // Past the bound: the caller waits for the chunk, and leads if it can.
+            // Past the bound: the caller hands the chunk in, and runs batches if it gets the lock.
             Err(Overflow::RunInline) => None,
             Err(_) => return Err(BatchError::Full),
         };
-        // If handing in panics, the entries, some with replies, are in `done`: replies can be read, and no entry is handed in again.
+        // If handing in panics, the entries stay in `done`. Replies can be read, and no entry is handed in again.
         let mut before = std::mem::replace(&mut chunk.done, std::mem::take(&mut chunk.ops));
         match shared.hand_in(&mut chunk.done) {
             Ok(fate) => {
@@ -145,7 +145,7 @@ impl<S: BatchOps> Batched<S> {
         }
     }
 
-    /// For a loop: operations are deferred, and handed in `chunk` at a time, or when a reply is requested.
+    /// Defers the operations of a loop. They are handed in together: once `chunk` (at least 1) are deferred, or when a reply is requested.
     ///
     /// ```
     /// # use windrow::batch::{Batch, BatchOps, Batched};
@@ -192,7 +192,7 @@ pub struct Ticket {
     number: u64,
 }
 
-/// Deferred operations of a loop. Its drop hands in the remaining ones. See [`Batched::tickets`].
+/// Deferred operations of a loop: see [`Batched::tickets`]. The drop hands in the remaining operations, unless the thread is panicking.
 pub struct Tickets<'b, S: BatchOps> {
     batched: &'b Batched<S>,
     id: u64,
@@ -212,7 +212,7 @@ impl<S: BatchOps> fmt::Debug for Tickets<'_, S> {
 }
 
 impl<S: BatchOps> Tickets<'_, S> {
-    /// Defers `op`.
+    /// Defers `op`, and returns a ticket for its reply.
     pub fn defer(&mut self, op: S::Op) -> Ticket {
         let ticket = Ticket { of: self.id, number: self.handed + self.chunk.len() as u64 };
         self.chunk.push(op);
@@ -222,7 +222,7 @@ impl<S: BatchOps> Tickets<'_, S> {
         ticket
     }
 
-    /// The reply; `None` if it was taken before. Hands in deferred operations if the reply needs it.
+    /// The reply to the operation of `ticket`; `None` if it was taken before. Hands in the deferred operations if this one is among them.
     ///
     /// # Panics
     /// If the ticket belongs to other `Tickets`: its number would stand for another reply here.
@@ -240,7 +240,7 @@ impl<S: BatchOps> Tickets<'_, S> {
         reply
     }
 
-    /// Hands in all deferred operations.
+    /// Hands in all deferred operations. If the structure refuses them, each gets the error as its reply.
     pub fn flush(&mut self) {
         let size = self.chunk.len();
         self.handed += size as u64;

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BatchError {
-    /// The structure was closed before. The operation was not run.
+    /// The structure is closed. The operation was not run.
     Closed,
     /// The queue is full, and callers do not wait ([`Overflow::Reject`](super::Overflow::Reject)). The operation was not run.
     Full,

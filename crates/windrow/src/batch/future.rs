@@ -16,11 +16,11 @@ use super::{BatchError, BatchOps, Batched, CallError, finish};
 use crate::runtime::explain;
 
 impl<S: BatchOps> Batched<S> {
-    /// Runs `op`, in a batch with operations of other callers, as a future of any executor. Nothing happens before it is polled. After some
-    /// warm-up it allocates nothing.
+    /// Runs `op`, in a batch with operations of other callers, as a future of any executor. [`prepare`](BatchOps::prepare) runs at once, and
+    /// nothing else happens before the future is polled. After some warm-up a call allocates nothing.
     ///
     /// If the structure is free and batching does not pay, the task runs its operation at once. If batching pays, the task wakes itself, so
-    /// that other ready tasks are polled first. Polled again, it runs the batch, unless another caller has run it.
+    /// that other ready tasks are polled first. When the task is polled again, it runs the batch, unless another caller has run it.
     ///
     /// Dropping a future whose operation is queued removes the operation: it is never run.
     ///

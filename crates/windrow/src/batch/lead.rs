@@ -1,4 +1,4 @@
-//! Running batches: how callers take the lock, and the holder's work.
+//! Running batches: how callers take the lock, and what the holder of the lock does.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -28,7 +28,7 @@ const SAMPLE: u64 = 64;
 ///
 /// Measure: count of operations.
 const ALONE_SAMPLE: u64 = 512;
-/// Operations that run alone between two experiments whether batches pay.
+/// Operations that run alone between two experiments that measure whether batches pay.
 ///
 /// Measure: count of operations.
 const RETRY: u64 = 1 << 14;
@@ -59,7 +59,7 @@ pub(super) struct BatchedInner<S: BatchOps> {
     pub(super) batch: RelaxedU64,
     /// About the number of operations handed in.
     pub(super) turns: RelaxedU64,
-    /// The fork generation of the process that made it.
+    /// The fork generation of the process that made the structure.
     pub(super) generation: u32,
 }
 
@@ -147,7 +147,7 @@ impl<S: BatchOps> StructureState<S> {
         }
     }
 
-    /// After a panic in the structure.
+    /// Repairs the structure after a panic in it, or poisons it.
     fn recover(&mut self, options: &Options<S>) {
         let recovered = match (&options.recover, self.structure()) {
             (Some(recover), Some(structure)) => {
@@ -169,13 +169,13 @@ impl<S: BatchOps> BatchedInner<S> {
         self.runner.get() == here() || reads().unwrap_or(false)
     }
 
-    /// Whether this is a forked child of the process that made it: the thread that holds the lock may not exist here.
+    /// Whether this is a forked child of the process that made the structure. The thread that holds the lock may not exist here.
     #[inline]
     pub(super) fn is_forked(&self) -> bool {
         self.generation != machine::fork_generation()
     }
 
-    /// Why a call of this thread cannot be accepted, if it cannot.
+    /// Why a call of this thread is refused; `None` if it is accepted.
     pub(super) fn refuses(&self) -> Option<BatchError> {
         if self.is_forked() {
             return Some(BatchError::Forked);
@@ -195,8 +195,8 @@ impl<S: BatchOps> BatchedInner<S> {
 
     /// The lock, if callers may run and the lock is free.
     ///
-    /// With a separate thread, only after a batch of one: with several callers, the first to take the lock would run alone, and the others
-    /// would wait.
+    /// With a separate thread, only after a batch of one operation: with several callers, the first to take the lock would run alone, and the
+    /// others would wait.
     #[inline]
     pub(super) fn try_alone(&self) -> Option<StructureGuard<'_, S>> {
         let options = &self.options;
@@ -207,14 +207,14 @@ impl<S: BatchOps> BatchedInner<S> {
         self.submit.try_lock()
     }
 
-    /// The lock, if operations are so cheap that a short wait for the lock costs less than handing over.
+    /// The lock, if operations are so cheap that a short wait for it costs less than handing in.
     pub(super) fn wait_alone(&self) -> Option<StructureGuard<'_, S>> {
         if self.options.is_elsewhere {
             return None;
         }
         let mut held = None;
         let (patience, apart) = self.options.patience(Nanos(self.alone.get_f64()));
-        // The lock was held a moment ago.
+        // `try_alone` found the lock held a moment ago.
         let mut last = machine::tick();
         patience.until(|| {
             let now = machine::tick();
@@ -263,7 +263,7 @@ impl<S: BatchOps> BatchedInner<S> {
         result
     }
 
-    /// Releases the lock, or runs the operations that came meanwhile.
+    /// Releases the lock, or runs the operations that were queued meanwhile.
     #[cold]
     fn lead_on(&self, held: StructureGuard<'_, S>) {
         if let Err(mut held) = held.try_end()
@@ -273,7 +273,7 @@ impl<S: BatchOps> BatchedInner<S> {
         }
     }
 
-    /// Publishes the conclusions from the counts to callers.
+    /// Publishes to callers what the counts say.
     #[cold]
     fn learn(&self, state: &mut StructureState<S>) {
         self.defers.set(u64::from(state.counts.pays()));
@@ -336,7 +336,7 @@ impl<S: BatchOps> BatchedInner<S> {
         let done = machine::tick();
         let took = options.nanos(done.saturating_sub(ran));
         self.batch.set_f64(took.0);
-        // Until F is known, take the whole time of the batch for it.
+        // Until the fixed cost F is known, the whole time of the batch stands for it.
         let fixed = state.counts.fit.law().map_or(took, |law| law.fixed);
         let wakes = direct_wakes(callers, fixed, &options.timing.machine);
         state.counts.limited += u64::from(is_limited);
@@ -421,8 +421,8 @@ impl<S: BatchOps> BatchedInner<S> {
         }
     }
 
-    /// The state, shared with other readers, if it can be locked now. If it is closed, retries: a closed structure has no queue to wait in,
-    /// and its lock is released soon.
+    /// The state, shared with other readers, if it can be locked now. Retries if the structure is closed: a closed structure has no queue to
+    /// wait in, and its lock is released soon.
     fn look(&self) -> Option<Reading<'_, StructureState<S>, S::Op, S::Reply>>
     where
         StructureState<S>: Sync,
@@ -484,7 +484,7 @@ impl<S: BatchOps> BatchedInner<S> {
         self.submit.close(self.reply_spin(), |held| self.lead(held, false)).map_err(|_| BatchError::Closed)
     }
 
-    /// The structure, once it is closed and its callers are gone.
+    /// Takes the structure out, once it is closed and its callers are gone.
     pub(super) fn give_up(&self) -> Option<S> {
         let mut structure = None;
         // A spawned runner may still be about to release the lock.

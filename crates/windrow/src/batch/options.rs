@@ -18,7 +18,7 @@ pub enum Overflow {
     /// The caller waits for its turn with the structure and runs its operation alone, past the bound.
     ///
     /// For threads. A future *blocks the thread of its executor* until the running batch is done and its turn has come. So a
-    /// full queue blocks as many of the executor's threads as there are calling tasks: use `Block` or `Reject` with tasks.
+    /// full queue blocks one thread of the executor for each calling task: use `Block` or `Reject` with tasks.
     RunInline,
 }
 
@@ -31,9 +31,9 @@ pub(super) struct Options<S> {
     pub(super) full: Overflow,
     pub(super) linger: Option<(usize, Duration)>,
     pub(super) recover: Option<Recover<S>>,
-    /// There is a separate runner; callers do not run batches.
+    /// A separate runner runs batches; callers do not.
     pub(super) is_elsewhere: bool,
-    /// As an exception, a lone calling thread runs its own operation.
+    /// As an exception to `is_elsewhere`, a lone calling thread runs its own operation.
     pub(super) is_shared: bool,
     pub(super) timing: &'static Timing,
 }

@@ -2,7 +2,7 @@
 //!
 //! A caller that finds too little room waits in line. Released room goes to the first in line, not to a newcomer. So single operations do
 //! not starve a large chunk, and each wakeup lets one caller go on. A future that is dropped leaves the line, and passes on room that it
-//! was given. The line allocates only when it grows beyond its longest.
+//! was given. The line allocates only when it gets longer than ever before.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,7 @@ enum QueueTicket {
     Waits(RoomWaiter, usize),
     /// The caller was given room, and has not run since.
     Given,
-    /// Abandoned: removed when it is the first in line.
+    /// The caller has left. The place is removed when it is the first in line.
     Left,
 }
 
@@ -81,7 +81,7 @@ impl CapacityState {
         self.next < self.end()
     }
 
-    /// Gives room to the first waiting caller, if there is enough of it.
+    /// Gives room to the first waiting caller, if enough room is free.
     fn give(&mut self) -> Option<RoomWaiter> {
         if !self.is_wanted() {
             return None;
@@ -180,7 +180,7 @@ impl Capacity {
         context: &mut Context<'_>,
     ) -> Poll<Permit<'r>> {
         let Some(place) = waiting else {
-            // Cloning a waker is foreign code: not under the lock.
+            // A waker is foreign code, so it is cloned outside of the lock.
             let waker = context.waker().clone();
             let mut state = self.lock();
             let Some(taken) = self.take(&mut state, ops) else {
@@ -236,7 +236,7 @@ impl Drop for Waiting<'_> {
         }
         // A named variable: the drop of a waker is foreign code, so it runs after the lock is released.
         let left = self.room.lock().leave(self.number);
-        // The caller behind may want less.
+        // The next caller in line may want less room.
         self.room.release(if matches!(left, QueueTicket::Given) { self.ops } else { 0 });
     }
 }

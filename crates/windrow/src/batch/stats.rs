@@ -39,7 +39,7 @@ pub(super) struct BatchCounts {
     tries: u32,
 }
 
-/// Batches of one experiment whether they pay.
+/// Batches of one experiment that measures whether they pay.
 ///
 /// Measure: count of batches.
 const TRIES: u32 = 4;
