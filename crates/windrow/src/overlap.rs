@@ -1,6 +1,6 @@
 //! Overlap: tiles pass through lanes in order; while one tile is in a lane, the next tile is in the lane before it.
 //!
-//! Use it for one big operation, or a stream, whose steps use different resources: a disk and the CPUs, a network and the CPUs. Cut
+//! Use an overlap for one big operation, or a stream, whose steps use different resources: a disk and the CPUs, a network and the CPUs. Cut
 //! into *tiles*, the work keeps the slowest resource busy. The crate [`windrow-tiling`](https://docs.rs/windrow-tiling) chooses the cut
 //! for two lanes from measured costs, including "no cut".
 //!
@@ -50,7 +50,7 @@
 //!
 //! # Lanes
 //! * [`compute`](Overlap::compute) runs on the calling thread, and may use windrow inside: all CPUs work on one tile. Several compute
-//!   lanes take turns; the last lane with work goes first.
+//!   lanes take turns. Of the lanes with work, the last one goes first.
 //! * [`blocking`](Overlap::blocking) has a separate helper thread, for calls that block: input and output, a blocking collective.
 //! * [`completion`](Overlap::completion) starts operations that end elsewhere, several at a time. An executor, a library's thread or a
 //!   callback reports the end of an operation through its [`CompletionToken`].
@@ -61,26 +61,27 @@
 //! # Protocol
 //! A tile is in the source, in a lane, or in the queue between two lanes. It moves by value, in order. A lane begins a tile when
 //! there is room for the result in the queue after it: fewer than [`ahead`](Overlap::ahead) tiles, and less than the limit of
-//! [`weigh`](Overlap::weigh). So the number of tiles in the run is bounded by the room in all queues, plus the operations under way in
-//! completion lanes, plus one in the last lane. A queue may exceed its weight limit by less than one tile.
+//! [`weigh`](Overlap::weigh). So the number of tiles in the run is bounded: by the sum of the room in all queues, the operations under way in
+//! completion lanes, and one tile in the last lane. A queue may exceed its weight limit by less than one tile.
 //!
-//! *Errors and panics.* When a tile fails in a lane, the tiles before it go on to the end, the tiles after it are dropped, and lanes
+//! *Errors and panics.* When a tile fails in a lane, the tiles before it go on to the end. The tiles after it are dropped, and lanes
 //! without work leave. So the reported failure is the first in tile order, at any timing: the failure of a serial run, after the same
-//! tiles. A panic is resumed on the calling thread with its payload, when all lanes have left. A lane that is still running a tile after
-//! the failed one can check [`CancelToken::current`]: it is cancelled then.
+//! tiles. A panic is resumed on the calling thread with its payload, when all lanes have left. The [`CancelToken::current`] of a lane that
+//! still runs a tile after the failed one is cancelled.
 //!
 //! *Cancellation.* With [`with_cancel`](Overlap::with_cancel), or inside a [spawned](crate::spawn_joinable()) closure, a cancelled token
 //! ends the run early: tiles in a lane leave that lane, all others are dropped, and the run returns [`Failure::Cancelled`]. Tokens are
 //! polled before each tile, and every 5 ms while all lanes wait.
 //!
 //! Helper threads have left before [`run`](Overlap::run) returns or unwinds, so closures may borrow. After a failure, the run does not wait
-//! for operations of a completion lane: their later results are dropped with their tokens. (The borrow checker ensures that they borrow
-//! nothing from the run.) An operation that must be waited for belongs into a blocking lane.
+//! for operations of a completion lane: their later results are dropped with their tokens. (The borrow checker ensures that these operations
+//! borrow nothing from the run.) An operation that must be waited for belongs in a blocking lane.
 //!
 //! # What it costs
 //! A hand-over costs 1.3 to 4.5 us a tile, measured on tiles without work (2-core x86-64 virtual machine, 2026-11; the bin `pipeline` of
 //! windrow-bench prints it): a few short locks and, if the other side waits, one wakeup. So a tile should take
-//! 100 us or more in the slowest lane. Each blocking and completion lane starts a helper thread. Without a trace no clock is read.
+//! 100 us or more in the slowest lane. Each blocking and completion lane starts a helper thread. Without a trace, and outside of
+//! [`explain`](crate::explain()), tiles are not timed.
 //!
 //! # When not to use it
 //! * If all steps use the CPUs, overlap gains nothing: apply the steps one after the other to each item, in one parallel iterator.
@@ -89,14 +90,14 @@
 //! * Tiles that cost more than they hide: [`windrow-tiling`](https://docs.rs/windrow-tiling) predicts it.
 //!
 //! # Trade-offs
-//! * A lane runs one tile at a time, so order is free and memory is bounded. If the tiles of a lane are independent, the lane can only use
-//!   that by parallel work inside of a tile.
-//! * Compute lanes share the calling thread. A blocking lane with CPU work takes a CPU from them: give the plan this contention.
+//! * A compute or blocking lane runs one tile at a time, so order costs nothing and memory is bounded. If the tiles are independent, such a
+//!   lane can use that only by parallel work inside of a tile.
+//! * Compute lanes share the calling thread. A blocking lane with CPU work takes a CPU from them: tell the planner of this contention.
 //! * Tiles before a failed one go through all lanes, however long that takes: that is the price of a definite outcome.
 //!
 //! # Fork
-//! A child of `fork` can start runs, since there is no state between runs. But starting a helper thread takes a lock of the standard
-//! library: if another thread of the parent was starting a thread at the fork, the child may find that lock taken for ever. A child that
+//! A child of `fork` can start runs, since no state is kept between runs. But starting a helper thread takes a lock of the standard
+//! library. If another thread of the parent was starting a thread at the fork, that lock may stay locked in the child for ever. A child that
 //! was forked inside of a lane lacks the helper threads of that run: it must not return from the lane.
 //!
 //! Sources of the ideas: bounded buffers between steps, from every pipeline since Unix; filters that are serial in order, from
@@ -129,7 +130,7 @@ use queue::{Bell, Giver, QueueBound, Taker, queue};
 use run::{Met, OverlapRun, Station, TileFault};
 use trace::Log;
 
-/// The default bound of a queue: one waiting tile, and one more for the time of a wakeup.
+/// The default bound of a queue: one waiting tile, and one more that the taker can begin while the giver is woken.
 ///
 /// Measure: count of tiles.
 const AHEAD: usize = 2;
@@ -179,7 +180,8 @@ pub enum Failure<E> {
         /// The error that its closure returned.
         error: E,
     },
-    /// A token was dropped before it was completed, or a thread that feeds panicked. All tiles before this one went through.
+    /// A [`CompletionToken`] was dropped before it was completed, or a thread with a [`Feeder`] panicked. All tiles before this one went
+    /// through.
     Lost {
         /// The tile, from 0.
         tile: usize,
@@ -188,7 +190,7 @@ pub enum Failure<E> {
         /// The name of the lane.
         name: String,
     },
-    /// Cancelled by a token.
+    /// A [`CancelToken`] was cancelled.
     Cancelled {
         /// Tiles that went through.
         tiles: usize,
@@ -268,7 +270,7 @@ pub fn fed<'env, T, E>() -> (Feeder<T>, Overlap<'env, T, E>) {
     (Feeder { giver: Some(giver), bell }, Overlap { lanes: Lanes::new(), input: Input::Queue(taker) })
 }
 
-/// Gives tiles to a run: see [`fed`]. Its drop ends the tiles; a drop by a panic fails the run.
+/// Gives tiles to a run: see [`fed`]. Its drop ends the tiles. A drop by a panic fails the run.
 pub struct Feeder<T> {
     /// `Some` until dropped.
     giver: Option<Giver<T>>,
@@ -285,7 +287,7 @@ impl<T> Feeder<T> {
     /// Gives the next tile; waits while the queue is full.
     ///
     /// # Errors
-    /// With the tile, if the run has ended or wants no more.
+    /// The tile, if the run has ended or wants no more tiles.
     pub fn push(&mut self, tile: T) -> Result<(), T> {
         let Some(giver) = &self.giver else { return Err(tile) };
         while !giver.has_room() {
@@ -330,8 +332,8 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
         })
     }
 
-    /// Adds a lane that runs on a helper thread named `windrow-` and its name, for calls that block. Parallel calls in it use the
-    /// pool that those of the calling thread use.
+    /// Adds a lane for calls that block. It runs on a helper thread, which is named `windrow-` and the lane's name. Parallel calls in the lane
+    /// use the pool that parallel calls of the calling thread use.
     ///
     /// An error ends the run: see the [module page](self).
     pub fn blocking<U: Send + 'env, F>(self, name: &str, f: F) -> Overlap<'env, U, E>
@@ -348,7 +350,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
 
     /// Adds a lane whose closure starts an operation and returns. The operation ends when its [`CompletionToken`] is completed, on any
     /// thread. Results are handed on in order. At most `under_way` operations are started and not handed on. The closure runs on a
-    /// helper thread named `windrow-` and the lane's name.
+    /// helper thread, which is named `windrow-` and the lane's name.
     ///
     /// An error ends the run, whether the closure returns it or the token is completed with it: see the [module page](self).
     ///
@@ -410,10 +412,10 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
     }
 
     /// Bounds the weight of the last queue so far: the lane before begins no tile while tiles of a weight of `limit` or more wait for the
-    /// lane after. So a queue holds less than `limit`, plus one tile.
+    /// lane after. So a queue holds less than `limit`, plus one tile. The unit of `weight` is arbitrary: bytes, say.
     ///
     /// # Panics
-    /// As [`ahead`](Self::ahead).
+    /// If `limit` is 0; else as [`ahead`](Self::ahead).
     pub fn weigh(self, limit: usize, weight: fn(&T) -> usize) -> Self {
         assert!(limit > 0, "nothing passes a queue that holds nothing");
         self.waiting().set_scale(limit, weight);

@@ -84,7 +84,7 @@ impl<T, U, E, F: FnMut(T) -> Result<U, E>> Station<E> for Apply<'_, T, U, F> {
         }
         let begun = self.log.now(run.zero);
         let _token = Ambient::new(run.token(self.lane));
-        // A source is user code, too.
+        // The iterator of a source is user code, too.
         let item = match catch_unwind(AssertUnwindSafe(|| self.ends.take())) {
             Ok(Took::Item(item)) => item,
             Ok(Took::Empty) => {

@@ -7,8 +7,8 @@
 //! 3. A bell stays rung until the next wait. So an executor checks all its ends, finds no work, then waits, and misses no ring in
 //!    between. An executor with many ends waits for all of them at once.
 //!
-//! A dropped giver means that no more items come; a dropped taker, that no more are wanted. Queued items are then dropped outside
-//! of the lock, since they are user data.
+//! If the giver is dropped, no more items come. If the taker is dropped, no more items are wanted: queued items are dropped outside of the
+//! lock, since they are user data.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

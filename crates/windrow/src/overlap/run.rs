@@ -2,12 +2,12 @@
 //!
 //! # Protocol
 //! A run has a *cut*: the first tile that is not wanted, at first none. A failure at a tile lowers the cut to that tile; cancellation
-//! lowers it to 0; it never rises. A station checks the cut before each tile, and leaves if its next tile is not before the cut. That ends
-//! its queues at both sides. So tiles before the cut go through, and tiles after it are dropped where they are. In the end the recorded
+//! lowers it to 0. The cut never rises. A station checks the cut before each tile, and leaves if its next tile is not before the cut. That
+//! ends its queues at both sides. So tiles before the cut go through, and tiles after it are dropped where they are. In the end the recorded
 //! failure is the first in tile order, whichever lane failed first in time: the failure of a serial run.
 //!
-//! A lock guards the cut, and a flag says that the cut was moved. An executor may see the flag late: it then does some useless work,
-//! and the lane that failed drops the result.
+//! A lock guards the cut, and a flag says that the cut was moved. An executor that observes the flag late does some useless work, and the
+//! lane that failed drops the result.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,7 +50,7 @@ pub(super) trait Station<E> {
 pub(super) enum TileFault<E> {
     Error(E),
     Panic(Payload),
-    /// Its giver was dropped.
+    /// Its [`CompletionToken`](super::CompletionToken) or its [`Feeder`](super::Feeder) was dropped.
     Lost,
     /// A helper thread could not be started.
     Thread(io::Error),
@@ -166,7 +166,7 @@ impl<E> OverlapRun<E> {
         lock(&self.state).traces.push((lane, trace));
     }
 
-    /// A helper thread leaves.
+    /// Called when a helper thread leaves.
     pub(super) fn helper_left(&self) {
         lock(&self.state).helpers -= 1;
         self.bells[0].ring();
@@ -180,7 +180,7 @@ impl<E> OverlapRun<E> {
         (state.met, traces.into_iter().map(|(_, trace)| trace).collect())
     }
 
-    /// As a helper thread: runs its station until it has ended.
+    /// On a helper thread: runs its station until the station has ended.
     pub(super) fn help(&self, mut station: Box<dyn Station<E> + '_>, bell: &Bell) {
         loop {
             self.look();

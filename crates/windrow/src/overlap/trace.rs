@@ -29,7 +29,7 @@ impl fmt::Display for LaneKind {
 
 /// The times of a run: see [`Overlap::trace`](super::Overlap::trace).
 ///
-/// All times are relative to the begin of the run.
+/// All times are in nanoseconds since the beginning of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// The lanes in order.
@@ -135,7 +135,7 @@ impl Trace {
         }
     }
 
-    /// As a timeline for trace viewers (Chrome's `about:tracing`, Perfetto): an object with `traceEvents`, microseconds.
+    /// A timeline in JSON for trace viewers (Chrome's `about:tracing`, Perfetto): an object with `traceEvents`. Times are in microseconds.
     ///
     /// ```
     /// use windrow::overlap;
@@ -207,11 +207,11 @@ pub struct Limits {
     pub shared: bool,
     /// The time until the limiting lane had its first tile.
     pub fill: Nanos,
-    /// The time after its last tile.
+    /// The time after the last tile of the limiting lane.
     pub drain: Nanos,
-    /// In between: how long the limiting lane waited for the lane before it.
+    /// Between its first and its last tile: how long the limiting lane waited for tiles.
     pub empty: Nanos,
-    /// In between: how long the limiting lane waited for room in the queue after it.
+    /// Between its first and its last tile: how long the limiting lane waited for room in the queue after it.
     pub full: Nanos,
 }
 
