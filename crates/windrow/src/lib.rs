@@ -38,7 +38,7 @@ pub use task::workers;
 pub use team::{AsyncTeam, Width, team};
 pub use windrow_plan::Nanos;
 
-/// The traits that make `par_iter` and its kin callable: `use windrow::prelude::*;`.
+/// The traits of `par_iter` and the other parallel methods: `use windrow::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         FromParallelIterator, IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
