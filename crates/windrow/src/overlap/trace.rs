@@ -46,8 +46,8 @@ pub struct LaneTrace {
     pub name: String,
     /// The kind of the lane.
     pub kind: LaneKind,
-    /// Tiles that passed the lane, in order: tile `i` is at `i`. A tile that failed in the lane is the last. Operations under way in a
-    /// completion lane when the run ended are missing.
+    /// Tiles that passed the lane, in order: tile `i` is at `i`. A tile that failed in a compute or blocking lane is the last. In a completion
+    /// lane, failed operations are missing, and so are those that were under way when the run ended.
     pub tiles: Vec<TileTrace>,
 }
 
