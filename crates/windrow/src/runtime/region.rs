@@ -302,7 +302,7 @@ impl<'c> CallerSide<'c> {
             None => lead.share(width, 0, |part| hints.part(rest.start, rest.end, part, width)),
         }
         if !door.open(width) {
-            // No lane was free: this caller goes on alone, and claims all of the rest itself.
+            // No lane was free, or the gate is stopped: this caller goes on alone, and claims all of the rest itself.
             self.published.set(None);
             if let Some((decision, at, since)) = self.told.get() {
                 let decision = Decision { why: "other regions were faster at the gate", ..decision };
