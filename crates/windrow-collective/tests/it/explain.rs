@@ -1,4 +1,4 @@
-//! The seven shapes in one `explain`: the tests of windrow cover what windrow tells, and this test adds the plans of tiles.
+//! Every kind of call in one `explain`: the tests of windrow cover what windrow tells, and this test adds the plans of tiles.
 
 use std::thread;
 
