@@ -1,4 +1,4 @@
-//! Rounds that follow each other, and can each be shared: `x[i + 1..] += x[i]` for one `i` after the other.
+//! Rounds that follow each other, and can each be shared among threads: `x[i + 1..] += x[i]` for one `i` after the other.
 //!
 //! The problem and the peers are those of Sarah El Kazdadi's "speeding up data parallel code sections with... tokio?". A round takes a
 //! microsecond, so the comparison is about how fast threads synchronize.

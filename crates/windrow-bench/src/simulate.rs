@@ -16,8 +16,8 @@
 //!
 //! So inspecting a victim slows the victim down: its next claim has to win the line back. Independent loads overlap up to a bound.
 //!
-//! The costs are those of the machine ([`Machine`]) and the steps are variants of the runtime's ([`Policy`]). Time is counted in whole
-//! picoseconds. Nothing else enters: the same arguments give the same [`RunOutcome`].
+//! The costs are those of the machine ([`Machine`]) and the steps are variants of the runtime's ([`Policy`]). Time is counted in
+//! whole picoseconds. The outcome depends on nothing else: the same arguments give the same [`RunOutcome`].
 //!
 //! # What it leaves out
 //! * interruptions, frequency changes, two hardware threads on one core, and prefetchers,
@@ -68,9 +68,9 @@ pub struct Machine {
 
 impl Machine {
     /// Two CPUs of a virtual machine (AMD EPYC, 2026-11). A round trip of a line took 134 ns, a compare-exchange 10.3 ns, the cycle
-    /// counter 10.0 ns. Waking a thread that had slept for 50 us took 2.1 us for the caller and 1.2 us until the thread ran. A hit is
-    /// four or five cycles. CPUs since 2008 usually have ten or more misses in flight; eight are assumed, because a loop that compares
-    /// what it loads does not fill all of them.
+    /// counter 10.0 ns. Waking a thread that had slept for 50 us took 2.1 us for the caller and 1.2 us until the thread ran. A hit
+    /// is four or five cycles. CPUs since 2008 usually have ten or more misses in flight. Eight are assumed, because a loop that
+    /// compares what it loads does not fill all of them.
     pub const MEASURED: Machine = Machine {
         hit: Nanos(1.0),
         exchange: Nanos(10.3),
@@ -87,12 +87,12 @@ impl Machine {
     /// other values are those of [`MEASURED`](Machine::MEASURED).
     pub const MESH: Machine = Machine { near: Nanos(46.0), far: Nanos(46.0), ..Machine::MEASURED };
 
-    /// Two sockets of 88 CPUs with the distances of a dual AMD EPYC 7R13, which are long: 107 ns inside a socket and 197 ns between the
-    /// sockets (same source; the 23 ns inside its groups of 8 cores are left out).
+    /// Two sockets of 88 CPUs with the distances of a dual AMD EPYC 7R13, which are long: 107 ns inside a socket and 197 ns between
+    /// the sockets. (Same source; the 23 ns inside its groups of 8 cores are left out.)
     pub const SOCKETS: Machine = Machine { near: Nanos(107.0), far: Nanos(197.0), group: 88, ..Machine::MEASURED };
 
-    /// The same machine after a pause of milliseconds, with its idle CPUs halted: 10.3 us for the caller of a wake and 28.9 us until
-    /// the thread runs, measured on the machine of [`MEASURED`](Machine::MEASURED).
+    /// The same machine after a pause of milliseconds, with its idle CPUs halted. A wake takes the caller 10.3 us, and the thread
+    /// runs after 28.9 us, measured on the machine of [`MEASURED`](Machine::MEASURED).
     pub const fn halted(self) -> Machine {
         Machine { wake_call: Nanos(10_305.0), wake: Nanos(28_947.0), ..self }
     }

@@ -1,4 +1,4 @@
-//! The work of an item: a loop of dependent multiplications, whose length gives the cost of the cell.
+//! The work of an item: a loop of dependent multiplications. Its length gives the cost of the cell.
 
 use std::hint::black_box;
 use std::time::Instant;

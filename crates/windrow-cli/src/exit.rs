@@ -1,4 +1,4 @@
-//! Exit codes, according to `sysexits.h` if that has one.
+//! Exit codes. They are those of `sysexits.h` where that file has a fitting one.
 
 use std::process::ExitCode;
 

@@ -7,8 +7,8 @@ use crate::keys::Key;
 use crate::ordered::{MapOp, Ops, OrderedMap, OrderedSet, SetOp, Verb, of_set};
 use crate::skiplist::SkipList;
 
-/// The operations of callers, in place. An entry gets a reply only when its operation is done, because a panic answers the entries
-/// without one.
+/// The operations of callers, in place. An entry gets a reply only when its operation is done: after a panic, `Batched` answers the
+/// entries that have none.
 struct Entries<'a, 'b, Op, Reply>(&'a mut Batch<'b, Op, Reply>);
 
 impl<K> Ops<K, ()> for Entries<'_, '_, SetOp<K>, bool> {

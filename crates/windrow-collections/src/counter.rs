@@ -5,15 +5,15 @@ use windrow::prelude::*;
 /// Batches from this size on are summed in parallel: below it, the serial loop is as fast.
 const LARGE: usize = 1 << 16;
 
-/// A number; an addition returns its previous value. Additions wrap, like those of atomics.
+/// A number. An addition returns the previous value. Additions wrap, like those of atomics.
 ///
 /// Batching a counter does not pay by itself: an addition costs less than handing it over. An
-/// [`AtomicI64`](std::sync::atomic::AtomicI64) is faster if callers come one by one, however many there are. The counter is the
-/// smallest structure with results that depend on the order, so it serves to measure batching. For loops, whose chunks are already
-/// batches, it is faster than an atomic.
+/// [`AtomicI64`](std::sync::atomic::AtomicI64) is faster if callers submit single additions, whatever their number. The counter
+/// serves to measure batching, as the smallest structure with results that depend on the order. For loops it is faster than an
+/// atomic, because their chunks are already batches.
 ///
-/// Inside of [`Batched`](windrow::batch::Batched) an operation is a number to add. A batch is consumed in place; a caller without
-/// company adds at once. [`Drained`] is for comparison.
+/// Inside of [`Batched`](windrow::batch::Batched) an operation is a number to add. A batch is consumed in place; a lone caller adds
+/// at once. [`Drained`] is for comparison.
 ///
 /// Without `Batched`, there are three ways to add:
 ///
@@ -92,8 +92,8 @@ impl Counter {
     }
 }
 
-/// A [`Counter`] whose batches are drained to an array and then added all at once: the plainest way to batch the operations of many
-/// callers, and the slowest.
+/// A [`Counter`] that first drains a batch to an array, and then adds all of it. This is the plainest way to batch the operations
+/// of many callers, and the slowest.
 ///
 /// ```
 /// use windrow::batch::Batched;

@@ -26,12 +26,12 @@ const LARGE: usize = 4096;
 
 /// A sorted set of nodes with links of several lengths (Pugh, "Skip lists: a probabilistic alternative to balanced trees", 1990).
 ///
-/// This is for comparison: [`OrderedSet`](crate::OrderedSet) does the same several times as fast. A link holds the first word of the
-/// key it leads to, so a search loads a node only if it goes there. A batch interleaves many searches, so that their cache misses
-/// overlap.
+/// The list is for comparison: [`OrderedSet`](crate::OrderedSet) does the same several times as fast. A link holds the first word
+/// of the key it leads to, so a search loads a node only if it goes there. A batch interleaves many searches, so that their cache
+/// misses overlap.
 ///
 /// # Panics
-/// If `Ord` or `Clone` of a key panics, the panic reaches the caller, and the list is unchanged by the operation.
+/// If `Ord` or `Clone` of a key panics, the panic reaches the caller, and the operation has changed nothing.
 ///
 /// ```
 /// use windrow_collections::SkipList;
@@ -394,7 +394,7 @@ impl<K: Key> SkipList<K> {
                 self.group(ops, &mut walks, start..ops.count().min(start + GROUP));
             }
         } else {
-            // Then neighbours in the batch are neighbours in the list, and share most of their search paths.
+            // Neighbours in the sorted batch are neighbours in the list, and share most of their search paths.
             let mut order = std::mem::take(&mut walks.order);
             order.clear();
             order.extend((0..ops.count()).map(|at| (ops.key(at).prefix(), at)));

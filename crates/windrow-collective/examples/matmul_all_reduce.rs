@@ -5,7 +5,7 @@
 //! cargo run --release -p windrow-collective --example matmul_all_reduce -- 4096 1024 512 250
 //! ```
 //!
-//! The arguments are m, n, k of a rank, and megabytes a second. All cuts run in turns; the example prints the median of seven.
+//! The arguments are m, n, k of a rank, and megabytes a second. The runs of the cuts are interleaved; the example prints the median of seven.
 
 use std::error::Error;
 use std::process::ExitCode;

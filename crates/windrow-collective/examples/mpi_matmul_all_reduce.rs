@@ -5,7 +5,8 @@
 //! mpirun -n 2 target/release/examples/mpi_matmul_all_reduce 2048 512 512
 //! ```
 //!
-//! The arguments are m, n, and k of a rank. All cuts run in turns; the example prints the median of nine whole calls, of the slowest rank.
+//! The arguments are m, n, and k of a rank. The runs of the cuts are interleaved. The example prints the median of nine whole calls on the
+//! slowest rank.
 //! `scripts/netns-mpi.sh` runs it over a link of a given speed.
 
 use std::error::Error;

@@ -1,10 +1,14 @@
 //! Measuring the times of tiles, and finding the fastest plan.
 //!
 //! Tiles are measured *back to back*, as they run in an operation: an isolated tile finds an idle link and warm caches. All passes go
-//! through the lanes, so a tile's time includes handing over and copying out. There are three passes for every size: computation with
-//! nothing to communicate; communication with nothing to compute; and both at once, without waiting for each other. In the last pass
-//! a lane's factor is the time both lanes were busy, divided by the time that the tiles of that time take alone. All ranks get the times of
-//! the slowest.
+//! through the lanes, so a tile's time includes handing over and copying out. Every size gets three passes:
+//!
+//! 1. Computation, with nothing to communicate.
+//! 2. Communication, with nothing to compute.
+//! 3. Both at once, without waiting for each other. This pass gives the *contention*, a factor for each lane: the time in which both lanes
+//!    were busy, divided by the time that the same tiles take alone.
+//!
+//! All ranks use the times of the slowest rank.
 
 use std::sync::Arc;
 use std::thread;
@@ -31,7 +35,7 @@ pub struct Calibration {
     pub tiles: usize,
     /// Passes over all sizes. The fit takes the median.
     pub repeats: usize,
-    /// The kind of fit to the times. The default has no limit: a busy machine then gives a profile whose plans are off by as much as
+    /// The kind of fit to the times. The default has no limit: on a busy machine, the predictions of the profile are then off by as much as
     /// its fits. [`Profile::fit_error`] tells by how much.
     pub fitting: Fitting,
     /// Alignment, in rows, of the plans made from the profile.
@@ -55,10 +59,10 @@ impl Calibration {
     }
 }
 
-/// The time in nanoseconds for which both lanes are busy at once. In a shorter time, one lane's wake-up (50 us) would show.
+/// The minimum time in nanoseconds for which both lanes are busy at once. In a shorter time, one lane's wake-up (50 us) would count.
 const TOGETHER: f64 = 2e6;
 
-/// Operands to measure with.
+/// Operands of the measured products.
 struct Operands<T> {
     a: Vec<T>,
     b: Vec<T>,
@@ -76,7 +80,7 @@ impl<T: Float> Operands<T> {
             Operation::MatmulReduceScatter => [m, m / ranks],
             Operation::AllGatherMatmul => [m / ranks, m],
         };
-        // Zeros and ones: no kernel is slow with the sums of these.
+        // Zeros and ones: no sum is subnormal or overflows, so no kernel is slow with them.
         let fill = |len: usize| (0..len).map(|at| T::from(u8::from(at % 3 == 0))).collect::<Vec<_>>();
         Self { a: fill(rows[0] * k), b: fill(k * n), c: fill(rows[1] * n), rows, n, k }
     }
@@ -104,7 +108,7 @@ impl Idle {
     }
 }
 
-/// Only communicates.
+/// Stages that only communicate.
 struct Alone<T> {
     idle: Idle,
     of: std::marker::PhantomData<T>,
@@ -122,7 +126,7 @@ impl<T: Float> Stages<Parcel> for Alone<T> {
     fn drain(&mut self, _: usize, _: &mut Parcel) {}
 }
 
-/// Communicates, and computes other tiles at the same time. The lanes begin within a microsecond of `began`.
+/// Stages that communicate, and compute other tiles at the same time. The lanes begin within a microsecond of `began`.
 struct Beside<'a, 'b, T> {
     idle: Idle,
     product: &'a mut Product<'b, T>,
@@ -154,7 +158,7 @@ impl<T: Float> Stages<Parcel> for Beside<'_, '_, T> {
             self.product.fill(tile, &mut own);
             self.product.drain(tile, &mut own);
             self.computed.push(TileSpan { start, end: now() });
-            // As the lane does after it has handed a tile over.
+            // As `Lanes::run` does after it hands over a tile.
             thread::yield_now();
         }
     }
@@ -172,11 +176,12 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     /// Measures the times of an operation's tiles in each lane, alone and together. All ranks call it with the same arguments and
     /// get the same profile. [`use_profile`](Self::use_profile) then makes [`Tiles::Auto`] follow it.
     ///
-    /// It takes about as long as `2 * repeats * (repeats + tiles)` tiles of each size. The machine should be otherwise idle.
+    /// Each size takes about `2 * (repeats + 1) * tiles` tiles. Small sizes take more, until a pass has the rows of two of the largest
+    /// tiles. The machine should be otherwise idle.
     ///
-    /// A size cannot be dealt out to the ranks; the times give no cost function (there are fewer than three sizes, or the best fit misses
-    /// them by more than `how.fitting.limit`); ranks disagree about the arguments; or a rank is gone. more than `how.fitting.limit`), ranks
-    /// disagree about the arguments, or a rank is gone.
+    /// # Errors
+    /// A size cannot be dealt out to the ranks, ranks disagree about the arguments, a rank is gone, or the times give no cost function. They
+    /// give none for fewer than three sizes, or if the best fit misses them by more than `how.fitting.limit`.
     pub fn calibrate<T: Float>(
         &mut self,
         operation: Operation,
@@ -195,7 +200,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         agree::on_call(&mut *self.communicator(), &header, &Tiles::Plan(cut.clone()), &cut)?;
         agree::on_settings(&mut *self.communicator(), operation, &how.settings())?;
 
-        // Twice the largest tile, so that tiles of all sizes find their operands where an operation would.
+        // Twice the rows of the largest tile, so that tiles of all sizes find their operands in the same memory as in an operation.
         let mut operands = Operands::<T>::new(operation, ranks, 2 * most, n, k);
         let mut samples = Vec::new();
         for _ in 0..how.repeats.max(1) {
@@ -252,7 +257,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         tiles: usize,
         each: [f64; 2],
     ) -> Result<[f64; 2], Error> {
-        // All ranks have the same times, so they communicate equally often. Half more, because the computation is slowed down.
+        // All ranks have the same times, so they communicate equally often. The factor 1.5: contention slows the computation down.
         let [compute, communicate] = each.map(|nanos| nanos.max(1.0));
         let computed = (tiles as f64).max((3.0 * communicate).max(TOGETHER) / compute).ceil();
         let sent = (1.5 * computed * compute / communicate).ceil() + 2.0;
@@ -283,7 +288,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             Operation::MatmulReduceScatter => c.rows,
             _ => a.rows,
         };
-        // One after the other, then from the top again.
+        // One tile below the other, then from the top again.
         let (part, places) = (rows / unit, (each / (rows / unit).max(1)).max(1));
         let tiles = (0..count).map(|tile| tile % places * part..(tile % places + 1) * part).collect();
         let mut product = Product { operation, ranks, a, b, c, scratch: &mut scratch, tiles };
@@ -328,9 +333,9 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         Ok(())
     }
 
-    /// Runs the three plans that are predicted to be the fastest for `m` rows, in turns, and keeps the fastest: [`Tiles::Auto`] then takes
-    /// it for this `m`. All ranks call it with the same arguments. The profile is that of rank 0. A plan's time is the median over
-    /// `repeats`, of the slowest rank.
+    /// Runs the three cuts with the best predictions for `m` rows, interleaved, and keeps the fastest: [`Tiles::Auto`] then takes it for
+    /// this `m`. All ranks call it with the same arguments. The profile of rank 0 gives the cuts. The time of a cut is the median over
+    /// `repeats`, on the slowest rank.
     ///
     /// # Errors
     /// Rank 0 has no profile of the operation, ranks disagree about the arguments, or as for
@@ -399,7 +404,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             return Err(Error::NoProfile { operation, element, n, k });
         };
         let plan = profile.plan(m as u64)?;
-        // The short-long rule ignores limits.
+        // The alternative of the short-long rule ignores limits.
         let others = plan.alternatives.into_iter().filter(|other| profile.allows(&other.tiles));
         let mut others: Vec<_> = others.map(|other| (other.tiles, other.predicted)).collect();
         others.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
@@ -415,10 +420,10 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     }
 }
 
-/// A plan that was measured.
+/// A cut that was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
-    /// Its tiles.
+    /// The tiles.
     pub tiles: tile::Tiles,
     /// Their predicted time.
     pub predicted: Nanos,
@@ -426,7 +431,7 @@ pub struct Tried {
     pub took: Nanos,
 }
 
-/// For each lane, the time both lanes are busy divided by the time that its tiles of that time take alone.
+/// For each lane, the time in which both lanes are busy, divided by the time that the lane's tiles within it take alone.
 fn slowdown(trace: &Trace, alone: [f64; 2]) -> [f64; 2] {
     let (compute, communicate) = (&trace.compute, &trace.communicate);
     let start = |spans: &[TileSpan]| spans.first().map_or(0.0, |span| span.start.0);
@@ -453,7 +458,7 @@ fn idle<T>(operation: Operation, ranks: usize, operands: &Operands<T>, rows: usi
     }
 }
 
-/// The time from the first beginning to the last end.
+/// The time from the beginning of the first span to the end of the last.
 fn busy(spans: &[TileSpan]) -> f64 {
     match (spans.first(), spans.last()) {
         (Some(first), Some(last)) => last.end.0 - first.start.0,

@@ -51,8 +51,8 @@ pub trait Communicator {
     /// As for [`all_reduce`](Self::all_reduce).
     fn barrier(&mut self) -> Result<(), Error>;
 
-    /// Takes the place of this rank's next collective and makes it fail on all ranks. The error is [`Error::Refused`], which this returns,
-    /// or that of a rank that is gone.
+    /// Takes the place of this rank's next collective and makes that collective fail on all ranks. All ranks get the returned error:
+    /// [`Error::Refused`], or [`Error::Left`] if a rank is gone.
     fn refuse(&mut self, why: &str) -> Error;
 
     /// The requested and the taken time of the latest collective, if this backend paces.

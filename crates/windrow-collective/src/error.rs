@@ -6,7 +6,8 @@ use crate::{Call, Operation};
 
 /// Why a collective or a fused operation has no result.
 ///
-/// All ranks return it from the same call. The output of that call is then unspecified and may be partly written.
+/// All ranks return an error from the same call. If only one rank is at fault, it returns its error, and the others return
+/// [`Refused`](Self::Refused). The output of that call is then unspecified and may be partly written.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -82,7 +83,7 @@ pub enum Error {
         /// What is wrong, with the numbers.
         why: String,
     },
-    /// A lane of this rank failed at a tile. The fault is this rank's, not another rank's.
+    /// A lane of this rank failed at a tile; the other ranks get [`Refused`](Self::Refused).
     #[error("the {lane} of tile {tile} {}: {why}", if *.panicked { "panicked" } else { "was stopped" })]
     Stopped {
         /// The lane.

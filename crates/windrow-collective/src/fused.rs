@@ -16,10 +16,11 @@ use crate::product::{self, Parcel, Product, Scratch};
 use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Outcome, Profile, Tiles};
 
 /// A rank with two lanes: the caller's thread computes, and a separate thread communicates. The thread and the memory of tiles are kept
-/// from call to call; the memory is about as much as the largest operation communicates.
+/// from call to call; the memory has about the size of what the largest operation communicates.
 ///
-/// All ranks make the same calls in the same order. Besides its tiles, an operation takes one all-gather of 56 bytes that compares
-/// the arguments, two broadcasts of the tiles with [`Tiles::Auto`], and a barrier at the end. So no rank returns `Ok` if another fails.
+/// All ranks make the same calls in the same order. Besides its tiles, an operation runs a few small collectives. An all-gather of 56 bytes
+/// compares the arguments, and with [`Tiles::Auto`] two broadcasts carry the tiles. A barrier ends the operation, so no rank returns `Ok` if
+/// another fails.
 pub struct Fused<C> {
     /// Dropped first, so that the communicator is dropped on the caller's thread.
     pub(crate) helper: Helper,
@@ -98,8 +99,8 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         Ok(outcome)
     }
 
-    /// `c = this rank's rows of the sum over ranks of a * b`: `a` is m x k, `b` is k x n, `c` is m / ranks x n, and rank 0 gets the
-    /// first rows. Ranks may have different `k`.
+    /// `c = this rank's rows of the sum over ranks of a * b`: `a` is m x k, `b` is k x n, `c` is m / ranks x n. Rank 0 gets the first rows.
+    /// Ranks may have different `k`.
     ///
     /// # Errors
     /// As for [`matmul_all_reduce`](Self::matmul_all_reduce); m is no multiple of the number of ranks.
@@ -116,8 +117,8 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         Ok(outcome)
     }
 
-    /// `c = (rows of all ranks) * b`: `a` is m / ranks x k, `b` is k x n, `c` is m x n, and the rows of rank 0 are the first.
-    /// Ranks may have different `n`.
+    /// `c = (rows of all ranks) * b`: `a` is m / ranks x k, `b` is k x n, `c` is m x n. The rows of rank 0 come first. Ranks may have
+    /// different `n`.
     ///
     /// # Errors
     /// As for [`matmul_all_reduce`](Self::matmul_all_reduce).
@@ -135,7 +136,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     }
 
     /// Sets the profile by which [`Tiles::Auto`] cuts operations of this kind from now on, in place of an earlier one. Only the profile of
-    /// rank 0 matters: rank 0 decides for all. An operation of another `n`, `k` or element has another profile.
+    /// rank 0 matters: rank 0 decides for all. An operation of another `n`, `k` or element needs a separate profile.
     ///
     /// A plan is made on first use and kept until the profile is replaced or [re-fitted](Profile::refit). Re-fitting happens
     /// automatically when predictions drift. [`plan_ahead`](Self::plan_ahead) makes a plan before its first use.
@@ -144,9 +145,9 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         self.profiles.push((profile, BTreeMap::new()));
     }
 
-    /// Makes the plan for [m, n, k] in advance, so that the next such operation with [`Tiles::Auto`] need not. The sizes are those of rank
-    /// 0; where the rows are dealt out, m is that of all ranks. This is not a collective call: rank 0 decides, so only rank 0 plans and
-    /// returns a plan. [`Tiles::Auto`] says how long planning takes.
+    /// Makes the plan for [m, n, k] before the next such operation with [`Tiles::Auto`] needs it. The sizes are those of rank 0; where the
+    /// rows are dealt out, m is that of all ranks. This is not a collective call: rank 0 decides, so only rank 0 plans and returns a plan.
+    /// [`Tiles::Auto`] says how long planning takes.
     ///
     /// ```
     /// use std::thread;
@@ -293,7 +294,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         ready.map_err(|error| self.tell(Fault { error, agreed: false }))
     }
 
-    /// Tells the other ranks why this one stopped, if they do not know yet.
+    /// Tells the other ranks why this rank stopped, unless they have the same fault.
     pub(crate) fn tell(&mut self, Fault { error, agreed }: Fault) -> Error {
         if !agreed {
             self.communicator().refuse(&error.to_string());

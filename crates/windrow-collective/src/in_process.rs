@@ -2,19 +2,20 @@
 //!
 //! # Protocol
 //!
-//! A collective has up to three steps, each ended by a *meeting* of all ranks.
+//! A collective has up to three steps. At the end of a step all ranks come to a *meeting*, where each posts its call and waits for the
+//! others.
 //!
 //! 1. *Give*: a rank copies its contribution into its slot and comes to the meeting with its [`Call`]. The last rank to come compares the
 //!    calls; all ranks leave with one verdict.
 //! 2. *Sum* (all-reduce only): a rank adds up its part of all slots, in rank order, into its result slot.
-//! 3. *Take*: a rank copies from the slots, or sums its part of them, into the caller's memory. Over a link a meeting follows, so that a
-//!    damaged piece is an error on every rank.
+//! 3. *Take*: a rank copies from the slots, or sums its part of them, into the caller's memory. Only over a link does a meeting follow, so
+//!    that a damaged piece is an error on every rank.
 //!
-//! There are two sets of slots, used in turns. So a rank may write the slot of call `k` as soon as it has left the first meeting of call
+//! Calls use two sets of slots alternately. So a rank may write the slot of call `k` as soon as it has left the first meeting of call
 //! `k - 1`. Every rank that came to that meeting had finished reading call `k - 2`, which used the same slots.
 //!
-//! A rank that is dropped marks the meeting for good and wakes the ranks that wait there: no rank waits for a rank that is gone. A verdict
-//! given earlier stays valid, so a rank may leave while others are still on their way out of the last meeting.
+//! No rank waits for a rank that is gone: dropping a rank marks the meeting for good and wakes the ranks that wait there. A verdict given
+//! earlier stays valid. So a rank may leave while others have yet to read the verdict of the last meeting.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -125,7 +126,7 @@ struct Shared {
     given: [Vec<RwLock<Slot>>; 2],
     /// Each rank's sums, by turn and rank.
     summed: [Vec<RwLock<Slot>>; 2],
-    /// A rank whose next piece a test damages on its way.
+    /// The rank of which a test damages the next piece.
     #[cfg(test)]
     spoil: std::sync::Mutex<Option<usize>>,
 }

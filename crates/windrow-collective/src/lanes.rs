@@ -1,32 +1,41 @@
-//! Two lanes: the caller computes, a separate thread communicates.
+//! Two lanes: the caller computes, and a helper thread communicates.
+//!
+//! # Words
+//!
+//! - The *helper* is the thread of the communication lane. The caller is the thread of the computation lane.
+//! - A *parcel* is the memory of one tile on its way between the lanes. One lane owns it at a time, so the lanes share nothing.
+//! - The caller *fills* a parcel before the helper communicates it, and *drains* the parcel afterwards. One of the two computes the tile.
+//! - A fault is *agreed* if a collective returned it: then every rank has the same fault. Otherwise this rank has yet to tell the others.
 //!
 //! # Protocol
 //!
-//! The caller fills a parcel for each tile, in order, and hands it over. The thread communicates parcels in that order and hands them back;
-//! the caller drains them. Parcels own their memory, so nothing is shared. There may be as many parcels under way as there are tiles,
-//! because the planner's lanes never wait for space either. If tiles are computed first, the caller drains returned parcels between two
-//! tiles. If they are communicated first, the caller hands over all of them before it computes, or the thread would wait.
+//! 1. The caller fills a parcel for each tile, in order, and hands it over.
+//! 2. The helper communicates parcels in that order and hands them back.
+//! 3. The caller drains returned parcels. If tiles are computed first, it does so between two tiles. If tiles are communicated first, it hands
+//!    over all parcels before it drains the first one; otherwise the helper would wait for parcels.
 //!
-//! To measure both lanes at once, the thread holds the second tile until the caller begins with the first returned one. On a processor that
-//! the lanes share, the thread could otherwise finish all tiles before. The thread waits on a channel, and dropping its sender releases
-//! the thread; a fault drops the sender too.
+//! The number of parcels under way has no limit, because the planner's lanes never wait for space either.
 //!
-//! A fault of either lane sets `stop`. The thread then hands back parcels as they are. The caller computes no more, and leaves when all
-//! parcels are back, so neither lane is left behind. A fault is *agreed* if a collective returned it: then every rank has the same
-//! one. Otherwise it is *own*, and the other ranks have yet to be told.
+//! A fault of either lane sets `stop`. The helper then hands back parcels as they are. The caller computes no more, and leaves when all
+//! parcels are back, so neither lane is left behind.
+//!
+//! Calibration measures both lanes at once, so it makes them begin together (`begins_together`). The helper holds the second tile until the
+//! caller begins to drain the first. On a CPU that the lanes share, the helper could otherwise finish all tiles first. The helper waits on a
+//! channel, and the caller releases it by dropping the sender; a fault drops the sender too.
 //!
 //! # Why not `windrow::overlap`
 //!
-//! 1. *Order.* Its calling thread takes the last lane with work first. So it would compute the first tile that is back before it has handed
-//!    over the others, and the communication would run dry; the planner and the measured contention take it for one that never waits.
-//! 2. *Faults.* It reports the first failed tile, and lets the tiles before it through. A rank must also know whether any fault was agreed:
-//!    to refuse a call that the other ranks have already left would meet their next one.
-//! 3. *Threads.* It starts its helper thread in every run: 1,000 calls of 8 tiles start 1,000 threads, here one. A new thread asks for prompt
-//!    wake-ups and a processor anew. Before helpers were prompt and parcels were kept, planned tiles were more than 5 % slower than the best
-//!    cut in 8 of 21 cells of the bin `fused` of windrow-bench, and then in 1.
+//! 1. *Order.* The calling thread of `overlap` prefers the last lane that has work. It would compute the first returned tile before it has
+//!    handed over the others, and the helper would wait. The planner and the measured contention assume that the helper never waits.
+//! 2. *Faults.* `overlap` reports the first failed tile, and lets the tiles before it through. A rank must also know whether a fault was
+//!    agreed. If the other ranks have already left the call, a refusal would hit their next call.
+//! 3. *Threads.* `overlap` starts its helper thread in every run: 1,000 calls of 8 tiles start 1,000 threads, and here one. A new thread
+//!    has to ask again for prompt wake-ups, and to find a processor again. Prompt helpers and kept parcels pay, by the bin `fused` of
+//!    windrow-bench. Without them, planned tiles were more than 5 % slower than the best cut in 8 of 21 cells, and with them in 1.
 //!
-//! The hand-over itself is no reason: such a call makes 62 system calls here, collectives included, and 36 there (counted by strace; most
-//! are futex calls, and 8 are the yields below). A run whose lanes have a given thread and a given order would do for both.
+//! The cost of the hand-over is no reason. A call of 8 tiles makes 62 system calls here, collectives included, and 36 with `overlap`.
+//! (Counted by strace; most are futex calls, and 8 are the yields below.) A run of `overlap` with a given thread and a given order could
+//! serve both.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -86,9 +95,9 @@ impl Drop for Helper {
     }
 }
 
-/// When each tile was in each lane, in nanoseconds since the first one began.
+/// When each tile was in each lane, in nanoseconds since the lanes began.
 ///
-/// It is cut short if the operation failed. The spans do not include handing over and copying results out.
+/// A failed operation has a shorter trace. The spans do not include handing over and copying results out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// The computation of each tile.
@@ -128,13 +137,13 @@ pub(crate) trait Stages<P> {
     /// Runs after a tile was communicated: computes it, if computation comes last.
     fn drain(&mut self, tile: usize, parcel: &mut P);
 
-    /// Whether the second tile waits until the first one is drained, so that both lanes are busy at once. On a processor that the lanes
-    /// share, the thread could otherwise finish all tiles before the caller drains any.
+    /// Whether the second tile waits until the caller begins to drain the first one, so that both lanes are busy at once. On a CPU that the
+    /// lanes share, the helper could otherwise finish all tiles before the caller drains any.
     fn begins_together(&self) -> bool {
         false
     }
 
-    /// Called before the thread is released, so that the caller can note its own start: the thread may get the processor first.
+    /// Called before the helper is released, so that the caller can note its own start: the helper may get the CPU first.
     fn begin(&mut self) {}
 }
 
@@ -146,7 +155,7 @@ pub(crate) struct Fault {
     pub(crate) agreed: bool,
 }
 
-/// A parcel that the thread is done with.
+/// A parcel that the helper hands back.
 struct Back<P> {
     tile: usize,
     parcel: P,
@@ -174,7 +183,7 @@ impl<P: Reused> Lanes<'_, P> {
         let (hand_back, backs) = mpsc::channel();
         let (began, stop) = (Instant::now(), Arc::new(Mutex::new(false)));
         let (begin, held) = mpsc::channel();
-        // Dropping `begin` releases the thread: before the first tile is drained, and at any fault.
+        // Dropping `begin` releases the helper: before the first tile is drained, and at any fault.
         let begin = stages.begins_together().then_some(begin);
         let mut held = begin.is_some().then_some(held);
         let mut run = Run { lanes: self, stages, began, stop, begin, trace: Trace::default(), fault: None };
@@ -191,8 +200,8 @@ impl<P: Reused> Lanes<'_, P> {
             match run.hand_over(tile, parcel, held, &hand_back) {
                 Ok(()) => {
                     away += 1;
-                    // Let the communication thread run on this CPU. Else it would wait for a tick of the scheduler, 4 ms, and all ranks
-                    // with it.
+                    // Let the helper run on this CPU. Otherwise it would wait for a tick of the scheduler (4 ms), and all ranks would
+                    // wait for it.
                     thread::yield_now();
                 }
                 Err(error) => run.stop(error, false),
@@ -242,8 +251,8 @@ impl<P: Reused> Run<'_, '_, P> {
         Some(parcel)
     }
 
-    /// Takes the smallest spare parcel that is large enough, or else the largest. Any other choice would grow memory, and touch it for the
-    /// first time, during the computation, again and again while operations are cut in different ways.
+    /// Takes the smallest spare parcel that is large enough, or the largest one. Other choices would grow parcels again and again while the
+    /// cuts of operations change. New memory is touched for the first time during the computation.
     fn spare(&mut self, room: usize) -> P {
         let spare = &mut *self.lanes.spare;
         let has = |place: &usize| spare[*place].room();
@@ -303,7 +312,7 @@ impl<P: Reused> Run<'_, '_, P> {
         self.lanes.spare.push(parcel);
     }
 
-    /// Runs a stage of the caller. If the stage is the computation, calls the watch and records the span.
+    /// Runs a stage on the caller. If the stage is the computation, calls the watch and records the span.
     fn caller(&mut self, tile: usize, computes: bool, stage: impl FnOnce(&mut dyn Stages<P>)) {
         let watch = self.lanes.watch.as_ref().filter(|_| computes);
         let start = since(self.began);

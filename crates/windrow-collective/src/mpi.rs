@@ -1,8 +1,8 @@
 //! Ranks of MPI.
 //!
-//! MPI promises neither an order of a reduction nor the same bits on all ranks. So sums are not left to it: elements travel to the
-//! rank that adds them up (`MPI_Alltoallv`), and sums travel to all (`MPI_Allgatherv`). Each rank sends and receives as much as in a
-//! ring. To MPI, elements are bytes, `bf16` too.
+//! Ranks add up sums themselves, because MPI promises neither an order of a reduction nor the same bits on all ranks. Elements travel to
+//! the rank that adds them up (`MPI_Alltoallv`), and sums travel to all ranks (`MPI_Allgatherv`). Each rank sends and receives as much as
+//! in a ring. To MPI, elements are bytes, `bf16` too.
 //!
 //! Before a collective, ranks gather what each of them called, 48 bytes a rank. That turns differing calls, refusals and leaving ranks into
 //! errors of all ranks. It costs a small all-gather for every call.
@@ -26,8 +26,8 @@ use crate::{Communicator, Element, Error};
 
 /// This process as a rank of `MPI_COMM_WORLD`.
 ///
-/// Dropping it tells the other ranks and then ends MPI. The drop waits until they call something or are dropped. Drop it on the thread
-/// that made it. If a rank is *killed*, MPI ends all processes.
+/// Dropping it tells the other ranks and then ends MPI. The drop waits until every other rank makes its next call or is dropped. Drop it on
+/// the thread that made it. If a rank is *killed*, MPI ends all processes.
 pub struct World {
     rank: usize,
     size: usize,
@@ -42,7 +42,7 @@ impl World {
     /// Starts MPI.
     ///
     /// # Errors
-    /// MPI was started before in this process, or does not let several threads call it in turns.
+    /// MPI was started before in this process, or does not let several threads call it one at a time.
     pub fn init() -> Result<Self, Error> {
         let Some((universe, threading)) = ::mpi::initialize_with_threading(Threading::Serialized) else {
             return Err(Error::Mpi { why: "was started before in this process".to_owned() });
@@ -130,7 +130,7 @@ const fn most<T>() -> usize {
     MOST / size_of::<T>()
 }
 
-/// Begins an operation, then tests and yields until it is done. A blocking call of MPI would keep the processor, and slow down the
+/// Begins an operation, then tests and yields until it is done. A blocking call of MPI would keep the processor. That would slow down the
 /// computing thread or, with fewer processors than ranks, the rank that it waits for.
 fn polite<'a, D: ?Sized + 'a>(begin: impl for<'s> FnOnce(&'s LocalScope<'a>) -> Request<'a, D, &'s LocalScope<'a>>) {
     request::scope(|scope| {

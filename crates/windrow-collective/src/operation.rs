@@ -26,7 +26,7 @@ impl Operation {
         }
     }
 
-    /// The number of rows that every tile is a multiple of. Where rows are dealt out to ranks, a tile has equally many of each rank.
+    /// Every tile has a multiple of this many rows. Where rows are dealt out to ranks, a tile has equally many rows of each rank.
     pub fn unit(self, ranks: usize) -> usize {
         match self {
             Self::MatmulAllReduce => 1,

@@ -19,7 +19,7 @@ pub struct Outcome {
     pub predicted: Option<Nanos>,
     /// When each tile was in each lane.
     pub trace: Trace,
-    /// The time of the whole call, with what ranks agree about before and after.
+    /// The time of the whole call, including the agreement of the ranks before and after.
     pub elapsed: Nanos,
 }
 

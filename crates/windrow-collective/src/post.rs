@@ -9,7 +9,8 @@ pub(crate) struct Post {
     pub(crate) call: Result<Call, Error>,
 }
 
-/// `Ok` if all ranks called the same and the lengths fit. A rank that refused or left fails the call; the first such rank names the error.
+/// `Ok` if all ranks called the same and the lengths fit. A rank that refused or left fails the call; the error is that of the first such
+/// rank.
 pub(crate) fn judge(posts: &[Post]) -> Result<(), Error> {
     let size = posts.len();
     let mut calls = Vec::with_capacity(size);

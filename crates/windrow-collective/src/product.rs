@@ -18,7 +18,7 @@ impl Float for f32 {}
 impl Float for f64 {}
 impl Float for bf16 {}
 
-/// Not to be called from outside.
+/// Products of one kind of numbers. Not to be called from outside this crate.
 pub trait Multiply: Sized {
     /// Prepares the right operand; must be called before `multiply` uses it.
     fn prepare(b: MatRef<'_, Self>, scratch: &mut Scratch);
@@ -192,7 +192,7 @@ fn shares(ranks: usize, each: usize, tile: &Range<usize>) -> impl Iterator<Item 
 /// Multiplications in a strip: 0.75 ms on a processor that does 45 in a nanosecond.
 const STRIP: usize = 1 << 25;
 
-/// The least rows of a strip, so that packing `b` for each strip does not show.
+/// The minimum rows of a strip, so that the cost of packing `b` for each strip is negligible.
 const ROWS: usize = 64;
 
 /// `out = a * b` in strips of rows. Between strips it yields to the communication thread: the scheduler of Linux would otherwise let that

@@ -10,12 +10,13 @@ use windrow_tiling::{Nanos, Rows};
 use crate::stored::{Factors, Measured, Refined, Shape, Stage, Stored, kept};
 use crate::{Error, Operation, Tiles};
 
-/// The measured costs of an operation of some `n` and `k`, for any `m`: samples of both lanes, the fits to them, and how the
-/// lanes slow each other down. [`Fused::calibrate`](crate::Fused::calibrate) makes one; [`Profile::new`] takes times from elsewhere.
+/// The measured costs of an operation of some `n` and `k`, for any `m`. It holds samples of both lanes, the fits to them, and the factors
+/// by which the lanes slow each other down. [`Fused::calibrate`](crate::Fused::calibrate) makes one; [`Profile::new`] takes times from
+/// elsewhere.
 ///
-/// Its JSON form holds the samples; reading it makes the fits again, with equal results. Numbers have nine digits after the point, and none
-/// if they have seven before it. So few digits are read back exactly by any reader of JSON, also by readers that are slightly off in the
-/// seventeenth digit. A profile [follows](Self::refit) a machine that becomes slower or faster.
+/// Its JSON form holds the samples; reading it makes the fits again, with equal results. Numbers are rounded to nine digits after the
+/// point, from a million on to none. Every reader of JSON reads so few digits back exactly, even one that errs in the seventeenth digit. A
+/// profile [follows](Self::refit) a machine that becomes slower or faster.
 ///
 /// ```
 /// use windrow_tiling::tile::Contention;
@@ -75,8 +76,8 @@ impl Profile {
         })
     }
 
-    /// Makes tiles begin at multiples of this many rows. Where rows are dealt out to ranks, the multiple must also be one that can be dealt
-    /// out. 0 means 1: no alignment.
+    /// Makes tiles begin at multiples of this many rows. Where rows are dealt out to ranks, tiles begin at common multiples of this and the
+    /// number of ranks. 0 means 1: no alignment.
     pub fn align(mut self, rows: u64) -> Self {
         self.stored.align = rows.max(1);
         self
@@ -96,7 +97,7 @@ impl Profile {
         Self::try_from(Stored { contention: Factors { compute, communicate }, ..self.stored })
     }
 
-    /// Whether these tiles keep to the limits of the profile: where tiles begin, and how many there are.
+    /// Whether these tiles respect the alignment and the maximum number of tiles of the profile.
     pub(crate) fn allows(&self, tiles: &tile::Tiles) -> bool {
         let Stored { shape, align, most_tiles, .. } = &self.stored;
         let align = common_multiple(*align, shape.operation.unit(shape.ranks) as u64);
@@ -117,7 +118,7 @@ impl Profile {
         }
     }
 
-    /// The largest share by which a fit misses a sample of its lane. Predictions are off by as much.
+    /// The largest share by which a fit misses a sample of its lane. Predictions may be off by as much.
     pub fn fit_error(&self) -> f64 {
         [&self.compute, &self.communicate].map(|fit| fit.worst().relative().abs()).into_iter().fold(0.0, f64::max)
     }
@@ -138,11 +139,12 @@ impl Profile {
         &self.stored.samples
     }
 
-    /// The best cut of `m` rows by the fitted costs. If the samples cannot tell it from a cut with half of the tiles (by their noise, see
-    /// [`Fitting`]), that one is taken, and so on. The plan then says so: its `gap` is the distance from the best cut, its `why` says that
-    /// the samples cannot tell them apart, and the best cut is one of its alternatives, `best`.
+    /// The best cut of `m` rows by the fitted costs, or a cut with fewer tiles that the samples cannot tell from it. The number of tiles is
+    /// halved as long as the predicted time stays within the noise of the samples (see [`Fitting`]). If that changes the cut, the plan says
+    /// so. Its `why` says that the samples cannot tell more tiles from these, its `gap` grows accordingly, and the best cut is its
+    /// alternative `best`.
     ///
-    /// Otherwise fitted costs below the measured ones, which no sample contradicts, would give plans of many small tiles.
+    /// Without this rule, costs extrapolated below the smallest sample, which no sample contradicts, would give plans of many small tiles.
     ///
     /// # Errors
     /// See [`Problem::plan`].
@@ -204,7 +206,8 @@ impl Profile {
         Ok(solve(&problem)?)
     }
 
-    /// The choice of [`Tiles::Auto`] for `m` rows: the tiles that were measured to be the fastest, or else the plan.
+    /// The choice of [`Tiles::Auto`] for `m` rows: the tiles that [`Fused::refine`](crate::Fused::refine) measured to be the fastest, or
+    /// else those of the plan.
     pub(crate) fn choose(&self, m: u64, plan: &Plan) -> Result<(tile::Tiles, Nanos), Error> {
         match self.stored.refined.iter().find(|refined| refined.m == m) {
             Some(refined) => {

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use windrow_sync::machine;
 
 thread_local! {
-    /// About how much later than asked for this thread wakes up: the timer slack of Linux.
+    /// By about how much this thread oversleeps: the timer slack of Linux.
     static LATE: Cell<Duration> = const { Cell::new(Duration::from_micros(50)) };
 }
 
-/// Asks for a processor at once whenever this thread wakes up. Ranks wait for each other: where one waits for a processor, all ranks wait.
+/// Asks the system to run this thread at once whenever it wakes up. Ranks wait for each other: if one rank waits for a processor, all ranks
+/// wait.
 pub(crate) fn be_prompt() {
     if machine::be_prompt() {
         // Measured: 5 us where nothing else runs; the rest is for taking the processor from a computing thread.

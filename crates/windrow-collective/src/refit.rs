@@ -1,11 +1,13 @@
 //! Observed times of operations, and re-fitting a profile when the machine has changed.
 //!
-//! A wrong prediction does not say which lane is to blame; the trace does. From the spans of both lanes follows how long tiles would have
-//! taken *alone*, because time in which both were busy counts by the factors of the [contention](Profile::contention). The ratio to the
-//! fitted costs of the same tiles is a factor for each lane. Re-fitting takes the median of the latest outcomes, multiplies the samples of
-//! the lane by it, and fits again. So outcomes of any number of rows will do, even always the same, and the calibrated shape is kept. A
-//! single bad moment changes nothing: most predictions have to be off, to the same side, and the new fit has to explain what the old one
-//! missed.
+//! A re-fit multiplies the samples of each lane by one factor, and fits again. So outcomes of any size will do, even all of one size, and
+//! the fits keep their calibrated shape.
+//!
+//! 1. A wrong prediction does not say which lane is to blame; the trace does. Its spans tell how long the tiles would have taken *alone*:
+//!    time in which both lanes were busy is divided by the factors of the [contention](Profile::contention).
+//! 2. The ratio of that time to the fitted costs of the same tiles is the factor of the lane. The re-fit takes the median of the latest
+//!    outcomes.
+//! 3. One busy moment changes nothing. Most predictions must be off to the same side, and the new fit must explain what the old one missed.
 
 use std::collections::VecDeque;
 
@@ -16,9 +18,9 @@ use crate::stored::{Observed, Refit, Stage, kept};
 use crate::{Error, Outcome, Profile, Trace};
 
 impl Profile {
-    /// Records by what share the prediction of an operation was off (for the last 16), and the times of its tiles in each lane (for the
-    /// last 8). An outcome without a prediction is ignored. [`Fused`](crate::Fused) calls this after every operation with
-    /// [`Tiles::Auto`](crate::Tiles::Auto).
+    /// Records by what share the prediction of an operation was off, and the times of its tiles in each lane. The profile keeps the last 16
+    /// shares and the times of the last 8 operations. An outcome without a prediction is ignored. [`Fused`](crate::Fused) calls this after
+    /// every operation with [`Tiles::Auto`](crate::Tiles::Auto).
     pub fn observe(&mut self, outcome: &Outcome) {
         let took = outcome.trace.end;
         let error = outcome.predicted.filter(|predicted| predicted.0 > 0.0).map(|predicted| predicted.0 / took.0 - 1.0);
@@ -37,8 +39,9 @@ impl Profile {
         self.stored.errors.iter().copied()
     }
 
-    /// Whether the machine has changed since it was calibrated. True if at least eight predictions are known and more than half of them
-    /// were off by more than the tolerance of the fit, and by more than the fit [misses its samples](Self::fit_error).
+    /// Whether predictions have drifted: the machine has probably changed since it was calibrated. True if at least eight predictions are
+    /// recorded and more than half of them were off. A prediction is off if it misses by more than the tolerance of the fit, and by more
+    /// than the fit [misses its samples](Self::fit_error).
     pub fn needs_refit(&self) -> bool {
         let expected = self.expected_error();
         self.most_are(|error| error.abs() > expected)
@@ -49,16 +52,20 @@ impl Profile {
         errors.len() >= LATEST && 2 * errors.iter().filter(|&&error| off(error)).count() > errors.len()
     }
 
-    /// Fits again if predictions have [drifted](Self::needs_refit). The samples of each lane are multiplied by the ratio of the tiles'
-    /// measured times to their fitted costs, the median of the last eight outcomes. [`Fused`](crate::Fused) calls this on rank 0, whose
-    /// profile decides. Returns `None` if there was no need, or if there are fewer than eight outcomes since the last time.
+    /// Fits again if predictions have [drifted](Self::needs_refit). The samples of each lane are multiplied by a factor: the ratio of the
+    /// tiles' measured times to their fitted costs, as the median of the last eight outcomes. [`Fused`](crate::Fused) calls this on rank 0,
+    /// because the profile of rank 0 decides. Returns `None` without a drift, or with fewer than eight outcomes since the last re-fit.
     ///
-    /// The profile stays unchanged, and says why, in three cases: its predictions were not all off to one side, as a factor would make
-    /// them; the new fit does not halve the mean error of these outcomes, so something else is to blame; or there is no such fit.
+    /// The profile stays unchanged, and [`Refit::refused`] says why, in three cases:
+    ///
+    /// - Most predictions were not off to the same side, as a wrong factor would make them.
+    /// - The new fit does not halve the mean error of these outcomes, so the factors are not to blame.
+    /// - The multiplied samples give no fit.
+    ///
     /// [`needs_refit`](Self::needs_refit) then stays true: calibrate again.
     ///
-    /// Cuts that were [refined](Self::refined) are dropped if one lane has changed more than the other, by more than noise: they may no
-    /// longer be the fastest. If both lanes have slowed down alike, the fastest cut is still the fastest.
+    /// Cuts that were [refined](Self::refined) are dropped if the factors of the lanes differ by more than noise: these cuts may no longer be
+    /// the fastest. If both lanes have slowed down alike, the fastest cut is still the fastest.
     ///
     /// A profile sees this rank only. Waiting for a slower rank counts as communication.
     pub fn refit(&mut self) -> Option<&Refit> {
@@ -98,7 +105,7 @@ impl Profile {
         let mut ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
         ratios.sort_by(f64::total_cmp);
         match ratios.len() {
-            // The lane costs nothing.
+            // The lane takes no time.
             0 => 1.0,
             len => (ratios[(len - 1) / 2] + ratios[len / 2]) / 2.0,
         }
@@ -145,7 +152,7 @@ impl Profile {
     fn alone(&self, trace: &Trace) -> Option<[Nanos; 2]> {
         let mut compute = trace.compute.clone();
         if self.shape().operation.order() == Order::ComputeFirst {
-            // The caller does not wait between two tiles: it hands over and copies out, and calibration counts that as computation.
+            // Between two tiles the caller does not wait, but hands over and copies out. Calibration counts that as computation.
             for place in 1..compute.len() {
                 compute[place - 1].end = compute[place].start;
             }
@@ -184,7 +191,7 @@ fn keep<T>(kept: &mut VecDeque<T>, value: T, most: usize) {
     kept.push_back(value);
 }
 
-/// Predictions that are kept: enough for half of them to mean something.
+/// Predictions that are kept, so many that half of them are evidence.
 const KEPT: usize = 16;
 
 /// Outcomes that are needed, and kept. If more than half of the kept predictions have drifted, all of these have.

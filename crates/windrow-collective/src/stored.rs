@@ -110,13 +110,13 @@ pub(crate) struct Observed {
     pub(crate) communicate: f64,
 }
 
-/// Stored profiles without a limit date from when every profile had the usual one.
+/// Profiles that were stored without a limit date from when every profile had this one.
 fn usual_limit() -> f64 {
     Fitting::default().limit
 }
 
-/// Rounds to so few digits (15) that every reader gets the same number. With up to 2^53 of them before a power of ten up to
-/// 10^22, the double is one exact division away (Clinger, 1990). Times are in microseconds, so the rounding is below what can be measured.
+/// Rounds to 15 digits, so that every reader gets the same number. A reader divides an integer below 2^53 by a power of ten up to 10^22,
+/// both exact, so it rounds once (Clinger, 1990). Times are in microseconds, so the rounding is below what can be measured.
 pub(crate) fn kept(number: f64) -> f64 {
     let scale = if number.abs() < 1e6 { 1e9 } else { 1.0 };
     (number * scale).round() / scale

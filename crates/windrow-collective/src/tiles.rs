@@ -13,7 +13,7 @@ pub enum Tiles {
     /// The best cut by rank 0's profile of this operation: see [`Fused::use_profile`](crate::Fused::use_profile).
     ///
     /// The first call for some m plans before it computes, and so does the first call after the profile was
-    /// [re-fitted](crate::Profile::refit). All ranks wait meanwhile: milliseconds, or tens of them where there are more than a hundred
+    /// [re-fitted](crate::Profile::refit). All ranks wait for the plan: some milliseconds, or tens of milliseconds with more than a hundred
     /// places to cut at. [`Fused::plan_ahead`](crate::Fused::plan_ahead) plans in advance.
     Auto,
     /// These tiles: rows of the whole product, of all ranks together.

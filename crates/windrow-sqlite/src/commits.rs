@@ -1,20 +1,24 @@
 //! Runs each batch as one transaction.
 //!
 //! # Protocol
-//! `BEGIN IMMEDIATE`; each write between `SAVEPOINT` and `RELEASE`, or `ROLLBACK TO` if it failed; `COMMIT`; then all writes are answered.
-//! A write of a single statement needs no savepoint, because SQLite itself undoes a statement that fails.
+//! 1. `BEGIN IMMEDIATE` opens the transaction.
+//! 2. Each write runs after a `SAVEPOINT`. `RELEASE` ends it, after `ROLLBACK TO` if the write failed.
+//! 3. `COMMIT` ends the transaction. Then all writes are answered.
+//!
+//! A write is *alone* if it is the only one of its batch.
 //!
 //! * The transaction is immediate, so it waits for other connections at its beginning, when nothing has been done yet. (A transaction that
 //!   begins as a reader may later be refused the lock without any waiting.)
+//! * A write of a single statement needs no savepoint, because SQLite itself undoes a statement that fails.
 //! * A write that is alone needs no savepoint: its failure rolls back the transaction. A single statement that is alone needs no
 //!   transaction either: SQLite commits it.
-//! * `SAVEPOINT`, `ROLLBACK TO` and their like are statements too. They run inside a savepoint, which confines them; otherwise a write
-//!   could roll back to the savepoint that another write has left behind. (`BEGIN IMMEDIATE` counts as a statement that writes. SQLite
-//!   refuses it in a transaction; alone it leaves one open, which is rolled back.)
+//! * A write of `SAVEPOINT`, `ROLLBACK TO` or the like does run inside a savepoint. Otherwise the write could roll back to a savepoint that
+//!   another write has left behind. (`BEGIN IMMEDIATE` counts as a statement that writes. SQLite refuses it in a transaction. Alone it
+//!   leaves a transaction open, which is rolled back.)
 //! * SQLite rolls back the whole transaction on some errors, and a write can end it by SQL. Then the connection is back in autocommit mode.
 //!   The runner checks that after every write, because a later write would be committed by itself.
-//! * If a savepoint or the commit fails, the transaction is rolled back. A write gets `Ok` only after a successful `COMMIT`; a single
-//!   statement that is alone gets it when it has run and no transaction is open.
+//! * If a savepoint or the commit fails, the transaction is rolled back. A write gets `Ok` only after a successful `COMMIT`. A single
+//!   statement that is alone gets `Ok` when it has run and no transaction is open.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +29,7 @@ use windrow::batch::{Batch, BatchOps, Entry};
 use crate::guard::{Guard, Open, roll_back};
 use crate::{Error, Write};
 
-/// The structure behind [`GroupCommit`](crate::GroupCommit): a connection whose writes are run as one transaction a batch.
+/// The structure behind [`GroupCommit`](crate::GroupCommit): a connection that runs the writes of a batch as one transaction.
 #[derive(Debug)]
 pub struct Commits {
     connection: Connection,

@@ -9,20 +9,20 @@ use windrow::batch::BatchError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The write itself returned it, for instance because of a constraint. Its changes are undone, those of others are not. A statement
-    /// that is alone commits by itself, so an error of that commit is its own too.
+    /// The write itself returned it, for instance because of a constraint. Its changes are undone, those of others are not. A single
+    /// statement that is alone in its batch commits by itself, so an error of that commit is this error too.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     /// The write panicked with this message. Its changes are undone, those of others are not.
     #[error("the write panicked: {0}")]
     Panicked(String),
-    /// The transaction could not begin or commit: another connection holds the lock for longer than the busy timeout, the disk is full, or
-    /// a deferred constraint is violated. All writes of the batch get this error.
+    /// The transaction could not begin or commit. Another connection held the lock for longer than the busy timeout, the disk is full, or a
+    /// deferred constraint is violated. All writes of the batch get this error.
     #[error("the transaction failed: {0}")]
     Transaction(#[source] Arc<rusqlite::Error>),
     /// A write of the batch, usually another one, ended the transaction. It did so by `ROLLBACK`, `COMMIT`, `OR ROLLBACK` or
-    /// `RAISE(ROLLBACK)`, or by an error after which SQLite rolls back everything (out of memory, disk full, I/O error). Try again. If it
-    /// was `COMMIT`, which no write may do, the earlier writes are in the database all the same.
+    /// `RAISE(ROLLBACK)`, or SQLite rolled back everything after an error (out of memory, disk full, I/O error). Try again. If the write
+    /// ran `COMMIT`, which no write may do, the earlier writes are in the database all the same.
     #[error("a write of the batch ended the transaction")]
     Undone,
     /// The call was refused: see [`BatchError`].

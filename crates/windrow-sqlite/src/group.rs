@@ -57,7 +57,7 @@ impl GroupCommit {
     }
 
     /// [`call`](GroupCommit::call) as a future of any executor. Nothing happens before the first poll. If the future is dropped before its
-    /// batch is cut, `f` is never run. If it is dropped later, `f` is run and committed, and its result is lost.
+    /// batch begins, `f` is never run. If it is dropped later, `f` is run and committed, and its result is lost.
     ///
     /// # Errors
     /// See [`Error`].
@@ -149,8 +149,8 @@ impl Builder {
         Builder { inner: self.inner.queue(writes, full) }
     }
 
-    /// Lets the runner wait for more writes: see [`windrow::batch::Builder::linger`]. Off by default: a commit takes long enough for the
-    /// next batch to gather meanwhile.
+    /// Lets the runner wait for more writes: see [`windrow::batch::Builder::linger`]. Off by default: a commit takes so long that the next
+    /// batch gathers while it runs.
     pub fn linger(self, writes: usize, longest: Duration) -> Self {
         Builder { inner: self.inner.linger(writes, longest) }
     }

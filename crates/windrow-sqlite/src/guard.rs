@@ -91,8 +91,8 @@ impl<'c> Guard<'c> {
         matches!(self.state, State::Failed(_))
     }
 
-    /// Ends the guard after the write, which returned `Ok` or not. Returns false if the write does not count: the write or SQLite has ended
-    /// the transaction; or the write was to be committed at once, and a transaction is open.
+    /// Ends the guard after the write, which returned `Ok` or not. Returns false if the write does not count. That is so if the write or
+    /// SQLite has ended the transaction, or if the write was to be committed at once and a transaction is open.
     ///
     /// # Errors
     /// The transaction is lost, or never began.

@@ -5,9 +5,10 @@
 //! collective followed by a product (all-gather). More tiles overlap more, but every tile pays its fixed cost again, and two busy lanes
 //! slow each other down. So the best choice can be not to cut.
 //!
-//! [`Problem::plan`] finds the best cut for any two cost functions. It extends all prefixes of the rows and keeps the Pareto front of
-//! the states of each; [`Plan`] lists what it reports beside the tiles. [`Problem::predict`] and [`Problem::timeline`] predict the time
-//! of any other cut. [`short_long_rule`], [`Problem::uniform`] and [`Problem::two_sizes`] are the usual cuts, for comparison.
+//! [`Problem::plan`] finds the best cut for any two cost functions. It extends cuts of a part of the rows, and keeps only those
+//! that can still lead to the best cut. [`Plan`] lists what it reports beside the tiles. [`Problem::predict`] and
+//! [`Problem::timeline`] predict the time of any other cut. [`short_long_rule`], [`Problem::uniform`] and [`Problem::two_sizes`]
+//! are the usual cuts, for comparison.
 //!
 //! ```
 //! use windrow_tiling::tile::{Problem, PlanVerdict};
@@ -22,10 +23,10 @@
 //! # Ok::<(), windrow_tiling::tile::Unplannable>(())
 //! ```
 //!
-//! Sources: the two lanes, the fits and the two sizes are from the tiling guide of the fused operators of the CANN toolkit (MC2); its
-//! rule is [`short_long_rule`]. Enumerating cuts with a predictor is from FlashOverlap (EuroSys 2026), which groups up to ten equal
-//! waves. Dominance over (time, backlog) is the classical dynamic program of the two-machine flow shop. Added here: lanes that slow
-//! each other down, the verdict "do not tile", and a stated distance from the best cut.
+//! Sources: the two lanes, the fits and the two sizes are from *the guide*: the tiling guide of the fused operators of the CANN
+//! toolkit (MC2). Its rule is [`short_long_rule`]. Enumerating cuts with a predictor is from FlashOverlap (EuroSys 2026), which
+//! groups up to ten equal waves. Dominance over (time, backlog) is the classical dynamic program of the two-machine flow shop.
+//! Added here: lanes that slow each other down, the verdict "do not tile", and a stated distance from the best cut.
 
 use std::fmt;
 
@@ -189,14 +190,14 @@ pub struct Problem<'a> {
     pub effort: Effort,
 }
 
-/// The limits of the planner's search. Its time grows with the square of `units`, and with a smaller `gap`.
+/// The limits of the planner's search. The time of the search grows with the square of `units`, and as `gap` shrinks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
-    /// Maximum number of places where a tile may begin. If there are more multiples of the alignment, tiles begin at multiples of a
-    /// multiple of it: see [`Plan::grain`].
+    /// Maximum number of places where a tile may begin. If there are more multiples of the alignment, tiles begin only at some of
+    /// them: see [`Plan::grain`].
     pub units: usize,
-    /// Maximum length of a front before states are merged. Only states that differ by less than `gap` are merged, and the plan says how
-    /// much that may have lost.
+    /// Maximum length of a front before states are merged. Only states that differ by less than `gap` are merged, and the plan says
+    /// how much the merging may have lost.
     pub front: usize,
     /// The largest share of the predicted time that merging may lose; 0 disables merging.
     pub gap: f64,

@@ -1,16 +1,16 @@
-//! Makes the embedded vocabularies from those of the registry crate `tiktoken-rs` (MIT, with the ranks published by OpenAI's tiktoken,
-//! also MIT): `cargo run --release -p windrow-tokenizers --example vocabularies`.
+//! Makes the embedded vocabularies from those of the registry crate `tiktoken-rs` (MIT, with the ranks published by OpenAI's
+//! tiktoken, also MIT). Run it with `cargo run --release -p windrow-tokenizers --example vocabularies`.
 //!
-//! A build script would make every build of the crate compile two regex engines and `tiktoken-rs` for its host, so this program makes
-//! them instead. Its test makes them again and compares.
+//! A build script would make every build of the crate compile two regex engines and `tiktoken-rs` for its host. So this program
+//! makes the vocabularies instead. Its test makes them again and compares.
 //!
-//! A rank file orders tokens; a `tokenizer.json` orders pairs. The pair of a token is the last pair left when byte pair encoding runs
-//! on the token's bytes with lower ranks only. One pair per token is enough: inside the bytes of a token nothing depends on the text
-//! around it, so every text reaches the same pair.
+//! A rank file orders tokens; a `tokenizer.json` orders pairs. The pair of a token is the last pair left when byte pair encoding
+//! runs on the token's bytes with lower ranks only. One pair per token is enough. Inside the bytes of a token nothing depends on
+//! the text around it, so every text reaches the same pair.
 //!
-//! `vocabularies/NAME.zst` contains three consecutive columns by rank: the length of each token in a byte, the length of the left half
-//! of its pair in a byte (0 for a single byte), and the bytes of all tokens. `vocabularies/list.rs` is the array of the vocabularies,
-//! which `src/tokenizer/embedded.rs` includes.
+//! `vocabularies/NAME.zst` contains three consecutive columns by rank. The first has the length of each token in a byte, the second
+//! the length of the left half of its pair in a byte (0 for a single byte). The third has the bytes of all tokens.
+//! `vocabularies/list.rs` is the array of the vocabularies, which `src/tokenizer/embedded.rs` includes.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;

@@ -12,8 +12,9 @@
 //! all of them ([`Job::memory`]): a slow writer slows the reader. The output, the account of documents and the choice of the first
 //! failure follow the order of the documents. So neither the number of threads nor the size of chunks or batches changes a byte.
 //!
-//! If one stage fails or panics, all earlier documents are completed, and the other stages stop at their next chunk, batch or read. A
-//! run does not wait for a reader that is blocked in a read (of a pipe, say): its thread ends when the input delivers data or ends.
+//! If one stage fails or panics, all earlier documents are completed, and the other stages stop at their next chunk, batch or read.
+//! A run does not wait for a reader that is blocked in a read (of a pipe, say). The thread of that reader ends when the input
+//! delivers data or ends.
 //!
 //! ```
 //! use windrow_tokenizers::encode::{Job, encode};
@@ -66,8 +67,9 @@ pub struct Job {
     /// per record, and the ids of their documents, 4 bytes each. Until the ids are known, one id per byte is assumed. A document that
     /// exceeds the budget runs alone.
     ///
-    /// Not counted are the tokenizer, the buffers of the reader and the output (some MiB), and what each worker needs while it encodes
-    /// a document: the engine's scratch, space for the ids to grow, and twice the text of a JSON line with escapes.
+    /// The budget does not cover the tokenizer, nor the buffers of the reader and the output (some MiB). It does not cover what
+    /// each worker needs while it encodes a document either: the engine's scratch, space for the ids to grow, and twice the text of
+    /// a JSON line with escapes.
     pub memory: usize,
     /// Bytes of consecutive documents that a worker claims at a time.
     pub chunk_bytes: usize,

@@ -1,9 +1,9 @@
 //! Engines turn the text of a document into ids.
 //!
-//! An [`Engine`] is a tokenizer ready to encode, shared by all workers. An [`Encoder`] belongs to one worker: it owns scratch memory
-//! that is reused from document to document, so a warm encoder only allocates space for the ids. There are two engines: `tokenizers`
-//! 1.0, and the released `tokenizers` 0.23 for the few `tokenizer.json` files that 1.0 refuses or reads differently. Neither starts
-//! threads.
+//! An [`Engine`] is a tokenizer ready to encode, shared by all workers. An [`Encoder`] belongs to one worker. It owns scratch
+//! memory that is reused from document to document, so a warm encoder only allocates space for the ids. There are two engines:
+//! `tokenizers` 1.0, and the released `tokenizers` 0.23 for the few `tokenizer.json` files that 1.0 refuses or reads differently.
+//! Neither starts threads.
 //!
 //! Both give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. The `tokenizer.json` alone
 //! decides which engine runs, never a document.

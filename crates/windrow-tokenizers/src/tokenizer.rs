@@ -287,9 +287,9 @@ impl Tokenizer {
         special.into_iter().map(|token| (token.content.clone(), token.id)).collect()
     }
 
-    /// The last place inside of `text`, which is UTF-8, where it can be cut without changing ids: the ids of the two parts,
-    /// concatenated, are those of the whole, whatever precedes and follows `text`. `None` if there is no such place, and always for a
-    /// `tokenizer.json`.
+    /// The last place inside of `text`, which is UTF-8, where it can be cut without changing ids. The ids of the two parts,
+    /// concatenated, are those of the whole, whatever precedes and follows `text`. `None` if there is no such place, and always for
+    /// a `tokenizer.json`.
     ///
     /// ```
     /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};

@@ -1,9 +1,9 @@
 //! Two builds of one program, run in turn: what a change cost.
 //! `cargo run --release -p windrow-bench --bin before_after -- --before OLD/target/release cells --regime warm`
 //!
-//! A turn runs the build before the change, the build after it, and the build before it once more as a control; every other turn in reverse
-//! order. In each output a cell's time is divided by that of the plain code beside it (`bench/harm.txt` says which), so that a slow minute
-//! of the machine counts on both sides. A cell's ratio is the median after the change by the median before it.
+//! A turn runs the build before the change, the build after it, and the build before it once more as a control; every other turn in
+//! reverse order. In each output a cell's time is divided by that of the plain code beside it (`bench/harm.txt` says which). So a
+//! slow minute of the machine counts on both sides. A cell's ratio is the median after the change divided by the median before it.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! Random parallel calls, as many as asked for: `cargo run --release -p windrow-bench --bin stress -- --regions 100000 --seed 1`.
 //!
-//! There are six parts, a line each. Call trees run against their serial result, from several threads on shared pools. The same trees run
-//! with injected panics, until there were enough. Teams are nested, concurrent and wider than their pools, with call trees in them. The
-//! same teams run with panics and early returns. Children are forked, of a used pool and while other threads are inside. Implicit batches
-//! run with dropped futures, panics and structures that are closed while they are used. Call trees, teams and batches are those of
-//! windrow-testkit. The seed decides all of them, but not how threads interleave.
+//! The program has six parts, and prints a line for each. Call trees run against their serial result, from several threads on
+//! shared pools. The same trees run with injected panics, until there were enough. Teams are nested, concurrent and wider than
+//! their pools, with call trees in them. The same teams run with panics and early returns. Children are forked, of a used pool and
+//! while other threads are inside. Implicit batches run with dropped futures, panics and structures that are closed while they are
+//! used. Call trees, teams and batches are those of windrow-testkit. The seed decides all of them, but not how threads interleave.
 //!
 //! With `--overlap` only one other part runs: overlapped lanes with an error, a panic, a lost token or a cancellation in a random lane at a
 //! random tile, against a serial run of the same tiles.

@@ -1,9 +1,9 @@
 //! Blocked, right-looking decompositions as rounds. The next panel is decomposed while the other columns are updated.
 //!
-//! Round `k` applies the ready panel `k` to the columns right of it. The member with the first of these columns updates the next panel's
-//! columns and decomposes them in the same round. So one round a panel is enough, and members do not wait for the panel as long as other
-//! columns are left (*look-ahead*: Strazdins, "A comparison of lookahead and algorithmic blocking techniques for parallel matrix
-//! factorization", 1998).
+//! Round `k` applies the ready panel `k` to the columns right of it. The member with the first of these columns updates the next
+//! panel's columns and decomposes them in the same round. So one round a panel is enough, and members do not wait for the panel as
+//! long as other columns are left. This is *look-ahead* (Strazdins, "A comparison of lookahead and algorithmic blocking techniques
+//! for parallel matrix factorization", 1998).
 //!
 //! The sequential version is the same with one member. The split of the columns among members does not change any bit of the result.
 

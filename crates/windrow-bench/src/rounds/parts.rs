@@ -1,9 +1,10 @@
 //! A block of numbers in parts that are owned one by one and joined again. Peers that have only a barrier share a round's work this way, in
 //! safe code.
 //!
-//! A part is a run of a [`BytesMut`], which can be cut in two and joined with the part behind it, without a copy. The parts of the members
-//! follow each other. As the rounds go on, all boundaries move to the right, and a member gives the numbers left of its new boundary to the
-//! member before it. Boundaries move in steps of `STEP` numbers, so few rounds move them. Member 0 has the head of every round.
+//! A part is a run of a [`BytesMut`], which can be cut in two and joined with the part behind it, without a copy. The parts of the
+//! members follow each other. As the rounds go on, all boundaries move to the right. A member gives the numbers left of its new
+//! boundary to the member before it. Boundaries move in steps of `STEP` numbers, so few rounds move them. Member 0 has the head of
+//! every round.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

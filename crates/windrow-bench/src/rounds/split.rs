@@ -1,5 +1,6 @@
-//! The document's barrier that splits data, reimplemented. Members bring their parts; the last to arrive takes all of them and deals them
-//! again, with a value for all members. Waiting threads spin and then yield; waiting tasks yield to their executor.
+//! A barrier that splits data, reimplemented from Sarah El Kazdadi's document (see `rounds`). Members bring their parts; the last
+//! to arrive takes all of them and deals them again, with a value for all members. Waiting threads spin and then yield; waiting
+//! tasks yield to their executor.
 //!
 //! In safe code each part changes hands through an uncontended lock.
 

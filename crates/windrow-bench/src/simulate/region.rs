@@ -265,8 +265,8 @@ impl<'a> Region<'a> {
         (gate & OPEN != 0).then_some((now, SimulatedStep::Join { seen: gate }))
     }
 
-    /// Estimates the cost of an item from the duration of the last claim, as the runtime's loop does: a higher cost counts at once, a
-    /// lower one by half.
+    /// Estimates the cost of an item from the duration of the last claim, as the runtime's loop does. A higher cost counts at once,
+    /// a lower one by half.
     fn measure(&mut self, member: usize, now: Time) {
         let it = &mut self.members[member];
         let took = nanos(now.saturating_sub(it.since)).0;

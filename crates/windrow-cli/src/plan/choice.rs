@@ -1,5 +1,5 @@
-//! Which plan is the answer: the best one by its costs, the one that a calibrated operation runs, or the one that was fastest when it
-//! ran.
+//! Which plan is the answer: the best plan by its costs, the plan that a calibrated operation runs, or the plan that was fastest when
+//! it ran.
 
 use windrow_collective::{Error, Profile, Tried};
 use windrow_tiling::tile::{Candidate, Plan, Problem, Tiles, Unplannable};

@@ -1,4 +1,4 @@
-//! The cost of tiles in a lane, as plans use it: by a fit, or by a table if every possible size of a tile was measured.
+//! The cost of tiles in a lane, as plans use it: a fit, or a table if every possible size of a tile was measured.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! Calibrates on the ranks of MPI: every process runs the same command, all of them measure, and rank 0 plans, writes and prints.
 //!
-//! All processes take the same path: what one refuses, all refuse ([`agree`]), with the same exit code. `mpiexec` ends all processes
-//! when one ends with an error, perhaps before rank 0 has printed. So each process finalizes MPI last, which waits for all.
+//! All processes take the same path: if one process refuses its input, all refuse ([`agree`]), with the same exit code. `mpiexec` ends
+//! all processes when one ends with an error, perhaps before rank 0 has printed. So each process finalizes MPI last, which waits for
+//! all.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,22 +1,23 @@
 //! Batches: groups of operations whose cache misses overlap.
 //!
-//! A search of a large map waits for memory, because its leaf is in no near cache. The index is. So a *group* of operations first finds
-//! its leaves in the index and prefetches all of them. Then the operations run one after the other, in order of submission, while the
-//! other leaves are still arriving. (Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through prefetching", 2004,
-//! call this group prefetching.)
+//! A search of a large map waits for memory: the index is in a near cache, but the leaf is not. So a *group* of operations first
+//! finds its leaves in the index and prefetches all of them. Then the operations run one after the other, in order of submission,
+//! while the other leaves are still arriving. (Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through
+//! prefetching", 2004, call this group prefetching.)
 //!
-//! An earlier operation of the group may split or join leaves, so a leaf found first may be wrong later. The version of its shard
-//! tells; the search is then repeated, in lines that are cached by now.
+//! An earlier operation of the group may split or join leaves, so the leaf found for a later one may be wrong by then. The version
+//! of the shard has changed in that case, and the search is repeated, in lines that are cached by now.
 
 use super::map::OrderedMap;
 use super::ops::{MapOp, Ops, Owned};
 use super::shard::{GROUP, Shard};
 use crate::keys::{Key, Number};
 
-/// Fewer operations run one by one: starting a group costs 10 ns. (Two of 1,000,000 keys: 185 ns each in a group, 250 ns each without.)
+/// Fewer operations run one by one, because starting a group costs 10 ns. (Two operations on 1,000,000 keys: 185 ns each in a
+/// group, 250 ns each without.)
 const SMALL: usize = 2;
 
-/// Batches from this size on, with so many operations per leaf, are [dealt](super::deal) to the shards.
+/// Batches from this size on are [dealt](super::deal) to the shards if they have an operation for every `LEAVES_AN_OP` leaves.
 const LARGE: usize = 4096;
 const LEAVES_AN_OP: usize = 4;
 

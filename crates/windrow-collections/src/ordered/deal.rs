@@ -10,8 +10,8 @@ use super::part::Part;
 use super::shard::{Ends, Shard};
 use crate::keys::Key;
 
-/// A larger batch is dealt in several rounds. A round has as many operations as the map has keys, within these limits. Between rounds,
-/// shards that have become too large are divided, so no index grows to a size at which inserting into it is slow.
+/// A batch is dealt in rounds. A round has as many operations as the map has keys, within these limits. Between rounds, shards that
+/// have become too large are divided. So no index grows so large that inserting into it is slow.
 const LEAST_ROUND: usize = 1 << 16;
 const LARGEST_ROUND: usize = 1 << 18;
 
@@ -36,7 +36,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
         self.scratch.parts = parts;
     }
 
-    /// The shards run their parts.
+    /// Runs the part of each shard, in parallel.
     fn play(&mut self, parts: &mut [Part<K, V>]) {
         let map = Tidying(self);
         let shards = &mut map.0.shards;

@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use crate::keys::column::Sealed;
 use crate::keys::{CAPACITY, Key, Prefix};
 
-/// The values know their number. For a set, whose values are zero-sized, that is all of the header.
+/// The length of `values` is the number of keys. The values of a set are zero-sized, so that length is the whole header.
 #[repr(align(64))]
 #[derive(Clone)]
 pub(super) struct Leaf<K: Key, V> {

@@ -11,12 +11,12 @@ use crate::keys::{Key, Prefix};
 
 /// A sorted map whose operations are cheaper in batches.
 ///
-/// Keys are in sorted leaves of up to 62; leaves are in shards of about a thousand. Single operations do what [`BTreeMap`] does, faster
-/// for keys whose [`Prefix`] says much. The map is made for [`apply`](Self::apply): see the [crate](crate) for when that pays. Inside
-/// of [`Batched`](windrow::batch::Batched) its operations are [`MapOp`]s.
+/// Keys are in sorted leaves of up to 62; leaves are in shards of about a thousand. Single operations do what those of [`BTreeMap`]
+/// do, and are faster if most keys have different [`Prefix`]es. The map is made for [`apply`](Self::apply): see the [crate](crate)
+/// for when that pays. Inside of [`Batched`](windrow::batch::Batched) its operations are [`MapOp`]s.
 ///
 /// # Panics
-/// If `Ord` or `Clone` of a key panics, the panic reaches the caller and the map is unchanged by that operation, also within a batch:
+/// If `Ord` or `Clone` of a key panics, the panic reaches the caller. The operation has then changed nothing, also within a batch:
 /// keys are compared and cloned before anything changes.
 ///
 /// ```
@@ -35,7 +35,7 @@ pub struct OrderedMap<K: Key, V> {
     /// One or more. If there are several, none is empty.
     pub(super) shards: Vec<Shard<K, V>>,
     pub(super) len: usize,
-    /// Counts the changes of the shards' positions.
+    /// Counts how often shards changed their positions.
     pub(super) moves: u32,
     pub(super) scratch: Scratch<K, V>,
 }
@@ -175,7 +175,7 @@ impl<K: Key, V> OrderedMap<K, V> {
         leaf.len().checked_sub(1).map(|last| leaf.get(last))
     }
 
-    /// The ends of the map that a shard is at.
+    /// Whether a shard is the first and the last of the map.
     #[inline]
     pub(super) fn ends(&self, shard: usize) -> Ends {
         Ends { first: shard == 0, last: shard + 1 == self.shards.len() }

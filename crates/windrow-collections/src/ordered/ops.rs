@@ -36,7 +36,7 @@ pub trait Ops<K, V> {
     /// Moves out the value of an insert whose key is already present.
     fn take_value(&mut self, at: usize) -> V;
 
-    /// Answers operation `at`, which was a `verb`, with the previous value of its key.
+    /// Answers operation `at`, which did `verb`, with the previous value of its key.
     fn answer(&mut self, at: usize, verb: Verb, old: Option<V>);
 }
 

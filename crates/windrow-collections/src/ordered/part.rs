@@ -1,8 +1,8 @@
 //! A shard's part of a large batch, run leaf by leaf.
 //!
-//! With several operations per leaf, the order of submission would visit the same leaves again and again. So a part is sorted by leaf. The
-//! sort is a counting sort: stable and without comparisons, and the search it needs is needed anyway. Operations on one key stay in order
-//! of submission; an order between different keys cannot be observed.
+//! With several operations per leaf, the order of submission would visit the same leaves again and again. So a part is sorted by
+//! leaf. The sort is a counting sort, stable and without comparisons. It needs the leaf of each operation, which has to be found
+//! anyway. Operations on one key stay in order of submission; an order between different keys cannot be observed.
 
 use std::mem;
 
@@ -52,7 +52,7 @@ impl<K: Key, V> Part<K, V> {
         self.items.push(Item { word, key: Some(key), value, at: at as u32, slot: 0, place: 0, verb });
     }
 
-    /// Answers the operations of a batch from `start` on that this part took over, and forgets them.
+    /// Answers the operations that this part took over from a batch, from `start` on, and removes them from the part.
     pub(super) fn hand_back(&mut self, ops: &mut impl Ops<K, V>, start: usize) {
         for item in self.items.drain(..) {
             ops.answer(start + item.at as usize, item.verb, item.value);

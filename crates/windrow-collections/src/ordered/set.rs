@@ -14,8 +14,8 @@ use crate::keys::{Key, Prefix};
 
 /// A sorted set whose operations are cheaper in batches.
 ///
-/// An [`OrderedMap`] without values; the same holds for both. Inside of [`Batched`](windrow::batch::Batched) its operations are
-/// [`SetOp`]s.
+/// It is an [`OrderedMap`] without values: the page of the map describes both. Inside of [`Batched`](windrow::batch::Batched) its
+/// operations are [`SetOp`]s.
 ///
 /// ```
 /// use windrow_collections::OrderedSet;

@@ -16,8 +16,8 @@ use crate::prompt::sleep_until;
 /// | broadcast, passed on piece by piece | `n` | `p - 1` |
 /// | barrier, with a partner twice as far in each round | | `log2 p`, rounded up |
 ///
-/// Time counts from when the last rank has called. Bytes are delivered in checked pieces. A waiting rank sleeps, as with a network card, so
-/// the processor is free for computation. Copying and adding up are part of the time.
+/// The time begins when the last rank has called, and includes copying and adding up. Bytes are delivered in pieces with checksums. A
+/// waiting rank sleeps, as with a network card, so the processor is free for computation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     bytes_per_second: f64,
@@ -72,7 +72,7 @@ impl Pacer {
         }
     }
 
-    /// Sleeps until the end, never less.
+    /// Sleeps until the end of the operation's time, and never returns earlier.
     pub(super) fn finish(&self) -> Pace {
         let deadline = self.began + self.asked;
         loop {

@@ -1,4 +1,4 @@
-//! Where ranks meet: each rank comes with a call, and all leave with the same verdict.
+//! Where ranks meet: each rank posts its call, and all ranks leave with the same verdict.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -15,7 +15,7 @@ pub(super) struct Meeting {
 
 #[derive(Debug)]
 struct State {
-    /// What each rank has come with so far.
+    /// What each rank has posted so far.
     posts: Vec<Option<Post>>,
     /// Meetings that have been held.
     meetings: u64,
@@ -72,8 +72,8 @@ impl Meeting {
         }
     }
 
-    /// Which of the two sets of slots the next call uses. All ranks that have left a meeting agree about it, even if the call before
-    /// failed: it changes only in a meeting, and every meeting needs all ranks.
+    /// Which of the two sets of slots the next call uses. All ranks that have left a meeting agree about it, even if the previous call
+    /// failed. It changes only in a meeting, and every meeting needs all ranks.
     pub(super) fn turn(&self) -> usize {
         (self.lock().calls % 2) as usize
     }

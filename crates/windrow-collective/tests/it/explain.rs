@@ -1,4 +1,4 @@
-//! The seven shapes in one `explain`: what windrow itself tells is in its own tests, here the plans of tiles are added.
+//! Every kind of call in one `explain`: the tests of windrow cover what windrow tells, and this test adds the plans of tiles.
 
 use std::thread;
 

@@ -1,9 +1,10 @@
 //! Fits the pieces of a cost to samples.
 //!
-//! Each run of neighbouring sizes gets a constant, a line or a parabola that minimizes the squared *relative* residuals, because times
-//! span orders of magnitude and noise grows with them. The division into runs and the form of each piece minimize a score, the sum over
-//! all pieces of `squares / noise^2 + ln(sizes) * parameters`. So a piece, a bend or a jump must explain more than noise would. A piece
-//! has fewer parameters than samples; otherwise no sample could contradict it. Pieces that fall or are negative are not considered.
+//! Each run of neighbouring sizes gets one piece: a constant, a line or a parabola. It minimizes the squared *relative* residuals,
+//! because times span orders of magnitude and noise grows with them. The division into runs and the form of each piece minimize a
+//! score: the sum over all pieces of `squares / noise^2 + ln(sizes) * parameters`. So a piece, a bend or a jump must explain more
+//! than noise would. A piece has fewer parameters than samples; otherwise no sample could contradict it. Pieces that fall or are
+//! negative are not considered.
 
 use std::fmt;
 
@@ -45,8 +46,8 @@ pub struct Fitting {
 }
 
 impl Default for Fitting {
-    /// A tolerance of 0.1, because 9 of 10 predictions are to stay within it; a limit of 0.3; a noise of 0.01, because a 1 % effect is
-    /// not worth a piece.
+    /// A tolerance of 0.1, because 9 of 10 predictions are to stay within it. A limit of 0.3. A noise of 0.01, because a 1 % effect
+    /// is not worth a piece.
     fn default() -> Self {
         Self { tolerance: 0.1, limit: 0.3, noise: 0.01, joints: Joints::Free }
     }
@@ -132,7 +133,8 @@ pub enum Unfit<S> {
         /// The time given.
         time: Nanos,
     },
-    /// A larger size took less time than a smaller one, in all samples of the two sizes, by more than a fit within the limit can miss.
+    /// All samples of a larger size took less time than all samples of a smaller one, and no fit within the limit explains the
+    /// difference.
     Falls {
         /// The smaller size.
         smaller: S,
@@ -207,8 +209,8 @@ impl<S: Size> std::error::Error for Unfit<S> {}
 /// around it. The residuals always cover all sizes.
 ///
 /// # Errors
-/// There are fewer than three sizes; a time is impossible; times fall by more than repeated samples and the limit explain; or the best
-/// fit misses a sample by more than the limit. See [`Unfit`].
+/// There are fewer than three sizes, or a time is impossible. Times fall by more than repeated samples and the limit explain, or
+/// the best fit misses a sample by more than the limit. See [`Unfit`].
 pub fn fit<S: Size>(samples: &[Sample<S>], fitting: &Fitting) -> Result<Fit<S>, Unfit<S>> {
     let share = |share: f64| share.is_finite() && share > 0.0;
     if !(share(fitting.tolerance) && share(fitting.limit) && share(fitting.noise)) {
@@ -232,7 +234,7 @@ pub fn fit<S: Size>(samples: &[Sample<S>], fitting: &Fitting) -> Result<Fit<S>, 
     Ok(Fit { cost, residuals, noise, tolerance: fitting.tolerance })
 }
 
-/// The number of sizes up to which all divisions into pieces are compared: 0.05 s.
+/// The number of sizes up to which all divisions into pieces are compared. That takes 0.05 s.
 pub const FINE: usize = 512;
 
 /// One sample per size, in ascending order, and the relative scatter of repeated samples.
@@ -245,11 +247,11 @@ fn points<S: Size>(samples: &[Sample<S>], limit: f64) -> Result<(Vec<Sample<S>>,
     let mut sorted = samples.to_vec();
     sorted.sort_by(|a, b| a.size.cmp(&b.size).then(a.time.0.total_cmp(&b.time.0)));
     let (mut points, mut squares, mut freedom) = (Vec::new(), 0.0, 0);
-    // Of the sizes before, the one whose shortest time is the longest.
+    // The shortest sample of each size so far; of these, the longest.
     let mut highest: Option<Sample<S>> = None;
     for same in sorted.chunk_by(|a, b| a.size == b.size) {
         let (least, most) = (same[0], same[same.len() - 1]);
-        // True if no pair of fitted times that does not fall is within the limit of both sizes.
+        // True if all pairs of fitted times within the limit fall.
         let below = |highest: &Sample<S>| most.time.0 * (1.0 + limit) < highest.time.0 * (1.0 - limit);
         if let Some(Sample { size: smaller, time: took }) = highest.filter(below) {
             return Err(Unfit::Falls { smaller, took, larger: most.size, takes: most.time });
@@ -388,8 +390,8 @@ fn extend<S: Size>(points: &[Sample<S>], begin: usize, constant: bool, mut found
     }
 }
 
-/// The pieces of the runs, extended until they meet, or else to halfway between two runs. A right piece that would fall or be negative
-/// there is not extended.
+/// Extends the pieces of the runs until they meet. Two pieces that do not cross are extended to halfway between the runs. A right
+/// piece that would fall or be negative there is not extended.
 fn joined<S: Size>(runs: &[FitPiece<S>], points: &[Sample<S>]) -> Vec<Piece<S>> {
     let first = runs[0].piece.moved(S::from_count(0));
     let later = runs.windows(2).map(|pair| {
@@ -462,7 +464,7 @@ fn continuous<S: Size>(
 /// Beyond the last sample, a parabola continues as its tangent: its behaviour there is not known.
 fn straightened<S: Size>(mut pieces: Vec<Piece<S>>, points: &[Sample<S>]) -> Cost<S> {
     for piece in &mut pieces {
-        // Removes rounding errors only: every piece rises within its sizes.
+        // This removes only rounding errors: every piece rises within its sizes.
         (piece.at, piece.slope) = (Nanos(piece.at.0.max(0.0)), piece.slope.max(0.0));
     }
     let last = pieces[pieces.len() - 1];

@@ -1,16 +1,17 @@
 //! Finds the best of all cuts.
 //!
-//! The rows are divided into units; a tile begins and ends between units. For each number of units that have passed the first lane, the
-//! planner keeps a *front*: the states that can still lead to the best end. It drops a state if
+//! The rows are divided into *units*; a tile begins and ends between units. A *state* is what a prefix of tiles leaves: the time
+//! when the first lane has finished the prefix, and the backlog of the second lane. For each number of units, the planner keeps a
+//! *front*: the states that can still lead to the best end. It drops a state if
 //!
-//! - another state *dominates* it: the other one is not later, and its second lane finishes not later. What follows costs the same for
-//!   both, and no step reverses their order, so the other one ends no later. (If overlapping loses because of contention, a state that
-//!   is later but has less backlog can win. Then backlogs are compared instead, which always holds.)
-//! - its bound is too high: a lower bound on the remaining time is known, computed from the end backwards on a grid of backlogs rounded
-//!   down.
-//! - the front is long, and another state *almost* dominates it or it could save almost nothing. Ends differ no more than states do, so
-//!   the loss is known. Each state carries how much better the states merged into it may have been. That stays below the allowed gap,
-//!   in proportion to the rows passed.
+//! - another state *dominates* it: the other state is not later, and its second lane does not finish later. The following tiles
+//!   cost the same for both, and no step reverses their order, so the other state ends no later. (If contention makes overlap a
+//!   loss, a later state with less backlog can win. The planner then compares backlogs instead of ends, which is always valid.)
+//! - its *bound* is too high: the lower bound on its end. The remaining time is bounded from the end backwards, on a grid of
+//!   backlogs rounded down.
+//! - the front is long, and another state *almost* dominates it, or the state could save almost nothing. Ends differ by no more
+//!   than their states do, so the loss is known. Each state carries its *slack*: how much sooner the states merged into it may have
+//!   ended. The slack stays below the allowed gap, in proportion to the rows passed.
 //!
 //! The result is the best cut, and a time that no cut can beat.
 
@@ -93,15 +94,15 @@ impl CostGrid {
     }
 }
 
-/// Cells of the grid of backlogs. With 256, the bound of the whole is 0.6 % below the best on average and 6 % at most, over the models
-/// of the example `tile_work`. Building the grid takes most of the time of a plan.
+/// Cells of the grid of backlogs. With 256, the bound of the whole operation is on average 0.6 % below the best cut, and at most 6
+/// %. (The models are those of the example `tile_work`.) Building the grid takes most of the time of a plan.
 const CELLS: usize = 256;
 
 /// A lower bound on the time from a unit and a backlog to the end.
 struct LowerBound {
     /// Width of a cell of the grid.
     width: f64,
-    /// The minimum delay of the end per unit of additional backlog: the backlog is either still there at the end or has slowed down the
+    /// The minimum delay of the end per unit of additional backlog. The backlog either remains at the end, or has slowed down the
     /// first lane.
     rise: f64,
     /// One row per unit; the last cell stands for all larger backlogs.
@@ -125,7 +126,7 @@ impl LowerBound {
                     *least = least.min(bound.end(end, state));
                 }
             }
-            // Rounding errors add up over many small steps. The bound for all the rest in one step has none.
+            // Rounding errors add up over many small steps. A bound that takes all remaining work in one step has none.
             for (cell, least) in least.iter_mut().enumerate() {
                 *least = least.max(fluid(rest[0][begin], cell as f64 * width + rest[1][begin], slow));
             }
@@ -200,7 +201,7 @@ pub(super) fn search(grid: &CostGrid, problem: &Problem<'_>, mut known: f64) -> 
     let guided = Some(guided).filter(|tiles| grid.end_of(tiles, slow) < known);
     known = guided.as_ref().map_or(known, |tiles| grid.end_of(tiles, slow));
     let floor = bound.end(0, PipelineState::default());
-    // Half of the gap is for merging, half for skipping states whose bound is close to `known`.
+    // Half of the gap is for merging, half for skipping states with a bound close to `known`.
     let mut found = explored(grid, problem, &bound, known, problem.effort.gap * floor / 2.0);
     found.units = found.units.or(guided);
     found.least = found.least.max(floor);
@@ -216,7 +217,7 @@ fn explored(grid: &CostGrid, problem: &Problem<'_>, bound: &LowerBound, known: f
     let most = (problem.most_tiles < units).then_some(problem.most_tiles);
     let full = |tiles: u32, end| most.is_some_and(|most| tiles as usize + usize::from(end < units) > most);
     let mut least = known;
-    // States whose bound is not below this are skipped: the known end, or, once a front was long, that end minus `loss`.
+    // States with a bound of this or more are skipped. It is the known end, and that end minus `loss` once a front was long.
     let mut enough = known;
     let mut fronts = vec![vec![Kept { state: PipelineState::default(), slack: 0.0, before: (0, 0), tiles: 0 }]];
     let mut reached = Vec::new();
@@ -332,7 +333,7 @@ fn undominated(reached: &mut [Kept], slow: Slow, most: Option<usize>) -> Vec<Kep
 
 /// Merges states that another state almost dominates. No state may stand for states that end sooner by more than `allowed`.
 fn thinned(front: Vec<Kept>, slow: Slow, most: Option<usize>, allowed: f64) -> Vec<Kept> {
-    // A difference in the second key moves the end by no more than itself, or than its drag if that is larger.
+    // A difference in the second key moves the end by no more than the difference, times the drag if the drag exceeds 1.
     let lost = slow.drag().max(1.0);
     let mut thin: Vec<Kept> = Vec::new();
     let mut latest: Vec<Option<usize>> = vec![None; most.map_or(1, |most| most + 1)];

@@ -1,4 +1,4 @@
-//! The usual cuts: equal tiles, two sizes, and the rule that derives two sizes from a short tile.
+//! The usual cuts: equal tiles, tiles of two sizes, and the guide's rule, which derives two sizes from a short tile.
 
 use super::exact::CostGrid;
 use super::pipeline::Slow;
@@ -22,7 +22,7 @@ pub(super) fn best_uniform(grid: &CostGrid, slow: Slow, most: usize) -> (Vec<usi
     best((1..=grid.units.min(most)).map(|tiles| equal(grid.units, tiles)), grid, slow)
 }
 
-/// The best cut into equal long tiles and one short tile at either end; equal tiles and one tile are allowed.
+/// The best cut into equal tiles and one tile of another size at either end; equal tiles and one tile are allowed.
 pub(super) fn best_two_sizes(grid: &CostGrid, slow: Slow, most: usize) -> (Vec<usize>, f64) {
     let units = grid.units;
     let long = (1..=units).flat_map(|long| (1..=units / long).map(move |count| (long, count)));
@@ -49,7 +49,7 @@ impl Problem<'_> {
         Tiles::new((0..tiles).map(|tile| Rows(begin(tile + 1) - begin(tile))).collect::<Vec<_>>())
     }
 
-    /// The best cut into equal long tiles and one short tile at the head or at the tail.
+    /// The best cut into equal tiles and one tile of another size at the head or at the tail.
     ///
     /// # Errors
     /// As for [`plan`](Self::plan).
@@ -120,10 +120,11 @@ pub struct Steps {
 
 /// The guide's rule: a short tile from thresholds, a long tile that balances it in the other lane, and as many long tiles as fit.
 ///
-/// If the second lane limits, the short tile comes first: that lane begins early and is never interrupted. If the first lane limits, it
-/// comes last: little is left when that lane finishes. The guide has computation first; the rule is reversed for communication first.
-/// Its contention factor is 1.15. It never says "do not tile" unless the operation is shorter than the tiles. Where tiles are
-/// expensive, its plans take several times as long as no cut. Costs must not fall with more rows, and the alignment must not be 0.
+/// If the second lane limits, the short tile comes first: that lane begins early and is never interrupted. If the first lane
+/// limits, the short tile comes last: little is left when that lane finishes. The guide has computation first; the rule is reversed
+/// for communication first. The contention factor of the guide is 1.15. The rule never says "do not tile" unless the operation is
+/// shorter than the tiles. Where tiles are expensive, plans of the rule take several times as long as no cut. Costs must not fall
+/// with more rows, and the alignment must not be 0.
 ///
 /// ```
 /// use windrow_tiling::cost::{Cost, Piece};

@@ -1,8 +1,9 @@
 //! Predicts the time of a cut: two lanes that slow each other down while both are busy.
 //!
-//! [`PipelineState`] sums up a prefix of tiles: when the first lane finishes it, and the second lane's remaining work at that time,
-//! counted at full speed. (The second lane never waits while it has a backlog.) A [`Timeline`] is computed event by event instead, so
-//! that tests can check one against the other.
+//! [`PipelineState`] sums up a prefix of tiles in two numbers: the time when the first lane finishes the prefix, and the *backlog*.
+//! That is the second lane's remaining work at that time, counted at full speed. No other number is needed, because the second lane
+//! never waits while it has a backlog. A [`Timeline`] is computed event by event instead, so that tests can check one against the
+//! other.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,7 +19,7 @@ pub(super) struct Slow {
 }
 
 impl Slow {
-    /// An upper bound on the time that a nanosecond of additional backlog costs the first lane.
+    /// An upper bound on the delay of the first lane by each nanosecond of additional backlog.
     pub(super) fn drag(self) -> f64 {
         self.second * (1.0 - 1.0 / self.first)
     }
@@ -57,7 +58,7 @@ impl PipelineState {
     }
 }
 
-/// A lower bound for this much work in two lanes that never wait for each other: all of it overlapped, or none.
+/// A lower bound for this much work in two lanes that never wait for each other: the better of full overlap and none.
 pub(super) fn fluid(first: f64, second: f64, slow: Slow) -> f64 {
     PipelineState { time: 0.0, backlog: second }.run(first, slow).end().min(first + second)
 }

@@ -62,8 +62,8 @@ pub struct Plan {
     pub bounds: Bounds,
     /// The prediction exceeds the time of the best cut by this share or less. 0 if the cut is the best.
     pub gap: f64,
-    /// Tiles were considered to begin at multiples of this many rows: the alignment, or a multiple of it if there are more places than
-    /// the effort allows. (`gap` is relative to the best of these cuts.)
+    /// The planner considered tiles that begin at multiples of this many rows. That is the alignment, or a multiple of it if there
+    /// are more places than the effort allows. (`gap` is relative to the best of these cuts.)
     pub grain: Rows,
     /// Other cuts and their predicted times: `serial`, `uniform` (the best number of equal tiles), `two sizes`, and `short-long rule`
     /// if `matmul` is given.
@@ -130,8 +130,8 @@ impl Plan {
         if self.serial.0 > 0.0 { (self.serial.0 - self.predicted.0) / self.serial.0 } else { 0.0 }
     }
 
-    /// The plan as a decision with up to four alternatives: this cut, no cut, the best uniform cut, and the short-long rule or else two
-    /// sizes.
+    /// The plan as a decision with up to four alternatives: this cut, no cut, the best uniform cut, and the short-long rule.
+    /// Without that rule, two sizes take its place.
     ///
     /// ```
     /// use windrow_tiling::tile::Problem;
@@ -217,7 +217,7 @@ impl Problem<'_> {
             alternatives.push(Candidate { name: "short-long rule", predicted: self.predict(&tiles)?, tiles });
         }
         let allowed = alternatives.iter().filter(|cut| cut.tiles.len() <= self.most_tiles && self.aligned(&cut.tiles));
-        // The first of equals, so that no cut comes before any cut.
+        // The first one of equals. So not to cut is preferred.
         let known = allowed.min_by(|a, b| a.predicted.0.total_cmp(&b.predicted.0)).unwrap_or(&serial);
         let found = exact::search(&grid, self, known.predicted.0);
         let (tiles, predicted) = match found.units {

@@ -1,8 +1,9 @@
 //! The memory budget of the documents in flight.
 //!
 //! Three stages use it. The reader reserves memory before it allocates, and waits while there is none. The encode stage reports the
-//! memory of a batch's ids. The writer releases everything. Only the reader ever waits, and not when nothing else is in flight: then a
-//! reservation of any size is granted. So a document larger than the budget runs alone, and no circular wait is possible.
+//! memory of a batch's ids. The writer releases everything. Only the reader ever waits. If no other document is in flight, it does
+//! not wait: a reservation of any size is granted. So a document larger than the budget runs alone, and no circular wait is
+//! possible.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

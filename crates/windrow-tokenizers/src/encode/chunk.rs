@@ -133,8 +133,8 @@ impl Workshop<'_> {
         chunk
     }
 
-    /// Appends the ids of a document and returns the length of its text in bytes; or what is wrong with it, and whether the only cause
-    /// is a lack of memory.
+    /// Appends the ids of a document and returns the length of its text in bytes. The error says what is wrong with the document,
+    /// and whether the only cause is a lack of memory.
     fn encode_document(
         &self,
         bytes: &[u8],

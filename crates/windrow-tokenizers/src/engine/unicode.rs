@@ -5,10 +5,10 @@
 //! tables: the character is in no class, stays unchanged, and composes with none. So the release candidate gets another character
 //! instead, one that no version knows and that has as many bytes.
 //!
-//! The second cause is case. `(?i:'s|'t|...)` matches [`LONG_S`] after an apostrophe, because the case folding of U+017F is `s`. The
-//! release candidate's programs for such regexes only look for ASCII letters. They get `'re` instead: another contraction of the same
-//! regex, with as many bytes. Both are lower-case letters, so the rest of these regexes treats them alike. No other character folds to
-//! the letters of these contractions.
+//! The second cause is case. `(?i:'s|'t|...)` matches [`LONG_S`] after an apostrophe, because the case folding of U+017F is `s`.
+//! The release candidate's programs for such regexes only look for ASCII letters. So they get `'re` in place of this contraction:
+//! another contraction of the same regex, with as many bytes. Both are lower-case letters, so the rest of these regexes treats them
+//! alike. No other character folds to the letters of these contractions.
 //!
 //! `tests/it/tokenizer_unicode.rs` checks all characters, and all pairs that compose.
 

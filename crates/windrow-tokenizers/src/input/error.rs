@@ -104,8 +104,8 @@ pub enum InputError {
     Compressed {
         /// The file.
         name: String,
-        /// Number of compressed bytes consumed when the damage was noticed: exact at a cut or between two parts; within zstd data the
-        /// block; within gzip data possibly as late as the checksum that ends the member.
+        /// Number of compressed bytes consumed when the damage was noticed. It is exact at a cut or between two parts. Within zstd
+        /// data it names the block; within gzip data it may be as late as the checksum that ends the member.
         offset: u64,
         /// What is wrong.
         reason: String,

@@ -93,8 +93,9 @@ pub struct FileReport {
 
 /// Reads files one after the other and cuts them into batches of records.
 ///
-/// Beside the batches it holds no more than the bytes of one batch (but up to 256 KiB for smaller batches), a buffer of 256 KiB, and
-/// the memory of a decompressor (gzip about 64 KiB, zstd up to 128 MiB, according to the window its file requests).
+/// Beside the batches it holds no more than the bytes of one batch (but up to 256 KiB for smaller batches), a buffer of 256 KiB,
+/// and the memory of a decompressor. Gzip takes about 64 KiB; zstd takes up to 128 MiB, according to the window that its file
+/// requests.
 pub struct Reader {
     waiting: vec::IntoIter<InputFile>,
     opened: u32,
@@ -258,8 +259,9 @@ impl<'h> Filling<'h> {
         self.batch.bytes.len()
     }
 
-    /// Whether the next record belongs to the next batch although the window may have space left. This is so if the batch is one record
-    /// that outgrew it, or has so many short records that they need as much memory as their bytes.
+    /// Whether the next record belongs to the next batch although the window may have space left. This is so if the batch is one
+    /// record that outgrew it. It is also so if the batch has so many short records that their entries need as much memory as their
+    /// bytes.
     fn is_full(&self) -> bool {
         let records = self.batch.records.len();
         records > 0 && (self.window() > self.batch_bytes || records * size_of::<Record>() >= self.batch_bytes)

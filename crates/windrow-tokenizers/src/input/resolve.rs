@@ -105,9 +105,10 @@ pub struct Resolved {
 
 /// Finds the files that `args` stand for, and checks that they can be opened.
 ///
-/// - A file stands for itself. Its extension determines the format (`.txt` `.text` `.md`: text; `.jsonl` `.ndjson`: jsonl) and the
-///   compression (an additional `.gz`, `.zst` or `.zstd`), in upper or lower case. [`InputOptions::extensions`] and
-///   [`InputOptions::all_text`] make more files text. With the format forced to jsonl, `.json` is jsonl too.
+/// - A file stands for itself. Its extension determines the format: `.txt`, `.text` and `.md` are text, `.jsonl` and `.ndjson` are
+///   jsonl. An additional `.gz`, `.zst` or `.zstd` determines the compression. All are recognized in upper or lower case.
+///   [`InputOptions::extensions`] and [`InputOptions::all_text`] make more files text. With the format forced to jsonl, `.json` is
+///   jsonl too.
 /// - A directory stands for all files with these extensions below it, as [`walk`] finds them.
 /// - `-` is stdin.
 /// - An argument that does not exist and contains `*`, `?` or `[` is a pattern. It stands for the names that a shell would expand it

@@ -1,10 +1,10 @@
 //! Token files: four formats, written under temporary names beside the final ones and published all at once.
 //!
-//! [`Output::create`] stages the files, [`Output::append`] takes runs of documents in order, and [`Output::publish`] makes everything
-//! final and writes the manifest last. Until then no final name exists or changes. A run that ends early, by an error, a panic or
-//! [`Staging::abandon`], leaves the directory as it was. A killed process leaves files whose names contain `.windrow-`, and if it was
-//! killed while it published, data without a manifest. The next run with the same prefix undoes all of that. Only one run at a time
-//! writes under a prefix.
+//! [`Output::create`] stages the files, [`Output::append`] takes runs of documents in order, and [`Output::publish`] makes
+//! everything final and writes the manifest last. Until then no final name exists or changes. A run that ends early, by an error, a
+//! panic or [`Staging::abandon`], leaves the directory as it was. A killed process leaves files with names that contain
+//! `.windrow-`. If it was killed while it published, it also leaves data without a manifest. The next run with the same prefix
+//! undoes all of that. Only one run at a time writes under a prefix.
 //!
 //! ```
 //! use windrow_tokenizers::manifest::{Documents, ManifestBody};
@@ -237,8 +237,9 @@ impl Output {
     ///
     /// # Errors
     /// [`Id`](OutputErrorKind::Id) for an id that does not fit the element type, and [`Document`](OutputErrorKind::Document) for a
-    /// document that is too long for the format: then no document of this run was written, and the output can continue. After
-    /// [`Io`](OutputErrorKind::Io) and [`Interrupted`](OutputErrorKind::Interrupted) everything is removed and the output is unusable.
+    /// document that is too long for the format. No document of this run was then written, and the output can continue. After
+    /// [`Io`](OutputErrorKind::Io) and [`Interrupted`](OutputErrorKind::Interrupted) everything is removed and the output is
+    /// unusable.
     ///
     /// # Panics
     /// If `ends` decreases or does not end at `ids.len()`.
@@ -307,9 +308,9 @@ impl Output {
     ///
     /// # Errors
     /// [`Accounting`](OutputErrorKind::Accounting) if the counts do not add up or a skipped document is not listed,
-    /// [`CannotCreate`](OutputErrorKind::CannotCreate) if a final name was taken meanwhile, [`Io`](OutputErrorKind::Io),
-    /// [`Interrupted`](OutputErrorKind::Interrupted). In each case no final name is new, files that `overwrite` would have replaced are
-    /// back in place, and staged files are removed.
+    /// [`CannotCreate`](OutputErrorKind::CannotCreate) if another process has taken a final name, [`Io`](OutputErrorKind::Io),
+    /// [`Interrupted`](OutputErrorKind::Interrupted). In each case no final name is new, files that `overwrite` would have replaced
+    /// are back in place, and staged files are removed.
     pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
         let writer = self.writer.take().expect("present until published");

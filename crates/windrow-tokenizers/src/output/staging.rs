@@ -1,9 +1,10 @@
 //! Staged files, and how they become final, all or none.
 //!
-//! A run writes `OUT.bin.windrow-part` and similar files, and nothing else, until everything is complete and synced. Only the holder of
-//! an exclusive lock on the file *currently* named `OUT.windrow-lock` may touch files under the prefix. The holder removes that name at
-//! its end, so a lock on a file that has lost the name is void: after locking, the holder compares the two. A run killed by the system
-//! leaves its files, but no lock; the next run takes them over.
+//! A run writes `OUT.bin.windrow-part` and similar files, and nothing else, until everything is complete and synced. Only the
+//! holder of an exclusive lock on the file *currently* named `OUT.windrow-lock` may touch files under the prefix. The holder
+//! removes that name at its end, so a lock on a file that has lost the name is void. After locking, a run therefore compares its
+//! file with the one that has the name. A run killed by the system leaves its files, but no lock; the next run takes the files
+//! over.
 //!
 //! Publication is a series of renames. Each is recorded before the next one, so that it can be undone in reverse order:
 //!
@@ -12,10 +13,10 @@
 //! 3. the staged manifest gets the final name; the directory is synced;
 //! 4. the state becomes `Published`; the files moved aside are removed, and the lock last.
 //!
-//! So a manifest never stands beside data that it does not describe, and it exists only with all of its data: **no manifest means not
-//! published**. A run that is killed in steps 1 to 3 leaves no manifest under the final name. The next run for the prefix, whatever its
-//! outcome, first undoes the renames of the killed one ([`recover`]): the old files get their names back, the old manifest last. Files
-//! moved aside are removed only if a manifest says that the publication was complete.
+//! So a manifest never stands beside data that it does not describe, and exists only with all of its data: **no manifest means not
+//! published**. A run that is killed in steps 1 to 3 leaves no manifest under the final name. The next run for the prefix, whatever
+//! its outcome, first undoes the renames of the killed run ([`recover`]). The old files get their names back, the old manifest
+//! last. Files moved aside are removed only if a manifest says that the publication was complete.
 //!
 //! Every series of renames holds the state's mutex; the syncs, which can take long, do not. [`Staging::abandon`] locks the same mutex
 //! and undoes the renames it finds. It waits for a few renames only; afterwards the directory contains what it contained before the
@@ -485,7 +486,7 @@ impl Staging {
 
         let mut state = self.state();
         state.check()?;
-        // A rename would silently replace a file that another process has created meanwhile.
+        // A rename would silently replace a file that another process has created since the first check.
         targets.refuse_existing(overwrite)?;
         state.move_aside(storage, &targets.manifest)?;
         let moved = !state.moves.is_empty();

@@ -5,9 +5,9 @@
 //! MIT licence).
 //!
 //! Their patterns are those of the published tokenizer.json files, for which the engine has programs. tiktoken writes two of them
-//! differently. Its pattern of `r50k_base` finds the same pieces. Its pattern of `cl100k_base` takes the white space at the end of a
-//! text as one piece, but this pattern cuts it behind the last line end. The ids are the same, because no token of `cl100k_base`
-//! continues after its last line end (`tests/it/tokenizer_load.rs`).
+//! differently. tiktoken's pattern of `r50k_base` finds the same pieces. Its pattern of `cl100k_base` takes the white space at the
+//! end of a text as one piece; the pattern used here cuts that white space behind the last line end. The ids are the same, because
+//! no token of `cl100k_base` continues after its last line end (`tests/it/tokenizer_load.rs`).
 
 use std::io;
 use std::time::Instant;
@@ -102,9 +102,10 @@ impl Embedded {
 
     /// The last place between a line end and an ASCII letter or digit where a piece of text ends, however the text continues.
     ///
-    /// No piece extends from a line end to a letter or digit, and no piece looks back. So the parts have the pieces of the whole if the
-    /// last piece of the first part does not depend on what follows it. If white space up to its last line end is a piece, it never
-    /// does. Otherwise white space before a letter is cut before its last character, unless it is a single character.
+    /// No piece extends from a line end to a letter or digit, and no piece looks back. So the parts have the pieces of the whole if
+    /// the last piece of the first part does not depend on what follows it. With a pattern that takes white space up to its last
+    /// line end as a piece, it never does. With another pattern, white space before a letter is cut before its last character,
+    /// unless it is a single character.
     pub(super) fn last_cut(&self, text: &[u8]) -> Option<usize> {
         let any_white_space = self.pattern.contains(r"|\s*[\r\n]+|");
         memchr::memrchr_iter(b'\n', text).map(|at| at + 1).find(|&cut| {

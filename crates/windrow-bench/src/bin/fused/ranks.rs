@@ -1,7 +1,7 @@
 //! Two ranks that run every cell, and check every result.
 //!
-//! A product with a vector checks a result (Freivalds 1977): `c x` is compared with `sum over ranks of a (b x)`. All are whole numbers that
-//! `f64` and `f32` hold, so there is no tolerance, and the check takes much less time than the product.
+//! A product with a vector checks a result (Freivalds 1977): `c x` is compared with `sum over ranks of a (b x)`. All values are
+//! whole numbers that `f64` and `f32` hold, so there is no tolerance. The check takes much less time than the product.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -252,7 +252,7 @@ fn calibrate(fused: &mut Fused<Rank>, operation: Operation, shape: Shape) -> Res
     Ok(profile)
 }
 
-/// Calibrates all cells, then runs all arms of all cells in turns.
+/// Calibrates all cells, then runs all arms of all cells, interleaved.
 pub(crate) fn measure(operation: Operation, cells: &[Cell], repetitions: usize) -> Result<Vec<Measured>, Error> {
     let groups = cells.iter().map(|cell| Group::new(RANKS).link(cell.link(operation))).collect();
     let began = Instant::now();

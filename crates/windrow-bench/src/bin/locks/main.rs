@@ -8,21 +8,23 @@
 //! loops with a known number of atomics exactly, with and without unpredictable branches. Otherwise the program prints why it counts
 //! nothing.
 //!
-//! *Contended* are those among them that an AMD CPU could not execute ahead of time: none of those in a loop alone, about half of those of
-//! two threads that fight for a line. *Switches* are how often the kernel took a thread off its CPU. They are the price of sleeping and
-//! waking, and of everything else that runs on the machine, which the serial column shows.
+//! *Contended* are the locked instructions that an AMD CPU could not execute ahead of time. A loop on one thread has none; with two
+//! threads that fight for a line, about half are contended. *Switches* are how often the kernel took a thread off its CPU. They are
+//! the price of sleeping and waking, and of other programs on the machine; the serial column shows the latter.
 //!
 //! # How
-//! Each runtime is measured in a separate process, with a thread for every CPU: windrow; rayon called from a thread outside of its pool, as
-//! by a library, and from inside; each of these also with the `with_min_len` that tokenizers pull request 2077 adds. The work maps a slice
-//! through a function that is never inlined, of about 10 ns and 1 us an item; the output is compared with the serial result. A cell is the
-//! median of five repetitions. Each has as many calls as take 50 ms, at least one, after the same number of uncounted calls.
+//! Each runtime is measured in a separate process, with a thread for every CPU. The runtimes are windrow, rayon called from a
+//! thread outside of its pool (as by a library), and rayon called from inside. Each of them also runs with the `with_min_len` that
+//! tokenizers pull request 2077 adds. The work maps a slice through a function that is never inlined, of about 10 ns and 1 us an
+//! item. The output is compared with the serial result. A cell is the median of five repetitions. Each has as many calls as take 50
+//! ms, at least one, after the same number of uncounted calls.
 //!
 //! # Shares of time
 //! `perf record` (if it is installed) samples the same processes by the clock. A sample is in the items, in the kernel, in a locked
-//! instruction, or in the rest of the user code: scheduling, and loops around items. (A sample directly behind a locked instruction counts
-//! as in it, because a waiting CPU shows up there.) Two threads that only fight for a line show how many of their samples are found. The
-//! figures of the source document are such shares: 4.97 % of the time in aarch64 atomics at 88 threads, 0.91 % with the pull request.
+//! instruction, or in the rest of the user code: scheduling, and loops around items. (A sample directly behind a locked instruction
+//! counts as in it, because a waiting CPU shows up there.) A run of two threads that only fight for a line shows how many such
+//! samples are found. The figures of the pull request are such shares: 4.97 % of the time in aarch64 atomics at 88 threads, 0.91 %
+//! with the pull request.
 //!
 //! The record goes to `bench/record/<machine>/<date>-locks.csv`.
 #![forbid(unsafe_code)]

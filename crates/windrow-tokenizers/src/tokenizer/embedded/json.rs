@@ -15,8 +15,8 @@ pub(super) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The file, written without a JSON library in the order of the ids: a JSON map would sort the tokens and need many times the
-    /// memory.
+    /// The file, written in the order of the ids and without a JSON library. A JSON map would sort the tokens and need many times
+    /// the memory.
     pub(super) fn json(&self) -> String {
         let mut vocab = String::from("{");
         let mut merges = String::from("[");
