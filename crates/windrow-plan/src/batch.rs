@@ -1,6 +1,11 @@
 //! Batch: when it pays to collect operations and run them together.
 //!
-//! One at a time, an operation costs `F + m + lock`; in batches of B it costs `F / B + m + h`:
+//! ```text
+//! fit F and m to the sizes and durations of batches that ran
+//! B = min(operations in flight, limit)
+//! alone = F + m + lock, together = F / B + m + h: the cost of an operation
+//! alone > 1.1 together: batches of B; alone < 0.9 together: a lock; else either
+//! ```
 //!
 //! | symbol | what it is |
 //! |---|---|
@@ -9,8 +14,14 @@
 //! | `h` | handing one over: submitting it, the reply, waking the caller |
 //! | `lock` | taking and releasing a lock |
 //!
-//! So batching pays if `F (1 - 1/B) > h - lock`, and B is never more than the operations in flight: threads that block, tasks, or chunks
-//! times workers. A [`BatchFit`] finds F and m from batches that ran; a [`Law`] says what follows.
+//! So batching pays if `F (1 - 1/B) > h - lock`. B is never more than the operations in flight: threads that block, tasks, or chunks
+//! times workers. A [`BatchFit`] finds F and m; a [`Law`] says what follows from them.
+//!
+//! Departures, each explained where it is defined:
+//! 1. **A batch far off the fit** counts as three times off, until eight in a row show that the batches have changed ([`BatchFit`]).
+//! 2. **Callers spin for the reply** while batches are shorter than two fifths of a park ([`reply_spin`]).
+//! 3. **Wakeups are chained** if waking all callers would cost more than F ([`direct_wakes`]).
+//! 4. **Callers retry the lock** before they hand over an operation that is cheaper than a park ([`Patience`]).
 //!
 //! ```
 //! use windrow_plan::Nanos;
@@ -25,7 +36,7 @@
 //! assert!(law.verdict(64, 512).to_string().starts_with("batching gains 31.4x; limit B = 64 = callers in flight"));
 //! ```
 //!
-//! Source of the law: measurements of many structures and peers under blocking, asynchronous and chunked callers. Splitting a cost into
+//! Source of the law: measurements of many structures and peers under blocking, asynchronous and chunked callers. To split a cost into
 //! a part per batch and a part per operation is as old as group commit (Gawlick and Kinkade, 1985).
 
 use std::fmt;
@@ -77,7 +88,7 @@ impl Law {
         self.gain(b) > 1.0
     }
 
-    /// Whether an operation is so cheap that no batch can win, however large: its whole cost is less than that of handing it over.
+    /// Whether an operation is so cheap that no batch can win, however large: the operation costs less than its hand-over.
     pub fn is_cheap(&self) -> bool {
         self.alone().0 <= self.handoff.0
     }
@@ -86,7 +97,7 @@ impl Law {
     pub fn verdict(&self, in_flight: usize, limit: usize) -> Verdict {
         let batch = in_flight.min(limit).max(1);
         let gain = self.gain(batch);
-        // The fit is only good to a tenth.
+        // The fit is accurate to a tenth.
         let choice = match gain {
             gain if gain > 1.1 => Choice::Batch,
             gain if gain < 0.9 => Choice::Lock,
@@ -101,7 +112,7 @@ impl Law {
 pub struct HandoffCosts {
     /// A caller hands an operation over: 11 claims, for a slot, a push, and one more poll of a task.
     pub caller: Nanos,
-    /// The runner's time for it, until it is measured: the same.
+    /// The runner's time for an operation that is handed over, until it is measured: the same 11 claims.
     pub runner: Nanos,
     /// A blocking caller is parked and woken.
     pub parked: Nanos,
@@ -120,9 +131,9 @@ impl HandoffCosts {
 /// How long a caller spins for its reply after handing its operation over, before it parks: two fifths of a park. `batch` is the duration
 /// of the last batch.
 ///
-/// Spinning for less time than a park takes pays if the reply comes meanwhile: it comes after one batch or two. With longer batches no
-/// caller would get its reply by spinning: 64 callers that spin for 2 us each take 128 us of CPU time from the threads that prepare the
-/// next batch.
+/// To spin for less time than a park takes pays if the reply comes within that time: after one or two batches. With longer batches no
+/// caller gets its reply by spinning. 64 callers that spin for 2 us each would take 128 us of CPU time from the threads that prepare
+/// the next batch.
 pub fn reply_spin(batch: Nanos, machine: &Machine) -> Nanos {
     let spin = Nanos(0.4 * machine.park().0);
     if batch <= spin { spin } else { Nanos(0.0) }
@@ -131,17 +142,23 @@ pub fn reply_spin(batch: Nanos, machine: &Machine) -> Nanos {
 /// Direct wakes: how many of `threads` waiting threads the runner of a batch wakes itself. Each of these wakes the next of its chain.
 /// `fixed` is F. The system call that wakes a thread takes `call`: two fifths of a park.
 ///
-/// While the runner wakes `b` threads, they come back with their next operations: waking all gives one batch of `F + b m + b call`.
-/// With chains, the runner starts the next batch meanwhile, with the operations queued by then, about half: two batches of
-/// `F + b m / 2`. That is better if `F < b call`. With 64 callers of SQLite on 2 cores (F = 45 us), 1, 2, 4, and 8 direct wakes give
-/// 1.3 to 1.5 times the rows per second of waking all, the four within 5 %; with F = 1.2 ms they give 0.8 times as many. RocksDB takes
-/// the square root.
+/// ```text
+/// F < threads * call: the square root of threads, 8 or more
+/// else:               all
+/// ```
+///
+/// A runner that wakes all `b` threads gets one batch: the woken threads hand in their next operations while it wakes the others. That
+/// takes `F + b m + b call`. With chains, the runner starts the next batch at once, with about half of these operations queued. That gives
+/// two batches of `F + b m / 2`, which is better if `F < b call`.
+///
+/// With 64 callers of SQLite on 2 cores (F = 45 us), 1, 2, 4, and 8 direct wakes give 1.3 to 1.5 times the rows per second of waking all.
+/// The four are within 5 % of each other. With F = 1.2 ms they give 0.8 times as many. RocksDB takes the square root.
 pub fn direct_wakes(threads: usize, fixed: Nanos, machine: &Machine) -> usize {
     if fixed.0 < threads as f64 * 0.4 * machine.park().0 { threads.isqrt().max(8) } else { usize::MAX }
 }
 
-/// A lingering runner looks at its queue this often: 20 parks. Callers do not wake it, since each caller would pay for that; a look takes
-/// some per cent of a CPU.
+/// The interval at which a runner that waits for a larger batch checks its queue: 20 parks. Callers do not wake that runner, because each
+/// caller would pay for it. The checks take some per cent of a CPU.
 pub fn linger_poll(machine: &Machine) -> Nanos {
     Nanos(20.0 * machine.park().0)
 }
@@ -157,11 +174,12 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// For operations that cost `one` alone. A park is h for callers that block: a holder that takes less than that is worth waiting for.
+    /// For operations that cost `one` alone. A caller retries only if `one` is less than a park, which is h for callers that block.
     ///
-    /// A lock that moves to another CPU takes the structure with it. That costs some hundred nanoseconds, shared by the operations
-    /// until the next move. So retries are far enough apart for some hundred cheap operations: four fifths of a park. Callers wait
-    /// longer than that, 40 parks, for a holder that has lost its CPU: handing over and being woken costs more than a turn of the other
+    /// The interval is four fifths of a park. A lock that moves to another CPU takes the structure's cache lines with it. That costs some
+    /// hundred nanoseconds, shared by the operations until the next move. The interval leaves time for some hundred cheap operations.
+    ///
+    /// The whole wait is 40 parks. It covers a holder that has lost its CPU: to hand over and be woken costs more than a turn of the other
     /// threads.
     pub fn of(one: Nanos, machine: &Machine) -> Patience {
         let park = machine.park();
@@ -173,7 +191,7 @@ impl Patience {
     }
 }
 
-/// Which way is better.
+/// Whether batches or a lock are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Batches.
@@ -189,9 +207,9 @@ pub enum Choice {
 pub struct Verdict {
     /// The law it follows from.
     pub law: Law,
-    /// Which way is better.
+    /// Whether batches or a lock are better.
     pub choice: Choice,
-    /// The largest batch there can be.
+    /// The largest possible batch.
     pub batch: usize,
     /// Operations per second in batches of that size, relative to one at a time.
     pub gain: f64,
@@ -215,8 +233,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Estimates F and m from sizes and durations of batches: a line fitted by least squares of relative errors, in which older batches
-/// weigh less. A few numbers, updated in a few nanoseconds.
+/// Estimates F and m from sizes and durations of batches. It fits a line by least squares of relative errors, in which older batches
+/// weigh less. It keeps a few numbers, and updates them in a few nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BatchFit {
     seen: u64,
@@ -230,8 +248,8 @@ pub struct BatchFit {
 ///
 /// Measure: share of the last sum.
 const KEEP: f64 = 1.0 - 1.0 / 512.0;
-/// After so many batches, a batch that took more than `FARTHEST` times the prediction, or less than its `FARTHEST`th part, counts as
-/// exactly that far off: it was interrupted.
+/// After this many batches the fit predicts. A batch that is off by more than a factor of `FARTHEST` was interrupted: it then counts as
+/// off by that factor.
 ///
 /// Measure: count of batches.
 const TRUSTED: u64 = 16;
@@ -239,11 +257,11 @@ const TRUSTED: u64 = 16;
 ///
 /// Measure: share of the prediction.
 const FARTHEST: f64 = 3.0;
-/// So many such batches in a row are not interruptions: the batches have changed, and the fit starts again.
+/// This many such batches in a row are no interruptions: the batches have changed, and the fit starts again.
 ///
 /// Measure: count of batches.
 const CHANGED: u32 = 8;
-/// How much sizes must differ (deviation over mean) to tell F from m.
+/// How much sizes must differ (standard deviation over mean) to tell F from m.
 ///
 /// Measure: share of the mean size.
 const SPREAD: f64 = 0.05;
@@ -272,12 +290,12 @@ impl BatchFit {
         self.seen += 1;
     }
 
-    /// How many batches it has seen.
+    /// How many batches were observed since the fit began, or began again.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Cost of an operation alone; before F and m can be told apart, its share of a batch.
+    /// Cost of an operation alone. Before F and m can be told apart: an operation's share of a batch.
     pub fn one(&self) -> Option<Nanos> {
         let [_, wb, _, wt, _] = self.sums;
         self.law().map(|law| law.batch(1)).or_else(|| (self.seen > 0).then(|| Nanos(wt / wb)))
@@ -296,7 +314,7 @@ impl BatchFit {
         }
         let each = (wbt / w - mean * wt / w) / spread;
         let fixed = wt / w - each * mean;
-        // Neither can be negative; if one would be, it is 0 and the other is fitted again.
+        // Neither can be negative. If one would be, it is taken for 0, and the other is fitted again.
         let (fixed, each) = match (fixed < 0.0, each < 0.0) {
             (true, _) => (0.0, wbt / wbb),
             (_, true) => (wt / w, 0.0),

@@ -7,7 +7,7 @@ use crate::Nanos;
 /// A possible choice and its predicted time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alternative {
-    /// The choice, in two or three words.
+    /// The choice, in up to three words.
     pub name: &'static str,
     /// Predicted time from now to the end.
     pub predicted: Nanos,

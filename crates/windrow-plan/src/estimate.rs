@@ -1,9 +1,17 @@
 //! Estimates that follow measurements.
+//!
+//! ```text
+//! after a measurement:
+//!     measured > cost: cost *= 1.1
+//!     else:            cost /= 1.1
+//! ```
+//!
+//! The cost settles where half of the measurements are above it: at their median. A mean would move with the size of an outlier.
 
 use crate::Nanos;
 
-/// A cost that follows the median of the measurements: each moves it a tenth towards itself, however far away it is. An interruption of
-/// milliseconds counts no more than an excess of a microsecond.
+/// A cost that follows the median of the measurements. Each measurement moves the cost up or down by a factor of 1.1, however far away
+/// the measurement is. So an interruption of milliseconds counts no more than an excess of a microsecond.
 ///
 /// ```
 /// use windrow_plan::Nanos;
@@ -13,7 +21,7 @@ use crate::Nanos;
 /// assert!(cost.0 < 600.0);
 /// ```
 pub fn median(cost: Nanos, measured: Nanos) -> Nanos {
-    // Bounded so that it can recover: a factor of a million in 150 steps.
+    // Bounded, so that the cost can recover: it moves by a factor of a million in 150 steps.
     Nanos((if measured > cost { cost.0 * 1.1 } else { cost.0 / 1.1 }).clamp(1.0, 1e7))
 }
 

@@ -1,15 +1,15 @@
 //! The exploration budget: what a thread may lose by trying the choice that is predicted to be slower.
 //!
 //! ```text
-//! after a call that took t:      budget += 2 % of t
-//! the other choice costs c more: if c <= budget, take it and pay
+//! after a call that took t:                     budget += 2 % of t
+//! the other choice is predicted to cost c more: if c < budget, take it, and budget -= c
 //! ```
 //!
-//! Running alone what could be shared costs what was predicted, at most. Sharing can cost more, by a wake that takes long: so it takes the
-//! whole budget, and is not tried again before as much has been earned. (At the predicted price, short calls beside long ones would wake a
-//! halted CPU again and again.)
+//! Without exploration, a prediction that is too pessimistic would never be corrected: the choice that it forbids is never measured.
 //!
-//! A prediction that is too pessimistic would otherwise never be corrected, because the choice that it forbids is not measured.
+//! Departure: **a trial of sharing takes the whole budget**, not c. To run alone what could be shared costs no more than predicted. To
+//! share can cost more, if a wake takes long. So sharing is not tried again before as much has been earned. (At the predicted price,
+//! short calls beside long ones would wake a halted CPU again and again.)
 //!
 //! Source: an exploration budget that is earned by running is the ski-rental rule (Karlin and others, 1988) for bandits whose arms
 //! change (Auer and others, 2002).
@@ -21,31 +21,31 @@ use crate::Nanos;
 pub struct Budget(f64);
 
 impl Budget {
-    /// The share of the time run that exploring may cost.
+    /// The share of the running time that exploration may cost.
     ///
     /// Measure: share of the time run.
     pub const SHARE: f64 = 0.02;
 
-    /// A budget of nothing.
+    /// A budget of 0.
     pub const EMPTY: Budget = Budget(0.0);
 
-    /// After a call of this duration.
+    /// The budget after a call of this duration.
     #[must_use]
     pub fn earn(self, time: Nanos) -> Budget {
         Budget(self.0 + Self::SHARE * time.0)
     }
 
-    /// Whether a choice can be tried that is predicted to cost so much more.
+    /// Whether the budget pays for a choice that is predicted to cost `loss` more.
     pub fn covers(self, loss: Nanos) -> bool {
         loss.0 < self.0
     }
 
-    /// All of it.
+    /// The whole budget, as a price.
     pub fn all(self) -> Nanos {
         Nanos(self.0)
     }
 
-    /// After a trial of this price.
+    /// The budget after a trial of this price.
     #[must_use]
     pub fn pay(self, loss: Nanos) -> Budget {
         Budget((self.0 - loss.0.max(0.0)).max(0.0))

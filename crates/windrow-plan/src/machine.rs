@@ -1,4 +1,4 @@
-//! The machine: what synchronization costs here. Every threshold of a decision is a named multiple of one of these primitives.
+//! The machine: what synchronization costs on it. Every threshold of a decision is a named multiple of one of these primitives.
 //!
 //! | primitive | what it is | how it is known |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | [`nap`](Machine::nap) | a worker that has just parked takes part | guessed from `claim`; then the median of such regions |
 //! | [`wake`](Machine::wake) | a worker whose CPU is halted takes part | guessed from `claim`; then the median of such regions |
 //!
-//! The guesses are the ratios of a 2-core x86-64 virtual machine (2026-11): 9.4 ns, 75 ns, 3 us, 15 us. They matter until the first
+//! The guesses use the ratios of a 2-core x86-64 virtual machine (2026-11): 9.4 ns, 75 ns, 3 us, 15 us. They matter until the first
 //! regions have run.
 
 use crate::Nanos;
@@ -26,7 +26,7 @@ pub struct Machine {
     pub wake: Nanos,
 }
 
-/// How a region finds its workers.
+/// The state in which a region finds its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerState {
     /// Enough of them spin.
@@ -46,7 +46,7 @@ impl Machine {
     /// Measure: chosen, the virtual machine of the guesses.
     const EXAMPLE: Nanos = Nanos(9.375);
 
-    /// The primitives as guessed from the first one.
+    /// The primitives as guessed from [`claim`](Machine::claim).
     pub fn guess(claim: Nanos) -> Machine {
         Machine { claim, line: Nanos(8.0 * claim.0), nap: Nanos(320.0 * claim.0), wake: Nanos(1600.0 * claim.0) }
     }
@@ -56,7 +56,7 @@ impl Machine {
         Machine::guess(Self::EXAMPLE)
     }
 
-    /// The time that a region takes beyond its share of the work, as it finds its workers.
+    /// The cost of entering a region: the time that it takes beyond its share of the work, for workers in this state.
     pub fn enter(&self, found: WorkerState) -> Nanos {
         match found {
             WorkerState::Idle => Nanos(Self::ENTER * self.line.0),
@@ -65,7 +65,7 @@ impl Machine {
         }
     }
 
-    /// After a region that took `entering` beyond its share of the work.
+    /// The machine after a region that took `entering` beyond its share of the work.
     #[must_use]
     pub fn after(mut self, found: WorkerState, entering: Nanos) -> Machine {
         match found {
@@ -76,13 +76,13 @@ impl Machine {
         self
     }
 
-    /// After a region to which no worker came in the time that it took: entering takes no less.
+    /// The machine after a region of duration `wall` to which no worker came: entering takes longer than that.
     #[must_use]
     pub fn after_missing(self, found: WorkerState, wall: Nanos) -> Machine {
         if wall > self.enter(found) { self.after(found, wall) } else { self }
     }
 
-    /// What each further member adds to a region: one line transfer, or its part of the wakes.
+    /// What each further member adds to a region: one line transfer, or an eighth of a wake if workers have to be woken.
     pub fn step(&self, wakes: bool) -> Nanos {
         if wakes { Nanos(self.wake.0 / 8.0) } else { self.line }
     }
@@ -102,23 +102,23 @@ impl Machine {
         Nanos(self.wake.0 / 3.0)
     }
 
-    /// A serial caller asks again about this often: 2000 claims, so that asking costs 0.1 %.
+    /// The interval at which a serial caller decides again: 2000 claims, so that deciding costs 0.1 %.
     pub fn heartbeat(&self) -> Nanos {
         Nanos(2000.0 * self.claim.0)
     }
 
-    /// A recursion reads the clock about this often: 540 claims, so that reading costs 1 % with the test around it.
+    /// The interval at which a recursion reads the clock: 540 claims, so that the read and the test around it cost 1 %.
     pub fn poll(&self) -> Nanos {
         Nanos(540.0 * self.claim.0)
     }
 
-    /// A recursion offers work about this often while a worker spins: 27 line transfers. An offer that is taken back costs a claim, and one that is
-    /// taken two line transfers.
+    /// The interval at which a recursion offers work while a worker spins: 27 line transfers. An offer that is taken back costs a claim,
+    /// and one that another member takes costs two line transfers.
     pub fn offer(&self) -> Nanos {
         Nanos(27.0 * self.line.0)
     }
 
-    /// Calls shorter than this are not timed each time, because two reads of the clock would show: 100 claims.
+    /// Calls shorter than this are not all timed, because two reads of the clock would be a visible part of them: 100 claims.
     pub fn short_call(&self) -> Nanos {
         Nanos(100.0 * self.claim.0)
     }
@@ -128,7 +128,7 @@ impl Machine {
         Nanos(5400.0 * self.claim.0)
     }
 
-    /// Workers that parked longer ago than this sleep deeply: 64 wakes.
+    /// The CPUs of workers that parked longer ago than this count as halted: 64 wakes.
     pub fn long_sleep(&self) -> Nanos {
         Nanos(64.0 * self.wake.0)
     }
@@ -143,12 +143,12 @@ impl Machine {
         Nanos(256.0 * self.wake.0)
     }
 
-    /// Rounds of a team are measured in segments of this duration: 2500 claims, so that reading the clock and deciding cost 0.2 %.
+    /// The duration of the segments in which rounds of a team are measured: 2500 claims, so that clock reads and decisions cost 0.2 %.
     pub fn segment(&self) -> Nanos {
         Nanos(2500.0 * self.claim.0)
     }
 
-    /// Over this time stalls of a team's rounds are averaged: 12 time slices.
+    /// The time over which stalls of a team's rounds are averaged: 12 time slices.
     pub fn stalls(&self) -> Nanos {
         Nanos(12.0 * self.slice().0)
     }
@@ -160,8 +160,9 @@ impl Machine {
 
     /// The time of a claim that costs little and delays no other member. `at_hand` is the time left in the member's own range.
     ///
-    /// A sixteenth of that, so that a member that finishes first has something to steal. At least 40 claims if `at_hand` allows two
-    /// such; claiming then costs 2.5 %. Near the end down to eight claims.
+    /// A sixteenth of `at_hand`, so that a member that finishes first has something to steal. Not less than 40 claims, which makes claiming
+    /// cost 2.5 %; if two of that size do not fit into `at_hand`, half of it. Never less than eight claims,
+    /// nor more than [`longest_claim`](Machine::longest_claim).
     pub fn claim_of(&self, at_hand: Nanos) -> Nanos {
         let unit = (40.0 * self.claim.0).min(at_hand.0 / 2.0);
         Nanos((at_hand.0 / 16.0).clamp(unit.max(8.0 * self.claim.0), self.longest_claim().0))

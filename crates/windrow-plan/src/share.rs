@@ -1,4 +1,4 @@
-//! Serial or shared, and how wide: the one rule for loops, recursions, sorts and teams.
+//! Share: serial or shared, and how wide. It is the one rule for loops, recursions, sorts and teams.
 //!
 //! ```text
 //! shared(w) = rest * swell / w + enter(workers) + step * (w - 2)
@@ -7,20 +7,22 @@
 //! else run a piece alone and ask again
 //! ```
 //!
-//! `rest` is the predicted time of the rest on one thread, `swell` the factor by which an item takes longer when shared. What entering
-//! costs differs by a factor of 20 with the state of the workers ([`Machine::enter`]), so the workers are an input.
+//! `rest` is the predicted time of the rest on one thread, `swell` the factor by which an item takes longer when shared. The cost of
+//! entering differs by a factor of 20 with the state of the workers ([`Machine::enter`]), so the workers are an input.
 //!
 //! Departures from these lines:
-//! 1. **A known site needs no sample** ([`site`](crate::site)): it decides before its first item.
-//! 2. **Debt**: serial calls add up what they lose because workers are parked. Once that exceeds a wake, workers are woken ([`owed`]).
+//! 1. **A known site needs no sample** ([`site`](crate::site)): its calls are decided before their first item.
+//! 2. **Debt**: a thread adds up what its serial calls lose because workers are parked. Once the sum exceeds the cost of waking them, the
+//!    next call wakes workers ([`owed`]).
 //! 3. **Exploration**: a choice that was never measured, or is predicted to be slower, is tried if the thread's
 //!    [`Budget`] covers the loss.
-//! 4. **Short calls** of a known site are decided once: below twice what entering costs, and, on a thread that has made no call for a while,
-//!    below twice a wake. (Calls of 1 us in a row take 1.18 times as long without it; the same after a pause 1.3 times.)
-//! 5. **Given claims**: a caller that fixed the size of claims has said that each is worth a synchronization; nothing is predicted.
+//! 4. **Short calls** of a known site run serially without being asked about again ([`is_short`]): calls below twice the cost of entering.
+//!    On a thread that has made no call for a while the bound is twice a wake. (Without this, calls of 1 us in a row take 1.18 times as
+//!    long, and such calls after a pause 1.3 times.)
+//! 5. **Given claims**: a caller that fixes the size of claims says that each claim is worth a synchronization. Nothing is predicted.
 //!
-//! Sources: oracle-guided granularity and the heartbeat are from Acar, Charguéraud and Rainey (PLDI 2018); claims sized in time
-//! are from OpenMP's guided schedule, which counts instead; paying for a wake once as much has been lost without it is the
+//! Sources: oracle-guided granularity and the heartbeat are from Acar, Charguéraud and Rainey (PLDI 2018). Claims sized in time
+//! are from OpenMP's guided schedule, which counts instead. To pay for a wake once as much has been lost without it is the
 //! ski-rental rule (Karlin and others, 1988).
 
 mod recursion;
@@ -53,7 +55,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Cost of one item, remembered or else measured; `None` as long as neither is good enough.
+    /// Cost of one item: the remembered one, else the measured one. `None` as long as neither can be relied on.
     pub fn per_item(&self) -> Option<Nanos> {
         match self.known {
             Some(known) => Some(known.per_item),
@@ -65,7 +67,8 @@ impl Progress {
         Nanos(self.spent.0 / (self.done.0.max(1)) as f64)
     }
 
-    /// The items done took far longer than remembered. (Far, because the first items also pay for fetching code and data.)
+    /// Whether the items done took far longer than remembered: more than four times as long and a cold start, because the first items also
+    /// fetch code and data.
     pub fn contradicts(&self, known: Nanos, machine: &Machine) -> bool {
         self.spent.0 > 4.0 * known.0 * self.done.0 as f64 + machine.cold().0
     }
@@ -94,7 +97,7 @@ impl fmt::Display for Progress {
 pub struct Workers {
     /// Maximum number of members, the caller included: threads of the pool, but not more than CPUs.
     pub most: usize,
-    /// Workers awake and looking for work.
+    /// Workers that spin for work.
     pub idle: usize,
     /// Parked workers.
     pub asleep: usize,
@@ -102,12 +105,12 @@ pub struct Workers {
     pub busy: bool,
 }
 
-/// What a decision costs and may cost.
+/// The costs that a decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// The machine.
     pub machine: Machine,
-    /// Parked workers have been parked for long, or not.
+    /// How long the parked workers have been parked: [`WorkerState::AsleepRecently`] or [`WorkerState::AsleepLong`].
     pub parked: WorkerState,
     /// What consecutive calls have lost so far because workers were parked.
     pub owed: Nanos,
@@ -116,12 +119,12 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// On a machine, for a thread that has not made any calls; workers have been parked for long.
+    /// The costs on a machine, for a thread that has made no calls. The workers have been parked for long.
     pub fn new(machine: Machine) -> Costs {
         Costs { machine, parked: WorkerState::AsleepLong, owed: Nanos(0.0), budget: Budget::EMPTY }
     }
 
-    /// What entering costs if parked workers have to be woken, or not.
+    /// The cost of entering; `wakes`: parked workers have to be woken.
     pub fn enter(&self, wakes: bool) -> Nanos {
         self.machine.enter(if wakes { self.parked } else { WorkerState::Idle })
     }
@@ -169,14 +172,14 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// The predicted time, with the margin.
+    /// The predicted time, times the margin.
     fn at_worst(self) -> Nanos {
         Nanos(self.done.0 * if self.wakes { MARGIN_ASLEEP } else { MARGIN_IDLE })
     }
 }
 
-/// The best width with idle workers only, or with parked ones too; `None` if there are no other members. `rest` is the time on one
-/// thread, `left` the number of parts that it can be cut into. Beyond that width a member costs more to join than it saves.
+/// The best width, with idle workers only or with parked ones too; `None` if no worker is free. `rest` is the time on one thread, `left`
+/// the number of parts that it can be cut into. One more member than the best width would cost more than it saves.
 pub fn predict(rest: Nanos, left: Items, workers: &Workers, costs: &Costs) -> Option<Sharing> {
     let most = workers.most.min(usize::try_from(left.0).unwrap_or(usize::MAX));
     let with = |workers: usize, wakes| {
@@ -197,13 +200,13 @@ pub fn predict(rest: Nanos, left: Items, workers: &Workers, costs: &Costs) -> Op
     }
 }
 
-/// Whether a call of `whole` on one thread is too short to be shared: even two members cannot save what entering costs. Such a call is not
-/// asked about again while it runs as predicted.
+/// Whether a call that takes `whole` on one thread is too short to be shared: two members cannot save what entering costs. While such a call
+/// runs as predicted, it is not decided again.
 pub fn is_short(whole: Nanos, machine: &Machine, found: WorkerState) -> bool {
     whole.0 / 2.0 < machine.enter(found).0
 }
 
-/// A choice, its reason, the predicted time of sharing, and what is paid for it out of the exploration budget.
+/// A choice, its reason, the predicted time of sharing, and its price.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareChoice {
     /// The choice.
@@ -212,7 +215,7 @@ pub struct ShareChoice {
     pub why: &'static str,
     /// Predicted time if shared, if that was predicted.
     pub shared: Option<Nanos>,
-    /// What a choice that explores takes out of the budget; else 0.
+    /// What the choice takes out of the exploration budget; 0 if it does not explore.
     pub price: Nanos,
 }
 
@@ -268,7 +271,7 @@ pub fn choose(progress: &Progress, workers: &Workers, costs: &Costs) -> ShareCho
 
 const NEVER_ALONE: &str = "exploring: it has never been timed alone";
 
-/// Whether sharing this would pay if items did not swell, entering cost what it was guessed to, and workers were awake.
+/// Whether to share `rest` would pay if items did not swell, entering cost its guessed value, and all workers were awake.
 fn is_hopeful(rest: Nanos, workers: &Workers, costs: &Costs) -> bool {
     let guess = Costs::new(Machine::guess(costs.machine.claim));
     predict(rest, Items(u64::MAX), &awake(workers), &guess).is_some_and(|best| best.done.0 * MARGIN_ASLEEP < rest.0)
@@ -286,8 +289,8 @@ pub fn decide(progress: Progress, workers: &Workers, costs: &Costs) -> Decision<
     Decision { inputs: progress, choice: grain, alternatives: Alternatives::new(&alternatives), why }
 }
 
-/// What a serial call of `whole` has lost because workers were parked: what [`Costs::owed`] adds up. Saving less than a seventh of a
-/// call does not pay for a CPU that spins all the time.
+/// What a serial call that took `whole` has lost because workers were parked: [`Costs::owed`] is the sum. A loss of less than a seventh of
+/// the call counts as 0: to avoid it does not pay for a CPU that spins all the time.
 pub fn owed(whole: Nanos, workers: &Workers, costs: &Costs) -> Nanos {
     if workers.most < 2 || workers.asleep == 0 {
         return Nanos(0.0);
@@ -297,9 +300,9 @@ pub fn owed(whole: Nanos, workers: &Workers, costs: &Costs) -> Nanos {
     Nanos(if saved > whole.0 / 7.0 { saved } else { 0.0 })
 }
 
-/// The size of the next piece: as much as is done, until a piece lasts a heartbeat. Not more than half of the rest, because later items
-/// may cost more than earlier ones and cannot be shared once they are in the piece. Not less than a sample, because reading the clock
-/// costs too. If the site is known, a first quarter (or a heartbeat) checks that the items are as remembered.
+/// The size of the next piece: as many items as are done, until a piece lasts a heartbeat. Not more than half of the rest, because later
+/// items may cost more than earlier ones and cannot be shared once they are in the piece. Not less than a sample, because the read of the
+/// clock costs something. If the site is known, a first quarter (or a heartbeat) checks that the items cost what is remembered.
 fn next_piece(progress: &Progress, costs: &Costs) -> Grain {
     let left = progress.left.0;
     let (heartbeat, sample) = (costs.machine.heartbeat(), costs.machine.sample());

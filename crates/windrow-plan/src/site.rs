@@ -1,11 +1,16 @@
-//! What a call site remembers of its items, or of its calls.
+//! Site: what a call site remembers of its items, or of its calls.
 //!
-//! A repeated loop mostly does the same work again. Then no sample is needed: a long item can be shared from the start (a sample of it
-//! would be half of the work), and a short call can run as one piece. A memory is trusted once consecutive calls have confirmed it, so
-//! a site with varying work is not trusted.
+//! ```text
+//! after a call: within a factor of 2 of the remembered cost: cost = 3/4 cost + 1/4 measured, trust += 1
+//!               else:                                        cost = measured, trust = 0
+//! trust >= 2:   the next call uses the cost, without a sample
+//! ```
 //!
-//! An item may cost more in shared calls, because cache lines move between members. So both costs are kept: that of calls that ran
-//! alone to their end, and that of shared calls.
+//! A repeated loop mostly does the same work again. Then no sample is needed. Long items can be shared from the start, where a sample could
+//! be half of the work. A short call can run as one piece. A site with varying work is never trusted.
+//!
+//! Departure: **two costs**. An item may cost more in shared calls, because cache lines move between members. So a site keeps the cost in
+//! calls that ran alone to their end, and the cost in shared calls.
 
 use crate::Nanos;
 
@@ -20,11 +25,11 @@ pub struct ItemCost {
     pub trust: u8,
 }
 
-/// Calls that must agree before a memory is used.
+/// Consecutive calls that must agree before a site's memory is used.
 ///
 /// Measure: count of calls.
 const TRUSTED: u8 = 2;
-/// Maximum trust: further agreement is not counted. One disagreement resets it to 0.
+/// Maximum trust: further agreement is not counted. One disagreement resets the trust to 0.
 ///
 /// Measure: count of calls.
 const MOST_TRUST: u8 = 4;
@@ -53,11 +58,11 @@ impl ItemCost {
         Some(Trusted { per_item, swell, never_alone })
     }
 
-    /// After a call that ran alone, with `measured` per item on average. Costs within a factor of two agree, because caches and
-    /// frequencies vary that much. A call that does not agree replaces what is remembered.
+    /// The memory after a call that ran alone, with `measured` per item on average. Costs within a factor of two agree, because caches
+    /// and frequencies vary that much. A call that does not agree replaces what is remembered.
     pub fn after_alone(self, measured: Nanos) -> ItemCost {
         if self.alone.0 <= 0.0 && measured.0 <= 2.0 * self.shared.0 {
-            // Alone for the first time, and perhaps far faster: not a disagreement.
+            // The first call that ran alone. It may be far faster than shared calls: not a disagreement.
             return ItemCost { alone: measured, ..self };
         }
         match self.blend(self.alone, measured) {
@@ -66,13 +71,13 @@ impl ItemCost {
         }
     }
 
-    /// The same after a shared call. An item takes no longer alone than in a shared call; a memory that says otherwise is outdated.
+    /// The memory after a shared call. An item takes no longer alone than in a shared call; a memory that says otherwise is outdated.
     pub fn after_shared(self, measured: Nanos) -> ItemCost {
         if measured.0 < 0.5 * self.alone.0 {
             return ItemCost { shared: measured, ..ItemCost::default() };
         }
         if self.shared.0 <= 0.0 && self.alone.0 > 0.0 {
-            // Shared for the first time, and perhaps far slower: not a disagreement.
+            // The first shared call. It may be far slower than calls that ran alone: not a disagreement.
             return ItemCost { shared: measured, ..self };
         }
         match self.blend(self.shared, measured) {
@@ -88,8 +93,8 @@ impl ItemCost {
     }
 }
 
-/// How long the last two calls of a recursion took on one thread. The shorter one is used, so that a site with an occasional long call is
-/// not taken for a long one.
+/// How long the last two calls of a recursion took on one thread. The shorter time is used, so that one long call now and then does not
+/// make a site's next call count as long.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CallTime {
     /// The last call; 0 is unknown.
@@ -105,7 +110,7 @@ impl CallTime {
         (shorter > 0.0).then_some(Nanos(shorter))
     }
 
-    /// After a call that took `time`, shared by `members`: on one thread it takes no more than that many times as long.
+    /// The memory after a call that took `time`, shared by `members`: on one thread it takes up to `members` times as long.
     #[must_use]
     pub fn after(self, time: Nanos, members: usize) -> CallTime {
         CallTime { last: Nanos(time.0 * members.max(1) as f64), before: self.last }

@@ -1,4 +1,16 @@
 //! Team: how many members to ask for, and whether to ask at all.
+//!
+//! ```text
+//! members  = min(wanted, CPUs, free workers + the caller)
+//! patience = 4 medians of the cost of entering
+//! ask for members; start when all have joined or patience is over, with those that have joined
+//! ```
+//!
+//! Departures from these lines:
+//! 1. **Long calls wait longer**: for 1 % of the call's duration, if that is more ([`formation`]).
+//! 2. **Short calls may run serially**, because the caller waits for members to join and to leave ([`TeamCalls`]).
+//!
+//! [`Waits`] has the other thresholds of a team: how long its callers and members spin, yield and park.
 
 mod calls;
 
@@ -15,9 +27,9 @@ pub struct Free {
     pub wanted: usize,
     /// CPUs the process may use.
     pub cpus: usize,
-    /// Workers free and awake.
+    /// Free workers that are awake.
     pub idle: usize,
-    /// Workers free and asleep.
+    /// Free workers that are parked.
     pub asleep: usize,
     /// Time until an idle worker joins.
     pub enter_idle: Nanos,
@@ -52,21 +64,21 @@ impl fmt::Display for Formation {
     }
 }
 
-/// The caller waits for so many medians of the entering cost.
+/// The caller waits for this many medians of the cost of entering.
 ///
 /// Measure: 4 naps or wakes, the median ones.
 const PATIENCE: f64 = 4.0;
-/// If longer, it waits for this share of the call's duration: a team that starts without a slightly late member stays narrower until
-/// the end.
+/// If that is longer, the caller waits for this share of the call's duration: a team that starts without a slightly late member stays
+/// narrower until the end.
 ///
 /// Measure: 0.01 calls.
 const OF_A_CALL: f64 = 0.01;
 
-/// How many members to ask for: those wanted, but not more than are free or than there are CPUs. A team in which members wait for a CPU
+/// How many members to ask for: those wanted, but not more than are free, nor more than the CPUs. A team in which members wait for a CPU
 /// is slower than a narrow one. (The team is moldable: the caller never waits for longer than `patience`.)
 ///
-/// Entering costs are medians. The slowest tenth of wakes took 1.4 times the median where measured, so a worker that has not come after
-/// four times the median is not on its way. For a call of many milliseconds, waiting for a hundredth of its duration is still worth it.
+/// The costs of entering are medians. The slowest tenth of wakes took 1.4 times the median where measured. So a worker that has not joined
+/// after four medians is not on its way. For a call of many milliseconds it is worth waiting for a hundredth of its duration.
 ///
 /// ```
 /// use windrow_plan::Nanos;
@@ -93,29 +105,30 @@ pub fn formation(free: Free) -> Decision<Free, Formation> {
 /// How long the threads of a team wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waits {
-    /// A forming caller spins for awake workers: eight times what entering costs. To wait for others it yields its CPU.
+    /// A forming caller spins for this long: eight times the cost of entering. For members that join later it yields its CPU, until its
+    /// patience is over.
     pub joins: Nanos,
-    /// A forming caller of a team of exact width yields, and then sleeps: 12 time slices.
+    /// A forming caller whose team must have an exact width yields for this time, and then sleeps: 12 time slices.
     pub yields: Nanos,
     /// The duration of such a sleep: a quarter of a time slice.
     pub nap: Nanos,
-    /// A worker that is neither idle nor asleep for this long takes part in another call: a quarter of a time slice.
+    /// A worker that is neither idle nor parked for this long counts as a member of another call: a quarter of a time slice.
     pub elsewhere: Nanos,
-    /// A member spins at a barrier: 13 line transfers, which are several crossings of members with a CPU each. A member that yields sooner
-    /// may lose a time slice to another process. (Beside a busy process, two members took 0.5 to 2 ms for a crossing if they spun
-    /// for 0.1 us, and 0.1 to 0.2 us if they spun for 1 us.)
+    /// A waiting member spins at a barrier: 13 line transfers. In that time members on separate CPUs cross a barrier several times. A member
+    /// that yields sooner may lose a time slice to another process. (Beside a busy process, two members took 0.5 to 2 ms for a crossing if
+    /// they spun for 0.1 us. They took 0.1 to 0.2 us if they spun for 1 us.)
     pub spins: Nanos,
-    /// Then it yields: 7 wakes. After this time a park is cheaper.
+    /// Then the member yields: 7 wakes. After this time a park is cheaper.
     pub then_yields: Nanos,
-    /// The minimum time between two moves of a member to another CPU: 3 time slices. Long relative to the four system calls of a move, and
-    /// short relative to the time that two members lose on one CPU.
+    /// The minimum time between two moves of a member to another CPU: 3 time slices. That is long relative to the four system calls of a
+    /// move, and short relative to the time that two members lose on one CPU.
     pub stays: Nanos,
     /// A waiting task spins while the other members are running: 7 wakes, in which another thread of an executor can wake up and take a
     /// task.
     pub task_spins: Nanos,
-    /// A waiting task spins if spinning was useless lately: 2 claims.
+    /// A waiting task spins if its last spin was useless: 2 claims.
     pub task_spins_briefly: Nanos,
-    /// The pause after a useless spin: 50 such spins, so that they take at most 2 % of the time.
+    /// The pause after a useless spin: 50 times [`task_spins`](Waits::task_spins), so that useless spins take no more than 2 % of the time.
     pub task_rests: Nanos,
 }
 

@@ -41,7 +41,7 @@ impl fmt::Display for Items {
     }
 }
 
-/// A number of rows: what the first axis of an operation is cut along.
+/// A number of rows: positions on the first axis of an operation, along which it is cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rows(pub u64);
 

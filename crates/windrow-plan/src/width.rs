@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The cost of a round is unknown and drifts. The cost of its barrier varies by four orders of magnitude with what else runs on the
-//! machine. So nothing is modelled: widths are measured. A *segment* is long enough for the reads of the clock to cost nothing.
+//! machine. So widths are measured, and nothing is modelled. A *segment* is so long that the reads of the clock cost next to nothing.
 //! Candidates are 1, 2, 4, .. and the full width.
 //!
 //! # Departures
@@ -17,33 +17,33 @@
 //!
 //! | | departure | without | with |
 //! |---|---|---|---|
-//! | 1 | the first rounds after a change of width do not count: they wake members and move data between caches | rounds that grow 1.31 | 1.04 |
-//! | 2 | if they were slow, they run once again, because the wake is paid for | rounds that shrink 1.95 | 1.02 |
-//! | 3 | a segment at another width ends once it has taken longer than the best width would have | rounds of 10 ns 1.08 | 1.02 |
-//! | 4 | the full width is explored first, then neighbours of the best one | 64 members 1.21 | 1.04 |
-//! | 5 | the cost at the best width is the median of its last three segments | busy neighbour 1.76 | 1.02 |
-//! | 6 | *savings*: an account of the best width's time, compared with that of one member, finds stalls | busy neighbour 1.73 | 1.02 |
-//! | 7 | four segments at the best width between two explorations | eight members with a neighbour 0.92 of serial | 0.52 |
-//! | 8 | the first quarter of a segment checks that a call's rounds cost what they did | eight members with a neighbour 0.70 | 0.52 |
-//! | 9 | a call begins with the widths of the last call's beginning, because its rounds may shrink | calls that shrink 1.18 | 1.03 |
-//! | 10 | if short calls agree, each is one segment | calls of 10 us 1.67 | 1.02 |
-//! | 11 | a debt lapses once it is 0.1 % of the time by the clock | a stall of 4 ms is risked again after 400 ms of rounds | or after 4 s |
+//! | 1 | the first rounds after a change of width do not count: they wake members and move data between caches | rounds that grow: 1.31 | 1.04 |
+//! | 2 | if these rounds were slow, they are measured again, because the wake has been paid for | rounds that shrink: 1.95 | 1.02 |
+//! | 3 | a segment at another width ends once it has taken longer than the best width would have | rounds of 10 ns: 1.08 | 1.02 |
+//! | 4 | the full width is explored first, then neighbours of the best one | 64 members: 1.21 | 1.04 |
+//! | 5 | the cost at the best width is the median of its last three segments | busy neighbour: 1.76 | 1.02 |
+//! | 6 | *savings*: an account of the time at the best width, against that of one member, finds stalls | busy neighbour: 1.73 | 1.02 |
+//! | 7 | four segments at the best width between two explorations | eight members with a neighbour: 0.92 of serial | 0.52 |
+//! | 8 | a call begins with a quarter of a segment, to check that rounds cost what they did | eight members with a neighbour: 0.70 | 0.52 |
+//! | 9 | a call begins with the best width of the last call's beginning, because rounds may shrink | calls that shrink: 1.18 | 1.03 |
+//! | 10 | if short calls agree, each is one segment | calls of 10 us: 1.67 | 1.02 |
+//! | 11 | a debt lapses once it is 0.1 % of the time by the clock | a stall of 4 ms is risked again after 400 ms of rounds | also after 4 s |
 //!
-//! On 6: a member that loses its CPU stalls a round for a time slice, and few segments show that. A width that has lost more than it has
-//! saved is dropped for one member, and the loss is a debt. On 4: with a barrier that costs more with more members, the cost of a round
-//! has one minimum.
+//! On 4: with a barrier that costs more with more members, the cost of a round has one minimum. On 6: a member that loses its CPU stalls
+//! a round for a time slice, and few segments show that. If a width has lost more than it has saved, one member becomes the best width,
+//! and the loss is a debt.
 //!
-//! Three mechanisms showed nothing and went: longer pauses while nothing changes, exact costs of a width that was dropped, a debt for
-//! each direction.
+//! Three mechanisms showed no effect and were removed: longer pauses while nothing changes, exact costs of a width that was dropped, and
+//! a debt for each direction.
 //!
 //! # Limits
-//! Rounds that alternate between very different costs, each for longer than a segment, are sometimes compared wrongly; the account
-//! corrects that. If rounds suddenly become far cheaper, the last debt must be paid first: about 1 ms. A machine that stops all members
-//! alike is taken for one with a neighbour, because the tuner cannot tell which member was stopped.
+//! Rounds that alternate between very different costs, each for longer than a segment, are sometimes compared wrongly; the account of 6
+//! corrects that. If rounds suddenly become far cheaper, the last debt must be paid before the next exploration: about 1 ms. A machine that
+//! stops all members at once is taken for one with a busy neighbour, because the tuner cannot tell which member was stopped.
 //!
 //! # Sources
-//! Measuring and choosing between a sequential and a parallel version is the oracle-guided granularity of Acar, Charguéraud
-//! and Rainey (OOPSLA 2011, JFP 2016). Exploring as much as has been earned since is the ski-rental rule (Karlin and others, 1988)
+//! To measure and choose between a sequential and a parallel version is the oracle-guided granularity of Acar, Charguéraud
+//! and Rainey (OOPSLA 2011, JFP 2016). To explore as much as has been earned is the ski-rental rule (Karlin and others, 1988)
 //! as an exploration budget, as for bandits whose arms change (Auer and others, 2002; Garivier and Moulines, 2011). Teams
 //! of the members that are free are the moldable jobs of Feitelson and Rudolph (1996), as in OpenMP's dynamic teams.
 
@@ -82,13 +82,13 @@ impl fmt::Display for Segment {
 pub struct RoundCosts {
     /// Members of the team.
     pub full: usize,
-    /// The width that was cheapest lately.
+    /// The best width: the one at which rounds were cheapest lately.
     pub best: usize,
-    /// Time of a round at that width; 0 if it was not measured.
+    /// Time of a round at the best width; 0 if it was not measured.
     pub per_round: Nanos,
     /// Time run so far, in all calls that share statistics.
     pub ran: Nanos,
-    /// What exploring has cost and rounds have not earned since.
+    /// What exploration has cost and rounds have not earned since.
     pub debt: Nanos,
 }
 
@@ -107,15 +107,15 @@ const READS: usize = 10;
 ///
 /// Measure: share of a segment.
 const ENTER: f64 = 1.0 / 8.0;
-/// Share of a segment that tells whether a call's rounds cost what they did in the last call.
+/// Share of a segment that checks whether a call's rounds cost what they did in the last call.
 ///
 /// Measure: share of a segment.
 const CHECK: f64 = 1.0 / 4.0;
-/// Calls of up to this many segments leave no time for comparisons inside.
+/// Calls of up to this many segments are short: they leave no time for a comparison of widths within the call.
 ///
 /// Measure: 2 segments.
 const SHORT: f64 = 2.0;
-/// Number of consecutive calls that must agree for that.
+/// Number of consecutive short calls that must agree before each is compared as a whole.
 ///
 /// Measure: count of calls.
 const ALIKE: u8 = 2;
@@ -123,7 +123,7 @@ const ALIKE: u8 = 2;
 ///
 /// Measure: 4 segments.
 const PAUSE: f64 = 4.0;
-/// The share of the time in rounds that exploring may cost: half of the budget. The other half is for [`team`](crate::team)'s calls.
+/// The share of the time in rounds that exploration may cost: half of the budget. The other half is for [`team`](crate::team)'s calls.
 ///
 /// Measure: share of the time run.
 const SHARE: f64 = Budget::SHARE / 2.0;
@@ -169,7 +169,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub struct WidthTuner {
     full: usize,
-    /// Time of a segment, and over which savings are forgotten.
+    /// Duration of a segment. Then: the time over which savings are forgotten.
     segment: f64,
     memory: f64,
     costs: WidthCosts,
@@ -180,9 +180,9 @@ pub struct WidthTuner {
     why: &'static str,
     /// The cost of the exploration so far.
     price: f64,
-    /// Time per round when the call began; 0 if that is unknown, not a number if it has changed.
+    /// Time per round when the call began; 0 if unknown, not a number if rounds cost something else by now.
     first: f64,
-    /// The first rounds of the call, booked once their expected time is known.
+    /// The first rounds of the call and their time, booked once their expected time is known.
     checked: (f64, f64),
     ran: f64,
     explored: Explored,
@@ -242,8 +242,8 @@ impl WidthTuner {
         self.next
     }
 
-    /// Reports `rounds` rounds of the [`segment`](Self::segment) that took `elapsed` in all. Returns what to run next. (Fewer rounds
-    /// than the segment's if its deadline passed; with 0 rounds nothing changes.)
+    /// Reports `rounds` rounds of the [`segment`](Self::segment) that took `elapsed` in all. Returns what to run next. (`rounds` is less than
+    /// the segment's if its deadline has passed; if it is 0, nothing changes.)
     pub fn report(&mut self, rounds: usize, elapsed: Nanos) -> Segment {
         if rounds == 0 {
             return self.next;
@@ -275,7 +275,7 @@ impl WidthTuner {
         self.report(rounds, elapsed);
         let (rounds, spent) = self.checked;
         if rounds > 0.0 && matches!(self.phase, Phase::Check | Phase::Best) {
-            // A call of a few rounds: only their expected time is known.
+            // A call of a few rounds: no later segment has shown their cost, so book them against the cost known before.
             self.costs.per_round = self.start.per_round;
             if !self.book(rounds, spent) {
                 self.start.savings = self.costs.savings;
@@ -367,7 +367,8 @@ impl WidthTuner {
         self.costs.per_round = b.max(c).min(b.min(c).max(rate));
     }
 
-    /// Books rounds at the best width. If they have now cost more than one member would have, that is the best width; then true.
+    /// Books rounds at the best width. If the account shows a higher cost than one member would have had, moves to one member and returns
+    /// true.
     fn book(&mut self, rounds: f64, spent: f64) -> bool {
         let Some(ratio) = self.costs.ratio(0).filter(|_| self.costs.best() > 0) else { return false };
         self.costs.savings.book(spent, ratio * self.costs.per_round * rounds, self.memory);
@@ -390,7 +391,7 @@ impl WidthTuner {
         if spent <= self.next.deadline.0 {
             self.run(Phase::Measure { to }, to, 1.0, "another width is measured");
         } else if to > self.costs.best() && !again {
-            // The cause may be the wake. That is paid for, so measure again.
+            // The cause may be the wake. It has been paid for, so measure again.
             self.run(Phase::Enter { to, again: true }, to, ENTER, "its first rounds were slow");
         } else {
             self.lost(to, spent / rounds);
@@ -409,7 +410,7 @@ impl WidthTuner {
         self.stay("it was faster than the last one");
     }
 
-    /// Another width is the best one; it costs `ratio` times what the last one did.
+    /// Makes `to` the best width; it costs `ratio` times what the last one did.
     fn moves_to(&mut self, to: usize, ratio: f64) {
         self.costs.move_to(to, ratio);
         self.recent = [self.costs.per_round; 3];
@@ -424,7 +425,7 @@ impl WidthTuner {
         self.run(Phase::Return, self.costs.best(), ENTER, "another width was slower");
     }
 
-    /// Continues at the best width, or explores if that is due.
+    /// Explores if that is due; otherwise continues at the best width.
     fn go_on(&mut self, why: &'static str) {
         match self.due() {
             Some(to) => self.run(Phase::Enter { to, again: false }, to, ENTER, "another width is due"),
@@ -432,7 +433,7 @@ impl WidthTuner {
         }
     }
 
-    /// The level to explore now, if any: an unknown one first, then the one that was not explored last.
+    /// The level to explore now, if any: an unmeasured neighbour first, then the direction that was not explored last.
     fn due(&mut self) -> Option<usize> {
         if self.debt() > 0.0 || self.ran - self.explored.at < PAUSE * self.segment {
             return None;

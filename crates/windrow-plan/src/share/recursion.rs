@@ -1,11 +1,18 @@
-//! When a recursion lets workers in.
+//! Recursion: when a recursion lets workers in.
 //!
-//! The duration of a recursion is unknown. A recursion that has run for a while is expected to run for as long again, so it lets
-//! workers in once sharing that rest saves more than it costs. A call that was long the last times is expected to be long again
-//! ([`CallTime`](crate::site::CallTime)) and lets them in at once.
+//! ```text
+//! rest = age of the recursion
+//! let workers in if shared(rest) < rest
+//! else ask again when the age pays for entering, or after a heartbeat if that is sooner
+//! ```
 //!
-//! Source: heartbeat scheduling, which bounds what sharing costs by the time between two beats, is from Acar, Charguéraud and
-//! Rainey (PLDI 2018).
+//! The duration of a recursion is unknown. A recursion that has run for a while is expected to run for as long again. `shared` is that of
+//! [`share`](super).
+//!
+//! Departure: **a known call** ([`CallTime`](crate::site::CallTime)) that was long the last times is expected to be long again. Its `rest`
+//! is what is left of that time, so it lets workers in at once.
+//!
+//! Source: heartbeat scheduling bounds the cost of sharing by the time between two beats (Acar, Charguéraud and Rainey, PLDI 2018).
 
 use std::fmt;
 
@@ -17,7 +24,7 @@ use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 pub struct Recursion {
     /// How long it has been running.
     pub age: Nanos,
-    /// How long the call will last, judging by the last ones: see [`CallTime`](crate::site::CallTime).
+    /// How long the call will last, judging by the last calls: see [`CallTime`](crate::site::CallTime).
     pub known: Option<Nanos>,
 }
 
@@ -83,10 +90,10 @@ pub fn recursion(recursion: Recursion, workers: &Workers, costs: &Costs) -> Deci
         return decided(ShareDecision::Wait { until: next_beat }, "no worker is free");
     };
     if sharing.done < rest {
-        // All that are wanted may come: a recursion that goes on has work for workers that are busy now.
+        // All workers may come: a recursion that goes on has work also for those that are busy now.
         return decided(ShareDecision::Open { width: workers.most }, "sharing the rest is faster");
     }
-    // At this age the rest is long enough; sooner if the workers' state changes, hence not later than the next beat.
+    // At this age the rest is long enough. Workers may wake up before that, so the question is not put off beyond the next beat.
     let pays = costs.enter(sharing.wakes).0 / (1.0 - 1.0 / sharing.width as f64);
     let until = Nanos(pays.max(recursion.age.0).min(next_beat.0));
     decided(ShareDecision::Wait { until }, "entering costs more than it saves")

@@ -1,35 +1,37 @@
-//! Whether a team forms at all, or the caller runs the call by itself: calls are compared as a whole.
+//! Team calls: whether a team forms at all, or the caller runs the call alone. Calls are compared as a whole.
 //!
 //! ```text
-//! run calls as is best, and remember their time
-//! when the budget allows: run two calls the other way, and remember the time of the second
-//! the faster way is best
-//! what the other way costs beyond the best one is a debt, which 1 % of the time of calls pays
+//! run each call in the best mode, and remember its time
+//! when the budget allows: run two calls in the other mode, and remember the time of the second
+//! the faster mode is the best one
+//! what the other mode costs beyond the best one is a debt, which 1 % of the time of calls pays
 //! ```
 //!
-//! Forming a team takes some microseconds that no round shows: the caller waits for the workers to join and to leave. For a short call
-//! that can be more than the workers save. A long call is run serially only if its rounds have been found to run best on one member:
-//! then other members can only be late. (Beside a busy process a call of 5 ms took 9 ms, because a member left late.)
+//! To form a team takes some microseconds that no round shows: the caller waits for the workers to join and to leave. For a short call
+//! that can be more than the workers save.
 //!
-//! A call site whose calls differ by a factor of two has nothing to remember; it forms teams.
+//! Departures:
+//! 1. **A long call** runs serially only if its rounds run best on one member: then other members can only delay it. (Beside a busy
+//!    process a call of 5 ms took 9 ms, because a member left late.)
+//! 2. **A site whose calls differ** by more than a factor of two remembers nothing; it forms teams.
 
 use crate::Nanos;
 use crate::explore::Budget;
 use crate::width::agree;
 
-/// Calls that an exploration takes. The second one counts, because the first one wakes workers.
+/// The number of calls of an exploration. The time of the second one counts, because the first one wakes workers.
 ///
 /// Measure: 2 calls.
 const CALLS: u8 = 2;
-/// Consecutive calls that must agree before the other way is explored.
+/// Consecutive calls that must agree before the other mode is explored.
 ///
 /// Measure: count of calls.
 const ALIKE: u8 = 2;
-/// The share of the time of calls that exploring may cost: half of the budget. The other half is for the [`width`](crate::width) of rounds.
+/// The share of the time of calls that exploration may cost: half of the budget. The other half is for the [`width`](crate::width) of rounds.
 ///
 /// Measure: share of the time run.
 const SHARE: f64 = Budget::SHARE / 2.0;
-/// The minimum cost of an exploration, as a share of a call: two ways that cost the same are not worth changing often.
+/// The minimum cost of an exploration, as a share of a call: it is not worth changing often between two modes that cost the same.
 ///
 /// Measure: 0.1 calls.
 const MINIMUM: f64 = 0.1;
@@ -76,7 +78,7 @@ pub struct TeamCalls {
     best: Mode,
     /// Consecutive calls that agreed with the known times.
     alike: u8,
-    /// The last call did not.
+    /// The last call did not agree.
     differed: bool,
     /// Time run since the last exploration.
     since: f64,
@@ -96,7 +98,8 @@ impl TeamCalls {
         if self.exploring > 0 { self.best.other() } else { self.best }
     }
 
-    /// After a call that ran this way and took `elapsed` in all. `may_be_serial`: it was short, or its rounds run best on one member.
+    /// The memory after a call that ran in this mode and took `elapsed` in all. `may_be_serial`: the call was short, or its rounds run best on
+    /// one member.
     #[must_use]
     pub fn after(mut self, mode: Mode, elapsed: Nanos, may_be_serial: bool) -> Self {
         let time = elapsed.0.max(1.0);
@@ -106,7 +109,7 @@ impl TeamCalls {
             Mode::Serial => self.serial,
         };
         if known > 0.0 && !first && !agree(known, time) {
-            // One call may have been interrupted; two are calls of another kind.
+            // One call that disagrees may have been interrupted; two are calls of another kind.
             if self.differed {
                 return TeamCalls { team: if mode == Mode::Team { time } else { 0.0 }, ..TeamCalls::new() };
             }
@@ -151,7 +154,7 @@ impl TeamCalls {
 mod tests {
     use super::*;
 
-    /// Runs calls. Returns how many ran alone, and the time relative to that of the better way.
+    /// Runs calls. Returns how many ran serially, and the time relative to that of the better mode.
     fn run(calls: &mut TeamCalls, number: usize, together: f64, alone: f64) -> (usize, f64) {
         let (mut chosen, mut time) = (0, 0.0);
         for _ in 0..number {

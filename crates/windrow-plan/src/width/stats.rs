@@ -1,4 +1,4 @@
-//! What a team's site knows of its widths, and keeps between calls.
+//! What a team's call site knows of its widths, and keeps between calls.
 
 use crate::Nanos;
 
@@ -7,7 +7,7 @@ use crate::Nanos;
 /// Measure: size of the statistics.
 pub(super) const LEVELS: usize = 16;
 
-/// The cost of the last exploration with the debt before it, when it ended by the time run and by the clock, and its direction.
+/// The last exploration: its cost with the debt before it, its end in time run (`at`) and by the clock (`when`), and its direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Explored {
     pub(super) cost: f64,
@@ -76,7 +76,7 @@ impl WidthCosts {
         known.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Another level is the best one; it costs `ratio` times what the last one did.
+    /// Makes `level` the best one; it costs `ratio` times what the last one did.
     pub(super) fn move_to(&mut self, level: usize, ratio: f64) {
         self.ratio[self.best()] = 1.0;
         self.ratio[level] = ratio as f32;
@@ -92,7 +92,7 @@ impl WidthCosts {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WidthStats {
     pub(super) full: usize,
-    /// As it was when the last call began, because a call whose rounds shrink ends with other widths than it begins with.
+    /// The costs when the last call began: a call whose rounds shrink ends with other costs than it begins with.
     pub(super) costs: WidthCosts,
     pub(super) calls: CallTimes,
     pub(super) ran: f64,
@@ -117,7 +117,7 @@ impl WidthStats {
         self.costs.ratio(level).map(|ratio| Nanos(self.costs.per_round * ratio))
     }
 
-    /// Whether a team of `full` was tried at its full width, and rounds are faster with one member.
+    /// Whether a team of `full` members was measured at its full width, and rounds are faster with one member.
     pub fn is_serial(&self, full: usize) -> bool {
         self.full == full && self.costs.best == 0 && self.costs.ratio(top(full)).is_some()
     }

@@ -10,7 +10,7 @@ fn plan_machine() -> crate::machine::Machine {
 }
 
 const CLOCK: f64 = 10.0;
-/// What a report takes beside the look at the clock.
+/// The cost of a report without the read of the clock.
 const REPORT: f64 = 27.0;
 
 /// xorshift64*: uniform in 0..1.
@@ -25,13 +25,13 @@ impl Noise {
     }
 }
 
-/// Members that share rounds evenly behind a barrier, on a machine with jitter, interrupts, sleepers and perhaps a busy neighbour.
+/// Members that share rounds evenly behind a barrier, on a machine with jitter, interrupts, parked members and perhaps a busy neighbour.
 struct Machine {
     noise: Noise,
     now: f64,
     /// What the barrier adds at each width.
     barrier: fn(usize) -> f64,
-    /// Mean wide time between stalls of 4 ms, if there is a neighbour.
+    /// Mean time in wide rounds between stalls of 4 ms; `None` without a neighbour.
     stalls: Option<f64>,
     /// Time until a waiting member parks, and the cost of waking it then.
     looks: f64,
@@ -222,7 +222,7 @@ fn a_stall_is_not_risked_again_soon() {
     let wide = calls.machine.wide;
     calls.run(14, 8e6, |_| 1000.0);
     assert_eq!(calls.machine.wide, wide);
-    // Seconds later the machine may be quiet again, whatever was run since.
+    // Seconds later the neighbour may be gone, however few rounds have run since.
     calls.machine.now += calls.stats.explored.cost / LAPSE;
     calls.machine.stalls = None;
     calls.run(1, 8e6, |_| 1000.0);
@@ -310,14 +310,14 @@ fn stalls_that_cost_less_than_the_width_saves_are_borne() {
         let mean = calls.run(200, 9.65e6 * (1.0 + STALL / 30e6), |_| 18_900.0).mean;
         assert!(mean < 1.1, "{seed}: {mean}");
     }
-    // A neighbour drives two of eight out, but not all of them.
+    // With this neighbour, width 2 would not last, but width 8 does.
     let mut calls = calls(1, 8, 1000);
     calls.machine.barrier = |width| 100.0 * width as f64;
     calls.machine.stalls = Some(3e6);
     calls.run(100, 1.0, |_| 10_000.0);
     let mean = calls.run(200, 1e7, |_| 10_000.0).mean;
     assert!(mean < 0.55, "{mean}");
-    // Once all are driven out, they still come back, although a team of two would not last.
+    // From one member the tuner still finds width 8, although width 2 would not last.
     let mut calls = Series { stats: WidthStats::new(), ..calls };
     calls.machine.stalls = Some(100.0);
     calls.run(1, 1.0, |_| 10_000.0);
@@ -466,7 +466,7 @@ impl Losses {
         }
     }
 
-    /// No exploration begins before all those before it are earned.
+    /// No exploration begins before the cost of all earlier ones is earned.
     fn check(&self, tuner: &WidthTuner) -> Result<(), TestCaseError> {
         if Self::explores(tuner) && self.price == 0.0 {
             let earned = SHARE * tuner.ran;

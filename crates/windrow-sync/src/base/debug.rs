@@ -1,4 +1,4 @@
-//! `Debug` of types whose fields another thread may be using, or that hold foreign values: their name, and what is safe to read.
+//! `Debug` of types whose fields another thread may be using, or that hold foreign values. It prints their name and what is safe to read.
 
 macro_rules! show_as {
     ($name:literal: [$($generics:tt)*] $type:ty $(, |$it:ident| $($field:ident: $value:expr),*)?) => {

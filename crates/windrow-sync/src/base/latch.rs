@@ -20,7 +20,7 @@ impl Latch {
         Self::default()
     }
 
-    /// Sets the latch and wakes the waiter, if there is one. One thread, once per use.
+    /// Sets the latch and wakes the waiter, if one is parked. Called by one thread, once per use.
     pub fn set(&self) {
         // Release: pairs with the Acquire in `is_set`; what was done before the event is seen after the wait.
         if self.word.value().swap(SET, Ordering::Release) == WAITED {
@@ -44,7 +44,7 @@ impl Latch {
                 self.word.wait(WAITED);
             }
         }
-        // Relaxed: the next setter learns in another way than by this word that the latch is reset.
+        // Relaxed: this word does not tell the next setter that the latch is reset; the protocol that uses the latch does.
         self.word.value().store(UNSET, Ordering::Relaxed);
     }
 }

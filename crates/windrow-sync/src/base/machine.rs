@@ -73,7 +73,7 @@ pub fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// How many forks lie between this process and the one that asked first: it differs between a parent and its child.
+/// How many forks lie between this process and the one that asked first. The number differs between a parent and its child.
 ///
 /// Where there is no `fork` it is always 0.
 #[inline]
@@ -111,9 +111,9 @@ impl Thread {
 /// Makes this thread, which is mostly parked, run soon after it wakes, and makes its timers precise. Its share of the CPU does
 /// not grow.
 ///
-/// Asks for time slices of 0.1 ms, the shortest there are (Linux 6.12 and later; a thread with longer slices is preempted for it,
-/// if it has not had its share), and for timers that are 1 us late at most, not 50. Returns whether it has such timers now; the
-/// slice is not promised.
+/// Asks for time slices of 0.1 ms, the shortest that Linux grants (6.12 and later). A thread with longer slices is then preempted for
+/// this one, if this one has not had its share. Also asks for timers that are 1 us late at most, not 50. Returns whether this thread has
+/// such timers now; the slice is not promised.
 pub fn be_prompt() -> bool {
     system::be_prompt()
 }
@@ -211,7 +211,7 @@ mod system {
     }
 }
 
-/// A system that tells nothing.
+/// A system without these calls.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 mod system {
     pub(super) fn generation() -> u32 {

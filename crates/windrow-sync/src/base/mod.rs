@@ -1,4 +1,4 @@
-//! What all protocols stand on. Nothing here decides, and nothing here depends on a protocol.
+//! What all protocols use. This module depends on no protocol and makes no decision.
 
 pub(crate) mod debug;
 pub mod fork;

@@ -1,6 +1,6 @@
 //! Relaxed numbers: threads leave them for each other, and they may be outdated or lost.
 //!
-//! They order nothing, and only speed may depend on them: counters with one writer, costs learned, times of last events.
+//! They order nothing, so only speed may depend on them. They hold counters with one writer, learned costs, and times of last events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

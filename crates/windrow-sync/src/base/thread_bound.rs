@@ -4,7 +4,7 @@ use crate::base::debug::show_as;
 use std::mem::ManuallyDrop;
 use std::thread::ThreadId;
 
-/// A value that may be used on any thread, or only on the thread that made it. It can be moved and shared in both cases.
+/// A value that may be used on any thread, or only on the thread that made it. In both cases it can be moved to and shared with others.
 ///
 /// ```
 /// let mut here = windrow_sync::ThreadBound::confined(std::rc::Rc::new(5));

@@ -6,15 +6,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// What a panic was called with.
 pub type Payload = Box<dyn Any + Send>;
 
-/// Drops a value that no caller receives, such as a payload or an unwanted result. Its drop may panic, even with a payload whose drop
-/// panics; such a panic ends here (the hook has reported it), since another one may be on its way.
+/// Drops a value that no caller receives, such as a payload or an unwanted result. A panic of its drop ends here, and so does a panic
+/// when that panic's payload is dropped: the hook has reported both, and this thread may be unwinding already.
 pub fn discard<T>(value: T) {
     let dropped = |what: Payload| catch_unwind(AssertUnwindSafe(|| drop(what))).err();
     let second = catch_unwind(AssertUnwindSafe(|| drop(value))).err();
     std::mem::forget(second.and_then(dropped));
 }
 
-/// Runs foreign code, and discards its panic, which the hook has reported: the code that follows must run.
+/// Runs foreign code and discards its panic, because the code that follows must run. The hook has reported the panic.
 pub fn quietly(f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         discard(payload);

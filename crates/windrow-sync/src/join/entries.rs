@@ -2,7 +2,7 @@
 
 use crate::base::primitives::{AtomicBool, Ordering};
 
-/// An invitation's flag and what guests run. The lifetime is a claim: both live as long as the entry.
+/// An invitation's flag and what guests run. `'static` is not their lifetime: both live as long as the entry.
 pub(crate) type Invited = (&'static AtomicBool, &'static (dyn Fn() + Sync));
 
 struct InvitationEntry {
@@ -34,7 +34,7 @@ impl Entries {
         self.ids
     }
 
-    /// Lets a guest into the first invitation that calls; returns its id, and what the guest runs.
+    /// Lets a guest into the first invitation that is `ready`; returns its id, and what the guest runs.
     pub(crate) fn enter(&mut self) -> Option<(u64, *const (dyn Fn() + Sync))> {
         let entry = self.list.iter_mut().find(|entry| {
             let (ready, _) = entry.invited;

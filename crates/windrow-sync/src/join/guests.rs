@@ -31,11 +31,11 @@ impl Invitation {
         Self::default()
     }
 
-    /// Runs `lead`. Meanwhile members of this thread's tree may come and run `help`, which returns when it finds no more work.
-    /// After a [`call`](Invitation::call), one comes. All have left when this returns. Outside of a tree no guest comes.
+    /// Runs `lead`. Meanwhile idle members of this thread's tree may come and run `help`, which returns when it finds no more work.
+    /// Each [`call`](Invitation::call) asks for one. All guests have left when this returns. Outside of a tree no guest comes.
     ///
     /// # Panics
-    /// If it is hosted already. A panic of `help` goes to the caller of [`Tree::serve`] on the guest's thread.
+    /// If the invitation is hosted already. A panic of `help` goes to the caller of [`Tree::serve`] on the guest's thread.
     pub fn host<R>(&self, help: &(dyn Fn() + Sync), lead: impl FnOnce() -> R) -> R {
         with_here(|seat| {
             let _over = seat.map(|seat| Hosting::new(self, seat, help));
@@ -43,11 +43,11 @@ impl Invitation {
         })
     }
 
-    /// Calls `f` with the tree in which this is hosted, if it is.
+    /// Calls `f` with the tree in which this invitation is hosted, if it is hosted.
     fn with_tree(&self, f: impl FnOnce(&Tree)) {
         // The lock keeps the host, and so the tree, alive and in place.
         if let Some(hosted) = *lock(&self.hosted) {
-            // SAFETY: its host is inside the tree, and cannot leave it without this lock.
+            // SAFETY: the host is inside the tree, and cannot leave it without this lock.
             f(unsafe { &*hosted.tree });
         }
     }
@@ -66,12 +66,12 @@ impl Invitation {
         });
     }
 
-    /// Wakes a parked member, if none spins. For a member that was idle and has found work: another call or offer may have counted on it.
+    /// Wakes a parked member, if none spins. For a member that was idle and has found work: another call or offer may rely on that member.
     pub fn pass_on(&self) {
         self.with_tree(Tree::announce_call);
     }
 
-    /// This thread's number among the members of the tree, if it is one of them.
+    /// This thread's number among the members of the tree that hosts the invitation, if it is one of them.
     pub fn member(&self) -> Option<usize> {
         let hosted = (*lock(&self.hosted))?;
         with_here(|seat| seat.filter(|seat| std::ptr::eq(hosted.tree, seat.tree())).map(WorkerSlot::index))
@@ -83,14 +83,14 @@ impl Invitation {
         with_here(|seat| matches!((hosted, seat), (Some(hosted), Some(seat)) if seat.is_guest_of(hosted.id)))
     }
 
-    /// Makes [`wait`](Invitation::wait) of that member check again. From any thread.
+    /// Makes [`wait`](Invitation::wait) of this member check again. From any thread.
     pub fn ring(&self, member: usize) {
         self.with_tree(|tree| tree.ring(member));
     }
 
-    /// Waits until `done` returns true; the thread that makes it so must [`ring`](Invitation::ring) afterwards. Meanwhile this
-    /// thread runs offers of those guests whose number satisfies the first argument. Such guests must work on what is waited for
-    /// until it is `done`.
+    /// Waits until `done` returns true. The thread that makes `done` true must [`ring`](Invitation::ring) afterwards. Meanwhile this
+    /// thread runs offers of those guests for whose number the first argument returns true. Such guests must work on what is waited
+    /// for until it is `done`.
     ///
     /// # Panics
     /// If this thread is not a member: see [`member`](Invitation::member).
@@ -129,7 +129,7 @@ impl<'a> Hosting<'a> {
             unsafe { std::mem::transmute::<(&AtomicBool, &(dyn Fn() + Sync)), Invited>((&invitation.ready, help)) };
         let id = tree.entries().add(invited, seat.index());
         *hosted = Some(Hosted { tree, id });
-        // Relaxed: a caller that came before there was a host has held the lock before us; one that comes now waits for the lock.
+        // Relaxed: a caller that called before this invitation was hosted held the lock before us; a later one waits for the lock.
         if invitation.ready.load(Ordering::Relaxed) {
             tree.announce_call();
         }

@@ -22,7 +22,7 @@ struct LoanState {
 }
 
 impl<W> Loans<W> {
-    /// Waits until no loan is open; there will be no more.
+    /// Waits until no loan is open. From then on nothing can be lent.
     fn finish(&self) {
         loop {
             let mut state = lock(&self.state);
@@ -39,8 +39,8 @@ impl<W> Loans<W> {
 
 /// Runs `f`, which may [`lend`](Lender::lend) jobs that borrow what outlives this call, and returns when every loan has ended.
 ///
-/// Before this thread blocks it calls `wait`, which is given the question whether all loans have ended. It may run other work
-/// meanwhile, the loans themselves perhaps, and may return at any time. Whenever the last open loan ends, its thread calls `ended`.
+/// Before this thread blocks it calls `wait` with a function that tells whether all loans have ended. `wait` may run other work, such as
+/// the loans themselves, and may return at any time. Whenever the last open loan ends, the thread that ended it calls `ended`.
 ///
 /// # Panics
 /// With the payload of `f`, else with that of `wait`. All loans have ended by then.
@@ -133,7 +133,7 @@ struct LoanedJob<F, W: Fn()> {
 impl<F: FnOnce(), W: Fn()> LoanedJob<F, W> {
     fn run(self) {
         let LoanedJob { job, end } = self;
-        // Also when the job panics: what it owns is dropped in its own frame.
+        // Dropped last, also when the job panics: the job drops what it owns before this frame is left.
         let _end = end;
         job();
     }

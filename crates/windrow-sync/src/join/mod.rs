@@ -18,7 +18,7 @@ thread_cell! {
     HERE: *const WorkerSlot = std::ptr::null()
 }
 
-/// The seat of this thread.
+/// The seat of this thread, or null.
 #[inline]
 pub(crate) fn here() -> *const WorkerSlot {
     HERE.with(Cell::get)
@@ -51,7 +51,7 @@ pub fn is_inside() -> bool {
 
 /// Whether the second half of this thread's next [`join_at_once`] would wait behind an older half. False outside of a tree.
 ///
-/// A caller that wants the half to begin although its thread may block can hand it over in another way.
+/// A caller whose thread may block can then hand the half over in another way, so that it begins soon.
 #[inline]
 pub fn would_queue() -> bool {
     with_here(|seat| seat.is_some_and(WorkerSlot::has_shareable))
@@ -65,13 +65,13 @@ const WAITED: u32 = 2;
 const DONE: u32 = 4;
 const RETURNED: u32 = 8;
 
-/// What other members use of the second half of a join.
+/// The second half of a join, as far as other members use it.
 #[repr(C)]
 pub(crate) struct Frame {
     /// The next younger frame, once there is one. Not written before that, to save every join a store.
     above: Cell<MaybeUninit<*const Frame>>,
     run: unsafe fn(*const Frame),
-    /// Written when it is offered, for the same reason.
+    /// Written when the frame is offered, for the same reason.
     state: UnsafeCell<MaybeUninit<AtomicU32>>,
 }
 
@@ -134,7 +134,7 @@ impl Frame {
 
     /// How a taken frame ended, if it has.
     pub(crate) fn end(&self) -> Option<End> {
-        // Acquire: pairs with the Release in `Offered::run` and in `Offered::drop`; the result is there.
+        // Acquire: pairs with the Release in `Offered::run` and in `Offered::drop`; the result is visible.
         match self.state().load(Ordering::Acquire) {
             state if state & DONE != 0 => Some(End::Done),
             state if state & RETURNED != 0 => Some(End::Returned),
@@ -159,13 +159,13 @@ impl Frame {
 /// How a taken frame ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Its result is there.
+    /// Its result is stored.
     Done,
     /// No member has run it; only the owner will.
     Returned,
 }
 
-/// A frame that this thread has taken out of another member's slot. Gives it back when dropped.
+/// A frame that this thread has taken out of another member's slot. Dropping it returns the frame to its owner.
 pub(crate) struct Offered<'t> {
     frame: *const Frame,
     tree: &'t Tree,
@@ -180,17 +180,17 @@ impl<'t> Offered<'t> {
     }
 
     fn frame(&self) -> &Frame {
-        // SAFETY: taken; its owner does not leave it before the taker ends it, once, at the end of `run` or of `drop`.
+        // SAFETY: taken; its owner does not leave it before the taker ends it, which happens once, at the end of `run` or of `drop`.
         unsafe { &*self.frame }
     }
 
-    /// Tells the owner that it may help this thread, member `runner`. Call it only if whatever that member offers from now on is
-    /// part of the frame.
+    /// Tells the owner that it may take what this thread, member `runner`, offers. Call it only if whatever that member offers from
+    /// now on is part of the frame.
     pub(crate) fn mark(&self, runner: usize) {
         let mark = TAKEN | (runner as u32) << 16;
         // Relaxed: tells the owner which member to help, nothing more.
         if self.frame().state().fetch_or(mark, Ordering::Relaxed) & WAITED != 0 {
-            // The owner parks without knowing which member it could help.
+            // The owner has parked without knowing whose offers it may take.
             self.tree.ring(self.owner);
         }
     }
@@ -200,7 +200,7 @@ impl<'t> Offered<'t> {
         let run = self.frame().run;
         // SAFETY: it belongs to this frame and is called once: one member takes a frame.
         unsafe { run(self.frame) };
-        // Release: pairs with the Acquire in `Frame::end`; the result is there.
+        // Release: pairs with the Acquire in `Frame::end`; the result is visible.
         let before = self.frame().state().swap(DONE, Ordering::Release);
         self.ring_if_waited(before);
         std::mem::forget(self);
@@ -216,7 +216,7 @@ impl<'t> Offered<'t> {
 
 impl Drop for Offered<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `Frame::end`; our use of the frame comes before the owner uses its memory again.
+        // Release: pairs with the Acquire in `Frame::end`; our use of the frame comes before the owner reuses its memory.
         let before = self.frame().state().swap(RETURNED, Ordering::Release);
         self.ring_if_waited(before);
     }
@@ -289,12 +289,12 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
         }
     }
 
-    /// The first half has panicked: runs the second all the same, here or where it was taken, and then resumes that panic.
+    /// The first half has panicked: runs the second half all the same, or waits for its taker, and then resumes the first half's panic.
     #[cold]
     #[inline(never)]
     fn finish_after_panic(&self, seat: &WorkerSlot, below: *const Frame, payload: Payload) -> ! {
         let second = || if seat.is_split(&self.frame) { self.finish(seat, below) } else { self.run_own(seat) };
-        // The first half's panic is resumed: results, other payloads and panics of their drops are discarded.
+        // Only the first half's panic is resumed: a result, another payload and panics of their drops are discarded.
         match catch_unwind(AssertUnwindSafe(second)) {
             Ok(result) => discard(result),
             Err(payload) => discard(payload),
@@ -312,12 +312,13 @@ impl<B: FnOnce() -> RB, RB> JoinJob<B, RB> {
     }
 }
 
-/// Runs `a` here, and `b` after it, or meanwhile on another member of the tree; returns both results.
+/// Runs `a` here, and `b` after it, or at the same time on another member of the tree; returns both results.
 ///
 /// A thread that is in no [`Tree`] calls `outermost` instead, which starts one.
 ///
 /// # Panics
-/// With the payload of `a`, else with that of `b`. By then both halves have run.
+/// With the payload of `a`, else with that of `b`. By then both halves have run. If the lead's question panics in this join, that
+/// panic counts as one of `a`, and `a` does not run.
 #[inline]
 pub fn join<A, B, RA, RB>(a: A, b: B, outermost: impl FnOnce(A, B) -> (RA, RB)) -> (RA, RB)
 where
@@ -328,8 +329,8 @@ where
     join_on::<false, _, _, _, _>(a, b, outermost)
 }
 
-/// [`join`], but if this thread has nothing on offer, it offers the oldest half that it has before `a` begins: `b`, if there is no older
-/// one. So `a` may wait for `b` in a join that is no part of another one, if another member is idle or becomes idle.
+/// [`join`], but it offers work before `a` begins: if this thread has nothing on offer, it offers its oldest half, which is `b` if it has
+/// no older one. So `a` of an outermost join may wait for `b`, as long as another member is idle or becomes idle.
 ///
 /// # Panics
 /// As [`join`].
@@ -356,7 +357,7 @@ where
     let below = seat.top();
     // SAFETY: `job` stays where it is until it is popped and, if shared, retrieved: below, even if the halves panic.
     unsafe { seat.push(below, std::ptr::from_ref(&job).cast()) };
-    // Inside the `catch_unwind`: the lead's question, asked here, may panic, too.
+    // `glance` is inside the `catch_unwind`, because it may ask the lead's question, which may panic.
     let ra = catch_unwind(AssertUnwindSafe(|| {
         seat.glance();
         if AT_ONCE {

@@ -29,10 +29,10 @@ pub struct JoinTiming {
     pub settle: Spin,
 }
 
-/// Whether to let others in.
+/// The lead's answer to the question whether to let other members in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfferDecision {
-    /// Others are let in from now on.
+    /// Other members are let in from now on.
     Opened,
     /// Not now: ask again when the tree is this many ticks old.
     Later(u64),
@@ -94,20 +94,20 @@ struct OwnerState {
     bottom: Frame,
     top: Cell<*const Frame>,
     split: Cell<*const Frame>,
-    /// Pops until the holder checks the clock; at 0 it does so at every push and pop. Other members set it to 0 (relaxed).
+    /// Pops until the holder reads the clock; at 0 it does so at every push and pop. Other members set the fuel to 0 (relaxed).
     fuel: AtomicU32,
     /// What `fuel` was filled up to.
     filled: Cell<u32>,
     index: Cell<u32>,
     tree: Cell<*const Tree>,
-    /// Ticks: the last read of the clock, offer, wakeup; and how long to wait until the next wakeup.
+    /// Ticks at the last read of the clock, the last offer and the last wakeup; and how many to wait until the next wakeup.
     looked: Cell<u64>,
     offered: Cell<u64>,
     woke: Cell<u64>,
     patience: Cell<u64>,
     /// The offer of the frame in the slot has woken a member.
     paid: Cell<bool>,
-    /// Guests were called, and the members that could come may be parked.
+    /// Guests were called, and members that could come may be parked.
     called: Cell<bool>,
     /// The lead's question, until it is answered with `Opened`.
     question: Cell<*const Question<'static>>,
@@ -119,8 +119,8 @@ struct Shown {
     slot: AtomicPtr<Frame>,
     /// A member is hungry.
     wanted: AtomicU32,
-    /// The member, plus 1, that is parked until something this one runs has ended, and would rather help. (The last, if several
-    /// are.)
+    /// The number, plus 1, of a member that is parked until work of this seat's holder ends, and that would help with the holder's next
+    /// offer. (The latest one, if there are several.)
     waiter: AtomicU32,
     /// The invitation of which the holder is a guest, or 0.
     guest_of: AtomicU64,
@@ -132,7 +132,7 @@ unsafe impl Sync for WorkerSlot {}
 // SAFETY: the pointers in it are used only while its holder is inside `lead` or `serve`, which borrow the tree.
 unsafe impl Send for WorkerSlot {}
 
-/// When the lead asks, and the function that it asks.
+/// The function that decides whether to let other members in, and when to call it next.
 struct Question<'a> {
     ask: &'a dyn Fn(&Asked<'_>) -> OfferDecision,
     began: Cell<u64>,
@@ -147,7 +147,7 @@ enum IdleWork<'a> {
 
 /// The most fuel while a tree is not open: a member whose joins become slow must notice soon.
 const CLOSED_FUEL: u32 = 256;
-/// The most fuel when it is open: hungry members set it to 0.
+/// The most fuel once the tree is open: hungry members set the fuel to 0.
 const OPEN_FUEL: u32 = 4096;
 const NO_QUESTIONS: u32 = i32::MAX as u32;
 
@@ -181,7 +181,7 @@ impl WorkerSlot {
         std::ptr::eq(self.own.0.split.get(), frame)
     }
 
-    /// After a push: checks the clock if the fuel is used up. (Pushes burn none: one counter is a third of what a join costs.)
+    /// After a push: reads the clock if the fuel is used up. (Pushes burn no fuel: to count costs a third of a join.)
     #[inline]
     pub(crate) fn glance(&self) {
         // Relaxed: a count.
@@ -190,7 +190,7 @@ impl WorkerSlot {
         }
     }
 
-    /// After a pop: burns fuel, and checks the clock if the fuel is used up.
+    /// After a pop: burns fuel, and reads the clock if the fuel is used up.
     #[inline]
     pub(crate) fn burn(&self) {
         let own = &self.own.0;
@@ -203,7 +203,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Makes the holder check the clock and offer a frame. Called by other members.
+    /// Makes the holder read the clock and offer a frame. Called by other members.
     fn want(&self) {
         let wanted = &self.shown.0.wanted;
         // Relaxed: a hint; a late value delays one offer.
@@ -263,7 +263,7 @@ impl WorkerSlot {
         let own = &self.own.0;
         let now = machine::tick();
         if own.question.get().is_null() || self.ask(now) {
-            // Not even a member whose last wakeups were wasted may leave the others parked: a first half could wait for this frame.
+            // Wake a member even if the last wakeups were wasted: the first half may wait for this frame.
             own.patience.set(0);
             self.offer_if_due(now, true);
         }
@@ -285,7 +285,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Fuel for about `look` ticks, judged by how long the last filling lasted.
+    /// Fills up with fuel for about `look` ticks, judged by how long the last filling lasted.
     fn fill_up(&self, now: u64) {
         let own = &self.own.0;
         let lasted = now.saturating_sub(own.looked.replace(now));
@@ -306,7 +306,7 @@ impl WorkerSlot {
         own.fuel.store(fuel, Ordering::Relaxed);
     }
 
-    /// Asks whether to let others in, if the next question is due. Returns whether others are in.
+    /// Asks whether to let other members in, if the question is due. Returns whether the tree is open.
     fn ask(&self, now: u64) -> bool {
         let own = &self.own.0;
         // SAFETY: null, or set by `lead`, which takes it back before it returns.
@@ -342,12 +342,12 @@ impl WorkerSlot {
         now.saturating_sub(own.woke.get()) >= own.patience.get().max(self.tree().rhythm.alone)
     }
 
-    /// Offers the oldest unshared frame, if the last offer was taken and is long enough ago, or if it should be `at_once`.
+    /// Offers the oldest unshared frame, if the last offer was taken and is long enough ago, or if it should be offered `at_once`.
     fn offer_if_due(&self, now: u64, at_once: bool) {
         let (own, shown, tree) = (&self.own.0, &self.shown.0, self.tree());
         // Relaxed: only this member fills the slot.
         if !shown.slot.load(Ordering::Relaxed).is_null() {
-            // No member took it: those that could are parked.
+            // No member has taken the last offer: those that could are parked.
             if self.is_due_to_wake(now) {
                 tree.announce(self, now);
             }
@@ -363,7 +363,7 @@ impl WorkerSlot {
         let nothing = own.split.get() == own.top.get();
         if nothing || now.saturating_sub(own.offered.get()) < due {
             if wanted {
-                // A hungry member asks once. Check again soon: at the next push, if there is nothing to offer before that.
+                // A hungry member asks once, so check again soon. If nothing can be offered now, check at the next push.
                 let soon = if nothing { 0 } else { own.filled.get() / 4 };
                 // Relaxed: a count.
                 own.fuel.store(soon, Ordering::Relaxed);
@@ -383,7 +383,7 @@ impl WorkerSlot {
         own.paid.set(false);
         // Relaxed: a hint, as above.
         shown.wanted.store(0, Ordering::Relaxed);
-        // Release: pairs with the Acquire in `Tree::take`; the frame is there, and all that this member has done before comes
+        // Release: pairs with the Acquire in `Tree::take`; the frame is visible, and all that this member has done before comes
         // before what the taker does. (A swap, although only this member fills the slot: the models cannot tell a plain store
         // from a taker's swap that comes too late for the last offer.)
         let empty = shown.slot.swap(frame.cast_mut(), Ordering::Release);
@@ -406,8 +406,8 @@ impl WorkerSlot {
         offer.run();
     }
 
-    /// Takes back `frame`, the split, which has been popped, or waits until its taker has ended it; then `below` is the split.
-    /// While it waits, this thread runs work that is part of the frame.
+    /// Takes back `frame`, the popped split, or waits until its taker has ended it. Then `below` is the split. While this thread
+    /// waits, it runs work that is part of the frame.
     #[cold]
     #[inline(never)]
     pub(crate) fn retrieve(&self, frame: &Frame, below: *const Frame) -> End {
@@ -419,8 +419,8 @@ impl WorkerSlot {
             tree.wait_for(self, frame)
         } else {
             if own.paid.get() {
-                // A wasted wakeup. Doubling the patience keeps a recursion with little to share from paying for it again and
-                // again.
+                // A wasted wakeup. Doubling the patience keeps a recursion with little to share from paying for such a wakeup
+                // again and again.
                 let alone = tree.rhythm.alone;
                 own.patience.set(own.patience.get().saturating_mul(2).clamp(alone, alone.saturating_mul(64)));
             }
@@ -461,7 +461,7 @@ impl Tree {
     /// The right to lead, and the tree for others to [`serve`](Tree::serve).
     #[inline]
     pub fn lead(&mut self) -> (TreeLead<'_>, &Tree) {
-        // Members that served the last lead are gone: this borrow is the only one.
+        // Members that served the last lead are gone, because `self` is borrowed exclusively.
         self.word = Pad::default();
         self.others = OnceLock::new();
         self.handed_out = AtomicU32::new(0);
@@ -473,7 +473,7 @@ impl Tree {
     /// [`furnish`](Asked::furnish).
     ///
     /// # Panics
-    /// Never with what a join throws: that goes to the caller of the join.
+    /// If the function of an [`Invitation`](super::guests::Invitation) panics. A panic in a join goes to the caller of that join.
     pub fn serve(&self) {
         let Some(seat) = self.sit_down() else { return };
         seated(seat, || {
@@ -492,7 +492,7 @@ impl Tree {
         // Relaxed: each number comes out once; no data is published.
         let index = self.handed_out.fetch_add(1, Ordering::Relaxed) as usize;
         let Some(seat) = others.get(index) else {
-            // Relaxed: as above. This keeps the counter from overflowing, however many threads come.
+            // Relaxed: as above. Counting back keeps the counter from overflowing, however many threads come.
             self.handed_out.fetch_sub(1, Ordering::Relaxed);
             return None;
         };
@@ -527,7 +527,7 @@ impl Tree {
         if slot.load(Ordering::Relaxed).is_null() {
             return None;
         }
-        // Acquire: pairs with the Release in `WorkerSlot::offer_if_due`; the frame is there, and so is what its owner did before.
+        // Acquire: pairs with the Release in `WorkerSlot::offer_if_due`; the frame is visible, and so is what its owner did before.
         let frame = slot.swap(std::ptr::null_mut(), Ordering::Acquire);
         // SAFETY: it came out of the slot; this thread is not its owner, which would take it back by `retrieve`.
         (!frame.is_null()).then(|| unsafe { Offered::new(frame, self, owner) })
@@ -580,28 +580,28 @@ impl Tree {
         }
     }
 
-    /// Runs a part of `frame` that its runner offers, if there is one. Returns whether there was.
+    /// Runs what the runner of `frame` offers, if that is part of the frame. Returns whether this thread ran an offer.
     fn help_with(&self, seat: &WorkerSlot, frame: &Frame) -> bool {
         let Some(runner) = frame.runner() else { return false };
         self.seat(runner).is_some_and(|other| self.help(seat, runner, other, || frame.end().is_none()))
     }
 
-    /// Runs the offer of `other`, the seat of member `index`, if the offer `is_part` of what is waited for: asked after the
-    /// taking.
+    /// Runs the offer of `other`, the seat of member `index`, if it is part of what is waited for. `is_part` is asked after the offer
+    /// was taken. Returns whether this thread ran an offer.
     pub(crate) fn help(&self, seat: &WorkerSlot, index: usize, other: &WorkerSlot, is_part: impl Fn() -> bool) -> bool {
         let offer = self.take(index, other);
         if offer.is_none() {
             other.want();
         }
-        // An offer that is no part of it goes back.
+        // An offer that is no part is returned to its owner.
         let part = offer.filter(|_| is_part());
         let helped = part.is_some();
         part.into_iter().for_each(|part| seat.run(part));
         helped
     }
 
-    /// Parks until the bell rings, unless `done` or there is something to help with. The members in `helpable` ring when they
-    /// make an offer. May return spuriously.
+    /// Parks until the bell rings, unless `done` returns true or `help` finds work. The members in `helpable` ring when they make an
+    /// offer. May return spuriously.
     fn doze<'a>(
         &self,
         seat: &WorkerSlot,
@@ -624,7 +624,7 @@ impl Tree {
         }
     }
 
-    /// Announces an offer, and wakes a parked member if no spinning one will find it.
+    /// Announces an offer, and wakes a parked member if no spinning member will find the offer.
     fn announce(&self, seat: &WorkerSlot, now: u64) {
         // Release: pairs with the Acquire in `idle`; a member that parks after this sees the offer.
         let before = TreeView(self.word().fetch_add(ONE_TURN, Ordering::Release));
@@ -655,7 +655,7 @@ impl Tree {
         let mut next = seat.index();
         // The turn at which this member last checked the invitations: each call adds a turn.
         let mut turn = None;
-        // Relaxed: a count. An announcer that finds it leaves the offer to us, and we check again before we park.
+        // Relaxed: a count. An announcer that finds this member spinning wakes no other; this member checks again before it parks.
         self.word().fetch_add(ONE_LOOKING, Ordering::Relaxed);
         loop {
             let (mut over, mut found) = (false, None);
@@ -696,8 +696,8 @@ impl Tree {
         }
     }
 
-    /// Takes any member's offer: first from the seats after its own. If there is none and guests may have been `called`, enters
-    /// an invitation.
+    /// Takes any member's offer, beginning with the seats after this member's. If no seat has an offer and guests may have been
+    /// `called`, enters an invitation.
     fn find<'a>(&'a self, seat: &'a WorkerSlot, called: bool) -> Option<IdleWork<'a>> {
         let me = seat.index();
         let others = self.seats().enumerate().skip(me + 1).chain(self.seats().enumerate().take(me));
@@ -708,7 +708,7 @@ impl Tree {
     /// Ends the tree.
     fn end(&self) {
         if self.others.get().is_none() {
-            // No other member came, and none can any more: only the lead lets others in.
+            // No other member has come, and none can come any more: only the lead makes seats.
             return;
         }
         // Relaxed: OVER publishes no data; parked members check the word itself.
@@ -728,7 +728,7 @@ struct Guest<'a> {
 }
 
 impl<'a> Guest<'a> {
-    /// Enters an invitation that calls. `seat` is this thread's; it has no work.
+    /// Enters an invitation that is `ready`. `seat` is this thread's; the thread has no other work.
     fn new(tree: &'a Tree, seat: &'a WorkerSlot) -> Option<Self> {
         let mut entries = tree.entries();
         let (id, help) = entries.enter()?;
@@ -758,8 +758,8 @@ pub struct TreeLead<'t> {
 }
 
 impl TreeLead<'_> {
-    /// Runs `f`; joins in it belong to the tree. After `patience` of them, and at intervals from then on, they ask `ask` whether
-    /// to let others in.
+    /// Runs `f`; joins in it belong to the tree. After `patience` joins, and at intervals from then on, a join calls `ask` to decide
+    /// whether to let other members in.
     ///
     /// The tree is over when this returns: members leave [`serve`](Tree::serve).
     #[inline]
@@ -780,12 +780,12 @@ impl TreeLead<'_> {
     }
 }
 
-/// A question whether to let others in.
+/// The argument of the question whether to let other members in.
 #[derive(Debug)]
 pub struct Asked<'a> {
     tree: &'a Tree,
     age: u64,
-    /// Only the lead lets others in.
+    /// Not `Send`: only the lead lets other members in.
     stays_here: PhantomData<*const ()>,
 }
 
@@ -795,7 +795,7 @@ impl Asked<'_> {
         self.age
     }
 
-    /// Makes seats for others. To be called before they come, and only then, as it allocates.
+    /// Makes seats for the other members. Call it when they are about to come, and not before, because it allocates.
     pub fn furnish(&self) {
         self.tree.others.get_or_init(|| (1..self.tree.members).map(|_| WorkerSlot::default()).collect());
     }

@@ -1,6 +1,6 @@
 //! Claims: the right to items of a source, as values; and memory whose items are handed out by claims.
 
-/// Where a chunk lies among the items, and which member claimed it. Information only: no code trusts it.
+/// Where a chunk lies among the items, and which member claimed it. Information only: unsafe code trusts the span inside a [`Claim`], no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Index of the first item.
@@ -28,8 +28,8 @@ pub struct Claim(Span);
 
 impl Claim {
     /// # Safety
-    /// The span lies inside the source that gets this claim, and no other claim on any of its indices was or will be given to
-    /// that source (but for the one that `Divide::start` borrows).
+    /// The span lies inside the source that gets this claim. No other claim on any of its indices was or will be given to that
+    /// source, except the one that `Divide::start` borrows.
     #[inline]
     pub(super) unsafe fn new(span: Span) -> Self {
         Claim(span)

@@ -13,7 +13,7 @@ use crate::region::ranges::{Ranges, Report, Run};
 ///
 /// # Safety
 /// `total` does not change. `chunk` may be called from many threads at once, and chunks of different claims do not alias mutably. A
-/// source above another one maps its indices one to one into those of the source below.
+/// view maps its indices one to one into those of the source below it.
 pub unsafe trait Divide: Sized + Sync {
     /// The type of an item.
     type Item;
@@ -21,7 +21,7 @@ pub unsafe trait Divide: Sized + Sync {
     type Chunk<'s>
     where
         Self: 's;
-    /// What is left when the division is over. Never a source again: its chunks may live on (`&'a mut` items do).
+    /// What is left when the division is over. Never the source itself: its chunks may outlive the division (`&'a mut` items do).
     type Done;
 
     /// Number of items.
@@ -31,7 +31,7 @@ pub unsafe trait Divide: Sized + Sync {
     fn done(self) -> Self::Done;
 
     /// Called once, before any chunk: from now on the items of `kept` belong to claims, no longer to the source's drop. Drops all
-    /// other items: those of a longer source that have no partner, for example. If that panics, all this has happened.
+    /// other items: those of a longer source that have no partner, for example. It completes both even if a drop panics.
     fn start(&mut self, _kept: &Claim) {}
 
     /// The claimed items. Those that are not taken out of the chunk are dropped with it.
@@ -64,7 +64,7 @@ unsafe impl<A: Divide, B: Divide> Divide for (A, B) {
     }
 
     fn start(&mut self, kept: &Claim) {
-        // One item whose drop panics must not leak others.
+        // If the drop of an item of `a` panics, the items of `b` are dropped all the same.
         let _b = Finally(|| self.1.start(kept));
         self.0.start(kept);
     }
@@ -77,7 +77,7 @@ unsafe impl<A: Divide, B: Divide> Divide for (A, B) {
     }
 }
 
-/// The chunk of a claim that is not empty, and where it lies.
+/// The span and the chunk of a claim; `None` if the claim is empty.
 #[inline]
 pub(super) fn handed_out<S: Divide>(source: &S, claim: Claim) -> Option<(Span, S::Chunk<'_>)> {
     (!claim.is_empty()).then(|| (claim.span(), source.chunk(claim)))
@@ -150,8 +150,8 @@ impl<S: Divide> Division<S> {
         (Lead { division, rest }, division)
     }
 
-    /// Claims for `member`. Any number of them may exist, with any member numbers: the number selects the range word to try
-    /// first. They return nothing before the lead has shared.
+    /// Claims for `member`. Any number of them may exist, with any member numbers: the number selects the range word that is
+    /// tried first. Claims that are made before the lead has shared return nothing.
     pub fn claims(&self, member: usize) -> Claims<'_, S> {
         Claims { division: self, shared: self.shared.get(), member, remainder: Claim::none() }
     }
@@ -228,8 +228,8 @@ impl<'s, S: Divide> Lead<'s, S> {
         self.division.claims(member)
     }
 
-    /// Moves the rest to where members can claim it, in `parts` parts. `cut(i)` is the item with which part `i` begins; the lead
-    /// gets part `first`, member 1 the next one, and so on around. Without effect if nothing is left.
+    /// Moves the rest to where members can claim it, in `parts` parts. `cut(i)` is the item with which part `i` begins. Member 0 gets
+    /// part `first`, member 1 the next one, and so on around. Without effect if nothing is left.
     ///
     /// # Panics
     /// If `parts` is 0.
@@ -237,7 +237,7 @@ impl<'s, S: Divide> Lead<'s, S> {
         let rest = self.rest();
         self.rest = Claim::none();
         if !rest.is_empty() {
-            // A second rest cannot exist: `whole` was taken once. If `shared` were set already, these items would leak.
+            // No second rest can exist, because `whole` was taken once. If `shared` were set already, these items would leak.
             let set = self.division.shared.set(SharedRest::new(rest, parts, first, cut));
             debug_assert!(set.is_ok(), "a division is shared once");
         }
@@ -252,7 +252,7 @@ impl<'s, S: Divide> Lead<'s, S> {
 
 impl<S: Divide> Drop for Lead<'_, S> {
     fn drop(&mut self) {
-        // Items that the lead did not take (it unwinds, say) go where the division's drop finds them.
+        // Items that the lead has not taken (it unwinds, say) go into a range word, where the division's drop finds them.
         if !self.rest.is_empty() {
             self.share_evenly(1);
         }
@@ -270,8 +270,8 @@ pub struct Claims<'s, S: Divide> {
 }
 
 impl<'s, S: Divide> Claims<'s, S> {
-    /// The next chunk. `want` gets the available items (`lo..hi`) and returns how many to take, at least 1; no chunk is larger,
-    /// in units of any size. `cut` gets the items to steal from and returns the index at which the stolen part begins.
+    /// The next chunk. `want` gets the available items (`lo..hi`) and returns how many to take, at least 1. No chunk is larger,
+    /// whatever the size of a unit. `cut` gets the items to steal from and returns the index at which the stolen part begins.
     #[inline]
     pub fn next(
         &mut self,
@@ -320,7 +320,7 @@ impl<'s, S: Divide> Claims<'s, S> {
 impl<S: Divide> Drop for Claims<'_, S> {
     #[inline]
     fn drop(&mut self) {
-        // All at once: chunk by chunk could take for ever.
+        // As one chunk: with small ones, a huge remainder would take too long.
         drop(self.take(|_, _| usize::MAX));
     }
 }

@@ -65,7 +65,7 @@ impl LaneView {
     fn bell(self) -> u64 {
         self.0 / ONE_BELL
     }
-    /// (Past the last epoch the carry adds to the bell; the workers then check the other lanes once without need.)
+    /// (After the last epoch the carry adds to the bell; then workers check the other lanes once for nothing.)
     fn with_next_epoch(self) -> Self {
         LaneView(self.0.wrapping_add(ONE_EPOCH))
     }
@@ -79,7 +79,7 @@ impl LaneView {
     }
 }
 
-/// What one region at a time uses. The word and the job share cache lines: one miss brings both.
+/// The words and the job of one region at a time. Word and job share cache lines: one miss fetches both.
 #[derive(Default)]
 struct RegionLane {
     word: WideWord,
@@ -282,7 +282,8 @@ impl Gate {
     ///
     /// Returns when `lead` has returned and every worker that joined has left. `body` gets the member's number, `1..=workers`. A
     /// worker has the same number in every region, and joins each region once at most. The caller is member 0 and does not run
-    /// `body` itself. A `lead` that never opens the door touches no atomic.
+    /// `body` itself. A `lead` that never opens the door touches no atomic. `settle` bounds how long the caller spins, when it closes the
+    /// lane, for workers that are still inside.
     ///
     /// # Panics
     /// With the payload of `lead`, else with the first payload of a member. All members have left by then.
@@ -322,7 +323,7 @@ impl Gate {
         self.wake_for(seats, 0, 1, view, &self.callers[at].0);
     }
 
-    /// Wakes up to `most` parked workers if `seats` exceed the workers that will come by themselves (step 3 of the protocol).
+    /// Wakes up to `most` parked workers if `seats` exceed the workers that are awake and will come (steps 2 and 4 of the protocol).
     fn wake_for(&self, seats: u64, joined: u64, most: u32, main: LaneView, tally: &Tally) {
         if main.sleeping() == 0 {
             return;
@@ -362,8 +363,8 @@ impl Gate {
         self.taken.0.fetch_and(!(1 << at), Ordering::Release);
     }
 
-    /// A worker's main loop: waits for regions and takes part in them until [`stop`](Gate::stop). Before each wait, `look`
-    /// returns the spin budget; it is also told when this worker is about to park.
+    /// A worker's main loop: waits for regions and takes part in them until [`stop`](Gate::stop). Before each wait, `look` returns
+    /// the spin budget. It is also called, with [`Wait::Sleeps`], when this worker is about to park.
     ///
     /// `member` is this worker's number, `1..=workers`; no two workers share one.
     ///
@@ -421,7 +422,7 @@ impl Gate {
             if found {
                 return !stopped;
             }
-            // Woken for a region that others have filled or ended, the worker spins again: more regions may follow.
+            // The region may be full or over when the woken worker runs. It spins again, because more regions may follow.
             look(Wait::Sleeps);
             self.sleep(seen, member);
             wait = Wait::Woken;
@@ -452,7 +453,7 @@ impl Gate {
         before.ok().map(|word| LaneView(joined(word)))
     }
 
-    /// An active member's part: wakes further workers, runs the job, keeps a panic for the caller, and leaves.
+    /// What an active worker does: wakes further workers, runs the job, keeps a panic for the caller, and leaves.
     fn attend(&self, at: usize, member: usize, joined: LaneView) {
         let lane = &self.lanes[at].0;
         let _leave = Leave(lane);
@@ -465,7 +466,7 @@ impl Gate {
         let tally = &self.members[member - 1].0;
         tally.entered.add(1);
         if joined.seats() > 0 {
-            // Relaxed: a count of parked workers; one counted too late is woken by the next worker that joins, or not at all.
+            // Relaxed: a count of parked workers; a worker counted too late is woken by the next member that joins, or not at all.
             let main = if at == MAIN { joined } else { LaneView(self.main().load(Ordering::Relaxed)) };
             self.wake_for(joined.seats(), posted.seats - joined.seats(), 2, main, tally);
         }
@@ -531,11 +532,11 @@ pub struct Door<'a> {
 show_as!("Door": [] Door<'_>, |it| lane: it.lane.get());
 
 impl Door<'_> {
-    /// Lets up to `width - 1` workers in, and wakes parked ones if those awake are too few. Returns false, without any effect, if
-    /// every lane of the gate is in use, the gate is stopped, or the door is open already.
+    /// Lets up to `width - 1` workers in, and wakes a parked one if those awake are too few. Returns false, without any effect, if the
+    /// gate is stopped or every lane is in use. The same if the door is open already, or `width` or the gate leaves no seat for a worker.
     pub fn open(&self, width: usize) -> bool {
         let seats = (width.saturating_sub(1) as u64).min(self.gate.workers);
-        // A caller that opens a gate while it is being stopped stays alone, at worst.
+        // If the gate is stopped after this check, the caller runs alone at worst.
         if self.lane.get().is_some() || seats == 0 || self.gate.is_stopped() {
             return false;
         }

@@ -26,7 +26,7 @@ show_as!("Merging": [T] Merging<'_, T>, |it| items: it.items.len(), swapped: it.
 
 impl<T> Merging<'_, T> {
     /// The merges of neighbours among runs of `run` items. (The last run may be shorter; without a neighbour it is moved alone.)
-    /// The level counts when all of them have run: see [`finish`](Merging::finish).
+    /// The level is complete when all of them have run: see [`finish`](Merging::finish).
     ///
     /// # Panics
     /// If `run` is 0.
@@ -39,7 +39,7 @@ impl<T> Merging<'_, T> {
         } else {
             (self.items.as_mut_ptr(), self.spare.as_mut_ptr())
         };
-        // SAFETY: initialized: the items are there. Exclusively borrowed through `self`.
+        // SAFETY: initialized: this buffer has the items. Exclusively borrowed through `self`.
         let source = unsafe { std::slice::from_raw_parts_mut(source, n) };
         // SAFETY: as many items, exclusively borrowed through `self`, and not the same memory.
         let target = unsafe { std::slice::from_raw_parts_mut(target, n) };
@@ -109,7 +109,7 @@ impl<'m, T> Merge<'m, T> {
 
     /// Merges the two runs.
     ///
-    /// If `is_less` is not a strict weak order, the items come out in some order.
+    /// If `is_less` is not a strict weak order, the order of the items is unspecified.
     pub fn run(self, is_less: impl Fn(&T, &T) -> bool) {
         let Merge { left, right, target, moved } = self;
         let mut out = Out { target: target.as_mut_ptr().cast::<T>(), left: &*left, right: &*right };

@@ -81,7 +81,7 @@ impl Ranges {
         }
     }
 
-    /// Divides `0..n` into `parts` parts. `cut(i)` returns the begin of part `i` (in order; part 0 begins at 0 in any case).
+    /// Divides `0..n` into `parts` parts. `cut(i)` returns where part `i` begins (in order; part 0 always begins at 0).
     /// Member 0 gets part `first`, member 1 the next one, and so on around.
     ///
     /// # Panics
@@ -131,7 +131,7 @@ impl Ranges {
         })
     }
 
-    /// Claims the next indices for `member` (any number; it wraps): from the front of the member's word, or of what it steals.
+    /// Claims the next indices for `member` (any number; it wraps): from the front of the member's word, or of what the member steals.
     ///
     /// `want` gets what the word holds and returns how many to take (clamped to 1 and all). `cut` gets the range to be stolen
     /// from and returns where the thief's part begins (clamped to the inside). Both may be called several times.
@@ -154,7 +154,7 @@ impl Ranges {
                     Err(now) => seen = RangeWord(now),
                 }
             }
-            // The last value of the own word differs from member to member and from time to time.
+            // The salt: the last value of the own word differs between members, and changes over time.
             match self.steal(seen.0.wrapping_add(member as u64), &cut) {
                 Steal::Nothing => return None,
                 Steal::Lost => {}

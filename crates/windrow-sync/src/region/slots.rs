@@ -10,8 +10,8 @@ use crate::base::unwind::for_all;
 use crate::region::claim::SharedItems;
 use crate::region::divide::{Claim, Divide};
 
-/// Spans that one member has written; neighbours merge. The first is kept apart: a member that writes all in one row, as a single
-/// caller does, needs no allocation.
+/// Spans that one member has written; neighbours merge. The first span is a separate field: a member that writes one contiguous
+/// span, as a single caller does, needs no allocation.
 #[derive(Debug, Default)]
 struct Spans {
     first: Range<usize>,

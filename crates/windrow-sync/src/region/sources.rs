@@ -9,7 +9,7 @@ use crate::base::unwind::for_all;
 use crate::region::claim::SharedItems;
 use crate::region::divide::{Claim, Divide, Leaf, Span};
 
-/// The types of a source of which nothing is left.
+/// The types of a source of which nothing is left when its division is over.
 macro_rules! handed_out_as {
     ($life:lifetime, $item:ty, $chunk:ty) => {
         type Item = $item;
@@ -187,13 +187,13 @@ impl<T> VecItems<T> {
         Self(SharedItems { start: items.as_mut_ptr().cast(), len: items.len(), owner: items })
     }
 
-    /// The items, before they are handed out. (By `&mut`: threads that must not share a `T` may share a `VecItems`.)
+    /// The items, before they are handed out. (By `&mut`, because threads that must not share a `T` may share a `VecItems`.)
     pub fn as_slice(&mut self) -> &[T] {
         &self.0.owner
     }
 }
 
-/// Of items that threads may share: without `T: Sync`, threads may share a `VecItems` all the same.
+/// Asks for `T: Sync`: a `VecItems` is `Sync` without it, so several threads may clone it.
 impl<T: Clone + Sync> Clone for VecItems<T> {
     fn clone(&self) -> Self {
         Self::new(self.0.owner.clone())
@@ -209,7 +209,7 @@ unsafe impl<T: Send> Divide for VecItems<T> {
     }
     fn start(&mut self, kept: &Claim) {
         let Span { lo, hi, member } = kept.span();
-        // SAFETY: no items is a length, and `Take`s own them from now on.
+        // SAFETY: 0 is a valid length; from now on claims own the items.
         unsafe { self.0.owner.set_len(0) };
         for_all([0..lo, hi..self.0.len].into_iter(), |Range { start: lo, end: hi }| {
             // SAFETY: the division claims what is in `kept` only.

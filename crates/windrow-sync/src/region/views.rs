@@ -3,7 +3,7 @@
 use crate::base::unwind::Finally;
 use crate::region::divide::{Claim, Divide, Span, handed_out};
 
-/// The items `lo..hi` of a source. A chunk carries its span in the whole source.
+/// The items `lo..hi` of a source. A chunk comes with its span in the whole source.
 #[derive(Clone, Debug)]
 pub struct Part<S> {
     source: S,
@@ -25,7 +25,7 @@ impl<S: Divide> Part<S> {
     }
 }
 
-/// What all views of one source have in common. They map indices in `below`.
+/// What all views of one source have in common: each maps its indices in `below`.
 macro_rules! view_of_one {
     ($life:lifetime, $chunk:ty) => {
         type Item = S::Item;
@@ -128,7 +128,7 @@ impl<'s, S: Divide> Iterator for PiecesChunk<'s, S> {
 
 impl<S: Divide> Drop for PiecesChunk<'_, S> {
     fn drop(&mut self) {
-        // All at once: piece by piece, a huge source would take for ever.
+        // As one chunk: piece by piece, a huge source would take too long.
         drop(handed_out(&self.pieces.source, self.rest.take_front(usize::MAX)));
     }
 }
@@ -234,7 +234,7 @@ impl<S: Divide> Drop for BlockPieces<'_, S> {
 
 impl<S: Divide> Drop for BlocksChunk<'_, S> {
     fn drop(&mut self) {
-        // All at once: block by block, a huge source would take for ever.
+        // As one chunk: block by block, a huge source would take too long.
         let rest = self.blocks.below(&self.rest.take_front(usize::MAX));
         drop(handed_out(&self.blocks.source, rest));
     }
@@ -276,7 +276,7 @@ impl<A: Divide, B: Divide> Merged<A, B> {
         let (a, b) = (self.a.total(), self.b.total());
         let of_a = match self.turns {
             false => at.min(a),
-            // Every other item, but no more than `a` has; and `a` fills in for a used-up `b`.
+            // Every other item, but no more than `a` has; once `b` is used up, all items.
             true => at.div_ceil(2).max(at.saturating_sub(b)).min(a),
         };
         (of_a, at - of_a)

@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
-/// A type with one lifetime left open: a stand-in that names the type `Of<'x>` for every `'x`.
+/// A lifetime-indexed type: a stand-in that names the type `Of<'x>` for every `'x`.
 ///
-/// The stand-in is `'static`, so it has an exact [`TypeId`](std::any::TypeId): two members that name the same family receive the
-/// same type. The [module page](super) says why it can be shortened.
+/// The stand-in is `'static`, so it has a [`TypeId`](std::any::TypeId): two members that name the same family receive the same type.
+/// The [module page](super) says why a family can be shortened.
 pub trait Family: 'static {
     /// The type with the lifetime filled in.
     type Of<'x>: Send;
@@ -20,7 +20,7 @@ pub trait Lend {
     type Family: Family;
 }
 
-/// A [`Lend`] of which each member gets a copy: implemented for all whose values are `Copy`.
+/// A [`Lend`] of which each member can get a copy: implemented for every `Lend` whose values are `Copy`.
 pub trait LendCopy: Lend<Family: for<'x> Family<Of<'x>: Copy>> {}
 
 impl<L: Lend<Family: for<'x> Family<Of<'x>: Copy>>> LendCopy for L {}

@@ -5,8 +5,8 @@ use std::any::TypeId;
 use std::mem::{MaybeUninit, needs_drop};
 use std::ptr::NonNull;
 
-/// Bytes that need no allocation. Together with the words before it, a message fills two cache lines; a number and a slice are in
-/// the first of them.
+/// Values up to this size need no allocation. Together with the mailbox's words, a message fills two cache lines. If it lends a number
+/// and a slice, these lie in the first line.
 const INLINE: usize = 80;
 
 /// Storage for a value: inline, or in an allocation that is kept for the next value.
@@ -42,7 +42,7 @@ impl Drop for Spill {
     }
 }
 
-/// What a message holds: the part, which is its reader's alone, and a copy of what is shared.
+/// What a message holds: the part, which is its reader's alone, and a copy of what all members share.
 #[repr(C)]
 pub(super) struct MessageValues<P, S> {
     part: P,
@@ -74,7 +74,7 @@ impl InlineBox {
         }
     }
 
-    /// Puts a `V` where a `W` begins that begins with it.
+    /// Writes a `V` into storage for a `W`. (A `W` begins with a `V`.)
     #[inline]
     fn put<V, W>(&mut self, value: V) {
         let at = self.place(Layout::new::<W>()).cast::<V>();
@@ -153,8 +153,8 @@ impl Message {
         self.tag = tag;
     }
 
-    /// Makes the message empty. No value here needs a drop: the owner has dropped it before it arrived. A leader must not drop
-    /// values: one lent in another round may read data that the leader is changing. So a value left here would leak.
+    /// Makes the message empty, without a drop: the owner has dropped the last part before it arrived. A leader must not drop parts,
+    /// because a part of another round may read data that the leader is changing. So a part that is left here leaks.
     #[inline]
     fn abandon(&mut self) {
         debug_assert!(self.room.drop.is_none());
@@ -181,7 +181,7 @@ impl Message {
             self.room.drop = None;
         }
         let at = self.room.place(Layout::new::<MessageValues<P, S>>()).cast::<MessageValues<P, S>>();
-        // SAFETY: sealed under this tag, so the values are there; `drop = None` gives them up, or they need no drop.
+        // SAFETY: sealed under this tag, so it holds the values; `drop = None` gives them up, or they need no drop.
         let MessageValues { part, shared } = unsafe { at.read() };
         Some((shared, part))
     }

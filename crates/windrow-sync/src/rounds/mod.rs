@@ -53,19 +53,19 @@ const FORMED: u32 = 1 << 31;
 const AWAITED: u32 = 1 << 30;
 const JOINED: u32 = AWAITED - 1;
 
-/// Word and message share cache lines: one miss brings both.
+/// What the leader writes for one member. Word and message share cache lines: one miss fetches both.
 #[derive(Default)]
 #[repr(C, align(128))]
 struct Mailbox {
     word: Word,
-    /// The leader is about to add to the round.
+    /// The leader will add to the round, even if another member leaves before that.
     coming: AtomicU32,
     message: UnsafeCell<Message>,
     contribution: UnsafeCell<Contribution>,
     waker: Mutex<Option<Waker>>,
-    /// The CPU of its owner when it last read that, plus one.
+    /// The CPU, plus one, on which the owner last found itself.
     place: RelaxedU64,
-    /// The CPU, plus one, on which another member has found itself beside the owner; the owner had better move.
+    /// The CPU, plus one, on which another member has found itself beside the owner: the owner should move.
     move_away: RelaxedU64,
 }
 
@@ -98,13 +98,13 @@ fn ended(word: u32) -> Option<Ended> {
     }
 }
 
-/// Whether a member shares its CPU with others of its team. To spin would then keep them from running.
+/// Whether a member shares its CPU with a teammate. If so, its spinning would keep the teammate from running.
 #[derive(Clone, Copy, Debug, Default)]
 struct Neighbors {
     shares: bool,
-    /// It has published its CPU.
+    /// The member has published its CPU.
     published: bool,
-    /// It has just woken a member.
+    /// The member has just woken another one.
     woke: bool,
 }
 
@@ -115,11 +115,11 @@ struct Core {
     groups: Box<[Pad<AtomicU32>]>,
     boxes: Box<[Mailbox]>,
     slots: Word,
-    /// A member has told the others that no round will take place any more.
+    /// A member sets `left` or `panicked` in the mailboxes of all others, or has done so.
     over: AtomicU32,
 }
 
-// SAFETY: a message is written by the leader alone, while its owner waits, and read by its owner outside of that time. A
+// SAFETY: a message is written by the leader alone, while its owner waits, and read by its owner at other times. A
 // contribution is written by its owner before it arrives and read by the leader. The words order all of it (module page). The
 // values are `Send`, as `Family::Of` and `MemberSlot::contribute` demand.
 unsafe impl Sync for Core {}
@@ -141,7 +141,7 @@ impl Core {
 
     /// Takes the next slot, while the team forms.
     fn join(&self) -> Option<usize> {
-        // Relaxed: a number; the team's memory reached this thread in another way.
+        // Relaxed: a number; the reference to the team came to this thread in a way that orders the team's memory.
         let before = self.slots.value().fetch_update(Ordering::Relaxed, Ordering::Relaxed, |slots| {
             let is_full = (slots & JOINED) as usize == self.boxes.len();
             (slots & FORMED == 0 && !is_full).then(|| slots + 1)
@@ -182,22 +182,22 @@ impl Core {
     fn arrive(&self, slot: usize, width: usize) -> bool {
         if width <= GROUP {
             // Release: pairs with the Acquire here of the last to arrive, which sees what the others did.
-            // Acquire: pairs with the Release here of all before.
+            // Acquire: pairs with the Release here of all that arrived before.
             return self.arrived.0.fetch_add(1, Ordering::AcqRel) as usize + 1 == width;
         }
         let group = slot / GROUP;
-        // Release: pairs with the Acquire here of the last of the group, which passes it on.
-        // Acquire: pairs with the Release here of those before.
+        // Release: pairs with the Acquire here of the last of the group, which passes on what its group did.
+        // Acquire: pairs with the Release here of those that arrived before.
         if self.groups[group].0.fetch_add(1, Ordering::AcqRel) as usize + 1 < group_size(group, width) {
             return false;
         }
         // Release: pairs with the Acquire here of the last group, whose last member sees what all did.
-        // Acquire: pairs with the Release here of the groups before.
+        // Acquire: pairs with the Release here of the groups that were complete before.
         self.arrived.0.fetch_add(1, Ordering::AcqRel) as usize + 1 == width.div_ceil(GROUP)
     }
 
-    /// Prepares the next arrivals: all of `width` slots, except those that take no part in a round of `members` that `leader`
-    /// leads.
+    /// Prepares the count of the next arrivals. The slots that take no part in a round of `members`, led by `leader`, count as
+    /// arrived already.
     #[inline]
     fn expect(&self, leader: usize, members: usize, width: usize) {
         if width <= GROUP {
@@ -217,7 +217,7 @@ impl Core {
         self.arrived.0.store(complete, Ordering::Relaxed);
     }
 
-    /// What `slot` finds in its mailbox when it is about to arrive: the round it knows, or that there will be none.
+    /// The word that `slot` finds in its mailbox before it arrives, with its last round; or why no round will take place.
     #[inline]
     fn begin(&self, slot: usize) -> Result<u32, Ended> {
         // Relaxed: the round is the one that this thread has seen, and the flags publish no data.
@@ -225,11 +225,11 @@ impl Core {
         ended(before).map_or(Ok(before), Err)
     }
 
-    /// Whether there is a message for `slot`, which found `before` when it arrived: a round, or that none will come.
+    /// The news for `slot`, which found `before` when it arrived: its round has come, or none will come. `None`: no news yet.
     #[inline]
     fn poll_round(&self, slot: usize, before: u32) -> Option<Result<(), Ended>> {
         let mailbox = &self.boxes[slot];
-        // Acquire: pairs with the Release in `deliver`; the message is there, and what it lends. Also with the Release in `end`:
+        // Acquire: pairs with the Release in `deliver`; the message is visible, and what it lends. Also with the Release in `end`:
         // a round that came before the leave is seen to be coming.
         let now = mailbox.word.value().load(Ordering::Acquire);
         if (now ^ before) / ONE_ROUND != 0 {
@@ -242,7 +242,7 @@ impl Core {
         (mailbox.coming.load(Ordering::Relaxed) == 0).then_some(Err(why))
     }
 
-    /// Blocks this thread until there is a message, or there will be none.
+    /// Blocks this thread until its round has come, or none will come.
     #[inline]
     fn wait(&self, slot: usize, before: u32, spin: Spin, neighbors: &mut Neighbors) -> Result<(), Ended> {
         let mut found = None;
@@ -251,7 +251,7 @@ impl Core {
             found.is_some()
         };
         let busy = match std::mem::take(&mut neighbors.woke) {
-            // A member that was woken will arrive soon; a yield meanwhile may cost a time slice.
+            // The member that this one woke will arrive soon; a yield before that may cost a time slice.
             true if spin.busy > 0 => spin.busy.saturating_add(spin.yielding),
             _ if neighbors.shares => 0,
             _ => spin.busy,
@@ -315,7 +315,7 @@ impl Core {
         self.boxes[slot].coming.store(1, Ordering::Relaxed);
     }
 
-    /// Tells `slot` that its message is there; returns whether its owner had to be woken.
+    /// Adds one to the round of `slot`: its message is complete. Returns whether the owner had to be woken.
     #[inline]
     fn deliver(&self, slot: usize) -> bool {
         let mailbox = &self.boxes[slot];
@@ -323,9 +323,9 @@ impl Core {
         mailbox.wake(mailbox.word.value().fetch_add(ONE_ROUND, Ordering::Release))
     }
 
-    /// Tells all others that no round will take place any more.
+    /// Tells all other slots that no further round will take place.
     fn end(&self, from: usize, why: Ended) {
-        // Relaxed: a member that comes second has nothing to add.
+        // Relaxed: the first member to leave tells the others; a second one has nothing to add.
         if self.over.swap(1, Ordering::Relaxed) != 0 {
             return;
         }
@@ -343,14 +343,14 @@ impl Core {
     /// Calls `f` with the message in the mailbox of `slot`.
     ///
     /// # Safety
-    /// The caller may use this message: it is its owner, or leads, or there are no members any more.
+    /// The caller may use this message: it is the message's owner, or leads, or no member is left.
     #[inline]
     unsafe fn with_message<R>(&self, slot: usize, f: impl FnOnce(&mut Message) -> R) -> R {
         // SAFETY: promised by the caller.
         self.boxes[slot].message.with_mut(|message| f(unsafe { &mut *message }))
     }
 
-    /// Drops what all slots were lent and have not taken: after this nothing here borrows the data.
+    /// Drops all parts that members have not taken. After this nothing in the mailboxes borrows the data.
     ///
     /// # Safety
     /// No member is left.

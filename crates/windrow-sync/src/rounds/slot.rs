@@ -33,13 +33,13 @@ impl<'d, T: Send> Rounds<'d, T> {
         Rounds { core: Core::new(most), data: NonNull::from(data), _data: PhantomData }
     }
 
-    /// A team of a single member. Neither it nor its rounds use atomics.
+    /// A team of a single member. Its rounds use no atomics.
     pub fn single(data: &'d mut T) -> Self {
         let core = Core { slots: Word::new(FORMED | 1), ..Core::new(1) };
         Rounds { core, data: NonNull::from(data), _data: PhantomData }
     }
 
-    /// The slot of a single member. If an earlier one was forgotten with a part that it had not taken, that part is dropped now.
+    /// The slot of a single member. If an earlier slot was forgotten with a part that was not taken, that part is dropped now.
     pub fn slot(&mut self) -> MemberSlot<'_, T> {
         assert!(self.core.boxes.len() == 1, "a team of one");
         // SAFETY: `&mut self`, which slots borrow: none is left. The data has not been used since it was lent.
@@ -74,7 +74,7 @@ impl<T: Send> Drop for Rounds<'_, T> {
 
 show_as!("Rounds": [T: Send] Rounds<'_, T>, |it| joined: it.joined());
 
-/// What a member knows of its place in the team.
+/// A member's number, and what it knows of its team.
 #[derive(Debug)]
 pub(super) struct MemberPosition {
     pub(super) at: usize,
@@ -82,7 +82,7 @@ pub(super) struct MemberPosition {
     pub(super) width: usize,
     /// This member must not arrive again.
     pub(super) ended: Option<Ended>,
-    /// A message has come and is not opened.
+    /// A message has come and has not been opened.
     unread: bool,
     neighbors: Neighbors,
 }
@@ -112,20 +112,20 @@ impl MemberPosition {
         MemberPosition { at, width, ended: None, unread: false, neighbors: Neighbors::default() }
     }
 
-    /// Leaves a value for the leader of the next round; if there is none, drops it.
+    /// Leaves a value for the leader of the next round. Drops it if no further round can take place.
     #[inline]
     pub(super) fn contribute<C: Send + 'static>(&mut self, core: &Core, value: C) {
         if self.ended.is_some() {
             return;
         }
         core.boxes[self.at].contribution.with_mut(|contribution| {
-            // SAFETY: only the owner uses it, except a leader while all members wait. The owner calls this, and does not wait: an
-            // owner that has arrived and given up waiting has `ended`.
+            // SAFETY: only the owner uses its contribution, except a leader while all members wait. The owner calls this, so it does not
+            // wait; an owner that has arrived and given up waiting has `ended`.
             unsafe { &mut *contribution }.put(value);
         });
     }
 
-    /// Prepares an arrival: drops what was lent and is still here.
+    /// Prepares an arrival: drops the part of a message that was not opened.
     ///
     /// # Errors
     /// If the member must not arrive.
@@ -171,7 +171,7 @@ impl<T: Send> MemberSlot<'_, T> {
         self.place.at
     }
 
-    /// The number of members. In a team that is still forming, waits for the end of that.
+    /// The number of members. Waits until the team has formed; `spin` is the spin budget.
     pub fn width(&mut self, spin: Spin) -> usize {
         if self.place.width == 0 {
             self.place.width = self.core.formed(spin);
@@ -179,8 +179,8 @@ impl<T: Send> MemberSlot<'_, T> {
         self.place.width
     }
 
-    /// Whether this member shares its CPU with one that has a lower number, and so had better move. (As far as is known: a member
-    /// reads its CPU at its first arrival, and when a wait exceeds `spin.busy`.) The call resets the answer.
+    /// Whether this member shares its CPU with a member of a lower number, and so should move. (As far as is known: a member reads its
+    /// CPU at its first arrival, and when a wait exceeds `spin.busy`.) The call resets the answer.
     #[inline]
     pub fn should_move(&mut self) -> bool {
         self.core.boxes[self.place.at].move_away.get() != 0 && self.should_still_move()
@@ -246,7 +246,7 @@ show_as!("LeaderGuard": [T: Send] LeaderGuard<'_, T>, |it| place: it.place);
 
 impl<T: Send> Drop for LeaderGuard<'_, T> {
     fn drop(&mut self) {
-        // `split` has panicked, or no round was led. This member has arrived and must not do so again.
+        // `split` has panicked, or no round was led. This member has arrived and must not arrive again.
         self.place.ended = Some(if std::thread::panicking() { Ended::Panicked } else { Ended::Left });
         self.place.leave(self.core);
     }
@@ -255,7 +255,7 @@ impl<T: Send> Drop for LeaderGuard<'_, T> {
 impl<'m, T: Send> LeaderGuard<'m, T> {
     #[inline]
     pub(super) fn new(core: &'m Core, data: NonNull<T>, place: &'m mut MemberPosition) -> Self {
-        // If the lead is forgotten, this member must not arrive again.
+        // If the guard is forgotten, this member must not arrive again.
         place.ended = Some(Ended::Left);
         LeaderGuard { core, data, place, _data: PhantomData }
     }
@@ -286,7 +286,8 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         self.round_of::<S, P>(width, 0, split)
     }
 
-    /// Runs a round for `members` of them, this one included; the others stay where they are. All that take part can read `note`.
+    /// Runs a round for `members` members: the first ones by number, this one in place of the last if it is not among them. The others keep
+    /// waiting. All that take part can read `note`.
     ///
     /// # Panics
     /// As [`round`](LeaderGuard::round), or if `members` is not in `1..=width`.
@@ -301,7 +302,7 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         self.lead::<S, P>(members, note, tag, |data, _, deal| split(data, deal))
     }
 
-    /// As [`round`](LeaderGuard::round), but the leader does not read its own message yet.
+    /// As [`round`](LeaderGuard::round), but the leader opens its own message later.
     ///
     /// # Panics
     /// As `round`.
@@ -348,7 +349,7 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         unsafe { self.open::<S, P>(tag) }
     }
 
-    /// Runs a round for this member alone; it still leads afterwards.
+    /// Runs a round for this member alone. This member still leads afterwards.
     ///
     /// # Panics
     /// As [`round`](LeaderGuard::round).
@@ -491,7 +492,7 @@ pub struct Deal<'x, P: Family> {
 
 show_as!("Deal": [P: Family] Deal<'_, P>, |it| width: it.members, dealt: it.next);
 
-/// The round was given up: the parts are dropped before the leader can use the data again.
+/// A panic has ended the round: the parts are dropped before the leader can use the data again.
 impl<P: Family> Drop for Deal<'_, P> {
     fn drop(&mut self) {
         for at in 0..self.next {

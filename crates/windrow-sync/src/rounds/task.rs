@@ -12,14 +12,14 @@ use crate::base::debug::show_as;
 use crate::base::primitives::{Arc, AtomicUsize, Mutex, Ordering, lock};
 use crate::base::spin::Spin;
 
-/// What the slots of a team of tasks share. It owns the data: a future can be forgotten, so nothing that it uses may be borrowed.
+/// What the slots of a team of tasks share. It owns the data, because a future can be forgotten: nothing that a future uses may be borrowed.
 struct Owned<T: Send> {
     core: Core,
-    /// Until it is taken out.
+    /// `None` once [`Finish`] has taken the data out.
     data: UnsafeCell<Option<T>>,
     /// Slots that have not been dropped.
     present: AtomicUsize,
-    /// The waker of a task that waits for the last of them.
+    /// The waker of a task that waits until all slots are dropped.
     owner: Mutex<Option<Waker>>,
 }
 
@@ -60,7 +60,7 @@ impl<T: Send> TaskRounds<T> {
         (TaskRounds { shared }, slots)
     }
 
-    /// The data, when all slots have been dropped.
+    /// A future of the data. It is ready when all slots have been dropped.
     pub fn finish(self) -> Finish<T> {
         Finish { shared: Some(self.shared) }
     }
@@ -121,7 +121,7 @@ impl<T: Send> Drop for Present<T> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `Finish::poll`, for all of them: subtractions from one word form a chain.
         if self.present.fetch_sub(1, Ordering::Release) == 1 {
-            // Not under the lock: the owner may poll for the data at once.
+            // Woken without the lock: the owner may poll for the data at once.
             let owner = lock(&self.owner).take();
             owner.into_iter().for_each(Waker::wake);
         }
@@ -153,8 +153,8 @@ impl<T: Send> TaskSlot<T> {
         self.place.contribute(&self.shared.core, value);
     }
 
-    /// Arrives, and waits for all others: it spins on its thread for as long as `spin` allows, and then waits as a future to be
-    /// woken.
+    /// Arrives, and waits for all others: the task spins on its thread for as long as `spin` allows, and then returns `Pending` until
+    /// it is woken.
     ///
     /// If this future is dropped before it is ready, the member leaves the team.
     ///
@@ -204,7 +204,7 @@ impl<T: Send> TaskSlot<T> {
     }
 }
 
-/// A future that is dropped while it waits has arrived for a round that it will not see.
+/// Leaves the team if a future is dropped while it waits: its member has arrived for a round that it will not see.
 struct LeaveOnDrop<'m> {
     core: &'m Core,
     /// None when the wait is over.
@@ -220,7 +220,7 @@ impl Drop for LeaveOnDrop<'_> {
 }
 
 impl Core {
-    /// News for a task; if there is none, its waker is kept.
+    /// [`poll_round`](Core::poll_round) for a task; without news, keeps its waker.
     fn poll(&self, slot: usize, before: u32, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         let mailbox = &self.boxes[slot];
         if let Some(found) = self.poll_round(slot, before) {
@@ -228,7 +228,7 @@ impl Core {
             return Poll::Ready(found);
         }
         set_waker(&mailbox.waker, context.waker());
-        // After the waker that it replaces is dropped: that drop may end the team, which the check of the mailbox below sees.
+        // After `set_waker` has dropped the replaced waker: that drop may end the team, which the check of the mailbox below sees.
         self.announce_sleep(slot);
         // A thread that changes the mailbox from here on finds `SLEEPS`, and then the waker.
         match self.poll_round(slot, before) {
@@ -243,8 +243,8 @@ impl Core {
 
 /// Keeps `waker` in place of another one.
 ///
-/// Clones it, and drops the other one, without the lock. A waker may be the last owner of a task, and the task the owner of
-/// another member or of this one: its drop may leave the team, which takes the lock to wake this member.
+/// Clones the new one, and drops the other one, without the lock. A waker may be the last owner of a task, and the task the owner of a
+/// slot of this team. So the drop of a waker may leave the team, which takes the lock to wake this member.
 fn set_waker(place: &Mutex<Option<Waker>>, waker: &Waker) {
     let new = waker.clone();
     let mut kept = lock(place);

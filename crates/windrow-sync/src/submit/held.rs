@@ -1,4 +1,4 @@
-//! The lock's guard: the queue, batches, and handing the duty on.
+//! The lock's guard: the queue, batches, and passing the lock on.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,13 +18,13 @@ pub(super) struct HolderState<T, A, B> {
     /// The queue, oldest first, linked.
     first: Option<QueuedNode<T, A, B>>,
     last: Option<QueuedNode<T, A, B>>,
-    /// The first node of it that no holder has met on letting go. All that come after it are fresh, too.
+    /// The first node of the queue that no holder has seen on letting go. All nodes after it are fresh, too.
     fresh: Option<QueuedNode<T, A, B>>,
-    /// A future that is not fresh may have given an invitation back. If false, all of them are invited.
+    /// A future that is not fresh may have given an invitation back. If false, all that are not fresh are invited.
     asks: bool,
     /// How many nodes of the queue are threads'.
     threads: usize,
-    /// The batch that runs. It is empty beside a cut; if a batch is leaked, the next use of the guard answers it.
+    /// The batch that runs; empty while none runs. If a [`BatchGuard`] is leaked, the next use of the lock's guard answers its batch.
     parts: Vec<EntryRun<T, A, B>>,
     /// Entries of a batch that come from several nodes.
     gathered: Vec<Entry<A, B>>,
@@ -63,7 +63,7 @@ impl<T, A, B> HolderState<T, A, B> {
         std::iter::successors(self.first, |at| at.next())
     }
 
-    /// The oldest node of a thread. Walks through the queue if there is one.
+    /// The oldest node of a thread. Walks through the queue if it holds one.
     fn oldest_thread(&self) -> Option<QueuedNode<T, A, B>> {
         if self.threads == 0 { None } else { self.queue().find(|at| !at.is_task()) }
     }
@@ -108,7 +108,7 @@ struct EntryRun<T, A, B> {
 
 impl<T, A, B> EntryRun<T, A, B> {
     fn entries(&mut self) -> &mut [Entry<A, B>] {
-        // SAFETY: their caller waits for the answer, or they lie in a slot; only the holder uses them.
+        // SAFETY: the entries' caller waits for the answer, or they lie in a slot; only the holder uses them.
         unsafe { std::slice::from_raw_parts_mut(self.first, self.len) }
     }
 }
@@ -131,14 +131,14 @@ thread_local! {
     static ROOM: Cell<Vec<WakeTarget>> = const { Cell::new(Vec::new()) };
 }
 
-/// The lock's guard. Dropping it hands the duty on. See the [module page](super).
+/// The lock's guard. Dropping it passes the lock on, or lets go. See the [module page](super).
 pub struct LockGuard<'s, T: Send, A: Send, B: Send> {
     submit: &'s Submit<T, A, B>,
     /// The own node: that of the caller that leads, as long as it is not answered.
     mine: Option<QueuedNode<T, A, B>>,
     /// The waiters to wake, threads first.
     told: Vec<WakeTarget>,
-    /// How many of these are threads: the direct wakes. Then the chain length: how many more threads those wake in turn.
+    /// How many of these are threads: the direct wakes. Then `chained`: how many more threads are woken by those, in chains.
     threads: usize,
     chained: usize,
 }
@@ -150,7 +150,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     pub(super) fn new(submit: &'s Submit<T, A, B>, mine: Option<NonNull<Node<T, A, B>>>) -> Self {
         let mine = mine.map(QueuedNode::new);
         if let Some(mine) = mine.filter(|mine| !mine.is_task()) {
-            // Relaxed: from `LEAD`, or from the push; only the node's owner reads it now, and the owner has the lock.
+            // Relaxed: the state was `LEAD`, or is that of the push; only the node's owner reads it now, and the owner has the lock.
             mine.node().state.store(QUEUED, Ordering::Relaxed);
         }
         LockGuard { submit, mine, told: Vec::new(), threads: 0, chained: 0 }
@@ -222,7 +222,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         self.answer(Fate::default(), usize::MAX);
         self.tell();
         self.pull();
-        // Made before the first part: if `weigh` panics, its drop answers the callers that were cut already.
+        // Made before the first part: if `weigh` panics, the guard's drop answers the callers that were cut already.
         let cut = BatchGuard { held: self, fate: Fate::default(), heads: usize::MAX };
         let mut room = limit.ops.max(1);
         let mut weight = limit.weight.map_or(usize::MAX, |(most, _)| most);
@@ -239,7 +239,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     fn cut_one(&mut self, limit: &Limit<'_, A>, room: &mut usize, weight: &mut usize) -> bool {
         let (first, is_first) = self.inside(|inside| (inside.first, inside.parts.is_empty()));
         let Some(node) = first else { return false };
-        // Acquire: pairs with the Release in `Task::drop`; the future no longer uses the slot.
+        // Acquire: pairs with the Release in `TaskOp::drop`; the future no longer uses the slot.
         if node.is_task() && phase(node.node().state.load(Ordering::Acquire)) == GONE {
             self.inside(HolderState::pop);
             self.free(node);
@@ -295,7 +295,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         ran.unwrap_or_else(|payload| resume_unwind(payload));
     }
 
-    /// Answers all callers in the batch. Of the parked threads, only `heads` are woken directly.
+    /// Answers all callers in the batch. Of the parked threads, `heads` will be woken directly, the others in chains.
     fn answer(&mut self, fate: Fate, heads: usize) {
         if self.inside(|inside| inside.parts.is_empty()) {
             return;
@@ -321,14 +321,14 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         self.inside(|inside| (inside.parts, inside.gathered) = (parts, gathered));
     }
 
-    /// Sets a thread's node to `DONE`. If the thread is parked and `heads` others will be woken already, it takes one's place and
-    /// wakes it.
+    /// Sets a thread's node to `DONE`. If the thread is parked and `heads` others will be woken directly, it takes the place of one of
+    /// them, and will wake the replaced one.
     fn answer_thread(&mut self, at: QueuedNode<T, A, B>, heads: usize) {
         self.forget_mine(at);
         self.turn_thread(at, DONE, heads);
     }
 
-    /// Whether it was the node of the caller that leads, which needs no wakeup.
+    /// Returns whether `at` is the node of the caller that leads, which needs no wakeup; if so, the guard forgets the node.
     fn forget_mine(&mut self, at: QueuedNode<T, A, B>) -> bool {
         let is_mine = self.mine == Some(at);
         if is_mine {
@@ -337,12 +337,12 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         is_mine
     }
 
-    /// Gives the thread's node its last state of this turn, and notes the thread for a wakeup if it is parked. The node may be
-    /// gone then.
+    /// Sets the thread's node to `DONE` or `LEAD`, and notes the thread for a wakeup if it is parked. After that the node may be
+    /// gone.
     fn turn_thread(&mut self, at: QueuedNode<T, A, B>, to: u32, heads: usize) {
         let state = &at.node().state;
-        // Release: pairs with the Acquire in `Node::wait`; the replies are there, or what was done to the data is seen.
-        // Acquire: pairs with the Release in `Node::wait`; the waiter is there.
+        // Release: pairs with the Acquire in `Node::wait`; the replies are visible, or what was done to the data is seen.
+        // Acquire: pairs with the Release in `Node::wait`; the waiter is visible.
         if state.compare_exchange(QUEUED, to, Ordering::Release, Ordering::Acquire).is_err() {
             let mut waiter = at.take_waiter();
             if self.threads >= heads
@@ -364,8 +364,8 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         let mut state = TAKEN;
         loop {
             let next = if state & WATCHED == 0 { DONE } else { BUSY };
-            // Release: pairs with the Acquire in `Task::wait`; the reply is there.
-            // Acquire: pairs with the Release in `register` and in `Task::drop`; a new waker is there, or the future no longer
+            // Release: pairs with the Acquire in `TaskOp::wait`; the reply is visible.
+            // Acquire: pairs with the Release in `register` and in `TaskOp::drop`; a new waker is visible, or the future no longer
             // uses the slot.
             match at.node().state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) if next == DONE && is_mine => return discard(waiter),
@@ -399,8 +399,8 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         }
     }
 
-    /// Wakes the callers that are answered. A waker is foreign code: its panic must reach neither the other callers nor the
-    /// holder, which may be an unrelated caller, or the thread that all depend on.
+    /// Wakes the callers that are answered. A waker is foreign code: its panic must not keep other callers from being woken. Nor may it
+    /// reach the holder, which may be an unrelated caller, or the runner that all callers depend on.
     fn tell(&mut self) {
         (self.threads, self.chained) = (0, 0);
         for waiter in self.told.drain(..) {
@@ -411,7 +411,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     /// Frees the slot of a future that was dropped.
     fn free(&mut self, at: QueuedNode<T, A, B>) {
         self.forget_mine(at);
-        // The future is gone and the node is not in the queue, so it is the holder's alone.
+        // The future is gone and the node is not in the queue, so the slot is the holder's alone.
         self.submit.free(at);
     }
 
@@ -427,7 +427,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         self.answer_thread(mine, usize::MAX);
     }
 
-    /// Lets go of the lock if nothing is queued; otherwise it is still held. The fast path for a caller that found the lock free.
+    /// Lets go of the lock if nothing is queued; otherwise the lock stays held. The fast path for a caller that found the lock free.
     ///
     /// # Errors
     /// Returns the guard: something is queued.
@@ -451,7 +451,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
             && self.submit.word.0.compare_exchange(held, ptr::null_mut(), Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Hands the lock on, or lets go; returns whether to signal the runner.
+    /// Passes the lock on, or lets go; returns whether to signal the runner.
     #[cold]
     fn hand_on(&mut self) -> bool {
         loop {
@@ -469,8 +469,8 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
                 continue;
             }
             let word = &self.submit.word.0;
-            // Nodes pushed since the pull stay in the word only if the runner is called, which will see them. Otherwise such a
-            // node may be a thread's, to be granted the lock, or a future's, to be invited.
+            // Nodes that were pushed since the pull may stay in the word only if the runner is called: it will see them. Otherwise such
+            // a node may be that of a thread, to be granted the lock, or of a future, to be invited.
             // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder sees
             // the data. Relaxed: validated.
             let let_go = word.fetch_update(Ordering::Release, Ordering::Relaxed, |seen| {
@@ -484,7 +484,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
     }
 
     /// Invites futures; the queue holds nothing else. Invites the oldest that may have given an invitation back, and all that are
-    /// fresh. Returns false if every future that it reached is dropped: then another one must be tried, or none is left.
+    /// fresh. Returns false if every future that was reached is dropped: then another one must be tried, or none is left.
     fn invite_tasks(&mut self) -> bool {
         let (fresh, asks) = self.inside(|inside| (inside.fresh.take(), inside.asks));
         let (mut at, mut is_any) = (self.inside(|inside| inside.first), false);
@@ -494,7 +494,7 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
             let next = node.next();
             let invited = self.invite_one(node);
             is_any |= invited.is_ok();
-            // Others may have given theirs back: the next call checks them.
+            // Later futures may have given their invitations back: the next call checks them.
             if matches!(invited, Ok(is_new) if is_new || !asks) {
                 break;
             }
@@ -511,12 +511,12 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         is_any
     }
 
-    /// Invites a future. If it is dropped and the first of the queue, frees it; one further on is freed when it is reached.
-    /// Returns whether it was not invited before.
+    /// Invites a future. Frees the slot of a dropped future if it is the first of the queue; others are freed once they are the first.
+    /// Returns whether the future was not invited before.
     fn invite_one(&mut self, at: QueuedNode<T, A, B>) -> Result<bool, Dropped> {
         let mut waiter = None;
         let invited = invite(at, &mut waiter);
-        // A waiter of a future that was invited before is woken, too: dropped here, it could panic.
+        // A dropped future's waiter is woken, too: its drop here could panic.
         self.tell_later(waiter);
         if invited.is_err() && self.inside(|inside| inside.first == Some(at)) {
             self.inside(HolderState::pop);
@@ -533,7 +533,7 @@ impl<T: Send, A: Send, B: Send> Drop for LockGuard<'_, T, A, B> {
             self.answer(Fate::default(), usize::MAX);
             match mine.is_task() {
                 _ if self.mine.is_none() => {}
-                // The node stays in the queue; its future came without an invitation or has given it back.
+                // The node stays in the queue; its future was polled without an invitation or has given it back.
                 true => self.inside(|inside| inside.asks = true),
                 false => self.withdraw(mine),
             }
@@ -546,11 +546,11 @@ impl<T: Send, A: Send, B: Send> Drop for LockGuard<'_, T, A, B> {
         if self.told.capacity() > 0 {
             self.tell();
             let room = std::mem::take(&mut self.told);
-            // While the thread ends, there is no next lead.
+            // While the thread ends, no later lead will use the buffer.
             let _ = ROOM.try_with(|kept| kept.set(room));
         }
         if is_called {
-            // Last, since it is foreign code that may panic.
+            // Last, because `signal` is foreign code that may panic.
             self.submit.signal();
         }
     }
@@ -561,7 +561,7 @@ struct Dropped;
 
 /// Marks a queued future's node as part of a batch; returns its waiter.
 fn take<T, A, B>(at: QueuedNode<T, A, B>) -> Result<Option<WakeTarget>, Dropped> {
-    // Acquire: pairs with the Release in `register`; the waker is there. Relaxed: validated.
+    // Acquire: pairs with the Release in `register`; the waker is visible. Relaxed: validated.
     let taken = at
         .node()
         .state
@@ -574,19 +574,19 @@ fn take<T, A, B>(at: QueuedNode<T, A, B>) -> Result<Option<WakeTarget>, Dropped>
 /// Invites a queued future; returns whether it was not invited before. If it had a waker, that is in `waiter` now.
 fn invite<T, A, B>(at: QueuedNode<T, A, B>, waiter: &mut Option<WakeTarget>) -> Result<bool, Dropped> {
     let node = at.node();
-    // Acquire: pairs with the Release in `Task::drop`; the future no longer uses the slot.
+    // Acquire: pairs with the Release in `TaskOp::drop`; the future no longer uses the slot.
     let mut state = node.state.load(Ordering::Acquire);
     loop {
         if phase(state) == GONE {
             return Err(Dropped);
         }
-        // Invited by a holder, which has its waker, or by itself: then it has woken itself, or is about to.
+        // Invited by a holder, which has taken the waker, or by itself: then the future has woken itself, or is about to.
         if state & INVITED != 0 {
             return Ok(false);
         }
         let next = if state & WATCHED == 0 { QUEUED | INVITED } else { BUSY };
-        // Acquire: pairs with the Release in `register`; the waker is there. Also with the one in `Task::drop`, as above.
-        // Release: pairs with the Acquire in `Task::wait`; the future's use of its waker comes after ours.
+        // Acquire: pairs with the Release in `register`; the waker is visible. Also with the one in `TaskOp::drop`, as above.
+        // Release: pairs with the Acquire in `TaskOp::wait`; the future uses its waker's cell after the holder.
         match node.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) if next == BUSY => {
                 *waiter = at.take_waiter();
@@ -598,7 +598,7 @@ fn invite<T, A, B>(at: QueuedNode<T, A, B>, waiter: &mut Option<WakeTarget>) -> 
     }
 }
 
-/// A batch: operations that were cut from the queue. Dropping it answers all of them: a caller without a reply in its entry by
+/// A batch: operations that were cut from the queue. Dropping the guard answers all of them: a caller without a reply in its entry by
 /// then gets only the batch's fate.
 pub struct BatchGuard<'h, 's, T: Send, A: Send, B: Send> {
     held: &'h mut LockGuard<'s, T, A, B>,
@@ -625,7 +625,7 @@ impl<T: Send, A: Send, B: Send> BatchGuard<'_, '_, T, A, B> {
         self.inside().parts.iter().map(|part| (part.node.mark(), part.len))
     }
 
-    /// How many callers have operations in the batch. A chunk counts as one.
+    /// How many callers have operations in the batch. A chunk of one caller's operations counts once.
     pub fn callers(&self) -> usize {
         self.inside().parts.len()
     }
@@ -640,8 +640,8 @@ impl<T: Send, A: Send, B: Send> BatchGuard<'_, '_, T, A, B> {
         self.held.submit.inside.0.with(|inside| unsafe { &*inside })
     }
 
-    /// Wakes at most `heads` parked threads directly (at least 1); these wake the rest in chains. All tasks are woken directly,
-    /// and so are all threads if this is not set.
+    /// Wakes up to `heads` parked threads directly (1 or more); these wake the rest in chains. All tasks are woken directly, and so are
+    /// all threads if this is not set.
     pub fn set_heads(&mut self, heads: usize) {
         self.heads = heads.max(1);
     }

@@ -21,19 +21,19 @@ use node::{DONE, LEAD, Node, NodeWork, QueuedNode};
 
 /// The lock is held.
 const HELD: usize = 1;
-/// Without `HELD`: futures or the runner have been called to come and run. With it: the holder must check again before it lets
+/// Without `HELD`: a future or the runner has been called. With `HELD`: the holder was nudged, and checks again before it lets
 /// go.
 const CALLED: usize = 2;
 /// No operation is accepted any more.
 const CLOSED: usize = 4;
-/// One reader; as many as fit below the address.
+/// One reader. The bits below the address count up to 31.
 const READER: usize = 8;
 const TAGS: usize = node::ALIGN - 1;
 const READERS: usize = TAGS & !(READER - 1);
 
 type Address<T, A, B> = *mut Node<T, A, B>;
 
-/// Tells a separate runner that there is work.
+/// Tells a separate runner that an operation is queued.
 pub type Notify = Box<dyn Fn() + Send + Sync>;
 
 /// Data, its lock, and the list of operations that callers have handed in. See the [module page](self).
@@ -42,7 +42,7 @@ pub type Notify = Box<dyn Fn() + Send + Sync>;
 pub struct Submit<T, A, B> {
     word: Pad<AtomicPtr<Node<T, A, B>>>,
     inside: Pad<UnsafeCell<HolderState<T, A, B>>>,
-    /// One free slot: if few tasks are polled at a time, it is the only one in use.
+    /// One free slot: if one task at a time waits for a reply, it is the only slot in use.
     spare: Pad<AtomicPtr<Node<T, A, B>>>,
     slots: Mutex<TaskSlots<T, A, B>>,
     signal: Option<Notify>,
@@ -57,7 +57,7 @@ struct TaskSlots<T, A, B> {
 // SAFETY: `inside` is used by the holder of the lock, or shared by readers (for which `T: Sync` is asked). Operations move to the
 // holder and replies back. The list's drop frees the slots, when no other user is left.
 unsafe impl<T: Send, A: Send, B: Send> Sync for Submit<T, A, B> {}
-// SAFETY: as above; pointers in it lead to slots it owns, since callers with nodes on their stacks borrow it.
+// SAFETY: as above; pointers in the list lead to slots that it owns, because callers with nodes on their stacks borrow the list.
 unsafe impl<T: Send, A: Send, B: Send> Send for Submit<T, A, B> {}
 
 show_as!("Submit": [T, A, B] Submit<T, A, B>);
@@ -69,9 +69,9 @@ pub struct Closed;
 /// What a push does with a lock that it finds free.
 #[derive(Clone, Copy, PartialEq)]
 enum Push {
-    /// Takes it.
+    /// Takes the lock.
     Take,
-    /// Leaves it, and calls: this node's future invites itself, or the runner is signalled.
+    /// Leaves the lock free, and calls: this node's future invites itself, or the runner is signalled.
     Call,
 }
 
@@ -81,13 +81,13 @@ enum Pushed {
     Lead,
     /// The lock was free, and this is the first call.
     Called,
-    /// The lock was free, and other futures have been called, which may not come.
+    /// The lock was free, and other futures have been called, which may be kept.
     CalledToo,
     Closed,
 }
 
 impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
-    /// An open, empty list around `data`. With `signal`, a separate runner is signalled when there is work, and comes with
+    /// An open, empty list around `data`. With `signal`, a separate runner is signalled when operations are queued; it then calls
     /// [`run`](Submit::run).
     pub fn new(data: T, signal: Option<Notify>) -> Self {
         Submit {
@@ -109,8 +109,8 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         if !word.load(Ordering::Relaxed).is_null() {
             return None;
         }
-        // Acquire: pairs with the Release in `LockGuard::let_go`; what the last holder did to the data is seen.
-        // Relaxed: a failure tells nothing.
+        // Acquire: pairs with the Release in `LockGuard::let_go`, `LockGuard::hand_on` and `Reading::drop`; what the last holder did to
+        // the data is seen. Relaxed: nothing is read after a failure.
         word.compare_exchange(ptr::null_mut(), held, Ordering::Acquire, Ordering::Relaxed).ok()?;
         Some(LockGuard::new(self, None))
     }
@@ -122,7 +122,8 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     where
         T: Sync,
     {
-        // Acquire: pairs with the Release in `LockGuard::let_go`; what holders did to the data is seen. Relaxed: validated.
+        // Acquire: pairs with the Release in `LockGuard::let_go` and `LockGuard::hand_on`; what holders did to the data is seen.
+        // Relaxed: validated.
         let counted = self.word.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
             let tags = word.addr();
             let is_open = tags & !(READERS | CLOSED) == 0 && tags & READERS != READERS;
@@ -131,9 +132,9 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         counted.ok().map(|_| Reading { submit: self })
     }
 
-    /// Hands in `entries`, which hold operations, and blocks until they are answered. `lead` is called whenever this caller gets
-    /// the lock; it should cut and answer at least until [`LockGuard::is_mine_answered`]. `mark` is a number that `lead` finds with
-    /// the entries.
+    /// Hands in `entries`, which hold operations, and blocks until they are answered. `look` is the spin budget. `lead` is called
+    /// whenever this caller gets the lock; it should cut and answer at least until [`LockGuard::is_mine_answered`]. `mark` is a number
+    /// that a holder finds with the entries.
     ///
     /// Returns the fate that the batch was given, if any. Entries without a reply were taken and not answered.
     ///
@@ -141,7 +142,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     /// After [`close`](Submit::close): nothing was taken.
     ///
     /// # Panics
-    /// If an entry holds no operation; nothing was taken then. If `lead` panics; the entries that were not run by then stay
+    /// If an entry holds no operation: nothing was taken then. If `lead` panics: the entries that were not run by then stay
     /// unanswered.
     pub fn call(
         &self,
@@ -153,7 +154,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         if entries.is_empty() {
             return Ok(Fate::default());
         }
-        // Checked here, where the panic reaches the caller that handed them in; later it would reach the holder that runs them.
+        // Checked here, where the panic reaches the caller that hands the entries in; later it would reach the holder that runs them.
         assert!(
             entries.iter().all(|entry| matches!(entry, Entry::Op(_))),
             "an entry was handed in without an operation"
@@ -161,13 +162,13 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         self.block_on(&Node::of_thread(NodeWork::Entries(entries), mark), 0, look, &mut lead)
     }
 
-    /// Runs `job` on the data once all that was handed in before is answered, on the thread that holds the lock then.
+    /// Runs `job` on the data, on the thread that holds the lock once all that was handed in before is answered.
     ///
     /// # Errors
-    /// After [`close`](Submit::close): it was not run.
+    /// After [`close`](Submit::close): the job was not run.
     ///
     /// # Panics
-    /// If `lead` does. A panic of `job` unwinds through the holder that runs it: catch it inside.
+    /// If `lead` does. A panic of `job` unwinds through the holder that runs it: `job` should catch its panics.
     pub fn job(
         &self,
         job: &mut (dyn FnMut(&mut T) + Send),
@@ -189,7 +190,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         self.block_on(&Node::of_thread(NodeWork::job(&mut nothing), 0), CLOSED, look, &mut lead).map(|_| ())
     }
 
-    /// Accepts nothing from now on, as [`close`](Submit::close), but does not wait: for the holder, which would wait for itself.
+    /// Accepts nothing from now on, as [`close`](Submit::close), but does not wait. To be used by the holder, which would wait for itself.
     pub fn shut(&self) {
         // Relaxed: the flag publishes no data.
         let _ = self
@@ -204,13 +205,13 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         self.word.0.load(Ordering::Relaxed).addr() & CLOSED != 0
     }
 
-    /// Whether the list was closed and all that was handed in is answered. There may be readers.
+    /// Whether the list was closed and all that was handed in is answered. Readers may be left.
     pub fn is_over(&self) -> bool {
         // Relaxed: nothing is pushed after `CLOSED`, and a holder that lets go to this value has answered all.
         self.word.0.load(Ordering::Relaxed).addr() & !READERS == CLOSED
     }
 
-    /// For the runner: takes the lock and leads. False if another thread has it; the runner will be signalled again then.
+    /// For the runner: takes the lock and leads. False if another thread has the lock; then the runner will be signalled again.
     pub fn run(&self, lead: impl FnOnce(&mut LockGuard<'_, T, A, B>)) -> bool {
         if !self.take_or_nudge() {
             return false;
@@ -245,7 +246,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         }
         loop {
             if leads {
-                // Dropped also while unwinding: that takes the node out of the queue if it is not answered.
+                // Dropped also while unwinding: the drop takes the node out of the queue if it is not answered.
                 let mut held = LockGuard::new(self, Some(NonNull::from(node)));
                 lead(&mut held);
             }
@@ -264,8 +265,8 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         let link = unsafe { &(*node).link };
         let mut pushed = Pushed::Closed;
         // Release: pairs with the Acquire in `LockGuard::pull`; the node is complete when it is found. Relaxed: validated.
-        // Acquire: pairs with the Release in `LockGuard::let_go` and in `Reading::drop`; if this takes the lock, what was done to
-        // the data is seen.
+        // Acquire: pairs with the Release in `LockGuard::let_go`, `LockGuard::hand_on` and `Reading::drop`; if this takes the lock, what
+        // was done to the data is seen.
         let done = self.word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
             let tags = word.addr() & TAGS;
             if tags & CLOSED != 0 {
@@ -286,7 +287,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         done.map_or(Pushed::Closed, |_| pushed)
     }
 
-    /// Whether a future could take the lock now: not if there is a runner.
+    /// Whether a future could take the lock now: never if a separate runner exists.
     fn is_free_to_tasks(&self) -> bool {
         // Relaxed: a compare-exchange validates it before it is relied on.
         self.signal.is_none() && self.word.0.load(Ordering::Relaxed).addr() & (HELD | READERS) == 0
@@ -296,8 +297,8 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
     fn take_or_nudge(&self) -> bool {
         let is_free = |word: Address<T, A, B>| word.addr() & (HELD | READERS) == 0;
         // Acquire: as in `push`. Relaxed: validated.
-        // Release: pairs with the Acquire in `LockGuard::pull`; the holder sees a state that was changed before the nudge. That is
-        // why the compare-exchange is made even if the bit is set.
+        // Release: pairs with the Acquire in `LockGuard::pull`; the holder sees a state that was changed before the nudge. So the
+        // compare-exchange is made even if `CALLED` is set already.
         let before = self.word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |at| {
             Some(at.map_addr(|word| if is_free(at) { word & !CALLED | HELD } else { word | CALLED }))
         });
@@ -312,7 +313,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
 
     /// Takes a free slot, or makes one.
     fn slot(&self) -> NonNull<Node<T, A, B>> {
-        // Acquire: pairs with the Release in `give_back`; the slot's last use comes before ours.
+        // Acquire: pairs with the Release in `give_back`; the slot's last use comes before this one.
         if let Some(slot) = NonNull::new(self.spare.0.swap(ptr::null_mut(), Ordering::Acquire)) {
             return slot;
         }
@@ -323,7 +324,7 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         // Initialized by `Node::of_task`; from here on the list owns it.
         let slot = NonNull::from(Box::leak(Box::new(Node::of_task())));
         slots.all.push(slot);
-        // Capacity for all of them: giving back never allocates.
+        // Capacity for all slots: giving one back never allocates.
         let room = slots.all.capacity();
         let free = &mut slots.free;
         free.reserve(room - free.len());
@@ -363,7 +364,7 @@ struct Answered<'s, T: Send, A: Send, B: Send> {
 impl<T: Send, A: Send, B: Send> Drop for Answered<'_, T, A, B> {
     fn drop(&mut self) {
         while self.node.wait_and_pass_on(Spin::NONE) == LEAD {
-            // `lead` has panicked once: no operation is run, and the node leaves the queue.
+            // `lead` has panicked before: this caller runs no operation, and its node leaves the queue.
             drop(LockGuard::new(self.submit, Some(NonNull::from(self.node))));
         }
     }
@@ -380,7 +381,7 @@ impl<T: Send + Sync, A: Send, B: Send> std::ops::Deref for Reading<'_, T, A, B> 
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: no thread takes the lock while readers are counted.
+        // SAFETY: no thread takes the lock while the word counts readers.
         self.submit.inside.0.with(|inside| unsafe { &(*inside).data })
     }
 }
@@ -392,7 +393,7 @@ impl<T: Send, A: Send, B: Send> Drop for Reading<'_, T, A, B> {
         let is_wanted = |rest: Address<T, A, B>| rest.addr() & READERS == 0 && rest.addr() & !CLOSED != 0;
         // Release: pairs with the Acquire in `Submit::try_lock`, `push`, `take_or_nudge` and in this compare-exchange of the last
         // reader; what was read was read before the next holder writes. Relaxed: validated.
-        // Acquire: as there.
+        // Acquire: pairs with the Release here of readers that left before, if this last one takes the lock.
         let before = submit.word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
             let rest = rest(word);
             Some(if is_wanted(rest) { rest.map_addr(|rest| rest & !CALLED | HELD) } else { rest })

@@ -6,8 +6,8 @@ use std::task::Waker;
 use super::{Address, Spin};
 use crate::base::primitives::{AtomicU32, Ordering, Thread, UnsafeCell, current, park};
 
-/// Alignment of a node: frees low bits of its address for the tags of the word. A node is made where a caller waits, so its size
-/// costs nothing.
+/// Alignment of a node: frees low bits of its address for the tags of the word. A node lies on the stack of a waiting caller or in a
+/// pool, so its size costs nothing.
 pub(super) const ALIGN: usize = 256;
 
 /// Queued, or about to be.
@@ -104,7 +104,7 @@ impl<A, B> Entry<A, B> {
 
 const GONE_OP: &str = "this operation was taken before";
 
-/// How a batch ended, as its runner tells all callers that had an operation in it: a number that they interpret. 0 if none was
+/// How a batch ended: a number that its runner gives to all callers with an operation in it, and that they interpret. 0 if none was
 /// set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate(pub u32);
@@ -139,7 +139,7 @@ pub(super) enum NodeWork<T, A, B> {
 impl<T, A, B> NodeWork<T, A, B> {
     pub(super) fn job<'j>(job: &'j mut (dyn FnMut(&mut T) + Send + 'j)) -> Self {
         let job: *mut (dyn FnMut(&mut T) + Send + 'j) = job;
-        // SAFETY: only the lifetime changes. It is called while its caller waits for this node, within `'j`.
+        // SAFETY: only the lifetime changes. The job is called while its caller waits for this node, within `'j`.
         NodeWork::Job(unsafe { std::mem::transmute::<*mut (dyn FnMut(&mut T) + Send + 'j), *mut ExclusiveJob<T>>(job) })
     }
 }
@@ -185,8 +185,8 @@ impl<T, A, B> Node<T, A, B> {
         Self::new(NodeWork::Own, 0, true)
     }
 
-    /// A thread's: spins, then parks, until the node is `DONE` or `LEAD`; returns which. If it is `DONE`, wakes the next of its
-    /// chain.
+    /// For a thread's node: spins, then parks, until the node is `DONE` or `LEAD`; returns which. If it is `DONE`, wakes the next
+    /// thread of the chain.
     pub(super) fn wait_and_pass_on(&self, look: Spin) -> u32 {
         let phase = self.wait(look);
         if phase == DONE {
@@ -200,14 +200,14 @@ impl<T, A, B> Node<T, A, B> {
 
     /// Spins, then parks.
     fn wait(&self, look: Spin) -> u32 {
-        // Acquire: pairs with the Release in `LockGuard::turn_thread`; the replies are there, or this thread may use the data.
+        // Acquire: pairs with the Release in `LockGuard::turn_thread`; the replies are visible, or this thread may use the data.
         let news = || phase(self.state.load(Ordering::Acquire));
         if look.until(|| news() != QUEUED) {
             return news();
         }
         // SAFETY: without `WATCHED` the cell belongs to the owner.
         self.waiter.with_mut(|waiter| unsafe { *waiter = Some(WakeTarget::Thread(current())) });
-        // Release: pairs with the Acquire in `LockGuard::turn_thread`; the waiter is there. Relaxed: `news` loads the state again.
+        // Release: pairs with the Acquire in `LockGuard::turn_thread`; the waiter is visible. Relaxed: `news` loads the state again.
         let _ = self.state.compare_exchange(QUEUED, QUEUED | WATCHED, Ordering::Release, Ordering::Relaxed);
         while news() == QUEUED {
             park();
@@ -216,8 +216,9 @@ impl<T, A, B> Node<T, A, B> {
     }
 }
 
-/// A node of the queue or of a batch, as the holder uses it, or a future's slot. It is alive: a thread waits for its answer, and slots live
-/// as long as the list. The holder keeps none beyond the last state of a thread's node. Each method relies on that table.
+/// A node of the queue or of a batch, as the holder uses it, or a future's slot. The node is alive: its thread waits for the answer, and
+/// slots live as long as the list. The holder keeps no thread's node beyond `DONE` or `LEAD`. All methods rely on the tables of the
+/// [module page](super), which say which thread may use which part.
 pub(super) struct QueuedNode<T, A, B>(NonNull<Node<T, A, B>>);
 
 impl<T, A, B> Clone for QueuedNode<T, A, B> {
@@ -284,13 +285,13 @@ impl<T, A, B> QueuedNode<T, A, B> {
         })
     }
 
-    /// Counts entries as cut. (Not through a reference to the body: pointers to its entries stay in use.)
+    /// Counts entries as cut. (Without a reference to the body, because pointers to its entries stay in use.)
     pub(super) fn add_cut(self, entries: usize) {
         // SAFETY: the body is the holder's.
         self.node().body.with_mut(|body| unsafe { (*body).cut += entries });
     }
 
-    /// Writes the replies, and the fate if it is not the default. (Both inside one access, so that a model sees it as the holder's.)
+    /// Writes the replies, and the fate if it is not the default. (Both in one access to the cell, which loom checks.)
     pub(super) fn answer_with(self, fate: Fate, replies: impl FnOnce()) {
         self.node().body.with_mut(|body| {
             replies();
@@ -320,19 +321,19 @@ impl<T, A, B> QueuedNode<T, A, B> {
 
     /// Takes the node's own entry out. Called for a slot that is the caller's alone, or that is `DONE`.
     pub(super) fn take_own(self) -> Entry<A, B> {
-        // SAFETY: so the body is the caller's.
+        // SAFETY: the slot is the caller's, and so is the body.
         self.node().body.with_mut(|body| std::mem::take(unsafe { &mut (*body).own }))
     }
 
     /// Takes the waiter. Called with `WATCHED` seen in the state of a thread, or taken away from that of a future.
     pub(super) fn take_waiter(self) -> Option<WakeTarget> {
-        // SAFETY: so the cell is the holder's.
+        // SAFETY: in both cases the cell is the holder's.
         self.node().waiter.with_mut(|waiter| unsafe { &mut *waiter }.take())
     }
 
-    /// Exchanges what is in `late`. Called before a thread is answered, or with `WATCHED` taken away from the state of a future.
+    /// Replaces what is in `late`. Called before a thread is answered, or with `WATCHED` taken away from the state of a future.
     pub(super) fn replace_late(self, late: Option<WakeTarget>) -> Option<WakeTarget> {
-        // SAFETY: so the cell is the holder's.
+        // SAFETY: in both cases the cell is the holder's.
         self.node().late.with_mut(|cell| std::mem::replace(unsafe { &mut *cell }, late))
     }
 }

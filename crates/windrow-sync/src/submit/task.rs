@@ -86,7 +86,7 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
         let waker = context.waker().clone();
         let slot = QueuedNode::new(submit.slot());
         let node = slot.node();
-        // SAFETY: only its finder uses a free slot.
+        // SAFETY: a free slot is used only by the thread that took it, which is this one.
         node.waiter.with_mut(|waiter| unsafe { *waiter = Some(WakeTarget::Task(waker)) });
         node.body.with_mut(|body| {
             // SAFETY: as above.
@@ -112,8 +112,8 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
             }
             Pushed::CalledToo if submit.signal.is_some() => Poll::Pending,
             Pushed::Called | Pushed::CalledToo => {
-                // Relaxed: the invitation publishes no data. If it fails, another caller has taken the lock meanwhile, and the
-                // duty with it.
+                // Relaxed: the invitation publishes no data. If it fails, another caller has taken the lock meanwhile, and with it the
+                // duty to run this operation.
                 let invited = node.state.compare_exchange(
                     QUEUED | WATCHED,
                     QUEUED | WATCHED | INVITED,
@@ -143,18 +143,18 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
     ) -> TaskPoll<A, B> {
         let node = slot.node();
         loop {
-            // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply is there. Also with the one in `invite`: the
+            // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply is visible. Also with the one in `invite`: the
             // holder no longer uses the waker.
             let state = node.state.load(Ordering::Acquire);
             match phase(state) {
                 DONE => return Poll::Ready(Ok(self.finish(slot))),
                 BUSY => {
-                    // The holder is using its waker, which may be an old one.
+                    // The holder is using this future's waker, which may be an old one.
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
                 _ if !register(node, state, context) => {}
-                // A future that was not invited may come as well: the invited ones may be kept.
+                // A future that was not invited may take a free lock as well, because the invited ones may be kept.
                 _ if state & INVITED == 0 && !self.submit.is_free_to_tasks() => return Poll::Pending,
                 _ if !self.submit.take_or_nudge() => return Poll::Pending,
                 // Relaxed: only holders answer, and this thread has the lock now.
@@ -177,7 +177,7 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
     }
 }
 
-/// Leaves the waker where the holder will find it, and gives an invitation back. False if the state has changed meanwhile.
+/// Leaves the waker where the holder will find it, and gives an invitation back. False if another thread has changed the state.
 fn register<T, A, B>(node: &Node<T, A, B>, state: u32, context: &Context<'_>) -> bool {
     let bare = state & !WATCHED & !INVITED;
     let is_invited = state & INVITED != 0;
@@ -198,7 +198,7 @@ fn register<T, A, B>(node: &Node<T, A, B>, state: u32, context: &Context<'_>) ->
             _ => waiter.replace(WakeTarget::Task(early.unwrap_or_else(|| context.waker().clone()))),
         }
     }));
-    // Release: pairs with the Acquire in `take`, `invite` and `LockGuard::answer_task`; the waker is there.
+    // Release: pairs with the Acquire in `take`, `invite` and `LockGuard::answer_task`; the waker is visible.
     node.state.compare_exchange(bare, bare | WATCHED, Ordering::Release, Ordering::Relaxed).is_ok()
 }
 
@@ -207,13 +207,13 @@ impl<T: Send, A: Send, B: Send> Drop for TaskOp<'_, T, A, B> {
         let TaskStage::Queued(slot) = self.stage else { return };
         let node = slot.node();
         // Release: pairs with the Acquire in `LockGuard::cut_one`, `LockGuard::answer_task` and `invite`; the holder frees the slot after
-        // our use.
-        // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply to be dropped is there.
+        // this future's use.
+        // Acquire: pairs with the Release in `LockGuard::answer_task`; the reply to be dropped is visible.
         let found = node.state.swap(GONE, Ordering::AcqRel);
         if phase(found) == DONE {
             self.submit.free(slot);
         } else if found & INVITED != 0 && self.submit.take_or_nudge() {
-            // The duty goes to the next caller.
+            // This thread has the lock now, and passes it on.
             drop(LockGuard::new(self.submit, None));
         }
     }

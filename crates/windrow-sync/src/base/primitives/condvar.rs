@@ -40,7 +40,7 @@ impl Sleepers {
         }
     }
 
-    /// Wakes all: a condition variable wakes in no defined order, and the caller means the longest sleeper.
+    /// Wakes all sleepers: a condition variable wakes in no defined order, and the caller wants the one that parked first.
     pub(crate) fn wake(&self, _: Half<'_>, sleepers: u32) {
         if sleepers > 0 {
             drop(lock(&self.lock));

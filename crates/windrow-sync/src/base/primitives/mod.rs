@@ -1,4 +1,4 @@
-//! The one module that chooses: the standard library or loom, futex or condition variable.
+//! The one module that selects the primitives: the standard library's or loom's, futex or condition variable.
 
 #[cfg(not(loom))]
 mod chosen {
@@ -9,7 +9,7 @@ mod chosen {
     pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
     pub(crate) use std::thread::{Thread, current, park, yield_now};
 
-    /// Slots of a team that arrive at one word. More of them would spend longer on its cache line than on one more step.
+    /// Slots of a team that arrive at one word. With more, contention for its cache line would cost more than a second word.
     pub(crate) const GROUP: usize = 16;
 
     /// Whether a thread keeps an allocation from one region to the next.
@@ -67,7 +67,7 @@ mod sleepers;
 
 pub(crate) use sleepers::{Half, Sleepers};
 
-/// A function that is `const`, except under loom, whose types cannot be made at compile time.
+/// A function that is `const`, except under loom, whose types have no `const` constructors.
 macro_rules! const_fn {
     ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
         $(#[$attribute])*
@@ -80,7 +80,7 @@ macro_rules! const_fn {
 }
 pub(crate) use const_fn;
 
-/// A cell of every thread, without a destructor: it can be used while a thread ends.
+/// A thread-local cell without a destructor: it can be used while its thread ends.
 macro_rules! thread_cell {
     ($(#[$attribute:meta])* $name:ident: $type:ty = $value:expr) => {
         #[cfg(not(loom))]
