@@ -98,18 +98,17 @@ where
             assert!(!state.over, "a job is lent after the end of its scope");
             state.open += 1;
         }
-        let loaned = LoanedJob { job, end: LoanEnd(self.loans.clone()) };
-        let job: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || loaned.run());
+        let job: Box<dyn LoanJob + 'scope> = Box::new(LoanedJob { job, end: LoanEnd(self.loans.clone()) });
         // SAFETY: only the lifetime changes. `LoanEnd` is dropped after the job, and the host, whose call `'scope` contains, does
-        // not return before that: the loan is counted as open.
-        let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + 'scope>, Box<dyn FnOnce() + Send>>(job) };
+        // not return before that: the loan is counted as open. No call that has the job as an argument is left by then: `LoanJob`.
+        let job = unsafe { std::mem::transmute::<Box<dyn LoanJob + 'scope>, Box<dyn LoanJob>>(job) };
         Loan { job }
     }
 }
 
 /// A job on loan. Dropping it drops the job unrun.
 pub struct Loan {
-    job: Box<dyn FnOnce() + Send>,
+    job: Box<dyn LoanJob>,
 }
 
 show_as!("Loan": [] Loan);
@@ -120,8 +119,14 @@ impl Loan {
     /// # Panics
     /// With the payload of the job. The loan has ended by then.
     pub fn run(self) {
-        (self.job)();
+        self.job.run();
     }
+}
+
+/// A job behind a pointer. (Were it an argument by value, the references in it would have to be valid until that call returns, and the host
+/// may free what they refer to once the loan has ended: rust-lang/rust#101983.)
+trait LoanJob: Send {
+    fn run(self: Box<Self>);
 }
 
 /// Fields are dropped in this order: the job ends before the loan does.
@@ -130,9 +135,9 @@ struct LoanedJob<F, W: Fn()> {
     end: LoanEnd<W>,
 }
 
-impl<F: FnOnce(), W: Fn()> LoanedJob<F, W> {
-    fn run(self) {
-        let LoanedJob { job, end } = self;
+impl<F: FnOnce() + Send, W: Fn() + Send + Sync> LoanJob for LoanedJob<F, W> {
+    fn run(self: Box<Self>) {
+        let LoanedJob { job, end } = *self;
         // Dropped last, also when the job panics: the job drops what it owns before this frame is left.
         let _end = end;
         job();
