@@ -600,8 +600,9 @@ impl<'m> Follow<'m> {
     /// The leader's note.
     #[inline]
     pub fn note(&self) -> u64 {
-        // SAFETY: except while a leader is at work, a message belongs to its owner; the wait has acquired it.
-        unsafe { self.core.with_message(self.place.at, |message| message.note()) }
+        // SAFETY: except while a leader is at work, only the owner changes a message; the wait has acquired it. Several threads may
+        // share this `Follow`, so they only read.
+        self.core.boxes[self.place.at].message.with(|message| unsafe { (*message).note() })
     }
 
     /// What is shared, and this member's part.
