@@ -34,14 +34,29 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
     /// are dropped.
     #[inline]
     pub fn get(&'static self, build: impl FnOnce() -> T) -> &'static T {
+        match self.find() {
+            (_, Some(value)) => value,
+            (seen, None) => {
+                let generation = machine::fork_generation();
+                self.install(seen, ProcessEntry { generation, value: build() })
+            }
+        }
+    }
+
+    /// This process's value, if it was built.
+    pub fn peek(&'static self) -> Option<&'static T> {
+        self.find().1
+    }
+
+    /// The entry that is there, and its value if that is this process's.
+    #[inline]
+    fn find(&'static self) -> (*mut ProcessEntry<T>, Option<&'static T>) {
         let generation = machine::fork_generation();
         // Acquire: pairs with the Release in `install`; the entry is complete.
         let seen = self.current.load(Ordering::Acquire);
         // SAFETY: null, or an entry leaked by `install` and seen complete.
-        match unsafe { seen.as_ref() } {
-            Some(entry) if entry.generation == generation => &entry.value,
-            _ => self.install(seen, ProcessEntry { generation, value: build() }),
-        }
+        let entry = unsafe { seen.as_ref() }.filter(|entry| entry.generation == generation);
+        (seen, entry.map(|entry| &entry.value))
     }
 
     #[cold]
@@ -49,7 +64,7 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         let generation = entry.generation;
         let ours = Box::into_raw(Box::new(entry));
         loop {
-            // Release: pairs with the Acquire in `get` and with the one here.
+            // Release: pairs with the Acquire in `find` and with the one here.
             // Acquire: pairs with the Release here of a faster thread, whose entry is used below.
             match self.current.compare_exchange(seen, ours, Ordering::Release, Ordering::Acquire) {
                 // SAFETY: published just now, and never freed.

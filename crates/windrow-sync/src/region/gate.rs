@@ -1,6 +1,7 @@
 #![doc = include_str!("gate.md")]
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
@@ -173,14 +174,15 @@ struct EnteredGates {
 
 impl EnteredGates {
     /// A thread is rarely inside more gates than this. Deeper than this, it counts as inside every gate.
-    const KNOWN: usize = 4;
+    const KNOWN: usize = 5;
     const NONE: EnteredGates = EnteredGates { gates: [0; EnteredGates::KNOWN], depth: 0 };
 
-    fn enter(gate: &Gate) {
+    /// `gate` is the address of a gate, or 0.
+    fn enter(gate: usize) {
         INSIDE.with(|cell| {
             let mut inside = cell.get();
             if let Some(free) = inside.gates.get_mut(inside.depth) {
-                *free = gate.address();
+                *free = gate;
             }
             inside.depth += 1;
             cell.set(inside);
@@ -192,9 +194,35 @@ impl EnteredGates {
     }
 }
 
-/// Whether this thread serves a gate, or has a region open in one.
+/// Whether this thread serves a gate, has a region open in one, or holds an [`Inside`].
 pub fn is_inside_any() -> bool {
     INSIDE.with(|cell| cell.get().depth > 0)
+}
+
+/// Marks this thread as one that pools may be waiting for, until this is dropped: for threads and calls of a pool that are in no region.
+/// The mark is here, because all versions of the facade in a process must see it.
+#[derive(Debug)]
+pub struct Inside(PhantomData<*const ()>);
+
+impl Inside {
+    /// Marks this thread.
+    #[must_use]
+    pub fn new() -> Self {
+        EnteredGates::enter(0);
+        Inside(PhantomData)
+    }
+}
+
+impl Default for Inside {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        EnteredGates::leave();
+    }
 }
 
 /// Counters with one writer at a time.
@@ -375,7 +403,7 @@ impl Gate {
         assert!((1..=all).contains(&(member as u64)), "{member} is not a worker of a gate for {all} workers");
         // Relaxed: a count.
         let before = self.serving.fetch_add(1, Ordering::Relaxed);
-        EnteredGates::enter(self);
+        EnteredGates::enter(self.address());
         let _serving = Finally(|| {
             EnteredGates::leave();
             // Relaxed: a count.
@@ -550,7 +578,7 @@ impl Door<'_> {
             unsafe { *cell = Some(Posted { job, seats }) };
         });
         self.lane.set(Some(at));
-        EnteredGates::enter(self.gate);
+        EnteredGates::enter(self.gate.address());
         self.gate.open(at, seats);
         true
     }

@@ -36,6 +36,11 @@ impl SharedWorkers {
         WORKERS.get(start)
     }
 
+    /// Those of this process, if any version has started them.
+    pub fn existing() -> Option<&'static Self> {
+        WORKERS.peek()
+    }
+
     /// Where regions are opened.
     pub fn gate(&self) -> &Arc<Gate> {
         &self.gate

@@ -6,6 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use windrow_sync::gate::Inside;
 use windrow_sync::machine::{self, tick};
 
 use crate::runtime::flag::Flag;
@@ -276,11 +277,13 @@ pub(crate) fn ambient() -> Option<CancelToken> {
 /// Makes a token the current one of this thread, until this value is dropped.
 pub(crate) struct Ambient {
     before: Option<CancelToken>,
+    _inside: Inside,
 }
 
 impl Ambient {
     pub(crate) fn new(token: CancelToken) -> Self {
-        Self { before: AMBIENT.try_with(|ambient| ambient.replace(Some(token))).ok().flatten() }
+        let before = AMBIENT.try_with(|ambient| ambient.replace(Some(token))).ok().flatten();
+        Self { before, _inside: Inside::new() }
     }
 }
 

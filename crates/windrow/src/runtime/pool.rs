@@ -6,11 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use windrow_sync::gate::{self, Counts};
+use windrow_sync::gate::{self, Counts, Inside};
 
 use crate::runtime::ablation::Mechanism;
-use crate::runtime::cancel::ambient;
-use crate::runtime::spawn_threads::{self, is_spawn_thread};
+use crate::runtime::spawn_threads;
 use crate::runtime::state::PoolState;
 
 mod builder;
@@ -131,6 +130,8 @@ impl Drop for Pool {
 /// The life of a worker thread.
 fn work(state: Arc<PoolState>, member: usize, handlers: &Handlers) {
     WORKS_FOR.set(Some(Arc::as_ptr(&state).addr()));
+    // Handlers included.
+    let _inside = Inside::new();
     let _here = Installed::new(state.clone());
     if !state.off.contains(Mechanism::Placement) {
         state.placement.register(member);
@@ -172,10 +173,10 @@ fn works_for() -> Option<usize> {
     WORKS_FOR.try_with(Cell::get).ok().flatten()
 }
 
-/// Whether threads of a pool could be waiting for this thread: it belongs to a pool, or is inside a parallel call, a spawned closure or an
-/// overlapped run.
+/// Whether threads of a pool, of any version of this crate, could be waiting for this thread: it belongs to a pool, or is inside a parallel
+/// call, a spawned closure or an overlapped run.
 fn is_inside() -> bool {
-    works_for().is_some() || is_spawn_thread() || gate::is_inside_any() || ambient().is_some()
+    gate::is_inside_any()
 }
 
 thread_local! {

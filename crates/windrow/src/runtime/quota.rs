@@ -7,7 +7,7 @@ use std::path::Path;
 ///
 /// Under a quota, spinning spends CPU time that the work needs (dotnet/runtime issue 112869), so the runtime asks.
 pub(crate) fn cpu_quota() -> Option<f64> {
-    read(Path::new("/"))
+    if cfg!(target_os = "linux") { read(Path::new("/")) } else { None }
 }
 
 /// The tightest limit between the process's group and the root. `root` is `/`, except in tests.

@@ -305,7 +305,7 @@ impl<'c> CallerSide<'c> {
             // No lane was free, or the gate is stopped: this caller goes on alone, and claims all of the rest itself.
             self.published.set(None);
             if let Some((decision, at, since)) = self.told.get() {
-                let decision = Decision { why: "other regions were faster at the gate", ..decision };
+                let decision = Decision { why: "no lane is free, or the pool has ended", ..decision };
                 self.told.set(Some((decision, at, since)));
             }
         }

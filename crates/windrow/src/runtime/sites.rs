@@ -182,7 +182,17 @@ impl SiteTable {
 
     /// What `site` remembers of its teams, to be changed; `None` if another thread holds the lock.
     pub(crate) fn team(&self, site: usize) -> Option<MutexGuard<'_, TeamStats>> {
-        let mut stats = self.teams[slot(site)].get_or_init(Box::default).try_lock().ok()?;
+        let entry = &self.teams[slot(site)];
+        // Made outside of the cell, whose lock is then held for a few instructions.
+        let mut stats = match entry.get() {
+            Some(stats) => stats,
+            None => {
+                let _ = entry.set(Box::default());
+                entry.get()?
+            }
+        }
+        .try_lock()
+        .ok()?;
         if stats.site != site {
             *stats = TeamStats { site, ..TeamStats::default() };
         }

@@ -10,12 +10,13 @@
 //! dropping are one removal from the queue, under its lock. User code (closures, wakers, results) runs and is dropped outside of all
 //! locks.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use windrow_sync::fork::PerProcess;
+use windrow_sync::gate::Inside;
 use windrow_sync::machine;
 
 use super::state::PoolState;
@@ -54,16 +55,10 @@ struct QueueState {
 thread_local! {
     /// The queue that this spawn thread serves.
     static OWN_QUEUE: RefCell<Option<Arc<SpawnQueue>>> = const { RefCell::new(None) };
-    /// Whether this is a spawn thread. (It has no destructor, so it can be read while a thread ends.)
-    static IS_SPAWN_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
 pub(crate) fn own_queue() -> Option<Arc<SpawnQueue>> {
     OWN_QUEUE.try_with(|own| own.borrow().clone()).ok().flatten()
-}
-
-pub(super) fn is_spawn_thread() -> bool {
-    IS_SPAWN_THREAD.try_with(Cell::get).unwrap_or(false)
 }
 
 /// The queues of this process's pools, by the address of the pool that each keeps alive. The queue of a dropped pool stays
@@ -169,7 +164,7 @@ impl SpawnQueue {
 
     /// The life of a spawn thread.
     fn serve(self: Arc<Self>, number: usize) {
-        IS_SPAWN_THREAD.set(true);
+        let _inside = Inside::new();
         OWN_QUEUE.set(Some(self.clone()));
         while let Some(job) = self.next_job(number) {
             // A panic of the closure is in its result. A panic of its waker, or of the drop of an unwanted result, is discarded.

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use windrow_plan::Nanos;
@@ -10,6 +10,7 @@ use windrow_plan::explore::Budget;
 use windrow_plan::machine::{Machine, WorkerState};
 use windrow_plan::share::{self, Costs, Workers};
 use windrow_plan::spin::{self, SpinContext};
+use windrow_sync::fork::PerProcess;
 use windrow_sync::gate::{Gate, Wait, WorkerCounts};
 use windrow_sync::join::tree::JoinTiming;
 use windrow_sync::machine::{self, tick};
@@ -404,8 +405,9 @@ pub(crate) struct Timing {
 impl Timing {
     /// Measured by the first call in a process.
     pub(crate) fn of_process() -> &'static Timing {
-        static TIMING: OnceLock<Timing> = OnceLock::new();
-        TIMING.get_or_init(|| {
+        // No lock: a process forked during the measurement could not get it.
+        static TIMING: PerProcess<Timing> = PerProcess::new();
+        TIMING.get(|| {
             let nanos_per_tick = 1000.0 / machine::ticks_per_micro();
             Timing { machine: measured(nanos_per_tick), nanos_per_tick }
         })

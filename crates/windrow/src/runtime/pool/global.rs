@@ -154,11 +154,11 @@ pub(super) fn build(settings: Settings) -> Result<(), PoolBuildError> {
         Global::first(|| {
             let Some(settings) = settings.take() else { unreachable!("taken once") };
             let pool = Pool::build(settings);
-            ours = Some(Arc::as_ptr(&pool.state));
+            ours = Some(pool.state.clone());
             pool
         })
     });
-    if ours.is_some_and(|ours| std::ptr::eq(ours, Arc::as_ptr(&first.state))) {
+    if ours.is_some_and(|ours| Arc::ptr_eq(&ours, &first.state)) {
         return Ok(());
     }
     let last = first.last();
@@ -228,9 +228,14 @@ pub fn shutdown() -> Result<(), ShutdownError> {
         match global.next.get() {
             // What comes after the serial pool was built since.
             Some(next) if !std::ptr::eq(global, last) => global = next,
-            _ => return Ok(()),
+            _ => break,
         }
     }
+    // If this version has used no pool, another one may have started the workers of the process.
+    if let Some(workers) = SharedWorkers::existing() {
+        workers.end();
+    }
+    Ok(())
 }
 
 /// [`shutdown`] was called by a thread that the global pool's threads could be waiting for.
