@@ -7,12 +7,13 @@ use public_api::Builder;
 
 use crate::workspace::{self, Workspace};
 
-const LIBRARIES: [&str; 7] = [
+const LIBRARIES: [&str; 8] = [
     "windrow",
     "windrow-collections",
     "windrow-collective",
     "windrow-plan",
     "windrow-sqlite",
+    "windrow-sync",
     "windrow-tiling",
     "windrow-tokenizers",
 ];

@@ -31,6 +31,9 @@ const LAYERS: &[(&str, &str)] = &[
     ("xtask", "windrow-records windrow-sources"),
 ];
 
+/// For tests, and for the stress program of windrow-bench.
+const TESTKIT: &str = "windrow-testkit";
+
 /// The crate of unsafe code. It cannot inherit the lint that forbids it.
 const UNSAFE: &str = "windrow-sync";
 
@@ -66,6 +69,8 @@ fn wrong_arrows(metadata: &Value, deny: &str) -> Vec<String> {
             let banned = deny.lines().find(|line| line.contains(&format!("{{ crate = \"{to}\", wrappers")));
             if is_layer && !allowed.split(' ').any(|layer| layer == to) {
                 problems.push(format!("{name} must not depend on {to}"));
+            } else if to == TESTKIT && text(dependency, "kind") != "dev" && name != "windrow-bench" {
+                problems.push(format!("{name} must not depend on {to} except in tests"));
             } else if is_bare {
                 problems.push(format!("{name} must stay without the dependency {to}"));
             } else if banned.is_some_and(|line| !line.contains(&format!("\"{name}\""))) {
@@ -158,6 +163,7 @@ mod tests {
             ("windrow-plan", json!({"name": "serde", "kind": null}), "without the dependency serde"),
             ("windrow-sync", json!({"name": "loom", "kind": null}), "without the dependency loom"),
             ("windrow-new", json!({"name": "libc"}), "windrow-new has no place"),
+            ("windrow-sqlite", json!({"name": "windrow-testkit", "kind": null}), "windrow-testkit except in tests"),
         ] {
             assert!(complaint(name, dependency).contains(message), "{message}");
         }

@@ -32,7 +32,7 @@ fn table(names: &str, api: &str, page: &str) -> String {
     known.extend(matches(r"(?m)^(?:#\[.*?\] )*pub (?:\w+ )+windrow::((?:\w+::)*\w+)", api).iter().map(|it| it.1));
     // What the crate `rayon` takes from elsewhere, or adds.
     known.extend(
-        matches(r"\b(\w+)\b", api.rsplit_once("pub use rayon_core").map_or("", |it| it.1)).iter().map(|it| it.1),
+        matches(r"\b(\w+)\b", api.split_once("pub use rayon_core").map_or("", |it| it.1)).iter().map(|it| it.1),
     );
     for name in names.lines() {
         let (module, last) = name.rsplit_once("::").unwrap_or(("", name));
@@ -86,13 +86,12 @@ mod tests {
     #[test]
     fn names_are_the_same_described_or_missing() {
         let api = "pub trait windrow::iter::ParallelIterator\n#[must_use] pub fn windrow::iter::ParallelIterator::map<F>()\n\
-                   pub fn windrow::ParallelIterator::skip(self)\npub fn windrow::iter::once()\npub use rayon_core::{join};";
-        let names =
-            "iter::ParallelIterator\niter::ParallelIterator::map\niter::ParallelIterator::skip\niter::split\njoin\n";
+                   pub fn windrow::ParallelIterator::skip(self)\npub fn windrow::iter::once()\npub use rayon_core::{join};\n#[allow(deprecated)]\npub use rayon_core::{initialize};";
+        let names = "iter::ParallelIterator\niter::ParallelIterator::map\niter::ParallelIterator::skip\niter::split\njoin\ninitialize\n";
         let page = "x\n## Same names, different behaviour\n| `skip` | y |\n";
         let table = table(names, api, page);
         for row in [
-            "| `rayon` | `join` |  |  |",
+            "| `rayon` | `join`, `initialize` |  |  |",
             "| `rayon::iter` | `ParallelIterator` |  | `split` |",
             "| `map` | `skip` |  |",
         ] {
