@@ -1,6 +1,6 @@
 //! Errors, and the rank each is about.
 
-use windrow_tiling::tile::{Lane, Unplannable};
+use windrow_tiling::tile::{Lane, PlanError};
 
 use crate::{Call, Operation};
 
@@ -111,7 +111,7 @@ pub enum Error {
     },
     /// Measured times gave no cost function.
     #[error("the {lane} cannot be predicted: {why}")]
-    Unfit {
+    FitError {
         /// The lane.
         lane: Lane,
         /// Why not.
@@ -119,7 +119,7 @@ pub enum Error {
     },
     /// The planner refused its inputs.
     #[error(transparent)]
-    Unplannable(#[from] Unplannable),
+    PlanError(#[from] PlanError),
     /// MPI is in a state windrow cannot use.
     #[error("mpi {why}")]
     Mpi {

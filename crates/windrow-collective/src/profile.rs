@@ -191,7 +191,7 @@ impl Profile {
         self.problem(m, |problem| problem.predict(tiles))
     }
 
-    fn problem<R>(&self, m: u64, solve: impl FnOnce(&Problem<'_>) -> Result<R, tile::Unplannable>) -> Result<R, Error> {
+    fn problem<R>(&self, m: u64, solve: impl FnOnce(&Problem<'_>) -> Result<R, tile::PlanError>) -> Result<R, Error> {
         let Stored { shape, align, most_tiles, .. } = &self.stored;
         let compute = |rows: Rows| self.compute.cost.at(rows);
         let communicate = |rows: Rows| self.communicate.cost.at(rows);
@@ -267,11 +267,11 @@ impl TryFrom<Stored> for Profile {
         let Factors { compute, communicate } = stored.contention;
         for (lane, factor) in [(Lane::Compute, compute), (Lane::Communicate, communicate)] {
             if !(factor.is_finite() && factor >= 1.0) {
-                return Err(tile::Unplannable::Contention { lane, factor }.into());
+                return Err(tile::PlanError::Contention { lane, factor }.into());
             }
         }
         if stored.align == 0 {
-            return Err(tile::Unplannable::Align.into());
+            return Err(tile::PlanError::Align.into());
         }
         let joints = if stored.continuous { Joints::Continuous } else { Joints::Free };
         let Stored { tolerance, limit, noise, .. } = stored;
@@ -281,7 +281,7 @@ impl TryFrom<Stored> for Profile {
             let samples =
                 samples.map(|sample| Sample { size: Rows(sample.m), time: Nanos::micros(sample.microseconds) });
             let samples: Vec<_> = samples.collect();
-            fit(&samples, &fitting).map_err(|unfit| Error::Unfit { lane, why: unfit.to_string() })
+            fit(&samples, &fitting).map_err(|unfit| Error::FitError { lane, why: unfit.to_string() })
         };
         let compute = fitted(Lane::Compute, Stage::Compute)?;
         let communicate = fitted(Lane::Communicate, Stage::Communicate)?;

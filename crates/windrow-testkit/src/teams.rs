@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use windrow::team::{Deal, Ended, Lend, Member, Own, Refused, Width, split, team};
+use windrow::team::{Deal, Ended, Lend, Member, Own, TeamError, Width, split, team};
 
 use crate::shapes::{Account, Affine, Counted, Shape, compose, digest};
 use crate::{Rng, mix};
@@ -238,7 +238,7 @@ impl Plan {
                     assert_eq!(results.len(), wanted.max(1));
                     Ok(results)
                 }
-                Err(Refused { wanted: said, found, threads, .. }) => {
+                Err(TeamError { wanted: said, found, threads, .. }) => {
                     assert!(said == wanted && found < wanted && found <= threads, "{found} of {said} of {threads}");
                     self.form(numbers, run, Width::all())
                 }
@@ -259,7 +259,7 @@ impl Plan {
         Ok(digest(numbers.iter().copied()))
     }
 
-    fn form(&self, numbers: &mut [u64], run: Run<'_>, width: Width) -> Result<Vec<Result<(), Gone>>, Refused> {
+    fn form(&self, numbers: &mut [u64], run: Run<'_>, width: Width) -> Result<Vec<Result<(), Gone>>, TeamError> {
         team(numbers).width(width).try_run(|member| self.member(member, run))
     }
 

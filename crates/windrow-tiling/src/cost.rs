@@ -15,7 +15,7 @@
 //! let fitted = fit(&samples, &Fitting::default())?;
 //! assert!(fitted.worst().relative().abs() < 0.01);
 //! assert!((fitted.cost.at(Rows(4096)).as_micros() - 832.0).abs() < 5.0);
-//! # Ok::<(), windrow_tiling::cost::Unfit<Rows>>(())
+//! # Ok::<(), windrow_tiling::cost::FitError<Rows>>(())
 //! ```
 //!
 //! Sources: the tiling guide of the fused operators of the CANN toolkit (MC2) profiles a few tile sizes and fits them in segments.
@@ -28,7 +28,7 @@ use crate::{Bytes, Items, Nanos, Rows};
 mod fit;
 mod triangle;
 
-pub use fit::{FINE, Fit, Fitting, Joints, Residual, Sample, Unfit, fit};
+pub use fit::{FINE, Fit, FitError, Fitting, Joints, Residual, Sample, fit};
 
 /// A count that a cost can depend on.
 pub trait Size: Copy + Ord + fmt::Debug + fmt::Display {
@@ -115,21 +115,21 @@ impl<S: Size> Cost<S> {
     ///
     /// # Errors
     /// `pieces` is empty or out of order, or a piece is negative, falls or is not a number within its range of sizes.
-    pub fn new(pieces: Vec<Piece<S>>) -> Result<Self, BadCost<S>> {
-        let Some(first) = pieces.first() else { return Err(BadCost::NoPieces) };
+    pub fn new(pieces: Vec<Piece<S>>) -> Result<Self, CostError<S>> {
+        let Some(first) = pieces.first() else { return Err(CostError::NoPieces) };
         if first.from.count() != 0 {
-            return Err(BadCost::First { from: first.from });
+            return Err(CostError::First { from: first.from });
         }
         for (place, piece) in pieces.iter().enumerate() {
             let next = pieces.get(place + 1).map(|next| next.from);
             if next.is_some_and(|next| next <= piece.from) {
-                return Err(BadCost::Order { place: place + 1 });
+                return Err(CostError::Order { place: place + 1 });
             }
             if !(piece.at.0.is_finite() && piece.slope.is_finite() && piece.curve.is_finite()) {
-                return Err(BadCost::NoNumber { place });
+                return Err(CostError::NoNumber { place });
             }
             if !piece.rises(next) {
-                return Err(BadCost::Falls { place, from: piece.from, until: next });
+                return Err(CostError::Falls { place, from: piece.from, until: next });
             }
         }
         Ok(Self { pieces })
@@ -139,7 +139,7 @@ impl<S: Size> Cost<S> {
     ///
     /// # Errors
     /// `fixed` or `each` is negative or not a number.
-    pub fn affine(fixed: Nanos, each: Nanos) -> Result<Self, BadCost<S>> {
+    pub fn affine(fixed: Nanos, each: Nanos) -> Result<Self, CostError<S>> {
         Self::new(vec![Piece { from: S::from_count(0), at: fixed, slope: each.0, curve: 0.0 }])
     }
 
@@ -199,7 +199,7 @@ impl<S: Size> fmt::Display for Cost<S> {
 
 /// Why a list of pieces is not a cost function.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum BadCost<S> {
+pub enum CostError<S> {
     /// There are no pieces.
     NoPieces,
     /// The first piece does not start at 0.
@@ -228,17 +228,17 @@ pub enum BadCost<S> {
     },
 }
 
-impl<S: Size> fmt::Display for BadCost<S> {
+impl<S: Size> fmt::Display for CostError<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = S::UNIT;
         match self {
-            BadCost::NoPieces => f.write_str("a cost without pieces"),
-            BadCost::First { from } => {
+            CostError::NoPieces => f.write_str("a cost without pieces"),
+            CostError::First { from } => {
                 write!(f, "the first piece of a cost begins at {from} {unit}\nhint: let it begin at 0")
             }
-            BadCost::Order { place } => write!(f, "piece {place} of a cost does not begin after the piece before it"),
-            BadCost::NoNumber { place } => write!(f, "piece {place} of a cost has a coefficient that is no number"),
-            BadCost::Falls { place, from, until } => {
+            CostError::Order { place } => write!(f, "piece {place} of a cost does not begin after the piece before it"),
+            CostError::NoNumber { place } => write!(f, "piece {place} of a cost has a coefficient that is no number"),
+            CostError::Falls { place, from, until } => {
                 write!(f, "piece {place} of a cost, from {from} {unit} ")?;
                 match until {
                     Some(until) => write!(f, "to {until}, is negative or falls"),
@@ -249,4 +249,4 @@ impl<S: Size> fmt::Display for BadCost<S> {
     }
 }
 
-impl<S: Size> std::error::Error for BadCost<S> {}
+impl<S: Size> std::error::Error for CostError<S> {}

@@ -20,7 +20,7 @@
 //! assert_eq!(plan.verdict(), PlanVerdict::Tile);
 //! assert_eq!(plan.tiles.total(), Rows(4096));
 //! assert!(plan.predicted < plan.serial && plan.predicted >= plan.bounds.contended);
-//! # Ok::<(), windrow_tiling::tile::Unplannable>(())
+//! # Ok::<(), windrow_tiling::tile::PlanError>(())
 //! ```
 //!
 //! Sources: the two lanes, the fits and the two sizes are from *the guide*: the tiling guide of the fused operators of the CANN
@@ -114,10 +114,10 @@ impl Tiles {
     ///
     /// # Errors
     /// A tile has no rows.
-    pub fn new(rows: impl Into<Vec<Rows>>) -> Result<Self, Unplannable> {
+    pub fn new(rows: impl Into<Vec<Rows>>) -> Result<Self, PlanError> {
         let rows = rows.into();
         match rows.iter().position(|&tile| tile == Rows(0)) {
-            Some(place) => Err(Unplannable::EmptyTile { place }),
+            Some(place) => Err(PlanError::EmptyTile { place }),
             None => Ok(Self(rows)),
         }
     }
@@ -230,34 +230,34 @@ impl<'a> Problem<'a> {
     ///
     /// # Errors
     /// The cost function gives a time that is negative or not a number.
-    pub fn cost(&self, lane: Lane, rows: Rows) -> Result<Nanos, Unplannable> {
+    pub fn cost(&self, lane: Lane, rows: Rows) -> Result<Nanos, PlanError> {
         let time = match lane {
             Lane::Compute => (self.compute)(rows),
             Lane::Communicate => (self.communicate)(rows),
         };
-        if time.0.is_finite() && time.0 >= 0.0 { Ok(time) } else { Err(Unplannable::Cost { lane, rows, time }) }
+        if time.0.is_finite() && time.0 >= 0.0 { Ok(time) } else { Err(PlanError::Cost { lane, rows, time }) }
     }
 
-    fn check(&self) -> Result<(), Unplannable> {
+    fn check(&self) -> Result<(), PlanError> {
         let Contention { compute, communicate } = self.contention;
         for (lane, factor) in [(Lane::Compute, compute), (Lane::Communicate, communicate)] {
             if !(factor.is_finite() && factor >= 1.0) {
-                return Err(Unplannable::Contention { lane, factor });
+                return Err(PlanError::Contention { lane, factor });
             }
         }
         match () {
-            () if self.align == Rows(0) => Err(Unplannable::Align),
-            () if self.most_tiles == 0 => Err(Unplannable::NoTiles),
+            () if self.align == Rows(0) => Err(PlanError::Align),
+            () if self.most_tiles == 0 => Err(PlanError::NoTiles),
             () if self.effort.units == 0 || self.effort.front == 0 || !(0.0..1.0).contains(&self.effort.gap) => {
-                Err(Unplannable::Effort(self.effort))
+                Err(PlanError::Effort(self.effort))
             }
             () => Ok(()),
         }
     }
 
-    fn holds(&self, tiles: &Tiles) -> Result<(), Unplannable> {
+    fn holds(&self, tiles: &Tiles) -> Result<(), PlanError> {
         let total = tiles.total();
-        if total == self.rows { Ok(()) } else { Err(Unplannable::Total { tiles: total, rows: self.rows }) }
+        if total == self.rows { Ok(()) } else { Err(PlanError::Total { tiles: total, rows: self.rows }) }
     }
 }
 
@@ -277,7 +277,7 @@ impl fmt::Debug for Problem<'_> {
 
 /// Why there is no plan or no prediction.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Unplannable {
+pub enum PlanError {
     /// The alignment is 0 rows.
     Align,
     /// The maximum number of tiles is 0.
@@ -319,32 +319,32 @@ pub enum Unplannable {
     },
 }
 
-impl fmt::Display for Unplannable {
+impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unplannable::Align => f.write_str("tiles are to be aligned to 0 rows\nhint: 1 is no alignment"),
-            Unplannable::NoTiles => f.write_str("at most 0 tiles are allowed\nhint: 1 is not to tile"),
-            Unplannable::Effort(effort) => {
+            PlanError::Align => f.write_str("tiles are to be aligned to 0 rows\nhint: 1 is no alignment"),
+            PlanError::NoTiles => f.write_str("at most 0 tiles are allowed\nhint: 1 is not to tile"),
+            PlanError::Effort(effort) => {
                 let Effort { units, front, gap } = effort;
                 write!(
                     f,
                     "an effort of {units} units, fronts of {front} and a gap of {gap}\nhint: the first two are at least 1, the gap is in 0..1"
                 )
             }
-            Unplannable::Contention { lane, factor } => {
+            PlanError::Contention { lane, factor } => {
                 write!(f, "the slowdown of the {lane} is {factor}\nhint: it is at least 1, which is none")
             }
-            Unplannable::Cost { lane, rows, time } => write!(f, "the {lane} of {rows} rows would take {} ns", time.0),
-            Unplannable::EmptyTile { place } => write!(f, "tile {place} has no rows"),
-            Unplannable::Total { tiles, rows } => write!(f, "the tiles have {tiles} rows, the operation has {rows}"),
-            Unplannable::TooMany { units } => {
+            PlanError::Cost { lane, rows, time } => write!(f, "the {lane} of {rows} rows would take {} ns", time.0),
+            PlanError::EmptyTile { place } => write!(f, "tile {place} has no rows"),
+            PlanError::Total { tiles, rows } => write!(f, "the tiles have {tiles} rows, the operation has {rows}"),
+            PlanError::TooMany { units } => {
                 write!(f, "{units} units can be cut in too many ways to try all\nhint: plan() needs no such limit")
             }
         }
     }
 }
 
-impl std::error::Error for Unplannable {}
+impl std::error::Error for PlanError {}
 
 #[cfg(test)]
 mod tests {
@@ -355,7 +355,7 @@ mod tests {
         let tiles = |rows: &[u64]| Tiles::new(rows.iter().copied().map(Rows).collect::<Vec<_>>());
         assert_eq!(tiles(&[512, 896, 896, 896, 896]).unwrap().to_string(), "{512, 896 x 4}");
         assert_eq!(tiles(&[]).unwrap(), Tiles::one(Rows(0)));
-        assert_eq!(tiles(&[1, 0]), Err(Unplannable::EmptyTile { place: 1 }));
+        assert_eq!(tiles(&[1, 0]), Err(PlanError::EmptyTile { place: 1 }));
         assert_eq!(Tiles::default().to_string(), "{}");
     }
 }

@@ -257,20 +257,20 @@ impl fmt::Display for Place<'_> {
 
 /// A run that ended early, and its progress. Nothing of it is published.
 #[derive(Debug)]
-pub struct Failed {
+pub struct RunError {
     /// The reason.
     pub error: EncodeError,
     /// The progress.
     pub summary: Summary,
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl std::error::Error for Failed {
+impl std::error::Error for RunError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
     }
@@ -288,7 +288,7 @@ pub fn encode(
     tokenizer: &Tokenizer,
     output: Output,
     observer: &dyn Observer,
-) -> Result<Summary, Box<Failed>> {
+) -> Result<Summary, Box<RunError>> {
     let identity = TokenizerIdentity {
         name: tokenizer.name().to_owned(),
         blake3: tokenizer.hash().to_owned(),
@@ -307,7 +307,7 @@ pub fn encode_with(
     identity: TokenizerIdentity,
     output: Output,
     observer: &dyn Observer,
-) -> Result<Summary, Box<Failed>> {
+) -> Result<Summary, Box<RunError>> {
     let begin = Instant::now();
     let (reading, max_skipped) = (job.reading.clone(), job.max_skipped);
     let run = stages::run(job, engine, output, observer);
@@ -345,7 +345,7 @@ pub fn encode_with(
     summary.elapsed = begin.elapsed();
     match published {
         Ok(published) => Ok(Summary { published: Some(published), ..summary }),
-        Err(error) => Err(Box::new(Failed { error, summary })),
+        Err(error) => Err(Box::new(RunError { error, summary })),
     }
 }
 

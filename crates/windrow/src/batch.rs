@@ -236,12 +236,12 @@ impl<S: BatchOps> Batched<S> {
         let shared = &*self.shared;
         match shared.try_alone() {
             Some(held) => shared.alone(held, op),
-            None => self.call_in_company(op),
+            None => self.call_queued(op),
         }
     }
 
     #[cold]
-    fn call_in_company(&self, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
+    fn call_queued(&self, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
         let shared = &*self.shared;
         if let Some(why) = shared.refuses() {
             return Err(CallError::new(why, Some(op)));

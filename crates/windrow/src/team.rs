@@ -111,7 +111,7 @@ impl Width {
         Width(WidthKind::AtMost(members))
     }
 
-    /// Exactly this many members, even with fewer CPUs. A team that cannot have them is refused ([`Refused`]), not narrowed.
+    /// Exactly this many members, even with fewer CPUs. A team that cannot have them is refused ([`TeamError`]), not narrowed.
     ///
     /// A team does not wait for workers that take part in other calls. So of several concurrent calls on one pool, some are
     /// refused at once: give each caller a [`Pool`](crate::Pool) with as many threads as its team, or retry. A team waits
@@ -129,20 +129,20 @@ impl From<usize> for Width {
 
 /// A team could not have the members that [`Width::exactly`] asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct TeamError {
     /// Members asked for.
     pub wanted: usize,
     /// Members found: the caller, and the workers that were free or joined.
     pub found: usize,
     /// Threads of the pool, the caller included.
     pub threads: usize,
-    kind: RefusedKind,
+    kind: TeamErrorKind,
 }
 
 /// Why a team of exact width was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum RefusedKind {
+pub enum TeamErrorKind {
     /// The pool has fewer threads than the team wants members.
     TooWide,
     /// Other calls have the workers.
@@ -155,53 +155,53 @@ pub enum RefusedKind {
     Closed,
 }
 
-impl Refused {
+impl TeamError {
     /// Why the team was refused.
     ///
     /// ```
-    /// use windrow::team::RefusedKind;
+    /// use windrow::team::TeamErrorKind;
     /// use windrow::{Pool, Width, team};
     ///
     /// let refused = Pool::new(1).install(|| team(&mut ()).width(Width::exactly(2)).try_run(|_| ()));
-    /// assert_eq!(refused.unwrap_err().kind(), RefusedKind::TooWide);
+    /// assert_eq!(refused.unwrap_err().kind(), TeamErrorKind::TooWide);
     /// ```
-    pub fn kind(&self) -> RefusedKind {
+    pub fn kind(&self) -> TeamErrorKind {
         self.kind
     }
 }
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for TeamError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Refused { wanted, found, threads, kind } = self;
+        let TeamError { wanted, found, threads, kind } = self;
         write!(f, "a team of exactly {wanted} members was refused: ")?;
         match kind {
-            RefusedKind::TooWide => {
+            TeamErrorKind::TooWide => {
                 write!(f, "the pool has {threads} threads; install a larger one, or ask for `Width::at_most`")
             }
-            RefusedKind::Busy => write!(
+            TeamErrorKind::Busy => write!(
                 f,
                 "{found} of the pool's {threads} threads were free; install a pool for this team, try again, or ask for \
                  `Width::at_most`"
             ),
-            RefusedKind::Late => write!(
+            TeamErrorKind::Late => write!(
                 f,
                 "{found} of the pool's {threads} threads were there, the others were free but did not come within {} s; try \
                  again, or ask for `Width::at_most`",
                 EXACTLY.0 / 1e9
             ),
-            RefusedKind::Forked => {
+            TeamErrorKind::Forked => {
                 f.write_str("the pool's threads stayed in the parent of this forked process; make a pool here")
             }
-            RefusedKind::Closed => f.write_str("the pool's threads have been ended; make another pool"),
+            TeamErrorKind::Closed => f.write_str("the pool's threads have been ended; make another pool"),
         }
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for TeamError {}
 
 /// A team around `data`, to be [run](Team::run). See the [module page](self).
 pub fn team<T: ?Sized + Send>(data: &mut T) -> Team<'_, T> {
-    Team { data, width: Width::all(), looking: None }
+    Team { data, width: Width::all(), spin_budget: None }
 }
 
 /// A team that has not begun. See the [module page](self).
@@ -210,7 +210,7 @@ pub fn team<T: ?Sized + Send>(data: &mut T) -> Team<'_, T> {
 pub struct Team<'d, T: ?Sized> {
     data: &'d mut T,
     width: Width,
-    looking: Option<(Duration, Duration)>,
+    spin_budget: Option<(Duration, Duration)>,
 }
 
 impl<T: ?Sized + Send> Team<'_, T> {
@@ -221,8 +221,8 @@ impl<T: ?Sized + Send> Team<'_, T> {
     }
 
     /// Sets how long a waiting member spins, and how long it then yields its CPU, before it parks.
-    pub fn looking(mut self, busy: Duration, yielding: Duration) -> Self {
-        self.looking = Some((busy, yielding));
+    pub fn spin_budget(mut self, busy: Duration, yielding: Duration) -> Self {
+        self.spin_budget = Some((busy, yielding));
         self
     }
 
@@ -257,7 +257,7 @@ impl<T: ?Sized + Send> Team<'_, T> {
     /// # Panics
     /// With the payload of a member that panicked.
     #[track_caller]
-    pub fn try_run<R: Send>(self, member: impl Fn(&mut Member<'_, '_, T>) -> R + Sync) -> Result<Vec<R>, Refused> {
+    pub fn try_run<R: Send>(self, member: impl Fn(&mut Member<'_, '_, T>) -> R + Sync) -> Result<Vec<R>, TeamError> {
         let place = Location::caller();
         pool::with_current(|pool| run(pool, place, self, &member))
     }
@@ -268,13 +268,13 @@ fn run<T, F, R>(
     place: &'static Location<'static>,
     team: Team<'_, T>,
     member: &F,
-) -> Result<Vec<R>, Refused>
+) -> Result<Vec<R>, TeamError>
 where
     T: ?Sized + Send,
     F: Fn(&mut Member<'_, '_, T>) -> R + Sync,
     R: Send,
 {
-    let Team { data, width, looking } = team;
+    let Team { data, width, spin_budget } = team;
     let least = if let Width(WidthKind::Exactly(wanted)) = width { wanted } else { 1 };
     let code =
         attend::<T, F, R> as fn(&F, &PoolState, MemberSlot<'_, LeaderState<'_, T>>, Spin) -> R as *const () as usize;
@@ -323,7 +323,7 @@ where
                 member,
                 pool,
                 slot,
-                looking.map_or_else(|| usual(pool, width, &waits), |limits| spin(pool, limits)),
+                spin_budget.map_or_else(|| usual(pool, width, &waits), |limits| spin(pool, limits)),
             );
             *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
@@ -365,9 +365,9 @@ where
     let ended = tick();
     pool.ended(ended);
     if found < least {
-        let closed = if pool.gate.is_stopped() { RefusedKind::Closed } else { RefusedKind::Busy };
+        let closed = if pool.gate.is_stopped() { TeamErrorKind::Closed } else { TeamErrorKind::Busy };
         let kind = lacks.get().unwrap_or(closed);
-        return Err(Refused { wanted: least, found, threads: pool.members, kind });
+        return Err(TeamError { wanted: least, found, threads: pool.members, kind });
     }
     drop(rounds);
     if least == 1 {
@@ -414,7 +414,7 @@ impl<T: ?Sized + Send> Drop for FormOnDrop<'_, '_, T> {
 }
 
 /// The number of members to ask for, and the reason.
-fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<(Formation, &'static str), Refused> {
+fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<(Formation, &'static str), TeamError> {
     let most = pool.workers().most;
     let WorkerCounts { busy, idle, asleep, absent } = pool.gate.state();
     let (idle, asleep, absent) = if busy { (0, 0, 0) } else { (idle, asleep, absent) };
@@ -424,14 +424,14 @@ fn ask(pool: &PoolState, width: Width, lately: Nanos) -> Result<(Formation, &'st
         // A team of exact width also waits for threads that have just been started.
         WidthKind::Exactly(wanted) => {
             let kind = match () {
-                () if wanted > pool.members => RefusedKind::TooWide,
-                () if !pool.is_of_this_process() => RefusedKind::Forked,
-                () if pool.gate.is_stopped() => RefusedKind::Closed,
-                () if wanted > free + absent => RefusedKind::Busy,
+                () if wanted > pool.members => TeamErrorKind::TooWide,
+                () if !pool.is_of_this_process() => TeamErrorKind::Forked,
+                () if pool.gate.is_stopped() => TeamErrorKind::Closed,
+                () if wanted > free + absent => TeamErrorKind::Busy,
                 () => return Ok((Formation { members: wanted, patience: Waits::of(pool.guess()).yields }, AS_ASKED)),
             };
             let found = if pool.is_of_this_process() { free.min(pool.members) } else { 1 };
-            Err(Refused { wanted, found, threads: pool.members, kind })
+            Err(TeamError { wanted, found, threads: pool.members, kind })
         }
         WidthKind::AtMost(_) if free == 1 => Ok((Formation { members: 1, patience: Nanos(0.0) }, "no worker is free")),
         WidthKind::AtMost(wanted) => {
@@ -450,10 +450,10 @@ fn lack(
     waited: Nanos,
     WorkerCounts { idle, asleep, absent, .. }: WorkerCounts,
     elsewhere: Nanos,
-) -> Option<RefusedKind> {
+) -> Option<TeamErrorKind> {
     match idle + asleep + absent {
-        0 if waited > elsewhere => Some(RefusedKind::Busy),
-        1.. if waited > EXACTLY => Some(RefusedKind::Late),
+        0 if waited > elsewhere => Some(TeamErrorKind::Busy),
+        1.. if waited > EXACTLY => Some(TeamErrorKind::Late),
         _ => None,
     }
 }
@@ -742,19 +742,19 @@ mod tests {
         let seconds = |seconds: f64| Nanos(seconds * 1e9);
         for some in [state(1, 0, 0), state(0, 1, 0), state(0, 0, 1)] {
             assert_eq!(lack(seconds(2.0), some, seconds(1e-3)), None, "{some:?}");
-            assert_eq!(lack(seconds(11.0), some, seconds(1e-3)), Some(RefusedKind::Late), "{some:?}");
+            assert_eq!(lack(seconds(11.0), some, seconds(1e-3)), Some(TeamErrorKind::Late), "{some:?}");
         }
         assert_eq!(lack(seconds(0.0), state(0, 0, 0), seconds(1e-3)), None);
-        assert_eq!(lack(seconds(0.1), state(0, 0, 0), seconds(1e-3)), Some(RefusedKind::Busy));
+        assert_eq!(lack(seconds(0.1), state(0, 0, 0), seconds(1e-3)), Some(TeamErrorKind::Busy));
     }
 
     #[test]
     fn a_refusal_says_what_the_matter_is() {
-        let text = |kind| Refused { wanted: 3, found: 2, threads: 4, kind }.to_string();
-        assert!(text(RefusedKind::Late).contains("2 of the pool's 4 threads were there"));
-        assert!(text(RefusedKind::Late).contains("did not come within 10 s"));
-        assert!(text(RefusedKind::Busy).contains("2 of the pool's 4 threads were free"));
-        assert!(text(RefusedKind::TooWide).contains("the pool has 4 threads"));
-        assert!(text(RefusedKind::Forked).contains("forked"));
+        let text = |kind| TeamError { wanted: 3, found: 2, threads: 4, kind }.to_string();
+        assert!(text(TeamErrorKind::Late).contains("2 of the pool's 4 threads were there"));
+        assert!(text(TeamErrorKind::Late).contains("did not come within 10 s"));
+        assert!(text(TeamErrorKind::Busy).contains("2 of the pool's 4 threads were free"));
+        assert!(text(TeamErrorKind::TooWide).contains("the pool has 4 threads"));
+        assert!(text(TeamErrorKind::Forked).contains("forked"));
     }
 }

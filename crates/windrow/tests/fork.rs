@@ -13,7 +13,7 @@ use std::thread;
 
 use windrow::batch::{Batch, BatchError, BatchOps, Batched, Chunk, Overflow};
 use windrow::prelude::*;
-use windrow::team::RefusedKind;
+use windrow::team::TeamErrorKind;
 use windrow::{CancelToken, Pool, Width, spawn_joinable, team};
 use windrow_testkit::{forked, spin};
 
@@ -144,7 +144,7 @@ fn an_inherited_pool_refuses_teams_of_exact_width() {
     assert!(forked(|| {
         let refused = exact().unwrap_err();
         assert!(refused.to_string().contains("stayed in the parent"), "{refused}");
-        refused.kind() == RefusedKind::Forked && refused.found == 1
+        refused.kind() == TeamErrorKind::Forked && refused.found == 1
     }));
 }
 

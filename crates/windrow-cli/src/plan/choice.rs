@@ -2,7 +2,7 @@
 //! it ran.
 
 use windrow_collective::{Error, Profile, Tried};
-use windrow_tiling::tile::{Candidate, Plan, Problem, Tiles, Unplannable};
+use windrow_tiling::tile::{Candidate, Plan, PlanError, Problem, Tiles};
 
 use super::samples::Measured;
 
@@ -42,7 +42,7 @@ impl Choice {
     }
 
     /// The fastest of the plans that ran.
-    fn refined(mut self, problem: &Problem<'_>, fastest: &Tried, others: &[Tried]) -> Result<Self, Unplannable> {
+    fn refined(mut self, problem: &Problem<'_>, fastest: &Tried, others: &[Tried]) -> Result<Self, PlanError> {
         self.take(problem, fastest.tiles.clone(), "planned")?;
         let (took, predicted) = (fastest.took.as_micros(), fastest.predicted.as_micros());
         let limit = match self.plan.tiles.len() {
@@ -64,7 +64,7 @@ impl Choice {
     }
 
     /// Chooses these tiles; the previous ones become an alternative.
-    fn take(&mut self, problem: &Problem<'_>, tiles: Tiles, had: &'static str) -> Result<(), Unplannable> {
+    fn take(&mut self, problem: &Problem<'_>, tiles: Tiles, had: &'static str) -> Result<(), PlanError> {
         let plan = &mut self.plan;
         // The lower bound for all cuts does not change.
         let least = plan.predicted.0 / (1.0 + plan.gap);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windrow_tiling::cost::{Fit, Fitting, Residual, Sample, Unfit, fit};
+use windrow_tiling::cost::{Fit, FitError, Fitting, Residual, Sample, fit};
 use windrow_tiling::tile::{Lane, Tiles};
 use windrow_tiling::{Nanos, Rows};
 
@@ -47,20 +47,20 @@ enum Source {
 impl LaneCost {
     /// A fit that misses its samples by no more than noise; otherwise a table if every possible tile was measured; otherwise a fit
     /// within the limit.
-    pub(super) fn new(lane: Lane, samples: &[Sample<Rows>], cuts: Cuts, limit: f64) -> Result<Self, Unfit<Rows>> {
+    pub(super) fn new(lane: Lane, samples: &[Sample<Rows>], cuts: Cuts, limit: f64) -> Result<Self, FitError<Rows>> {
         let measured = medians(samples);
         let source = match fit(samples, &Fitting { limit, ..Fitting::default() }) {
             Ok(fit) if fit.worst().relative().abs() > fit.noise && cuts.are_among(&measured) => {
                 Source::Table { unfit: missed(&fit.worst()) }
             }
             Ok(fit) => Source::Fit(fit),
-            Err(Unfit::Misses { residual, .. }) if cuts.are_among(&measured) => {
+            Err(FitError::Misses { residual, .. }) if cuts.are_among(&measured) => {
                 Source::Table { unfit: missed(&residual) }
             }
-            Err(Unfit::Falls { smaller, larger, .. }) if cuts.are_among(&measured) => {
+            Err(FitError::Falls { smaller, larger, .. }) if cuts.are_among(&measured) => {
                 Source::Table { unfit: format!("{larger} rows take less than {smaller}") }
             }
-            Err(Unfit::TooFew { sizes }) if sizes > 0 && cuts.are_among(&measured) => {
+            Err(FitError::TooFew { sizes }) if sizes > 0 && cuts.are_among(&measured) => {
                 Source::Table { unfit: format!("sizes measured: {sizes}") }
             }
             Err(unfit) => return Err(unfit),
@@ -185,7 +185,7 @@ mod tests {
         assert!(table.note("s.csv").unwrap().contains("looked up in s.csv"));
         // A size that a tile may have is missing: 640, or 100 and 228 if the last tile is ragged.
         for rows in [640, 484] {
-            assert!(matches!(cost(&jagged, rows, 0.3), Err(Unfit::Misses { .. } | Unfit::Falls { .. })));
+            assert!(matches!(cost(&jagged, rows, 0.3), Err(FitError::Misses { .. } | FitError::Falls { .. })));
             let fitted = cost(&jagged, rows, 1e6).expect("any fit");
             assert_eq!(fitted.source(), "fit");
             assert!(fitted.note("s.csv").unwrap().contains("is loose"));
@@ -194,8 +194,8 @@ mod tests {
         assert_eq!(cost(&ragged, 228, 0.3).expect("all sizes are there").source(), "table");
         // Two sizes give no fit, but can be all possible sizes.
         assert_eq!(cost(&[(128, 1.0), (256, 2.0)], 256, 0.3).expect("all sizes are there").source(), "table");
-        assert!(matches!(cost(&[(128, 1.0), (256, 2.0)], 384, 0.3), Err(Unfit::TooFew { sizes: 2 })));
-        assert!(matches!(cost(&[], 128, 0.3), Err(Unfit::TooFew { sizes: 0 })));
+        assert!(matches!(cost(&[(128, 1.0), (256, 2.0)], 384, 0.3), Err(FitError::TooFew { sizes: 2 })));
+        assert!(matches!(cost(&[], 128, 0.3), Err(FitError::TooFew { sizes: 0 })));
         // A linear cost gets a fit, even if every size was measured.
         let line = cost(&[(128, 2.0), (256, 3.0), (384, 4.0), (512, 5.0)], 512, 0.3).unwrap();
         assert_eq!((line.source(), line.note("s.csv")), ("fit", None));

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use windrow_collective::Tried;
-use windrow_tiling::cost::{Fitting, Sample, Unfit, fit};
+use windrow_tiling::cost::{FitError, Fitting, Sample, fit};
 use windrow_tiling::tile::{Contention, Lane, Plan, Tiles};
 use windrow_tiling::{Nanos, Rows};
 
@@ -71,10 +71,10 @@ impl Measured {
             LaneCost::new(lane, samples, cuts, limit).map_err(|unfit| {
                 let (origin, stage) = (&self.origin, Self::stage(lane));
                 Refused::bad_input(match unfit {
-                    Unfit::TooFew { sizes: 0 } => format!(
+                    FitError::TooFew { sizes: 0 } => format!(
                         "{origin} has no samples of the stage {stage}\nhint: measure both stages, three sizes of each at least"
                     ),
-                    Unfit::Misses { .. } | Unfit::Falls { .. } => {
+                    FitError::Misses { .. } | FitError::Falls { .. } => {
                         let remedy = match fit(samples, &Fitting::UNLIMITED) {
                             Ok(loose) => format!(
                                 ", or plan with a fit that is off by as much: --tolerance {}%",

@@ -350,7 +350,7 @@ fn a_loose_profile_knows_its_error() {
         loose.observe(&outcome(error + 0.01));
     }
     assert!(loose.needs_refit());
-    assert!(matches!(bent(5.0), Err(Error::Unfit { lane: Lane::Compute, .. })));
+    assert!(matches!(bent(5.0), Err(Error::FitError { lane: Lane::Compute, .. })));
     let slowed = bent(1.0).unwrap().with_contention(Contention { compute: 1.5, communicate: 2.0 }).unwrap();
     assert_eq!((slowed.contention().compute, slowed.contention().communicate), (1.5, 2.0));
     assert!(slowed.with_contention(Contention { compute: 0.5, communicate: 1.0 }).is_err());

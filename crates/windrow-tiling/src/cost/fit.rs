@@ -120,7 +120,7 @@ fn worst<S: Size>(residuals: &[Residual<S>]) -> Residual<S> {
 
 /// Why samples give no cost function.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Unfit<S> {
+pub enum FitError<S> {
     /// Too few sizes: two fit any line.
     TooFew {
         /// Number of different sizes given.
@@ -161,26 +161,26 @@ pub enum Unfit<S> {
     Fitting(Fitting),
 }
 
-impl<S: Size> fmt::Display for Unfit<S> {
+impl<S: Size> fmt::Display for FitError<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = S::UNIT;
         match self {
-            Unfit::TooFew { sizes } => {
+            FitError::TooFew { sizes } => {
                 write!(
                     f,
                     "{sizes} different sizes are too few for a fit\nhint: measure three at least; two fit any line"
                 )
             }
-            Unfit::Impossible { size, time } => {
+            FitError::Impossible { size, time } => {
                 write!(f, "the time of {size} {unit} is {} ns, which is impossible", time.0)
             }
-            Unfit::Falls { smaller, took, larger, takes } => {
+            FitError::Falls { smaller, took, larger, takes } => {
                 write!(
                     f,
                     "{larger} {unit} take {takes}, less than the {took} of {smaller}\nhint: measure again, repeatedly"
                 )
             }
-            Unfit::Misses { residual, limit } => {
+            FitError::Misses { residual, limit } => {
                 let Residual { size, measured, fitted } = residual;
                 let (by, most) = (100.0 * residual.relative().abs(), 100.0 * limit);
                 write!(
@@ -189,10 +189,10 @@ impl<S: Size> fmt::Display for Unfit<S> {
                 )?;
                 write!(f, "\nhint: measure more sizes around it, and each of them repeatedly")
             }
-            Unfit::Joints { from } => {
+            FitError::Joints { from } => {
                 write!(f, "pieces that meet would fall from {from} {unit} on\nhint: allow jumps, or measure more sizes")
             }
-            Unfit::Fitting(Fitting { tolerance, limit, noise, .. }) => write!(
+            FitError::Fitting(Fitting { tolerance, limit, noise, .. }) => write!(
                 f,
                 "a tolerance of {tolerance}, a limit of {limit} and a noise of {noise}\nhint: all three are shares above 0"
             ),
@@ -200,7 +200,7 @@ impl<S: Size> fmt::Display for Unfit<S> {
     }
 }
 
-impl<S: Size> std::error::Error for Unfit<S> {}
+impl<S: Size> std::error::Error for FitError<S> {}
 
 /// Fits a cost function to samples, in any order. A size measured repeatedly counts once, with its median.
 ///
@@ -210,11 +210,11 @@ impl<S: Size> std::error::Error for Unfit<S> {}
 ///
 /// # Errors
 /// There are fewer than three sizes, or a time is impossible. Times fall by more than repeated samples and the limit explain, or
-/// the best fit misses a sample by more than the limit. See [`Unfit`].
-pub fn fit<S: Size>(samples: &[Sample<S>], fitting: &Fitting) -> Result<Fit<S>, Unfit<S>> {
+/// the best fit misses a sample by more than the limit. See [`FitError`].
+pub fn fit<S: Size>(samples: &[Sample<S>], fitting: &Fitting) -> Result<Fit<S>, FitError<S>> {
     let share = |share: f64| share.is_finite() && share > 0.0;
     if !(share(fitting.tolerance) && share(fitting.limit) && share(fitting.noise)) {
-        return Err(Unfit::Fitting(*fitting));
+        return Err(FitError::Fitting(*fitting));
     }
     let (points, scatter) = points(samples, fitting.limit)?;
     let noise = scatter.max(fitting.noise);
@@ -229,7 +229,7 @@ pub fn fit<S: Size>(samples: &[Sample<S>], fitting: &Fitting) -> Result<Fit<S>, 
     let residuals: Vec<_> = residuals.collect();
     let residual = worst(&residuals);
     if residual.relative().abs() > fitting.limit {
-        return Err(Unfit::Misses { residual, limit: fitting.limit });
+        return Err(FitError::Misses { residual, limit: fitting.limit });
     }
     Ok(Fit { cost, residuals, noise, tolerance: fitting.tolerance })
 }
@@ -238,11 +238,11 @@ pub fn fit<S: Size>(samples: &[Sample<S>], fitting: &Fitting) -> Result<Fit<S>, 
 pub const FINE: usize = 512;
 
 /// One sample per size, in ascending order, and the relative scatter of repeated samples.
-fn points<S: Size>(samples: &[Sample<S>], limit: f64) -> Result<(Vec<Sample<S>>, f64), Unfit<S>> {
+fn points<S: Size>(samples: &[Sample<S>], limit: f64) -> Result<(Vec<Sample<S>>, f64), FitError<S>> {
     if let Some(&Sample { size, time }) =
         samples.iter().find(|sample| !(sample.time.0.is_finite() && sample.time.0 > 0.0))
     {
-        return Err(Unfit::Impossible { size, time });
+        return Err(FitError::Impossible { size, time });
     }
     let mut sorted = samples.to_vec();
     sorted.sort_by(|a, b| a.size.cmp(&b.size).then(a.time.0.total_cmp(&b.time.0)));
@@ -254,7 +254,7 @@ fn points<S: Size>(samples: &[Sample<S>], limit: f64) -> Result<(Vec<Sample<S>>,
         // True if all pairs of fitted times within the limit fall.
         let below = |highest: &Sample<S>| most.time.0 * (1.0 + limit) < highest.time.0 * (1.0 - limit);
         if let Some(Sample { size: smaller, time: took }) = highest.filter(below) {
-            return Err(Unfit::Falls { smaller, took, larger: most.size, takes: most.time });
+            return Err(FitError::Falls { smaller, took, larger: most.size, takes: most.time });
         }
         highest = highest.filter(|highest| highest.time >= least.time).or(Some(least));
         let median = (same[(same.len() - 1) / 2].time.0 + same[same.len() / 2].time.0) / 2.0;
@@ -263,7 +263,7 @@ fn points<S: Size>(samples: &[Sample<S>], limit: f64) -> Result<(Vec<Sample<S>>,
         points.push(Sample { size: least.size, time: Nanos(median) });
     }
     if points.len() < 3 {
-        return Err(Unfit::TooFew { sizes: points.len() });
+        return Err(FitError::TooFew { sizes: points.len() });
     }
     Ok((points, if freedom > 0 { (squares / freedom as f64).sqrt() } else { 0.0 }))
 }
@@ -425,7 +425,7 @@ fn continuous<S: Size>(
     pieces: &[Piece<S>],
     runs: &[FitPiece<S>],
     points: &[Sample<S>],
-) -> Result<Vec<Piece<S>>, Unfit<S>> {
+) -> Result<Vec<Piece<S>>, FitError<S>> {
     let scale = points[points.len() - 1].size.count() as f64;
     let constant = runs[0].form.constant;
     let unknowns = usize::from(constant) + runs.iter().map(|run| run.form.degree).sum::<usize>();
@@ -444,7 +444,7 @@ fn continuous<S: Size>(
         triangle.push(&mut equation);
     }
     let from = pieces[0].from;
-    let mut solution = triangle.solve(unknowns).ok_or(Unfit::Joints { from })?.into_iter();
+    let mut solution = triangle.solve(unknowns).ok_or(FitError::Joints { from })?.into_iter();
     let mut at = if constant { solution.next().unwrap_or(0.0) } else { 0.0 };
     let mut joined = Vec::with_capacity(pieces.len());
     for (place, (piece, run)) in pieces.iter().zip(runs).enumerate() {
@@ -453,7 +453,7 @@ fn continuous<S: Size>(
         let piece = Piece { from: piece.from, at: Nanos(at), slope, curve };
         let until = pieces.get(place + 1).map_or(points[points.len() - 1].size, |next| next.from);
         if !piece.rises(Some(until)) {
-            return Err(Unfit::Joints { from: piece.from });
+            return Err(FitError::Joints { from: piece.from });
         }
         at = piece.at(until);
         joined.push(piece);

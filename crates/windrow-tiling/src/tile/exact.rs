@@ -16,7 +16,7 @@
 //! The result is the best cut, and a time that no cut can beat.
 
 use super::pipeline::{PipelineState, Slow, fluid};
-use super::{Problem, Tiles, Unplannable};
+use super::{PlanError, Problem, Tiles};
 use crate::{Nanos, Rows};
 
 /// The costs of all tiles that begin and end between units.
@@ -32,7 +32,7 @@ pub(super) struct CostGrid {
 }
 
 impl CostGrid {
-    pub(super) fn new(problem: &Problem<'_>) -> Result<CostGrid, Unplannable> {
+    pub(super) fn new(problem: &Problem<'_>) -> Result<CostGrid, PlanError> {
         problem.check()?;
         let (rows, align) = (problem.rows, problem.align.0);
         let most = u64::try_from(problem.effort.units).unwrap_or(u64::MAX);
@@ -375,10 +375,10 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// As for [`plan`](Self::plan), and if there are more than 24 units.
-    pub fn brute_force(&self) -> Result<(Tiles, Nanos), Unplannable> {
+    pub fn brute_force(&self) -> Result<(Tiles, Nanos), PlanError> {
         let grid = CostGrid::new(self)?;
         if grid.units > 24 {
-            return Err(Unplannable::TooMany { units: grid.units });
+            return Err(PlanError::TooMany { units: grid.units });
         }
         let mut best = (f64::INFINITY, Vec::new());
         let mut tiles = Vec::with_capacity(grid.units);

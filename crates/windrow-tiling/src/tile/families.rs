@@ -2,7 +2,7 @@
 
 use super::exact::CostGrid;
 use super::pipeline::Slow;
-use super::{Lane, Problem, Tiles, Unplannable};
+use super::{Lane, PlanError, Problem, Tiles};
 use crate::{Nanos, Rows};
 
 /// Units of `tiles` tiles that differ by no more than one unit, the longer ones first.
@@ -38,9 +38,9 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// As for [`plan`](Self::plan), and if `tiles` is 0.
-    pub fn uniform(&self, tiles: usize) -> Result<Tiles, Unplannable> {
+    pub fn uniform(&self, tiles: usize) -> Result<Tiles, PlanError> {
         if tiles == 0 {
-            return Err(Unplannable::NoTiles);
+            return Err(PlanError::NoTiles);
         }
         self.check()?;
         let (units, align) = (self.rows.0.div_ceil(self.align.0), self.align.0);
@@ -53,7 +53,7 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// As for [`plan`](Self::plan).
-    pub fn two_sizes(&self) -> Result<Tiles, Unplannable> {
+    pub fn two_sizes(&self) -> Result<Tiles, PlanError> {
         let grid = CostGrid::new(self)?;
         Ok(grid.tiles(&best_two_sizes(&grid, self.slow(), self.most_tiles).0))
     }
@@ -148,7 +148,7 @@ pub struct Steps {
 ///
 /// # Errors
 /// As for [`Problem::plan`].
-pub fn short_long_rule(problem: &Problem<'_>, matmul: Matmul, factor: f64) -> Result<ShortLong, Unplannable> {
+pub fn short_long_rule(problem: &Problem<'_>, matmul: Matmul, factor: f64) -> Result<ShortLong, PlanError> {
     problem.check()?;
     let (rows, align) = (problem.rows.0, problem.align.0);
     let [first, second] = problem.order.lanes();
@@ -194,7 +194,7 @@ pub fn short_long_rule(problem: &Problem<'_>, matmul: Matmul, factor: f64) -> Re
 }
 
 /// The largest number of rows that takes no longer than `time` in a lane.
-fn rows_within(problem: &Problem<'_>, lane: Lane, time: Nanos) -> Result<u64, Unplannable> {
+fn rows_within(problem: &Problem<'_>, lane: Lane, time: Nanos) -> Result<u64, PlanError> {
     let (mut within, mut beyond) = (0, problem.rows.0 + 1);
     while beyond - within > 1 {
         let middle = within + (beyond - within) / 2;

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{Lane, Problem, Tiles, Unplannable};
+use super::{Lane, PlanError, Problem, Tiles};
 use crate::Nanos;
 
 /// Slowdown of the first and of the second lane while both are busy.
@@ -155,7 +155,7 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// The tiles do not add up to the rows of the operation, or a cost or a slowdown is invalid.
-    pub fn predict(&self, tiles: &Tiles) -> Result<Nanos, Unplannable> {
+    pub fn predict(&self, tiles: &Tiles) -> Result<Nanos, PlanError> {
         self.check()?;
         self.holds(tiles)?;
         let ([first, second], slow) = (self.order.lanes(), self.slow());
@@ -178,12 +178,12 @@ impl Problem<'_> {
     /// assert_eq!(timeline.end, Nanos::micros(450.0));
     /// assert_eq!(timeline.communicate[0].start, timeline.compute[0].end);
     /// assert_eq!(timeline.losses().waiting, Nanos::micros(150.0));
-    /// # Ok::<(), windrow_tiling::tile::Unplannable>(())
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
     /// ```
     ///
     /// # Errors
     /// As for [`predict`](Self::predict).
-    pub fn timeline(&self, tiles: &Tiles) -> Result<Timeline, Unplannable> {
+    pub fn timeline(&self, tiles: &Tiles) -> Result<Timeline, PlanError> {
         self.check()?;
         self.holds(tiles)?;
         let lanes = self.order.lanes();
@@ -216,7 +216,7 @@ impl Problem<'_> {
     }
 
     /// The time of all rows in one tile: no overlap and no contention.
-    pub(super) fn serial(&self) -> Result<Nanos, Unplannable> {
+    pub(super) fn serial(&self) -> Result<Nanos, PlanError> {
         self.predict(&Tiles::one(self.rows))
     }
 }

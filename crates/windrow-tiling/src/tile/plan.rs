@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::exact::{self, CostGrid, PlannerWork};
 use super::families::{best_two_sizes, best_uniform};
-use super::{Contention, Lane, Losses, Order, Problem, Tiles, Unplannable, short_long_rule};
+use super::{Contention, Lane, Losses, Order, PlanError, Problem, Tiles, short_long_rule};
 use crate::{Alternative, Alternatives, Decision, Nanos, Rows};
 
 /// Whether to cut.
@@ -141,7 +141,7 @@ impl Plan {
     /// let plan = Problem { align: Rows(64), ..Problem::new(Rows(512), &each, &each) }.plan()?;
     /// let said = plan.decision().to_string();
     /// assert!(said.starts_with("do not tile: more tiles cost more than they hide"), "{said}");
-    /// # Ok::<(), windrow_tiling::tile::Unplannable>(())
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
     /// ```
     pub fn decision(&self) -> Decision<Inputs, Tiling> {
         let named = |name| self.alternatives.iter().find(|cut| cut.name == name);
@@ -198,7 +198,7 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// An alignment, limit or slowdown is invalid, or a cost function gives an invalid time.
-    pub fn plan(&self) -> Result<Plan, Unplannable> {
+    pub fn plan(&self) -> Result<Plan, PlanError> {
         let grid = CostGrid::new(self)?;
         let slow = self.slow();
         let named = |name, (units, end): (Vec<usize>, f64)| Candidate {
@@ -251,7 +251,7 @@ impl Problem<'_> {
         })
     }
 
-    fn cost_of_all(&self, lane: Lane) -> Result<Nanos, Unplannable> {
+    fn cost_of_all(&self, lane: Lane) -> Result<Nanos, PlanError> {
         if self.rows == Rows(0) { Ok(Nanos(0.0)) } else { self.cost(lane, self.rows) }
     }
 

@@ -1,7 +1,7 @@
 //! Fits compared with the functions that their samples come from, and refusals.
 
 use proptest::prelude::*;
-use windrow_tiling::cost::{BadCost, Cost, FINE, Fit, Fitting, Joints, Piece, Sample, Size, Unfit, fit};
+use windrow_tiling::cost::{Cost, CostError, FINE, Fit, FitError, Fitting, Joints, Piece, Sample, Size, fit};
 use windrow_tiling::{Bytes, Nanos, Rows};
 
 fn samples(given: &[(u64, f64)]) -> Vec<Sample<Rows>> {
@@ -134,7 +134,7 @@ fn noise_is_not_worth_a_piece() {
 fn what_does_not_fit_is_refused_with_the_residual_and_the_place() {
     let outlier = samples(&[(100, 100.0), (200, 300.0), (400, 310.0)]);
     let strict = Fitting { limit: 0.1, ..Fitting::default() };
-    let Err(fault @ Unfit::Misses { residual, limit }) = fit(&outlier, &strict) else { panic!("an outlier fits") };
+    let Err(fault @ FitError::Misses { residual, limit }) = fit(&outlier, &strict) else { panic!("an outlier fits") };
     assert!(residual.relative().abs() > limit && limit == 0.1);
     let said = fault.to_string();
     assert!(said.contains(&format!("for {} rows", residual.size)) && said.contains("misses by"), "{said}");
@@ -149,7 +149,7 @@ fn a_loose_fit_is_a_fit() {
     let loose = fitted(&bent(1.3));
     let worst = loose.loose().expect("it misses a sample by more than a tenth");
     assert!(worst == loose.worst() && (0.1..0.3).contains(&worst.relative().abs()), "{worst:?}");
-    assert!(matches!(fit(&bent(5.0), &Fitting::default()), Err(Unfit::Falls { .. } | Unfit::Misses { .. })));
+    assert!(matches!(fit(&bent(5.0), &Fitting::default()), Err(FitError::Falls { .. } | FitError::Misses { .. })));
     for wild in [bent(5.0), bent(1000.0), samples(&[(1, 900.0), (2, 30.0), (3, 1.0), (4, 500.0)])] {
         let found = fit(&wild, &Fitting::UNLIMITED).expect("without a limit");
         assert!(found.loose().is_some());
@@ -231,7 +231,7 @@ fn pieces_by_hand_are_checked() {
         (vec![piece(0, 1.0, 5.0, -0.1)], "end in a straight line"),
         (vec![piece(0, 1.0, 5.0, -0.1), piece(26, 0.0, 0.0, 0.0)], "from 0 rows to 26, is negative or falls"),
     ] {
-        let fault: BadCost<Rows> = Cost::new(pieces).expect_err(said);
+        let fault: CostError<Rows> = Cost::new(pieces).expect_err(said);
         assert!(fault.to_string().contains(said), "{fault}");
     }
     assert!(Cost::<Bytes>::affine(Nanos(1.0), Nanos(-1.0)).is_err());

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use windrow_tiling::cost::{Cost, Piece};
 use windrow_tiling::tile::{
-    Contention, Effort, Lane, Matmul, Order, Plan, PlanVerdict, Problem, Tiles, Unplannable, short_long_rule,
+    Contention, Effort, Lane, Matmul, Order, Plan, PlanError, PlanVerdict, Problem, Tiles, short_long_rule,
 };
 use windrow_tiling::{Bytes, Nanos, Rows};
 
@@ -477,11 +477,11 @@ fn what_is_impossible_is_said() {
         let error = problem.plan().expect_err(said).to_string();
         assert!(error.contains(said), "{error}");
     }
-    assert_eq!(problem.predict(&tiles(&[4, 4])), Err(Unplannable::Total { tiles: Rows(8), rows: Rows(10) }));
-    assert_eq!(problem.timeline(&tiles(&[11])).map(drop), Err(Unplannable::Total { tiles: Rows(11), rows: Rows(10) }));
-    assert_eq!(problem.uniform(0), Err(Unplannable::NoTiles));
+    assert_eq!(problem.predict(&tiles(&[4, 4])), Err(PlanError::Total { tiles: Rows(8), rows: Rows(10) }));
+    assert_eq!(problem.timeline(&tiles(&[11])).map(drop), Err(PlanError::Total { tiles: Rows(11), rows: Rows(10) }));
+    assert_eq!(problem.uniform(0), Err(PlanError::NoTiles));
     let many = Problem { rows: Rows(25), ..problem };
-    assert_eq!(many.brute_force().map(drop), Err(Unplannable::TooMany { units: 25 }));
+    assert_eq!(many.brute_force().map(drop), Err(PlanError::TooMany { units: 25 }));
 }
 
 #[test]

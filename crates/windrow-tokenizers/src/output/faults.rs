@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use super::storage::{Disk, Storage};
 use super::{Format, Output, OutputError, OutputErrorKind, OutputOptions, Published, Staging};
-use crate::encode::{EncodeError, Failed, Job, Summary, encode_with};
+use crate::encode::{EncodeError, Job, RunError, Summary, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, InputFile};
 use crate::manifest::{Documents, Manifest, ManifestBody, SkippedDocument, TokenizerIdentity};
@@ -463,7 +463,7 @@ impl Encoder for Letters {
 }
 
 /// Encodes this many bytes to twice as many.
-fn encode_letters(options: &OutputOptions, disk: &Arc<Behind>, bytes: usize) -> Result<Summary, Box<Failed>> {
+fn encode_letters(options: &OutputOptions, disk: &Arc<Behind>, bytes: usize) -> Result<Summary, Box<RunError>> {
     let text = "x".repeat(999) + "\n";
     let input = io::Cursor::new(text.repeat(bytes / 1000).into_bytes());
     let input = InputFile::from_reader("letters", input, crate::input::Format::Lines, Some(Compression::None));

@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
-use windrow_tokenizers::encode::{EncodeError, Failed, Job, MaxSkipped, Summary, encode_with};
+use windrow_tokenizers::encode::{EncodeError, Job, MaxSkipped, RunError, Summary, encode_with};
 use windrow_tokenizers::engine::{Encoder, Engine, EngineError};
 use windrow_tokenizers::input::{Compression, Format, InputFile};
 use windrow_tokenizers::manifest::{Documents, Manifest, OnError, TokenizerIdentity};
@@ -148,7 +148,7 @@ fn corpus() -> impl Strategy<Value = Corpus> {
     ]
 }
 
-fn run(directory: &Path, corpora: &[Corpus], job: Job) -> Result<Summary, Box<Failed>> {
+fn run(directory: &Path, corpora: &[Corpus], job: Job) -> Result<Summary, Box<RunError>> {
     let inputs = corpora.iter().zip(0..).map(|(Corpus { format, bytes }, number)| {
         InputFile::from_reader(format!("file-{number}"), Cursor::new(bytes.clone()), *format, Some(Compression::None))
     });

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use windrow_tokenizers::encode::{EncodeError, Failed, Job, Observer, Step, Summary, encode, encode_with};
+use windrow_tokenizers::encode::{EncodeError, Job, Observer, RunError, Step, Summary, encode, encode_with};
 use windrow_tokenizers::engine::{Encoder, Engine, EngineError};
 use windrow_tokenizers::input::{Compression, Format, InputFile};
 use windrow_tokenizers::manifest::{Manifest, OnError, TokenizerIdentity};
@@ -60,7 +60,7 @@ fn lines(text: &'static str) -> InputFile {
 }
 
 /// Runs a job with a timeout, because a fault would make it hang.
-fn run(directory: &Path, inputs: Vec<InputFile>, most: usize, staging: Staging) -> Result<Summary, Box<Failed>> {
+fn run(directory: &Path, inputs: Vec<InputFile>, most: usize, staging: Staging) -> Result<Summary, Box<RunError>> {
     let output = Output::create_in(&OutputOptions::new(directory.join("out"), 1 << 20), &staging).unwrap();
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {

@@ -282,6 +282,9 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
 
     /// Every item with `separator` between it and the next one.
     ///
+    /// # Panics
+    /// If there are more than `usize::MAX / 2 + 1` items.
+    ///
     /// ```
     /// use windrow::prelude::*;
     ///

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use windrow::prelude::*;
-use windrow::team::RefusedKind;
+use windrow::team::TeamErrorKind;
 use windrow::{Pool, PoolBuildErrorKind, PoolBuilder, Width, current_num_threads, shutdown, team};
 use windrow_testkit::has_no_threads;
 
@@ -291,7 +291,7 @@ fn a_shutdown_leaves_no_thread_and_calls_work_on() {
             assert_eq!(windrow::join(|| 1, || 2), (1, 2));
             assert_eq!(windrow::scope(|scope| scope.spawn_joinable(|_| sum()).join().unwrap()), 999_000);
             let refused = team(&mut ()).width(Width::exactly(2)).try_run(|_| ()).unwrap_err();
-            assert_eq!(refused.kind(), RefusedKind::TooWide);
+            assert_eq!(refused.kind(), TeamErrorKind::TooWide);
             assert!(has_no_threads());
         }
         // A spawned closure needs a thread all the same, and the next shutdown waits for it.

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use windrow::team::{Deal, Ended, Family, Lend, Member, Own, RefusedKind, Width, split};
+use windrow::team::{Deal, Ended, Family, Lend, Member, Own, TeamErrorKind, Width, split};
 use windrow::{Pool, team};
 
 const N: usize = if cfg!(miri) { 30 } else { 1500 };
@@ -357,7 +357,7 @@ fn nested_and_concurrent_teams_are_moldable() {
             member.barrier().unwrap();
             assert_eq!(x, expected);
             let refused = refused.unwrap_err();
-            assert_eq!((refused.wanted, refused.threads, refused.kind()), (2, 3, RefusedKind::Busy));
+            assert_eq!((refused.wanted, refused.threads, refused.kind()), (2, 3, TeamErrorKind::Busy));
             assert!(refused.to_string().contains("exactly 2 members was refused"), "{refused}");
             results.len()
         });
