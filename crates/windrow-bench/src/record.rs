@@ -155,7 +155,8 @@ fn write_text(
 /// The command that started this process, for the root of the repository.
 pub fn command(bin: &str) -> String {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let command = format!("cargo run --release -p windrow-bench --bin {bin} -- {}", arguments.join(" "));
+    let features = if cfg!(feature = "ablation") { "--features ablation " } else { "" };
+    let command = format!("cargo run --release -p windrow-bench {features}--bin {bin} -- {}", arguments.join(" "));
     command.trim_end_matches(" -- ").to_owned()
 }
 
