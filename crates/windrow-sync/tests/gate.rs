@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use windrow_sync::Spin;
-use windrow_sync::gate::Gate;
+use windrow_sync::gate::{Gate, JoinedWorker};
 use windrow_sync::latch::Latch;
 
 const ROUNDS: usize = if cfg!(miri) { 10 } else { 2000 };
@@ -43,9 +43,10 @@ fn the_wake_reaches_every_sleeper() {
     for look in LOOKS {
         let crew = Crew::new(3, look);
         for _ in 0..ROUNDS / 10 {
-            let (inside, full) = (AtomicUsize::new(0), Latch::new());
-            let body = |member: usize| {
-                assert!((1..=3).contains(&member));
+            let (inside, full, members) = (AtomicUsize::new(0), Latch::new(), AtomicUsize::new(0));
+            let body = |JoinedWorker { worker, member }| {
+                assert!((1..=3).contains(&worker));
+                members.fetch_or(1 << member, Relaxed);
                 if inside.fetch_add(1, Relaxed) == 2 {
                     full.set();
                 }
@@ -54,7 +55,7 @@ fn the_wake_reaches_every_sleeper() {
                 assert!(door.open(4));
                 full.wait(look);
             });
-            assert_eq!(inside.load(Relaxed), 3);
+            assert_eq!((inside.load(Relaxed), members.load(Relaxed)), (3, 0b1110), "each member has another number");
         }
     }
 }

@@ -35,18 +35,18 @@ fn region(n: usize, keep: usize) -> (Vec<usize>, Option<Vec<usize>>) {
             *item * 10
         }));
     };
-    let member = |member: usize| {
+    let run = |member: usize| {
         let mut claims = shared.claims(member);
         for _ in 0..keep {
             let Some((_, chunk)) = claims.next(|_, _| 1, |lo, hi| lo.midpoint(hi)) else { break };
             work(chunk);
         }
     };
-    gate.region(&member, Spin::NONE, |door| {
+    gate.region(&|joined| run(joined.member), Spin::NONE, |door| {
         work(lead.take(1).unwrap().1);
         lead.share_evenly(2);
         door.open(2);
-        member(0);
+        run(0);
     });
     gate.stop();
     thread.join().unwrap();

@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use windrow_sync::Spin;
-use windrow_sync::gate::Gate;
+use windrow_sync::gate::{Gate, JoinedWorker};
 use windrow_sync::latch::Latch;
 
 /// A plain cell that loom watches: any two accesses without an order between them fail the model.
@@ -54,8 +54,8 @@ fn data_goes_in_and_comes_back() {
             let (input, output) = (Watched::new(0), Watched::new(0));
             let joined = AtomicUsize::new(0);
             input.set(round);
-            let body = |member| {
-                assert_eq!(member, 1);
+            let body = |joins| {
+                assert_eq!(joins, JoinedWorker { worker: 1, member: 1 });
                 output.set(input.get());
                 joined.fetch_add(1, Relaxed);
             };
@@ -77,7 +77,7 @@ fn the_last_to_leave_passes_on_what_others_wrote() {
         let threads = [worker(&gate, 1), worker(&gate, 2)];
         let output = [Watched::new(0), Watched::new(0)];
         let joined = AtomicUsize::new(0);
-        let body = |member: usize| {
+        let body = |JoinedWorker { member, .. }| {
             output[member - 1].set(1);
             joined.fetch_add(1, Relaxed);
             loom::thread::yield_now();

@@ -72,7 +72,7 @@ use windrow_plan::team::{Formation, Free, Mode, Waits, formation};
 use windrow_plan::width::{RoundCosts, Segment};
 use windrow_plan::{Decision, Nanos};
 use windrow_sync::Spin;
-use windrow_sync::gate::WorkerCounts;
+use windrow_sync::gate::{JoinedWorker, WorkerCounts};
 use windrow_sync::machine::tick;
 use windrow_sync::rounds::{MemberSlot, Rounds, Turn};
 
@@ -329,8 +329,8 @@ where
         }
         width
     };
-    let join = |number| {
-        pool.joined(number, tick());
+    let join = |joined: JoinedWorker| {
+        pool.joined(joined.worker, tick());
         if let Some(slot) = rounds.join() {
             come(slot);
         }

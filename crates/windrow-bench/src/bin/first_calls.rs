@@ -2,7 +2,7 @@
 //! `cargo run --release -p windrow-bench --features ablation --bin first_calls -- --record`
 //!
 //! Each repetition starts a process for each arm of each cell. The process touches its data, starts its pool, rests for 5 ms, and calls
-//! one loop four times. A call's ratio is the median of its times by that of the serial loop in processes of its own. `explained` is windrow
+//! one loop four times. A call's ratio is the median of its times by that of the serial loop in separate processes. `explained` is windrow
 //! inside of `windrow::explain`: its column has the predicted serial time by the serial time.
 #![forbid(unsafe_code)]
 

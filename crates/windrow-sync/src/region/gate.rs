@@ -14,8 +14,17 @@ use crate::base::spin::Spin;
 use crate::base::unwind::{Finally, Payload, discard};
 use crate::base::word::WideWord;
 
-/// What members run; the argument is the member's number.
-type RegionJob = dyn Fn(usize) + Sync;
+/// A worker that has joined a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinedWorker {
+    /// The worker's number in its gate: 1 or more.
+    pub worker: usize,
+    /// The worker's number among the members of this region: 1 or more, and below the region's width. The caller is member 0.
+    pub member: usize,
+}
+
+/// What workers that join run.
+type RegionJob = dyn Fn(JoinedWorker) + Sync;
 
 /// What the caller posts for workers that join.
 #[derive(Clone, Copy)]
@@ -308,15 +317,19 @@ impl Gate {
 
     /// Runs `lead` on the caller, with a [`Door`] through which it may let workers in to run `body`.
     ///
-    /// Returns when `lead` has returned and every worker that joined has left. `body` gets the member's number, `1..=workers`. A
-    /// worker has the same number in every region, and joins each region once at most. The caller is member 0 and does not run
-    /// `body` itself. A `lead` that never opens the door touches no atomic. `settle` bounds how long the caller spins, when it closes the
+    /// Returns when `lead` has returned and every worker that joined has left. `body` gets the worker's numbers. A worker joins each
+    /// region once at most. The caller is member 0 and does not run `body` itself. A `lead` that never opens the door touches no atomic. `settle` bounds how long the caller spins, when it closes the
     /// lane, for workers that are still inside.
     ///
     /// # Panics
     /// With the payload of `lead`, else with the first payload of a member. All members have left by then.
     #[inline]
-    pub fn region<R>(&self, body: &(dyn Fn(usize) + Sync), settle: Spin, lead: impl FnOnce(&Door<'_>) -> R) -> R {
+    pub fn region<R>(
+        &self,
+        body: &(dyn Fn(JoinedWorker) + Sync),
+        settle: Spin,
+        lead: impl FnOnce(&Door<'_>) -> R,
+    ) -> R {
         let door = Door { gate: self, body, lane: Cell::new(None), settle };
         let result = lead(&door);
         match door.shut() {
@@ -482,7 +495,7 @@ impl Gate {
     }
 
     /// What an active worker does: wakes further workers, runs the job, keeps a panic for the caller, and leaves.
-    fn attend(&self, at: usize, member: usize, joined: LaneView) {
+    fn attend(&self, at: usize, worker: usize, joined: LaneView) {
         let lane = &self.lanes[at].0;
         let _leave = Leave(lane);
         let posted = lane.job.with(|job| {
@@ -491,17 +504,18 @@ impl Gate {
             unsafe { *job }
         });
         let Some(posted) = posted else { return };
-        let tally = &self.members[member - 1].0;
+        let tally = &self.members[worker - 1].0;
         tally.entered.add(1);
+        let member = posted.seats - joined.seats();
         if joined.seats() > 0 {
             // Relaxed: a count of parked workers; a worker counted too late is woken by the next member that joins, or not at all.
             let main = if at == MAIN { joined } else { LaneView(self.main().load(Ordering::Relaxed)) };
-            self.wake_for(joined.seats(), posted.seats - joined.seats(), 2, main, tally);
+            self.wake_for(joined.seats(), member, 2, main, tally);
         }
         // SAFETY: the caller cannot return from `region`, nor unwind out of it, before this thread has left; until then
         // it borrows the closure.
         let job = unsafe { &*posted.job };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(member))) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(JoinedWorker { worker, member: member as usize }))) {
             let mut first = lane.payload.lock().unwrap_or_else(PoisonError::into_inner);
             if first.is_none() {
                 *first = Some(payload);
@@ -551,7 +565,7 @@ impl Drop for Leave<'_> {
 /// The caller's access to the gate during one [`Gate::region`]. Closes the lane when dropped.
 pub struct Door<'a> {
     gate: &'a Gate,
-    body: &'a (dyn Fn(usize) + Sync),
+    body: &'a (dyn Fn(JoinedWorker) + Sync),
     /// The lane, while it is open.
     lane: Cell<Option<usize>>,
     settle: Spin,
@@ -569,10 +583,10 @@ impl Door<'_> {
             return false;
         }
         let Some(at) = self.gate.take() else { return false };
-        let job: *const (dyn Fn(usize) + Sync + '_) = self.body;
+        let job: *const (dyn Fn(JoinedWorker) + Sync + '_) = self.body;
         // SAFETY: only the lifetime changes. The pointer is used by members only, and this door's drop waits for them while
         // `body` is still borrowed.
-        let job = unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const RegionJob>(job) };
+        let job = unsafe { std::mem::transmute::<*const (dyn Fn(JoinedWorker) + Sync + '_), *const RegionJob>(job) };
         self.gate.lanes[at].0.job.with_mut(|cell| {
             // SAFETY: this caller holds the lane and no member is active, so this is the only access.
             unsafe { *cell = Some(Posted { job, seats }) };

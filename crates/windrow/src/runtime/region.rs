@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 
 use windrow_plan::machine::WorkerState;
 use windrow_plan::share::{self, Grain, Progress, ShareChoice};
+use windrow_plan::site::ItemCost;
 use windrow_plan::{Decision, Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
-use windrow_sync::gate::Door;
+use windrow_sync::gate::{Door, JoinedWorker};
 use windrow_sync::machine::tick;
 use windrow_sync::ranges::Report;
 use windrow_sync::relaxed::RelaxedU64;
@@ -61,9 +62,9 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     let call = Call { pool, hints, per_weight: RelaxedU64::new(0) };
     let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
     let caller = CallerSide::new(&call, site(hints.place, code), items, listens);
-    let member = |member: usize| {
+    let member = |JoinedWorker { worker, member }| {
         let now = tick();
-        pool.joined(member, now);
+        pool.joined(worker, now);
         let stop = StopOnUnwind(division);
         let mut local = begin();
         take_part(&call, division.claims(member), now, &mut local, &each);
@@ -235,6 +236,8 @@ struct Published {
     width: usize,
     found: WorkerState,
     before: Before,
+    /// The caller's measurement contradicted what the site remembers.
+    doubts: bool,
 }
 
 /// What a caller has done alone: weight, ticks, the ticks of the longest piece, and the first item of that piece.
@@ -378,7 +381,9 @@ impl<'c> CallerSide<'c> {
         let entering = (members > 1).then(|| Nanos((nanos(wall).0 - at_best).max(0.0)));
         pool.learn(now, published.found, entering, nanos(wall + before.ticks));
         let in_items = (nanos(busy + before.ticks).0 - claims as f64 * pool.guess().claim.0).max(1.0);
-        let known = self.memory.known.after_shared(Nanos(in_items / (weight + before.weight) as f64));
+        // A first shared call may be far slower than calls that ran alone. A memory that this call has contradicted says nothing.
+        let known = if published.doubts { ItemCost::default() } else { self.memory.known };
+        let known = known.after_shared(Nanos(in_items / (weight + before.weight) as f64));
         if before.longest > longest {
             (longest, longest_at) = (before.longest, before.longest_at as u64);
         }
@@ -411,18 +416,32 @@ struct SerialPart<'w> {
     longest_at: usize,
     /// The measurement contradicts what the site remembers.
     doubts: bool,
+    /// The call is too short to be shared, as far as the site remembers, and nothing has contradicted that.
+    short: bool,
 }
 
 impl<'w> SerialPart<'w> {
     fn new(caller: &'w CallerSide<'w>) -> Self {
         let now = tick();
-        Self { caller, begun: now, start: now, first: 0, since: now, at: 0, longest: 0, longest_at: 0, doubts: false }
+        let short = caller.short;
+        Self {
+            caller,
+            begun: now,
+            start: now,
+            first: 0,
+            since: now,
+            at: 0,
+            longest: 0,
+            longest_at: 0,
+            doubts: false,
+            short,
+        }
     }
 
     /// What to do next at item `at` of `end`.
     #[inline]
     fn step(&mut self, at: usize, end: usize) -> CallerStep {
-        if self.caller.short {
+        if self.short {
             if at == end {
                 // Expected case. Skip the clock read: it would cost 10 % of this call.
                 return CallerStep::Done;
@@ -430,6 +449,8 @@ impl<'w> SerialPart<'w> {
             if let Some(items) = self.short(at, end) {
                 return CallerStep::Run { items };
             }
+            // From now on the call is measured, to its end: the site learns what it costs now.
+            self.short = false;
         }
         self.measured_step(at, end)
     }
@@ -447,7 +468,8 @@ impl<'w> SerialPart<'w> {
             Grain::Serial { piece } => CallerStep::Run { items: self.caller.call.hints.items(at, end, piece.0) },
             Grain::Publish { width } => {
                 let per_weight = progress.per_item().unwrap_or_default();
-                let published = Published { at: now, width, found, before: self.before(now, at) };
+                let (before, doubts) = (self.before(now, at), self.doubts);
+                let published = Published { at: now, width, found, before, doubts };
                 CallerStep::Share { published, per_weight }
             }
         }
@@ -510,7 +532,8 @@ impl<'w> SerialPart<'w> {
         let CallerSide { call, memory, .. } = self.caller;
         let spent = call.pool.nanos(tick().saturating_sub(self.start));
         let expected = memory.known.alone.0.max(memory.known.shared.0) * call.hints.weight(0, at) as f64;
-        // A call of twice that time is still too short to share. After a pause, first touches cost more.
+        // A call of twice that time is still too short to share. After a pause, first touches cost more; the end of the call will tell.
+        self.short = spent.0 < 2.0 * expected;
         (spent.0 < 2.0 * expected + call.pool.guess().cold().0).then_some(end)
     }
 

@@ -5,6 +5,7 @@ use std::panic::Location;
 
 use windrow_plan::share::{self, Recursion, ShareDecision};
 use windrow_plan::{Decision, Nanos};
+use windrow_sync::gate::JoinedWorker;
 use windrow_sync::join as sync;
 use windrow_sync::join::tree::{Asked, OfferDecision, Tree};
 use windrow_sync::machine::tick;
@@ -129,8 +130,8 @@ fn grow<R>(pool: &PoolState, known: Option<Nanos>, patience: u32, told: &Told, f
         return (lead.grow(u32::MAX / 2, &|_| OfferDecision::Never, f), 1);
     }
     let opened = Cell::new(1);
-    let serve = |member| {
-        pool.joined(member, tick());
+    let serve = |joined: JoinedWorker| {
+        pool.joined(joined.worker, tick());
         tree.serve();
     };
     let result = pool.gate.region(&serve, pool.settle, |door| {

@@ -84,3 +84,23 @@ fn other_threads_and_calls_outside_are_not_heard() {
     call();
     assert!(!windrow::listens());
 }
+
+/// A site that has learned that its calls are too short to share learns, too, when they no longer are.
+#[test]
+fn a_site_of_short_calls_learns_that_its_calls_have_become_long() {
+    let pool = Pool::new(2);
+    let call = |micros: u64| {
+        let item = |_| {
+            if micros > 0 {
+                spin(micros)
+            }
+        };
+        let mut made = pool.install(|| windrow::explain(|| (0..8u32).into_par_iter().for_each(item))).1;
+        made.pop().expect("a call")
+    };
+    let is_short = |made: &Explained| made.reason().contains("too short to be shared, as remembered");
+    assert!((0..200).map(|_| call(0)).any(|made| is_short(&made)), "calls of nothing are short");
+    let long: Vec<Explained> = (0..5).map(|_| call(500)).collect();
+    assert!(long[2..].iter().all(|made| !is_short(made)), "{long:#?}");
+    assert!(long[4].predicted().is_some_and(|time| time.as_millis() > 0), "{long:#?}");
+}

@@ -346,7 +346,7 @@ impl PoolCore {
         let workers = self.threads() - usize::from(self.has_current);
         let mut tree = Tree::new(workers + 1, timing(self.threads()));
         let (lead, tree) = tree.lead();
-        let serve = |_member| tree.serve();
+        let serve = |_| tree.serve();
         self.gate.region(&serve, Spin::NONE, |door| {
             let ask = |asked: &Asked<'_>| {
                 asked.furnish();
