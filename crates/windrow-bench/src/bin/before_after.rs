@@ -142,7 +142,7 @@ fn report(options: &Options, runs: &[[BTreeMap<String, Vec<f64>>; 3]]) -> Result
         let shown = |ratios: &[f64]| ratios.iter().map(|ratio| format!("{ratio:.3}")).collect::<Vec<_>>().join(" ");
         println!("{cell:<60} after {}  control {}", shown(&after), shown(&control));
         for (run, (after, control)) in after.iter().zip(&control).enumerate() {
-            lines.push(format!("{cell},{},{after:.4},{control:.4}", run + 1));
+            lines.push(format!("\"{cell}\",{},{after:.4},{control:.4}", run + 1));
         }
     }
     let mut summary = Vec::new();
