@@ -32,7 +32,7 @@ cd "$here/programs"
 [ -n "$offline" ] || cargo fetch --locked --quiet
 tests programs cargo test --release --locked $offline
 
-# Name, version, and what its tests need. The packages of blake3 and dssim-core lack files of their tests; rdst's patterns of 128-bit numbers take
+# Name, version, and what its tests need. The packages of blake3, dssim-core and tokei lack files of tests; rdst's patterns of 128-bit numbers take
 # minutes.
 while read -r name version options; do
     rm -rf "${scratch:?}/$name-$version"
@@ -46,7 +46,7 @@ done <<LIST
 blake3 1.8.7 --features rayon --doc
 rdst 0.20.14 --lib -- sorts:: --skip u128 --skip i128 --skip patterns
 instant-distance 0.6.1 --lib --tests
-tokei 15.0.0 --lib
+tokei 15.0.0 --lib -- --skip jupyter_notebook --skip lf_embedded_language
 LIST
 
 [ -z "$failed" ]
