@@ -21,7 +21,8 @@
 //! | 4 | *Short calls* of a known site run serially without being asked about again ([`is_short`]): calls below twice the cost of entering, or below twice a wake on a thread that has made no call for a while. | 1.07 to 1.10 for calls of 1 us |
 //! | 5 | *A first piece is no sample*: it pays for first touches of code and data. | 1.00; 1.4 in the first call of a process (record `first-calls`) |
 //! | 6 | *A long item* that a site remembers begins a part. | a long item at the end 1.5 |
-//! | 7 | *Given claims*: a caller that fixes the size of claims says that each is worth a synchronization. Nothing is predicted. | not a question of speed |
+//! | 7 | *Standing by* ([`stands_by`]): at a site that was never seen alone, workers join the caller if its first item lasts. | two items of 10 ms 1.9 in the first calls of a process |
+//! | 8 | *Given claims*: a caller that fixes the size of claims says that each is worth a synchronization. Nothing is predicted. | not a question of speed |
 //!
 //! Sources: oracle-guided granularity and the heartbeat are from Acar, Charguéraud and Rainey (PLDI 2018). Claims sized in time
 //! are from OpenMP's guided schedule, which counts instead. To pay for a wake once as much has been lost without it is the
@@ -34,7 +35,7 @@ use std::fmt;
 pub use self::recursion::{Recursion, ShareDecision, recursion};
 use crate::explore::Budget;
 use crate::machine::{Machine, WorkerState};
-use crate::site::Trusted;
+use crate::site::{ItemCost, Trusted};
 use crate::{Alternative, Alternatives, Decision, Items, Nanos};
 
 /// The measured progress of a call.
@@ -206,6 +207,43 @@ pub fn predict(rest: Nanos, left: Items, workers: &Workers, costs: &Costs) -> Op
 /// runs as predicted, it is not decided again.
 pub fn is_short(whole: Nanos, machine: &Machine, found: WorkerState) -> bool {
     whole.0 / 2.0 < machine.enter(found).0
+}
+
+/// Workers that stand by for a serial call: they join if it lasts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StandBy {
+    /// Members wanted, the caller included.
+    pub width: usize,
+    /// How long the call has to last before they join.
+    pub patience: Nanos,
+    /// A parked worker has to be woken.
+    pub wakes: bool,
+}
+
+/// Whether workers stand by for a call of `weight` in `items` that begins serially. Workers that are busy now may be free by then.
+///
+/// The caller cannot let workers in while it is inside an item. So two items of 20 ms would run serially at a place that was never called
+/// before, and items that wait for each other would wait for ever. Workers that stand by cost the caller some line transfers, and a wake if
+/// all of them are parked. So they do so only at sites where no call has run alone to its end, or where the last call was long.
+///
+/// They are patient for as long as a wake takes: a shorter call would have gained nothing from them. A call that is to be timed alone has
+/// twice the predicted time.
+pub fn stands_by(site: ItemCost, weight: u64, items: usize, workers: &Workers, costs: &Costs) -> Option<StandBy> {
+    let width = workers.most.min(items);
+    if width < 2 || workers.busy {
+        return None;
+    }
+    let wake = costs.machine.enter(WorkerState::AsleepLong);
+    let whole = |per_item: Nanos| Nanos(per_item.0 * weight as f64);
+    let patience = match site.trusted() {
+        Some(known) if known.never_alone => Nanos(wake.0.max(2.0 * whole(known.per_item).0)),
+        Some(_) => return None,
+        None if site.alone.0 > 0.0 && is_short(whole(site.alone), &costs.machine, WorkerState::AsleepLong) => {
+            return None;
+        }
+        None => wake,
+    };
+    Some(StandBy { width, patience, wakes: workers.idle == 0 })
 }
 
 /// A choice, its reason, the predicted time of sharing, and its price.

@@ -101,6 +101,8 @@ pub struct CallTime {
     pub last: Nanos,
     /// The call before it; 0 is unknown.
     pub before: Nanos,
+    /// A call has run to its end without workers. Until then, its closures may wait for each other.
+    pub alone: bool,
 }
 
 impl CallTime {
@@ -113,7 +115,8 @@ impl CallTime {
     /// The memory after a call that took `time`, shared by `members`: on one thread it takes up to `members` times as long.
     #[must_use]
     pub fn after(self, time: Nanos, members: usize) -> CallTime {
-        CallTime { last: Nanos(time.0 * members.max(1) as f64), before: self.last }
+        let last = Nanos(time.0 * members.max(1) as f64);
+        CallTime { last, before: self.last, alone: self.alone || members <= 1 }
     }
 }
 
@@ -160,6 +163,7 @@ mod tests {
         assert_eq!(known.next(), None);
         let known = known.after(Nanos(60_000.0), 2);
         assert_eq!(known.next(), Some(Nanos(100_000.0)));
+        assert!(known.alone && !CallTime::default().after(Nanos(9.0), 2).after(Nanos(9.0), 3).alone);
         assert_eq!(known.after(Nanos(500.0), 1).next(), Some(Nanos(500.0)));
     }
 }

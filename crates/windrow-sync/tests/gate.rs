@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use windrow_sync::Spin;
-use windrow_sync::gate::{Gate, JoinedWorker};
+use windrow_sync::gate::{Gate, JoinedWorker, LANES};
 use windrow_sync::latch::Latch;
+use windrow_sync::machine::tick;
 
 const ROUNDS: usize = if cfg!(miri) { 10 } else { 2000 };
 
@@ -58,6 +59,116 @@ fn the_wake_reaches_every_sleeper() {
             assert_eq!((inside.load(Relaxed), members.load(Relaxed)), (3, 0b1110), "each member has another number");
         }
     }
+}
+
+/// A caller that waits for a worker inside of an item. Workers spin or are parked when the lane opens.
+#[test]
+fn workers_join_a_delayed_lane_when_it_is_due() {
+    for look in LOOKS {
+        let crew = Crew::new(3, look);
+        for round in 0..ROUNDS / 10 {
+            let joined = Latch::new();
+            let due = tick() + if round % 2 == 0 { 0 } else { 10_000 };
+            let body = |_| {
+                assert!(tick() >= due, "too early");
+                joined.set();
+            };
+            crew.gate.region(&body, look, |door| {
+                assert!(door.open_at(due, 2));
+                joined.wait(look);
+                assert_eq!(door.joined(), 1);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_delayed_lane_that_closes_admits_no_worker_and_one_that_is_hastened_does() {
+    for look in LOOKS {
+        let crew = Crew::new(2, look);
+        for _ in 0..ROUNDS / 10 {
+            let far = tick() + (1 << 50);
+            crew.gate.region(&|_| panic!("not due"), look, |door| assert!(door.open_at(far, 3)));
+            let joined = Latch::new();
+            // Inside of another region, in another lane.
+            crew.gate.region(&|_| (), look, |outer| {
+                outer.open(2);
+                crew.gate.region(&|_| joined.set(), look, |door| {
+                    assert!(door.open_at(far, 2) && door.joined() == 0);
+                    door.open_now();
+                    joined.wait(look);
+                });
+            });
+        }
+    }
+}
+
+/// Each region opens one inside of it, three deep, and waits there for its members: the callers around help, and no thread else can.
+#[test]
+fn callers_that_wait_help_inside_of_their_regions_and_nowhere_else() {
+    fn nest(gate: &Gate, look: Spin, depth: usize) {
+        let (inside, came) = (AtomicUsize::new(0), Latch::new());
+        let body = |_| {
+            if depth < 3 {
+                nest(gate, look, depth + 1);
+            }
+            inside.fetch_add(1, Relaxed);
+            came.set();
+        };
+        gate.region(&body, look, |door| {
+            assert!(door.open(2), "depth {depth}");
+            while door.joined() == 0 {
+                std::hint::spin_loop();
+            }
+            if depth == 3 {
+                came.wait(look);
+            }
+        });
+        assert_eq!(inside.load(Relaxed), 1);
+    }
+    for look in LOOKS {
+        let crew = Crew::new(1, look);
+        for _ in 0..ROUNDS / 10 {
+            nest(&crew.gate, look, 0);
+        }
+        // Another caller's region waits for the worker, and not for this caller, which is inside of its own region.
+        let (first, second) = (Latch::new(), Latch::new());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                first.wait(Spin::NONE);
+                crew.gate
+                    .region(&|JoinedWorker { worker, .. }| assert_eq!(worker, 1), look, |door| assert!(door.open(2)));
+                second.set();
+            });
+            let body = |_| {
+                first.set();
+                second.wait(Spin::NONE);
+            };
+            crew.gate.region(&body, look, |door| {
+                assert!(door.open(2));
+                while door.joined() == 0 {
+                    std::hint::spin_loop();
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn delayed_lanes_leave_lanes_to_those_that_open_now() {
+    let crew = Crew::new(1, Spin::NONE);
+    let far = tick() + (1 << 50);
+    fn nest(gate: &Gate, far: u64, depth: usize) {
+        gate.region(&|_| (), Spin::NONE, |door| {
+            assert_eq!(door.open_at(far, 2), depth < LANES / 2);
+            if depth < LANES / 2 {
+                nest(gate, far, depth + 1);
+            } else {
+                assert!(door.open(2));
+            }
+        });
+    }
+    nest(&crew.gate, far, 0);
 }
 
 #[test]

@@ -68,6 +68,98 @@ fn data_goes_in_and_comes_back() {
     });
 }
 
+/// A caller that waits inside of a delayed lane for a worker, which comes whether it was parked or not. Once the lane is due at once, once
+/// it is hastened.
+#[test]
+fn a_worker_comes_to_a_delayed_lane() {
+    for hastened in [false, true] {
+        model(2, move || {
+            let gate = Arc::new(Gate::new(1));
+            let thread = worker(&gate, 1);
+            let (input, came) = (Watched::new(7), Latch::new());
+            let body = |_| {
+                assert_eq!(input.get(), 7);
+                came.set();
+            };
+            gate.region(&body, Spin::NONE, |door| {
+                assert!(door.open_at(if hastened { 1 << 60 } else { 0 }, 2));
+                if hastened {
+                    door.open_now();
+                }
+                came.wait(Spin::NONE);
+            });
+            input.set(0);
+            gate.stop();
+            thread.join().unwrap();
+        });
+    }
+}
+
+/// The same in another lane than the main one.
+#[test]
+fn a_worker_comes_to_a_delayed_lane_inside_of_a_region() {
+    for hastened in [false, true] {
+        model(1, move || {
+            let gate = Arc::new(Gate::new(1));
+            let thread = worker(&gate, 1);
+            let came = Latch::new();
+            gate.region(&|_| (), Spin::NONE, |outer| {
+                assert!(outer.open(2));
+                gate.region(&|_| came.set(), Spin::NONE, |door| {
+                    assert!(door.open_at(if hastened { 1 << 60 } else { 0 }, 2));
+                    if hastened {
+                        door.open_now();
+                    }
+                    came.wait(Spin::NONE);
+                });
+            });
+            gate.stop();
+            thread.join().unwrap();
+        });
+    }
+}
+
+/// The only worker opens a region inside of the caller's and waits for a member: the caller joins, whether it is about to park or parked.
+/// The second time it comes through a latch that was used before.
+#[test]
+fn a_waiting_caller_joins_a_region_inside_of_its_own() {
+    for regions in [1, 2] {
+        model(2, move || {
+            let gate = Arc::new(Gate::new(1));
+            let thread = worker(&gate, 1);
+            let inner = gate.clone();
+            let came = Latch::new();
+            let body = |_| {
+                for round in 0..regions {
+                    let (input, helped) = (Watched::new(0), Latch::new());
+                    input.set(round + 5);
+                    let help = |joined| {
+                        assert_eq!(joined, JoinedWorker { worker: 0, member: 1 });
+                        assert_eq!(input.get(), round + 5);
+                        helped.set();
+                    };
+                    inner.region(&help, Spin::NONE, |door| {
+                        assert!(door.open(2));
+                        helped.wait(Spin::NONE);
+                    });
+                    input.set(0);
+                }
+                came.set();
+            };
+            gate.region(&body, Spin::NONE, |door| {
+                assert!(door.open(2));
+                // The worker is inside, so nothing but help lets it out.
+                while door.joined() == 0 {
+                    loom::thread::yield_now();
+                }
+            });
+            came.wait(Spin::NONE);
+            gate.stop();
+            thread.join().unwrap();
+        });
+    }
+}
+
 /// Two workers: what the first to leave wrote reaches the caller through the last one. (The yields make the schedule likely in
 /// which both are inside when the caller closes; without them it would take three preemptions.)
 #[test]

@@ -262,7 +262,7 @@ impl WorkerSlot {
     fn offer_now(&self) {
         let own = &self.own.0;
         let now = machine::tick();
-        if own.question.get().is_null() || self.ask(now) {
+        if self.is_open(now) {
             // Wake a member even if the last wakeups were wasted: the first half may wait for this frame.
             own.patience.set(0);
             self.offer_if_due(now, true);
@@ -276,13 +276,18 @@ impl WorkerSlot {
         let own = &self.own.0;
         let now = machine::tick();
         self.fill_up(now);
-        if own.question.get().is_null() || self.ask(now) {
+        if self.is_open(now) {
             if own.called.get() && self.is_due_to_wake(now) {
                 own.called.set(false);
                 self.tree().announce(self, now);
             }
             self.offer_if_due(now, false);
         }
+    }
+
+    /// Asks the question if it is due. Returns whether other members may come.
+    fn is_open(&self, now: u64) -> bool {
+        self.own.0.question.get().is_null() || self.ask(now) || self.tree().others.get().is_some()
     }
 
     /// Fills up with fuel for about `look` ticks, judged by how long the last filling lasted.
@@ -306,7 +311,7 @@ impl WorkerSlot {
         own.fuel.store(fuel, Ordering::Relaxed);
     }
 
-    /// Asks whether to let other members in, if the question is due. Returns whether the tree is open.
+    /// Asks whether to let other members in, if the question is due. Returns whether they are let in.
     fn ask(&self, now: u64) -> bool {
         let own = &self.own.0;
         // SAFETY: null, or set by `lead`, which takes it back before it returns.
@@ -447,6 +452,11 @@ impl Tree {
             members: members.min(MOST_MEMBERS),
             rhythm,
         }
+    }
+
+    /// By the lead.
+    fn furnish(&self) {
+        self.others.get_or_init(|| (1..self.members).map(|_| WorkerSlot::default()).collect());
     }
 
     fn snapshot(&self) -> TreeView {
@@ -758,6 +768,11 @@ pub struct TreeLead<'t> {
 }
 
 impl TreeLead<'_> {
+    /// Makes seats for the other members, before the lead is asked whether to let them in: offers begin at once.
+    pub fn furnish(&self) {
+        self.tree.furnish();
+    }
+
     /// Runs `f`; joins in it belong to the tree. After `patience` joins, and at intervals from then on, a join calls `ask` to decide
     /// whether to let other members in.
     ///
@@ -797,6 +812,6 @@ impl Asked<'_> {
 
     /// Makes seats for the other members. Call it when they are about to come, and not before, because it allocates.
     pub fn furnish(&self) {
-        self.tree.others.get_or_init(|| (1..self.tree.members).map(|_| WorkerSlot::default()).collect());
+        self.tree.furnish();
     }
 }

@@ -303,6 +303,16 @@ impl<'s, S: Divide> Claims<'s, S> {
         handed_out(&self.division.source, claim)
     }
 
+    /// The items that this member would claim next, without stealing. It may be outdated at once.
+    pub fn at_hand(&self) -> Range<usize> {
+        let Some(shared) = self.shared.filter(|_| self.remainder.is_empty()) else {
+            let Span { lo, hi, .. } = self.remainder.span();
+            return lo..hi;
+        };
+        let (lo, hi) = shared.items(&shared.ranges.at_hand(self.member));
+        lo..hi
+    }
+
     /// A chunk from the front of the remainder.
     fn take(&mut self, want: impl Fn(usize, usize) -> usize) -> Option<(Span, S::Chunk<'s>)> {
         let Span { lo, hi, .. } = self.remainder.span();

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::base::debug::show_as;
 use crate::base::latch::Latch;
+use crate::base::machine;
 use crate::base::pad::Pad;
 use crate::base::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell, thread_cell};
 use crate::base::relaxed::RelaxedU64;
@@ -17,7 +18,7 @@ use crate::base::word::WideWord;
 /// A worker that has joined a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinedWorker {
-    /// The worker's number in its gate: 1 or more.
+    /// The worker's number in its gate: 1 or more. 0 is a caller that waits for the region around this one.
     pub worker: usize,
     /// The worker's number among the members of this region: 1 or more, and below the region's width. The caller is member 0.
     pub member: usize,
@@ -48,8 +49,9 @@ const ONE_SLEEPING: u64 = 1 << 20;
 const OPEN: u64 = 1 << 30;
 const WAITED: u64 = 1 << 31;
 const STOP: u64 = 1 << 32;
-const ONE_EPOCH: u64 = 1 << 33;
-const EPOCHS: u64 = (1 << 20) - 1;
+const DELAYED: u64 = 1 << 33;
+const ONE_EPOCH: u64 = 1 << 34;
+const EPOCHS: u64 = (1 << 19) - 1;
 const ONE_BELL: u64 = 1 << 53;
 
 /// A lane's word, read.
@@ -93,6 +95,10 @@ impl LaneView {
 #[derive(Default)]
 struct RegionLane {
     word: WideWord,
+    /// While the lane is `DELAYED`: the tick from which on workers may join. A hint: only time depends on it.
+    due: RelaxedU64,
+    /// The lane, plus 1, that the region's caller was inside of when it opened the region; 0 is none.
+    around: RelaxedU64,
     job: UnsafeCell<Option<Posted>>,
     left: Latch,
     payload: Mutex<Option<Payload>>,
@@ -104,10 +110,23 @@ impl RegionLane {
     }
 }
 
-/// What a worker remembers between regions: its last epoch in every lane, and the bell that it has answered.
+/// What a worker remembers between regions: its last epoch in every lane, the bell that it has answered, and the tick at which it
+/// checks the other lanes again, because one of them was not due.
 struct Seen {
     epochs: [u64; LANES],
     bell: u64,
+    later: Option<u64>,
+}
+
+/// What a waiting worker hears.
+enum Heard {
+    /// The gate is stopped.
+    Stop,
+    /// A lane may admit it.
+    Call,
+    /// A lane will admit it at this tick.
+    Later(u64),
+    Nothing,
 }
 
 /// Where callers open regions and workers join them. See the [module page](self).
@@ -139,7 +158,7 @@ pub struct WorkerCounts {
     pub busy: bool,
     /// Parked workers; waking one is a system call and a scheduling delay.
     pub asleep: usize,
-    /// Workers that are awake and in no region, by a snapshot.
+    /// Workers that are awake and in no region, by a snapshot; and callers that wait for a region that this thread is inside of.
     pub idle: usize,
     /// Workers that do not serve: their threads have not begun yet, or have ended.
     pub absent: usize,
@@ -172,6 +191,11 @@ pub enum Wait {
 thread_cell! {
     /// The gates that this thread is inside of. Not part of the protocol.
     INSIDE: EnteredGates = EnteredGates::NONE
+}
+
+thread_cell! {
+    /// The gate and the lane, plus 1, of the region that this thread is innermost inside of.
+    REGION: (usize, u64) = (0, 0)
 }
 
 /// Gates that a thread is inside of, outermost first: it serves them, or has a region open in them.
@@ -297,7 +321,22 @@ impl Gate {
                 idle = idle.saturating_sub(LaneView(lane.0.word().load(Ordering::Relaxed)).active() as usize);
             }
         }
+        idle += self.waiting_around();
         WorkerCounts { busy: taken.trailing_ones() as usize >= LANES, asleep, idle, absent }
+    }
+
+    /// Callers that wait for a region of this gate that this thread is inside of: they would join one that it opens.
+    fn waiting_around(&self) -> usize {
+        let (gate, mut around) = REGION.with(Cell::get);
+        let mut waiting = 0;
+        while gate == self.address()
+            && let Some(lane) = (around as usize).checked_sub(1).map(|lane| &self.lanes[lane].0)
+        {
+            // Relaxed: a snapshot. A lane that is held and not open is closing.
+            waiting += usize::from(!LaneView(lane.word().load(Ordering::Relaxed)).has(OPEN));
+            around = lane.around.get();
+        }
+        waiting
     }
 
     /// Events so far.
@@ -330,7 +369,7 @@ impl Gate {
         settle: Spin,
         lead: impl FnOnce(&Door<'_>) -> R,
     ) -> R {
-        let door = Door { gate: self, body, lane: Cell::new(None), settle };
+        let door = Door { gate: self, body, lane: Cell::new(None), around: Cell::new((0, 0)), settle };
         let result = lead(&door);
         match door.shut() {
             Some(payload) => resume_unwind(payload),
@@ -348,12 +387,12 @@ impl Gate {
         taken.ok().map(|before| before.trailing_ones() as usize)
     }
 
-    /// taken -> open.
-    fn open(&self, at: usize, seats: u64) {
+    /// taken -> open, `delayed` or not. A delayed lane needs one worker that is awake, another one all that it has seats for.
+    fn open(&self, at: usize, seats: u64, delayed: u64) {
         let word = self.lanes[at].0.word();
         // Release: pairs with the Acquire in `join`; a worker that joins sees the job and all it borrows. Relaxed: validated.
         let opened = word.fetch_update(Ordering::Release, Ordering::Relaxed, |word| {
-            Some(LaneView(word).with_next_epoch().0 + OPEN + seats * ONE_SEAT)
+            Some(LaneView(word).with_next_epoch().0 + OPEN + delayed + seats * ONE_SEAT)
         });
         let mut view = LaneView(opened.unwrap_or_else(|word| word));
         if at != MAIN {
@@ -361,41 +400,117 @@ impl Gate {
             view = LaneView(self.main().fetch_add(ONE_BELL, Ordering::Release));
         }
         self.callers[at].0.entered.add(1);
-        self.wake_for(seats, 0, 1, view, &self.callers[at].0);
+        self.ring_around(at);
+        let needed = if delayed == 0 { seats } else { 1 };
+        self.callers[at].0.wakes.add(self.wake_for(needed, 0, 1, view));
+    }
+
+    /// Wakes callers that are parked until a region around this one ends (step 8 of the protocol).
+    fn ring_around(&self, at: usize) {
+        let mut around = self.lanes[at].0.around.get();
+        while let Some(lane) = (around as usize).checked_sub(1).map(|lane| &self.lanes[lane].0) {
+            // Release: pairs with the Acquire of `WAITED` in `close`; a caller that parks after this sees the lane open.
+            // Acquire: pairs with the Release of `WAITED` in `close`; the latch was reset before it is set.
+            if LaneView(lane.word().fetch_and(!WAITED, Ordering::AcqRel)).has(WAITED) {
+                lane.left.set();
+            }
+            around = lane.around.get();
+        }
+    }
+
+    /// delayed -> open: workers may join from now on. A parked worker is woken if one is needed.
+    fn hasten(&self, at: usize, seats: u64) {
+        // Relaxed: the job was published by `open`. Workers that join earlier see no difference.
+        let before = LaneView(self.lanes[at].0.word().fetch_and(!DELAYED, Ordering::Relaxed));
+        // Release: pairs with the Acquire in `answer`; a worker that sees this bell sees that the lane is not delayed.
+        let main = if at == MAIN { before } else { LaneView(self.main().fetch_add(ONE_BELL, Ordering::Release)) };
+        self.callers[at].0.wakes.add(self.wake_for(before.seats(), seats - before.seats(), 1, main));
     }
 
     /// Wakes up to `most` parked workers if `seats` exceed the workers that are awake and will come (steps 2 and 4 of the protocol).
-    fn wake_for(&self, seats: u64, joined: u64, most: u32, main: LaneView, tally: &Tally) {
+    /// Returns the number of system calls.
+    fn wake_for(&self, seats: u64, joined: u64, most: u32, main: LaneView) -> u64 {
         if main.sleeping() == 0 {
-            return;
+            return 0;
         }
         // Relaxed: a guess at which workers will come.
         let lone = self.taken.0.load(Ordering::Relaxed) == 1 << MAIN;
         let coming = if lone { self.workers.saturating_sub(joined + main.sleeping()) } else { 0 };
         if seats > coming {
-            tally.wakes.add(1);
             self.lanes[MAIN].0.word.wake(most.min((seats - coming) as u32));
         }
+        u64::from(seats > coming)
     }
 
-    /// open -> closing -> taken: no member is inside any more.
+    /// open -> closing -> taken: no member is inside any more. Meanwhile the caller joins regions inside of its own.
     fn close(&self, at: usize, settle: Spin) {
         let lane = &self.lanes[at].0;
         let word = lane.word();
         // Acquire: pairs with the Release in `Leave::drop`; the caller sees what members did that have left.
-        let before = LaneView(word.fetch_and(!(OPEN | (FIELD * ONE_SEAT)), Ordering::Acquire));
+        let before = LaneView(word.fetch_and(!(OPEN | DELAYED | (FIELD * ONE_SEAT)), Ordering::Acquire));
         // Acquire: as above, for members that leave now.
         let all_left = || LaneView(word.load(Ordering::Acquire)).active() == 0;
-        if before.active() == 0 || settle.until(all_left) {
+        if before.active() == 0 {
             return;
         }
-        // Acquire: as above.
-        let before = LaneView(word.fetch_or(WAITED, Ordering::Acquire));
-        if before.active() > 0 {
-            lane.left.wait(Spin::NONE);
+        let (mut seen, mut inner) = (Seen { epochs: [0; LANES], bell: 0, later: None }, None);
+        while !all_left() {
+            // Lanes are not scanned unless one may have opened.
+            let mut heard = None;
+            let waited = settle.until(|| {
+                // Relaxed: a hint when to scan.
+                let now = LaneView(self.main().load(Ordering::Relaxed)).upper();
+                if heard.replace(now) != Some(now) || seen.later.is_some_and(|due| machine::tick() >= due) {
+                    inner = self.join_inside(at, &mut seen);
+                }
+                inner.is_some() || all_left()
+            });
+            if !waited {
+                // Acquire: pairs with the Release in `ring_around`, the scan below sees the lane open; and with that in `Leave::drop`.
+                // Release: pairs with the Acquire in `ring_around` and in `Leave::drop`; the latch was reset before.
+                let before = LaneView(word.fetch_or(WAITED, Ordering::AcqRel));
+                inner = if before.active() > 0 { self.join_inside(at, &mut seen) } else { None };
+                let is_to_park = before.active() > 0 && inner.is_none() && seen.later.is_none();
+                // Relaxed: to see whether a thread has set the latch, or is about to.
+                if is_to_park || {
+                    let now = LaneView(word.fetch_and(!WAITED, Ordering::Relaxed));
+                    before.active() > 0 && (!now.has(WAITED) || now.active() == 0)
+                } {
+                    lane.left.wait(Spin::NONE);
+                    // Relaxed: no thread acts on the flag once the latch is set.
+                    word.fetch_and(!WAITED, Ordering::Relaxed);
+                }
+            }
+            if let Some((at, joined)) = inner.take() {
+                self.attend(at, 0, joined);
+            }
         }
-        // Relaxed: no member is inside, so no thread reads the flag.
-        word.fetch_and(!WAITED, Ordering::Relaxed);
+    }
+
+    /// Joins a region that was opened inside of the one in lane `around`, if one admits this caller.
+    fn join_inside(&self, around: usize, seen: &mut Seen) -> Option<(usize, LaneView)> {
+        seen.later = None;
+        for at in (0..LANES).filter(|&at| at != around) {
+            // Relaxed: `join` validates it.
+            let view = LaneView(self.lanes[at].0.word().load(Ordering::Relaxed));
+            if !view.admits(seen.epochs[at]) || !self.is_inside_of(at, around) {
+                continue;
+            }
+            if let Some(due) = self.due(at, view) {
+                seen.later = Some(seen.later.map_or(due, |later| later.min(due)));
+            } else if let Some(joined) = self.join(at, |now| now.admits(seen.epochs[at]) && now.epoch() == view.epoch())
+            {
+                seen.epochs[at] = joined.epoch();
+                return Some((at, joined));
+            }
+        }
+        None
+    }
+
+    /// Whether the region in lane `at` was opened inside of the one in lane `around`: true if so, unless lane `at` closes meanwhile.
+    fn is_inside_of(&self, at: usize, around: usize) -> bool {
+        let outer = |at: usize| (self.lanes[at].0.around.get() as usize).checked_sub(1);
+        std::iter::successors(Some(at), |&at| outer(at)).take(LANES).skip(1).any(|lane| lane == around)
     }
 
     /// taken -> free.
@@ -424,7 +539,7 @@ impl Gate {
         });
         // With more threads than workers, `sleeping` could overflow into the flags.
         assert!(before < all, "a gate for {all} workers is served by more threads");
-        let mut seen = Seen { epochs: [0; LANES], bell: 0 };
+        let mut seen = Seen { epochs: [0; LANES], bell: 0, later: None };
         while self.await_region(&seen, &mut look, member) {
             if !self.enter(MAIN, &mut seen, member) {
                 self.answer(&mut seen, member);
@@ -432,18 +547,50 @@ impl Gate {
         }
     }
 
-    /// Checks the other lanes after the bell has changed.
+    /// Checks the other lanes after the bell has changed, or when one of them is due.
     fn answer(&self, seen: &mut Seen, member: usize) {
         // Acquire: pairs with the Release of the bell in `open`; the lanes it rang for are seen open.
         seen.bell = LaneView(self.main().load(Ordering::Acquire)).bell();
+        seen.later = None;
         for at in 1..LANES {
             self.enter(at, seen, member);
         }
     }
 
+    /// What the main word and the clock tell a waiting worker.
+    fn listen(&self, seen: &Seen) -> Heard {
+        // Relaxed: `join` validates it by a compare-exchange, `answer` by another load.
+        let view = LaneView(self.main().load(Ordering::Relaxed));
+        let admits = view.admits(seen.epochs[MAIN]);
+        let due = self.due(MAIN, view).filter(|_| admits);
+        match due.into_iter().chain(seen.later).min() {
+            _ if view.has(STOP) => Heard::Stop,
+            _ if view.bell() != seen.bell || admits && due.is_none() => Heard::Call,
+            Some(due) if machine::tick() < due => Heard::Later(due),
+            Some(_) => Heard::Call,
+            None => Heard::Nothing,
+        }
+    }
+
+    /// The tick from which on workers may join the lane, if that is not past.
+    fn due(&self, at: usize, view: LaneView) -> Option<u64> {
+        view.has(DELAYED).then(|| self.lanes[at].0.due.get()).filter(|&due| machine::tick() < due)
+    }
+
     /// Takes part in the lane's region, if the lane admits this worker.
     fn enter(&self, at: usize, seen: &mut Seen, member: usize) -> bool {
-        let Some(joined) = self.join(at, seen.epochs[at]) else { return false };
+        // Relaxed: `join` validates it.
+        let view = LaneView(self.lanes[at].0.word().load(Ordering::Relaxed));
+        if !view.admits(seen.epochs[at]) {
+            return false;
+        }
+        if let Some(due) = self.due(at, view) {
+            if at != MAIN {
+                seen.later = Some(seen.later.map_or(due, |later| later.min(due)));
+            }
+            return false;
+        }
+        let Some(joined) = self.join(at, |now| now.admits(seen.epochs[at])) else { return false };
         seen.epochs[at] = joined.epoch();
         self.attend(at, member, joined);
         true
@@ -453,15 +600,23 @@ impl Gate {
     fn await_region(&self, seen: &Seen, look: &mut impl FnMut(Wait) -> Spin, member: usize) -> bool {
         let mut wait = Wait::Begins;
         loop {
-            let mut stopped = false;
-            let found = look(wait).until(|| {
-                // Relaxed: `join` validates it by a compare-exchange, `answer` by another load.
-                let view = LaneView(self.main().load(Ordering::Relaxed));
-                stopped = view.has(STOP);
-                stopped || seen.misses(view)
-            });
-            if found {
-                return !stopped;
+            let mut heard = Heard::Nothing;
+            let listen = |heard: &mut Heard| {
+                *heard = self.listen(seen);
+                matches!(heard, Heard::Stop | Heard::Call)
+            };
+            let budget = look(wait);
+            budget.until(|| listen(&mut heard));
+            // A lane that is not due extends the budget: its caller counts on this worker.
+            while let Heard::Later(due) = heard {
+                let left = due.saturating_sub(machine::tick());
+                let (busy, yielding) = if budget.busy > 0 { (left, 0) } else { (0, left) };
+                Spin { busy, yielding }.until(|| listen(&mut heard));
+            }
+            match heard {
+                Heard::Stop => return false,
+                Heard::Call => return true,
+                Heard::Nothing | Heard::Later(_) => {}
             }
             // The region may be full or over when the woken worker runs. It spins again, because more regions may follow.
             look(Wait::Sleeps);
@@ -474,7 +629,7 @@ impl Gate {
     fn sleep(&self, seen: &Seen, member: usize) {
         // Relaxed: a count; what an opener publishes is read after `join`.
         let counted = self.main().fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
-            let is_work = LaneView(word).has(STOP) || seen.misses(LaneView(word));
+            let is_work = LaneView(word).has(STOP) || seen.misses(LaneView(word)) || seen.later.is_some();
             (!is_work).then(|| word + ONE_SLEEPING)
         });
         let Ok(before) = counted else { return };
@@ -485,12 +640,13 @@ impl Gate {
     }
 
     /// Takes a seat, if one is left; returns the word as this join left it.
-    fn join(&self, at: usize, epoch: u64) -> Option<LaneView> {
+    fn join(&self, at: usize, admits: impl Fn(LaneView) -> bool) -> Option<LaneView> {
         let joined = |word: u64| word + ONE_ACTIVE - ONE_SEAT;
         // Acquire: pairs with the Release in `open`; the job is visible. Relaxed: validated.
-        let before = self.lanes[at].0.word().fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
-            LaneView(word).admits(epoch).then(|| joined(word))
-        });
+        let before = self.lanes[at]
+            .0
+            .word()
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| admits(LaneView(word)).then(|| joined(word)));
         before.ok().map(|word| LaneView(joined(word)))
     }
 
@@ -504,14 +660,17 @@ impl Gate {
             unsafe { *job }
         });
         let Some(posted) = posted else { return };
-        let tally = &self.members[worker - 1].0;
-        tally.entered.add(1);
+        let tally = worker.checked_sub(1).map(|worker| &self.members[worker].0);
+        tally.inspect(|tally| tally.entered.add(1));
         let member = posted.seats - joined.seats();
         if joined.seats() > 0 {
             // Relaxed: a count of parked workers; a worker counted too late is woken by the next member that joins, or not at all.
             let main = if at == MAIN { joined } else { LaneView(self.main().load(Ordering::Relaxed)) };
-            self.wake_for(joined.seats(), member, 2, main, tally);
+            let wakes = self.wake_for(joined.seats(), member, 2, main);
+            tally.inspect(|tally| tally.wakes.add(wakes));
         }
+        let before = REGION.with(|region| region.replace((self.address(), at as u64 + 1)));
+        let _outside = Finally(|| REGION.with(|region| region.set(before)));
         // SAFETY: the caller cannot return from `region`, nor unwind out of it, before this thread has left; until then
         // it borrows the closure.
         let job = unsafe { &*posted.job };
@@ -566,8 +725,10 @@ impl Drop for Leave<'_> {
 pub struct Door<'a> {
     gate: &'a Gate,
     body: &'a (dyn Fn(JoinedWorker) + Sync),
-    /// The lane, while it is open.
-    lane: Cell<Option<usize>>,
+    /// The lane, while it is open, and the seats that it opened with.
+    lane: Cell<Option<(usize, u64)>>,
+    /// What the caller was inside of before.
+    around: Cell<(usize, u64)>,
     settle: Spin,
 }
 
@@ -577,6 +738,27 @@ impl Door<'_> {
     /// Lets up to `width - 1` workers in, and wakes a parked one if those awake are too few. Returns false, without any effect, if the
     /// gate is stopped or every lane is in use. The same if the door is open already, or `width` or the gate leaves no seat for a worker.
     pub fn open(&self, width: usize) -> bool {
+        self.post(width, None)
+    }
+
+    /// [`open`](Door::open) for workers that join at the [tick](crate::machine::tick) `due`, or later: those awake spin until then. If
+    /// the door [closes](Gate::region) or [opens at once](Door::open_now) before, they do not wait any longer. A parked worker is woken
+    /// only if none is awake.
+    pub fn open_at(&self, due: u64, width: usize) -> bool {
+        // Lanes that open when they are due leave lanes to those that open now.
+        // Relaxed: a snapshot.
+        let taken = self.gate.taken.0.load(Ordering::Relaxed).count_ones() as usize;
+        taken < LANES / 2 && self.post(width, Some(due))
+    }
+
+    /// Lets workers in before they are due, and wakes a parked one if those awake are too few. Without effect on a closed door.
+    pub fn open_now(&self) {
+        if let Some((at, seats)) = self.lane.get() {
+            self.gate.hasten(at, seats);
+        }
+    }
+
+    fn post(&self, width: usize, due: Option<u64>) -> bool {
         let seats = (width.saturating_sub(1) as u64).min(self.gate.workers);
         // If the gate is stopped after this check, the caller runs alone at worst.
         if self.lane.get().is_some() || seats == 0 || self.gate.is_stopped() {
@@ -591,15 +773,20 @@ impl Door<'_> {
             // SAFETY: this caller holds the lane and no member is active, so this is the only access.
             unsafe { *cell = Some(Posted { job, seats }) };
         });
-        self.lane.set(Some(at));
+        let (gate, inside) = REGION.with(|region| region.replace((self.gate.address(), at as u64 + 1)));
+        self.lane.set(Some((at, seats)));
+        self.around.set((gate, inside));
         EnteredGates::enter(self.gate.address());
-        self.gate.open(at, seats);
+        self.gate.lanes[at].0.around.set(if gate == self.gate.address() { inside } else { 0 });
+        self.gate.lanes[at].0.due.set(due.unwrap_or(0));
+        self.gate.open(at, seats, due.map_or(0, |_| DELAYED));
         true
     }
 
     /// Closes the lane and gives it back, once; returns the first panic of a member.
     fn shut(&self) -> Option<Payload> {
-        let at = self.lane.take()?;
+        let (at, _) = self.lane.take()?;
+        REGION.with(|region| region.set(self.around.get()));
         self.gate.close(at, self.settle);
         let payload = self.gate.lanes[at].0.payload.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.gate.give_back(at);
@@ -614,8 +801,17 @@ impl Door<'_> {
 
     /// Workers that have joined this region and not left it yet. It may be outdated at once.
     pub fn inside(&self) -> usize {
+        self.view().map_or(0, |(view, _)| view.active() as usize)
+    }
+
+    /// Workers that have joined this region so far. It may be outdated at once.
+    pub fn joined(&self) -> usize {
+        self.view().map_or(0, |(view, seats)| (seats - view.seats()) as usize)
+    }
+
+    fn view(&self) -> Option<(LaneView, u64)> {
         // Relaxed: a snapshot.
-        self.lane.get().map_or(0, |at| LaneView(self.gate.lanes[at].0.word().load(Ordering::Relaxed)).active() as usize)
+        self.lane.get().map(|(at, seats)| (LaneView(self.gate.lanes[at].0.word().load(Ordering::Relaxed)), seats))
     }
 }
 

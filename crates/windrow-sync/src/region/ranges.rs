@@ -171,6 +171,12 @@ impl Ranges {
         None
     }
 
+    /// What the word of `member` holds. It may be outdated at once.
+    pub fn at_hand(&self, member: usize) -> Run {
+        // Relaxed: a snapshot.
+        RangeWord(self.used()[member % self.used].0.word.load(Ordering::Relaxed)).run()
+    }
+
     /// Takes the back part of a word of another member; `salt` selects the first word to inspect.
     fn steal(&self, salt: u64, cut: impl Fn(&Run) -> u32) -> Steal {
         const WINDOW: usize = 4;

@@ -278,7 +278,7 @@ pub trait ParallelIterator: Sized + Send {
 
     /// Calls `f` with every item, in no particular order.
     ///
-    /// Items must not wait for each other: such a wait may never end. The caller runs the first items alone, and workers may never join.
+    /// Items that wait for each other: see [what is promised](crate#parts-that-wait-for-each-other).
     /// So a barrier in `f` may never open, and a message from another item may never arrive.
     #[track_caller]
     fn for_each<F: Fn(Self::Item) + Sync>(self, f: F) {

@@ -22,11 +22,13 @@ pub enum Mechanism {
     FirstPiece,
     /// Idle workers spin for as long as the gaps that they have seen. Switched off: for three wakes.
     SpinGaps,
+    /// Workers stand by for serial calls of unknown length.
+    StandBy,
 }
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Mechanism; 8] = [
+    pub const ALL: [Mechanism; 9] = [
         Mechanism::Sites,
         Mechanism::Placement,
         Mechanism::Debt,
@@ -35,6 +37,7 @@ impl Mechanism {
         Mechanism::ShortCalls,
         Mechanism::FirstPiece,
         Mechanism::SpinGaps,
+        Mechanism::StandBy,
     ];
 }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use windrow_plan::machine::WorkerState;
-use windrow_plan::share::{self, Grain, Progress, ShareChoice};
+use windrow_plan::share::{self, Grain, Progress, ShareChoice, StandBy};
 use windrow_plan::site::ItemCost;
 use windrow_plan::{Decision, Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
@@ -18,7 +18,7 @@ use super::cancellation::Cancellation;
 use super::explain::{self, CallKind, Explained};
 use super::hints::Hints;
 use super::poll::PollInterval;
-use super::sites::{LongItem, SiteStats, site};
+use super::sites::{LongItem, SiteStats, site_at};
 use super::state::PoolState;
 
 /// Drives a call: every chunk of the division goes to `each`, on the caller, and on workers if that pays. Together the chunks cover
@@ -59,13 +59,16 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
         }
         return;
     }
+    let depth = DEPTH.get();
     let call = Call { pool, hints, per_weight: RelaxedU64::new(0) };
+    let _inside = Inside::new(depth);
     let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
-    let caller = CallerSide::new(&call, site(hints.place, code), items, listens);
+    let caller = CallerSide::new(&call, site_at(hints.place, code, depth), items, listens);
     let member = |JoinedWorker { worker, member }| {
         let now = tick();
         pool.joined(worker, now);
         let stop = StopOnUnwind(division);
+        let _inside = Inside::new(depth);
         let mut local = begin();
         take_part(&call, division.claims(member), now, &mut local, &each);
         end(local);
@@ -83,6 +86,29 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     }
     if listens {
         explain::tell(caller.explained(pool.nanos(tick().saturating_sub(start))));
+    }
+}
+
+thread_local! {
+    /// Calls that this thread is inside of. A worker that has joined is inside of what its caller is inside of.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// This thread is inside of a call, until this is dropped.
+struct Inside {
+    before: usize,
+}
+
+impl Inside {
+    /// `depth`: the calls that the call is inside of.
+    fn new(depth: usize) -> Self {
+        Inside { before: DEPTH.replace(depth + 1) }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        DEPTH.set(self.before);
     }
 }
 
@@ -117,11 +143,27 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
 ) {
     let mut alone = SerialPart::new(caller);
     let mut done = Done::new(caller.call.hints);
+    // The claims of this caller while workers stand by.
+    let mut shown: Option<Claims<'s, S>> = None;
     while !done.cuts() {
-        let rest = lead.rest();
+        let rest = shown.as_ref().map_or_else(|| lead.rest(), Claims::at_hand);
+        if shown.is_some() && door.joined() > 0 {
+            let per_weight = alone.joined(rest.start, door.joined() + 1);
+            caller.call.per_weight.set_f64(per_weight.0);
+            return take_part(caller.call, lead.claims(0), tick(), local, each);
+        }
         match alone.step(rest.start, rest.end) {
             CallerStep::Run { items } => {
-                let Some((at, chunk)) = lead.take(items) else { return };
+                if rest.start == 0
+                    && let Some(by) = alone.stands_by(rest.end)
+                {
+                    shown = Some(caller.show(&mut lead, door, by));
+                }
+                let chunk = match &mut shown {
+                    Some(claims) => claims.next(|_, _| items, |lo, hi| caller.call.hints.middle(lo, hi)),
+                    None => lead.take(items),
+                };
+                let Some((at, chunk)) = chunk else { return };
                 let flow = each(local, at, chunk);
                 done.add(at);
                 if flow.is_break() {
@@ -129,7 +171,10 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                 }
             }
             CallerStep::Share { published, per_weight } => {
-                caller.publish(&mut lead, door, published, per_weight);
+                match shown {
+                    Some(_) => caller.hasten(door, published, per_weight),
+                    None => caller.publish(&mut lead, door, published, per_weight),
+                }
                 return take_part(caller.call, lead.claims(0), tick(), local, each);
             }
             CallerStep::Done => return,
@@ -238,6 +283,8 @@ struct Published {
     before: Before,
     /// The caller's measurement contradicted what the site remembers.
     doubts: bool,
+    /// Workers that stood by have joined by themselves, so the time does not tell what entering costs.
+    stood_by: bool,
 }
 
 /// What a caller has done alone: weight, ticks, the ticks of the longest piece, and the first item of that piece.
@@ -256,6 +303,10 @@ impl<'c> CallerSide<'c> {
         let decides = call.hints.chunk.is_some() || off.contains(Mechanism::ShortCalls);
         let known = memory.known.trusted().filter(|_| !decides);
         let short = known.is_some_and(|known| {
+            if known.never_alone {
+                // Its items may wait for each other: workers stand by.
+                return false;
+            }
             let whole = Nanos(known.per_item.0 * call.hints.weight(0, items) as f64);
             let (machine, guess) = (call.pool.machine(), call.pool.guess());
             share::is_short(whole, &machine, WorkerState::Idle)
@@ -280,6 +331,25 @@ impl<'c> CallerSide<'c> {
         }
         let wakes = matches!(grain, Grain::Publish { width } if width > state.idle + 1);
         (grain, pool.found(now, wakes))
+    }
+
+    /// Lets workers stand by: all items are in the caller's part. If no lane is free, none stands by.
+    #[inline(never)]
+    fn show<'s, S: Divide>(&self, lead: &mut Lead<'s, S>, door: &Door<'_>, by: StandBy) -> Claims<'s, S> {
+        let (pool, rest) = (self.call.pool, lead.rest());
+        pool.opens(by.wakes);
+        lead.share(by.width, 0, |part| if part == 0 { rest.start } else { rest.end });
+        door.open_at(tick() + pool.ticks(by.patience), by.width);
+        lead.claims(0)
+    }
+
+    /// Lets workers in that stand by, and wakes others.
+    #[inline(never)]
+    fn hasten(&self, door: &Door<'_>, published: Published, per_weight: Nanos) {
+        self.published.set(Some(published));
+        self.call.per_weight.set_f64(per_weight.0);
+        self.call.pool.opens(published.found != WorkerState::Idle);
+        door.open_now();
     }
 
     /// Divides the rest among members, and opens the gate.
@@ -338,6 +408,7 @@ impl<'c> CallerSide<'c> {
         };
         let (serial, shared) = (from_start("serial"), from_start("shared"));
         let explained = explained.remembered(decision.inputs.known.is_some());
+        let members = self.members.get().clamp(1, pool.members);
         if self.published.get().is_none() {
             let reason = format!("serial: {}", decision.why);
             return explained.predicted_to_take(serial).or("shared", shared).because(reason);
@@ -348,8 +419,7 @@ impl<'c> CallerSide<'c> {
             1 => format!("shared after 1 item took {since}: {}", decision.why),
             _ => format!("shared after {} items took {since}: {}", explain::grouped(items), decision.why),
         };
-        let threads = self.members.get().clamp(1, pool.members);
-        explained.on(threads).predicted_to_take(shared).or("serial", serial).because(reason)
+        explained.on(members).predicted_to_take(shared).or("serial", serial).because(reason)
     }
 
     /// Updates the statistics of the site and the pool after a region.
@@ -369,17 +439,24 @@ impl<'c> CallerSide<'c> {
                 (longest, longest_at) = (report.longest, report.longest_at);
             }
         }
-        if weight == 0 {
-            // The region was stopped before any member had reported.
-            return pool.ended(now);
-        }
         let nanos = |ticks| pool.nanos(ticks);
         let before = published.before;
+        if weight == 0 {
+            // The region was stopped before any member had reported, or workers that stood by have come too late.
+            if published.stood_by && before.weight > 0 {
+                let known = self.memory.known.after_alone(Nanos(nanos(before.ticks).0 / before.weight as f64));
+                pool.sites.remember(self.site, SiteStats { known, long: None });
+            }
+            return pool.ended(now);
+        }
         self.members.set(members);
         // The region takes at least as long as its longest item.
         let at_best = nanos(busy / published.width as u64).0.max(nanos(longest).0);
         let entering = (members > 1).then(|| Nanos((nanos(wall).0 - at_best).max(0.0)));
-        pool.learn(now, published.found, entering, nanos(wall + before.ticks));
+        match published.stood_by {
+            true => pool.lasted(now, nanos(wall + before.ticks)),
+            false => pool.learn(now, published.found, entering, nanos(wall + before.ticks)),
+        }
         let in_items = (nanos(busy + before.ticks).0 - claims as f64 * pool.guess().claim.0).max(1.0);
         // A first shared call may be far slower than calls that ran alone. A memory that this call has contradicted says nothing.
         let known = if published.doubts { ItemCost::default() } else { self.memory.known };
@@ -469,10 +546,43 @@ impl<'w> SerialPart<'w> {
             Grain::Publish { width } => {
                 let per_weight = progress.per_item().unwrap_or_default();
                 let (before, doubts) = (self.before(now, at), self.doubts);
-                let published = Published { at: now, width, found, before, doubts };
+                let published = Published { at: now, width, found, before, doubts, stood_by: false };
                 CallerStep::Share { published, per_weight }
             }
         }
+    }
+
+    /// Which workers stand by for this call, of `end` items, which begins serially.
+    #[inline]
+    fn stands_by(&self, end: usize) -> Option<StandBy> {
+        let CallerSide { call: &Call { pool, hints, .. }, memory, .. } = *self.caller;
+        // A claim of more than 2^32 items is claimed as a whole.
+        if self.short || end > u32::MAX as usize || pool.off.contains(Mechanism::StandBy) {
+            return None;
+        }
+        let known = if self.doubts { ItemCost::default() } else { memory.known };
+        if known.trusted().is_some_and(|known| !known.never_alone) {
+            return None;
+        }
+        share::stands_by(known, hints.weight(0, end), end, &pool.workers(), &pool.costs(self.start))
+    }
+
+    /// Records that workers that stood by have joined, when the caller comes to item `at`. Returns the cost of a unit of weight, or 0.
+    #[inline(never)]
+    fn joined(&mut self, at: usize, width: usize) -> Nanos {
+        let caller = self.caller;
+        let (progress, now) = self.progress(at, caller.items);
+        let (before, doubts) = (self.before(now, at), self.doubts);
+        let published = Published { at: now, width, found: WorkerState::Idle, before, doubts, stood_by: true };
+        caller.published.set(Some(published));
+        if caller.listens {
+            let pool = caller.call.pool;
+            let decision = share::decide(progress, &pool.workers(), &pool.costs(now));
+            let why = "it lasted, so workers that stood by joined";
+            let since = pool.nanos(now.saturating_sub(self.begun));
+            caller.told.set(Some((Decision { why, ..decision }, at, since)));
+        }
+        progress.per_item().unwrap_or_default()
     }
 
     /// What the caller has done alone by the time `now`, when it comes to item `at`.

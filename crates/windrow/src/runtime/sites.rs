@@ -22,6 +22,17 @@ use windrow_sync::relaxed::RelaxedU64;
 /// Measure: size of the table.
 const SITES: usize = 512;
 
+/// Calls inside of calls have separate sites up to this depth: a recursion by parallel iterators has items of another cost at each level.
+///
+/// Measure: count of levels.
+const DEPTHS: usize = 15;
+
+/// The key of a call site at a `depth` of calls inside of calls.
+pub(crate) fn site_at(place: Option<&'static Location<'static>>, code: usize, depth: usize) -> usize {
+    // Code is aligned to 16 bytes.
+    site(place, code | depth.min(DEPTHS))
+}
+
 /// The key of a call site: where the call stands, and the address of the code it runs.
 pub(crate) fn site(place: Option<&'static Location<'static>>, code: usize) -> usize {
     // Both are addresses, of different alignment, in regions of memory that differ in their upper bits. 0 is an empty entry.
@@ -139,17 +150,17 @@ impl SiteTable {
 pub(crate) struct PackedCalls(u64);
 
 impl PackedCalls {
-    /// Whether two calls are known, and the shorter one was shorter than `limit`.
+    /// Whether two calls are known, one has run without workers, and the shorter one was shorter than `limit`.
     #[inline]
     pub(crate) fn are_shorter(self, limit: PackedCalls) -> bool {
         let shorter = half(self.0, 48).min(half(self.0, 32));
-        shorter > 0 && shorter < half(limit.0, 48)
+        shorter > 0 && shorter < half(limit.0, 48) && self.0 & 1 != 0
     }
 
     /// As times.
     pub(crate) fn unpack(self) -> CallTime {
-        let ItemCost { alone, shared, .. } = unpack(self.0);
-        CallTime { last: alone, before: shared }
+        let ItemCost { alone, shared, trust } = unpack(self.0);
+        CallTime { last: alone, before: shared, alone: trust != 0 }
     }
 
     /// The limit of [`are_shorter`](Self::are_shorter).
@@ -167,8 +178,8 @@ impl SiteTable {
     }
 
     /// Stores what a site of recursions remembers from now on.
-    pub(crate) fn remember_calls(&self, site: usize, CallTime { last, before }: CallTime) {
-        let known = ItemCost { alone: last, shared: before, trust: 0 };
+    pub(crate) fn remember_calls(&self, site: usize, CallTime { last, before, alone }: CallTime) {
+        let known = ItemCost { alone: last, shared: before, trust: u8::from(alone) };
         self.remember(site, SiteStats { known, long: None });
     }
 }
@@ -241,11 +252,13 @@ mod tests {
         assert_eq!(sites.recall(0x4000), memory);
         sites.remember(0x4000, SiteStats { long: None, ..memory });
         assert_eq!(sites.recall(0x4000).long, None);
-        let calls = CallTime { last: Nanos(4096.0), before: Nanos(1024.0) };
+        let calls = CallTime { last: Nanos(4096.0), before: Nanos(1024.0), alone: true };
         sites.remember_calls(0x4000, calls);
         assert_eq!(sites.recall_calls(0x4000).unpack(), calls);
         assert!(sites.recall_calls(0x4000).are_shorter(PackedCalls::limit(Nanos(1200.0))));
         assert!(!sites.recall_calls(0x4000).are_shorter(PackedCalls::limit(Nanos(900.0))));
+        sites.remember_calls(0x4000, CallTime { alone: false, ..calls });
+        assert!(!sites.recall_calls(0x4000).are_shorter(PackedCalls::limit(Nanos(1200.0))), "none has run alone");
         assert!(!PackedCalls(0).are_shorter(PackedCalls::limit(Nanos(1e9))), "nothing is known");
         // Whatever else shares its entry is another site.
         for other in (0x4010..0x14000).step_by(16) {

@@ -280,6 +280,11 @@ impl PoolState {
             WorkerState::AsleepRecently => learned.nap.set_f64(machine.nap.0),
             WorkerState::AsleepLong => learned.wake.set_f64(machine.wake.0),
         }
+        self.lasted(now, wall);
+    }
+
+    /// Records a region that took `wall` and ended `now`, of which nothing else can be learned.
+    pub(crate) fn lasted(&self, now: u64, wall: Nanos) {
         self.keep(|account| ThreadAccount { last: now, budget: account.budget.earn(wall), ..account });
         self.ended(now);
     }
@@ -371,8 +376,9 @@ impl PoolState {
     /// Records that worker `member` joined a region `now`.
     #[inline]
     pub(crate) fn joined(&self, member: usize, now: u64) {
+        // A caller that waits for the region around is no worker.
+        let Some(times) = member.checked_sub(1).map(|member| &self.idle_times[member].0) else { return };
         self.avoid_caller(member);
-        let times = &self.idle_times[member - 1].0;
         let waited = self.nanos(now.saturating_sub(times.since.get()));
         times.gap.set_f64(spin::gap_after(Nanos(times.gap.get_f64()), waited, &self.guess).0);
     }

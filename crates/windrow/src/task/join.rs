@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::panic::Location;
 
-use windrow_plan::share::{self, Recursion, ShareDecision};
+use windrow_plan::share::{self, Recursion, ShareDecision, StandBy};
+use windrow_plan::site::ItemCost;
 use windrow_plan::{Decision, Nanos};
 use windrow_sync::gate::JoinedWorker;
 use windrow_sync::join as sync;
@@ -23,8 +24,8 @@ use crate::runtime::state::PoolState;
 /// waits for, so a lock held across `join` causes no deadlock.
 ///
 /// # Halves that wait for each other
-/// Such a join may never end: `join(|| receive(), || send())` does not end, on any pool. `b` is offered to other members only while `a`
-/// makes further joins, and a pool may have no other member. rayon offers `b` before `a` begins.
+/// `join(|| receive(), || send())` ends if a worker of the pool is free: [the page on calls](crate#parts-that-wait-for-each-other) says what
+/// else is promised. A join inside of a join promises nothing: `b` is offered to other members only while `a` makes further joins.
 ///
 /// The idea is heartbeat scheduling (Acar, Charguéraud and Rainey, PLDI 2018); Spice and chili showed how cheap it is.
 ///
@@ -75,11 +76,11 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
         let known = pool.sites.recall_calls(site);
         let listens = explain::listens();
         if known.are_shorter(pool.short_call) && !listens && !is_to_measure() {
-            return grow(pool, None, UNMEASURED, &Told::default(), f).0;
+            return grow(pool, None, UNMEASURED, false, &Told::default(), f).0;
         }
         let known = known.unpack();
         let (start, told) = (tick(), Told::default());
-        let (result, members) = grow(pool, known.next(), 0, &told, f);
+        let (result, members) = grow(pool, known.next(), 0, !known.alone, &told, f);
         let time = pool.nanos(tick().saturating_sub(start));
         if listens {
             let explained = Explained::new(CallKind::Join, place, 0, time).remembered(known.next().is_some());
@@ -92,7 +93,7 @@ pub(crate) fn rooted<R>(place: Option<&'static Location<'static>>, code: usize, 
 
 /// Runs `f` in a new tree of joins, with a predicted serial time. Also returns the number of members that the tree was open to.
 pub(crate) fn expecting<R>(alone: Nanos, told: &Told, f: impl FnOnce() -> R) -> (R, usize) {
-    pool::with_current(|pool| grow(pool, Some(alone), 0, told, f))
+    pool::with_current(|pool| grow(pool, Some(alone), 0, false, told, f))
 }
 
 /// The last decision of a recursion.
@@ -121,15 +122,22 @@ impl Told {
 }
 
 /// Runs `f` in a new tree of joins. Also returns the number of members that the tree was open to. The clock is first read after `patience`
-/// joins.
+/// joins. If `stands_by`, workers may come without being let in, when the call has lasted for a wake.
 #[inline]
-fn grow<R>(pool: &PoolState, known: Option<Nanos>, patience: u32, told: &Told, f: impl FnOnce() -> R) -> (R, usize) {
+fn grow<R>(
+    pool: &PoolState,
+    known: Option<Nanos>,
+    patience: u32,
+    stands_by: bool,
+    told: &Told,
+    f: impl FnOnce() -> R,
+) -> (R, usize) {
     let mut tree = Tree::new(pool.members, pool.join_timing);
     let (lead, tree) = tree.lead();
     if pool.members == 1 {
         return (lead.grow(u32::MAX / 2, &|_| OfferDecision::Never, f), 1);
     }
-    let opened = Cell::new(1);
+    let (opened, is_delayed) = (Cell::new(1), Cell::new(false));
     let serve = |joined: JoinedWorker| {
         pool.joined(joined.worker, tick());
         tree.serve();
@@ -139,7 +147,10 @@ fn grow<R>(pool: &PoolState, known: Option<Nanos>, patience: u32, told: &Told, f
             let open = |width, wakes| {
                 asked.furnish();
                 pool.opens(wakes);
-                door.open(width)
+                if is_delayed.get() {
+                    door.open_now();
+                }
+                is_delayed.get() || door.open(width)
             };
             let (age, now) = (pool.nanos(asked.age()), tick());
             let (state, costs) = (pool.workers(), pool.costs(now));
@@ -157,12 +168,26 @@ fn grow<R>(pool: &PoolState, known: Option<Nanos>, patience: u32, told: &Told, f
                 ShareDecision::Alone => OfferDecision::Never,
             }
         };
-        lead.grow(patience, &ask, f)
+        if let Some(by) = stands_by.then(|| standing_by(pool)).flatten() {
+            lead.furnish();
+            pool.opens(by.wakes);
+            is_delayed.set(door.open_at(tick() + pool.ticks(by.patience), by.width));
+        }
+        let result = lead.grow(patience, &ask, f);
+        opened.set(opened.get().max(door.joined() + 1));
+        result
     });
     if opened.get() > 1 {
         pool.ended(tick());
     }
     (result, opened.get())
+}
+
+/// The workers that stand by for a call whose duration is unknown.
+#[cold]
+fn standing_by(pool: &PoolState) -> Option<StandBy> {
+    let costs = pool.costs(tick());
+    share::stands_by(ItemCost::default(), 0, usize::MAX, &pool.workers(), &costs)
 }
 
 /// Joins before a call that is not timed reads the clock. Only calls at sites with short calls are not timed.

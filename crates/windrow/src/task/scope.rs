@@ -19,8 +19,9 @@ use windrow_sync::unwind::{Payload, discard};
 /// a short scope, the calling thread runs all of them.
 ///
 /// # Tasks that wait for each other
-/// Such a scope may never end. The same holds if `f` waits for a task by other means than [`ScopedJoinHandle::join`] (on a channel, say). A
-/// pool may have no other thread, and then a task begins only when `f` has ended. rayon offers a task when it is spawned.
+/// `f` may wait for what a task sends, if a worker of the pool is free: [the page on calls](crate#parts-that-wait-for-each-other) says what
+/// else is promised. A scope inside of a join or a scope promises nothing: its tasks may begin only when `f` has ended. (To wait by
+/// [`ScopedJoinHandle::join`] is always safe.)
 ///
 /// ```
 /// let words = ["one", "three", "fifteen"];

@@ -31,4 +31,5 @@ mod team;
 mod team_random;
 mod team_tasks;
 mod two_versions;
+mod waiting;
 mod workers;
