@@ -47,8 +47,8 @@ pub(crate) enum Step {
 }
 
 /// All members except the crate of peers and measurements: its dependencies take longer to build than all other crates. With the views of
-/// ndarray, which windrow-collective uses anyway.
-const EVERYDAY: &[&str] = &["--workspace", "--exclude", "windrow-bench", "--features", "windrow/ndarray"];
+/// ndarray, which windrow-collective uses anyway, and the service of tower.
+const EVERYDAY: &[&str] = &["--workspace", "--exclude", "windrow-bench", "--features", "windrow/ndarray,windrow/tower"];
 
 /// Steps that run only if they are named.
 const BY_NAME: [Step; 2] = [Step::Bench, Step::Api];

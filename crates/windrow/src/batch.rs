@@ -110,6 +110,8 @@ mod lead;
 mod options;
 mod room;
 mod stats;
+#[cfg(feature = "tower")]
+mod tower;
 
 pub use build::Builder;
 pub use chunk::{Chunk, Ticket, Tickets};
@@ -118,6 +120,8 @@ pub use error::{BatchError, CallError};
 pub use future::CallAsync;
 pub use options::Overflow;
 pub use stats::Stats;
+#[cfg(feature = "tower")]
+pub use tower::BatchService;
 pub use windrow_plan::batch::{Choice, Law, Verdict};
 pub use windrow_sync::submit::Entry;
 

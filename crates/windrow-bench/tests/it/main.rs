@@ -5,3 +5,4 @@ mod decompose;
 mod interop;
 mod simulate;
 mod surface;
+mod tower;

@@ -86,6 +86,13 @@ impl<S: BatchOps> fmt::Debug for CallAsync<'_, S> {
 }
 
 impl<'b, S: BatchOps> CallAsync<'b, S> {
+    /// Uses this room in a bounded queue.
+    #[cfg(feature = "tower")]
+    pub(super) fn with_room(mut self, room: Option<Permit<'b>>) -> Self {
+        self.room = room;
+        self
+    }
+
     /// In a forked child: leaves an operation that was handed in to the parent, and returns one that was not.
     fn abandon(&mut self) -> Option<S::Op> {
         std::mem::forget((self.room.take(), self.waiting.take()));
@@ -103,6 +110,9 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Overflow>> {
         let shared: &'b BatchedInner<S> = &self.batched.shared;
         let Some(room) = &shared.room else { return Poll::Ready(Ok(())) };
+        if self.room.is_some() {
+            return Poll::Ready(Ok(()));
+        }
         self.room = match shared.options.full {
             Overflow::Block => Some(std::task::ready!(room.poll(&mut self.waiting, 1, context))),
             _ => room.try_take(1),

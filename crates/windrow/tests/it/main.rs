@@ -5,6 +5,8 @@ mod batch;
 mod batch_async;
 mod batch_linear;
 mod batch_misuse;
+#[cfg(feature = "tower")]
+mod batch_tower;
 mod batches;
 mod cancel;
 mod explain;

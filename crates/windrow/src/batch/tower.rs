@@ -1,0 +1,201 @@
+//! A [`Batched`] as a service of tower.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{BatchError, BatchOps, Batched, CallError, Overflow};
+
+/// A [`Batched`] as a [`Service`] of its operations; with the feature `tower`. Clones share the structure.
+///
+/// A call is a [`call_async`](Batched::call_async): concurrent calls run as one batch. So limits, timeouts and load shedding of tower go in
+/// front of a batched structure as in front of any service, and calls that block can use the structure beside it
+/// ([`batched`](BatchService::batched)).
+///
+/// ```
+/// use tower::{ServiceBuilder, ServiceExt};
+/// use windrow::batch::{Batch, BatchOps, BatchService, Batched, Overflow};
+///
+/// /// Adds, one commit a batch.
+/// struct Sum(u64);
+///
+/// impl BatchOps for Sum {
+///     type Op = u64;
+///     type Reply = u64;
+///
+///     fn run(&mut self, batch: &mut Batch<'_, u64, u64>) {
+///         for entry in batch.iter_mut() {
+///             self.0 += entry.take();
+///             entry.reply(self.0);
+///         }
+///     }
+/// }
+///
+/// async fn serve() {
+///     let batched = BatchService::layer(|sum| Batched::builder().queue(4096, Overflow::Block).build(sum));
+///     let service = ServiceBuilder::new().load_shed().layer(batched).service(Sum(0));
+///     assert_eq!(service.clone().oneshot(3).await.unwrap(), 3);
+///     assert_eq!(service.oneshot(4).await.unwrap(), 7);
+/// }
+/// # let mut future = std::pin::pin!(serve());
+/// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// # let mut polls = 0;
+/// # while future.as_mut().poll(&mut context).is_pending() { polls += 1; assert!(polls < 10); }
+/// ```
+///
+/// # Readiness
+/// | queue | `poll_ready` | the response |
+/// |---|---|---|
+/// | without a bound | ready | |
+/// | [`queue`](super::Builder::queue) with [`Overflow::Block`] | pending while the queue is full; then it reserves room for one call | uses that room |
+/// | with [`Overflow::Reject`] | ready | [`BatchError::Full`] and the operation, if the queue is full |
+/// | with [`Overflow::RunInline`] | ready | blocks the thread of the executor, see there |
+/// | closed, or in a forked child | [`BatchError::Closed`], [`BatchError::Forked`] | the same |
+///
+/// Reserved room is given back when the service is dropped. A service that is ready and not called keeps its room, as with tower's
+/// `ConcurrencyLimit`.
+///
+/// # Dropped responses
+/// Dropping a response whose operation is queued removes the operation: a timeout in front of the service leaves no work behind. An
+/// operation whose batch has begun is run.
+///
+/// # Costs
+/// A call allocates its future (with `Overflow::Block` also the reservation). `call_async` allocates nothing.
+pub struct BatchService<S: BatchOps> {
+    batched: Arc<Batched<S>>,
+    /// Room for the next call.
+    reservation: Option<Reservation<S>>,
+}
+
+type Response<S> = Pin<Box<dyn Future<Output = Result<<S as BatchOps>::Reply, CallError<<S as BatchOps>::Op>>> + Send>>;
+
+/// A call that waits for room in the queue, then for its operation.
+struct Reservation<S: BatchOps> {
+    call: Response<S>,
+    slot: Arc<Mutex<ReservedSlot<S::Op>>>,
+}
+
+struct ReservedSlot<Op> {
+    has_room: bool,
+    op: Option<Op>,
+}
+
+impl<S: BatchOps> fmt::Debug for BatchService<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchService").field("batched", &self.batched).finish_non_exhaustive()
+    }
+}
+
+/// The clone shares the structure; it has no reserved room.
+impl<S: BatchOps> Clone for BatchService<S> {
+    fn clone(&self) -> Self {
+        Self { batched: self.batched.clone(), reservation: None }
+    }
+}
+
+/// Gives reserved room back. In a forked child the room belongs to the parent.
+impl<S: BatchOps> Drop for BatchService<S> {
+    fn drop(&mut self) {
+        if self.batched.shared.is_forked() {
+            std::mem::forget(self.reservation.take());
+        }
+    }
+}
+
+impl<S: BatchOps> From<Batched<S>> for BatchService<S> {
+    fn from(batched: Batched<S>) -> Self {
+        Self::new(Arc::new(batched))
+    }
+}
+
+impl<S: BatchOps> BatchService<S> {
+    /// A service of this structure. Other callers may use it too.
+    pub fn new(batched: Arc<Batched<S>>) -> Self {
+        Self { batched, reservation: None }
+    }
+
+    /// The structure: for callers that block, for its statistics, or to close it.
+    pub fn batched(&self) -> &Arc<Batched<S>> {
+        &self.batched
+    }
+
+    /// A layer for `ServiceBuilder`. It makes a service of a structure; `build` says how its batches run.
+    pub fn layer(build: impl Fn(S) -> Batched<S> + Clone) -> impl Layer<S, Service = Self> + Clone {
+        tower_layer::layer_fn(move |structure| Self::from(build(structure)))
+    }
+}
+
+impl<S> Reservation<S>
+where
+    S: BatchOps<Op: 'static, Reply: 'static> + Send + 'static,
+{
+    fn new(batched: Arc<Batched<S>>) -> Self {
+        let slot = Arc::new(Mutex::new(ReservedSlot { has_room: false, op: None }));
+        let mine = slot.clone();
+        let call = async move {
+            let room = match &batched.shared.room {
+                None => None,
+                Some(room) => {
+                    let mut waiting = None;
+                    Some(poll_fn(|context| room.poll(&mut waiting, 1, context)).await)
+                }
+            };
+            let op = poll_fn(|_| {
+                let mut slot = mine.lock().unwrap_or_else(PoisonError::into_inner);
+                slot.has_room = true;
+                // The response is polled after `call` has put the operation here.
+                slot.op.take().map_or(Poll::Pending, Poll::Ready)
+            });
+            let op = op.await;
+            batched.call_async(op).with_room(room).await
+        };
+        Reservation { call: Box::pin(call), slot }
+    }
+
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let is_over = self.call.as_mut().poll(context).is_ready();
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_over || slot.has_room { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn call(self, op: S::Op) -> Response<S> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner).op = Some(op);
+        self.call
+    }
+}
+
+impl<S> Service<S::Op> for BatchService<S>
+where
+    S: BatchOps<Op: 'static, Reply: 'static> + Send + 'static,
+{
+    type Response = S::Reply;
+    type Error = CallError<S::Op>;
+    type Future = Response<S>;
+
+    /// Ready as the table of [`BatchService`] says.
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        let shared = &self.batched.shared;
+        let over = if shared.is_forked() { Some(BatchError::Forked) } else { None };
+        if let Some(over) = over.or_else(|| shared.submit.is_closed().then_some(BatchError::Closed)) {
+            return Poll::Ready(Err(CallError::new(over, None)));
+        }
+        if shared.room.is_none() || shared.options.full != Overflow::Block {
+            return Poll::Ready(Ok(()));
+        }
+        self.reservation.get_or_insert_with(|| Reservation::new(self.batched.clone())).poll_room(context).map(Ok)
+    }
+
+    /// The response of a service that was not ready waits for room.
+    fn call(&mut self, op: S::Op) -> Self::Future {
+        if let Some(reservation) = self.reservation.take() {
+            return reservation.call(op);
+        }
+        let batched = self.batched.clone();
+        Box::pin(async move { batched.call_async(op).await })
+    }
+}
