@@ -1,0 +1,217 @@
+//! Many callers of one structure: `cargo run --release -p windrow-bench --bin batches -- --help`
+//!
+//! A batch costs F once and m for each operation. The grid compares windrow's default with every other choice of its own, with mutexes and
+//! with hand-written actors. The verdicts compare what windrow claims to gain with what it gains.
+#![forbid(unsafe_code)]
+
+mod arms;
+mod grid;
+mod resource;
+mod tasks;
+mod threads;
+mod turn;
+mod verdicts;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use tokio::runtime::Runtime;
+use windrow_bench::record;
+
+use arms::{Arm, Kind};
+use resource::Cost;
+use turn::Shape;
+
+/// Many callers of one structure whose batches cost F once, and m for each operation: windrow's default compared with the best of its
+/// other choices, of mutexes and of actors; and the gain that it claims with the measured one. All of it takes about five minutes.
+#[derive(Parser)]
+struct Options {
+    /// The parts to measure.
+    #[arg(long, value_delimiter = ',', default_value = "grid,verdicts")]
+    only: Vec<Part>,
+    /// F, in microseconds.
+    #[arg(long, value_delimiter = ',', default_value = "0.1,2,20,100,2000")]
+    fixed: Vec<f64>,
+    /// m, in microseconds; 0 in the grid, and 0, 1 and 10 for the verdicts, if not given.
+    #[arg(long, value_delimiter = ',')]
+    each: Vec<f64>,
+    /// Callers; 1, 2, 8, 64 and 256 in the grid, all but the last for the verdicts, if not given.
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    callers: Vec<u16>,
+    /// What the callers are.
+    #[arg(long, value_delimiter = ',', default_value = "threads,tasks")]
+    kinds: Vec<Kind>,
+    /// In the grid only the default, its control, and arms whose names begin like this.
+    #[arg(long, value_delimiter = ',')]
+    arms: Vec<String>,
+    /// How a batch spends F. On a CPU it spins on the clock; for a device or a disk its thread sleeps.
+    #[arg(long, default_value = "by-length")]
+    fixed_as: FixedAs,
+    /// Turns of each arm; for the verdicts two fifths as many.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    repetitions: u16,
+    /// Print all arms of each cell, not only the default and the best.
+    #[arg(long)]
+    all: bool,
+    /// Two turns of half the time, for a quick look.
+    #[arg(long)]
+    quick: bool,
+    /// Write a record of each part below bench/record.
+    #[arg(long)]
+    record: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// The default by the best of all others.
+    Grid,
+    /// The claimed gain by the measured one.
+    Verdicts,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FixedAs {
+    /// Sleeps for 1 ms and more, spins for less.
+    ByLength,
+    Spin,
+    Sleep,
+}
+
+/// Why a call cannot fail.
+const SOUND: &str = "it is open, and nothing in it panics";
+const CALLERS: [u16; 5] = [1, 2, 8, 64, 256];
+/// m of the verdicts, in microseconds.
+const EACH: [f64; 3] = [0.0, 1.0, 10.0];
+/// The workers of the executor.
+const WORKERS: usize = 2;
+/// From here on F is waiting, not computing.
+const WAITING: Duration = Duration::from_millis(1);
+
+/// A time in microseconds.
+fn in_micros(time: Duration) -> String {
+    format!("{}us", time.as_nanos() as f64 / 1e3)
+}
+
+/// How many percent of the items are so.
+fn share<T>(items: impl IntoIterator<Item = T>, is: impl Fn(T) -> bool) -> f64 {
+    let (mut count, mut all) = (0, 0);
+    for item in items {
+        all += 1;
+        count += usize::from(is(item));
+    }
+    100.0 * count as f64 / f64::from(all.max(1))
+}
+
+fn main() -> ExitCode {
+    windrow_bench::exit_code(run(&Options::parse()))
+}
+
+impl Options {
+    /// The cells of a part.
+    fn cells(&self, part: Part) -> Result<Vec<Shape>, String> {
+        let time = |micros: &f64| {
+            let time = Duration::try_from_secs_f64(micros / 1e6).map_err(|error| format!("{micros} us: {error}"))?;
+            if time > Duration::from_secs(1) { Err(format!("{micros} us: more than a second")) } else { Ok(time) }
+        };
+        let (callers, each): (&[u16], &[f64]) = match part {
+            Part::Grid => (&CALLERS, &[0.0]),
+            Part::Verdicts => (&CALLERS[..4], &EACH),
+        };
+        let callers = if self.callers.is_empty() { callers } else { &self.callers };
+        let each = if self.each.is_empty() { each } else { &self.each };
+        let scale = if self.quick { 0.5 } else { 1.0 };
+        let mut cells = Vec::new();
+        for fixed in &self.fixed {
+            for each in each {
+                let fixed = time(fixed)?;
+                let sleeps = match self.fixed_as {
+                    FixedAs::ByLength => fixed >= WAITING,
+                    FixedAs::Spin => false,
+                    FixedAs::Sleep => true,
+                };
+                let cost = Cost { fixed, each: time(each)?, sleeps };
+                for &kind in &self.kinds {
+                    cells.extend(callers.iter().map(|&callers| Shape::new(kind, callers.into(), cost, scale)));
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    fn repetitions(&self, part: Part) -> usize {
+        let repetitions = usize::from(self.repetitions);
+        match part {
+            _ if self.quick => 2,
+            Part::Grid => repetitions,
+            Part::Verdicts => (2 * repetitions).div_ceil(5),
+        }
+    }
+
+    fn is_asked(&self, arm: &Arm) -> bool {
+        let name = arm.to_string();
+        self.arms.is_empty() || !arm.is_rest() || self.arms.iter().any(|it| name.starts_with(it))
+    }
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).build();
+    let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+    for &part in &options.only {
+        let start = Instant::now();
+        let repetitions = options.repetitions(part);
+        println!("{}, {repetitions} repetitions", record::machine());
+        let cells = options.cells(part)?;
+        let (name, columns, (lines, bars)) = match part {
+            Part::Grid => ("batches", grid::COLUMNS, grid_of(options, &cells, repetitions, &runtime)?),
+            Part::Verdicts => ("batches-verdicts", verdicts::COLUMNS, verdicts_of(&cells, repetitions, &runtime)?),
+        };
+        bars.iter().for_each(|note| println!("  {note}"));
+        println!("  {:.0} s", start.elapsed().as_secs_f64());
+        if options.record {
+            let notes = [record::versions(), vec![how(options)], bars].concat();
+            let command = record::command("batches");
+            let written = record::write_lines(Path::new("bench/record"), name, &command, &notes, columns, &lines);
+            println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
+        }
+    }
+    Ok(())
+}
+
+/// How F is spent.
+fn how(options: &Options) -> String {
+    match options.fixed_as {
+        FixedAs::ByLength => format!("F is spun on the clock, from {} on slept; m is spun", in_micros(WAITING)),
+        FixedAs::Spin => "F and m are spun on the clock".to_owned(),
+        FixedAs::Sleep => "F is slept; m is spun".to_owned(),
+    }
+}
+
+type Outcome = (Vec<String>, Vec<String>);
+
+fn grid_of(options: &Options, cells: &[Shape], repetitions: usize, runtime: &Runtime) -> Result<Outcome, String> {
+    let (mut lines, mut judged) = (Vec::new(), Vec::new());
+    for shape in cells {
+        let mut arms = Arm::of_cell(shape.kind, shape.callers, shape.cost.fixed);
+        arms.retain(|arm| options.is_asked(arm));
+        let rows = turn::cell(&arms, shape, repetitions, runtime)?;
+        let cell = grid::judge(shape, &rows);
+        grid::print(cell.as_ref(), shape, &rows, options.all);
+        lines.extend(grid::lines(shape, &rows));
+        judged.extend(cell);
+    }
+    Ok((lines, grid::summary(&judged)))
+}
+
+fn verdicts_of(cells: &[Shape], repetitions: usize, runtime: &Runtime) -> Result<Outcome, String> {
+    let mut claims = Vec::new();
+    for shape in cells {
+        let rows = turn::cell(&verdicts::ARMS, shape, repetitions, runtime)?;
+        let claim = verdicts::compare(shape, &rows).expect("all its arms ran");
+        claim.print();
+        claims.push(claim);
+    }
+    Ok((claims.iter().map(verdicts::Claim::line).collect(), verdicts::summary(&claims)))
+}
