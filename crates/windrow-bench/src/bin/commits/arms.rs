@@ -13,23 +13,66 @@ use windrow_sqlite::GroupCommit;
 
 const TABLE: &str =
     "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT NOT NULL); CREATE UNIQUE INDEX names ON t (name)";
-const INSERT: &str = "INSERT INTO t (id, name) VALUES (?1, ?2)";
+pub(crate) const INSERT: &str = "INSERT INTO t (id, name) VALUES (?1, ?2)";
 /// How long a way with a window waits for more rows.
 pub(crate) const WINDOW: Duration = Duration::from_millis(5);
 
-fn name(id: i64) -> String {
+pub(crate) fn name(id: i64) -> String {
     format!("row {id:016x}")
+}
+
+/// The settings of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Journal {
+    /// A write-ahead log, synced by each commit (synchronous = FULL).
+    #[value(name = "WAL")]
+    Wal,
+    /// A write-ahead log that a commit does not sync (synchronous = NORMAL).
+    #[value(name = "WAL-NORMAL")]
+    WalNormal,
+    /// A rollback journal, synced by each commit.
+    #[value(name = "DELETE")]
+    Delete,
+}
+
+impl Journal {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Journal::Wal => "WAL",
+            Journal::WalNormal => "WAL NORMAL",
+            Journal::Delete => "DELETE",
+        }
+    }
+
+    fn settings(self) -> (&'static str, &'static str) {
+        match self {
+            Journal::Wal => ("WAL", "FULL"),
+            Journal::WalNormal => ("WAL", "NORMAL"),
+            Journal::Delete => ("DELETE", "FULL"),
+        }
+    }
+}
+
+/// What the callers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// Threads that block.
+    Threads,
+    /// Tasks of an executor with two workers.
+    Tasks,
 }
 
 /// A way to insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// One transaction for each insert, behind a mutex.
+    /// One transaction for each insert, behind a mutex. Tasks insert by `spawn_blocking`.
     Mutex,
     /// A thread that puts everything in a channel into one transaction, while it inserts too.
     Actor,
     /// The same, after it has waited for [`WINDOW`] from the first row on.
     Window,
+    /// batch-aint-one, each batch one transaction, run by `spawn_blocking`.
+    BatchAintOne,
     /// [`GroupCommit::new`].
     Windrow,
     /// Callers run the transactions.
@@ -37,13 +80,19 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    pub(crate) const ALL: [Way; 5] = [Way::Mutex, Way::Actor, Way::Window, Way::Windrow, Way::WindrowCallers];
+    pub(crate) fn all(kind: Kind) -> &'static [Way] {
+        match kind {
+            Kind::Threads => &[Way::Mutex, Way::Actor, Way::Window, Way::Windrow, Way::WindrowCallers],
+            Kind::Tasks => &[Way::Mutex, Way::Actor, Way::BatchAintOne, Way::Windrow, Way::WindrowCallers],
+        }
+    }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Way::Mutex => "one transaction an insert",
             Way::Actor => "hand-written actor",
             Way::Window => "actor, 5 ms window",
+            Way::BatchAintOne => "batch-aint-one",
             Way::Windrow => "windrow",
             Way::WindrowCallers => "windrow, callers run",
         }
@@ -60,6 +109,7 @@ impl Way {
             Way::Window => Box::new(Actor::start(connection, Some(WINDOW))),
             Way::Windrow => Box::new(GroupCommit::new(connection).expect("a thread")),
             Way::WindrowCallers => Box::new(GroupCommit::builder().build_on_callers(connection)),
+            Way::BatchAintOne => unreachable!("it is for tasks"),
         }
     }
 }
@@ -109,9 +159,13 @@ impl Actor {
     }
 }
 
+/// The statements of a transaction of inserts.
+pub(crate) fn statements(connection: &Connection) -> [CachedStatement<'_>; 3] {
+    ["BEGIN IMMEDIATE", INSERT, "COMMIT"].map(|sql| connection.prepare_cached(sql).expect("SQL"))
+}
+
 fn act(connection: &Connection, from: &Receiver<Message>, window: Option<Duration>) {
-    let prepare = |sql| connection.prepare_cached(sql).expect("SQL");
-    let (mut begin, mut insert, mut commit) = (prepare("BEGIN IMMEDIATE"), prepare(INSERT), prepare("COMMIT"));
+    let [mut begin, mut insert, mut commit] = statements(connection);
     let (mut waiting, mut told) = (Vec::new(), Vec::new());
     while let Ok(first) = from.recv() {
         let add = |(id, name, to): Message, insert: &mut CachedStatement<'_>, told: &mut Vec<_>| {
@@ -175,10 +229,11 @@ impl Outcome {
 }
 
 /// A fresh database.
-pub(crate) fn create(path: &Path, journal: &str) -> Connection {
+pub(crate) fn create(path: &Path, journal: Journal) -> Connection {
     let connection = Connection::open(path).expect("a database");
-    connection.pragma_update(None, "journal_mode", journal).expect("a journal mode");
-    connection.pragma_update(None, "synchronous", "FULL").expect("synchronous");
+    let (mode, synchronous) = journal.settings();
+    connection.pragma_update(None, "journal_mode", mode).expect("a journal mode");
+    connection.pragma_update(None, "synchronous", synchronous).expect("synchronous");
     connection.execute_batch(TABLE).expect("SQL");
     connection
 }
@@ -205,7 +260,7 @@ impl Drop for Idle {
 ///
 /// Ways without a separate thread start one that sleeps, at the point where the other ways start theirs. On a virtual machine, a caller
 /// that is alone learns later that the disk is done (92 us instead of 73) if a thread was started just before.
-pub(crate) fn section(way: Way, folder: &Path, journal: &str, callers: usize, time: Duration) -> Outcome {
+pub(crate) fn section(way: Way, folder: &Path, journal: Journal, callers: usize, time: Duration) -> Outcome {
     let mut idle = None;
     let start = |connection| {
         idle = (!way.has_thread()).then(Idle::start);
@@ -218,7 +273,7 @@ pub(crate) fn section(way: Way, folder: &Path, journal: &str, callers: usize, ti
 pub(crate) fn section_of(
     start: impl FnOnce(Connection) -> Box<dyn Store>,
     folder: &Path,
-    journal: &str,
+    journal: Journal,
     callers: usize,
     time: Duration,
 ) -> Outcome {
@@ -265,7 +320,7 @@ pub(crate) fn together(store: &dyn Store, callers: usize, time: Duration) -> (f6
 }
 
 /// Checks that exactly the acknowledged rows are in the database: ids were given one after the other.
-fn verify(path: &Path, rows: i64) {
+pub(crate) fn verify(path: &Path, rows: i64) {
     let connection = Connection::open(path).expect("a database");
     let mut statement = connection.prepare("SELECT id FROM t ORDER BY id").expect("SQL");
     let found = statement.query_map((), |row| row.get::<_, i64>(0)).expect("rows").map(|id| id.expect("an id"));

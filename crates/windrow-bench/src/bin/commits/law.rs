@@ -13,7 +13,7 @@ use windrow_plan::Nanos;
 use windrow_plan::batch::BatchFit;
 use windrow_sqlite::GroupCommit;
 
-use crate::arms::{Outcome, Store, section_of, together};
+use crate::arms::{Journal, Outcome, Store, section_of, together};
 
 const SIZES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const FITTED: [usize; 3] = [1, 4, 16];
@@ -92,7 +92,7 @@ pub(crate) fn run(folder: &Path, repetitions: usize, time: Duration) -> (Vec<Str
         let start = |connection| -> Box<dyn Store> {
             Box::new(GroupCommit::builder().limit(limit).build(connection).expect("a thread"))
         };
-        section_of(start, folder, "WAL", CALLERS, time)
+        section_of(start, folder, Journal::Wal, CALLERS, time)
     };
     let sleep = |limit: usize| {
         let store = Batched::builder().limit(limit).build_on_thread(|| Sleeper).expect("a thread");

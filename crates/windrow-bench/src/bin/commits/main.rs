@@ -1,24 +1,25 @@
-//! Many callers that insert rows into SQLite one by one: `cargo run --release -p windrow-bench --bin commits -- --help`
+//! Many callers, threads and tasks, that insert rows into SQLite one by one: `cargo run --release -p windrow-bench --bin commits -- --help`
 #![forbid(unsafe_code)]
 
 mod arms;
 mod law;
+mod tasks;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use arms::{Outcome, Way};
+use arms::{Journal, Kind, Outcome, Way};
 use clap::Parser;
 use windrow_bench::measure::in_turn;
 use windrow_bench::record;
 use windrow_bench::stats::{median, quantile};
 
-/// Many callers that insert rows into SQLite one by one, each waiting until its row is committed (synchronous = FULL): one transaction
-/// an insert, hand-written actors, and windrow.
+/// Many callers that insert rows into SQLite one by one, each waiting until its row is committed: one transaction an insert, hand-written
+/// actors, another batcher, and windrow.
 #[derive(Parser)]
 struct Options {
-    /// Callers, threads that block. One caller is measured too.
+    /// Callers. One thread alone is measured too.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(2..))]
     callers: u16,
     /// The folder of the databases. It should be on a disk, not in memory.
@@ -31,8 +32,11 @@ struct Options {
     #[arg(long, value_delimiter = ',')]
     ways: Vec<String>,
     /// Only these journals.
-    #[arg(long, value_delimiter = ',', default_values_t = JOURNALS.map(str::to_owned))]
-    journals: Vec<String>,
+    #[arg(long, value_delimiter = ',', default_value = "WAL,WAL-NORMAL,DELETE")]
+    journals: Vec<Journal>,
+    /// What the callers are.
+    #[arg(long, value_delimiter = ',', default_value = "threads,tasks")]
+    kinds: Vec<Kind>,
     /// Instead of comparing, fit the cost of a batch on batches of 1, 4 and 16, and predict the other sizes.
     #[arg(long)]
     law: bool,
@@ -44,7 +48,8 @@ struct Options {
     record: bool,
 }
 
-const JOURNALS: [&str; 2] = ["WAL", "DELETE"];
+/// The workers of the tasks' executor.
+const WORKERS: usize = 2;
 /// The time of a turn.
 const TURN: Duration = Duration::from_millis(1000);
 /// A turn of one caller. On a virtual machine, a caller that is alone waits a third longer for the disk in some turns than in others. Short
@@ -130,11 +135,11 @@ impl Row {
     }
 }
 
-fn measure(ways: &[Way], folder: &Path, journal: &str, callers: usize, turns: usize, time: Duration) -> Vec<Row> {
+fn measure(ways: &[Way], turns: usize, mut section: impl FnMut(Way) -> Outcome) -> Vec<Row> {
     let mut rows: Vec<Row> = ways.iter().map(|&way| Row { way, turns: Vec::new() }).collect();
     for turn in 0..turns {
         for at in in_turn(rows.len(), turn) {
-            let outcome = arms::section(rows[at].way, folder, journal, callers, time);
+            let outcome = section(rows[at].way);
             rows[at].turns.push(Turn::of(&outcome));
         }
     }
@@ -144,59 +149,88 @@ fn measure(ways: &[Way], folder: &Path, journal: &str, callers: usize, turns: us
 fn compare(options: &Options, repetitions: usize, turn: Duration, short: Duration) -> (Vec<String>, Vec<String>) {
     let (mut lines, mut bars) = (Vec::new(), Vec::new());
     let is_asked = |way: &Way| options.ways.is_empty() || options.ways.iter().any(|it| way.name().starts_with(it));
-    let ways: Vec<Way> = Way::ALL.into_iter().filter(is_asked).collect();
-    for journal in &options.journals {
-        let many = usize::from(options.callers);
-        let all = measure(&ways, &options.folder, journal, many, repetitions, turn);
-        let alone: Vec<Way> = ways.iter().copied().filter(|way| *way != Way::Window).collect();
-        let alone = measure(&alone, &options.folder, journal, 1, repetitions * MORE, short);
-        for (callers, rows) in [(many, &all), (1, &alone)] {
-            println!("{journal}, synchronous FULL, {callers} callers: rows/s, p50 and p99 in us, rows a transaction");
-            for row in rows {
-                let (rate, p50, p99) = (row.median(|it| it.rows), row.median(|it| it.p50), row.median(|it| it.p99));
-                let (name, batch) = (row.way.name(), row.median(|it| it.batch));
-                println!("  {name:<26} {rate:>9.0} {p50:>9.0} {p99:>9.0} {batch:>6.1}   {}", row.each(|it| it.rows));
-                lines.push(format!(
-                    "{journal},{callers},\"{name}\",{rate:.0},{p50:.1},{p99:.1},{batch:.2},{},{},{}",
-                    row.each(|it| it.rows),
-                    row.each(|it| it.p50),
-                    row.each(|it| it.p99)
-                ));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().expect("a runtime");
+    let (folder, many) = (&options.folder, usize::from(options.callers));
+    for &journal in &options.journals {
+        for &kind in &options.kinds {
+            let ways: Vec<Way> = Way::all(kind).iter().copied().filter(is_asked).collect();
+            let (label, mut groups) = match kind {
+                Kind::Threads => {
+                    let all = measure(&ways, repetitions, |way| arms::section(way, folder, journal, many, turn));
+                    let alone: Vec<Way> = ways.iter().copied().filter(|way| *way != Way::Window).collect();
+                    let alone =
+                        measure(&alone, repetitions * MORE, |way| arms::section(way, folder, journal, 1, short));
+                    (journal.name().to_owned(), vec![(many, all), (1, alone)])
+                }
+                Kind::Tasks => {
+                    let section = |way| tasks::section(way, folder, journal, many, turn, &runtime);
+                    (format!("{}, tasks", journal.name()), vec![(many, measure(&ways, repetitions, section))])
+                }
+            };
+            for (callers, rows) in &groups {
+                print(&label, *callers, rows);
+                lines.extend(rows.iter().map(|row| line(&label, *callers, row)));
             }
-        }
-        for way in [Way::Windrow, Way::WindrowCallers] {
-            bars.extend(judge(journal, way, &all, &alone));
+            let all = groups.remove(0).1;
+            let alone = groups.pop().map_or(Vec::new(), |(_, rows)| rows);
+            for way in [Way::Windrow, Way::WindrowCallers] {
+                bars.extend(judge(journal, &label, way, &all, &alone));
+            }
         }
     }
     (lines, bars)
 }
 
+fn print(label: &str, callers: usize, rows: &[Row]) {
+    println!("{label}, {callers} callers: rows/s, p50 and p99 in us, rows a transaction");
+    for row in rows {
+        let (rate, p50, p99) = (row.median(|it| it.rows), row.median(|it| it.p50), row.median(|it| it.p99));
+        let (name, batch) = (row.way.name(), row.median(|it| it.batch));
+        println!("  {name:<26} {rate:>9.0} {p50:>9.0} {p99:>9.0} {batch:>6.1}   {}", row.each(|it| it.rows));
+    }
+}
+
+fn line(label: &str, callers: usize, row: &Row) -> String {
+    let (rate, p50, p99) = (row.median(|it| it.rows), row.median(|it| it.p50), row.median(|it| it.p99));
+    let (name, batch) = (row.way.name(), row.median(|it| it.batch));
+    let (rates, p50s, p99s) = (row.each(|it| it.rows), row.each(|it| it.p50), row.each(|it| it.p99));
+    format!("\"{label}\",{callers},\"{name}\",{rate:.0},{p50:.1},{p99:.1},{batch:.2},{rates},{p50s},{p99s}")
+}
+
 /// The bars of windrow, and whether they are met: medians of the ratios of turns that followed each other.
-fn judge(journal: &str, way: Way, all: &[Row], alone: &[Row]) -> Vec<String> {
+fn judge(journal: Journal, label: &str, way: Way, all: &[Row], alone: &[Row]) -> Vec<String> {
+    let find = |rows: &'_ [Row], way: Way| rows.iter().position(|row| row.way == way);
     let ratio = |rows: &[Row], to: Way, of: fn(&Turn) -> f64| {
-        let find = |way| rows.iter().find(|row| row.way == way).map(|row| &row.turns);
-        let (Some(mine), Some(theirs)) = (find(way), find(to)) else { return f64::NAN };
-        median(&mine.iter().zip(theirs).map(|(mine, theirs)| of(mine) / of(theirs)).collect::<Vec<_>>())
+        let (Some(mine), Some(theirs)) = (find(rows, way), find(rows, to)) else { return f64::NAN };
+        let pairs = rows[mine].turns.iter().zip(&rows[theirs].turns);
+        median(&pairs.map(|(mine, theirs)| of(mine) / of(theirs)).collect::<Vec<_>>())
     };
     let rows: fn(&Turn) -> f64 = |it| it.rows;
     let p50: fn(&Turn) -> f64 = |it| it.p50;
     let p99: fn(&Turn) -> f64 = |it| it.p99;
-    let gain = if journal == "WAL" { 10.0 } else { 20.0 };
     let at_least = |what: &str, ratio: f64, bar: f64| (what.to_owned(), ratio, bar, ratio >= bar, ">=");
     let at_most = |what: &str, ratio: f64, bar: f64| (what.to_owned(), ratio, bar, ratio <= bar, "<=");
-    [
-        at_least("rows/s of one transaction an insert", ratio(all, Way::Mutex, rows), gain),
-        at_most("its p99", ratio(all, Way::Mutex, p99), 0.1),
+    let mut bars = Vec::new();
+    // Where a commit does not sync, a transaction an insert costs little.
+    if let Some(gain) = match journal {
+        Journal::Wal => Some(10.0),
+        Journal::Delete => Some(20.0),
+        Journal::WalNormal => None,
+    } {
+        bars.push(at_least("rows/s of one transaction an insert", ratio(all, Way::Mutex, rows), gain));
+        bars.push(at_most("its p99", ratio(all, Way::Mutex, p99), 0.1));
+    }
+    bars.extend([
         at_least("rows/s of the hand-written actor", ratio(all, Way::Actor, rows), 0.95),
+        at_least("rows/s of batch-aint-one", ratio(all, Way::BatchAintOne, rows), 0.95),
         at_least("rows/s of a 5 ms window", ratio(all, Way::Window, rows), 8.0),
         at_most("its p50", ratio(all, Way::Window, p50), 0.1),
         at_least("rows/s of plain rusqlite, one caller", ratio(alone, Way::Mutex, rows), 0.95),
-    ]
-    .into_iter()
-    .filter(|(_, ratio, ..)| !ratio.is_nan())
-    .map(|(what, ratio, bar, is_met, sign)| {
+    ]);
+    let bars = bars.into_iter().filter(|(_, ratio, ..)| !ratio.is_nan());
+    bars.map(|(what, ratio, bar, is_met, sign)| {
         let met = if is_met { "met" } else { "missed" };
-        format!("{journal}, {}: x{ratio:.3} {what}, bar {sign} {bar} {met}", way.name())
+        format!("{label}, {}: x{ratio:.3} {what}, bar {sign} {bar} {met}", way.name())
     })
     .collect()
 }
