@@ -129,7 +129,7 @@ pub(crate) fn summary(cells: &[Judged]) -> Vec<String> {
     };
     let by_rate = sorted(cells, |cell| cell.rate);
     let (good, mean) = (share(cells, |cell| cell.rate >= RATE), geometric_mean(cells.iter().map(|cell| cell.rate)));
-    let equal = share(cells, |cell| !(cell.control < RATE));
+    let equal = share(cells, |cell| cell.control >= RATE);
     notes.push(format!(
         "percent of {} cells with at least {RATE} of the best arm's operations a second: {good:.0} (geometric mean x{mean:.2}; by its \
          control {equal:.0}), bar >= {CELLS} {}",
@@ -157,7 +157,7 @@ pub(crate) fn summary(cells: &[Judged]) -> Vec<String> {
         ));
     }
     let slow = sorted(cells, |cell| -cell.wait)[0];
-    let quick = share(cells, |cell| !(cell.wait > WAIT));
+    let quick = share(cells, |cell| cell.wait <= WAIT);
     notes.push(format!(
         "percent of cells whose median wait is at most {WAIT} of that of the best arm with as many callers served: {quick:.0} (most \
          x{:.2}, {}, {}), bar >= 100 {}",
