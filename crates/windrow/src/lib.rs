@@ -56,3 +56,8 @@ struct Readme;
 #[doc = include_str!("../../../docs/from-rayon.md")]
 #[cfg(doctest)]
 struct FromRayon;
+
+/// The guide to batching, compiled.
+#[doc = include_str!("../../../docs/batching.md")]
+#[cfg(doctest)]
+struct Batching;

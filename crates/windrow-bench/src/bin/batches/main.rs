@@ -1,7 +1,7 @@
 //! Many callers of one structure: `cargo run --release -p windrow-bench --bin batches -- --help`
 //!
-//! A batch costs F once and m for each operation. The grid compares windrow's default with every other choice of its own, with mutexes and
-//! with hand-written actors. The verdicts compare what windrow claims to gain with what it gains.
+//! A batch costs F once and m for each operation. The grid compares windrow's default with windrow's other choices, with mutexes and with
+//! hand-written actors. The verdicts compare what windrow claims to gain with what it gains.
 #![forbid(unsafe_code)]
 
 mod arms;

@@ -50,7 +50,7 @@ pub(crate) fn compare(shape: &Shape, rows: &[Row]) -> Option<Claim> {
     let is_heard = 2 * verdicts.len() > windrow.turns.len();
     let claimed = verdicts.get(verdicts.len() / 2).filter(|_| is_heard).map(|it| (it.gain, it.choice, it.batch));
     let batch = windrow.median(|turn| turn.batch);
-    let batched_by = if shape.callers == 1 || batch > 1.5 { Arm::Default } else { Arm::THREAD };
+    let batched_by = if shape.callers == 1 || batch > 1.25 { Arm::Default } else { Arm::THREAD };
     let (windrow, thread) = (by_mutex(windrow), by_mutex(thread));
     Some(Claim {
         shape: *shape,
