@@ -68,8 +68,8 @@ use super::{BatchError, BatchOps, Batched, CallError, Overflow};
 /// A call allocates its future (with `Overflow::Block` also the reservation). `call_async` allocates nothing.
 pub struct BatchService<S: BatchOps> {
     batched: Arc<Batched<S>>,
-    /// Room for the next call.
-    reservation: Option<Reservation<S>>,
+    /// Room for the next call. Never locked: in a mutex it is `Sync`, and with it the service, as servers ask.
+    reservation: Mutex<Option<Reservation<S>>>,
 }
 
 type Response<S> = Pin<Box<dyn Future<Output = Result<<S as BatchOps>::Reply, CallError<<S as BatchOps>::Op>>> + Send>>;
@@ -94,7 +94,7 @@ impl<S: BatchOps> fmt::Debug for BatchService<S> {
 /// The clone shares the structure; it has no reserved room.
 impl<S: BatchOps> Clone for BatchService<S> {
     fn clone(&self) -> Self {
-        Self { batched: self.batched.clone(), reservation: None }
+        Self::new(self.batched.clone())
     }
 }
 
@@ -102,7 +102,7 @@ impl<S: BatchOps> Clone for BatchService<S> {
 impl<S: BatchOps> Drop for BatchService<S> {
     fn drop(&mut self) {
         if self.batched.shared.is_forked() {
-            std::mem::forget(self.reservation.take());
+            std::mem::forget(self.reservation().take());
         }
     }
 }
@@ -116,12 +116,16 @@ impl<S: BatchOps> From<Batched<S>> for BatchService<S> {
 impl<S: BatchOps> BatchService<S> {
     /// A service of this structure. Other callers may use it too.
     pub fn new(batched: Arc<Batched<S>>) -> Self {
-        Self { batched, reservation: None }
+        Self { batched, reservation: Mutex::new(None) }
     }
 
     /// The structure: for callers that block, for its statistics, or to close it.
     pub fn batched(&self) -> &Arc<Batched<S>> {
         &self.batched
+    }
+
+    fn reservation(&mut self) -> &mut Option<Reservation<S>> {
+        self.reservation.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A layer for `ServiceBuilder`. It makes a service of a structure; `build` says how its batches run.
@@ -180,19 +184,20 @@ where
     /// Ready as the table of [`BatchService`] says.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         let shared = &self.batched.shared;
-        let over = if shared.is_forked() { Some(BatchError::Forked) } else { None };
-        if let Some(over) = over.or_else(|| shared.submit.is_closed().then_some(BatchError::Closed)) {
+        let closed = || shared.submit.is_closed().then_some(BatchError::Closed);
+        if let Some(over) = shared.is_forked().then_some(BatchError::Forked).or_else(closed) {
             return Poll::Ready(Err(CallError::new(over, None)));
         }
         if shared.room.is_none() || shared.options.full != Overflow::Block {
             return Poll::Ready(Ok(()));
         }
-        self.reservation.get_or_insert_with(|| Reservation::new(self.batched.clone())).poll_room(context).map(Ok)
+        let batched = self.batched.clone();
+        self.reservation().get_or_insert_with(|| Reservation::new(batched)).poll_room(context).map(Ok)
     }
 
     /// The response of a service that was not ready waits for room.
     fn call(&mut self, op: S::Op) -> Self::Future {
-        if let Some(reservation) = self.reservation.take() {
+        if let Some(reservation) = self.reservation().take() {
             return reservation.call(op);
         }
         let batched = self.batched.clone();

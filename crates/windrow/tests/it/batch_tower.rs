@@ -36,6 +36,14 @@ fn is_ready(service: &mut BatchService<Slow>, waker: &Waker) -> bool {
 }
 
 #[test]
+fn servers_may_share_and_clone_it() {
+    fn is_shared<T: Clone + Send + Sync + 'static>(_: &T) {}
+    let (_go, service) = slow(Overflow::Block);
+    is_shared(&service);
+    is_shared(&ServiceBuilder::new().layer(BatchService::layer(Batched::new)).service(Counter::default()));
+}
+
+#[test]
 fn calls_of_many_clones_are_all_answered() {
     let service = BatchService::from(Batched::new(Counter::default()));
     let mut before: Vec<u64> = thread::scope(|scope| {
