@@ -485,6 +485,29 @@ mod tests {
     }
 
     #[test]
+    fn workers_stand_by_where_no_call_has_run_alone() {
+        let by = |site, weight, items, workers: Workers| stands_by(site, weight, items, &workers, &costs());
+        let wake = Machine::example().enter(WorkerState::AsleepLong);
+        let unknown = ItemCost::default();
+        let two = by(unknown, 2, 2, workers(3, 0)).expect("nothing is known");
+        assert_eq!(two, StandBy { width: 2, patience: wake, wakes: true });
+        assert!(!by(unknown, 9, 9, workers(3, 1)).expect("nothing is known").wakes);
+        // Workers that are busy may be free by then, those of a machine with one CPU never are.
+        assert!(by(unknown, 9, 9, Workers { idle: 0, asleep: 0, ..workers(3, 0) }).is_some());
+        assert_eq!(by(unknown, 9, 9, Workers { most: 1, ..workers(3, 3) }), None);
+        assert_eq!(by(unknown, 9, 9, Workers { busy: true, ..workers(3, 3) }), None);
+        assert_eq!(by(unknown, 1, 1, workers(3, 3)), None);
+        // A call has run alone: only if the last one was long, and not once its cost is known.
+        let alone = |nanos: f64, calls| (0..calls).fold(unknown, |site, _| site.after_alone(Nanos(nanos)));
+        assert_eq!(by(alone(1000.0, 1), 9, 9, workers(3, 3)), None);
+        assert_eq!(by(alone(10_000.0, 1), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
+        assert_eq!(by(alone(10_000.0, 5), 9, 9, workers(3, 3)), None);
+        // All calls were shared, so a call may be about to be timed alone.
+        let shared = (0..5).fold(unknown, |site, _| site.after_shared(Nanos(10_000.0)));
+        assert_eq!(by(shared, 9, 9, workers(3, 3)).map(|by| by.patience), Some(Nanos(180_000.0)));
+    }
+
+    #[test]
     fn what_was_never_timed_alone_is_once_the_budget_covers_it() {
         let never = Trusted { per_item: Nanos(1000.0), swell: 1.0, never_alone: true };
         let call = Progress { known: Some(never), ..progress(0.0, 0, 100) };
