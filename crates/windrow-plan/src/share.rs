@@ -224,10 +224,10 @@ pub struct StandBy {
 ///
 /// The caller cannot let workers in while it is inside an item. So two items of 20 ms would run serially at a place that was never called
 /// before, and items that wait for each other would wait for ever. Workers that stand by cost the caller some line transfers, and a wake if
-/// all of them are parked. So they do so only at sites where no call has run alone to its end, or where the last call was long.
+/// all of them are parked. So they do so only at sites where no call has run alone to its end, or where the items of the last call were long.
 ///
-/// They are patient for as long as a wake takes: a shorter call would have gained nothing from them. A call that is to be timed alone has
-/// twice the predicted time.
+/// They are patient for as long as a wake takes: a shorter call would have gained nothing from them. A call that is to be timed alone, or that
+/// is predicted to be short, has twice the predicted time.
 pub fn stands_by(site: ItemCost, weight: u64, items: usize, workers: &Workers, costs: &Costs) -> Option<StandBy> {
     let width = workers.most.min(items);
     if width < 2 || workers.busy {
@@ -235,14 +235,18 @@ pub fn stands_by(site: ItemCost, weight: u64, items: usize, workers: &Workers, c
     }
     let wake = costs.machine.enter(WorkerState::AsleepLong);
     let whole = |per_item: Nanos| Nanos(per_item.0 * weight as f64);
-    let patience = match site.trusted() {
-        Some(known) if known.never_alone => Nanos(wake.0.max(2.0 * whole(known.per_item).0)),
-        Some(_) => return None,
-        None if site.alone.0 > 0.0 && is_short(whole(site.alone), &costs.machine, WorkerState::AsleepLong) => {
-            return None;
-        }
-        None => wake,
+    // If items are shorter, the caller can decide between two of them.
+    let is_long =
+        |per_item: Nanos| per_item >= wake && !is_short(whole(per_item), &costs.machine, WorkerState::AsleepLong);
+    let is_trusted = site.trusted().is_some();
+    let per_item = if site.alone.0 > 0.0 { site.alone } else { site.shared };
+    let patience = match (site.ended_alone, per_item.0 > 0.0) {
+        (true, _) if is_trusted || !is_long(per_item) => return None,
+        // Without the chance to end alone, a call that gains nothing from workers would get them again and again.
+        (false, true) if is_trusted || !is_long(per_item) => wake.0.max(2.0 * whole(per_item).0),
+        _ => wake.0,
     };
+    let patience = Nanos(patience);
     Some(StandBy { width, patience, wakes: workers.idle == 0 })
 }
 
@@ -500,11 +504,16 @@ mod tests {
         // A call has run alone: only if the last one was long, and not once its cost is known.
         let alone = |nanos: f64, calls| (0..calls).fold(unknown, |site, _| site.after_alone(Nanos(nanos)));
         assert_eq!(by(alone(1000.0, 1), 9, 9, workers(3, 3)), None);
-        assert_eq!(by(alone(10_000.0, 1), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
-        assert_eq!(by(alone(10_000.0, 5), 9, 9, workers(3, 3)), None);
+        assert_eq!(by(alone(10_000.0, 1), 9, 9, workers(3, 3)), None, "the caller can decide after the first item");
+        assert_eq!(by(alone(20_000.0, 1), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
+        assert_eq!(by(alone(20_000.0, 5), 9, 9, workers(3, 3)), None);
         // All calls were shared, so a call may be about to be timed alone.
         let shared = (0..5).fold(unknown, |site, _| site.after_shared(Nanos(10_000.0)));
         assert_eq!(by(shared, 9, 9, workers(3, 3)).map(|by| by.patience), Some(Nanos(180_000.0)));
+        // The last call was shared: if it was too short for that, the next one can end alone.
+        let shared = |nanos| unknown.after_shared(Nanos(nanos));
+        assert_eq!(by(shared(2000.0), 9, 9, workers(3, 3)).map(|by| by.patience), Some(Nanos(36_000.0)));
+        assert_eq!(by(shared(20_000.0), 9, 9, workers(3, 3)).map(|by| by.patience), Some(wake));
     }
 
     #[test]

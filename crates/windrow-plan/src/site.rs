@@ -23,6 +23,8 @@ pub struct ItemCost {
     pub shared: Nanos,
     /// Consecutive calls that agreed with those before.
     pub trust: u8,
+    /// A call has run alone to its end. Until then, items may wait for each other.
+    pub ended_alone: bool,
 }
 
 /// Consecutive calls that must agree before a site's memory is used.
@@ -48,7 +50,7 @@ pub struct Trusted {
 impl ItemCost {
     /// The reliable part, if the memory is trusted.
     pub fn trusted(self) -> Option<Trusted> {
-        let ItemCost { alone, shared, trust } = self;
+        let ItemCost { alone, shared, trust, .. } = self;
         if trust < TRUSTED {
             return None;
         }
@@ -63,18 +65,18 @@ impl ItemCost {
     pub fn after_alone(self, measured: Nanos) -> ItemCost {
         if self.alone.0 <= 0.0 && measured.0 <= 2.0 * self.shared.0 {
             // The first call that ran alone. It may be far faster than shared calls: not a disagreement.
-            return ItemCost { alone: measured, ..self };
+            return ItemCost { alone: measured, ended_alone: true, ..self };
         }
         match self.blend(self.alone, measured) {
-            Some((alone, trust)) => ItemCost { alone, trust, ..self },
-            None => ItemCost { alone: measured, ..ItemCost::default() },
+            Some((alone, trust)) => ItemCost { alone, trust, ended_alone: true, ..self },
+            None => ItemCost { alone: measured, ended_alone: true, ..ItemCost::default() },
         }
     }
 
     /// The memory after a shared call. An item takes no longer alone than in a shared call; a memory that says otherwise is outdated.
     pub fn after_shared(self, measured: Nanos) -> ItemCost {
         if measured.0 < 0.5 * self.alone.0 {
-            return ItemCost { shared: measured, ..ItemCost::default() };
+            return ItemCost { shared: measured, ..self.forgotten() };
         }
         if self.shared.0 <= 0.0 && self.alone.0 > 0.0 {
             // The first shared call. It may be far slower than calls that ran alone: not a disagreement.
@@ -82,8 +84,14 @@ impl ItemCost {
         }
         match self.blend(self.shared, measured) {
             Some((shared, trust)) => ItemCost { shared, trust, ..self },
-            None => ItemCost { shared: measured, ..ItemCost::default() },
+            None => ItemCost { shared: measured, ..self.forgotten() },
         }
+    }
+
+    /// The memory without costs: items that a call has contradicted.
+    #[must_use]
+    pub fn forgotten(self) -> ItemCost {
+        ItemCost { ended_alone: self.ended_alone, ..ItemCost::default() }
     }
 
     fn blend(self, before: Nanos, measured: Nanos) -> Option<(Nanos, u8)> {
@@ -140,7 +148,9 @@ mod tests {
     #[test]
     fn one_call_that_differs_ends_the_trust() {
         let known = after(&[10.0, 10.0, 10.0, 10.0, 10.0, 500.0]);
-        assert_eq!(known, ItemCost { alone: Nanos(500.0), ..ItemCost::default() });
+        assert_eq!(known, ItemCost { alone: Nanos(500.0), ended_alone: true, ..ItemCost::default() });
+        let shared = known.after_shared(Nanos(1.0)).after_shared(Nanos(100.0));
+        assert!(shared.ended_alone && shared.trust == 0 && !ItemCost::default().after_shared(Nanos(1.0)).ended_alone);
         // A site that alternates between different work is never trusted.
         assert_eq!(after(&[10.0, 1000.0].repeat(20)).trusted(), None);
     }

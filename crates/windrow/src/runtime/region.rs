@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 
 use windrow_plan::machine::WorkerState;
 use windrow_plan::share::{self, Grain, Progress, ShareChoice, StandBy};
-use windrow_plan::site::ItemCost;
 use windrow_plan::{Decision, Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::{Door, JoinedWorker};
@@ -143,8 +142,8 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
 ) {
     let mut alone = SerialPart::new(caller);
     let mut done = Done::new(caller.call.hints);
-    // The claims of this caller while workers stand by.
-    let mut shown: Option<Claims<'s, S>> = None;
+    // The claims of this caller while workers stand by, and whether they were parked before.
+    let (mut shown, mut woke): (Option<Claims<'s, S>>, bool) = (None, false);
     while !done.cuts() {
         let rest = shown.as_ref().map_or_else(|| lead.rest(), Claims::at_hand);
         if shown.is_some() && door.joined() > 0 {
@@ -158,6 +157,8 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                     && let Some(by) = alone.stands_by(rest.end)
                 {
                     shown = Some(caller.show(&mut lead, door, by));
+                    woke = by.wakes;
+                    alone.begin();
                 }
                 let chunk = match &mut shown {
                     Some(claims) => claims.next(|_, _| items, |lo, hi| caller.call.hints.middle(lo, hi)),
@@ -172,7 +173,8 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
             }
             CallerStep::Share { published, per_weight } => {
                 match shown {
-                    Some(_) => caller.hasten(door, published, per_weight),
+                    // Workers that were woken before are neither idle nor parked: the time does not tell what entering costs.
+                    Some(_) => caller.hasten(door, Published { stood_by: woke, ..published }, per_weight),
                     None => caller.publish(&mut lead, door, published, per_weight),
                 }
                 return take_part(caller.call, lead.claims(0), tick(), local, each);
@@ -283,7 +285,7 @@ struct Published {
     before: Before,
     /// The caller's measurement contradicted what the site remembers.
     doubts: bool,
-    /// Workers that stood by have joined by themselves, so the time does not tell what entering costs.
+    /// Workers that stood by have joined by themselves, or were woken before: the time does not tell what entering costs.
     stood_by: bool,
 }
 
@@ -303,7 +305,7 @@ impl<'c> CallerSide<'c> {
         let decides = call.hints.chunk.is_some() || off.contains(Mechanism::ShortCalls);
         let known = memory.known.trusted().filter(|_| !decides);
         let short = known.is_some_and(|known| {
-            if known.never_alone {
+            if !memory.known.ended_alone {
                 // Its items may wait for each other: workers stand by.
                 return false;
             }
@@ -459,7 +461,7 @@ impl<'c> CallerSide<'c> {
         }
         let in_items = (nanos(busy + before.ticks).0 - claims as f64 * pool.guess().claim.0).max(1.0);
         // A first shared call may be far slower than calls that ran alone. A memory that this call has contradicted says nothing.
-        let known = if published.doubts { ItemCost::default() } else { self.memory.known };
+        let known = if published.doubts { self.memory.known.forgotten() } else { self.memory.known };
         let known = known.after_shared(Nanos(in_items / (weight + before.weight) as f64));
         if before.longest > longest {
             (longest, longest_at) = (before.longest, before.longest_at as u64);
@@ -552,6 +554,12 @@ impl<'w> SerialPart<'w> {
         }
     }
 
+    /// Begins the measurement: what was done before the first item is not a part of its cost.
+    fn begin(&mut self) {
+        self.start = tick();
+        self.since = self.start;
+    }
+
     /// Which workers stand by for this call, of `end` items, which begins serially.
     #[inline]
     fn stands_by(&self, end: usize) -> Option<StandBy> {
@@ -560,8 +568,8 @@ impl<'w> SerialPart<'w> {
         if self.short || end > u32::MAX as usize || pool.off.contains(Mechanism::StandBy) {
             return None;
         }
-        let known = if self.doubts { ItemCost::default() } else { memory.known };
-        if known.trusted().is_some_and(|known| !known.never_alone) {
+        let known = if self.doubts { memory.known.forgotten() } else { memory.known };
+        if known.ended_alone && known.trusted().is_some() {
             return None;
         }
         share::stands_by(known, hints.weight(0, end), end, &pool.workers(), &pool.costs(self.start))
@@ -761,7 +769,12 @@ mod tests {
                 let (progress, _) = alone.progress(1, 10);
                 assert_eq!((progress.done.0, progress.ripe), (1, true));
                 // Where the site is known, the first item counts, unless it contradicts what is known.
-                caller.memory.known = windrow_plan::site::ItemCost { alone: Nanos(10.0), shared: Nanos(0.0), trust: 9 };
+                caller.memory.known = windrow_plan::site::ItemCost {
+                    alone: Nanos(10.0),
+                    shared: Nanos(0.0),
+                    trust: 9,
+                    ended_alone: true,
+                };
                 let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };
                 let (progress, _) = alone.progress(1, 10);
                 assert_eq!((progress.done.0, progress.known.is_some()), (1, true));

@@ -93,8 +93,14 @@ pub(crate) struct LongItem {
 /// Packs costs as the upper halves of 32-bit floats. They are rounded to 6 %, so that noise does not cause a store.
 fn pack(known: ItemCost) -> u64 {
     let rounded = |cost: Nanos| u64::from((cost.0 as f32).to_bits().saturating_add(1 << 18) >> 19 << 3);
-    rounded(known.alone) << 48 | rounded(known.shared) << 32 | u64::from(known.trust)
+    rounded(known.alone) << 48
+        | rounded(known.shared) << 32
+        | u64::from(known.trust)
+        | if known.ended_alone { ENDED_ALONE } else { 0 }
 }
+
+/// The bit of [`ItemCost::ended_alone`] in packed costs.
+const ENDED_ALONE: u64 = 1 << 8;
 
 /// A packed cost. Packed costs compare as the costs do.
 #[inline]
@@ -104,7 +110,8 @@ fn half(known: u64, shift: u32) -> u16 {
 
 fn unpack(known: u64) -> ItemCost {
     let cost = |half: u64| Nanos(f64::from(f32::from_bits((half as u32 & 0xffff) << 16)));
-    ItemCost { alone: cost(known >> 48), shared: cost(known >> 32), trust: known as u8 }
+    let ended_alone = known & ENDED_ALONE != 0;
+    ItemCost { alone: cost(known >> 48), shared: cost(known >> 32), trust: known as u8, ended_alone }
 }
 
 impl Default for SiteTable {
@@ -154,13 +161,13 @@ impl PackedCalls {
     #[inline]
     pub(crate) fn are_shorter(self, limit: PackedCalls) -> bool {
         let shorter = half(self.0, 48).min(half(self.0, 32));
-        shorter > 0 && shorter < half(limit.0, 48) && self.0 & 1 != 0
+        shorter > 0 && shorter < half(limit.0, 48) && self.0 & ENDED_ALONE != 0
     }
 
     /// As times.
     pub(crate) fn unpack(self) -> CallTime {
-        let ItemCost { alone, shared, trust } = unpack(self.0);
-        CallTime { last: alone, before: shared, alone: trust != 0 }
+        let ItemCost { alone, shared, ended_alone, .. } = unpack(self.0);
+        CallTime { last: alone, before: shared, alone: ended_alone }
     }
 
     /// The limit of [`are_shorter`](Self::are_shorter).
@@ -179,7 +186,7 @@ impl SiteTable {
 
     /// Stores what a site of recursions remembers from now on.
     pub(crate) fn remember_calls(&self, site: usize, CallTime { last, before, alone }: CallTime) {
-        let known = ItemCost { alone: last, shared: before, trust: u8::from(alone) };
+        let known = ItemCost { alone: last, shared: before, trust: 0, ended_alone: alone };
         self.remember(site, SiteStats { known, long: None });
     }
 }
@@ -232,10 +239,11 @@ mod tests {
     #[test]
     fn costs_survive_packing_within_six_percent() {
         for nanos in [0.5, 1.0, 3.3, 777.0, 1.3e9] {
-            let known = ItemCost { alone: Nanos(nanos), shared: Nanos(2.0 * nanos), trust: 4 };
-            let ItemCost { alone, shared, trust } = unpack(pack(known));
+            let known =
+                ItemCost { alone: Nanos(nanos), shared: Nanos(2.0 * nanos), trust: 4, ended_alone: nanos > 1.0 };
+            let ItemCost { alone, shared, trust, ended_alone } = unpack(pack(known));
             assert!((alone.0 / nanos - 1.0).abs() < 0.065 && (shared.0 / nanos / 2.0 - 1.0).abs() < 0.065, "{nanos}");
-            assert_eq!(trust, 4);
+            assert_eq!((trust, ended_alone), (4, nanos > 1.0));
         }
         assert_eq!(unpack(pack(ItemCost::default())), ItemCost::default());
     }
@@ -244,7 +252,7 @@ mod tests {
     fn a_site_recalls_what_it_was_told_and_others_do_not() {
         let sites = SiteTable::default();
         let memory = SiteStats {
-            known: ItemCost { alone: Nanos(12.0), shared: Nanos(0.0), trust: 3 },
+            known: ItemCost { alone: Nanos(12.0), shared: Nanos(0.0), trust: 3, ended_alone: true },
             long: Some(LongItem { at: 7, of: 9 }),
         };
         assert_eq!(sites.recall(0x4000), SiteStats::default());
