@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::cancellation::Cancellation;
+use windrow_sync::divide::{Divide, Division};
+
+use super::cancellation::{Cancellation, Consumed};
 
 /// What is known of a call in advance.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +44,25 @@ impl Hints {
             cancellation: self.cancellation.clone(),
             blocks: Some((block, n)),
         }
+    }
+
+    /// The hints for a consumer of `items` that polls inside a claim, and so counts the items itself if the call can be cancelled.
+    pub(crate) fn counted_by_consumer(mut self, items: usize) -> Hints {
+        if self.cancellation.is_some() {
+            self.blocks = Some((1, items));
+        }
+        self
+    }
+
+    /// The count of a member's items, for a consumer that counts them.
+    pub(crate) fn consumed(&self) -> Consumed<'_> {
+        Consumed::new(self.cancellation.as_deref())
+    }
+
+    /// Whether a member has to leave: another one has panicked, or the call is cancelled.
+    #[inline]
+    pub(crate) fn is_cut<S: Divide>(&self, division: &Division<S>) -> bool {
+        division.is_stopped() || self.cancellation.as_ref().is_some_and(|it| it.cuts())
     }
 
     /// The number of items before index `at`, where an index may stand for a block.
