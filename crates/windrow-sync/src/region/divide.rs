@@ -8,6 +8,7 @@ use crate::base::debug::show_as;
 use crate::base::unwind::{Finally, for_all};
 pub use crate::region::claim::{Claim, Span};
 use crate::region::ranges::{Ranges, Report, Run};
+use crate::region::views::Window;
 
 /// A source of known length that can be handed out in disjoint chunks.
 ///
@@ -148,6 +149,12 @@ impl<S: Divide> Division<S> {
         let rest = self.whole.take_front(usize::MAX);
         let division = &*self;
         (Lead { division, rest }, division)
+    }
+
+    /// The next `want` items (or as many as are left) that no lead has held, as a source. Those that are not taken out of it are dropped with it.
+    pub fn window(&mut self, want: usize) -> Window<'_, S> {
+        let rest = self.whole.take_front(want);
+        Window::new(&self.source, rest)
     }
 
     /// Claims for `member`. Any number of them may exist, with any member numbers: the number selects the range word that is

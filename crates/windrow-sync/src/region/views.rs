@@ -61,6 +61,62 @@ unsafe impl<S: Divide> Divide for Part<S> {
     }
 }
 
+/// Claimed items of a source that is divided, as a source. A chunk comes with its span in the whole source.
+#[derive(Debug)]
+pub struct Window<'p, S: Divide> {
+    source: &'p S,
+    lo: usize,
+    total: usize,
+    /// Items that belong to no claim on the window.
+    rest: Claim,
+}
+
+impl<'p, S: Divide> Window<'p, S> {
+    pub(super) fn new(source: &'p S, rest: Claim) -> Self {
+        Self { source, lo: rest.span().lo, total: rest.len(), rest }
+    }
+
+    /// All items, as one chunk; `None` if there is none, or if they belong to claims on the window.
+    pub fn whole(&mut self) -> Option<(Span, S::Chunk<'p>)> {
+        handed_out(self.source, self.rest.take_front(usize::MAX))
+    }
+}
+
+// SAFETY: index `i` is `lo + i` below, which is in the claim that the window owns. `start` gives the kept part of that claim up.
+unsafe impl<S: Divide> Divide for Window<'_, S> {
+    type Item = S::Item;
+    type Chunk<'s>
+        = (Span, S::Chunk<'s>)
+    where
+        Self: 's;
+    type Done = ();
+
+    fn total(&self) -> usize {
+        self.total
+    }
+
+    fn done(self) {}
+
+    fn start(&mut self, kept: &Claim) {
+        let _kept = self.rest.take_front(kept.len());
+        drop(self.whole());
+    }
+
+    #[inline]
+    fn chunk(&self, claim: Claim) -> Self::Chunk<'_> {
+        let Span { lo, hi, member } = claim.span();
+        // SAFETY: as above.
+        let below = unsafe { Claim::new(Span { lo: self.lo + lo, hi: self.lo + hi, member }) };
+        (below.span(), self.source.chunk(below))
+    }
+}
+
+impl<S: Divide> Drop for Window<'_, S> {
+    fn drop(&mut self) {
+        drop(self.whole());
+    }
+}
+
 /// A source whose chunks are taken piece by piece: from the front or, with pieces of one item, from the back.
 #[derive(Clone, Debug)]
 pub struct Pieces<S> {
@@ -115,14 +171,28 @@ pub struct PiecesChunk<'s, S: Divide> {
     rest: Claim,
 }
 
+impl<'s, S: Divide> PiecesChunk<'s, S> {
+    /// Items not taken yet.
+    pub fn rest(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// The next piece, of at most `want` items.
+    #[inline]
+    pub fn next_of(&mut self, want: usize) -> Option<(Span, S::Chunk<'s>)> {
+        let Pieces { source, most, back } = self.pieces;
+        let want = want.clamp(1, *most);
+        let piece = if *back { self.rest.take_back(want) } else { self.rest.take_front(want) };
+        handed_out(source, piece)
+    }
+}
+
 impl<'s, S: Divide> Iterator for PiecesChunk<'s, S> {
     type Item = (Span, S::Chunk<'s>);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let Pieces { source, most, back } = self.pieces;
-        let piece = if *back { self.rest.take_back(*most) } else { self.rest.take_front(*most) };
-        handed_out(source, piece)
+        self.next_of(usize::MAX)
     }
 }
 

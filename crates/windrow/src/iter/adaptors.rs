@@ -85,4 +85,4 @@ pub type PanicFuse<I> = I;
 /// The type of `with_min_len`.
 pub type MinLen<I> = I;
 /// The type of `with_max_len`.
-pub type MaxLen<I> = I;
+pub type MaxLen<I> = Par<S<I>, R<I>>;

@@ -106,7 +106,6 @@ macro_rules! through_a_vector {
 }
 through_a_vector! {
     [T: Send] VecDeque<T>, T;
-    [T: Send] LinkedList<T>, T;
     [T: Send] Box<[T]>, T;
     [T: Send] Rc<[T]>, T;
     [T: Send] Arc<[T]>, T;
@@ -132,6 +131,18 @@ through_a_vector! { extend
     [T: Eq + Hash + Send, S: BuildHasher] HashSet<T, S>, T;
     [K: Ord + Send, V: Send] BTreeMap<K, V>, (K, V);
     [K: Eq + Hash + Send, V: Send, S: BuildHasher] HashMap<K, V, S>, (K, V);
+}
+
+/// Every run of items as a list, on the member that makes the items; the lists are appended to each other.
+impl<T: Send> FromParallelIterator<T> for LinkedList<T> {
+    #[track_caller]
+    fn from_par_iter<I: IntoParallelIterator<Item = T>>(iter: I) -> Self {
+        let runs = gathered(iter.into_par_iter(), &Extended::<LinkedList<T>>::new());
+        runs.into_iter().fold(LinkedList::new(), |mut all, mut run| {
+            all.append(&mut run);
+            all
+        })
+    }
 }
 
 /// Strings, from all items that a string can be extended by.

@@ -298,16 +298,32 @@ pub trait IndexedParallelIterator: ParallelIterator<Recipe: Indexed> {
         self.interleave(repeat_n(separator, separators))
     }
 
-    /// Does nothing: for programs that come from rayon. In rayon `min` is the minimum of items for a task. windrow measures the cost of
-    /// items. [`with_claim_size`](ParallelIterator::with_claim_size) fixes the size of claims.
+    /// A hint without effect: for programs that come from rayon, where `min` is the minimum of items for a task. windrow measures the cost of
+    /// items, and makes claims long enough. [`with_claim_size`](ParallelIterator::with_claim_size) fixes the size of claims.
     fn with_min_len(self, _min: usize) -> Self {
         self
     }
 
-    /// Does nothing: for programs that come from rayon. In rayon `max` is the maximum of items for a task. windrow bounds the duration of
-    /// claims. [`with_claim_size`](ParallelIterator::with_claim_size) fixes the size of claims.
-    fn with_max_len(self, _max: usize) -> Self {
-        self
+    /// At most `max` items are claimed at once, and a [`fold`](ParallelIterator::fold) behind it has at most `max` items in a run. With a `max` of
+    /// 1, each item is worth a task: sharing begins at once, as with a [claim size](ParallelIterator::with_claim_size) of 1.
+    ///
+    /// It does not bound what the caller runs alone, nor the blocks of a reduction. Most calls are faster without it.
+    ///
+    /// # Panics
+    /// If `max` is 0.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let runs: Vec<u32> = (0..10_000).into_par_iter().with_max_len(7).fold(|| 0, |n, _| n + 1).collect();
+    /// assert!(runs.iter().all(|&n| n <= 7));
+    /// ```
+    fn with_max_len(self, max: usize) -> MaxLen<Self> {
+        assert!(max > 0, "a claim of 0 items never ends");
+        let (source, recipe, mut hints) = self.into_parts();
+        hints.0.chunk = hints.0.chunk.map(|chunk| chunk.min(max)).or((max == 1).then_some(1));
+        hints.0.most = hints.0.most.into_iter().chain([max]).min();
+        Par { source, recipe, hints }
     }
 
     /// The running reductions: for every item, `op` over `init` and all items up to and including this one.

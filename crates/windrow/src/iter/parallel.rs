@@ -1,7 +1,7 @@
 //! Adaptors and consumers of every parallel iterator.
 
 use std::collections::LinkedList;
-use std::iter::{Product, Sum};
+use std::iter::{self, Product, Sum};
 use std::ops::ControlFlow;
 
 use either::Either;
@@ -11,8 +11,8 @@ use windrow_sync::views::Merged;
 use super::adaptors::*;
 use super::cancellable::Cancellable;
 use super::collect::{FromParallelIterator, ParallelExtend, two_vectors};
-use super::recipe::{self, Clones, InitCalls, Recipe, try_reduce};
-use super::reduce::{CountItems, Folds, Gathers, Greatest, Least, Products, Reduces, Sums, in_blocks};
+use super::recipe::{self, Clones, InitCalls, InnerStop, Recipe};
+use super::reduce::{CountItems, Folds, Greatest, Least, Products, Reduces, Sums, TryReduces, reduced};
 use super::runs::{Extended, Parted, Unzipped, gathered};
 use super::search::{Found, Which, over, search};
 use super::tries::Try;
@@ -123,10 +123,13 @@ pub trait ParallelIterator: Sized + Send {
 
     /// Turns each item into a parallel iterator with `f`, and chains these iterators.
     ///
-    /// The items of each of these iterators are gathered in a vector first, by a nested call that idle workers may join. For serial
-    /// iterators, [`flat_map_iter`](Self::flat_map_iter) needs no such vector.
+    /// The member that has the item runs through its iterator, and holds only a few of its items at a time. If these take 250 ns or more, nested
+    /// calls make the items, about 2 ms of work at a time, and idle workers may join. Cheaper items of one iterator are not shared: with
+    /// fewer iterators than members, members stay idle.
+    ///
+    /// For serial iterators, see [`flat_map_iter`](Self::flat_map_iter).
     fn flat_map<B: IntoParallelIterator, F: Fn(Self::Item) -> B + Sync + Send>(self, f: F) -> FlatMap<Self, F> {
-        adapt(self, |recipe| recipe::FlatMap(recipe, f))
+        adapt(self, |recipe| recipe::FlatMap(recipe, f, InnerStop::default()))
     }
 
     /// Turns each item into a serial iterator with `f`, and chains these iterators.
@@ -142,7 +145,7 @@ pub trait ParallelIterator: Sized + Send {
     where
         Self::Item: IntoParallelIterator,
     {
-        adapt(self, recipe::Flatten)
+        adapt(self, |recipe| recipe::Flatten(recipe, InnerStop::default()))
     }
 
     /// Chains items that are serial iterators, or can be turned into one.
@@ -412,14 +415,15 @@ pub trait ParallelIterator: Sized + Send {
         identity: I,
         op: F,
     ) -> Self::Item {
-        in_blocks(self, &Folds(&identity, &op)).into_iter().fold(identity(), &op)
+        let few = Self::Recipe::PER_CHUNK;
+        reduced(self, &Folds { identity: &identity, op: &op, few }).unwrap_or_else(identity)
     }
 
     /// Combines all items with `op`, which must be associative; `None` if there is no item. Grouped as by
     /// [`reduce`](Self::reduce).
     #[track_caller]
     fn reduce_with<F: Fn(Self::Item, Self::Item) -> Self::Item + Sync>(self, op: F) -> Option<Self::Item> {
-        in_blocks(self, &Reduces(&op)).into_iter().flatten().reduce(op)
+        reduced(self, &Reduces(&op)).flatten()
     }
 
     /// Combines the contents of all items with `op`, which must be associative, until an item or `op` breaks off. If several break
@@ -464,19 +468,19 @@ pub trait ParallelIterator: Sized + Send {
     /// ```
     #[track_caller]
     fn sum<T: Sum<Self::Item> + Sum<T> + Send>(self) -> T {
-        in_blocks(self, &Sums::<T>::new()).into_iter().sum()
+        reduced(self, &Sums::<T>::new()).unwrap_or_else(|| iter::empty::<T>().sum())
     }
 
     /// The product of the items; the same bits for every number of threads.
     #[track_caller]
     fn product<T: Product<Self::Item> + Product<T> + Send>(self) -> T {
-        in_blocks(self, &Products::<T>::new()).into_iter().product()
+        reduced(self, &Products::<T>::new()).unwrap_or_else(|| iter::empty::<T>().product())
     }
 
     /// The number of items.
     #[track_caller]
     fn count(self) -> usize {
-        in_blocks(self, &CountItems).into_iter().sum()
+        reduced(self, &CountItems).unwrap_or(0)
     }
 
     /// The smallest item; of equal ones the first.
@@ -485,7 +489,7 @@ pub trait ParallelIterator: Sized + Send {
     where
         Self::Item: Ord,
     {
-        in_blocks(self, &Least).into_iter().flatten().min()
+        reduced(self, &Least).flatten()
     }
 
     /// The smallest item by `compare`; of equal ones the first.
@@ -507,7 +511,7 @@ pub trait ParallelIterator: Sized + Send {
     where
         Self::Item: Ord,
     {
-        in_blocks(self, &Greatest).into_iter().flatten().max()
+        reduced(self, &Greatest).flatten()
     }
 
     /// The largest item by `compare`; of equal ones the last.
@@ -598,11 +602,7 @@ where
     P: ParallelIterator<Item: Try<Output = T>>,
 {
     let mark = FoundBefore::new();
-    let parts = in_blocks(adapt(iter, |recipe| recipe::TryReduce(recipe, &seed, op, &mark)), &Gathers);
-    match try_reduce(parts.into_iter().flatten().flatten(), seed(), op) {
-        ControlFlow::Continue(sum) => sum.map(Try::from_output),
-        ControlFlow::Break(residual) => Some(Try::from_residual(residual)),
-    }
+    reduced(adapt(iter, |recipe| recipe::TryReduce(recipe, &seed, op, &mark)), &TryReduces(op)).flatten()
 }
 
 impl<S: Divide + Send, R: Recipe<S>> ParallelIterator for Par<S, R> {

@@ -1,6 +1,7 @@
 //! Recipes: transformations of the items of a chunk, written with the standard library's iterators.
 
 mod early;
+mod flat;
 mod keep;
 mod views;
 
@@ -12,11 +13,10 @@ use std::sync::Arc;
 use windrow_sync::divide::{Divide, Leaf, Span};
 
 use super::tries::Try;
-use crate::iter::{IntoParallelIterator, ParallelIterator};
 use crate::runtime::cancellation::Cancellation;
 
-pub(crate) use early::try_reduce;
 pub(crate) use early::{SkipAny, TakeAny, TryReduce, Until, WhileOk};
+pub(crate) use flat::{FlatMap, Flatten, InnerStop};
 pub(crate) use keep::{Clones, Init, InitCalls, MapInit};
 pub(crate) use views::{Chain, Chunks, FoldChunks, Interleave, Maybe, PartOf, Rev, StepBy};
 
@@ -242,12 +242,6 @@ recipes! {
         |items, f| items.flat_map(f);
     /// The items of items that are serial iterators.
     FlattenIter<R>[R: Recipe<S, Item: IntoIterator<Item: Send>>,] (some) => <R::Item as IntoIterator>::Item: |items| items.flatten();
-    /// The items of a parallel iterator for every item.
-    FlatMap<R, F>[R: Recipe<S>, F: Fn(R::Item) -> B + Sync + Send, B: IntoParallelIterator,] (some) => B::Item:
-        |items, f| items.flat_map(|item| f(item).into_par_iter().collect::<Vec<_>>());
-    /// The items of items that are parallel iterators.
-    Flatten<R>[R: Recipe<S, Item: IntoParallelIterator>,] (some) => <R::Item as IntoParallelIterator>::Item:
-        |items| items.flat_map(|item| item.into_par_iter().collect::<Vec<_>>());
     /// The indices of items for which a function holds.
     Positions<R, F>[R: Recipe<S, Item = (usize, T)>, F: Fn(T) -> bool + Sync + Send, T,] (some) => usize:
         |items, f| items.filter_map(|(at, item)| f(item).then_some(at));

@@ -1,22 +1,30 @@
 //! Reductions with the same bits for every number of threads.
 //!
-//! Items are cut into blocks whose bounds depend on the number of items alone. Each block is reduced separately, and the results are
-//! combined in order.
+//! Items are cut into blocks whose bounds depend on the number of items alone. Each block is reduced separately. The results are combined in
+//! order, as a binary tree over the numbers of the blocks: a node of level `k` stands for the blocks `j * 2^k .. (j + 1) * 2^k`. So the
+//! tree depends on the number of blocks alone, too.
+//!
+//! A member combines the nodes of its consecutive blocks at once, as a binary counter carries. That takes no lock, and a balanced tree is cheap
+//! for accumulators that grow. The caller combines the nodes that are left, a few for each run of consecutive blocks.
 
 use std::iter::{Product, Sum};
 use std::marker::PhantomData;
+use std::mem;
 use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
 
 use windrow_sync::divide::{Divide, Division, Span};
-use windrow_sync::slots::Slots;
 use windrow_sync::views::Blocks;
 
 use super::recipe::Recipe;
 use super::runs::{Apart, in_runs};
+use super::search::over;
+use super::tries::Try;
 use super::{ParallelIterator, consumed};
 use crate::runtime::poll::{PollInterval, PolledPieces};
 use crate::runtime::pool::with_current;
 use crate::runtime::region::drive;
+use crate::task::join::join;
 
 /// Reduces one block. (A trait and not a closure: closures cannot be generic over the iterator they get, and a
 /// `dyn Iterator` would cost a call an item.)
@@ -25,14 +33,27 @@ pub(crate) trait Each<I>: Sync {
     fn each(&self, items: impl Iterator<Item = I>) -> Self::Result;
 }
 
+/// Combines the results of two runs of blocks, `a` before `b`.
+pub(crate) trait Combine<I>: Each<I> {
+    fn combine(&self, a: Self::Result, b: Self::Result) -> Self::Result;
+}
+
 pub(crate) struct Sums<T>(PhantomData<fn() -> T>);
 pub(crate) struct Products<T>(PhantomData<fn() -> T>);
 pub(crate) struct CountItems;
 pub(crate) struct Least;
 pub(crate) struct Greatest;
-pub(crate) struct Folds<'a, I, F>(pub(crate) &'a I, pub(crate) &'a F);
 pub(crate) struct Reduces<'a, F>(pub(crate) &'a F);
-pub(crate) struct Gathers;
+/// Values that may break off, at most one for a block.
+pub(crate) struct TryReduces<'a, F>(pub(crate) &'a F);
+
+/// Folds the items of a block with an operation, beginning with an identity.
+pub(crate) struct Folds<'a, I, F> {
+    pub(crate) identity: &'a I,
+    pub(crate) op: &'a F,
+    /// Blocks have few items, and each is large: an accumulator. Then the identity is left out where there is an item.
+    pub(crate) few: bool,
+}
 
 impl<T> Sums<T> {
     pub(crate) fn new() -> Self {
@@ -53,10 +74,22 @@ impl<I, T: Sum<I> + Send> Each<I> for Sums<T> {
     }
 }
 
+impl<I, T: Sum<I> + Sum<T> + Send> Combine<I> for Sums<T> {
+    fn combine(&self, a: T, b: T) -> T {
+        [a, b].into_iter().sum()
+    }
+}
+
 impl<I, T: Product<I> + Send> Each<I> for Products<T> {
     type Result = T;
     fn each(&self, items: impl Iterator<Item = I>) -> T {
         items.product()
+    }
+}
+
+impl<I, T: Product<I> + Product<T> + Send> Combine<I> for Products<T> {
+    fn combine(&self, a: T, b: T) -> T {
+        [a, b].into_iter().product()
     }
 }
 
@@ -67,10 +100,22 @@ impl<I> Each<I> for CountItems {
     }
 }
 
+impl<I> Combine<I> for CountItems {
+    fn combine(&self, a: usize, b: usize) -> usize {
+        a + b
+    }
+}
+
 impl<I: Ord + Send> Each<I> for Least {
     type Result = Option<I>;
     fn each(&self, items: impl Iterator<Item = I>) -> Option<I> {
         items.min()
+    }
+}
+
+impl<I: Ord + Send> Combine<I> for Least {
+    fn combine(&self, a: Option<I>, b: Option<I>) -> Option<I> {
+        a.into_iter().chain(b).min()
     }
 }
 
@@ -81,10 +126,25 @@ impl<I: Ord + Send> Each<I> for Greatest {
     }
 }
 
+impl<I: Ord + Send> Combine<I> for Greatest {
+    fn combine(&self, a: Option<I>, b: Option<I>) -> Option<I> {
+        a.into_iter().chain(b).max()
+    }
+}
+
 impl<T: Send, I: Fn() -> T + Sync, F: Fn(T, T) -> T + Sync> Each<T> for Folds<'_, I, F> {
     type Result = T;
     fn each(&self, items: impl Iterator<Item = T>) -> T {
-        items.fold((self.0)(), self.1)
+        if self.few {
+            return items.reduce(self.op).unwrap_or_else(self.identity);
+        }
+        items.fold((self.identity)(), self.op)
+    }
+}
+
+impl<T: Send, I: Fn() -> T + Sync, F: Fn(T, T) -> T + Sync> Combine<T> for Folds<'_, I, F> {
+    fn combine(&self, a: T, b: T) -> T {
+        (self.op)(a, b)
     }
 }
 
@@ -95,21 +155,43 @@ impl<I: Send, F: Fn(I, I) -> I + Sync> Each<I> for Reduces<'_, F> {
     }
 }
 
-impl<I: Send> Each<I> for Gathers {
-    type Result = Vec<I>;
-    fn each(&self, items: impl Iterator<Item = I>) -> Vec<I> {
-        items.collect()
+impl<I: Send, F: Fn(I, I) -> I + Sync> Combine<I> for Reduces<'_, F> {
+    fn combine(&self, a: Option<I>, b: Option<I>) -> Option<I> {
+        a.into_iter().chain(b).reduce(self.0)
     }
 }
 
-/// The number of items of a block in a reduction over `n` items. It depends on `n` alone; otherwise results would depend on the machine.
-/// 128 blocks are eight for each of 16 members. A block of 8192 items takes at least some microseconds (0.5 ns an item in
-/// the record `par`), far more than a claim. Larger blocks would only balance worse.
+impl<X: Try + Send, F: Fn(X::Output, X::Output) -> X + Sync> Each<Option<X>> for TryReduces<'_, F> {
+    type Result = Option<X>;
+    fn each(&self, items: impl Iterator<Item = Option<X>>) -> Option<X> {
+        items.flatten().next()
+    }
+}
+
+impl<X: Try + Send, F: Fn(X::Output, X::Output) -> X + Sync> Combine<Option<X>> for TryReduces<'_, F> {
+    fn combine(&self, a: Option<X>, b: Option<X>) -> Option<X> {
+        let combine = |a: X, b: X| match a.branch() {
+            ControlFlow::Break(residual) => X::from_residual(residual),
+            ControlFlow::Continue(a) => match b.branch() {
+                ControlFlow::Break(residual) => X::from_residual(residual),
+                ControlFlow::Continue(b) => (self.0)(a, b),
+            },
+        };
+        a.into_iter().chain(b).reduce(combine)
+    }
+}
+
+/// The number of items of a block in a reduction over `n` items. It depends on `n` and on types alone; otherwise results would depend on the
+/// machine. 128 blocks are eight for each of 16 members. A block of 8192 items takes at least some microseconds (0.5 ns an item in the
+/// record `par`), far more than a claim. Larger blocks would only balance worse.
 ///
-/// The result of every block is kept until the end. So there are 2^20 blocks at most (8 MB of 64-bit sums), and above 2^33 items
+/// `large` are the accumulators of a `fold` that own memory: maps, vectors. There each further level of the tree costs up to half of a pass
+/// over all entries. So there are 32 blocks (unions of maps: 1.4 times rayon's time with 128).
+///
+/// Some calls keep the result of every block until the end. So there are 2^20 blocks at most (8 MB of 64-bit sums), and above 2^33 items
 /// blocks get longer.
-pub(crate) fn block(n: usize) -> usize {
-    n.div_ceil(128).clamp(1, LONGEST).max(n.div_ceil(MOST_BLOCKS))
+pub(crate) fn block(n: usize, large: bool) -> usize {
+    n.div_ceil(if large { 32 } else { 128 }).clamp(1, LONGEST).max(n.div_ceil(MOST_BLOCKS))
 }
 
 /// Items of the longest block that runs without polling.
@@ -118,25 +200,115 @@ pub(crate) fn block(n: usize) -> usize {
 pub(crate) const LONGEST: usize = 8192;
 const MOST_BLOCKS: usize = 1 << 20;
 
-/// The result of every block, in order. (For a loose recipe: of every chunk, since fixed blocks would not fix its result.)
+/// Results of the consecutive blocks `lo..hi`: one for each block, or the nodes of a tree.
+struct BlockRun<R> {
+    lo: usize,
+    hi: usize,
+    results: Vec<R>,
+}
+
+impl<R> BlockRun<R> {
+    /// Adds the result of block `hi`.
+    fn push(&mut self, result: R) {
+        self.results.push(result);
+        self.hi += 1;
+    }
+
+    /// Adds the result of block `hi`, and combines each node with its left neighbour when both are complete.
+    #[inline]
+    fn carry(&mut self, result: R, combine: impl Fn(R, R) -> R) {
+        self.hi += 1;
+        let complete = self.hi.trailing_zeros().min((self.hi - self.lo).ilog2());
+        let results = &mut self.results;
+        let node = (0..complete).fold(result, |node, _| match results.pop() {
+            Some(left) => combine(left, node),
+            None => node,
+        });
+        results.push(node);
+    }
+
+    /// The nodes, each with its first block.
+    fn nodes(self) -> impl Iterator<Item = (usize, R)> {
+        let Self { mut lo, hi, results } = self;
+        results.into_iter().map(move |node| {
+            let first = lo;
+            let level = (hi - lo).ilog2().min(lo.trailing_zeros());
+            lo += 1 << level;
+            (first, node)
+        })
+    }
+}
+
+/// Combines `nodes`, each with its first block, as the subtree of the blocks `lo..lo + size`; `size` is a power of two.
+fn combined<R: Send>(
+    mut nodes: Vec<(usize, R)>,
+    lo: usize,
+    size: usize,
+    combine: &(impl Fn(R, R) -> R + Sync),
+) -> Option<R> {
+    if nodes.len() < 2 {
+        return nodes.pop().map(|(_, node)| node);
+    }
+    let middle = lo + size / 2;
+    let right = nodes.split_off(nodes.partition_point(|(first, _)| *first < middle));
+    // Results that own memory may be large. A join costs nothing beside the allocation of one.
+    let forks = mem::needs_drop::<R>() && nodes.len() > 1 && right.len() > 1;
+    let of_left = || combined(nodes, lo, size / 2, combine);
+    let of_right = || combined(right, middle, size / 2, combine);
+    match if forks { join(of_left, of_right) } else { (of_left(), of_right()) } {
+        (Some(left), Some(right)) => Some(combine(left, right)),
+        (left, right) => left.or(right),
+    }
+}
+
+/// The combined results of all blocks; `None` if there is none. (For a loose recipe: of all chunks, since fixed blocks would not fix its
+/// result.)
+#[track_caller]
+pub(crate) fn reduced<P: ParallelIterator, C: Combine<P::Item>>(iter: P, by: &C) -> Option<C::Result> {
+    let combine = |a, b| by.combine(a, b);
+    let nodes: Vec<(usize, C::Result)> = if P::Recipe::LOOSE {
+        in_runs(iter, &Apart(by)).into_iter().flatten().enumerate().collect()
+    } else {
+        in_runs_of_blocks(iter, by, |run, result| run.carry(result, combine))
+            .into_iter()
+            .flat_map(BlockRun::nodes)
+            .collect()
+    };
+    let size = nodes.last().map_or(0, |(first, _)| first + 1).next_power_of_two();
+    combined(nodes, 0, size, &combine)
+}
+
+/// The result of every block, in order. (For a loose recipe: of every chunk.)
 #[track_caller]
 pub(crate) fn in_blocks<P: ParallelIterator, E: Each<P::Item>>(iter: P, each: &E) -> Vec<E::Result> {
     if P::Recipe::LOOSE {
         return in_runs(iter, &Apart(each)).into_iter().flatten().collect();
     }
+    in_runs_of_blocks(iter, each, BlockRun::push).into_iter().flat_map(|run| run.results).collect()
+}
+
+/// The results of all blocks, in order. `add` adds the result of the next block to a run. Blocks that are not wanted any more are left out. If the
+/// call was cancelled, the result is empty.
+#[track_caller]
+fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
+    iter: P,
+    each: &E,
+    add: impl Fn(&mut BlockRun<E::Result>, E::Result) + Sync,
+) -> Vec<BlockRun<E::Result>> {
     let (source, recipe, hints) = consumed(iter);
     let n = source.total();
-    let block = block(n);
+    let block = block(n, P::Recipe::PER_CHUNK && mem::needs_drop::<P::Item>());
+    let block = if P::Recipe::PER_CHUNK { block.min(hints.most.unwrap_or(usize::MAX)) } else { block };
     let hints = hints.of_blocks(block, n);
+    let over_from = |blocks: usize| recipe.over(blocks.saturating_mul(block).min(n));
+    let mut runs = Mutex::new(Vec::new());
+    let mut division = Division::new(Blocks::new(source, block));
+    let (lead, shared) = division.lead();
     with_current(|pool| {
-        let blocks = Blocks::new(source, block);
-        let slots = Slots::new(blocks.total(), pool.members);
-        let mut division = Division::new((blocks, slots));
-        let (lead, shared) = division.lead();
         // In long blocks members poll for panics of other members and for cancellation. A recipe whose items depend on the bounds of
         // chunks must get a block as one chunk.
         let polls = hints.cancellation.is_some() || block > LONGEST;
-        let is_cut = || shared.is_stopped() || hints.cancellation.as_ref().is_some_and(|it| it.cuts());
+        let is_cut = || hints.is_cut(shared);
         // A piece counts as consumed once it is taken.
         let taken = |piece: Span| hints.cancellation.iter().for_each(|it| it.add(piece.len()));
         drive(
@@ -146,28 +318,59 @@ pub(crate) fn in_blocks<P: ParallelIterator, E: Each<P::Item>>(iter: P, each: &E
             shared,
             || {
                 let whole = !polls || P::Recipe::PER_CHUNK;
-                (recipe.state(), if whole { PollInterval::whole() } else { PollInterval::new(pool) })
+                let interval = if whole { PollInterval::whole() } else { PollInterval::new(pool) };
+                (recipe.state(), interval, Vec::<BlockRun<E::Result>>::new())
             },
-            |(state, interval), _, (mut blocks, mut fill)| {
-                if !polls || P::Recipe::PER_CHUNK && hints.cancellation.is_none() {
-                    fill.fill(blocks.map(|(at, chunk)| each.each(recipe.iter(state, at, chunk))));
-                    return ControlFlow::Continue(());
-                }
-                while let Some(pieces) = blocks.next_in_pieces() {
-                    let mut polled = PolledPieces::new(pieces, interval, is_cut, taken);
-                    let items = polled.by_ref().flat_map(|(at, chunk)| recipe.iter(state, at, chunk));
-                    let result = each.each(items);
-                    if polled.is_cut() {
-                        return ControlFlow::Break(());
+            |(state, interval, runs), claim, mut blocks| {
+                let mut run = match runs.pop() {
+                    Some(run) if run.hi == claim.lo => run,
+                    other => {
+                        runs.extend(other);
+                        BlockRun { lo: claim.lo, hi: claim.lo, results: Vec::new() }
                     }
-                    fill.fill(std::iter::once(result));
+                };
+                let mut flow = ControlFlow::Continue(());
+                if !polls || P::Recipe::PER_CHUNK && hints.cancellation.is_none() {
+                    for (at, chunk) in blocks {
+                        if recipe.over(at.lo) {
+                            break;
+                        }
+                        add(&mut run, each.each(recipe.iter(state, at, chunk)));
+                    }
+                } else {
+                    while !over_from(run.hi)
+                        && let Some(pieces) = blocks.next_in_pieces()
+                    {
+                        let mut polled = PolledPieces::new(pieces, interval, is_cut, taken);
+                        let items = polled.by_ref().flat_map(|(at, chunk)| recipe.iter(state, at, chunk));
+                        let result = each.each(items);
+                        if polled.is_cut() {
+                            flow = ControlFlow::Break(());
+                            break;
+                        }
+                        add(&mut run, result);
+                    }
                 }
-                ControlFlow::Continue(())
+                runs.push(run);
+                flow?;
+                hints.after_chunk(over(shared, claim.hi, over_from))
             },
-            drop,
+            |(.., mut mine)| runs.lock().unwrap_or_else(PoisonError::into_inner).append(&mut mine),
         );
-        hints.complete(division.done().1)
-    })
+    });
+    let mut runs = mem::take(runs.get_mut().unwrap_or_else(PoisonError::into_inner));
+    runs.sort_unstable_by_key(|run| run.lo);
+    let gap = first_gap(&runs);
+    if gap < n.div_ceil(block) && !over_from(gap) {
+        assert!(hints.cancellation.is_some(), "a reduction has skipped a block");
+        runs.clear();
+    }
+    runs
+}
+
+/// The first block that is in no run. `runs` are in order.
+fn first_gap<R>(runs: &[BlockRun<R>]) -> usize {
+    runs.iter().fold(0, |end, run| if run.lo <= end { run.hi } else { end })
 }
 
 #[cfg(test)]
@@ -178,9 +381,37 @@ mod tests {
     fn blocks_are_few_and_those_of_ordinary_calls_stay_what_they_were() {
         for shift in 0..usize::BITS {
             for n in [1usize << shift, (1 << shift) - 1, (1 << shift) + 1, usize::MAX >> shift] {
-                let (blocks, before) = (n.div_ceil(block(n)), n.div_ceil(128).clamp(1, 8192));
+                let (blocks, before) = (n.div_ceil(block(n, false)), n.div_ceil(128).clamp(1, 8192));
                 assert!(blocks <= 1 << 20, "{blocks} blocks of {n} items");
-                assert!(block(n) == before || n as u128 > 1 << 33, "{n} items");
+                assert!(n.div_ceil(block(n, true)) <= blocks, "{n} items");
+                assert!(block(n, false) == before || n as u128 > 1 << 33, "{n} items");
+            }
+        }
+    }
+
+    /// Runs that meet anywhere give the tree that one run gives.
+    #[test]
+    fn the_tree_depends_on_the_number_of_blocks_alone() {
+        let combine = |a: String, b: String| format!("({a} {b})");
+        let tree = |blocks: usize, cuts: &[usize]| {
+            let bounds = [&[0], cuts, &[blocks]].concat();
+            let nodes = bounds.windows(2).flat_map(|bounds| {
+                let mut run = BlockRun { lo: bounds[0], hi: bounds[0], results: Vec::new() };
+                (bounds[0]..bounds[1]).for_each(|block| run.carry(block.to_string(), combine));
+                run.nodes()
+            });
+            let nodes: Vec<_> = nodes.collect();
+            let size = nodes.last().map_or(0, |(first, _)| first + 1).next_power_of_two();
+            combined(nodes, 0, size, &combine)
+        };
+        assert_eq!(tree(0, &[]), None);
+        assert_eq!(tree(5, &[]).unwrap(), "(((0 1) (2 3)) 4)");
+        for blocks in 1..40 {
+            let whole = tree(blocks, &[]);
+            for a in 0..=blocks {
+                for b in a..=blocks {
+                    assert_eq!(tree(blocks, &[a, b]), whole, "{blocks} blocks in runs that meet at {a} and {b}");
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Searches: consumers that may end before all items were visited.
 
+use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 use windrow_sync::divide::{Divide, Division};
@@ -8,15 +9,15 @@ use windrow_sync::views::Pieces;
 use super::recipe::Recipe;
 use super::{ParallelIterator, consumed};
 use crate::iter::marks::FoundBefore;
+use crate::runtime::poll::PollInterval;
 use crate::runtime::pool::with_current;
 use crate::runtime::region::drive;
 
-/// Items between two polls for finds of other members. A claim lasts 50 us at most, but a fixed chunk has any length, and so have
-/// the claims of a lone caller. The shortest items take half a nanosecond (record `par`): a poll every 2 us has no measurable
-/// cost.
+/// Items between two polls of a recipe that may end early, which has no clock. The shortest items take half a nanosecond (record `par`):
+/// a poll every 500 ns has no measurable cost.
 ///
 /// Measure: count of items.
-pub(crate) const PIECE: usize = 4096;
+pub(crate) const PIECE: usize = 1024;
 
 /// The best find so far, and its key. The lowest key wins.
 #[derive(Debug)]
@@ -104,11 +105,13 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
     f: impl Fn(P::Item) -> Option<B> + Sync,
 ) -> Option<B> {
     let (source, recipe, hints) = consumed(iter);
+    let hints = hints.counted_by_consumer(source.total());
     let found = Found::new();
     // A search from the back of a range of 10^27 items ends only if it visits the last index first. There an index stands for so many items
     // that it may be a piece.
-    let back = which == Which::Last && !recipe.is_counted();
-    let mut division = Division::new(if back { Pieces::backward(source) } else { Pieces::new(source, PIECE) });
+    let counted = recipe.is_counted();
+    let back = which == Which::Last && !counted;
+    let mut division = Division::new(if back { Pieces::backward(source) } else { Pieces::new(source, usize::MAX) });
     let (lead, shared) = division.lead();
     with_current(|pool| {
         let nothing_from = |at| recipe.over(at) || which != Which::Last && !found.wants(which.key(at));
@@ -117,31 +120,39 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
             &hints,
             lead,
             shared,
-            || recipe.state(),
-            |state, whole, pieces| {
-                for (at, piece) in pieces {
-                    if nothing_from(at.lo) {
+            || (recipe.state(), PollInterval::short(pool), hints.consumed()),
+            |(state, interval, consumed), whole, mut pieces| {
+                let mut size = interval.first(whole.len());
+                while let Some((at, piece)) = pieces.next_of(size) {
+                    consumed.add(at.len());
+                    let key = which.key(at.lo);
+                    // With `Which::Last`, a find behind this piece is no reason to leave, unless the pieces come from the back.
+                    if nothing_from(at.lo) || back && !found.wants(key) {
                         break;
                     }
-                    if !found.wants(which.key(at.lo)) {
-                        // `Which::Last`, and there is a find behind this piece.
-                        if back {
-                            break;
+                    if found.wants(key) {
+                        let mut items = recipe.iter(state, at, piece);
+                        let ends = || !found.wants(key) || hints.is_cut(shared);
+                        let hit = match which {
+                            Which::Any | Which::First if counted => items.find_map(&f),
+                            // An index stands for many items, so a member polls before each of them.
+                            Which::Any | Which::First => items.take_while(|_| !ends()).find_map(&f),
+                            Which::Last => items.filter_map(&f).last(),
+                        };
+                        if let Some(hit) = hit {
+                            found.offer(key, hit);
+                            match which {
+                                Which::Any => recipe.call_off(0),
+                                Which::First => recipe.call_off(at.lo),
+                                Which::Last => {}
+                            }
                         }
-                        continue;
                     }
-                    let mut items = recipe.iter(state, at, piece);
-                    let hit = match which {
-                        Which::Any | Which::First => items.find_map(&f),
-                        Which::Last => items.filter_map(&f).last(),
-                    };
-                    if let Some(hit) = hit {
-                        found.offer(which.key(at.lo), hit);
-                        match which {
-                            Which::Any => recipe.call_off(0),
-                            Which::First => recipe.call_off(at.lo),
-                            Which::Last => {}
+                    if pieces.rest() > 0 {
+                        if hints.is_cut(shared) {
+                            return ControlFlow::Break(());
                         }
+                        size = interval.next(pieces.rest());
                     }
                 }
                 let found_behind = |at| back && at > 0 && !found.wants(usize::MAX - 1);

@@ -25,6 +25,31 @@ pub struct Cancellation {
     through: Flag,
 }
 
+/// A member's count of the items that it has consumed. The call gets the count when the member leaves.
+pub(crate) struct Consumed<'c> {
+    cancellation: Option<&'c Cancellation>,
+    items: usize,
+}
+
+impl<'c> Consumed<'c> {
+    pub(crate) fn new(cancellation: Option<&'c Cancellation>) -> Self {
+        Self { cancellation, items: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, items: usize) {
+        self.items = self.items.saturating_add(items);
+    }
+}
+
+impl Drop for Consumed<'_> {
+    fn drop(&mut self) {
+        if let Some(cancellation) = self.cancellation {
+            cancellation.add(self.items);
+        }
+    }
+}
+
 /// Counts of the claims of a source whose items are pulled: a bridge.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pulled {

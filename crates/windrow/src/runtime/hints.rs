@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::cancellation::Cancellation;
+use windrow_sync::divide::{Divide, Division};
+
+use super::cancellation::{Cancellation, Consumed};
 
 /// What is known of a call in advance.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +15,8 @@ pub(crate) struct Hints {
     pub(crate) place: Option<&'static Location<'static>>,
     /// Items of every claim, fixed.
     pub(crate) chunk: Option<usize>,
+    /// Items of every claim, at most.
+    pub(crate) most: Option<usize>,
     /// What items weigh.
     pub(crate) weights: Option<Weights>,
     /// What can cancel the call.
@@ -27,6 +31,7 @@ impl Hints {
         Hints {
             place: self.place.or(other.place),
             chunk: self.chunk.or(other.chunk),
+            most: self.most.into_iter().chain(other.most).min(),
             weights: self.weights.or(other.weights),
             cancellation: self.cancellation.or(other.cancellation),
             blocks: None,
@@ -38,10 +43,30 @@ impl Hints {
         Hints {
             place: self.place,
             chunk: self.chunk.map(|chunk| chunk.div_ceil(block)),
+            most: self.most.map(|most| (most / block).max(1)),
             weights: self.weights.as_ref().map(|weights| weights.of_blocks(block, n)),
             cancellation: self.cancellation.clone(),
             blocks: Some((block, n)),
         }
+    }
+
+    /// The hints for a consumer of `items` that polls inside a claim, and so counts the items itself if the call can be cancelled.
+    pub(crate) fn counted_by_consumer(mut self, items: usize) -> Hints {
+        if self.cancellation.is_some() {
+            self.blocks = Some((1, items));
+        }
+        self
+    }
+
+    /// The count of a member's items, for a consumer that counts them.
+    pub(crate) fn consumed(&self) -> Consumed<'_> {
+        Consumed::new(self.cancellation.as_deref())
+    }
+
+    /// Whether a member has to leave: another one has panicked, or the call is cancelled.
+    #[inline]
+    pub(crate) fn is_cut<S: Divide>(&self, division: &Division<S>) -> bool {
+        division.is_stopped() || self.cancellation.as_ref().is_some_and(|it| it.cuts())
     }
 
     /// The number of items before index `at`, where an index may stand for a block.
@@ -82,11 +107,12 @@ impl Hints {
 
     /// How many items from `lo` on weigh about `weight`; at least 1, at most up to `hi`.
     pub(crate) fn items(&self, lo: usize, hi: usize, weight: u64) -> usize {
-        match (self.chunk, &self.weights) {
+        let items = match (self.chunk, &self.weights) {
             (Some(chunk), _) => chunk.min(hi - lo),
             (None, Some(weights)) => weights.reach(lo, hi, weight) - lo,
             (None, None) => usize::try_from(weight).unwrap_or(usize::MAX).min(hi - lo),
-        }
+        };
+        items.min(self.most.unwrap_or(usize::MAX))
     }
 
     /// Where part `part` of `parts` equal ones of `lo..hi` begins.
@@ -170,6 +196,11 @@ mod tests {
         let fixed = Hints { chunk: Some(3), ..Hints::default() };
         assert_eq!((fixed.items(0, 10, 100), fixed.items(8, 10, 1)), (3, 2));
         assert_eq!(fixed.of_blocks(2, 10).chunk, Some(2));
+        let bounded = Hints { most: Some(5), ..Hints::default() };
+        assert_eq!([3, 5, 100].map(|weight| bounded.items(0, 50, weight)), [3, 5, 5]);
+        assert_eq!([2, 3, 7].map(|block| bounded.of_blocks(block, 50).most), [Some(2), Some(1), Some(1)]);
+        let both = bounded.or(Hints { most: Some(4), ..Hints::default() });
+        assert_eq!(both.or(Hints::default()).most, Some(4));
         assert_eq!([0, 1, 2, 3].map(|part| plain.part(10, 20, part, 3)), [10, 13, 16, 20]);
         let weighed = Hints { weights: Some(Weights::new([100, 1, 1, 1].into_iter())), ..Hints::default() };
         assert_eq!((weighed.items(0, 4, 50), weighed.items(1, 4, 2)), (1, 2));

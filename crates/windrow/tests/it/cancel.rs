@@ -694,6 +694,63 @@ fn a_hit_ends_sources_without_an_end() {
     found!(numbers().par_bridge(), |call, hit| assert!(call.take_any_while(|_| !hit()).count() >= 100));
 }
 
+/// After cheap items, a claim holds many long ones. A member in such a claim must not go on for long after another member's hit.
+#[test]
+#[cfg_attr(miri, ignore = "counts on the clock")]
+fn a_hit_among_long_items_ends_the_search() {
+    macro_rules! prompt {
+        ($source:expr, |$call:ident, $hit:ident| $body:expr) => {
+            ends(stringify!($source, $body), move || {
+                let (pool, visited, hit_at) = (warm(2), AtomicUsize::new(0), std::sync::OnceLock::new());
+                let $hit = || {
+                    let seen = visited.fetch_add(1, Relaxed);
+                    spin(if seen < 20_000 { 0 } else { 300 });
+                    seen > 20_100 && hit_at.set(Instant::now()).is_ok()
+                };
+                pool.install(|| {
+                    let $call = $source;
+                    $body;
+                });
+                let late = hit_at.get().expect("a hit").elapsed();
+                assert!(late < Duration::from_secs(1), "ended {late:?} after the hit");
+            });
+        };
+    }
+    macro_rules! all_of {
+        ($source:expr) => {
+            prompt!($source, |call, hit| assert!(call.any(|_| hit())));
+            prompt!($source, |call, hit| assert!(call.filter(|_| hit()).find_any(|_| true).is_some()));
+            prompt!($source, |call, hit| assert!(call.with_cancel(&CancelToken::new()).any(|_| hit()).unwrap()));
+        };
+    }
+    all_of!((0..HUGE).into_par_iter());
+    all_of!(numbers().par_bridge());
+    all_of!(windrow::iter::repeat(1u8).with_claim_size(1 << 12));
+}
+
+/// An index of such a range stands for 2^64 items: a member polls between them.
+#[test]
+#[cfg_attr(miri, ignore = "too many items for Miri")]
+fn a_hit_ends_a_search_in_more_items_than_indices() {
+    for cancel in [false, true] {
+        ends("u128", move || {
+            let (pool, came, token) = (warm(2), Came::new(), CancelToken::new());
+            let hit = |_: &u128| {
+                give_way();
+                // The caller goes on in the first index.
+                let caller = came.look();
+                if cancel && came.get() {
+                    token.cancel();
+                }
+                !cancel && !caller
+            };
+            let items = (0..u128::MAX).into_par_iter().with_claim_size(1).with_cancel(&token);
+            let found = pool.install(|| items.find_any(hit));
+            assert!(if cancel { found.is_err() } else { found.is_ok_and(|it| it.is_some()) });
+        });
+    }
+}
+
 /// An error at a low index ends the members behind it. (Those before it go on: theirs may come first.)
 #[test]
 #[cfg_attr(miri, ignore = "too many items for Miri")]

@@ -1,12 +1,14 @@
 //! Serial execution is the oracle: every iterator gives what the standard library's gives, on pools of several widths.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 use proptest::prelude::*;
 use windrow::prelude::*;
 use windrow::{CallKind, Pool};
-use windrow_testkit::{on_all, pools, spin};
+use windrow_testkit::{Live, items, on_all, pools, spin};
 
 #[test]
 fn every_size_around_the_edges() {
@@ -92,6 +94,67 @@ fn reductions_have_the_same_bits_on_every_pool() {
         on_all(|| v.par_iter().map(|x| *x).reduce(|| 0.0, |a, b| a * 0.5 + b).to_bits());
         on_all(|| v.par_iter().fold(|| 0.0, |a, b| a + b).reduce(|| 0.0, |a, b| a + b).to_bits());
     }
+}
+
+/// Blocks are combined in order, as a tree that depends on the number of items alone, whoever reduced which block.
+#[test]
+fn reductions_group_in_the_same_way_on_every_pool() {
+    let sizes: &[usize] = if cfg!(miri) { &[1, 100] } else { &[0, 1, 2, 3, 5, 64, 100, 127, 128, 129, 1000, 20_000] };
+    for &n in sizes {
+        // The grouping, written down. (Within a block it is a fold from the left.)
+        let items = || {
+            (0..n).into_par_iter().map(|i| {
+                spin(if i % 50 == 7 { 20 } else { 0 });
+                i.to_string()
+            })
+        };
+        let group =
+            |a: String, b: String| if n > 200 { format!("{}{b}", &a[..a.len().min(99)]) } else { format!("({a} {b})") };
+        on_all(|| items().reduce_with(group));
+        on_all(|| items().with_claim_size(1).reduce_with(group));
+        let ordered = |a: String, b: String| a + &b;
+        let all: String = (0..n).map(|i| i.to_string()).collect();
+        assert_eq!(on_all(|| items().with_claim_size(1).reduce(String::new, ordered)), all);
+        assert_eq!(on_all(|| items().fold(String::new, ordered).reduce(String::new, ordered)), all);
+        assert_eq!(on_all(|| items().map(Some).try_reduce(String::new, |a, b| Some(a + &b))), Some(all));
+    }
+}
+
+#[test]
+fn a_panic_of_an_operation_drops_every_accumulator_once() {
+    let n = if cfg!(miri) { 40 } else { 1000 };
+    for pool in pools() {
+        for at in [1, 2, n / 3, n - 2] {
+            let (live, calls) = (AtomicIsize::new(0), AtomicUsize::new(0));
+            let op = |a: Live<&AtomicIsize>, b: Live<&AtomicIsize>| {
+                spin(1);
+                if calls.fetch_add(1, Relaxed) == at {
+                    std::panic::resume_unwind(Box::new("op"));
+                }
+                Live::new(&live, a.1 + b.1)
+            };
+            let thrown = catch_unwind(AssertUnwindSafe(|| {
+                pool.install(|| items(&live, n).into_par_iter().with_claim_size(1).reduce_with(op).map(|all| all.1))
+            }));
+            assert_eq!(*thrown.unwrap_err().downcast::<&str>().unwrap(), "op");
+            assert_eq!(live.into_inner(), 0);
+        }
+    }
+}
+
+/// An error at the front ends a reduction with a million blocks: those behind it are not walked through one by one.
+#[test]
+#[cfg_attr(miri, ignore = "too many items for Miri")]
+fn an_early_error_ends_a_reduction_of_many_blocks() {
+    let visited = AtomicUsize::new(0);
+    let failed = on_all(|| {
+        let items = (0..u64::MAX).into_par_iter().map(|i| {
+            visited.fetch_add(1, Relaxed);
+            if i == 1000 { Err(i) } else { Ok(i) }
+        });
+        items.try_reduce(|| 0, |a, b| Ok(a.max(b)))
+    });
+    assert_eq!(failed, Err(1000));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use windrow::prelude::*;
-use windrow_testkit::{same, spin};
+use windrow_testkit::{on_all, pools, same, spin};
 
 const CASES: u32 = if cfg!(miri) { 1 } else { 40 };
 const MOST: usize = if cfg!(miri) { 12 } else { 250 };
@@ -202,4 +202,93 @@ fn steps_of_no_items_are_refused() {
 #[should_panic(expected = "a chunk of 0 items never ends")]
 fn chunks_of_no_items_are_refused() {
     (0..5).into_par_iter().chunks(0).for_each(|_: Vec<i32>| ());
+}
+
+/// No claim is longer, and with one item a claim sharing begins with the first.
+#[test]
+#[cfg_attr(miri, ignore = "shared by the clock")]
+fn claims_hold_at_most_so_many_items() {
+    let longest = std::sync::atomic::AtomicUsize::new(0);
+    // A pool of one thread claims nothing.
+    for pool in &pools()[1..] {
+        let runs = (0..300).into_par_iter().with_max_len(7).fold(
+            || 0,
+            |n, _| {
+                spin(5);
+                n + 1
+            },
+        );
+        pool.install(|| runs.for_each(|n| _ = longest.fetch_max(n, std::sync::atomic::Ordering::Relaxed)));
+    }
+    assert!(longest.into_inner() <= 7);
+    let runs = || (0..1000).into_par_iter().with_max_len(3).fold(|| 0, |n, _| n + 1);
+    assert!(on_all(|| runs().collect::<Vec<_>>()).iter().all(|n| (1..=3).contains(n)));
+    assert_eq!(on_all(|| runs().sum::<i32>()), 1000);
+    let one = || (0..20).into_par_iter().with_claim_size(4).with_max_len(9).with_max_len(1).map(|i| i * 2);
+    assert_eq!(on_all(|| one().collect::<Vec<_>>()), (0..20).map(|i| i * 2).collect::<Vec<_>>());
+}
+
+/// Inner iterators are run through in place: far more items than memory holds, and a hit, a panic or a token ends them.
+#[test]
+#[cfg_attr(miri, ignore = "too many items for Miri")]
+fn inner_iterators_are_not_gathered() {
+    let many = || (0..1_000_000_000u64).into_par_iter();
+    let flat = || many().flat_map(move |i| many().map(move |j| i * 1_000_000_000 + j));
+    let octillion = || flat().map(u128::from).flat_map(move |i| many().map(move |j| i * 1_000_000_000 + u128::from(j)));
+    assert_eq!(on_all(|| octillion().find_first(|_| true)), Some(0));
+    assert_eq!(on_all(|| octillion().find_first(|x| *x > 5_000)), Some(5_001));
+    assert!(on_all(|| octillion().any(|x| x % 1000 == 7)));
+    // A hit in one inner iterator ends the others.
+    let hit = |i: u64, j: u64| i == 1 && j == 100_000;
+    let two = || {
+        (0..2u64)
+            .into_par_iter()
+            .with_claim_size(1)
+            .flat_map(move |i| (0..1u64 << 40).into_par_iter().map(move |j| (i, j)))
+    };
+    assert_eq!(on_all(|| two().find_any(|&(i, j)| hit(i, j) || i == 0 && j == 100_000).map(|(_, j)| j)), Some(100_000));
+    for pool in pools() {
+        let thrown = std::panic::catch_unwind(|| pool.install(|| two().for_each(|(_, j)| assert!(j < 100_000))));
+        assert!(thrown.is_err());
+        let token = windrow::CancelToken::new();
+        let cancelled = pool.install(|| {
+            two()
+                .map(|(_, j)| {
+                    if j == 100_000 {
+                        token.cancel()
+                    }
+                })
+                .with_cancel(&token)
+                .count()
+        });
+        assert!(cancelled.is_err());
+    }
+}
+
+#[test]
+fn inner_iterators_of_every_kind_equal_serial_ones() {
+    let v: Vec<Vec<u32>> = (0..if cfg!(miri) { 9 } else { 120 }).map(|i| (0..i * i % 97).collect()).collect();
+    let serial: Vec<u32> = v.iter().flatten().copied().collect();
+    let slow = |x: u32| {
+        spin(u64::from(x.is_multiple_of(7)) * 3);
+        x
+    };
+    same! {
+        serial.clone() => v.par_iter().flatten().copied().map(slow).collect::<Vec<_>>();
+        serial.clone() => v.par_iter().flat_map(|x| x.par_iter().map(|x| slow(*x))).collect::<Vec<_>>();
+        serial.clone() => v.clone().into_par_iter().flatten().collect::<Vec<_>>();
+        serial.iter().sum::<u32>() => v.par_iter().flat_map(|x| x.clone().into_par_iter().rev()).sum::<u32>();
+        serial.iter().copied().filter(|x| x % 3 == 1).collect::<Vec<_>>()
+            => v.par_iter().flat_map(|x| x.par_iter().copied().filter(|x| x % 3 == 1)).collect::<Vec<_>>();
+        v.iter().flat_map(|x| x.iter().enumerate().skip(2)).map(|(i, x)| i as u32 + x).collect::<Vec<_>>()
+            => v.par_iter().flat_map(|x| x.par_iter().enumerate().skip(2)).map(|(i, x)| i as u32 + x).collect::<Vec<_>>();
+        v.iter().flatten().flat_map(|x| 0..x % 5).collect::<Vec<_>>()
+            => v.par_iter().flat_map(|x| x.par_iter().flat_map(|x| 0..x % 5)).collect::<Vec<_>>();
+        serial.iter().position(|x| *x == 50) => v.par_iter().flatten().map(|x| slow(*x)).collect::<Vec<_>>().par_iter().position_first(|x| *x == 50);
+        serial.iter().find(|x| **x > 60).copied() => v.par_iter().flatten().copied().map(slow).find_first(|x| *x > 60);
+        serial.iter().rfind(|x| **x > 60).copied() => v.par_iter().flatten().copied().map(slow).find_last(|x| *x > 60);
+        serial.iter().sum::<u32>() => v.par_iter().flat_map(|x| x.par_iter().fold(|| 0, |a, b| a + b)).sum::<u32>();
+        serial.iter().sum::<u32>() => v.par_iter().flat_map(|x| x.iter().par_bridge().copied()).sum::<u32>();
+        serial.iter().copied().collect::<std::collections::LinkedList<_>>() => v.par_iter().flatten().copied().collect::<std::collections::LinkedList<_>>();
+    }
 }

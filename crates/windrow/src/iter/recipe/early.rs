@@ -176,7 +176,14 @@ where
     const EXACT: bool = false;
     const PER_CHUNK: bool = true;
     passes_on!(loose R::LOOSE);
-    passes_on!(ends);
+
+    fn over(&self, from: usize) -> bool {
+        from > self.3.get() || self.0.over(from)
+    }
+
+    fn call_off(&self, from: usize) {
+        self.0.call_off(from);
+    }
 
     fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
     where
@@ -204,7 +211,7 @@ where
 }
 
 /// Reduces `items`, beginning with `seed` if there is one, until an item or `op` breaks off.
-pub(crate) fn try_reduce<X: Try>(
+fn try_reduce<X: Try>(
     mut items: impl Iterator<Item = X>,
     seed: Option<X::Output>,
     op: impl Fn(X::Output, X::Output) -> X,

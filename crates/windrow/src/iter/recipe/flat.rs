@@ -1,0 +1,334 @@
+//! Recipes that chain parallel iterators.
+//!
+//! A member runs through the inner iterator of its item by itself, piece by piece: in place for consumers that fold, and through a buffer of at
+//! most about [`BUFFER`] items for those that may stop at any item (a search). So memory is bounded, and a search pays for no item that it does
+//! not need. Between pieces the member polls whether the call still wants items, since an inner iterator may be far longer than a claim.
+//!
+//! If items are so long that passing them through a vector costs little beside them, a nested call makes each further window of items. Idle
+//! workers may join it. Windows begin short and double, so a search makes at most about twice the items that it needs.
+
+use std::sync::{Arc, OnceLock};
+use std::{mem, thread, vec};
+
+use windrow_plan::Nanos;
+use windrow_sync::divide::{Divide, Division, Span};
+use windrow_sync::machine::tick;
+use windrow_sync::views::Window;
+
+use super::{Recipe, passes_on};
+use crate::iter::marks::FoundBefore;
+use crate::iter::{HintsOf, IntoParallelIterator, Par, ParallelIterator};
+use crate::runtime::cancellation::{Cancellation, Pulled};
+use crate::runtime::pool::Current;
+
+/// Items of an inner iterator that are buffered for a consumer that may stop at any item.
+///
+/// Measure: count of items.
+const BUFFER: usize = 1024;
+
+/// What ends the inner iterators: a hit, a panic, a token.
+#[derive(Debug, Default)]
+pub(crate) struct InnerStop {
+    /// Items of chunks that begin here or later are not wanted.
+    from: FoundBefore,
+    cancellation: OnceLock<Arc<Cancellation>>,
+}
+
+/// The clone is new, as iterators are cloned before they run.
+impl Clone for InnerStop {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// The items of a parallel iterator for every item.
+#[derive(Clone, Debug)]
+pub struct FlatMap<R, F>(pub(crate) R, pub(crate) F, pub(crate) InnerStop);
+
+/// The items of items that are parallel iterators.
+#[derive(Clone, Debug)]
+pub struct Flatten<R>(pub(crate) R, pub(crate) InnerStop);
+
+macro_rules! chains {
+    ($([$($generics:tt)*] $name:ty, $inner:ty: |$recipe:ident, $items:ident| $inners:expr, $stop:tt;)*) => {$(
+        impl<S: Divide, $($generics)*> Recipe<S> for $name {
+            type Item = $inner;
+            const EXACT: bool = false;
+            const PER_CHUNK: bool = R::PER_CHUNK;
+            type State = R::State;
+            const LOOSE: bool = R::LOOSE;
+
+            fn state(&self) -> R::State {
+                self.0.state()
+            }
+
+            fn iter<'s, 'w>(&'w self, state: &'w R::State, at: Span, chunk: S::Chunk<'s>) -> impl Iterator<Item = Self::Item>
+            where
+                S: 's,
+            {
+                let $recipe = self;
+                let $items = self.0.iter(state, at, chunk);
+                Chained::new($inners, at, &self.$stop)
+            }
+
+            fn over(&self, from: usize) -> bool {
+                self.0.over(from)
+            }
+
+            fn call_off(&self, from: usize) {
+                self.$stop.from.lower(from);
+                self.0.call_off(from);
+            }
+
+            fn look_at(&self, cancellation: &Arc<Cancellation>) {
+                self.$stop.cancellation.get_or_init(|| cancellation.clone());
+                self.0.look_at(cancellation);
+            }
+
+            fn is_counted(&self) -> bool {
+                self.0.is_counted()
+            }
+        }
+    )*};
+}
+chains! {
+    [R: Recipe<S>, F: Fn(R::Item) -> B + Sync + Send, B: IntoParallelIterator] FlatMap<R, F>, B::Item:
+        |recipe, items| items.map(&recipe.1), 2;
+    [R: Recipe<S, Item: IntoParallelIterator>] Flatten<R>, <R::Item as IntoParallelIterator>::Item:
+        |_recipe, items| items, 1;
+}
+
+/// The items of the parallel iterators of one chunk.
+struct Chained<'w, O, P: ParallelIterator> {
+    outer: O,
+    inner: Option<Inner<P>>,
+    /// Items of the inner iterator that were made before they were wanted.
+    ready: vec::IntoIter<P::Item>,
+    pace: InnerPace,
+    stop: &'w InnerStop,
+    /// The first index of the chunk.
+    at: usize,
+    /// Whether this thread was unwinding when the chunk began. (A drop may make a parallel call.)
+    panicking: bool,
+}
+
+impl<'w, O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Chained<'w, O, P> {
+    fn new(outer: O, at: Span, stop: &'w InnerStop) -> Self {
+        let pace = InnerPace { pool: Current::get(), size: 1, window: 0, since: 0 };
+        Self {
+            outer,
+            inner: None,
+            ready: Vec::new().into_iter(),
+            pace,
+            stop,
+            at: at.lo,
+            panicking: thread::panicking(),
+        }
+    }
+
+    /// Goes on to the next inner iterator.
+    fn advance(&mut self) -> Option<()> {
+        self.inner = None;
+        let next = self.outer.next()?.into_par_iter();
+        // The bounds of chunks would show in its items, or its own token must be polled.
+        let has_token = |HintsOf(hints): &HintsOf| hints.cancellation.is_some();
+        let (source, recipe, hints) = next.into_parts();
+        if P::Recipe::PER_CHUNK || has_token(&hints) {
+            self.ready = Par { source, recipe, hints }.collect::<Vec<_>>().into_iter();
+        } else {
+            let left = source.total();
+            let (state, division) = (recipe.state(), Division::new(source));
+            self.inner = Some(Inner { division, recipe, state, next: 0, left });
+            self.pace.window = 0;
+            self.pace.since = tick();
+        }
+        Some(())
+    }
+
+    /// Whether the call wants no more items of this chunk.
+    fn is_over(&self) -> bool {
+        if self.stop.from.get() <= self.at {
+            return true;
+        }
+        let cuts = self.stop.cancellation.get().filter(|cancellation| cancellation.cuts());
+        if let Some(cancellation) = cuts {
+            cancellation.add_pulled(Pulled { cut: true, ..Pulled::default() });
+        }
+        cuts.is_some()
+    }
+}
+
+type StateOf<P> = <<P as ParallelIterator>::Recipe as Recipe<<P as ParallelIterator>::Source>>::State;
+
+/// One inner iterator that is run through.
+struct Inner<P: ParallelIterator> {
+    division: Division<P::Source>,
+    recipe: P::Recipe,
+    state: StateOf<P>,
+    next: usize,
+    left: usize,
+}
+
+impl<P: ParallelIterator> Inner<P> {
+    /// Whether an item may be left.
+    fn is_open(&self) -> bool {
+        self.left > 0 && !self.recipe.over(self.next)
+    }
+
+    /// The next `want` items, as a source, and what makes items of them.
+    fn window(&mut self, want: usize) -> (Window<'_, P::Source>, &P::Recipe, &StateOf<P>) {
+        let want = want.min(self.left);
+        (self.next, self.left) = (self.next + want, self.left - want);
+        (self.division.window(want), &self.recipe, &self.state)
+    }
+
+    /// The next `want` items, made by a nested call.
+    fn gathered(&mut self, want: usize) -> Vec<P::Item> {
+        let (window, recipe, _) = self.window(want);
+        Par::of(window, InWindow(recipe)).collect()
+    }
+}
+
+/// Sizes the pieces and the windows of inner iterators.
+struct InnerPace {
+    pool: Current,
+    /// Indices of the next piece, kept from one inner iterator to the next.
+    size: usize,
+    /// Indices of the next window; 0 while items are made in place.
+    window: usize,
+    since: u64,
+}
+
+impl InnerPace {
+    /// Updates the sizes after a piece or a window of `items`.
+    fn measure(&mut self, items: usize) {
+        let now = tick();
+        let took = self.pool.nanos(now.saturating_sub(mem::replace(&mut self.since, now)));
+        let machine = self.pool.guess();
+        let each = took.0 / items as f64;
+        let fits = |time: Nanos| ((time.0 / each.max(0.1)) as usize).max(1);
+        // Gathering an item costs less than a claim.
+        if self.pool.members > 1 && each > 25.0 * machine.claim.0 {
+            let longest = fits(Nanos(100.0 * machine.heartbeat().0));
+            let first = fits(Nanos(4.0 * machine.heartbeat().0));
+            self.window = self.window.saturating_mul(2).clamp(first.min(longest), longest);
+            self.size = 1;
+        } else {
+            self.window = 0;
+            if took > machine.poll() {
+                self.size = fits(machine.poll());
+            } else if took.0 * 2.0 < machine.poll().0 && items >= self.size {
+                self.size = self.size.saturating_mul(2);
+            }
+        }
+    }
+}
+
+impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Iterator for Chained<'_, O, P> {
+    type Item = P::Item;
+
+    #[inline]
+    fn next(&mut self) -> Option<P::Item> {
+        loop {
+            if let Some(item) = self.ready.next() {
+                return Some(item);
+            }
+            self.refill()?;
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.ready.len(), None)
+    }
+
+    fn fold<A, G: FnMut(A, P::Item) -> A>(mut self, init: A, mut g: G) -> A {
+        let mut sum = init;
+        loop {
+            sum = mem::take(&mut self.ready).fold(sum, &mut g);
+            while self.inner.as_ref().is_some_and(Inner::is_open) {
+                if self.is_over() {
+                    return sum;
+                }
+                let Some(inner) = &mut self.inner else { break };
+                let before = inner.left;
+                if self.pace.window > 0 {
+                    sum = inner.gathered(self.pace.window).into_iter().fold(sum, &mut g);
+                } else {
+                    let (mut window, recipe, state) = inner.window(self.pace.size);
+                    if let Some((at, chunk)) = window.whole() {
+                        sum = recipe.iter(state, at, chunk).fold(sum, &mut g);
+                    }
+                }
+                self.pace.measure(before - inner.left);
+            }
+            if self.advance().is_none() {
+                return sum;
+            }
+        }
+    }
+}
+
+impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Chained<'_, O, P> {
+    /// Makes further items, if there are any. `None` at the end.
+    #[inline(never)]
+    fn refill(&mut self) -> Option<()> {
+        if !self.inner.as_ref().is_some_and(Inner::is_open) {
+            return self.advance();
+        }
+        if self.is_over() {
+            return None;
+        }
+        let inner = self.inner.as_mut()?;
+        let before = inner.left;
+        let items: Vec<P::Item> = if self.pace.window > 0 {
+            inner.gathered(self.pace.window)
+        } else {
+            let (mut window, recipe, state) = inner.window(self.pace.size.min(BUFFER));
+            window.whole().into_iter().flat_map(|(at, chunk)| recipe.iter(state, at, chunk)).collect()
+        };
+        let made = before - inner.left;
+        // The time since the last refill also holds what the consumer did with its items. That only makes pieces shorter.
+        self.pace.measure(made);
+        if items.len() > BUFFER {
+            // Each index gives several items.
+            self.pace.size = (made * BUFFER / items.len()).max(1);
+        }
+        self.ready = items.into_iter();
+        Some(())
+    }
+}
+
+impl<O, P: ParallelIterator> Drop for Chained<'_, O, P> {
+    fn drop(&mut self) {
+        if thread::panicking() && !self.panicking {
+            self.stop.from.lower(0);
+        }
+    }
+}
+
+/// A recipe over a window of its source.
+struct InWindow<'r, R>(&'r R);
+
+impl<'p, S: Divide, R: Recipe<S>> Recipe<Window<'p, S>> for InWindow<'_, R> {
+    type Item = R::Item;
+    const EXACT: bool = R::EXACT;
+    const PER_CHUNK: bool = R::PER_CHUNK;
+    passes_on!(loose R::LOOSE);
+
+    #[inline]
+    fn iter<'s, 'w>(
+        &'w self,
+        state: &'w R::State,
+        _: Span,
+        (at, chunk): <Window<'p, S> as Divide>::Chunk<'s>,
+    ) -> impl Iterator<Item = R::Item>
+    where
+        Window<'p, S>: 's,
+    {
+        self.0.iter(state, at, chunk)
+    }
+
+    fn over(&self, _: usize) -> bool {
+        self.0.over(0)
+    }
+}
