@@ -88,7 +88,7 @@ mod tasks;
 pub use tasks::{AsyncMember, AsyncTeam};
 pub use windrow_sync::rounds::{Contributions, Deal, Ended, Family, Lend, Lent, Mut, Own, Ref};
 
-use driver::RoundDriver;
+use driver::{OVER, RoundDriver, RoundSite, follow};
 
 /// The number of members that a team asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,7 +303,7 @@ where
         false => ask(pool, width, stats.took)?,
     };
     if members == 1 {
-        let led = &mut LeaderState { driver: RoundDriver::new(pool, site), data };
+        let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site)), data };
         let result = attend(member, pool, Rounds::single(led).slot(), Spin::NONE);
         tell(1, reason, None);
         if serial {
@@ -311,7 +311,7 @@ where
         }
         return Ok(vec![result]);
     }
-    let led = &mut LeaderState { driver: RoundDriver::new(pool, site), data };
+    let led = &mut LeaderState { driver: RoundDriver::new(RoundSite::of(pool, site)), data };
     let rounds = Rounds::new(led, members);
     let results: Vec<_> = (0..members).map(|_| Mutex::new(None)).collect();
     let waits = Waits::of(pool.guess());
@@ -621,24 +621,15 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
     {
         loop {
             let mut lead = match self.arrive()? {
-                Turn::Follow(follow) => {
-                    let round = follow.note();
-                    if round == OVER {
-                        let ((start, end), ()) = follow.open::<(usize, usize), ()>();
-                        check_range(&range, &(start..end));
-                        return Ok(());
-                    }
-                    let (shared, part) = follow.open::<S, P>();
-                    let round = round as usize;
-                    assert!(range.contains(&round), "{OTHER_RANGES}: round {round} is none of {range:?}");
-                    work(round, shared, part);
-                    continue;
-                }
+                Turn::Follow(message) => match follow::<S, P>(message, &range, &mut work) {
+                    Some(_) => continue,
+                    None => return Ok(()),
+                },
                 Turn::Lead(lead) => lead,
             };
             loop {
                 let width = lead.width();
-                let Some((round, members)) = lead.data().driver.next(&range, width) else {
+                let Some((rounds, members)) = lead.data().driver.next(&range, width) else {
                     lead.round_of::<(usize, usize), ()>(width, OVER, |_, deal| {
                         deal.none();
                         (range.start, range.end)
@@ -646,13 +637,16 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
                     return Ok(());
                 };
                 if members > 1 {
+                    let round = rounds.start;
                     let (shared, part) =
                         lead.round_of::<S, P>(members, round as u64, |led, deal| split(led.data, round, deal));
                     work(round, shared, part);
                     break;
                 }
-                let (shared, part) = lead.alone::<S, P>(|led, deal| split(led.data, round, deal));
-                work(round, shared, part);
+                for round in rounds {
+                    let (shared, part) = lead.alone::<S, P>(|led, deal| split(led.data, round, deal));
+                    work(round, shared, part);
+                }
             }
         }
     }
@@ -717,19 +711,6 @@ impl<'d, T: ?Sized + Send> Member<'_, 'd, T> {
         Ok(value)
     }
 }
-
-/// Panics if two members pass different ranges to `rounds`.
-#[inline]
-fn check_range(mine: &Range<usize>, other: &Range<usize>) {
-    assert!(mine == other, "{OTHER_RANGES}: {mine:?} and {other:?}");
-}
-
-const OTHER_RANGES: &str = "the members of a team pass different ranges to `rounds`";
-
-/// The note that no round follows. (No range contains it.)
-///
-/// Measure: bits of the note.
-const OVER: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {
