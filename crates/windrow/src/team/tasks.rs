@@ -9,7 +9,7 @@ use std::task::Poll;
 use windrow_plan::team::Waits;
 use windrow_sync::Spin;
 use windrow_sync::fork::PerProcess;
-use windrow_sync::machine::tick;
+use windrow_sync::machine::{cpus, tick};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::rounds::{Contributions, Deal, Ended, Lend, Lent, Own, TaskRounds, TaskSlot, Turn, Waited};
 
@@ -85,7 +85,8 @@ impl<T: Send> AsyncTeam<T> {
         let state = TaskLeaderState { driver: RoundDriver::new(site), data };
         let (rounds, slots) = TaskRounds::new(state, width);
         let patience = TaskSpin::new();
-        let member = |slot| AsyncMember { slot, patience: patience.clone(), has_met: false };
+        let cpus = cpus().max(2);
+        let member = |slot| AsyncMember { slot, patience: patience.clone(), cpus, has_met: false };
         let members = slots.into_iter().map(member).collect();
         (AsyncTeam { rounds }, members)
     }
@@ -101,6 +102,8 @@ impl<T: Send> AsyncTeam<T> {
 pub struct AsyncMember<T: Send> {
     slot: TaskSlot<TaskLeaderState<T>>,
     patience: TaskSpin,
+    /// The CPUs of the process, but at least two.
+    cpus: usize,
     /// All members have arrived in `rounds` before.
     has_met: bool,
 }
@@ -173,7 +176,7 @@ impl<T: Send> AsyncMember<T> {
         })
     }
 
-    /// As [`Member::rounds`](super::Member::rounds): runs rounds, each with as many members as pay. The task of the last member to arrive
+    /// As [`Member::rounds`](super::Member::rounds): runs rounds, each with as many members as pay, but not more than CPUs. The task of the last member to arrive
     /// runs rounds of one member without a barrier, and yields about every 100 microseconds. The call site of [`AsyncTeam::new`] keeps
     /// the widths.
     ///
@@ -191,7 +194,7 @@ impl<T: Send> AsyncMember<T> {
     where
         for<'x> Lent<'x, S>: Copy,
     {
-        let AsyncMember { slot, patience, has_met } = self;
+        let AsyncMember { slot, patience, cpus, has_met } = self;
         let mut expected = range.start;
         let mut yielded = tick();
         loop {
@@ -215,7 +218,8 @@ impl<T: Send> AsyncMember<T> {
             };
             loop {
                 let width = lead.width();
-                let Some((rounds, members)) = lead.data().driver.next(&range, width) else {
+                // A round with more members than CPUs waits for a CPU.
+                let Some((rounds, members)) = lead.data().driver.next(&range, width.min(*cpus)) else {
                     lead.round_of::<(usize, usize), ()>(width, OVER, |_, deal| {
                         deal.none();
                         (range.start, range.end)
