@@ -27,7 +27,9 @@
 //! | 8 | a call begins with a quarter of a segment, to check that rounds cost what they did | eight members with a neighbour: 0.70 | 0.52 |
 //! | 9 | a call begins with the best width of the last call's beginning, because rounds may shrink | calls that shrink: 1.18 | 1.03 |
 //! | 10 | if short calls agree, each is one segment | calls of 10 us: 1.67 | 1.02 |
-//! | 11 | a debt lapses once it is 0.1 % of the time by the clock | a stall of 4 ms is risked again after 400 ms of rounds | also after 4 s |
+//! | 11 | a debt of more than a segment lapses if a call begins with rounds of over twice the cost | rounds of 14 us after a stall in rounds of 0.5 us: 1.95 | 1.04 |
+//! | 12 | a stall in an exploration does not count as the cost of its width | stalls in the rounds of one member, too: 1.15 | 1.01 |
+//! | 13 | a debt lapses once it is 0.1 % of the time by the clock | a stall of 4 ms is risked again after 400 ms of rounds | also after 4 s |
 //!
 //! On 4: with a barrier that costs more with more members, the cost of a round has one minimum. On 6: a member that loses its CPU stalls
 //! a round for a time slice, and few segments show that. If a width has lost more than it has saved, one member becomes the best width,
@@ -335,6 +337,9 @@ impl WidthTuner {
             self.checked = (rounds, spent);
             if !agree(rate, before) {
                 self.costs.per_round = rate;
+                if rate > before {
+                    self.explored = Explored { cost: self.debt().min(self.segment), at: self.ran, ..self.explored };
+                }
                 return self.stay("rounds do not cost what they did in the last call");
             }
         }
@@ -421,7 +426,11 @@ impl WidthTuner {
     }
 
     fn lost(&mut self, to: usize, rate: f64) {
-        self.costs.ratio[to] = (rate / self.costs.per_round) as f32;
+        let ratio = rate / self.costs.per_round;
+        // More than double is a stall: it says nothing about the rounds.
+        if self.costs.ratio(to).is_none_or(|known| ratio <= 2.0 * known) {
+            self.costs.ratio[to] = ratio as f32;
+        }
         self.run(Phase::Return, self.costs.best(), ENTER, "another width was slower");
     }
 

@@ -430,7 +430,7 @@ fn a_forgotten_round_leaves_nothing_to_the_next_seat() {
         let mut slot = rounds.slot();
         assert_eq!(Arc::strong_count(&alive), 1);
         let Ok(Turn::Lead(lead)) = slot.arrive(Spin::NONE) else { panic!("it is alone") };
-        mem::forget(lead.send::<(), Own<Arc<()>>>(|_, deal| deal.part(alive.clone())));
+        mem::forget(lead.send::<(), Own<Arc<()>>>(1, 0, |_, deal| deal.part(alive.clone())));
         assert!(matches!(slot.arrive(Spin::NONE), Err(Ended::Left)));
         mem::forget(slot);
         assert_eq!(Arc::strong_count(&alive), 2);

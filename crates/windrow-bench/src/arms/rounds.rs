@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Barrier, Mutex};
 
 use bytes::BytesMut;
-use windrow::team::{AsyncTeam, Ended, split as into};
+use windrow::team::{AsyncTeam, Deal, Ended, Mut, split as into};
 
 use super::rust_peers::{in_spindle, inside_rayon, outside_rayon, start_rayon};
 use super::{Arm, Ask, CONTROL, Enter, Loaded, Programs, Reply, SERIAL, Setting, outside, timed_on, windrow_pool};
@@ -16,7 +16,7 @@ use crate::rounds::{Field, add, numbers, sequential};
 use crate::work::Item;
 
 /// windrow's ways.
-pub const WINDROW: [&str; 3] = ["windrow-rounds", "windrow-round", "windrow-async"];
+pub const WINDROW: [&str; 4] = ["windrow-rounds", "windrow-lines", "windrow-round", "windrow-async"];
 /// Other ways to run rounds.
 pub const PEERS: [&str; 18] = [
     "rayon",
@@ -101,18 +101,10 @@ fn windrow(name: &str, setting: Setting) -> Option<(Rounds, Enter)> {
     let threads = setting.threads;
     Some(match name {
         "windrow-rounds" => arm_of(windrow_pool(setting), move |x, rounds| {
-            let ended = windrow::team(numbers(x)).width(threads).run(|member| {
-                member.rounds::<f64, &mut [f64]>(
-                    0..rounds,
-                    |x, i, deal| {
-                        let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
-                        deal.parts(into::even(tail, deal.width()));
-                        *head
-                    },
-                    |_, head, mine| add(head, mine),
-                )
-            });
-            ended.into_iter().for_each(|ended| ended.expect("all members run all rounds"));
+            windrow_rounds(x, rounds, threads, |tail, deal| deal.parts(into::even(tail, deal.width())));
+        }),
+        "windrow-lines" => arm_of(windrow_pool(setting), move |x, rounds| {
+            windrow_rounds(x, rounds, threads, |tail, deal| deal.parts(into::lines(tail, deal.width())));
         }),
         "windrow-round" => arm_of(windrow_pool(setting), move |x, rounds| {
             let ended = windrow::team(numbers(x)).width(threads).run(|member| {
@@ -136,22 +128,42 @@ fn windrow(name: &str, setting: Setting) -> Option<(Rounds, Enter)> {
     })
 }
 
+/// Rounds, each with as many members as pay, of parts that `parts` deals.
+fn windrow_rounds(
+    x: &mut BytesMut,
+    rounds: usize,
+    threads: usize,
+    parts: impl for<'x> Fn(&'x mut [f64], &mut Deal<'x, Mut<[f64]>>) + Sync,
+) {
+    let ended = windrow::team(numbers(x)).width(threads).run(|member| {
+        member.rounds::<f64, &mut [f64]>(
+            0..rounds,
+            |x, i, deal| {
+                let (head, tail) = x[i..].split_first_mut().expect("no more rounds than numbers");
+                parts(tail, deal);
+                *head
+            },
+            |_, head, mine| add(head, mine),
+        )
+    });
+    ended.into_iter().for_each(|ended| ended.expect("all members run all rounds"));
+}
+
 /// A team with as many tasks as there are threads.
 fn windrow_tasks(runtime: &tokio::runtime::Runtime, x: &mut BytesMut, rounds: usize, threads: usize) {
     let (team, members) = AsyncTeam::new(std::mem::take(x), threads);
     let task = |mut member: windrow::team::AsyncMember<BytesMut>| {
         runtime.spawn(async move {
-            for i in 0..rounds {
-                let (head, mine) = member
-                    .round::<f64, &mut [f64]>(move |x, deal| {
-                        let (head, tail) = numbers(x)[i..].split_first_mut().expect("no more rounds than numbers");
-                        deal.parts(into::even(tail, deal.width()));
-                        *head
-                    })
-                    .await?;
-                add(head, mine);
-            }
-            Ok::<(), Ended>(())
+            let done = member.rounds::<f64, &mut [f64]>(
+                0..rounds,
+                |x, i, deal| {
+                    let (head, tail) = numbers(x)[i..].split_first_mut().expect("no more rounds than numbers");
+                    deal.parts(into::even(tail, deal.width()));
+                    *head
+                },
+                |_, head, mine| add(head, mine),
+            );
+            done.await
         })
     };
     let tasks: Vec<_> = members.into_iter().map(task).collect();

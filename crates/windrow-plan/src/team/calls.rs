@@ -33,8 +33,8 @@ const ALIKE: u8 = 2;
 const SHARE: f64 = Budget::SHARE / 2.0;
 /// The minimum cost of an exploration, as a share of a call: it is not worth changing often between two modes that cost the same.
 ///
-/// Measure: 0.1 calls.
-const MINIMUM: f64 = 0.1;
+/// Measure: 0.2 calls.
+const MINIMUM: f64 = 0.2;
 
 /// How a call is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +80,8 @@ pub struct TeamCalls {
     alike: u8,
     /// The last call did not agree.
     differed: bool,
+    /// What the last exploration cost beyond calls in the best mode.
+    cost: f64,
     /// Time run since the last exploration.
     since: f64,
     /// Calls left of the current exploration.
@@ -90,7 +92,7 @@ impl TeamCalls {
     /// Nothing is known.
     pub const fn new() -> Self {
         let best = Mode::Team;
-        TeamCalls { team: 0.0, serial: 0.0, best, alike: 0, differed: false, since: 0.0, exploring: 0 }
+        TeamCalls { team: 0.0, serial: 0.0, best, alike: 0, differed: false, cost: 0.0, since: 0.0, exploring: 0 }
     }
 
     /// How to run the next call.
@@ -128,6 +130,8 @@ impl TeamCalls {
         if mode == self.best {
             self.since += time;
         } else {
+            // The first call counts, too: it pays for the wake of the workers.
+            self.cost += time - if mode == Mode::Team { self.serial } else { self.team };
             self.exploring = self.exploring.saturating_sub(1);
             if self.exploring == 0 {
                 self.best = if self.serial > 0.0 && self.serial < self.team { Mode::Serial } else { Mode::Team };
@@ -135,7 +139,7 @@ impl TeamCalls {
             }
         }
         if self.exploring == 0 && (may_be_serial || self.best == Mode::Serial) && self.is_due() {
-            self.exploring = CALLS;
+            (self.exploring, self.cost) = (CALLS, 0.0);
         }
         self
     }
@@ -145,7 +149,7 @@ impl TeamCalls {
             Mode::Team => (self.team, self.serial),
             Mode::Serial => (self.serial, self.team),
         };
-        let price = f64::from(CALLS) * if other > 0.0 { (other - best).max(MINIMUM * best) } else { 0.0 };
+        let price = if other > 0.0 { self.cost.max(MINIMUM * best) } else { 0.0 };
         self.alike == ALIKE && SHARE * self.since >= price
     }
 }
@@ -177,6 +181,25 @@ mod tests {
         assert!(alone < 1000 && ratio < 1.15, "{alone}, {ratio}");
         let (alone, ratio) = run(&mut TeamCalls::new(), 1000, 60e3, 100e3);
         assert!(alone < 40 && ratio < 1.04, "{alone}, {ratio}");
+    }
+
+    /// The first call of an exploration wakes the workers: that is part of its cost.
+    #[test]
+    fn exploration_pays_for_its_wakes() {
+        let (mut calls, mut time, mut before) = (TeamCalls::new(), 0.0, Mode::Team);
+        for _ in 0..20_000 {
+            let mode = calls.choose();
+            let took = match (before, mode) {
+                (_, Mode::Serial) => 6e3,
+                (Mode::Team, Mode::Team) => 7e3,
+                (Mode::Serial, Mode::Team) => 22e3,
+            };
+            time += took;
+            calls = calls.after(mode, Nanos(took), true);
+            before = mode;
+        }
+        let ratio = time / (20_000.0 * 6e3);
+        assert!(ratio < 1.012, "{ratio}");
     }
 
     #[test]

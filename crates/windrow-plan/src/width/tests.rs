@@ -229,6 +229,38 @@ fn a_stall_is_not_risked_again_soon() {
     assert!(calls.machine.wide > wide && calls.stats.width() == 2);
 }
 
+/// A stall in cheap rounds does not keep costlier ones of the same site on one member.
+#[test]
+fn costlier_rounds_do_not_wait_for_an_old_debt() {
+    let mut calls = calls(1, 2, 8000);
+    calls.machine.stalls = Some(100.0);
+    calls.run(1, 1.0, |_| 500.0);
+    assert!(calls.stats.explored.cost > 0.9 * STALL, "{:?}", calls.stats);
+    calls.machine.stalls = None;
+    calls.rounds = 3000;
+    let costlier = calls.run(2, 3000.0 * 7200.0, |_| 14_000.0);
+    assert!(costlier.mean < 1.1, "{costlier:?}");
+}
+
+/// A leader that is alone may still share its CPU with the neighbour: its stall must not hide those of two members.
+#[test]
+fn a_stall_of_one_member_does_not_hide_those_of_two() {
+    let mut tuner = WidthTuner::new(2, &plan_machine(), WidthStats::new(), Nanos(0.0));
+    let (mut rounds_run, mut time, mut wide, mut was_wide) = (0.0, 0.0, 0.0, false);
+    while time < 4e9 {
+        let Segment { width, rounds, .. } = tuner.segment();
+        let ideal = [14e3, 8e3][width - 1] * rounds as f64;
+        wide += if width == 2 { ideal } else { 0.0 };
+        let stalls = if width == 1 { was_wide } else { wide >= 4e6 };
+        let took = if stalls { ideal + STALL } else { ideal };
+        (wide, was_wide) = (if stalls { 0.0 } else { wide }, width == 2);
+        (rounds_run, time) = (rounds_run + rounds as f64, time + took);
+        tuner.report(rounds, Nanos(took));
+    }
+    let ratio = time / (rounds_run * 14e3);
+    assert!(ratio < 1.03, "{ratio}");
+}
+
 /// The stats after calls of 100 rounds of 2 us, which have saved more than some stalls cost; and what the calls take with two.
 fn stats_of_two() -> (WidthStats, f64) {
     let mut calls = calls(6, 2, 100);
@@ -452,7 +484,13 @@ impl Losses {
 
     fn report(&mut self, tuner: &mut WidthTuner, rounds: usize, elapsed: f64) {
         let (before, per_round) = (Self::explores(tuner), tuner.costs.per_round);
+        let (begins, debt) = (matches!(tuner.phase, Phase::Check), tuner.debt());
         tuner.report(rounds, Nanos(elapsed));
+        if begins && !Self::explores(tuner) {
+            // Rounds that cost more than before forgive a debt.
+            let earned = SHARE * elapsed.max(0.01 * rounds as f64);
+            self.paid -= ((debt - earned).max(0.0) - tuner.debt()).max(0.0);
+        }
         match (before, Self::explores(tuner)) {
             (false, false) => {}
             // Stalled: the price is what had not been saved.

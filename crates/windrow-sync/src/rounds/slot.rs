@@ -302,18 +302,20 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         self.lead::<S, P>(members, note, tag, |data, _, deal| split(data, deal))
     }
 
-    /// As [`round`](LeaderGuard::round), but the leader opens its own message later.
+    /// As [`round_of`](LeaderGuard::round_of), but the leader opens its own message later.
     ///
     /// # Panics
-    /// As `round`.
+    /// As `round_of`.
     #[inline]
     pub fn send<S: LendCopy, P: Lend>(
         mut self,
+        members: usize,
+        note: u64,
         split: impl for<'x> FnOnce(&'x mut T, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
     ) -> Sent<'m, T, S, P> {
-        let (tag, width) = (TypeId::of::<(S::Family, P::Family)>(), self.width());
-        self.write::<S, P>(width, 0, tag, |data, _, deal| split(data, deal));
-        self.deliver(width);
+        let tag = TypeId::of::<(S::Family, P::Family)>();
+        self.write::<S, P>(members, note, tag, |data, _, deal| split(data, deal));
+        self.deliver(members);
         let woke = std::mem::take(&mut self.place.neighbors.woke);
         Sent { lead: Some(self), tag, woke, _types: PhantomData }
     }
@@ -358,10 +360,11 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
         &'l mut self,
         split: impl for<'x> FnOnce(&'x mut T, &mut Deal<'x, P::Family>) -> Lent<'x, S>,
     ) -> (Lent<'l, S>, Lent<'l, P>) {
-        let tag = TypeId::of::<(S::Family, P::Family)>();
-        self.write::<S, P>(1, 0, tag, |data, _, deal| split(data, deal));
-        // SAFETY: sealed under this tag just now, with the same types; `'l` ends before the next round, as `self` is borrowed.
-        unsafe { open_own::<S, P>(self.core, self.place.at, tag) }
+        let (core, leader) = (self.core, self.place.at);
+        let mut deal = Deal::<P::Family> { core, leader, members: 1, next: 0, put: None, own: None };
+        let shared = split(self.data(), &mut deal);
+        let Some(part) = deal.own.take() else { panic!("0 parts for 1 members: `split` deals exactly one to each") };
+        (shared, part)
     }
 
     /// Splits the data, and writes the messages of all members that take part.
@@ -375,8 +378,8 @@ impl<'m, T: Send> LeaderGuard<'m, T> {
     ) {
         let (core, leader) = (self.core, self.place.at);
         assert!((1..=self.width()).contains(&members), "a round for {members} of {} members", self.width());
-        let put = Deal::<P::Family>::put_part::<Lent<'_, S>>;
-        let mut deal = Deal { core, leader, members, next: 0, put, _parts: PhantomData };
+        let put = Some(Deal::<P::Family>::put_part::<Lent<'_, S>> as fn(&_, _, _));
+        let mut deal = Deal { core, leader, members, next: 0, put, own: None };
         let shared = split(self.data(), core, &mut deal);
         let dealt = deal.next;
         assert!(dealt == members, "{dealt} parts for {members} members: `split` deals exactly one to each");
@@ -486,15 +489,21 @@ pub struct Deal<'x, P: Family> {
     leader: usize,
     members: usize,
     next: usize,
-    put: fn(&Self, P::Of<'x>, usize),
-    _parts: PhantomData<fn(P::Of<'x>) -> P::Of<'x>>,
+    /// Puts a part into a message. `None`: the leader is alone, and needs no message.
+    put: Option<fn(&Self, P::Of<'x>, usize)>,
+    /// The part of a leader that is alone.
+    own: Option<P::Of<'x>>,
 }
 
 show_as!("Deal": [P: Family] Deal<'_, P>, |it| width: it.members, dealt: it.next);
 
 /// A panic has ended the round: the parts are dropped before the leader can use the data again.
 impl<P: Family> Drop for Deal<'_, P> {
+    #[inline]
     fn drop(&mut self) {
+        if self.put.is_none() {
+            return;
+        }
         for at in 0..self.next {
             // SAFETY: as in `put_part`.
             unsafe { self.core.with_message(slot_of(at, self.leader, self.members), Message::clear) };
@@ -516,7 +525,10 @@ impl<'x, P: Family> Deal<'x, P> {
     #[inline]
     pub fn part(&mut self, part: P::Of<'x>) {
         assert!(self.next < self.members, "more than {0} parts for {0} members", self.members);
-        (self.put)(self, part, slot_of(self.next, self.leader, self.members));
+        match self.put {
+            Some(put) => put(self, part, slot_of(self.next, self.leader, self.members)),
+            None => self.own = Some(part),
+        }
         self.next += 1;
     }
 

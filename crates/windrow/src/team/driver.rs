@@ -6,14 +6,37 @@
 
 use std::ops::Range;
 
-use windrow_plan::Decision;
+use windrow_plan::machine::Machine;
 use windrow_plan::width::{RoundCosts, Segment, WidthTuner};
+use windrow_plan::{Decision, Nanos};
 use windrow_sync::machine::tick;
+use windrow_sync::rounds::{Follow, Lend, LendCopy, Lent};
 
 use crate::runtime::explain;
+use crate::runtime::sites::SiteTable;
 use crate::runtime::state::PoolState;
 
+/// The call site of rounds, with the clock and the machine that they run on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RoundSite<'c> {
+    pub(super) sites: &'c SiteTable,
+    pub(super) site: usize,
+    pub(super) machine: &'c Machine,
+    pub(super) nanos_per_tick: f64,
+}
+
+impl<'c> RoundSite<'c> {
+    pub(super) fn of(pool: &'c PoolState, site: usize) -> Self {
+        RoundSite { sites: &pool.sites, site, machine: pool.guess(), nanos_per_tick: pool.nanos_per_tick }
+    }
+
+    fn nanos(&self, ticks: u64) -> Nanos {
+        Nanos(ticks as f64 * self.nanos_per_tick)
+    }
+}
+
 /// The state that passes from leader to leader in [`Member::rounds`](super::Member::rounds).
+#[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct RoundDriver<'c> {
     /// The next round, and the range of all rounds; `None` while no rounds are run.
@@ -24,10 +47,11 @@ pub(super) struct RoundDriver<'c> {
     /// Rounds of this segment that have begun.
     begun: usize,
     since: u64,
+    /// When the clock was last read; 0 is never.
+    pub(super) read: u64,
     /// Whether this team ran rounds other than those of [`Member::rounds`](super::Member::rounds).
     pub(super) mixed: bool,
-    pool: &'c PoolState,
-    site: usize,
+    site: RoundSite<'c>,
     segment: Option<(WidthTuner, Segment)>,
     /// The rounds of the last call of [`Member::rounds`](super::Member::rounds), and the last decision about their width, if the caller
     /// listens.
@@ -36,15 +60,15 @@ pub(super) struct RoundDriver<'c> {
 }
 
 impl<'c> RoundDriver<'c> {
-    pub(super) fn new(pool: &'c PoolState, site: usize) -> Self {
+    pub(super) fn new(site: RoundSite<'c>) -> Self {
         RoundDriver {
             next: None,
             members: 1,
             unread: 0,
             begun: 0,
             since: 0,
+            read: 0,
             mixed: false,
-            pool,
             site,
             segment: None,
             last_choice: None,
@@ -58,41 +82,45 @@ impl<'c> RoundDriver<'c> {
         self.mixed = true;
     }
 
-    /// The next round of `range` in a team of `width`, and its number of members; `None` after the last. The round before has ended.
+    /// The next rounds of `range` in a team of `width`, and their number of members: one round, or several of one member. `None` after
+    /// the last. The rounds before have ended.
     #[inline]
-    pub(super) fn next(&mut self, range: &Range<usize>, width: usize) -> Option<(usize, usize)> {
+    pub(super) fn next(&mut self, range: &Range<usize>, width: usize) -> Option<(Range<usize>, usize)> {
         let (next, all) = self.next.get_or_insert_with(|| (range.start, range.clone()));
-        super::check_range(range, all);
-        let round = *next;
-        if round >= range.end {
+        check_range(range, all);
+        let from = *next;
+        if from >= range.end {
             self.end();
             return None;
         }
-        *next = round + 1;
         if width == 1 {
-            return Some((round, 1));
+            *next = range.end;
+            return Some((from..range.end, 1));
         }
         if self.unread == 0 {
             self.read_clock(width);
         }
-        self.unread -= 1;
-        self.begun += 1;
-        Some((round, self.members))
+        let rounds = if self.members == 1 { self.unread.min(range.end - from) } else { 1 };
+        self.next = Some((from + rounds, range.clone()));
+        self.unread -= rounds;
+        self.begun += rounds;
+        Some((from..from + rounds, self.members))
     }
 
     #[inline(never)]
     fn read_clock(&mut self, width: usize) {
-        let now = tick();
+        let (now, site) = (tick(), self.site);
+        self.read = now;
         let (tuner, segment) = match &mut self.segment {
             Some(running) => running,
             none => {
                 self.since = now;
-                let widths = self.pool.sites.recall_team(self.site).widths;
-                let tuner = WidthTuner::new(width, self.pool.guess(), widths, self.pool.nanos(now));
+                let widths = site.sites.recall_team(site.site).widths;
+                let tuner = WidthTuner::new(width, site.machine, widths, site.nanos(now));
                 none.insert((tuner, tuner.segment()))
             }
         };
-        let elapsed = self.pool.nanos(now.saturating_sub(self.since));
+        let elapsed = site.nanos(now.saturating_sub(self.since));
         if self.begun >= segment.rounds || (self.begun > 0 && elapsed.0 >= segment.deadline.0) {
             *segment = tuner.report(self.begun, elapsed);
             (self.begun, self.since) = (0, now);
@@ -107,12 +135,45 @@ impl<'c> RoundDriver<'c> {
                 let rounds = self.next.as_ref().map_or(0, |(next, all)| next - all.start);
                 self.last_choice = Some((rounds, tuner.decision()));
             }
-            let elapsed = self.pool.nanos(tick().saturating_sub(self.since));
+            let elapsed = self.site.nanos(tick().saturating_sub(self.since));
             let widths = tuner.end(self.begun, elapsed);
-            if let Some(mut stats) = self.pool.sites.team(self.site) {
+            if let Some(mut stats) = self.site.sites.team(self.site.site) {
                 stats.widths = widths;
             }
         }
         (self.next, self.unread, self.begun) = (None, 0, 0);
     }
 }
+
+/// Runs the round that another member has led. Returns its number, or `None` if no round of `range` is left.
+#[inline]
+pub(super) fn follow<S: LendCopy, P: Lend>(
+    follow: Follow<'_>,
+    range: &Range<usize>,
+    work: impl for<'x> FnOnce(usize, Lent<'x, S>, Lent<'x, P>),
+) -> Option<usize> {
+    let round = follow.note();
+    if round == OVER {
+        let ((start, end), ()) = follow.open::<(usize, usize), ()>();
+        check_range(range, &(start..end));
+        return None;
+    }
+    let (shared, part) = follow.open::<S, P>();
+    let round = round as usize;
+    assert!(range.contains(&round), "{OTHER_RANGES}: round {round} is none of {range:?}");
+    work(round, shared, part);
+    Some(round)
+}
+
+/// Panics if two members pass different ranges to `rounds`.
+#[inline]
+fn check_range(mine: &Range<usize>, other: &Range<usize>) {
+    assert!(mine == other, "{OTHER_RANGES}: {mine:?} and {other:?}");
+}
+
+const OTHER_RANGES: &str = "the members of a team pass different ranges to `rounds`";
+
+/// The note that no round follows. (No range contains it.)
+///
+/// Measure: bits of the note.
+pub(super) const OVER: u64 = u64::MAX;

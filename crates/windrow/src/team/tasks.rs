@@ -1,15 +1,20 @@
 //! Teams whose members are tasks.
 
 use std::future::poll_fn;
+use std::ops::Range;
+use std::panic::Location;
 use std::sync::Arc;
 use std::task::Poll;
 
 use windrow_plan::team::Waits;
 use windrow_sync::Spin;
-use windrow_sync::machine::tick;
+use windrow_sync::fork::PerProcess;
+use windrow_sync::machine::{cpus, tick};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::rounds::{Contributions, Deal, Ended, Lend, Lent, Own, TaskRounds, TaskSlot, Turn, Waited};
 
+use super::driver::{OVER, RoundDriver, RoundSite, follow};
+use crate::runtime::sites::{SiteTable, site};
 use crate::runtime::state::Timing;
 
 /// A team whose members are tasks of any executor. There may be more members than threads: a waiting member gives its thread back.
@@ -18,7 +23,7 @@ use crate::runtime::state::Timing;
 /// The width is fixed by [`new`](AsyncTeam::new). All members must be polled. A member that is dropped ends the team.
 ///
 /// ```
-/// use windrow::team::{AsyncTeam, Ended, split};
+/// use windrow::team::{AsyncTeam, split};
 ///
 /// # fn block_on<F: Future>(future: F) -> F::Output {
 /// #     let mut future = std::pin::pin!(future);
@@ -33,49 +38,74 @@ use crate::runtime::state::Timing;
 /// let mut member = members.pop().unwrap();
 /// // On an executor: `spawn(async move { .. })` for each of the members.
 /// block_on(async move {
-///     for i in 0..8 {
-///         let (head, mine) = member
-///             .round::<f64, &mut [f64]>(|x, deal| {
-///                 let (head, tail) = x[i..].split_first_mut().unwrap();
-///                 deal.parts(split::even(tail, deal.width()));
-///                 *head
-///             })
-///             .await?;
-///         mine.iter_mut().for_each(|element| *element += head);
-///     }
-///     Ok::<_, Ended>(())
+///     let ended = member.rounds::<f64, &mut [f64]>(
+///         0..8,
+///         |x, i, deal| {
+///             let (head, tail) = x[i..].split_first_mut().unwrap();
+///             deal.parts(split::even(tail, deal.width()));
+///             *head
+///         },
+///         |_, head, mine| mine.iter_mut().for_each(|element| *element += head),
+///     );
+///     ended.await
 /// })
 /// .unwrap();
 /// assert_eq!(block_on(team.finish())[3], 8.0);
 /// ```
 #[derive(Debug)]
 pub struct AsyncTeam<T: Send> {
-    rounds: TaskRounds<T>,
+    rounds: TaskRounds<TaskLeaderState<T>>,
 }
+
+/// The data, and the state that passes from leader to leader.
+#[derive(Debug)]
+struct TaskLeaderState<T> {
+    driver: RoundDriver<'static>,
+    data: T,
+}
+
+/// The sites of teams of tasks: these have no pool.
+static SITES: PerProcess<SiteTable> = PerProcess::new();
 
 impl<T: Send> AsyncTeam<T> {
     /// A team of `width` members around `data`.
     ///
     /// # Panics
     /// If `width` is 0 or more than 4096.
+    #[track_caller]
     pub fn new(data: T, width: usize) -> (AsyncTeam<T>, Vec<AsyncMember<T>>) {
-        let (rounds, slots) = TaskRounds::new(data, width);
+        let code = TaskRounds::<T>::new as fn(T, usize) -> _ as *const () as usize;
+        let timing = Timing::of_process();
+        let site = RoundSite {
+            sites: SITES.get(SiteTable::default),
+            site: site(Some(Location::caller()), code),
+            machine: &timing.machine,
+            nanos_per_tick: timing.nanos(1).0,
+        };
+        let state = TaskLeaderState { driver: RoundDriver::new(site), data };
+        let (rounds, slots) = TaskRounds::new(state, width);
         let patience = TaskSpin::new();
-        let members = slots.into_iter().map(|slot| AsyncMember { slot, patience: patience.clone() }).collect();
+        let cpus = cpus().max(2);
+        let member = |slot| AsyncMember { slot, patience: patience.clone(), cpus, has_met: false };
+        let members = slots.into_iter().map(member).collect();
         (AsyncTeam { rounds }, members)
     }
 
     /// Returns the data when all members have been dropped.
     pub async fn finish(self) -> T {
-        self.rounds.finish().await
+        self.rounds.finish().await.data
     }
 }
 
 /// One member of a team of tasks. See [`AsyncTeam`].
 #[derive(Debug)]
 pub struct AsyncMember<T: Send> {
-    slot: TaskSlot<T>,
+    slot: TaskSlot<TaskLeaderState<T>>,
     patience: TaskSpin,
+    /// The CPUs of the process, but at least two.
+    cpus: usize,
+    /// All members have arrived in `rounds` before.
+    has_met: bool,
 }
 
 impl<T: Send> AsyncMember<T> {
@@ -108,11 +138,10 @@ impl<T: Send> AsyncMember<T> {
         self.patience.learn(spin, waited);
         Ok(match turn {
             Turn::Lead(lead) => {
-                let sent = lead.send::<S, P>(split);
+                let width = lead.width();
+                let sent = lead.send::<S, P>(width, 0, |state, deal| split(&mut state.data, deal));
                 if sent.woke() {
-                    // Executors queue a woken task on the thread that wakes it, often where no other thread can steal it. So this task
-                    // yields: the woken task runs here, and another thread may take this task.
-                    yield_now().await;
+                    after_wake().await;
                 }
                 sent.open()
             }
@@ -140,9 +169,86 @@ impl<T: Send> AsyncMember<T> {
         let (turn, waited) = self.slot.arrive(spin).await?;
         self.patience.learn(spin, waited);
         Ok(match turn {
-            Turn::Lead(lead) => lead.round_with::<S, P, C>(split),
+            Turn::Lead(lead) => {
+                lead.round_with::<S, P, C>(|state, contributions, deal| split(&mut state.data, contributions, deal))
+            }
             Turn::Follow(follow) => follow.open_with::<S, P, C>(),
         })
+    }
+
+    /// As [`Member::rounds`](super::Member::rounds): runs rounds, each with as many members as pay, but not more than CPUs. The task of the last member to arrive
+    /// runs rounds of one member without a barrier, and yields about every 100 microseconds. The call site of [`AsyncTeam::new`] keeps
+    /// the widths.
+    ///
+    /// # Errors
+    /// As [`round`](AsyncMember::round).
+    ///
+    /// # Panics
+    /// As [`Member::rounds`](super::Member::rounds).
+    pub async fn rounds<S: Lend, P: Lend>(
+        &mut self,
+        range: Range<usize>,
+        mut split: impl for<'x> FnMut(&'x mut T, usize, &mut Deal<'x, P::Family>) -> Lent<'x, S> + Send,
+        mut work: impl for<'x> FnMut(usize, Lent<'x, S>, Lent<'x, P>) + Send,
+    ) -> Result<(), Ended>
+    where
+        for<'x> Lent<'x, S>: Copy,
+    {
+        let AsyncMember { slot, patience, cpus, has_met } = self;
+        let mut expected = range.start;
+        let mut yielded = tick();
+        loop {
+            // At first the other members may be queued behind this task.
+            let spin = if *has_met { patience.spin() } else { patience.briefly() };
+            let (turn, waited) = slot.arrive(spin).await?;
+            *has_met = true;
+            let mut lead = match turn {
+                Turn::Follow(message) => match follow::<S, P>(message, &range, &mut work) {
+                    Some(round) => {
+                        // A wait for rounds of fewer members says nothing about the spin budget.
+                        if round == expected {
+                            patience.learn(spin, waited);
+                        }
+                        expected = round + 1;
+                        continue;
+                    }
+                    None => return Ok(()),
+                },
+                Turn::Lead(lead) => lead,
+            };
+            loop {
+                let width = lead.width();
+                // A round with more members than CPUs waits for a CPU.
+                let Some((rounds, members)) = lead.data().driver.next(&range, width.min(*cpus)) else {
+                    lead.round_of::<(usize, usize), ()>(width, OVER, |_, deal| {
+                        deal.none();
+                        (range.start, range.end)
+                    });
+                    return Ok(());
+                };
+                if members > 1 {
+                    let round = rounds.start;
+                    let sent =
+                        lead.send::<S, P>(members, round as u64, |state, deal| split(&mut state.data, round, deal));
+                    if sent.woke() {
+                        after_wake().await;
+                    }
+                    let (shared, part) = sent.open();
+                    work(round, shared, part);
+                    expected = round + 1;
+                    break;
+                }
+                for round in rounds {
+                    let (shared, part) = lead.alone::<S, P>(|state, deal| split(&mut state.data, round, deal));
+                    work(round, shared, part);
+                }
+                let read = lead.data().driver.read;
+                if read.saturating_sub(yielded) > patience.long {
+                    yield_now().await;
+                    yielded = tick();
+                }
+            }
+        }
     }
 
     /// Waits until all members have arrived.
@@ -169,6 +275,12 @@ impl<T: Send> AsyncMember<T> {
         });
         Ok(all.await?.1)
     }
+}
+
+/// To be awaited after a wake. Executors queue a woken task on the thread that wakes it, often where no other thread can steal it. So the
+/// waking task yields: the woken task runs here, and another thread may take the waking one.
+async fn after_wake() {
+    yield_now().await;
 }
 
 /// Lets other tasks run on this thread.
@@ -211,8 +323,14 @@ impl TaskSpin {
 
     fn spin(&self) -> Spin {
         let until = self.useless.get();
-        let busy = if until != 0 && tick() < until { self.short } else { self.long };
-        Spin { busy, yielding: 0 }
+        match until != 0 && tick() < until {
+            true => self.briefly(),
+            false => Spin { busy: self.long, yielding: 0 },
+        }
+    }
+
+    fn briefly(&self) -> Spin {
+        Spin { busy: self.short, yielding: 0 }
     }
 
     fn learn(&self, spun: Spin, waited: Waited) {

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use windrow::team::{Deal, Ended, Family, Lend, Member, Own, TeamErrorKind, Width, split};
 use windrow::{Pool, team};
@@ -340,6 +341,65 @@ fn members_with_different_ranges_are_told() {
             });
         }
     }
+}
+
+/// A worker that comes late is no shortage: a team of exact width waits for it.
+#[test]
+#[cfg_attr(miri, ignore = "by the clock")]
+fn a_team_of_exact_width_waits_for_a_late_worker() {
+    let late = Pool::builder().threads(3).start_handler(|_| std::thread::sleep(Duration::from_millis(150)));
+    late.build().unwrap().install(|| {
+        let began = Instant::now();
+        let all = team(&mut ()).width(Width::exactly(3)).run(|member| member.barrier());
+        assert_eq!(all, [Ok(()); 3]);
+        assert!(began.elapsed() > Duration::from_millis(100), "the workers were late");
+    });
+}
+
+/// Callers with teams of exact width on one pool: each gets its team, or is told at once that others have the workers. A panic of one
+/// does not harm the others.
+#[test]
+fn exact_teams_beside_each_other_are_formed_or_refused() {
+    let pool = Pool::new(3);
+    let calls = if cfg!(miri) { 2 } else { 30 };
+    let formed = std::thread::scope(|scope| {
+        let caller = |at: usize| {
+            let pool = &pool;
+            scope.spawn(move || {
+                let call = |_| loop {
+                    let panics = at == 3;
+                    let outcome = catch_unwind(AssertUnwindSafe(|| {
+                        pool.install(|| {
+                            team(&mut ()).width(Width::exactly(2)).try_run(|member| {
+                                member.barrier()?;
+                                assert!(!panics || member.index() == 0, "on purpose");
+                                Ok::<_, Ended>(())
+                            })
+                        })
+                    }));
+                    match outcome {
+                        Ok(Ok(members)) => {
+                            assert_eq!((members.len(), panics), (2, false));
+                            return true;
+                        }
+                        Ok(Err(refused)) => {
+                            assert_eq!(refused.kind(), TeamErrorKind::Busy, "{refused}");
+                            assert!(refused.to_string().contains("threads were free"), "{refused}");
+                            std::thread::yield_now();
+                        }
+                        Err(_) => {
+                            assert!(panics);
+                            return true;
+                        }
+                    }
+                };
+                (0..calls).filter(|call_number| call(*call_number)).count()
+            })
+        };
+        let callers: Vec<_> = (0..4).map(caller).collect();
+        callers.into_iter().map(|caller| caller.join().unwrap()).sum::<usize>()
+    });
+    assert_eq!(formed, 4 * calls);
 }
 
 /// A team inside a team takes the free workers, of which there are none; teams beside each other share the workers.

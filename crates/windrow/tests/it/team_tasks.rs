@@ -4,8 +4,11 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
 
-use windrow::team::{AsyncTeam, Ended, Family, Lend};
+use windrow::team::{AsyncMember, AsyncTeam, Ended, Family, Lend, split};
+use windrow_testkit::block_on;
 
 fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
@@ -204,4 +207,130 @@ fn the_owners_waker_that_is_replaced_may_own_the_last_member() {
         drop(waker);
         assert_eq!(poll(finish.as_mut()), Poll::Ready(7));
     });
+}
+
+/// Runs `member` on a thread each. Returns their results, and the data.
+fn team_of<R: Send>(
+    data: Vec<f64>,
+    width: usize,
+    member: impl AsyncFn(AsyncMember<Vec<f64>>) -> R + Sync,
+) -> (Vec<thread::Result<R>>, Vec<f64>) {
+    let (team, members) = AsyncTeam::new(data, width);
+    let results = thread::scope(|scope| {
+        let run = |each| scope.spawn(|| block_on(member(each)));
+        let threads: Vec<_> = members.into_iter().map(run).collect();
+        threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    (results, block_on(team.finish()))
+}
+
+const N: usize = if cfg!(miri) { 30 } else { 1500 };
+
+fn start() -> Vec<f64> {
+    (0..N).map(|i| 1.0 / (i + 1) as f64).collect()
+}
+
+/// Every element is added to all that come after it; `before` is called in each round of each member.
+async fn add_heads(
+    member: &mut AsyncMember<Vec<f64>>,
+    range: std::ops::Range<usize>,
+    before: impl Fn(usize) + Sync,
+) -> Result<(), Ended> {
+    let ended = member.rounds::<f64, &mut [f64]>(
+        range,
+        |x, i, deal| {
+            let (head, tail) = x[i..].split_first_mut().unwrap();
+            deal.parts(split::even(tail, deal.width()));
+            *head
+        },
+        |i, head, mine| {
+            before(i);
+            mine.iter_mut().for_each(|element| *element += head);
+        },
+    );
+    ended.await
+}
+
+/// Also if rounds that differ in cost change their width, and if rounds of all members come between.
+#[test]
+fn rounds_of_tasks_equal_the_serial_loop_at_every_width() {
+    let mut expected = start();
+    for i in 0..N {
+        let (head, tail) = expected[i..].split_first_mut().unwrap();
+        tail.iter_mut().for_each(|element| *element += *head);
+    }
+    for width in 1..=4 {
+        for call in 0..3 {
+            let (results, x) = team_of(start(), width, async |mut member| {
+                add_heads(&mut member, 0..N / 2, |i| {
+                    if call == 1 && i % 100 == 0 {
+                        thread::sleep(Duration::from_micros(100));
+                    }
+                })
+                .await?;
+                member.barrier().await?;
+                add_heads(&mut member, N / 2..N / 2, |_| unreachable!("no rounds")).await?;
+                add_heads(&mut member, N / 2..N, |_| ()).await?;
+                assert_eq!(member.reduce(1, |a, b| a + b).await, Ok(width));
+                Ok::<_, Ended>(())
+            });
+            assert!(results.into_iter().all(|result| result.unwrap() == Ok(())));
+            assert_eq!(x, expected, "width {width}");
+        }
+    }
+}
+
+/// A member that panics in its work, returns, or passes another range ends the team for all.
+#[test]
+fn a_member_of_rounds_that_fails_releases_the_other_tasks() {
+    for width in 2..=3 {
+        for faulty in 0..width {
+            let works = AtomicUsize::new(0);
+            let (results, _) = team_of(start(), width, async |mut member| {
+                assert_ne!(member.index(), faulty, "on purpose");
+                let ended = add_heads(&mut member, 0..N, |_| {
+                    works.fetch_add(1, Relaxed);
+                })
+                .await;
+                assert_eq!(ended, Err(Ended::Panicked));
+            });
+            assert_eq!(results.iter().filter(|result| result.is_err()).count(), 1);
+            assert_eq!(works.into_inner(), 0);
+
+            for other in [0..N / 2, 5..N, 0..0] {
+                let (results, _) = team_of(start(), width, async |mut member| {
+                    let range = if member.index() == faulty { other.clone() } else { 0..N };
+                    add_heads(&mut member, range, |_| ()).await
+                });
+                let told = results.iter().filter_map(|result| result.as_ref().err()?.downcast_ref::<String>());
+                // (At least one: members that find all of their rounds done have nothing to tell.)
+                assert!(told.clone().count() >= 1 && told.clone().all(|text| text.contains("different ranges")));
+            }
+        }
+        // A panic in the work, of the member that runs the round: alone, or with others.
+        let (results, _) = team_of(start(), width, async |mut member| {
+            add_heads(&mut member, 0..N, |i| assert!(i < N / 2, "on purpose")).await
+        });
+        assert!(results.iter().any(Result::is_err));
+        assert!(results.iter().all(|result| !matches!(result, Ok(Ok(())))));
+    }
+}
+
+/// A task that runs narrow rounds gives its thread back now and then. If it is dropped then, it has left.
+#[test]
+#[cfg_attr(miri, ignore = "by the clock")]
+fn a_task_that_is_dropped_between_narrow_rounds_has_left() {
+    let (team, mut members) = AsyncTeam::new(start(), 2);
+    let (mut first, mut leads) = (members.remove(0), members.remove(0));
+    let mut waits = Box::pin(add_heads(&mut first, 0..N, |_| ()));
+    assert!(poll(waits.as_mut()).is_pending());
+    {
+        let mut rounds = Box::pin(add_heads(&mut leads, 0..N, |_| thread::sleep(Duration::from_micros(10))));
+        assert!(poll(rounds.as_mut()).is_pending());
+    }
+    let Poll::Ready(ended) = poll(waits.as_mut()) else { panic!("the other has left") };
+    assert_eq!(ended, Err(Ended::Left));
+    drop(waits);
+    drop((first, leads));
+    assert_eq!(block_on(team.finish()).len(), N);
 }
