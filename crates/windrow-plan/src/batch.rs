@@ -24,7 +24,8 @@
 //! 3. **Wakeups are chained** if waking all callers would cost more than F ([`direct_wakes`]).
 //! 4. **Callers retry the lock** before they hand over an operation that is cheaper than a park ([`Patience`]).
 //! 5. **A runner waits for callers that it has just answered**, up to a twentieth of F ([`ReturnWait`]).
-//! 6. **A blocking caller leads for 8 wakes**, because passing the lock on takes one ([`lead_turn`]).
+//! 6. **A blocking caller leads for 8 wakes**, because passing the lock on takes one ([`lead_turn`]); it does not if its own operations are
+//!    missed more ([`passes_on`]).
 //!
 //! ```
 //! use windrow_plan::Nanos;
@@ -279,6 +280,13 @@ impl ReturnWait {
 /// quarter of its 99th percentile.
 pub fn lead_turn(machine: &Machine) -> Nanos {
     Nanos(8.0 * machine.wake.0)
+}
+
+/// Whether a blocking caller passes the lock on as soon as its own operations are answered, instead of leading for [`lead_turn`]: `own` of the
+/// `size` operations of a batch, whose fixed cost is `fixed`. A leader is missing from the batches that it runs for others, which costs
+/// `own / size` of them; passing the lock on costs a wake of each.
+pub fn passes_on(own: usize, size: usize, fixed: Nanos, machine: &Machine) -> bool {
+    own as f64 * fixed.0 > size as f64 * machine.wake.0
 }
 
 /// The interval at which a runner that waits for a larger batch checks its queue: 20 parks. Callers do not wake that runner, because each
@@ -636,6 +644,13 @@ mod tests {
             wait.observe(fixed, 32, 32, Nanos::micros(50.0));
         }
         assert_eq!(wait.longest(Nanos::micros(5.0), &machine), Nanos(0.0), "no caller returns in 250 ns");
+    }
+
+    #[test]
+    fn a_leader_passes_on_long_batches_of_few_callers() {
+        let passes = |own, size, micros| passes_on(own, size, Nanos::micros(micros), &Machine::example());
+        assert!(passes(1, 8, 2_000.0) && passes(1, 64, 2_000.0) && passes(8, 64, 500.0));
+        assert!(!passes(1, 8, 100.0) && !passes(1, 64, 500.0) && !passes(0, 8, 2_000.0));
     }
 
     #[test]

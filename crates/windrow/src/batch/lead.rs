@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{BatchRunner, direct_wakes, lead_turn, linger_poll};
+use windrow_plan::batch::{BatchRunner, direct_wakes, lead_turn, linger_poll, passes_on};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::submit::{Closed, Entry, Fate, Limit, LockGuard, Reading, Submit};
 use windrow_sync::{Spin, ThreadBound, machine};
@@ -305,6 +305,7 @@ impl<S: BatchOps> BatchedInner<S> {
         match lead {
             // Tasks that were just answered may need this thread to call again.
             Lead::Task if self.awaits_returns() => {}
+            Lead::Thread { own } if self.awaits_returns() && self.passes_on(held, own) => {}
             Lead::Thread { own } => self.lead_others(held, own),
             _ if held.is_more() => self.batch(held, lead),
             _ => {}
@@ -313,6 +314,10 @@ impl<S: BatchOps> BatchedInner<S> {
             // Before another caller can take the lock: the time for which it waits begins now.
             self.wake_answered(held);
         }
+    }
+
+    fn passes_on(&self, held: &mut StructureGuard<'_, S>, own: usize) -> bool {
+        passes_on(own, self.last_ops.get() as usize, held.data().regroup.fixed, &self.options.timing.machine)
     }
 
     /// Runs batches for other callers, after the `own` operations of this blocking caller are answered.

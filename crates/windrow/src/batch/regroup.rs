@@ -17,7 +17,7 @@ pub(super) struct Regroup {
     /// Operations that were in flight when the batch was answered: those in it, and those queued. 0 if they are not waited for.
     expected: usize,
     /// F of that batch.
-    fixed: Nanos,
+    pub(super) fixed: Nanos,
     /// The longest wait.
     longest: Nanos,
     /// How many of `expected` were queued already.
