@@ -41,8 +41,9 @@
 //! * No timer: the next batch is whatever queued up while the last one ran, and whatever the callers that were just answered hand in at
 //!   once. A runner waits for these for at most 5 % of F, the fixed cost of a batch, as long as that pays
 //!   ([`ReturnWait`](windrow_plan::batch::ReturnWait)). An idle structure answers at once. ([`linger`](Builder::linger) waits longer.)
-//! * After its own operation is answered, a blocking caller runs batches for others for 8 wakes (about 0.1 ms), at least one batch; a task
-//!   runs one batch. Then the blocking caller that has waited longest runs batches; without a blocking caller, the first task that is polled.
+//! * After its own operation is answered, a blocking caller runs batches for others for 8 wakes (about 0.1 ms), at least one batch; none if
+//!   batches are long and callers few. A task runs one batch, or none while callers that were just answered are waited for. Then the
+//!   blocking caller that has waited longest runs batches; without a blocking caller, the first task that is polled.
 //! * An operation waits for the batch that is running, and for batches ahead of it in the queue. No batch is ahead of it as long as the
 //!   operations in flight fit into one batch.
 //! * After a panic in `run`, all operations of the batch that had no reply get [`BatchError::Panicked`]. The structure is poisoned, unless the
