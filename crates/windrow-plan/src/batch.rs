@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! fit F and m to the sizes and durations of batches that ran
-//! B = min(operations in flight, limit)
+//! B = the recent mean of operations in a batch
 //! alone = F + m + lock, together = F / B + m + h: the cost of an operation
-//! alone > 1.1 together: batches of B; alone < 0.9 together: a lock; else either
+//! alone > 1.1 together: batches; alone < 0.9 together: a lock; else either
 //! ```
 //!
 //! | symbol | what it is |
@@ -14,7 +14,8 @@
 //! | `h` | handing one over: submitting it, the reply, waking the caller |
 //! | `lock` | taking and releasing a lock |
 //!
-//! So batching pays if `F (1 - 1/B) > h - lock`. B is never more than the operations in flight: threads that block, tasks, or chunks
+//! So batching pays if `F (1 - 1/B) > h - lock`. Operations that find the structure free count with the wrapper's own cost instead of
+//! `together`. B is never more than the operations in flight: threads that block, tasks, or chunks
 //! times workers. A [`BatchFit`] finds F and m; a [`Law`] says what follows from them.
 //!
 //! Departures, each explained where it is defined:
@@ -22,10 +23,13 @@
 //! 2. **Callers spin for the reply** while batches are shorter than two fifths of a park ([`reply_spin`]).
 //! 3. **Wakeups are chained** if waking all callers would cost more than F ([`direct_wakes`]).
 //! 4. **Callers retry the lock** before they hand over an operation that is cheaper than a park ([`Patience`]).
+//! 5. **A runner waits for callers that it has just answered**, up to a twentieth of F ([`ReturnWait`]).
+//! 6. **A blocking caller leads for 8 wakes**, because passing the lock on takes one ([`lead_turn`]); it does not if its own operations are
+//!    missed more ([`passes_on`]).
 //!
 //! ```
 //! use windrow_plan::Nanos;
-//! use windrow_plan::batch::{BatchFit, Law};
+//! use windrow_plan::batch::{BatchFit, BatchRunner, BatchTraffic, Law};
 //!
 //! let mut fit = BatchFit::default();
 //! for b in [1, 4, 16].repeat(20) {
@@ -33,7 +37,8 @@
 //! }
 //! let law = Law { handoff: Nanos(5_000.0), ..fit.law().unwrap() };
 //! assert!((law.together(64).as_micros() - 11.2).abs() < 0.1);
-//! assert!(law.verdict(64, 512).to_string().starts_with("batching gains 31.4x; limit B = 64 = callers in flight"));
+//! let traffic = BatchTraffic { batch: 64.0, in_flight: 64.0, alone: 0.0, is_limited: false, runner: BatchRunner::Callers };
+//! assert!(law.verdict(traffic).to_string().starts_with("batching gains 31.4x at B = 64.0 of 64.0 in flight"));
 //! ```
 //!
 //! Source of the law: measurements of many structures and peers under blocking, asynchronous and chunked callers. To split a cost into
@@ -55,6 +60,8 @@ pub struct Law {
     pub handoff: Nanos,
     /// The cost of a lock, when an operation runs alone.
     pub lock: Nanos,
+    /// The cost of the wrapper, when an operation finds the structure free.
+    pub wrapper: Nanos,
 }
 
 impl Law {
@@ -93,18 +100,66 @@ impl Law {
         self.alone().0 <= self.handoff.0
     }
 
-    /// What to use with `in_flight` callers and batches of up to `limit`.
-    pub fn verdict(&self, in_flight: usize, limit: usize) -> Verdict {
-        let batch = in_flight.min(limit).max(1);
-        let gain = self.gain(batch);
+    /// What to use, and what to change, with such `traffic`.
+    pub fn verdict(&self, traffic: BatchTraffic) -> Verdict {
+        let BatchTraffic { batch, in_flight, alone, is_limited, runner } = traffic;
+        let gain = |batch: f64| {
+            let in_batches = (self.fixed.0 / batch.max(1.0) + self.each.0) + self.handoff.0;
+            let at_once = self.fixed.0 + self.each.0 + self.wrapper.0;
+            self.alone().0 / (alone * at_once + (1.0 - alone) * in_batches)
+        };
         // The fit is accurate to a tenth.
-        let choice = match gain {
+        let choice = match gain(batch) {
             gain if gain > 1.1 => Choice::Batch,
             gain if gain < 0.9 => Choice::Lock,
             _ => Choice::Either,
         };
-        Verdict { law: *self, choice, batch, gain, is_limited_by_callers: in_flight <= limit }
+        let would_gain = gain(in_flight) > 1.1 * gain(batch);
+        let advice = match choice {
+            // The hand-over is the cost, and no batch shares it.
+            Choice::Lock if runner == BatchRunner::Separate && batch < 1.5 && self.handoff.0 > 2.0 * self.wrapper.0 => {
+                Advice::Callers
+            }
+            Choice::Lock => Advice::Mutex,
+            _ if is_limited && would_gain => Advice::Limit,
+            // While handing over takes longer than half of F, waiting for more operations gains nothing.
+            _ if would_gain && alone < 0.5 && self.handoff.0 * batch < 0.5 * self.fixed.0 => Advice::Linger,
+            Choice::Batch if runner == BatchRunner::Tasks && self.fixed > self.long_for_a_task() => Advice::Thread,
+            _ => Advice::Nothing,
+        };
+        Verdict { law: *self, choice, advice, batch, in_flight, gain: gain(batch) }
     }
+
+    /// A batch that takes longer than this keeps other tasks of an executor waiting: 20,000 locks (0.2 to 0.3 ms where measured).
+    fn long_for_a_task(&self) -> Nanos {
+        Nanos(20_000.0 * self.lock.0)
+    }
+}
+
+/// Which threads run batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchRunner {
+    /// Calling threads, which block.
+    Callers,
+    /// Calling tasks, on the threads of their executor.
+    Tasks,
+    /// A separate thread, or spawned closures.
+    Separate,
+}
+
+/// What batches were like recently.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchTraffic {
+    /// Operations in a batch, on average.
+    pub batch: f64,
+    /// Operations in flight when a batch ended, on average: in that batch, or queued.
+    pub in_flight: f64,
+    /// The share of operations that found the structure free, and were in no batch.
+    pub alone: f64,
+    /// Most batches left operations to the next one: a limit was reached.
+    pub is_limited: bool,
+    /// Which threads ran the last batch.
+    pub runner: BatchRunner,
 }
 
 /// What handing over and locking cost before they are measured.
@@ -118,13 +173,16 @@ pub struct HandoffCosts {
     pub parked: Nanos,
     /// A lock is taken and released: 1.6 claims, since a claim reads the clock too.
     pub lock: Nanos,
+    /// The wrapper finds the structure free, and runs one operation: 1.3 locks.
+    pub wrapper: Nanos,
 }
 
 impl HandoffCosts {
     /// The multiples of this machine's primitives.
     pub fn of(machine: &Machine) -> HandoffCosts {
         let caller = Nanos(11.0 * machine.claim.0);
-        HandoffCosts { caller, runner: caller, parked: machine.park(), lock: Nanos(1.6 * machine.claim.0) }
+        let lock = Nanos(1.6 * machine.claim.0);
+        HandoffCosts { caller, runner: caller, parked: machine.park(), lock, wrapper: Nanos(1.3 * lock.0) }
     }
 }
 
@@ -155,6 +213,80 @@ pub fn reply_spin(batch: Nanos, machine: &Machine) -> Nanos {
 /// The four are within 5 % of each other. With F = 1.2 ms they give 0.8 times as many. RocksDB takes the square root.
 pub fn direct_wakes(threads: usize, fixed: Nanos, machine: &Machine) -> usize {
     if fixed.0 < threads as f64 * 0.4 * machine.park().0 { threads.isqrt().max(8) } else { usize::MAX }
+}
+
+/// Whether a runner waits for the callers that it has just answered, and how long. If they call again at once, a runner that does not wait
+/// gets two half batches in turn: those who were answered last miss the batch that begins meanwhile.
+///
+/// ```text
+/// wait after the answers: up to F / 20, until as many operations are queued as were in flight
+/// the wait paid if returned * F > queued * waited
+/// after a wait that did not pay: none for 4, 8, 16, ... 256 batches
+/// ```
+///
+/// A wait of `waited` with `queued` operations that brings `returned` more raises the throughput `q / (F + q m)` in exactly this case. A
+/// wait that does not pay costs a twentieth of a batch, so at first one in 5 batches costs 1 %, later less than 0.1 %.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReturnWait {
+    /// Batches left without a wait.
+    skip: u32,
+    /// Consecutive waits that did not pay.
+    failed: u32,
+}
+
+impl ReturnWait {
+    /// The longest wait, and so the longest delay of an operation by it.
+    ///
+    /// Measure: share of F.
+    const SHARE: f64 = 0.05;
+    /// Batches without a wait after the first one that did not pay.
+    ///
+    /// Measure: count of batches.
+    const SKIPPED: u32 = 4;
+    /// How often that number is doubled.
+    ///
+    /// Measure: count of doublings.
+    const DOUBLED: u32 = 6;
+
+    /// How long the next batch may wait for more operations. Called once a batch. No shorter waits than a tenth of a park: no
+    /// caller returns sooner.
+    pub fn longest(&mut self, fixed: Nanos, machine: &Machine) -> Nanos {
+        let longest = Nanos(Self::SHARE * fixed.0);
+        if longest.0 < 0.1 * machine.park().0 {
+            return Nanos(0.0);
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return Nanos(0.0);
+        }
+        longest
+    }
+
+    /// `queued` operations waited for `waited`, until `returned` more had come.
+    pub fn observe(&mut self, fixed: Nanos, queued: usize, returned: usize, waited: Nanos) {
+        if returned > 0 && returned as f64 * fixed.0 > queued as f64 * waited.0 {
+            self.failed = 0;
+        } else {
+            self.skip = Self::SKIPPED << self.failed.min(Self::DOUBLED);
+            self.failed += 1;
+        }
+    }
+}
+
+/// How long a blocking caller goes on running batches of other callers after its own operation is answered, at least one batch: 8 wakes.
+///
+/// To pass the lock on takes a wake, in which no batch runs, and on a busy machine the woken thread waits for a CPU as well. With 8 and 64
+/// threads and F = 20 us, turns of 4 to 20 wakes give 1.7 and 1.4 times the operations per second of a turn of one batch, and a tenth to a
+/// quarter of its 99th percentile.
+pub fn lead_turn(machine: &Machine) -> Nanos {
+    Nanos(8.0 * machine.wake.0)
+}
+
+/// Whether a blocking caller passes the lock on as soon as its own operations are answered, instead of leading for [`lead_turn`]: `own` of the
+/// `size` operations of a batch, whose fixed cost is `fixed`. A leader is missing from the batches that it runs for others, which costs
+/// `own / size` of them; passing the lock on costs a wake of each.
+pub fn passes_on(own: usize, size: usize, fixed: Nanos, machine: &Machine) -> bool {
+    own as f64 * fixed.0 > size as f64 * machine.wake.0
 }
 
 /// The interval at which a runner that waits for a larger batch checks its queue: 20 parks. Callers do not wake that runner, because each
@@ -202,6 +334,24 @@ pub enum Choice {
     Either,
 }
 
+/// What to change, if anything would be better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Advice {
+    /// Nothing.
+    Nothing,
+    /// Use a mutex instead.
+    Mutex,
+    /// Raise the limit of a batch.
+    Limit,
+    /// Let the runner wait for more operations: callers come in turns.
+    Linger,
+    /// Let a separate thread run batches: tasks that run them keep a thread of their executor for long.
+    Thread,
+    /// Let callers run batches: the separate runner gets single operations.
+    Callers,
+}
+
 /// The conclusion from a [`Law`]: printed, it says what to do and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
@@ -209,26 +359,36 @@ pub struct Verdict {
     pub law: Law,
     /// Whether batches or a lock are better.
     pub choice: Choice,
-    /// The largest possible batch.
-    pub batch: usize,
-    /// Operations per second in batches of that size, relative to one at a time.
+    /// What to change.
+    pub advice: Advice,
+    /// B: operations in a batch, on average.
+    pub batch: f64,
+    /// Operations in flight, on average.
+    pub in_flight: f64,
+    /// Operations per second with this traffic, relative to one at a time under a lock.
     pub gain: f64,
-    /// More callers would make larger batches; otherwise the limit bounds them.
-    pub is_limited_by_callers: bool,
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { law, batch, gain, .. } = self;
+        let Verdict { law, batch, in_flight, gain, .. } = self;
         match self.choice {
-            Choice::Batch => {
-                let limit = if self.is_limited_by_callers { "callers in flight" } else { "the limit that was set" };
-                write!(f, "batching gains {gain:.1}x; limit B = {batch} = {limit}")?;
+            Choice::Batch => write!(f, "batching gains {gain:.1}x at B = {batch:.1} of {in_flight:.1} in flight")?,
+            Choice::Lock if law.handoff > law.fixed => {
+                write!(f, "use a mutex here: h > F, {gain:.2}x at B = {batch:.1}")?
             }
-            Choice::Lock if law.handoff > law.fixed => write!(f, "use a mutex here: h > F")?,
-            Choice::Lock => write!(f, "use a mutex here: too few callers for batches (B = {batch})")?,
-            Choice::Either => write!(f, "batching changes little here ({gain:.2}x at B = {batch})")?,
+            Choice::Lock => write!(f, "too few callers for batches, {gain:.2}x at B = {batch:.1}")?,
+            Choice::Either => write!(f, "batching changes little here, {gain:.2}x at B = {batch:.1}")?,
         }
+        f.write_str(match self.advice {
+            Advice::Nothing => "",
+            Advice::Mutex if law.handoff > law.fixed => "",
+            Advice::Mutex => "; use a mutex",
+            Advice::Limit => "; the limit bounds B: raise it",
+            Advice::Linger => "; callers come in turns: try linger",
+            Advice::Thread => "; tasks block their executor: use a separate thread",
+            Advice::Callers => "; let callers run it",
+        })?;
         write!(f, " (F = {}, m = {}, h = {})", law.fixed, law.each, law.handoff)
     }
 }
@@ -242,6 +402,8 @@ pub struct BatchFit {
     strayed: u32,
     /// Sums of weight, weight b, weight b^2, weight t, weight b t.
     sums: [f64; 5],
+    /// F and m when sizes last differed enough.
+    known: Option<(Nanos, Nanos)>,
 }
 
 /// The weight of a batch halves in about 350 batches.
@@ -288,6 +450,7 @@ impl BatchFit {
             *sum = *sum * KEEP + weight * term;
         }
         self.seen += 1;
+        self.known = self.split().or(self.known);
     }
 
     /// How many batches were observed since the fit began, or began again.
@@ -301,8 +464,20 @@ impl BatchFit {
         self.law().map(|law| law.batch(1)).or_else(|| (self.seen > 0).then(|| Nanos(wt / wb)))
     }
 
-    /// The fitted law, without the costs of handing over and of locks. `None` before two batches of different sizes.
+    /// The fitted law, without the costs of handing over and of locks. `None` before two batches of different sizes. While all batches have one
+    /// size, F and m keep the ratio that they had before.
     pub fn law(&self) -> Option<Law> {
+        let [w, wb, _, wt, _] = self.sums;
+        let (fixed, each) = self.split().or_else(|| {
+            let (fixed, each) = self.known?;
+            let change = (wt / w) / (fixed.0 + each.0 * (wb / w)).max(1.0);
+            Some((Nanos(fixed.0 * change), Nanos(each.0 * change)))
+        })?;
+        Some(Law { fixed, each, ..Law::default() })
+    }
+
+    /// F and m, if sizes differ enough to tell them apart.
+    fn split(&self) -> Option<(Nanos, Nanos)> {
         let [w, wb, wbb, wt, wbt] = self.sums;
         if self.seen < 2 {
             return None;
@@ -320,7 +495,7 @@ impl BatchFit {
             (_, true) => (wt / w, 0.0),
             _ => (fixed, each),
         };
-        Some(Law { fixed: Nanos(fixed), each: Nanos(each), ..Law::default() })
+        Some((Nanos(fixed), Nanos(each)))
     }
 }
 
@@ -390,7 +565,8 @@ mod tests {
 
     #[test]
     fn the_law_holds_at_its_edge() {
-        let law = Law { fixed: Nanos(100.0), each: Nanos(50.0), handoff: Nanos(80.0), lock: Nanos(20.0) };
+        let law =
+            Law { fixed: Nanos(100.0), each: Nanos(50.0), handoff: Nanos(80.0), lock: Nanos(20.0), ..Law::default() };
         // F (1 - 1/B) > h - lock: 100 (1 - 1/B) > 60 from B = 3 on.
         assert_eq!([1, 2, 3, 64].map(|b| law.pays(b)), [false, false, true, true]);
         assert_eq!((law.alone(), law.batch(4)), (Nanos(170.0), Nanos(300.0)));
@@ -405,15 +581,95 @@ mod tests {
         assert_eq!(Patience::of(Nanos::micros(300.0), &machine), Patience { longest: Nanos(0.0), apart: Nanos(0.0) });
     }
 
+    const FULL: BatchTraffic =
+        BatchTraffic { batch: 64.0, in_flight: 64.0, alone: 0.0, is_limited: false, runner: BatchRunner::Callers };
+
+    fn law(fixed: f64, each: f64, handoff: f64) -> Law {
+        Law { fixed: Nanos(fixed), each: Nanos(each), handoff: Nanos(handoff), lock: Nanos(20.0), wrapper: Nanos(26.0) }
+    }
+
     #[test]
     fn the_verdict_says_what_to_do() {
-        let disk = Law { fixed: Nanos(350_000.0), each: Nanos(700.0), handoff: Nanos(20_000.0), lock: Nanos(20.0) };
-        let said = disk.verdict(64, 512).to_string();
-        assert!(said.starts_with("batching gains 13.4x; limit B = 64 = callers in flight (F = 350.0 us"), "{said}");
-        assert!(disk.verdict(1000, 16).to_string().contains("limit B = 16 = the limit that was set"));
-        let counter = Law { fixed: Nanos(5.0), each: Nanos(2.0), handoff: Nanos(200.0), lock: Nanos(10.0) };
-        assert!(counter.verdict(8, 512).to_string().starts_with("use a mutex here: h > F"));
-        assert!(disk.verdict(1, 512).to_string().contains("changes little"));
+        let disk = law(350_000.0, 700.0, 20_000.0);
+        let said = |traffic| disk.verdict(traffic).to_string();
+        assert!(
+            said(FULL).starts_with("batching gains 13.4x at B = 64.0 of 64.0 in flight (F = 350.0 us"),
+            "{}",
+            said(FULL)
+        );
+        let half = BatchTraffic { batch: 32.0, ..FULL };
+        assert!(said(half).contains("at B = 32.0 of 64.0 in flight (F ="), "a linger would not help: {}", said(half));
+        assert!(said(BatchTraffic { is_limited: true, ..half }).contains("; the limit bounds B: raise it ("));
+        let launch = law(350_000.0, 700.0, 2_000.0).verdict(half).to_string();
+        assert!(
+            launch.contains("25.7x at B = 32.0 of 64.0 in flight; callers come in turns: try linger ("),
+            "{launch}"
+        );
+        let lone = BatchTraffic { batch: 1.0, in_flight: 1.0, ..FULL };
+        assert!(said(lone).contains("changes little"));
+        let tasks = BatchTraffic { runner: BatchRunner::Tasks, ..FULL };
+        assert_eq!(law(2e6, 700.0, 200.0).verdict(tasks).advice, Advice::Thread);
+        assert_eq!(law(2e4, 700.0, 200.0).verdict(tasks).advice, Advice::Nothing);
+        let hop = law(5_000.0, 100.0, 20_000.0);
+        assert_eq!(hop.verdict(BatchTraffic { runner: BatchRunner::Separate, ..lone }).advice, Advice::Callers);
+        assert_eq!(hop.verdict(lone).advice, Advice::Mutex);
+    }
+
+    #[test]
+    fn a_cheap_operation_needs_a_mutex_whether_or_not_it_finds_the_structure_free() {
+        let counter = law(5.0, 2.0, 200.0);
+        assert!(counter.verdict(FULL).to_string().starts_with("use a mutex here: h > F"));
+        let free = BatchTraffic { batch: 1.0, in_flight: 1.0, alone: 1.0, ..FULL };
+        let verdict = counter.verdict(free);
+        assert_eq!((verdict.choice, verdict.advice), (Choice::Lock, Advice::Mutex));
+        assert!((verdict.gain - 27.0 / 33.0).abs() < 1e-9, "{verdict}");
+        assert_eq!(law(900.0, 100.0, 200.0).verdict(free).choice, Choice::Either, "the wrapper's cost does not show");
+    }
+
+    #[test]
+    fn a_fit_keeps_the_ratio_while_all_batches_have_one_size() {
+        let mut fit = BatchFit::default();
+        (0..200).for_each(|at| fit.observe(1 + at % 8, Nanos(2_000.0 + 100.0 * (1 + at % 8) as f64)));
+        (0..4_000).for_each(|_| fit.observe(64, Nanos(8_400.0)));
+        let law = fit.law().expect("it was known");
+        assert!((law.fixed.0 / 2_000.0 - 1.0).abs() < 0.1 && (law.each.0 / 100.0 - 1.0).abs() < 0.1, "{law:?}");
+    }
+
+    #[test]
+    fn a_runner_waits_for_callers_that_come_back() {
+        let (machine, fixed) = (Machine::example(), Nanos::micros(2_000.0));
+        let mut wait = ReturnWait::default();
+        for _ in 0..100 {
+            assert_eq!(wait.longest(fixed, &machine), Nanos::micros(100.0));
+            wait.observe(fixed, 32, 32, Nanos::micros(50.0));
+        }
+        assert_eq!(wait.longest(Nanos::micros(5.0), &machine), Nanos(0.0), "no caller returns in 250 ns");
+    }
+
+    #[test]
+    fn a_leader_passes_on_long_batches_of_few_callers() {
+        let passes = |own, size, micros| passes_on(own, size, Nanos::micros(micros), &Machine::example());
+        assert!(passes(1, 8, 2_000.0) && passes(1, 64, 2_000.0) && passes(8, 64, 500.0));
+        assert!(!passes(1, 8, 100.0) && !passes(1, 64, 500.0) && !passes(0, 8, 2_000.0));
+    }
+
+    #[test]
+    fn a_runner_stops_waiting_for_callers_that_stay_away_and_tries_again() {
+        let (machine, fixed) = (Machine::example(), Nanos::micros(2_000.0));
+        let mut wait = ReturnWait::default();
+        let mut waits = Vec::new();
+        for batch in 0..1_000 {
+            if wait.longest(fixed, &machine).0 > 0.0 {
+                waits.push(batch);
+                // One more in 100 us, beside 32: 1 * 2 ms < 32 * 100 us.
+                wait.observe(fixed, 32, usize::from(batch % 2 == 0), Nanos::micros(100.0));
+            }
+        }
+        assert_eq!(waits, [0, 5, 14, 31, 64, 129, 258, 515, 772]);
+        wait.observe(fixed, 2, 30, Nanos::micros(100.0));
+        wait.observe(fixed, 0, 0, Nanos::micros(100.0));
+        let pause = (0..).take_while(|_| wait.longest(fixed, &machine).0 == 0.0).count();
+        assert_eq!(pause, 4, "one success, and the pauses are short again");
     }
 
     #[test]

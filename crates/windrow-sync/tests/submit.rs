@@ -147,6 +147,36 @@ fn the_holder_may_shut_the_list() {
     assert!(queued.poll(&mut Context::from_waker(Waker::noop()), Launch::Now, batch).is_ready());
 }
 
+#[test]
+fn a_free_lock_is_taken_for_one_function() {
+    let list = List::new(0, None);
+    let add = |sum: &mut u64, more| {
+        *sum += more;
+        *sum
+    };
+    assert_eq!(list.try_with(2, add, |_| panic!("nothing is queued")), Ok(2));
+    let mut task = TaskOp::new(&list, 5, 0);
+    let mut context = Context::from_waker(Waker::noop());
+    // A task hands in meanwhile: `more` gets the lock, and with it the duty to run that operation.
+    let queue = |sum: &mut u64, more| {
+        assert!(task.poll(&mut context, Launch::Now, batch).is_pending() && !task.is_answered());
+        add(sum, more)
+    };
+    let lead = |mut held: LockGuard<'_, u64, u64, u64>| {
+        assert_eq!(held.queued(), Some(1));
+        batch(&mut held);
+        held.tell();
+    };
+    assert_eq!(list.try_with(1, queue, lead), Ok(3));
+    assert!(task.is_answered() && task.poll(&mut context, Launch::Now, batch).is_ready());
+    let held = list.try_lock().expect("it is free");
+    assert_eq!(list.try_with(4, add, |held| drop(held)), Err(4), "it is held");
+    drop(held);
+    let panics = || list.try_with((), |_, ()| std::panic::resume_unwind(Box::new("injected")), |held| drop(held));
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err_and(|payload| payload.is::<&str>()));
+    assert_eq!(list.try_with(0, add, |held| drop(held)), Ok(8), "a panic lets go of it");
+}
+
 /// A kept future: it was woken, and is not polled.
 #[test]
 fn an_invitation_that_was_not_answered_is_not_the_last() {

@@ -38,9 +38,12 @@
 //! * A reply follows the effect: callers get their replies when `run` has returned.
 //! * Operations are linearizable. Operations of one caller keep their order, inside a chunk too. All operations of a batch are
 //!   concurrent, so `run` may take them in any order, unless two came in one chunk.
-//! * No timer: the next batch is whatever queued up while the last one ran ([`linger`](Builder::linger) can change that).
-//! * A caller that runs batches runs at most one more batch after its own operation is answered. Then the blocking caller that has waited
-//!   longest runs batches; without a blocking caller, the first task that is polled.
+//! * No timer: the next batch is whatever queued up while the last one ran, and whatever the callers that were just answered hand in at
+//!   once. A runner waits for these for at most 5 % of F, the fixed cost of a batch, as long as that pays
+//!   ([`ReturnWait`](windrow_plan::batch::ReturnWait)). An idle structure answers at once. ([`linger`](Builder::linger) waits longer.)
+//! * After its own operation is answered, a blocking caller runs batches for others for 8 wakes (about 0.1 ms), at least one batch; none if
+//!   batches are long and callers few. A task runs one batch, or none while callers that were just answered are waited for. Then the
+//!   blocking caller that has waited longest runs batches; without a blocking caller, the first task that is polled.
 //! * An operation waits for the batch that is running, and for batches ahead of it in the queue. No batch is ahead of it as long as the
 //!   operations in flight fit into one batch.
 //! * After a panic in `run`, all operations of the batch that had no reply get [`BatchError::Panicked`]. The structure is poisoned, unless the
@@ -51,7 +54,7 @@
 //! | caller | where its operation lies | how it waits |
 //! |---|---|---|
 //! | [`call`](Batched::call) | on its stack | tries the lock for a moment if operations are cheap; hands in; spins for the reply if the last batch was shorter than two fifths of a park; parks |
-//! | [`call_async`](Batched::call_async) | in a reused slot | its waker is woken; if callers are to run, queued tasks are woken, and the first one that is polled runs |
+//! | [`call_async`](Batched::call_async) | in a reused slot | its waker is woken; if callers are to run, queued tasks are woken, and the first one that is polled runs. A task that waits for callers that were just answered wakes itself |
 //! | [`call_chunk`](Batched::call_chunk) | in the chunk | as `call`, once for all operations |
 //!
 //! There are three kinds of runners: the callers themselves ([`build`](Builder::build)); a separate thread
@@ -108,6 +111,7 @@ mod error;
 mod future;
 mod lead;
 mod options;
+mod regroup;
 mod room;
 mod stats;
 #[cfg(feature = "tower")]
@@ -122,7 +126,7 @@ pub use options::Overflow;
 pub use stats::Stats;
 #[cfg(feature = "tower")]
 pub use tower::BatchService;
-pub use windrow_plan::batch::{Choice, Law, Verdict};
+pub use windrow_plan::batch::{Advice, BatchRunner, BatchTraffic, Choice, Law, Verdict};
 pub use windrow_sync::submit::Entry;
 
 use lead::{BatchedInner, PANICKED, POISONED};
@@ -228,7 +232,9 @@ impl<S: BatchOps> Batched<S> {
     fn tell(&self, place: &'static Location<'static>, count: usize, start: Instant) {
         let reason = match self.stats().map(|stats| stats.verdict()) {
             Ok(Some(verdict)) => verdict.to_string(),
-            Ok(None) => "no verdict before there were batches of different sizes".to_owned(),
+            Ok(None) => {
+                "no verdict before there were batches of different sizes, or operations that ran alone".to_owned()
+            }
             Err(error) => format!("no verdict: {error}"),
         };
         let took = Nanos(start.elapsed().as_nanos() as f64);
@@ -237,11 +243,7 @@ impl<S: BatchOps> Batched<S> {
 
     #[inline]
     fn call_prepared(&self, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
-        let shared = &*self.shared;
-        match shared.try_alone() {
-            Some(held) => shared.alone(held, op),
-            None => self.call_queued(op),
-        }
+        self.shared.try_alone(op).unwrap_or_else(|op| self.call_queued(op))
     }
 
     #[cold]
@@ -250,9 +252,10 @@ impl<S: BatchOps> Batched<S> {
         if let Some(why) = shared.refuses() {
             return Err(CallError::new(why, Some(op)));
         }
-        if let Some(held) = shared.wait_alone() {
-            return shared.alone(held, op);
-        }
+        let op = match shared.wait_alone(op) {
+            Ok(result) => return result,
+            Err(op) => op,
+        };
         let _room = match shared.wait_for_room(1) {
             Ok(room) => room,
             Err(Overflow::RunInline) => return self.inline(op),

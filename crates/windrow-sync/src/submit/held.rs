@@ -12,6 +12,9 @@ use crate::base::debug::show_as;
 use crate::base::primitives::Ordering;
 use crate::base::unwind::discard;
 
+/// More than all operations of a queue.
+const JOB: usize = 1 << (usize::BITS - 16);
+
 /// The state that belongs to the holder of the lock.
 pub(super) struct HolderState<T, A, B> {
     pub(super) data: T,
@@ -22,8 +25,9 @@ pub(super) struct HolderState<T, A, B> {
     fresh: Option<QueuedNode<T, A, B>>,
     /// A future that is not fresh may have given an invitation back. If false, all that are not fresh are invited.
     asks: bool,
-    /// How many nodes of the queue are threads'.
+    /// How many nodes of the queue are threads', and how many operations all of them hold; a job counts as [`JOB`].
     threads: usize,
+    ops: usize,
     /// The batch that runs; empty while none runs. If a [`BatchGuard`] is leaked, the next use of the lock's guard answers its batch.
     parts: Vec<EntryRun<T, A, B>>,
     /// Entries of a batch that come from several nodes.
@@ -33,7 +37,7 @@ pub(super) struct HolderState<T, A, B> {
 impl<T, A, B> HolderState<T, A, B> {
     pub(super) fn new(data: T) -> Self {
         let (parts, gathered) = (Vec::new(), Vec::new());
-        HolderState { data, first: None, last: None, fresh: None, asks: false, threads: 0, parts, gathered }
+        HolderState { data, first: None, last: None, fresh: None, asks: false, threads: 0, ops: 0, parts, gathered }
     }
 
     fn pop(&mut self) {
@@ -56,6 +60,7 @@ impl<T, A, B> HolderState<T, A, B> {
             self.fresh = next;
         }
         self.threads -= usize::from(!at.is_task());
+        self.ops -= at.entries().map_or(JOB, |(_, left)| left);
     }
 
     /// The queued nodes, oldest first.
@@ -75,6 +80,7 @@ impl<T, A, B> HolderState<T, A, B> {
             at = node.next();
             node.set_next(oldest);
             self.threads += usize::from(!node.is_task());
+            self.ops += node.entries().map_or(JOB, |(_, ops)| ops);
             oldest = Some(node);
         }
         self.fresh = self.fresh.or(oldest);
@@ -184,11 +190,10 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         self.inside(|inside| inside.first.is_some())
     }
 
-    /// How many operations are queued; `None` if a job is among them, which waits for all that came before it. Walks through the
-    /// queue.
+    /// How many operations are queued, those of dropped futures included; `None` if a job is among them, which waits for all before it.
     pub fn queued(&mut self) -> Option<usize> {
         self.pull();
-        self.inside(|inside| inside.queue().map(|node| Some(node.entries()?.1)).sum())
+        self.inside(|inside| (inside.ops < JOB).then_some(inside.ops))
     }
 
     /// The mark of the oldest queued node.
@@ -274,16 +279,18 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
                 Err(Dropped) => return true,
             }
         }
-        *room -= part.len;
-        node.add_cut(part.len);
-        part.is_last = part.len == left;
-        let is_last = part.is_last;
+        let (len, is_last) = (part.len, part.len == left);
+        *room -= len;
+        part.is_last = is_last;
         self.inside(|inside| {
             if is_last {
-                inside.pop();
+                inside.pop()
+            } else {
+                inside.ops -= len
             }
             inside.parts.push(part);
         });
+        node.add_cut(len);
         is_last
     }
 
@@ -399,9 +406,9 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         }
     }
 
-    /// Wakes the callers that are answered. A waker is foreign code: its panic must not keep other callers from being woken. Nor may it
-    /// reach the holder, which may be an unrelated caller, or the runner that all callers depend on.
-    fn tell(&mut self) {
+    /// Wakes the callers that are answered, as `cut` and the drop do. A waker is foreign code: its panic must not keep other callers from
+    /// being woken. Nor may it reach the holder, which may be an unrelated caller, or the runner that all callers depend on.
+    pub fn tell(&mut self) {
         (self.threads, self.chained) = (0, 0);
         for waiter in self.told.drain(..) {
             discard(catch_unwind(AssertUnwindSafe(|| waiter.wake())));
@@ -427,22 +434,9 @@ impl<'s, T: Send, A: Send, B: Send> LockGuard<'s, T, A, B> {
         self.answer_thread(mine, usize::MAX);
     }
 
-    /// Lets go of the lock if nothing is queued; otherwise the lock stays held. The fast path for a caller that found the lock free.
-    ///
-    /// # Errors
-    /// Returns the guard: something is queued.
-    #[inline]
-    pub fn try_end(mut self) -> Result<(), Self> {
-        if self.told.capacity() == 0 && self.mine.is_none() && self.let_go() {
-            std::mem::forget(self);
-            return Ok(());
-        }
-        Err(self)
-    }
-
     /// Lets go of the lock if nothing is queued.
     #[inline]
-    fn let_go(&mut self) -> bool {
+    pub(super) fn let_go(&mut self) -> bool {
         let held = ptr::without_provenance_mut(HELD);
         // Release: pairs with the Acquire in `Submit::try_lock`, `try_read`, `push` and `take_or_nudge`; the next holder sees the
         // data.

@@ -1,5 +1,7 @@
 #![doc = include_str!("README.md")]
 
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 
 use crate::base::debug::show_as;
@@ -113,6 +115,24 @@ impl<T: Send, A: Send, B: Send> Submit<T, A, B> {
         // the data is seen. Relaxed: nothing is read after a failure.
         word.compare_exchange(ptr::null_mut(), held, Ordering::Acquire, Ordering::Relaxed).ok()?;
         Some(LockGuard::new(self, None))
+    }
+
+    /// Runs `f` on the data and `with`, if the lock is free and nothing is queued; else returns `with`. Calls `more` with the lock's guard
+    /// if an operation was queued meanwhile. (Without a guard in the results: to move one costs as much as a compare-exchange.)
+    #[inline(always)]
+    pub fn try_with<P, R>(
+        &self,
+        with: P,
+        f: impl FnOnce(&mut T, P) -> R,
+        more: impl FnOnce(LockGuard<'_, T, A, B>),
+    ) -> Result<R, P> {
+        let Some(held) = self.try_lock() else { return Err(with) };
+        let mut held = ManuallyDrop::new(held);
+        let ran = catch_unwind(AssertUnwindSafe(|| f(held.data(), with)));
+        if !held.let_go() {
+            more(ManuallyDrop::into_inner(held));
+        }
+        Ok(ran.unwrap_or_else(|payload| resume_unwind(payload)))
     }
 
     /// The data, shared with other readers, if the lock is free, nothing is queued and the word can count one more reader (it

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use windrow_sync::submit::{Launch, TaskOp};
 
-use super::lead::{BatchedInner, StructureState};
+use super::lead::{BatchedInner, Lead, StructureState};
 use super::options::Overflow;
 use super::room::{Permit, Waiting};
 use super::{BatchError, BatchOps, Batched, CallError, finish};
@@ -126,17 +126,16 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
         if shared.is_forked() && !matches!(this.stage, CallStage::Over) {
             return Poll::Ready(Err(CallError::new(BatchError::Forked, this.abandon())));
         }
+        let is_handed = matches!(this.stage, CallStage::Handed(_));
         let defers = shared.defers.get() == 1;
         if let CallStage::New(_) = this.stage {
             let CallStage::New(op) = std::mem::replace(&mut this.stage, CallStage::Over) else {
                 unreachable!("just seen")
             };
-            if !defers
-                && !shared.options.is_elsewhere
-                && let Some(held) = shared.try_alone()
-            {
-                return Poll::Ready(shared.alone(held, op));
-            }
+            let op = match if defers || shared.options.is_elsewhere { Err(op) } else { shared.try_alone(op) } {
+                Ok(result) => return Poll::Ready(result),
+                Err(op) => op,
+            };
             if shared.is_inside() {
                 return Poll::Ready(Err(CallError::new(BatchError::Nested, Some(op))));
             }
@@ -152,8 +151,13 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
             this.stage = CallStage::Handed(TaskOp::new(&shared.submit, op, shared.mark()));
         }
         let CallStage::Handed(task) = &mut this.stage else { panic!("polled after it was ready") };
+        if is_handed && !shared.options.is_elsewhere && !task.is_answered() && shared.defers_to_returns() {
+            // Tasks that were just answered are polled first, and call again.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let launch = if defers { Launch::Deferred } else { Launch::Now };
-        let answer = std::task::ready!(task.poll(context, launch, |held| shared.lead(held, false)));
+        let answer = std::task::ready!(task.poll(context, launch, |held| shared.lead(held, Lead::Task)));
         this.stage = CallStage::Over;
         this.room = None;
         Poll::Ready(match answer {

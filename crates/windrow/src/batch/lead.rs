@@ -5,12 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{direct_wakes, linger_poll};
+use windrow_plan::batch::{BatchRunner, direct_wakes, lead_turn, linger_poll, passes_on};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::submit::{Closed, Entry, Fate, Limit, LockGuard, Reading, Submit};
 use windrow_sync::{Spin, ThreadBound, machine};
 
 use super::options::{Options, Overflow};
+use super::regroup::Regroup;
 use super::room::{Capacity, Permit};
 use super::stats::{BatchCounts, Stats};
 use super::{Batch, BatchError, BatchOps, CallError};
@@ -39,6 +40,7 @@ pub(super) struct StructureState<S> {
     pub(super) structure: Option<ThreadBound<S>>,
     pub(super) is_poisoned: bool,
     pub(super) counts: BatchCounts,
+    pub(super) regroup: Regroup,
     /// Reused memory for an order of the operations of a batch.
     pub(super) order: Vec<usize>,
 }
@@ -59,9 +61,18 @@ pub(super) struct BatchedInner<S: BatchOps> {
     pub(super) batch: RelaxedU64,
     /// About the number of operations handed in.
     pub(super) turns: RelaxedU64,
+    /// The tick until which tasks leave a free lock to callers that were just answered; 0 if they do not wait for them.
+    pub(super) regroup_until: RelaxedU64,
+    /// What `turns` will be when these have called again.
+    pub(super) regroup_turns: RelaxedU64,
+    /// What `turns` was when the first task waited for them; 0 if none has.
+    pub(super) regroup_from: RelaxedU64,
     /// The fork generation of the process that made the structure.
     pub(super) generation: u32,
 }
+
+/// The result of an operation.
+pub(super) type OpResult<S> = Result<<S as BatchOps>::Reply, CallError<<S as BatchOps>::Op>>;
 
 pub(super) type StructureGuard<'h, S> = LockGuard<'h, StructureState<S>, <S as BatchOps>::Op, <S as BatchOps>::Reply>;
 
@@ -75,6 +86,27 @@ fn here() -> u64 {
 thread_local! {
     /// The structures that this thread is reading. While the thread ends the list is gone, and reads take the lock instead.
     static READING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Who runs batches.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lead {
+    /// A caller that blocks, and has handed in so many operations.
+    Thread { own: usize },
+    /// A task, in its poll.
+    Task,
+    /// A separate thread, or a closure that was spawned.
+    Runner,
+}
+
+impl From<Lead> for BatchRunner {
+    fn from(lead: Lead) -> Self {
+        match lead {
+            Lead::Thread { .. } => BatchRunner::Callers,
+            Lead::Task => BatchRunner::Tasks,
+            Lead::Runner => BatchRunner::Separate,
+        }
+    }
 }
 
 /// Marks this thread as the holder of the lock, until it is dropped.
@@ -94,7 +126,7 @@ impl<S: BatchOps> StructureState<S> {
 
     /// Runs one operation.
     #[inline]
-    pub(super) fn one(&mut self, op: S::Op, options: &Options<S>) -> Result<S::Reply, CallError<S::Op>> {
+    pub(super) fn one(&mut self, op: S::Op, options: &Options<S>) -> OpResult<S> {
         let Some(structure) = self.structure() else { return Err(CallError::new(BatchError::Poisoned, Some(op))) };
         let result = catch_unwind(AssertUnwindSafe(|| structure.run_one(op)));
         self.counts.alone += 1;
@@ -112,16 +144,6 @@ impl<S: BatchOps> StructureState<S> {
         discard(payload);
         self.recover(options);
         CallError::new(BatchError::Panicked, None)
-    }
-
-    /// Runs one operation and measures it.
-    fn one_timed(&mut self, op: S::Op, options: &Options<S>) -> Result<S::Reply, CallError<S::Op>> {
-        let start = machine::tick();
-        let result = self.one(op, options);
-        if result.is_ok() {
-            self.counts.fit.observe(1, options.since(start));
-        }
-        result
     }
 
     fn run(&mut self, entries: &mut [Entry<S::Op, S::Reply>], options: &Options<S>) -> Fate {
@@ -193,83 +215,75 @@ impl<S: BatchOps> BatchedInner<S> {
         HolderMark(&self.runner)
     }
 
-    /// The lock, if callers may run and the lock is free.
+    /// Runs `op` if callers may run and the lock is free; otherwise returns it.
     ///
     /// With a separate thread, only after a batch of one operation: with several callers, the first to take the lock would run alone, and the
     /// others would wait.
-    #[inline]
-    pub(super) fn try_alone(&self) -> Option<StructureGuard<'_, S>> {
+    ///
+    /// The code between the two compare-exchanges is minimal, and calls no function: a compare-exchange waits for all stores before it,
+    /// including those that save registers for a call.
+    #[inline(always)]
+    pub(super) fn try_alone(&self, op: S::Op) -> Result<OpResult<S>, S::Op> {
         let options = &self.options;
         let is_another = options.is_elsewhere && !(options.is_shared && self.last_ops.get() <= 1);
-        if is_another || self.is_forked() {
-            return None;
+        if is_another || self.is_forked() || self.awaits_returns() {
+            return Err(op);
         }
-        self.submit.try_lock()
+        let run = |state: &mut StructureState<S>, op| {
+            let _inside = self.enter();
+            if state.counts.alone.is_multiple_of(ALONE_SAMPLE) {
+                return self.one_timed(state, op);
+            }
+            state.one(op, options)
+        };
+        self.submit.try_with(op, run, |held| self.lead_on(held))
     }
 
-    /// The lock, if operations are so cheap that a short wait for it costs less than handing in.
-    pub(super) fn wait_alone(&self) -> Option<StructureGuard<'_, S>> {
+    /// As [`try_alone`](Self::try_alone), which has found the lock held a moment ago: tries again if operations are so cheap that a short wait
+    /// for the lock costs less than handing in.
+    pub(super) fn wait_alone(&self, op: S::Op) -> Result<OpResult<S>, S::Op> {
         if self.options.is_elsewhere {
-            return None;
+            return Err(op);
         }
-        let mut held = None;
         let (patience, apart) = self.options.patience(Nanos(self.alone.get_f64()));
-        // `try_alone` found the lock held a moment ago.
-        let mut last = machine::tick();
+        let (mut result, mut last) = (Err(Some(op)), machine::tick());
         patience.until(|| {
             let now = machine::tick();
             if now.saturating_sub(last) >= apart {
                 last = now;
-                held = self.submit.try_lock();
+                if let Err(op) = &mut result
+                    && let Some(op) = op.take()
+                {
+                    result = self.try_alone(op).map_err(Some);
+                }
             }
-            held.is_some()
+            result.is_ok()
         });
-        held
+        result.map_err(|op| op.expect("an attempt that fails gives it back"))
     }
 
-    /// Runs an operation of this caller, which has found the lock free.
-    ///
-    /// The code between the two compare-exchanges is minimal, and calls no function: a compare-exchange waits for all stores before it,
-    /// including those that save registers for a call.
-    #[inline]
-    pub(super) fn alone(&self, mut held: StructureGuard<'_, S>, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
-        let inside = self.enter();
-        let state = held.data();
-        if state.counts.alone.is_multiple_of(ALONE_SAMPLE) {
-            drop(inside);
-            return self.alone_timed(held, op);
-        }
-        let result = state.one(op, &self.options);
-        drop(inside);
-        if let Err(held) = held.try_end() {
-            self.lead_on(held);
-        }
-        result
-    }
-
-    /// As [`alone`](Self::alone), for an operation that is timed.
+    /// Runs one operation of a caller that has the lock, and measures it.
     #[cold]
-    fn alone_timed(&self, mut held: StructureGuard<'_, S>, op: S::Op) -> Result<S::Reply, CallError<S::Op>> {
-        let inside = self.enter();
-        let state = held.data();
+    fn one_timed(&self, state: &mut StructureState<S>, op: S::Op) -> OpResult<S> {
         let turn = state.counts.alone;
-        let result = state.one_timed(op, &self.options);
+        let start = machine::tick();
+        let result = state.one(op, &self.options);
+        if result.is_ok() {
+            let clock = self.options.timing.machine.clock();
+            state.counts.fit.observe(1, Nanos(self.options.since(start).0 - clock.0));
+        }
         if turn.is_multiple_of(RETRY) {
             state.counts.try_again();
         }
         self.learn(state);
-        drop(inside);
-        self.lead_on(held);
         result
     }
 
-    /// Releases the lock, or runs the operations that were queued meanwhile.
+    /// Runs the operations that were queued meanwhile, or leaves them to the separate runner.
     #[cold]
-    fn lead_on(&self, held: StructureGuard<'_, S>) {
-        if let Err(mut held) = held.try_end()
-            && !self.options.is_elsewhere
-        {
-            self.lead(&mut held, false);
+    fn lead_on(&self, mut held: StructureGuard<'_, S>) {
+        if !self.options.is_elsewhere {
+            self.lead(&mut held, Lead::Thread { own: 0 });
         }
     }
 
@@ -283,13 +297,45 @@ impl<S: BatchOps> BatchedInner<S> {
     }
 
     /// Runs batches until the caller's own operation is answered, then one more batch if operations are queued.
-    pub(super) fn lead(&self, held: &mut StructureGuard<'_, S>, lingers: bool) {
+    pub(super) fn lead(&self, held: &mut StructureGuard<'_, S>, lead: Lead) {
         let _inside = self.enter();
         while !held.is_mine_answered() {
-            self.batch(held, lingers);
+            self.batch(held, lead);
         }
-        if held.is_more() {
-            self.batch(held, false);
+        match lead {
+            // Tasks that were just answered may need this thread to call again.
+            Lead::Task if self.awaits_returns() => {}
+            Lead::Thread { own } if self.awaits_returns() && self.passes_on(held, own) => {}
+            Lead::Thread { own } => self.lead_others(held, own),
+            _ if held.is_more() => self.batch(held, lead),
+            _ => {}
+        }
+        if self.awaits_returns() {
+            // Before another caller can take the lock: the time for which it waits begins now.
+            self.wake_answered(held);
+        }
+    }
+
+    fn passes_on(&self, held: &mut StructureGuard<'_, S>, own: usize) -> bool {
+        passes_on(own, self.last_ops.get() as usize, held.data().regroup.fixed, &self.options.timing.machine)
+    }
+
+    /// Runs batches for other callers, after the `own` operations of this blocking caller are answered.
+    fn lead_others(&self, held: &mut StructureGuard<'_, S>, own: usize) {
+        let timing = self.options.timing;
+        let (start, turn) = (machine::tick(), timing.ticks(lead_turn(&timing.machine)));
+        // This caller cannot call again meanwhile.
+        held.data().regroup.leave(own);
+        loop {
+            self.wake_answered(held);
+            self.regroup(held);
+            if !held.is_more() {
+                return;
+            }
+            self.batch(held, Lead::Thread { own: 0 });
+            if machine::tick().saturating_sub(start) >= turn {
+                return;
+            }
         }
     }
 
@@ -301,17 +347,23 @@ impl<S: BatchOps> BatchedInner<S> {
         const BATCHES: usize = 64;
         let _inside = self.enter();
         for _ in 0..BATCHES {
+            self.regroup(held);
             if !held.is_more() {
                 return;
             }
-            self.batch(held, true);
+            self.batch(held, Lead::Runner);
+            self.wake_answered(held);
         }
     }
 
-    fn batch(&self, held: &mut StructureGuard<'_, S>, lingers: bool) {
+    fn batch(&self, held: &mut StructureGuard<'_, S>, lead: Lead) {
         let options = &self.options;
-        if lingers && let Some((least, longest)) = options.linger {
-            self.linger(held, least, longest);
+        match (lead, options.linger) {
+            (Lead::Task, _) => self.regrouped(held),
+            // Others have waited already.
+            (Lead::Thread { own: 1.. }, None) => self.regroup(held),
+            (Lead::Thread { own: 0 }, _) | (Lead::Runner, None) => {}
+            (_, Some((least, longest))) => self.linger(held, least, longest),
         }
         // An operation whose weighing panics runs in a separate batch: the panic would come again with every batch.
         let weigh: &dyn Fn(&S::Op) -> usize = &|op| {
@@ -321,6 +373,7 @@ impl<S: BatchOps> BatchedInner<S> {
             })
         };
         let limit = Limit { ops: options.limit, weight: options.weight.map(|most| (most, weigh)) };
+        self.regroup_until.set(0);
         let start = machine::tick();
         let Some(mut cut) = held.cut(&limit) else { return };
         let wait = cut.marks().find(|&(mark, _)| mark != 0).map(|(mark, _)| start.saturating_sub(mark));
@@ -336,18 +389,23 @@ impl<S: BatchOps> BatchedInner<S> {
         let done = machine::tick();
         let took = options.nanos(done.saturating_sub(ran));
         self.batch.set_f64(took.0);
-        // Until the fixed cost F is known, the whole time of the batch stands for it.
-        let fixed = state.counts.fit.law().map_or(took, |law| law.fixed);
+        let fixed = state.counts.fixed(took);
         let wakes = direct_wakes(callers, fixed, &options.timing.machine);
-        state.counts.limited += u64::from(is_limited);
         cut.set_fate(fate);
         cut.set_heads(wakes);
         drop(cut);
-        let around = machine::tick().saturating_sub(start).saturating_sub(done.saturating_sub(ran));
-        let sleepers = held.sleepers();
+        let end = machine::tick();
+        let around = end.saturating_sub(start).saturating_sub(done.saturating_sub(ran));
+        let (sleepers, queued) = (held.sleepers(), held.queued());
         let state = held.data();
-        state.counts.handed(size, options.nanos(around), sleepers);
+        let gap = options.nanos(state.counts.gap(start));
+        state.counts.handed(size, (took, options.nanos(around), gap), end, sleepers);
+        state.counts.answered(size, size + queued.unwrap_or(0), is_limited);
+        state.counts.runner = lead.into();
+        let left = queued.filter(|_| !is_limited && options.linger.is_none());
+        let longest = state.regroup.answered(size, left, fixed, &options.timing.machine);
         self.learn(state);
+        self.expect_returns(end, longest, size);
     }
 
     /// Waits for more operations, until the oldest has waited for `longest`, or a job or a close is requested.
@@ -372,7 +430,8 @@ impl<S: BatchOps> BatchedInner<S> {
 
     /// Hands in `entries` and blocks until all are answered.
     pub(super) fn hand_in(&self, entries: &mut [Entry<S::Op, S::Reply>]) -> Result<Fate, Closed> {
-        self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, true))
+        let own = entries.len();
+        self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, Lead::Thread { own }))
     }
 
     /// How long a caller that has handed in spins for the answer before it parks.
@@ -397,7 +456,7 @@ impl<S: BatchOps> BatchedInner<S> {
         if let Some(why) = self.refuses() {
             return Err(why);
         }
-        let done = self.submit.job(job, self.reply_spin(), |held| self.lead(held, false));
+        let done = self.submit.job(job, self.reply_spin(), |held| self.lead(held, Lead::Thread { own: 0 }));
         done.map(|_| ()).map_err(|_| BatchError::Closed)
     }
 
@@ -481,7 +540,9 @@ impl<S: BatchOps> BatchedInner<S> {
         if let Some(why) = self.refuses() {
             return Err(why);
         }
-        self.submit.close(self.reply_spin(), |held| self.lead(held, false)).map_err(|_| BatchError::Closed)
+        self.submit
+            .close(self.reply_spin(), |held| self.lead(held, Lead::Thread { own: 0 }))
+            .map_err(|_| BatchError::Closed)
     }
 
     /// Takes the structure out, once it is closed and its callers are gone.

@@ -1,7 +1,7 @@
 //! Statistics of batches.
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{BatchFit, HandoffCosts, Law, Verdict};
+use windrow_plan::batch::{BatchFit, BatchRunner, BatchTraffic, HandoffCosts, Law, Verdict};
 
 /// The largest size with a separate count if there is no limit.
 ///
@@ -24,19 +24,69 @@ pub(super) struct BatchCounts {
     batches: u64,
     ops: u64,
     largest: usize,
-    /// Batches that would have been larger without a limit.
-    pub(super) limited: u64,
+    recent: Recent,
+    /// Which threads ran the last batch.
+    pub(super) runner: BatchRunner,
     waits: u64,
     waited: f64,
     longest_wait: Nanos,
     pub(super) fit: BatchFit,
     costs: HandoffCosts,
-    /// The runner's time for an operation besides running it: a moving average.
+    /// h: the time for an operation besides running it, a moving average.
     handoff: Nanos,
+    /// When the last batch ended, how long it ran, and how many operations had run alone by then.
+    ended: (u64, Nanos, u64),
     /// The share of operations whose callers were parked: a moving average.
     slept: f64,
     /// Batches still to be run as an experiment, whether or not they pay so far.
     tries: u32,
+}
+
+/// Sums over recent batches: halved now and then, so that older ones weigh less.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    batches: f64,
+    ops: f64,
+    in_flight: f64,
+    /// Batches that would have been larger without a limit.
+    limited: f64,
+    /// Operations that ran alone.
+    alone: f64,
+    /// The number of all such operations when `alone` was last updated.
+    seen_alone: u64,
+}
+
+impl Recent {
+    /// Sums are halved beyond so many batches.
+    ///
+    /// Measure: count of batches.
+    const BATCHES: f64 = 256.0;
+    /// Sums are halved beyond so many operations that ran alone.
+    ///
+    /// Measure: count of operations.
+    const ALONE: f64 = 16_384.0;
+
+    fn update(&mut self, alone: u64) {
+        self.alone += (alone - self.seen_alone) as f64;
+        self.seen_alone = alone;
+        if self.batches > Self::BATCHES || self.alone > Self::ALONE {
+            for sum in [&mut self.batches, &mut self.ops, &mut self.in_flight, &mut self.limited, &mut self.alone] {
+                *sum /= 2.0;
+            }
+        }
+    }
+
+    fn traffic(mut self, alone: u64, runner: BatchRunner) -> BatchTraffic {
+        self.update(alone);
+        let Recent { batches, ops, in_flight, limited, alone, .. } = self;
+        BatchTraffic {
+            batch: if batches > 0.0 { ops / batches } else { 1.0 },
+            in_flight: if batches > 0.0 { in_flight / batches } else { 1.0 },
+            alone: if alone > 0.0 { alone / (alone + ops) } else { 0.0 },
+            is_limited: 2.0 * limited > batches,
+            runner,
+        }
+    }
 }
 
 /// Batches of one experiment that measures whether they pay.
@@ -52,14 +102,16 @@ impl BatchCounts {
             alone: 0,
             batches: 0,
             ops: 0,
-            largest: 1,
-            limited: 0,
+            largest: 0,
+            recent: Recent::default(),
+            runner: BatchRunner::Callers,
             waits: 0,
             waited: 0.0,
             longest_wait: Nanos(0.0),
             fit: BatchFit::default(),
             costs,
-            handoff: costs.runner,
+            handoff: Nanos(costs.runner.0 + costs.caller.0),
+            ended: (0, Nanos(0.0), 0),
             slept: 0.0,
             tries: 4 * TRIES,
         }
@@ -84,19 +136,47 @@ impl BatchCounts {
         }
     }
 
-    /// A batch of `size` was cut and answered in `time`; `sleepers` of its callers were parked threads.
-    pub(super) fn handed(&mut self, size: usize, time: Nanos, sleepers: usize) {
+    /// A batch of `size` is answered; `in_flight` operations are queued or were in it.
+    pub(super) fn answered(&mut self, size: usize, in_flight: usize, is_limited: bool) {
+        self.recent.update(self.alone);
+        self.recent.batches += 1.0;
+        self.recent.ops += size as f64;
+        self.recent.in_flight += in_flight as f64;
+        self.recent.limited += f64::from(u8::from(is_limited));
+    }
+
+    /// A batch of `size` began at tick `start` and ended at `end`. It `ran` for so long, and took `around` besides; `gap` lay between the
+    /// last batch and this one. `sleepers` of its callers were parked threads.
+    ///
+    /// If callers came back without delay, the gap is part of what handing over costs: waking them, their calls, and waking the
+    /// runner. Otherwise the structure was idle, and these costs are guessed.
+    pub(super) fn handed(&mut self, size: usize, (ran, around, gap): (Nanos, Nanos, Nanos), end: u64, sleepers: usize) {
+        let HandoffCosts { caller, parked, .. } = self.costs;
         self.slept += (sleepers as f64 / size as f64 - self.slept) / 64.0;
-        let one = time.0 / size as f64;
+        let (ended, last_ran, alone) = std::mem::replace(&mut self.ended, (end, ran, self.alone));
+        let guess = size as f64 * (caller.0 + self.slept * parked.0);
+        let is_busy = ended != 0 && alone == self.alone && gap.0 <= last_ran.0.max(4.0 * guess);
+        let one = (around.0 + if is_busy { gap.0 } else { guess }) / size as f64;
         // An outlier is an interruption of this thread: clamp it.
         let one = one.clamp(self.handoff.0 / 4.0, self.handoff.0 * 4.0);
         self.handoff.0 += (one - self.handoff.0) / 64.0;
     }
 
+    /// The ticks since the last batch, at tick `now`.
+    pub(super) fn gap(&self, now: u64) -> u64 {
+        now.saturating_sub(self.ended.0)
+    }
+
+    /// F. Until it is known, the whole time of the last batch stands for it.
+    pub(super) fn fixed(&self, took: Nanos) -> Nanos {
+        self.fit.law().map_or(took, |law| law.fixed)
+    }
+
     pub(super) fn law(&self) -> Option<Law> {
-        let HandoffCosts { caller, parked, lock, .. } = self.costs;
-        let handoff = Nanos(self.handoff.0 + caller.0 + self.slept * parked.0);
-        self.fit.law().map(|law| Law { handoff, lock, ..law })
+        let HandoffCosts { lock, wrapper, .. } = self.costs;
+        // Without a batch, how F and m share the cost of an operation does not matter.
+        let alone_only = || Some(Law { each: self.fit.one().filter(|_| self.batches == 0)?, ..Law::default() });
+        self.fit.law().or_else(alone_only).map(|law| Law { handoff: self.handoff, lock, wrapper, ..law })
     }
 
     /// Starts another experiment: some batches are run although batching does not pay so far.
@@ -151,7 +231,7 @@ impl Stats {
         ones as f64 / self.ops().max(1) as f64
     }
 
-    /// The largest batch.
+    /// The largest batch; 0 before there was one.
     pub fn largest(&self) -> usize {
         self.counts.largest
     }
@@ -162,16 +242,18 @@ impl Stats {
         (waits > 0).then(|| (Nanos(waited / waits as f64), longest_wait))
     }
 
-    /// The cost of an operation alone and in a batch; `None` until there were batches of different sizes.
+    /// The mean size of recent batches, the operations in flight, and the share of operations that ran alone.
+    pub fn traffic(&self) -> BatchTraffic {
+        self.counts.recent.traffic(self.counts.alone, self.counts.runner)
+    }
+
+    /// The cost of an operation alone and in a batch; `None` until there were batches of different sizes, or operations that ran alone.
     pub fn law(&self) -> Option<Law> {
         self.counts.law()
     }
 
-    /// Whether batching paid for the callers so far, and what limits it; `None` as in [`law`](Stats::law).
+    /// Whether batching has paid for the callers recently, and what to change; `None` as in [`law`](Stats::law).
     pub fn verdict(&self) -> Option<Verdict> {
-        let largest = self.largest();
-        // If most batches left operations to the next one, more operations were in flight than the limit allows in a batch.
-        let in_flight = largest + usize::from(2 * self.counts.limited > self.counts.batches);
-        self.law().map(|law| law.verdict(in_flight, largest))
+        self.law().map(|law| law.verdict(self.traffic()))
     }
 }

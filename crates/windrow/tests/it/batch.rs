@@ -664,14 +664,14 @@ fn statistics_are_exact() {
     assert_eq!(stats.sizes().collect::<Vec<_>>(), [(1, 1), (3, 2), (4, 1), (8, 3)]);
     assert_eq!((stats.ops(), stats.alone(), stats.batches(), stats.largest()), (36, 1, 7, 8));
     assert!((stats.singletons() - 2.0 / 36.0).abs() < 1e-9);
-    let verdict = stats.verdict().expect("sizes differ");
-    assert_eq!((verdict.batch, verdict.is_limited_by_callers), (8, true), "two of seven were limited");
+    let traffic = stats.verdict().map(|_| stats.traffic()).expect("sizes differ");
+    assert_eq!((traffic.batch, traffic.is_limited), (35.0 / 7.0, false), "two of seven were limited");
+    assert_eq!((traffic.in_flight, traffic.alone), ((35.0 + 12.0 + 4.0) / 7.0, 1.0 / 36.0));
     let (mean, longest) = stats.queue_wait().expect("one call in 64 is stamped, beginning with the first");
     assert!(mean.0 > 0.0 && mean <= longest, "{mean} {longest}");
     chunk.extend((0..200).map(|_| 1));
     counter.call_chunk(&mut chunk).unwrap();
-    let verdict = counter.stats().unwrap().verdict().expect("sizes differ");
-    assert_eq!((verdict.batch, verdict.is_limited_by_callers), (8, false));
+    assert!(counter.stats().unwrap().traffic().is_limited);
     assert_eq!(chunk.replies().len(), 200);
 
     let exact = Batched::builder().limit(3_000).build(Counter::default());
