@@ -9,5 +9,5 @@ mod skiplist;
 
 pub use counter::{Counter, Drained};
 pub use keys::{Column, Exact, Key, Number, Plain, Prefix, Prefixed, Words};
-pub use ordered::{Iter, Keys, MapOp, Ops, OrderedMap, OrderedSet, SetOp, Verb};
+pub use ordered::{Iter, Keys, MapOp, Ops, OrderedMap, OrderedSet, SetOp, Update, Verb};
 pub use skiplist::{Nodes, SkipList};

@@ -66,6 +66,23 @@ impl<K: Key, V> Leaf<K, V> {
         (key, self.values.remove(at))
     }
 
+    /// Lends the value at `at` to `f`, which does not panic. Removes the key, and returns it, if `f` takes the value.
+    pub(super) fn lend<R>(&mut self, at: usize, f: impl FnOnce(&mut Option<V>) -> R) -> (R, Option<K>) {
+        // The last value stands in: two moves instead of moving all values behind this one.
+        let mut lent = Some(self.values.swap_remove(at));
+        let result = f(&mut lent);
+        let Some(value) = lent else {
+            if let rest @ [_, ..] = &mut self.values[at..] {
+                rest.rotate_left(1);
+            }
+            return (result, Some(self.keys.remove(self.len() + 1, at)));
+        };
+        let last = self.len();
+        self.values.push(value);
+        self.values.swap(at, last);
+        (result, None)
+    }
+
     pub(super) fn split_off(&mut self, at: usize) -> Self {
         let keys = self.keys.split_off(self.len(), at);
         Leaf { keys, values: self.values.drain(at..).collect() }

@@ -2,11 +2,14 @@
 
 use std::borrow::Borrow;
 use std::mem;
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 
 use super::ops::MapOp;
 use super::part::Part;
 use super::separators::Separators;
 use super::shard::{Ends, FEW_LEAVES, MOST_LEAVES, Shard};
+use super::update::Update;
 use crate::keys::{Key, Prefix};
 
 /// A sorted map whose operations are cheaper in batches.
@@ -37,7 +40,8 @@ pub struct OrderedMap<K: Key, V> {
     pub(super) len: usize,
     /// Counts how often shards changed their positions.
     pub(super) moves: u32,
-    pub(super) scratch: Scratch<K, V>,
+    /// Locked by `&mut` only: the mutex lets threads share the map, which a buffer of functions would not.
+    scratch: Mutex<Scratch<K, V>>,
 }
 
 /// Buffers that batches reuse.
@@ -46,8 +50,8 @@ pub(super) struct Scratch<K: Key, V> {
     pub(super) parts: Vec<Part<K, V>>,
 }
 
-impl<K: Key, V> Scratch<K, V> {
-    fn new() -> Self {
+impl<K: Key, V> Default for Scratch<K, V> {
+    fn default() -> Self {
         Scratch { ops: Vec::new(), parts: Vec::new() }
     }
 }
@@ -55,7 +59,7 @@ impl<K: Key, V> Scratch<K, V> {
 impl<K: Key, V> OrderedMap<K, V> {
     /// A map without keys.
     pub fn new() -> Self {
-        OrderedMap { top: Separators::new(), shards: vec![Shard::new()], len: 0, moves: 0, scratch: Scratch::new() }
+        OrderedMap { top: Separators::new(), shards: vec![Shard::new()], len: 0, moves: 0, scratch: Mutex::default() }
     }
 
     /// The number of keys.
@@ -136,6 +140,21 @@ impl<K: Key, V> OrderedMap<K, V> {
         }
     }
 
+    /// Updates the value of `key`.
+    pub(crate) fn update(&mut self, key: K, update: Update<V>) -> Option<V> {
+        let word = key.prefix();
+        let at = self.top.slot(word, &key);
+        let ends = self.ends(at);
+        let shard = &mut self.shards[at];
+        let place = shard.place(word, &key);
+        let found = shard.leaf(place).find(word, &key);
+        let (before, mut gone) = (shard.len(), None);
+        let result = shard.update(place, found, ends, word, key, update, &mut gone);
+        self.len = self.len - before + shard.len();
+        self.look_after(at);
+        result.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
     /// Removes `key` and returns its value.
     pub fn remove<Q>(&mut self, key: &Q) -> Option<V>
     where
@@ -173,6 +192,12 @@ impl<K: Key, V> OrderedMap<K, V> {
         let shard = &self.shards[self.shards.len() - 1];
         let leaf = shard.leaf_of(shard.slots() - 1);
         leaf.len().checked_sub(1).map(|last| leaf.get(last))
+    }
+
+    /// The buffers of batches.
+    #[inline]
+    pub(super) fn scratch(&mut self) -> &mut Scratch<K, V> {
+        self.scratch.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a shard is the first and the last of the map.
@@ -268,7 +293,7 @@ impl<K: Key, V: Clone> Clone for OrderedMap<K, V> {
             shards: self.shards.clone(),
             len: self.len,
             moves: 0,
-            scratch: Scratch::new(),
+            scratch: Mutex::default(),
         }
     }
 }

@@ -9,9 +9,12 @@
 use std::borrow::Borrow;
 use std::mem;
 
+use windrow_sync::unwind::Payload;
+
 use super::leaf::Leaf;
 use super::ops::{Ops, Verb};
 use super::separators::{Border, Separators};
+use super::update::Update;
 use crate::keys::{CAPACITY, Key, Prefix};
 
 /// Maximum number of leaves; a shard with more is divided. At this size, moving the borders behind a new one costs about 3 ns per
@@ -196,12 +199,18 @@ impl<K: Key, V> Shard<K, V> {
     /// caller drops it last.
     #[inline]
     pub(super) fn remove_at(&mut self, place: u32, at: usize) -> (K, V, Option<Border<K>>) {
-        let few = self.leaf(place).len() <= FEW_KEYS;
-        // To join its neighbour, a leaf is found by a key that it still holds.
-        let slot = few.then(|| self.slot_of(place, at));
+        let slot = self.slot_to_join(place, at);
         let (key, value) = self.leaf_mut(place).remove(at);
         self.len -= 1;
         (key, value, slot.and_then(|slot| self.join(slot)))
+    }
+
+    /// The slot of a leaf, if a removal at `at` leaves it with few keys. To join its neighbour, a leaf is found by a key that it still
+    /// holds.
+    #[inline]
+    fn slot_to_join(&self, place: u32, at: usize) -> Option<usize> {
+        let few = self.leaf(place).len() <= FEW_KEYS;
+        few.then(|| self.slot_of(place, at))
     }
 
     #[cold]
@@ -277,7 +286,7 @@ impl<K: Key, V> Shard<K, V> {
         (0..self.slots()).flat_map(|slot| (0..self.leaf_of(slot).len()).map(move |at| (slot, at)))
     }
 
-    /// Applies operation `at`, whose key belongs to the leaf at `place`. Returns the previous value of the key.
+    /// Applies operation `at`, whose key belongs to the leaf at `place`. Returns the result of the operation, or the panic of an update.
     // Inlined, because a call would cost 4 ns of 50.
     #[inline(always)]
     pub(super) fn step(
@@ -288,12 +297,12 @@ impl<K: Key, V> Shard<K, V> {
         word: K::Word,
         place: u32,
         gone: &mut Gone<K>,
-    ) -> Option<V>
+    ) -> Result<Option<V>, Payload>
     where
         V: Clone,
     {
         let found = self.leaf(place).find(word, ops.key(at));
-        match (ops.verb(at), found) {
+        Ok(match (ops.verb(at), found) {
             (Verb::Get, Ok(index)) => Some(self.leaf(place).get(index).1.clone()),
             (Verb::Insert, Ok(index)) => Some(mem::replace(self.leaf_mut(place).value(index), ops.take_value(at))),
             (Verb::Insert, Err(index)) => {
@@ -307,6 +316,46 @@ impl<K: Key, V> Shard<K, V> {
                 Some(value)
             }
             (Verb::Get | Verb::Remove, Err(_)) => None,
+            (Verb::Update, found) => {
+                let (key, update) = ops.take_update(at);
+                return self.update(place, found, ends, word, key, update, gone);
+            }
+        })
+    }
+
+    /// Updates the value of `key`, which was `found` in the leaf at `place`.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "what `step` knows about the operation")]
+    pub(super) fn update(
+        &mut self,
+        place: u32,
+        found: Result<usize, usize>,
+        ends: Ends,
+        word: K::Word,
+        key: K,
+        update: Update<V>,
+        gone: &mut Gone<K>,
+    ) -> Result<Option<V>, Payload> {
+        match found {
+            Ok(at) => {
+                // Dropping may panic; nothing has changed yet.
+                drop(key);
+                let slot = self.slot_to_join(place, at);
+                let (result, removed) = self.leaf_mut(place).lend(at, |value| update.try_call(value));
+                if let Some(key) = removed {
+                    self.len -= 1;
+                    *gone = Some((key, slot.and_then(|slot| self.join(slot))));
+                }
+                result
+            }
+            Err(at) => {
+                let mut value = None;
+                let result = update.try_call(&mut value)?;
+                if let Some(value) = value {
+                    self.insert_at(place, at, ends, word, key, value);
+                }
+                Ok(result)
+            }
         }
     }
 

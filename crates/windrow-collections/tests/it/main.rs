@@ -5,3 +5,4 @@ mod oracle;
 mod panics;
 mod skiplist;
 mod surface;
+mod updates;
