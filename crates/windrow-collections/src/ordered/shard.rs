@@ -151,13 +151,47 @@ impl<K: Key, V> Shard<K, V> {
         self.leaf_mut(self.places[slot])
     }
 
-    /// Inserts a key that is not present into the leaf at `place`, before the key at `at`.
+    /// The places of the leaves by slot, and the leaves by place.
+    pub(super) fn parts(&self) -> (&[u32], &[Leaf<K, V>]) {
+        (&self.places, &self.leaves)
+    }
+
+    pub(super) fn parts_mut(&mut self) -> (&[u32], &mut [Leaf<K, V>]) {
+        (&self.places, &mut self.leaves)
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<u32>, Vec<Leaf<K, V>>) {
+        (self.places, self.leaves)
+    }
+
+    /// The slot of the leaf at `place`: a search of all slots.
+    #[cold]
+    pub(super) fn slot_at(&self, place: u32) -> usize {
+        self.places.iter().position(|other| *other == place).expect("a leaf in use has a slot")
+    }
+
+    /// The place of the last leaf.
+    #[inline]
+    pub(super) fn last_place(&self) -> u32 {
+        self.places[self.places.len() - 1]
+    }
+
+    /// Inserts a key that is not present into the leaf at `place`, before the key at `at`. Returns where it is then.
     #[inline(always)]
-    pub(super) fn insert_at(&mut self, place: u32, at: usize, ends: Ends, word: K::Word, key: K, value: V) {
+    pub(super) fn insert_at(
+        &mut self,
+        place: u32,
+        at: usize,
+        ends: Ends,
+        word: K::Word,
+        key: K,
+        value: V,
+    ) -> (u32, usize) {
         let (place, at) =
             if self.leaf(place).is_full() { self.split(place, at, ends, word, &key) } else { (place, at) };
         self.leaf_mut(place).insert(at, word, key, value);
         self.len += 1;
+        (place, at)
     }
 
     /// Splits a full leaf. Returns the place and the index for the key.
@@ -177,12 +211,50 @@ impl<K: Key, V> Shard<K, V> {
         let first = if middle == leaf.len() { key } else { leaf.key(middle) };
         // Cloning may panic; nothing has changed yet.
         let (first_word, border) = (first.prefix(), Border::of(first));
-        let tail = self.leaf_mut(place).split_off(middle);
+        let behind = self.cut(slot, middle, first_word, border);
+        if at > middle || middle == CAPACITY { (behind, at - middle) } else { (place, at) }
+    }
+
+    /// Moves the keys of a leaf from `at` on into a new leaf behind it, and returns the place of that.
+    fn cut(&mut self, slot: usize, at: usize, word: K::Word, border: Border<K>) -> u32 {
+        let tail = self.leaf_in(slot).split_off(at);
         let behind = self.keep(tail);
-        self.borders.insert(slot, first_word, border);
+        self.borders.insert(slot, word, border);
         self.places.insert(slot + 1, behind);
         self.version = self.version.wrapping_add(1);
-        if at > middle || middle == CAPACITY { (behind, at - middle) } else { (place, at) }
+        behind
+    }
+
+    /// Divides the leaf of a slot before the key at `at`, which is not the first one.
+    pub(super) fn cut_at(&mut self, slot: usize, at: usize) {
+        let key = self.leaf_of(slot).key(at);
+        // Cloning may panic; nothing has changed yet.
+        let (word, border) = (key.prefix(), Border::of(key));
+        self.cut(slot, at, word, border);
+    }
+
+    /// Removes the keys for which `keep` is false, ascending.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        /// Joins the leaves that have few keys left, also after a panic.
+        struct Joining<'a, K: Key, V>(&'a mut Shard<K, V>);
+
+        impl<K: Key, V> Drop for Joining<'_, K, V> {
+            fn drop(&mut self) {
+                let shard = &mut *self.0;
+                shard.len = shard.leaves.iter().map(Leaf::len).sum();
+                let mut gone = Vec::new();
+                for slot in (0..shard.slots()).rev() {
+                    if shard.leaf_of(slot).len() <= FEW_KEYS {
+                        gone.extend(shard.join(slot));
+                    }
+                }
+            }
+        }
+
+        let joining = Joining(self);
+        for slot in 0..joining.0.slots() {
+            joining.0.leaf_in(slot).retain(&mut keep);
+        }
     }
 
     /// Stores a leaf and returns its place.
@@ -256,6 +328,11 @@ impl<K: Key, V> Shard<K, V> {
         self.version = self.version.wrapping_add(1);
         let places = (0..leaves.len() as u32).collect();
         (between, Shard { borders, places, leaves, free: Vec::new(), len, version: 0, joins: 0 })
+    }
+
+    /// Allocates for the maximum of leaves.
+    pub(super) fn make_room(&mut self) {
+        self.leaves.reserve_exact((MOST_LEAVES + 1).saturating_sub(self.leaves.len()));
     }
 
     /// Moves the leaves into the order of their keys and frees unused ones.

@@ -1,6 +1,7 @@
 //! All tests of the crate.
 
 mod batched;
+mod drop_in;
 mod oracle;
 mod panics;
 mod skiplist;
