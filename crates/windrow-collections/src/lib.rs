@@ -11,6 +11,6 @@ pub use counter::{Counter, Drained};
 pub use keys::{Column, Exact, Key, Number, Plain, Prefix, Prefixed, Words};
 pub use ordered::{
     Entry, IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys, MapOp, NotAscending, OccupiedEntry, Ops, OrderedMap,
-    OrderedSet, Range, RangeMut, SetOp, SetRange, Update, VacantEntry, Values, ValuesMut, Verb,
+    OrderedSet, Range, RangeMut, SetOp, SetRange, SharedSet, Update, VacantEntry, Values, ValuesMut, Verb,
 };
 pub use skiplist::{Nodes, SkipList};

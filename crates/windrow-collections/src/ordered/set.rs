@@ -47,7 +47,7 @@ use crate::keys::{Key, Prefix};
 /// }).sum();
 /// assert_eq!(new, 699);
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct OrderedSet<K: Key> {
     pub(crate) map: OrderedMap<K, ()>,
 }
@@ -255,6 +255,12 @@ impl<K: Key<Column: Sync> + Send + Sync> OrderedSet<K> {
         assert_eq!(keys.len(), found.len(), "one result a key");
         let parts = keys.par_chunks(LOOKED_FOR).zip(found.par_chunks_mut(LOOKED_FOR));
         parts.for_each(|(keys, found)| self.map.look(keys, |at, entry| found[at] = entry.is_some()));
+    }
+}
+
+impl<K: Key> Default for OrderedSet<K> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -353,7 +353,7 @@ impl<K: Key, V> Shard<K, V> {
             let place = self.keep(leaf);
             self.places.push(place);
         }
-        self.borders.append(between, mem::replace(&mut other.borders, Separators::new()));
+        self.borders.append(between, mem::take(&mut other.borders));
         self.len += other.len;
         self.version = self.version.wrapping_add(1);
     }

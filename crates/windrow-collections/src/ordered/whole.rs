@@ -84,28 +84,44 @@ impl<K: Key, V> OrderedMap<K, V> {
             _ => true,
         };
         if is_behind(self, &other) {
-            self.append_behind(other);
+            self.append_above(&mut other);
         } else if is_behind(&other, self) {
             mem::swap(self, &mut other);
-            self.append_behind(other);
+            self.append_above(&mut other);
         } else {
             self.extend(other);
         }
     }
 
-    /// Appends a map that has keys, and whose keys are all above those of this one.
-    fn append_behind(&mut self, mut other: Self) {
+    /// Moves the keys of `other`, which are all above those of this map, to this map. If cloning a key panics, both stay as they are.
+    pub(super) fn append_above(&mut self, other: &mut Self) {
         if self.is_empty() {
-            *self = other;
+            mem::swap(self, other);
             return;
         }
         let Some((first, _)) = other.first_key_value() else { return };
-        // Cloning may panic; nothing has changed yet.
         let between = (first.prefix(), Border::of(first));
-        self.top.append(between, mem::take(&mut other.top));
-        self.shards.append(&mut other.shards);
+        let other = mem::take(other);
+        self.top.append(between, other.top);
+        self.shards.extend(other.shards);
         self.len += other.len;
         self.moves = self.moves.wrapping_add(1);
+    }
+
+    /// The key with `rank` keys below it.
+    pub(super) fn nth_key(&self, mut rank: usize) -> Option<&K> {
+        let shard = self.shards.iter().find(|shard| {
+            let is_there = rank < shard.len();
+            rank -= if is_there { 0 } else { shard.len() };
+            is_there
+        })?;
+        for leaf in shard {
+            if rank < leaf.len() {
+                return Some(leaf.key(rank));
+            }
+            rank -= leaf.len();
+        }
+        None
     }
 
     /// Removes the keys from `key` on and returns them. Divides one leaf, one shard and the list of shards: the time does not depend

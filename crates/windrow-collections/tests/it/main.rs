@@ -4,6 +4,7 @@ mod batched;
 mod drop_in;
 mod oracle;
 mod panics;
+mod shared;
 mod skiplist;
 mod surface;
 mod updates;

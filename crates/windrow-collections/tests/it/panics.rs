@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use windrow_collections::{Key, MapOp, OrderedMap, Prefix, Prefixed};
 
 /// Counts down the comparisons and clones of a map's keys until one of them panics, on any thread; negative: none does.
-struct Fuse(AtomicI64);
+pub(crate) struct Fuse(AtomicI64);
 
 impl Fuse {
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(AtomicI64::new(-1)))
     }
 
-    fn set(&self, left: Option<u32>) {
+    pub(crate) fn set(&self, left: Option<u32>) {
         self.0.store(left.map_or(-1, i64::from), Relaxed);
     }
 
@@ -29,7 +29,7 @@ impl Fuse {
 }
 
 /// A key with the fuse of its map, which counts how many such keys are alive. Four keys share a prefix.
-struct Fused(u32, Arc<Fuse>);
+pub(crate) struct Fused(pub(crate) u32, pub(crate) Arc<Fuse>);
 
 impl Clone for Fused {
     fn clone(&self) -> Self {
