@@ -9,7 +9,7 @@
 //! of the shard has changed in that case, and the search is repeated, in lines that are cached by now.
 
 use super::map::OrderedMap;
-use super::ops::{MapOp, Ops, Owned};
+use super::ops::{MapOp, Ops, Owned, Verb};
 use super::shard::{GROUP, Shard};
 use super::update::FirstPanic;
 use crate::keys::{Key, Number};
@@ -65,17 +65,36 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
     pub fn run(&mut self, ops: &mut impl Ops<K, V>) {
         let count = ops.count();
         let mut panic = FirstPanic::default();
-        let leaves = || self.shards.iter().map(Shard::slots).sum::<usize>();
-        if count >= LARGE && count * LEAVES_AN_OP >= leaves() {
-            self.deal(ops, &mut panic);
-        } else if count < SMALL {
+        if count < SMALL {
             self.few(ops, &mut panic);
-        } else {
-            for start in (0..count).step_by(GROUP) {
-                self.group(ops, start, count.min(start + GROUP), &mut panic);
-            }
+            return panic.go_on();
+        }
+        let mut start = self.append_run(ops, 0);
+        let leaves = || self.shards.iter().map(Shard::slots).sum::<usize>();
+        if count - start >= LARGE && (count - start) * LEAVES_AN_OP >= leaves() {
+            self.deal(ops, start, &mut panic);
+            start = count;
+        }
+        while start < count {
+            let end = count.min(start + GROUP);
+            self.group(ops, start, end, &mut panic);
+            start = self.append_run(ops, end);
         }
         panic.go_on();
+    }
+
+    /// Inserts the keys from operation `at` on that are each above all before, without a search. Returns the first operation that is not
+    /// such an insert. (100,000 ascending keys above 1,000,000, in batches of 127: 13 ns each, 42 ns with searches.)
+    fn append_run(&mut self, ops: &mut impl Ops<K, V>, mut at: usize) -> usize {
+        while at < ops.count() && ops.verb(at) == Verb::Insert {
+            let word = ops.key(at).prefix();
+            let Some(spot) = self.behind_all(word, ops.key(at)) else { break };
+            let (key, value) = ops.take(at);
+            self.put(spot, word, key, value);
+            ops.answer(at, Verb::Insert, None);
+            at += 1;
+        }
+        at
     }
 
     #[inline(never)]

@@ -17,11 +17,10 @@ const LEAST_ROUND: usize = 1 << 16;
 const LARGEST_ROUND: usize = 1 << 18;
 
 impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
-    /// Applies a large batch.
-    pub(super) fn deal(&mut self, ops: &mut impl Ops<K, V>, panic: &mut FirstPanic) {
+    /// Applies a large batch, from operation `start` on.
+    pub(super) fn deal(&mut self, ops: &mut impl Ops<K, V>, mut start: usize, panic: &mut FirstPanic) {
         // If a comparison panics, the dealt operations and the buffers are dropped.
         let mut parts = mem::take(&mut self.scratch().parts);
-        let mut start = 0;
         while start < ops.count() {
             let end = ops.count().min(start + self.len.clamp(LEAST_ROUND, LARGEST_ROUND));
             parts.resize_with(parts.len().max(self.shards.len()), Part::new);

@@ -29,21 +29,21 @@ use crate::keys::{Key, Prefix};
 /// assert!(set.contains(&7) && set.len() == 3);
 /// ```
 ///
-/// For many independent callers, put the set inside of `Batched`. A loop already has batches and hands them over as chunks:
+/// For many independent callers with single operations, put the set inside of `Batched`. A loop already has batches: on several
+/// threads, it hands them to a [`SharedSet`](crate::SharedSet) as chunks.
 ///
 /// ```
-/// use windrow::batch::{Batched, Chunk};
 /// use windrow::prelude::*;
-/// use windrow_collections::{OrderedSet, SetOp};
+/// use windrow_collections::{SetOp, SharedSet};
 ///
-/// let seen = Batched::builder().limit(127).build(OrderedSet::new());
-/// assert!(seen.call(SetOp::Insert(5)).unwrap());
+/// let seen = SharedSet::new();
+/// assert!(seen.insert(5));
 /// let keys: Vec<u64> = (0..1000).map(|n| n % 700).collect();
 /// let new: usize = keys.par_chunks(127).map(|keys| {
-///     let mut chunk = Chunk::new();
-///     chunk.extend(keys.iter().copied().map(SetOp::Insert));
-///     seen.call_chunk(&mut chunk).unwrap();
-///     chunk.replies().filter(|new| *new == Ok(true)).count()
+///     let ops: Vec<_> = keys.iter().copied().map(SetOp::Insert).collect();
+///     let mut new = vec![false; ops.len()];
+///     seen.apply(&ops, &mut new);
+///     new.into_iter().filter(|new| *new).count()
 /// }).sum();
 /// assert_eq!(new, 699);
 /// ```
