@@ -1,5 +1,7 @@
 //! The operations of a batch.
 
+use std::mem;
+
 use super::update::Update;
 use crate::keys::Key;
 
@@ -67,6 +69,48 @@ pub enum MapOp<K, V> {
 }
 
 impl<K, V> MapOp<K, V> {
+    /// An [`Update`](MapOp::Update) of `key`: see [`Update`] for what `f` gets and returns.
+    ///
+    /// ```
+    /// use windrow::batch::Batched;
+    /// use windrow_collections::{MapOp, OrderedMap};
+    ///
+    /// let counts = Batched::new(OrderedMap::<String, u32>::new());
+    /// for word in ["a", "rose", "is", "a", "rose"] {
+    ///     counts.call(MapOp::update(word.to_owned(), |count| {
+    ///         *count.get_or_insert(0) += 1;
+    ///         *count
+    ///     })).unwrap();
+    /// }
+    /// assert_eq!(counts.call(MapOp::Get("rose".to_owned())).unwrap(), Some(2));
+    /// ```
+    pub fn update(key: K, f: impl FnOnce(&mut Option<V>) -> Option<V> + Send + 'static) -> Self {
+        MapOp::Update(key, Update::new(f))
+    }
+
+    /// Sets the value of `key` to `new` if it is `expected`; `None` stands for an absent key. The result is the previous value, so the
+    /// value was set if the result equals `expected`. An [`Update`](MapOp::Update) with one allocation.
+    ///
+    /// ```
+    /// use windrow_collections::{MapOp, OrderedMap};
+    ///
+    /// let mut owners = OrderedMap::new();
+    /// let mut results = Vec::new();
+    /// owners.apply([
+    ///     MapOp::compare_and_swap("lock", None, Some("ann")),
+    ///     MapOp::compare_and_swap("lock", None, Some("bob")),
+    ///     MapOp::compare_and_swap("lock", Some("ann"), None),
+    /// ], &mut results);
+    /// assert_eq!(results, [None, Some("ann"), Some("ann")]);
+    /// assert!(owners.is_empty());
+    /// ```
+    pub fn compare_and_swap(key: K, expected: Option<V>, new: Option<V>) -> Self
+    where
+        V: PartialEq + Clone + Send + 'static,
+    {
+        MapOp::update(key, move |value| if *value == expected { mem::replace(value, new) } else { value.clone() })
+    }
+
     #[inline]
     pub(crate) fn verb(&self) -> Verb {
         match self {

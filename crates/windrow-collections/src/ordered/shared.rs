@@ -1,7 +1,7 @@
 //! A set that several threads change at once.
 //!
-//! The keys are divided into ranges, each a set under a lock. A caller sorts its operations by range before it takes a lock, and
-//! begins with a range of its own. A range that another caller holds is left for later, so callers wait for each other only if nothing
+//! The keys are divided into ranges, each a set under a lock. A caller sorts its operations by range before it takes a lock.
+//! Different threads begin with different ranges. A range that another caller holds is left for later, so callers wait for each other only if nothing
 //! else is left to do.
 
 use std::cell::Cell;

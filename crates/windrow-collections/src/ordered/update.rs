@@ -1,14 +1,11 @@
 //! Updates: operations that run a function of the caller on a value.
 
 use std::fmt;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use windrow_sync::unwind::{Payload, discard};
 
-use super::ops::MapOp;
-
-/// The function of a [`MapOp::Update`].
+/// The function of a [`MapOp::Update`](crate::MapOp::Update).
 ///
 /// It gets the value of the key, or `None` if the key is absent, and may change it. What it leaves is the new value; if it leaves
 /// `None`, the key is removed. What it returns is the result of the operation.
@@ -38,50 +35,6 @@ impl<V> Update<V> {
 impl<V> fmt::Debug for Update<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Update").finish_non_exhaustive()
-    }
-}
-
-impl<K, V> MapOp<K, V> {
-    /// An [`Update`](MapOp::Update) of `key`: see [`Update`] for what `f` gets and returns.
-    ///
-    /// ```
-    /// use windrow::batch::Batched;
-    /// use windrow_collections::{MapOp, OrderedMap};
-    ///
-    /// let counts = Batched::new(OrderedMap::<String, u32>::new());
-    /// for word in ["a", "rose", "is", "a", "rose"] {
-    ///     counts.call(MapOp::update(word.to_owned(), |count| {
-    ///         *count.get_or_insert(0) += 1;
-    ///         *count
-    ///     })).unwrap();
-    /// }
-    /// assert_eq!(counts.call(MapOp::Get("rose".to_owned())).unwrap(), Some(2));
-    /// ```
-    pub fn update(key: K, f: impl FnOnce(&mut Option<V>) -> Option<V> + Send + 'static) -> Self {
-        MapOp::Update(key, Update::new(f))
-    }
-
-    /// Sets the value of `key` to `new` if it is `expected`; `None` stands for an absent key. The result is the previous value, so the
-    /// value was set if the result equals `expected`. An [`Update`](MapOp::Update) with one allocation.
-    ///
-    /// ```
-    /// use windrow_collections::{MapOp, OrderedMap};
-    ///
-    /// let mut owners = OrderedMap::new();
-    /// let mut results = Vec::new();
-    /// owners.apply([
-    ///     MapOp::compare_and_swap("lock", None, Some("ann")),
-    ///     MapOp::compare_and_swap("lock", None, Some("bob")),
-    ///     MapOp::compare_and_swap("lock", Some("ann"), None),
-    /// ], &mut results);
-    /// assert_eq!(results, [None, Some("ann"), Some("ann")]);
-    /// assert!(owners.is_empty());
-    /// ```
-    pub fn compare_and_swap(key: K, expected: Option<V>, new: Option<V>) -> Self
-    where
-        V: PartialEq + Clone + Send + 'static,
-    {
-        MapOp::update(key, move |value| if *value == expected { mem::replace(value, new) } else { value.clone() })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The shared set: each thread's operations give the results of a set of its own keys, and keys of all are new to one thread.
+//! The shared set: each thread's operations give the results of a set of this thread's keys, and keys of all are new to one thread.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
