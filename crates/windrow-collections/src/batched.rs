@@ -4,7 +4,7 @@ use windrow::batch::{Batch, BatchOps, Entry};
 
 use crate::counter::{Counter, Drained};
 use crate::keys::Key;
-use crate::ordered::{MapOp, Ops, OrderedMap, OrderedSet, SetOp, Verb, of_set};
+use crate::ordered::{MapOp, Ops, OrderedMap, OrderedSet, SetOp, Update, Verb, of_set};
 use crate::skiplist::SkipList;
 
 /// The operations of callers, in place. An entry gets a reply only when its operation is done: after a panic, `Batched` answers the
@@ -73,7 +73,15 @@ impl<K, V> Ops<K, V> for Entries<'_, '_, MapOp<K, V>, Option<V>> {
     fn take_key(&mut self, at: usize) -> K {
         match self.0[at].take() {
             MapOp::Get(key) | MapOp::Remove(key) => key,
-            MapOp::Insert(..) => unreachable!("an insert is taken whole"),
+            MapOp::Insert(..) | MapOp::Update(..) => unreachable!("an insert and an update are taken whole"),
+        }
+    }
+
+    #[inline]
+    fn take_update(&mut self, at: usize) -> (K, Update<V>) {
+        match self.0[at].take() {
+            MapOp::Update(key, update) => (key, update),
+            _ => unreachable!("only an update has a function"),
         }
     }
 
@@ -106,7 +114,10 @@ impl<K: Key<Column: Send> + Send + Sync> BatchOps for OrderedSet<K> {
     }
 }
 
-/// The reply is the previous value of the key.
+/// The reply is the previous value of the key, or what an [`Update`] returns. If the function of an update panics, its caller gets
+/// [`BatchError::Panicked`](windrow::batch::BatchError::Panicked), and the other callers of the batch get their replies. The map is
+/// whole, but `Batched` cannot know that: to go on after such a panic, give its builder the recovery
+/// [`recover(|_| ())`](windrow::batch::Builder::recover).
 impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> BatchOps for OrderedMap<K, V> {
     type Op = MapOp<K, V>;
     type Reply = Option<V>;
@@ -121,6 +132,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> BatchOps for OrderedMa
             MapOp::Get(key) => self.get(&key).cloned(),
             MapOp::Insert(key, value) => self.insert(key, value),
             MapOp::Remove(key) => self.remove(&key),
+            MapOp::Update(key, update) => self.update(key, update),
         }
     }
 }

@@ -121,8 +121,20 @@ pub(crate) mod column {
             K: Borrow<Q>,
             Q: Prefix<Word = K::Word> + ?Sized;
 
+        /// The keys, of which there are `len`.
+        fn keys(&self, len: usize) -> &[K];
+
         /// The key at `at`.
         fn key(&self, at: usize) -> &K;
+
+        /// The prefix of the key at `at`.
+        fn word(&self, at: usize) -> K::Word;
+
+        /// The keys by value. There may be more of them than the leaf has.
+        type IntoKeys: DoubleEndedIterator<Item = K> + ExactSizeIterator;
+
+        /// All keys, ascending.
+        fn into_keys(self) -> Self::IntoKeys;
 
         /// Inserts `key` at `at`.
         fn insert(&mut self, len: usize, at: usize, word: K::Word, key: K);

@@ -9,5 +9,8 @@ mod skiplist;
 
 pub use counter::{Counter, Drained};
 pub use keys::{Column, Exact, Key, Number, Plain, Prefix, Prefixed, Words};
-pub use ordered::{Iter, Keys, MapOp, Ops, OrderedMap, OrderedSet, SetOp, Verb};
+pub use ordered::{
+    Entry, IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys, MapOp, NotAscending, OccupiedEntry, Ops, OrderedMap,
+    OrderedSet, Range, RangeMut, SetOp, SetRange, SharedSet, Update, VacantEntry, Values, ValuesMut, Verb,
+};
 pub use skiplist::{Nodes, SkipList};

@@ -2,6 +2,7 @@
 
 mod batch;
 mod deal;
+mod entry;
 mod iter;
 mod leaf;
 mod map;
@@ -10,9 +11,17 @@ mod part;
 mod separators;
 mod set;
 mod shard;
+mod shared;
+mod update;
+mod walk;
+mod whole;
 
-pub use iter::Iter;
+pub use entry::{Entry, OccupiedEntry, VacantEntry};
+pub use iter::{IntoIter, IntoKeys, IntoValues, Iter, IterMut, Keys, Range, RangeMut, SetRange, Values, ValuesMut};
 pub use map::OrderedMap;
 pub(crate) use ops::{All, Mixed, of_set};
 pub use ops::{MapOp, Ops, SetOp, Verb};
-pub use set::{Keys, OrderedSet};
+pub use set::OrderedSet;
+pub use shared::SharedSet;
+pub use update::Update;
+pub use whole::NotAscending;

@@ -386,7 +386,7 @@ impl<K: Key> SkipList<K> {
     /// Applies a batch from any source of operations, as if one operation after the other.
     ///
     /// # Panics
-    /// If a comparison or a clone panics: completed operations stay done.
+    /// If a comparison or a clone panics: completed operations stay done. Also if an operation is an update: a set has no values.
     pub fn run(&mut self, ops: &mut impl Ops<K, ()>) {
         let mut walks = std::mem::replace(&mut self.walks, Walks::new());
         if ops.count() < LARGE {
@@ -451,6 +451,7 @@ impl<K: Key> SkipList<K> {
                     gone = self.unlink(before);
                 }
                 (Verb::Remove, false) | (Verb::Get, _) => {}
+                (Verb::Update, _) => unreachable!("a set has no values to update"),
             }
             ops.answer(at, verb, found.then_some(()));
             drop(gone);

@@ -40,9 +40,25 @@ impl<K: Key> column::Sealed<K> for Prefixed<K> {
         }
     }
 
+    type IntoKeys = arrayvec::IntoIter<K, CAPACITY>;
+
+    fn into_keys(self) -> Self::IntoKeys {
+        self.keys.into_iter()
+    }
+
+    #[inline]
+    fn keys(&self, len: usize) -> &[K] {
+        &self.keys[..len]
+    }
+
     #[inline]
     fn key(&self, at: usize) -> &K {
         &self.keys[at]
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> K::Word {
+        self.words[at]
     }
 
     #[inline]

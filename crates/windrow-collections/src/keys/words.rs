@@ -37,9 +37,25 @@ impl<K: Exact> column::Sealed<K> for Words<K> {
         if at < len && self.0[at].prefix() == word { Ok(at) } else { Err(at.min(len)) }
     }
 
+    type IntoKeys = std::array::IntoIter<K, CAPACITY>;
+
+    fn into_keys(self) -> Self::IntoKeys {
+        self.0.into_iter()
+    }
+
+    #[inline]
+    fn keys(&self, len: usize) -> &[K] {
+        &self.0[..len]
+    }
+
     #[inline]
     fn key(&self, at: usize) -> &K {
         &self.0[at]
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> K::Word {
+        self.0[at].prefix()
     }
 
     #[inline]

@@ -9,8 +9,9 @@
 //! of the shard has changed in that case, and the search is repeated, in lines that are cached by now.
 
 use super::map::OrderedMap;
-use super::ops::{MapOp, Ops, Owned};
+use super::ops::{MapOp, Ops, Owned, Verb};
 use super::shard::{GROUP, Shard};
+use super::update::FirstPanic;
 use crate::keys::{Key, Number};
 
 /// Fewer operations run one by one, because starting a group costs 10 ns. (Two operations on 1,000,000 keys: 185 ns each in a
@@ -33,10 +34,11 @@ struct Route<W> {
 
 impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
     /// Applies a batch, as if one operation after the other. `results` is cleared and gets the result of each operation, in order: the
-    /// previous value of the key. Allocates nothing once its buffers have grown to the size of the batches.
+    /// previous value of the key, or what an update returns. Allocates nothing once its buffers have grown to the size of the batches.
     ///
     /// # Panics
-    /// If a comparison or a clone panics: completed operations stay done, the others are dropped.
+    /// If a comparison or a clone panics: completed operations stay done, the others are dropped. If the function of an
+    /// [`Update`](MapOp::Update) panics: all other operations are done.
     ///
     /// ```
     /// use windrow_collections::{MapOp, OrderedMap};
@@ -47,13 +49,13 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
     /// assert_eq!(results, [None, Some('a'), Some('a'), None]);
     /// ```
     pub fn apply(&mut self, ops: impl IntoIterator<Item = MapOp<K, V>>, results: &mut Vec<Option<V>>) {
-        let mut room = std::mem::take(&mut self.scratch.ops);
+        let mut room = std::mem::take(&mut self.scratch().ops);
         room.extend(ops.into_iter().map(Some));
         results.clear();
         results.resize_with(room.len(), || None);
         self.run(&mut Owned { ops: &mut room, results });
         room.clear();
-        self.scratch.ops = room;
+        self.scratch().ops = room;
     }
 
     /// Applies a batch from any source of operations, as if one operation after the other.
@@ -62,28 +64,49 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
     /// As for [`apply`](Self::apply).
     pub fn run(&mut self, ops: &mut impl Ops<K, V>) {
         let count = ops.count();
-        let leaves = || self.shards.iter().map(Shard::slots).sum::<usize>();
-        if count >= LARGE && count * LEAVES_AN_OP >= leaves() {
-            self.deal(ops);
-        } else if count < SMALL {
-            self.few(ops);
-        } else {
-            for start in (0..count).step_by(GROUP) {
-                self.group(ops, start, count.min(start + GROUP));
-            }
+        let mut panic = FirstPanic::default();
+        if count < SMALL {
+            self.few(ops, &mut panic);
+            return panic.go_on();
         }
+        let mut start = self.append_run(ops, 0);
+        let leaves = || self.shards.iter().map(Shard::slots).sum::<usize>();
+        if count - start >= LARGE && (count - start) * LEAVES_AN_OP >= leaves() {
+            self.deal(ops, start, &mut panic);
+            start = count;
+        }
+        while start < count {
+            let end = count.min(start + GROUP);
+            self.group(ops, start, end, &mut panic);
+            start = self.append_run(ops, end);
+        }
+        panic.go_on();
+    }
+
+    /// Inserts the keys from operation `at` on that are each above all before, without a search. Returns the first operation that is not
+    /// such an insert. (100,000 ascending keys above 1,000,000, in batches of 127: 13 ns each, 42 ns with searches.)
+    fn append_run(&mut self, ops: &mut impl Ops<K, V>, mut at: usize) -> usize {
+        while at < ops.count() && ops.verb(at) == Verb::Insert {
+            let word = ops.key(at).prefix();
+            let Some(spot) = self.behind_all(word, ops.key(at)) else { break };
+            let (key, value) = ops.take(at);
+            self.put(spot, word, key, value);
+            ops.answer(at, Verb::Insert, None);
+            at += 1;
+        }
+        at
     }
 
     #[inline(never)]
-    fn few(&mut self, ops: &mut impl Ops<K, V>) {
+    fn few(&mut self, ops: &mut impl Ops<K, V>, panic: &mut FirstPanic) {
         for at in 0..ops.count() {
             let route = self.route(ops.key(at));
-            self.step(ops, at, route);
+            self.step(ops, at, route, panic);
         }
     }
 
     /// Applies operations `start..end`, up to `GROUP`.
-    fn group(&mut self, ops: &mut impl Ops<K, V>, start: usize, end: usize) {
+    fn group(&mut self, ops: &mut impl Ops<K, V>, start: usize, end: usize, panic: &mut FirstPanic) {
         let mut routes = [Route { word: K::Word::MAX, shard: 0, place: 0, version: 0 }; GROUP];
         let routes = &mut routes[..end - start];
         self.routes(routes, |at| ops.key(start + at));
@@ -92,25 +115,28 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
             if self.moves != moves || self.shards[route.shard].version() != route.version {
                 *route = self.route(ops.key(at));
             }
-            self.step(ops, at, *route);
+            self.step(ops, at, *route, panic);
         }
     }
 
     /// Applies operation `at`.
     // Inlined, because a call would cost 4 ns of 50.
     #[inline(always)]
-    fn step(&mut self, ops: &mut impl Ops<K, V>, at: usize, route: Route<K::Word>) {
+    fn step(&mut self, ops: &mut impl Ops<K, V>, at: usize, route: Route<K::Word>, panic: &mut FirstPanic) {
         let ends = self.ends(route.shard);
         let shard = &mut self.shards[route.shard];
         let (before, mut gone) = (shard.len(), None);
         let verb = ops.verb(at);
-        let old = shard.step(ops, at, ends, route.word, route.place, &mut gone);
+        let result = shard.step(ops, at, ends, route.word, route.place, &mut gone);
         let now = shard.len();
         if now != before {
             self.len = self.len - before + now;
             self.look_after(route.shard);
         }
-        ops.answer(at, verb, old);
+        match result {
+            Ok(result) => ops.answer(at, verb, result),
+            Err(payload) => panic.keep(payload),
+        }
     }
 }
 

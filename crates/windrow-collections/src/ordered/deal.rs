@@ -8,6 +8,7 @@ use super::map::OrderedMap;
 use super::ops::Ops;
 use super::part::Part;
 use super::shard::{Ends, Shard};
+use super::update::FirstPanic;
 use crate::keys::Key;
 
 /// A batch is dealt in rounds. A round has as many operations as the map has keys, within these limits. Between rounds, shards that
@@ -16,11 +17,10 @@ const LEAST_ROUND: usize = 1 << 16;
 const LARGEST_ROUND: usize = 1 << 18;
 
 impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
-    /// Applies a large batch.
-    pub(super) fn deal(&mut self, ops: &mut impl Ops<K, V>) {
-        // If an operation panics, the dealt operations and the buffers are dropped.
-        let mut parts = mem::take(&mut self.scratch.parts);
-        let mut start = 0;
+    /// Applies a large batch, from operation `start` on.
+    pub(super) fn deal(&mut self, ops: &mut impl Ops<K, V>, mut start: usize, panic: &mut FirstPanic) {
+        // If a comparison panics, the dealt operations and the buffers are dropped.
+        let mut parts = mem::take(&mut self.scratch().parts);
         while start < ops.count() {
             let end = ops.count().min(start + self.len.clamp(LEAST_ROUND, LARGEST_ROUND));
             parts.resize_with(parts.len().max(self.shards.len()), Part::new);
@@ -30,10 +30,10 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
                 parts[shard].take_over(ops, start, at, word);
             }
             self.play(&mut parts);
-            parts.iter_mut().for_each(|part| part.hand_back(ops, start));
+            parts.iter_mut().for_each(|part| part.hand_back(ops, start, panic));
             start = end;
         }
-        self.scratch.parts = parts;
+        self.scratch().parts = parts;
     }
 
     /// Runs the part of each shard, in parallel.
@@ -49,7 +49,7 @@ impl<K: Key<Column: Send> + Send + Sync, V: Clone + Send> OrderedMap<K, V> {
 }
 
 /// Tidies a map after its shards have changed independently, also after a panic.
-struct Tidying<'a, K: Key, V>(&'a mut OrderedMap<K, V>);
+pub(super) struct Tidying<'a, K: Key, V>(pub(super) &'a mut OrderedMap<K, V>);
 
 impl<K: Key, V> Drop for Tidying<'_, K, V> {
     fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! Iteration over a map in the order of its keys.
+//! Iterators over a map and a set, in the order of keys.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -7,30 +7,211 @@ use std::ops::{Bound, RangeBounds};
 
 use super::leaf::Leaf;
 use super::map::OrderedMap;
+use super::walk::{Mutable, Owned, Position, Shared, Walk, leaves, leaves_mut};
 use crate::keys::{Key, Prefix};
 
-/// Keys and values of an [`OrderedMap`], or of a range of it, ascending.
-pub struct Iter<'a, K: Key, V> {
-    map: &'a OrderedMap<K, V>,
-    front: Position,
-    /// Behind the last key.
-    back: Position,
-    /// The leaf of `front`.
-    leaf: Option<&'a Leaf<K, V>>,
+/// A walk over all of a map, whose length is known.
+#[derive(Clone)]
+pub(super) struct Counted<I> {
+    walk: I,
+    left: usize,
 }
 
-/// The position of a key, or the end: behind the last shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Position {
-    shard: usize,
-    slot: usize,
-    at: usize,
+impl<I: Iterator> Iterator for Counted<I> {
+    type Item = I::Item;
+
+    #[inline]
+    fn next(&mut self) -> Option<I::Item> {
+        let next = self.walk.next()?;
+        self.left -= 1;
+        Some(next)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
 }
+
+impl<I: DoubleEndedIterator> DoubleEndedIterator for Counted<I> {
+    #[inline]
+    fn next_back(&mut self) -> Option<I::Item> {
+        let next = self.walk.next_back()?;
+        self.left -= 1;
+        Some(next)
+    }
+}
+
+/// All keys and values of an [`OrderedMap`], ascending: see [`OrderedMap::iter`].
+pub struct Iter<'a, K: Key, V>(Counted<Shared<'a, K, V>>);
+
+/// The keys and values of a range of an [`OrderedMap`], ascending: see [`OrderedMap::range`].
+pub struct Range<'a, K: Key, V>(Shared<'a, K, V>);
+
+/// All keys and mutable values of an [`OrderedMap`], ascending: see [`OrderedMap::iter_mut`].
+pub struct IterMut<'a, K: Key, V>(Counted<Mutable<'a, K, V>>);
+
+/// The keys and mutable values of a range of an [`OrderedMap`], ascending: see [`OrderedMap::range_mut`].
+pub struct RangeMut<'a, K: Key, V>(Mutable<'a, K, V>);
+
+/// The keys and values of an [`OrderedMap`] by value, ascending.
+pub struct IntoIter<K: Key, V>(Counted<Owned<K, V>>);
+
+/// The keys of an [`OrderedMap`] or an [`OrderedSet`](crate::OrderedSet), ascending.
+pub struct Keys<'a, K: Key, V = ()>(Iter<'a, K, V>);
+
+/// The keys of a range of an [`OrderedSet`](crate::OrderedSet), ascending: see [`OrderedSet::range`](crate::OrderedSet::range).
+pub struct SetRange<'a, K: Key>(Range<'a, K, ()>);
+
+/// The keys of an [`OrderedMap`] or an [`OrderedSet`](crate::OrderedSet) by value, ascending.
+pub struct IntoKeys<K: Key, V = ()>(IntoIter<K, V>);
+
+/// The values of an [`OrderedMap`], in the order of their keys: see [`OrderedMap::values`].
+pub struct Values<'a, K: Key, V>(Iter<'a, K, V>);
+
+/// The mutable values of an [`OrderedMap`], in the order of their keys: see [`OrderedMap::values_mut`].
+pub struct ValuesMut<'a, K: Key, V>(IterMut<'a, K, V>);
+
+/// The values of an [`OrderedMap`] by value, in the order of their keys: see [`OrderedMap::into_values`].
+pub struct IntoValues<K: Key, V>(IntoIter<K, V>);
+
+/// What an iterator over another one has to do.
+macro_rules! iterator {
+    ([$($generics:tt)*] $name:ty, $item:ty, |$entry:pat_param| $made:expr) => {
+        impl<$($generics)*> Iterator for $name {
+            type Item = $item;
+
+            #[inline]
+            fn next(&mut self) -> Option<$item> {
+                self.0.next().map(|$entry| $made)
+            }
+
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                self.0.size_hint()
+            }
+        }
+
+        impl<$($generics)*> DoubleEndedIterator for $name {
+            #[inline]
+            fn next_back(&mut self) -> Option<$item> {
+                self.0.next_back().map(|$entry| $made)
+            }
+        }
+
+        impl<$($generics)*> FusedIterator for $name {}
+    };
+}
+
+iterator!(['a, K: Key, V] Iter<'a, K, V>, (&'a K, &'a V), |entry| entry);
+iterator!(['a, K: Key, V] Range<'a, K, V>, (&'a K, &'a V), |entry| entry);
+iterator!(['a, K: Key, V] IterMut<'a, K, V>, (&'a K, &'a mut V), |entry| entry);
+iterator!(['a, K: Key, V] RangeMut<'a, K, V>, (&'a K, &'a mut V), |entry| entry);
+iterator!([K: Key, V] IntoIter<K, V>, (K, V), |entry| entry);
+iterator!(['a, K: Key, V] Keys<'a, K, V>, &'a K, |(key, _)| key);
+iterator!(['a, K: Key] SetRange<'a, K>, &'a K, |(key, ())| key);
+iterator!([K: Key, V] IntoKeys<K, V>, K, |(key, _)| key);
+iterator!(['a, K: Key, V] Values<'a, K, V>, &'a V, |(_, value)| value);
+iterator!(['a, K: Key, V] ValuesMut<'a, K, V>, &'a mut V, |(_, value)| value);
+iterator!([K: Key, V] IntoValues<K, V>, V, |(_, value)| value);
+
+macro_rules! exact {
+    ($([$($generics:tt)*] $name:ty;)*) => { $(
+        impl<$($generics)*> ExactSizeIterator for $name {}
+    )* };
+}
+
+exact! {
+    [K: Key, V] Iter<'_, K, V>; [K: Key, V] IterMut<'_, K, V>; [K: Key, V] IntoIter<K, V>;
+    [K: Key, V] Keys<'_, K, V>; [K: Key, V] IntoKeys<K, V>;
+    [K: Key, V] Values<'_, K, V>; [K: Key, V] ValuesMut<'_, K, V>; [K: Key, V] IntoValues<K, V>;
+}
+
+/// Iterators that can be cloned, and so show their items.
+macro_rules! shared {
+    ($([$($generics:tt)*] [$($shown:tt)*] $name:ident<$($of:ty),*>;)*) => { $(
+        impl<$($generics)*> Clone for $name<'_, $($of),*> {
+            fn clone(&self) -> Self {
+                $name(self.0.clone())
+            }
+        }
+
+        impl<$($shown)*> fmt::Debug for $name<'_, $($of),*> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_list().entries(self.clone()).finish()
+            }
+        }
+    )* };
+}
+
+shared! {
+    [K: Key, V] [K: Key + fmt::Debug, V: fmt::Debug] Iter<K, V>;
+    [K: Key, V] [K: Key + fmt::Debug, V: fmt::Debug] Range<K, V>;
+    [K: Key, V] [K: Key + fmt::Debug, V] Keys<K, V>;
+    [K: Key] [K: Key + fmt::Debug] SetRange<K>;
+    [K: Key, V] [K: Key, V: fmt::Debug] Values<K, V>;
+}
+
+macro_rules! opaque {
+    ($([$($generics:tt)*] $name:ident: $full:ty;)*) => { $(
+        impl<$($generics)*> fmt::Debug for $full {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )* };
+}
+
+opaque! {
+    [K: Key, V] IterMut: IterMut<'_, K, V>;
+    [K: Key, V] RangeMut: RangeMut<'_, K, V>;
+    [K: Key, V] IntoIter: IntoIter<K, V>;
+    [K: Key, V] IntoKeys: IntoKeys<K, V>;
+    [K: Key, V] ValuesMut: ValuesMut<'_, K, V>;
+    [K: Key, V] IntoValues: IntoValues<K, V>;
+}
+
+/// The ends of a range of keys, none of which is behind the last key of its leaf.
+type Ends = (Position, Position);
 
 impl<K: Key, V> OrderedMap<K, V> {
     /// All keys and values, ascending.
     pub fn iter(&self) -> Iter<'_, K, V> {
-        self.between(Position { shard: 0, slot: 0, at: 0 }, self.end())
+        Iter(Counted { walk: Walk::over(self.shards.iter()), left: self.len })
+    }
+
+    /// All keys and mutable values, ascending.
+    ///
+    /// ```
+    /// let mut map: windrow_collections::OrderedMap<i32, u64> = [(1, 10), (2, 20)].into();
+    /// map.iter_mut().for_each(|(_, value)| *value += 1);
+    /// assert!(map.values().eq(&[11, 21]));
+    /// ```
+    pub fn iter_mut(&mut self) -> IterMut<'_, K, V> {
+        IterMut(Counted { walk: Walk::over(self.shards.iter_mut()), left: self.len })
+    }
+
+    /// All keys, ascending.
+    pub fn keys(&self) -> Keys<'_, K, V> {
+        Keys(self.iter())
+    }
+
+    /// All values, in the order of their keys.
+    pub fn values(&self) -> Values<'_, K, V> {
+        Values(self.iter())
+    }
+
+    /// All values, mutable, in the order of their keys.
+    pub fn values_mut(&mut self) -> ValuesMut<'_, K, V> {
+        ValuesMut(self.iter_mut())
+    }
+
+    /// All keys by value, ascending.
+    pub fn into_keys(self) -> IntoKeys<K, V> {
+        IntoKeys(self.into_iter())
+    }
+
+    /// All values by value, in the order of their keys.
+    pub fn into_values(self) -> IntoValues<K, V> {
+        IntoValues(self.into_iter())
     }
 
     /// The keys of a range with their values, ascending.
@@ -39,10 +220,49 @@ impl<K: Key, V> OrderedMap<K, V> {
     /// If the start of the range is behind its end, or both ends are equal and excluded, as for `BTreeMap`.
     ///
     /// ```
-    /// let map: windrow_collections::OrderedMap<i32, char> = [(1, 'a'), (2, 'b'), (3, 'c')].into_iter().collect();
+    /// let map: windrow_collections::OrderedMap<i32, char> = [(1, 'a'), (2, 'b'), (3, 'c')].into();
     /// assert!(map.range(..=2).rev().eq([(&2, &'b'), (&1, &'a')]));
     /// ```
-    pub fn range<Q>(&self, range: impl RangeBounds<Q>) -> Iter<'_, K, V>
+    pub fn range<Q>(&self, range: impl RangeBounds<Q>) -> Range<'_, K, V>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        Range(match self.ends_of(range) {
+            Some((first, last)) => {
+                Walk::between(self.shards[first.shard..=last.shard].iter(), first, last, leaves, Leaf::entries)
+            }
+            None => Walk::over([].iter()),
+        })
+    }
+
+    /// The keys of a range with their values, mutable, ascending. Begins with a list of the leaves in the range, up to about a
+    /// thousand at each end.
+    ///
+    /// # Panics
+    /// As for [`range`](Self::range).
+    ///
+    /// ```
+    /// let mut map: windrow_collections::OrderedMap<i32, char> = [(1, 'a'), (2, 'b'), (3, 'c')].into();
+    /// map.range_mut(2..).for_each(|(_, value)| value.make_ascii_uppercase());
+    /// assert!(map.into_values().eq(['a', 'B', 'C']));
+    /// ```
+    pub fn range_mut<Q>(&mut self, range: impl RangeBounds<Q>) -> RangeMut<'_, K, V>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        RangeMut(match self.ends_of(range) {
+            Some((first, last)) => {
+                let shards = self.shards[first.shard..=last.shard].iter_mut();
+                Walk::between(shards, first, last, leaves_mut, Leaf::entries_mut)
+            }
+            None => Walk::over([].iter_mut()),
+        })
+    }
+
+    /// The first entry of a range, and the position behind its last entry in the leaf of that entry; `None` if the range is empty.
+    fn ends_of<Q>(&self, range: impl RangeBounds<Q>) -> Option<Ends>
     where
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
@@ -55,32 +275,40 @@ impl<K: Key, V> OrderedMap<K, V> {
             assert!(low <= high, "the range begins behind its end");
             assert!(!(none && low == high), "the range excludes both of its equal ends");
         }
-        let front = match range.start_bound() {
+        let first = match range.start_bound() {
             Bound::Included(key) => self.position(key, false),
             Bound::Excluded(key) => self.position(key, true),
             Bound::Unbounded => Position { shard: 0, slot: 0, at: 0 },
         };
-        let back = match range.end_bound() {
+        let behind = match range.end_bound() {
             Bound::Included(key) => self.position(key, true),
             Bound::Excluded(key) => self.position(key, false),
             Bound::Unbounded => self.end(),
         };
-        self.between(front, back)
-    }
-
-    fn between(&self, front: Position, back: Position) -> Iter<'_, K, V> {
-        // Only a map without keys has an empty leaf.
-        let front = if self.is_empty() { back } else { front };
-        let leaf = (front != back).then(|| self.shards[front.shard].leaf_of(front.slot));
-        Iter { map: self, front, back, leaf }
+        (first < behind && !self.is_empty()).then(|| (first, self.behind_last(behind)))
     }
 
     fn end(&self) -> Position {
         Position { shard: self.shards.len(), slot: 0, at: 0 }
     }
 
+    /// A position behind an entry, as the one in the leaf of that entry.
+    fn behind_last(&self, behind: Position) -> Position {
+        match behind {
+            Position { at: 1.., .. } => behind,
+            Position { shard, slot: slot @ 1.., .. } => {
+                Position { shard, slot: slot - 1, at: self.shards[shard].leaf_of(slot - 1).len() }
+            }
+            Position { shard, .. } => {
+                let last = &self.shards[shard - 1];
+                let slot = last.slots() - 1;
+                Position { shard: shard - 1, slot, at: last.leaf_of(slot).len() }
+            }
+        }
+    }
+
     /// The first key that is not below `key`, or with `above`, the first key above it.
-    fn position<Q>(&self, key: &Q, above: bool) -> Position
+    pub(super) fn position<Q>(&self, key: &Q, above: bool) -> Position
     where
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
@@ -97,75 +325,19 @@ impl<K: Key, V> OrderedMap<K, V> {
             Ok(at) => at + usize::from(above),
             Err(at) => at,
         };
-        if at < leaf.len() { Position { shard: number, slot, at } } else { self.next_leaf(number, slot) }
-    }
-
-    /// The start of the leaf after that of a slot.
-    fn next_leaf(&self, shard: usize, slot: usize) -> Position {
-        if slot + 1 < self.shards[shard].slots() {
-            Position { shard, slot: slot + 1, at: 0 }
+        if at < leaf.len() {
+            Position { shard: number, slot, at }
+        } else if slot + 1 < shard.slots() {
+            Position { shard: number, slot: slot + 1, at: 0 }
         } else {
-            Position { shard: shard + 1, slot: 0, at: 0 }
+            Position { shard: number + 1, slot: 0, at: 0 }
         }
     }
 }
 
-impl<'a, K: Key, V> Iterator for Iter<'a, K, V> {
-    type Item = (&'a K, &'a V);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        let leaf = self.leaf?;
-        let item = leaf.get(self.front.at);
-        self.front.at += 1;
-        if self.front.at == leaf.len() {
-            self.front = self.map.next_leaf(self.front.shard, self.front.slot);
-            if self.front < self.back {
-                self.leaf = Some(self.map.shards[self.front.shard].leaf_of(self.front.slot));
-            }
-        }
-        if self.front == self.back {
-            self.leaf = None;
-        }
-        Some(item)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (usize::from(self.leaf.is_some()), Some(self.map.len()))
-    }
-}
-
-impl<K: Key, V> DoubleEndedIterator for Iter<'_, K, V> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        self.leaf?;
-        let Position { mut shard, mut slot, mut at } = self.back;
-        if at == 0 {
-            if slot == 0 {
-                shard -= 1;
-                slot = self.map.shards[shard].slots();
-            }
-            slot -= 1;
-            at = self.map.shards[shard].leaf_of(slot).len();
-        }
-        self.back = Position { shard, slot, at: at - 1 };
-        if self.front == self.back {
-            self.leaf = None;
-        }
-        Some(self.map.shards[shard].leaf_of(slot).get(at - 1))
-    }
-}
-
-impl<K: Key, V> FusedIterator for Iter<'_, K, V> {}
-
-impl<K: Key, V> Clone for Iter<'_, K, V> {
-    fn clone(&self) -> Self {
-        Iter { ..*self }
-    }
-}
-
-impl<K: Key + fmt::Debug, V: fmt::Debug> fmt::Debug for Iter<'_, K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.clone()).finish()
+impl<'a, K: Key> SetRange<'a, K> {
+    pub(super) fn new(range: Range<'a, K, ()>) -> Self {
+        SetRange(range)
     }
 }
 
@@ -178,32 +350,20 @@ impl<'a, K: Key, V> IntoIterator for &'a OrderedMap<K, V> {
     }
 }
 
-impl<K: Key, V> Extend<(K, V)> for OrderedMap<K, V> {
-    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, items: I) {
-        for (key, value) in items {
-            self.insert(key, value);
-        }
+impl<'a, K: Key, V> IntoIterator for &'a mut OrderedMap<K, V> {
+    type Item = (&'a K, &'a mut V);
+    type IntoIter = IterMut<'a, K, V>;
+
+    fn into_iter(self) -> IterMut<'a, K, V> {
+        self.iter_mut()
     }
 }
 
-impl<K: Key, V> FromIterator<(K, V)> for OrderedMap<K, V> {
-    fn from_iter<I: IntoIterator<Item = (K, V)>>(items: I) -> Self {
-        let mut map = Self::new();
-        map.extend(items);
-        map
+impl<K: Key, V> IntoIterator for OrderedMap<K, V> {
+    type Item = (K, V);
+    type IntoIter = IntoIter<K, V>;
+
+    fn into_iter(self) -> IntoIter<K, V> {
+        IntoIter(Counted { walk: Walk::over(self.shards.into_iter()), left: self.len })
     }
 }
-
-impl<K: Key + fmt::Debug, V: fmt::Debug> fmt::Debug for OrderedMap<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self).finish()
-    }
-}
-
-impl<K: Key, V: PartialEq> PartialEq for OrderedMap<K, V> {
-    fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.iter().eq(other)
-    }
-}
-
-impl<K: Key, V: Eq> Eq for OrderedMap<K, V> {}

@@ -2,11 +2,15 @@
 
 use std::borrow::Borrow;
 use std::mem;
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 
 use super::ops::MapOp;
 use super::part::Part;
 use super::separators::Separators;
 use super::shard::{Ends, FEW_LEAVES, MOST_LEAVES, Shard};
+use super::update::Update;
+use crate::keys::column::Sealed;
 use crate::keys::{Key, Prefix};
 
 /// A sorted map whose operations are cheaper in batches.
@@ -37,7 +41,18 @@ pub struct OrderedMap<K: Key, V> {
     pub(super) len: usize,
     /// Counts how often shards changed their positions.
     pub(super) moves: u32,
-    pub(super) scratch: Scratch<K, V>,
+    /// Whether the last key that was inserted alone was above all others.
+    ascends: bool,
+    /// Locked by `&mut` only: the mutex lets threads share the map, which a buffer of functions would not.
+    scratch: Mutex<Scratch<K, V>>,
+}
+
+/// Where a key is, or belongs: a shard, the place of a leaf in it, and an index there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    pub(super) shard: usize,
+    pub(super) place: u32,
+    pub(super) at: usize,
 }
 
 /// Buffers that batches reuse.
@@ -46,8 +61,8 @@ pub(super) struct Scratch<K: Key, V> {
     pub(super) parts: Vec<Part<K, V>>,
 }
 
-impl<K: Key, V> Scratch<K, V> {
-    fn new() -> Self {
+impl<K: Key, V> Default for Scratch<K, V> {
+    fn default() -> Self {
         Scratch { ops: Vec::new(), parts: Vec::new() }
     }
 }
@@ -55,7 +70,13 @@ impl<K: Key, V> Scratch<K, V> {
 impl<K: Key, V> OrderedMap<K, V> {
     /// A map without keys.
     pub fn new() -> Self {
-        OrderedMap { top: Separators::new(), shards: vec![Shard::new()], len: 0, moves: 0, scratch: Scratch::new() }
+        Self::of(Separators::new(), vec![Shard::new()])
+    }
+
+    /// A map of these shards, which `top` divides.
+    pub(super) fn of(top: Separators<K>, shards: Vec<Shard<K, V>>) -> Self {
+        let len = shards.iter().map(Shard::len).sum();
+        OrderedMap { top, shards, len, moves: 0, ascends: false, scratch: Mutex::default() }
     }
 
     /// The number of keys.
@@ -118,22 +139,31 @@ impl<K: Key, V> OrderedMap<K, V> {
     }
 
     /// Gives `key` a value and returns the previous one. A key that is already present stays.
+    ///
+    /// Inserting keys in ascending order is cheap: a key that follows another one at the end of the map is not searched for.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let word = key.prefix();
+        let (spot, is_found) = self.spot_to_insert(word, &key);
+        if is_found {
+            return Some(mem::replace(self.value_at(spot), value));
+        }
+        self.put(spot, word, key, value);
+        None
+    }
+
+    /// Updates the value of `key`.
+    pub(crate) fn update(&mut self, key: K, update: Update<V>) -> Option<V> {
         let word = key.prefix();
         let at = self.top.slot(word, &key);
         let ends = self.ends(at);
         let shard = &mut self.shards[at];
         let place = shard.place(word, &key);
-        let leaf = shard.leaf_mut(place);
-        match leaf.find(word, &key) {
-            Ok(found) => Some(mem::replace(leaf.value(found), value)),
-            Err(belongs) => {
-                shard.insert_at(place, belongs, ends, word, key, value);
-                self.len += 1;
-                self.look_after(at);
-                None
-            }
-        }
+        let found = shard.leaf(place).find(word, &key);
+        let (before, mut gone) = (shard.len(), None);
+        let result = shard.update(place, found, ends, word, key, update, &mut gone);
+        self.len = self.len - before + shard.len();
+        self.look_after(at);
+        result.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
     /// Removes `key` and returns its value.
@@ -151,15 +181,118 @@ impl<K: Key, V> OrderedMap<K, V> {
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
     {
-        let word = key.prefix();
-        let at = self.top.slot(word, key);
-        let shard = &mut self.shards[at];
-        let place = shard.place(word, key);
-        let found = shard.leaf(place).find(word, key).ok()?;
-        let (key, value, _gone) = shard.remove_at(place, found);
+        let (spot, is_found) = self.spot(key.prefix(), key);
+        is_found.then(|| self.take_out(spot))
+    }
+
+    /// Where `key` is, or belongs, and whether it is there.
+    #[inline]
+    pub(super) fn spot<Q>(&self, word: K::Word, key: &Q) -> (Spot, bool)
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        let shard = self.top.slot(word, key);
+        let place = self.shards[shard].place(word, key);
+        let found = self.shards[shard].leaf(place).find(word, key);
+        let (Ok(at) | Err(at)) = found;
+        (Spot { shard, place, at }, found.is_ok())
+    }
+
+    /// As [`spot`](Self::spot), for a key that will be inserted: tries the end of the map if the last such key belonged there.
+    #[inline]
+    pub(super) fn spot_to_insert(&mut self, word: K::Word, key: &K) -> (Spot, bool) {
+        if self.ascends {
+            if let Some(spot) = self.behind_all(word, key) {
+                return (spot, false);
+            }
+            self.ascends = false;
+        }
+        let (spot, is_found) = self.spot(word, key);
+        self.ascends = !is_found && spot.shard + 1 == self.shards.len() && {
+            let last = &self.shards[spot.shard];
+            spot.place == last.last_place() && spot.at == last.leaf(spot.place).len()
+        };
+        (spot, is_found)
+    }
+
+    /// Where `key` belongs if it is above all keys.
+    #[inline]
+    pub(super) fn behind_all(&self, word: K::Word, key: &K) -> Option<Spot> {
+        let shard = self.shards.len() - 1;
+        let place = self.shards[shard].last_place();
+        let leaf = self.shards[shard].leaf(place);
+        let at = leaf.len();
+        let is_behind = at.checked_sub(1).is_none_or(|last| {
+            let before = leaf.word(last);
+            before < word || !K::Column::EXACT && before == word && leaf.key(last) < key
+        });
+        is_behind.then_some(Spot { shard, place, at })
+    }
+
+    /// A key that is present, and its value.
+    #[inline]
+    pub(super) fn at(&self, spot: Spot) -> (&K, &V) {
+        self.shards[spot.shard].leaf(spot.place).get(spot.at)
+    }
+
+    /// The value of a key that is present.
+    #[inline]
+    pub(super) fn value_at(&mut self, spot: Spot) -> &mut V {
+        self.shards[spot.shard].leaf_mut(spot.place).value(spot.at)
+    }
+
+    /// Inserts a key that is not present where it belongs. Returns where it is then.
+    #[inline]
+    pub(super) fn put(&mut self, spot: Spot, word: K::Word, key: K, value: V) -> Spot {
+        let ends = self.ends(spot.shard);
+        let shard = &mut self.shards[spot.shard];
+        let (place, at) = shard.insert_at(spot.place, spot.at, ends, word, key, value);
+        self.len += 1;
+        let spot = Spot { shard: spot.shard, place, at };
+        if self.shards[spot.shard].is_untidy() { self.tidy_around(spot) } else { spot }
+    }
+
+    /// Tidies the shard of a key that was inserted. Returns where the key is then.
+    #[cold]
+    fn tidy_around(&mut self, Spot { mut shard, place, at }: Spot) -> Spot {
+        let mut slot = self.shards[shard].slot_at(place);
+        self.tidy(shard);
+        // After an insert, a shard has too many leaves or nothing to tidy: its parts follow each other.
+        while slot >= self.shards[shard].slots() {
+            slot -= self.shards[shard].slots();
+            shard += 1;
+        }
+        Spot { shard, place: self.shards[shard].place_of(slot), at }
+    }
+
+    /// Removes a key.
+    #[inline]
+    pub(super) fn take_out(&mut self, spot: Spot) -> (K, V) {
+        let (key, value, _gone) = self.shards[spot.shard].remove_at(spot.place, spot.at);
         self.len -= 1;
-        self.look_after(at);
-        Some((key, value))
+        self.look_after(spot.shard);
+        (key, value)
+    }
+
+    /// Removes the smallest key and returns it with its value.
+    pub fn pop_first(&mut self) -> Option<(K, V)> {
+        self.first_spot().map(|spot| self.take_out(spot))
+    }
+
+    /// Removes the largest key and returns it with its value.
+    pub fn pop_last(&mut self) -> Option<(K, V)> {
+        self.last_spot().map(|spot| self.take_out(spot))
+    }
+
+    pub(super) fn first_spot(&self) -> Option<Spot> {
+        (self.len > 0).then(|| Spot { shard: 0, place: self.shards[0].place_of(0), at: 0 })
+    }
+
+    pub(super) fn last_spot(&self) -> Option<Spot> {
+        let shard = self.shards.len() - 1;
+        let place = self.shards[shard].last_place();
+        (self.len > 0).then(|| Spot { shard, place, at: self.shards[shard].leaf(place).len() - 1 })
     }
 
     /// The smallest key and its value.
@@ -173,6 +306,12 @@ impl<K: Key, V> OrderedMap<K, V> {
         let shard = &self.shards[self.shards.len() - 1];
         let leaf = shard.leaf_of(shard.slots() - 1);
         leaf.len().checked_sub(1).map(|last| leaf.get(last))
+    }
+
+    /// The buffers of batches.
+    #[inline]
+    pub(super) fn scratch(&mut self) -> &mut Scratch<K, V> {
+        self.scratch.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a shard is the first and the last of the map.
@@ -196,6 +335,14 @@ impl<K: Key, V> OrderedMap<K, V> {
         self.moves = self.moves.wrapping_add(1);
         let slots = self.shards[at].slots();
         if slots > MOST_LEAVES {
+            if at + 1 == self.shards.len() && self.shards[at].leaf_of(slots - 1).len() == 1 {
+                // Keys ascend, and have filled the other leaves: they stay, and the next shard begins.
+                let ((word, border), mut tail) = self.shards[at].split_off(slots - 1);
+                tail.make_room();
+                self.top.insert(at, word, border);
+                self.shards.push(tail);
+                return;
+            }
             // A shard that a batch has made many times larger is divided into parts that can grow.
             let parts = slots.div_ceil(MOST_LEAVES * 3 / 4).max(2);
             for part in (1..parts).rev() {
@@ -268,7 +415,8 @@ impl<K: Key, V: Clone> Clone for OrderedMap<K, V> {
             shards: self.shards.clone(),
             len: self.len,
             moves: 0,
-            scratch: Scratch::new(),
+            ascends: false,
+            scratch: Mutex::default(),
         }
     }
 }

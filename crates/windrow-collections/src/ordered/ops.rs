@@ -1,5 +1,8 @@
 //! The operations of a batch.
 
+use std::mem;
+
+use super::update::Update;
 use crate::keys::Key;
 
 /// What an operation does with its key.
@@ -11,12 +14,15 @@ pub enum Verb {
     Insert,
     /// Removes it.
     Remove,
+    /// Calls a function with its value.
+    Update,
 }
 
 /// Operations in order of submission, with places for their results.
 ///
 /// This is the interface between an [`OrderedMap`](crate::OrderedMap) and a source of operations; `apply`, `insert_all` and similar
-/// methods use it. Every operation gets one answer: the previous value of its key. Only a panic ends a batch early.
+/// methods use it. Every operation gets one answer: the previous value of its key, or what its [`Update`] returns. An update that panics
+/// gets none; the other operations run, and then the panic goes on. A panic of a comparison or a clone ends the batch at once.
 pub trait Ops<K, V> {
     /// The number of operations. It does not change while they run.
     fn count(&self) -> usize;
@@ -36,12 +42,18 @@ pub trait Ops<K, V> {
     /// Moves out the value of an insert whose key is already present.
     fn take_value(&mut self, at: usize) -> V;
 
-    /// Answers operation `at`, which did `verb`, with the previous value of its key.
+    /// Moves out the key and the function of an update. Called once at most; the key is not read again. A source without updates need not
+    /// implement it.
+    fn take_update(&mut self, at: usize) -> (K, Update<V>) {
+        unreachable!("operation {at} is an update, and its source does not implement `take_update`")
+    }
+
+    /// Answers operation `at`, which did `verb`, with the previous value of its key, or with what its update has returned.
     fn answer(&mut self, at: usize, verb: Verb, old: Option<V>);
 }
 
-/// An operation of a batch on a map. Its result is the previous value of the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An operation of a batch on a map. Its result is the previous value of the key, or what its update returns.
+#[derive(Debug)]
 pub enum MapOp<K, V> {
     /// Looks up a key; the result is a clone of its value.
     Get(K),
@@ -49,21 +61,69 @@ pub enum MapOp<K, V> {
     Insert(K, V),
     /// As [`OrderedMap::remove`](crate::OrderedMap::remove).
     Remove(K),
+    /// Calls a function with the value of a key: see [`Update`], [`MapOp::update`] and [`MapOp::compare_and_swap`].
+    ///
+    /// If the function panics, the map stays whole: a key that was present keeps the value that the function left, or is removed if it
+    /// left none; an absent key stays absent. The other operations of the batch run and are answered, then the panic goes on.
+    Update(K, Update<V>),
 }
 
 impl<K, V> MapOp<K, V> {
+    /// An [`Update`](MapOp::Update) of `key`: see [`Update`] for what `f` gets and returns.
+    ///
+    /// ```
+    /// use windrow::batch::Batched;
+    /// use windrow_collections::{MapOp, OrderedMap};
+    ///
+    /// let counts = Batched::new(OrderedMap::<String, u32>::new());
+    /// for word in ["a", "rose", "is", "a", "rose"] {
+    ///     counts.call(MapOp::update(word.to_owned(), |count| {
+    ///         *count.get_or_insert(0) += 1;
+    ///         *count
+    ///     })).unwrap();
+    /// }
+    /// assert_eq!(counts.call(MapOp::Get("rose".to_owned())).unwrap(), Some(2));
+    /// ```
+    pub fn update(key: K, f: impl FnOnce(&mut Option<V>) -> Option<V> + Send + 'static) -> Self {
+        MapOp::Update(key, Update::new(f))
+    }
+
+    /// Sets the value of `key` to `new` if it is `expected`; `None` stands for an absent key. The result is the previous value, so the
+    /// value was set if the result equals `expected`. An [`Update`](MapOp::Update) with one allocation.
+    ///
+    /// ```
+    /// use windrow_collections::{MapOp, OrderedMap};
+    ///
+    /// let mut owners = OrderedMap::new();
+    /// let mut results = Vec::new();
+    /// owners.apply([
+    ///     MapOp::compare_and_swap("lock", None, Some("ann")),
+    ///     MapOp::compare_and_swap("lock", None, Some("bob")),
+    ///     MapOp::compare_and_swap("lock", Some("ann"), None),
+    /// ], &mut results);
+    /// assert_eq!(results, [None, Some("ann"), Some("ann")]);
+    /// assert!(owners.is_empty());
+    /// ```
+    pub fn compare_and_swap(key: K, expected: Option<V>, new: Option<V>) -> Self
+    where
+        V: PartialEq + Clone + Send + 'static,
+    {
+        MapOp::update(key, move |value| if *value == expected { mem::replace(value, new) } else { value.clone() })
+    }
+
     #[inline]
     pub(crate) fn verb(&self) -> Verb {
         match self {
             MapOp::Get(_) => Verb::Get,
             MapOp::Insert(..) => Verb::Insert,
             MapOp::Remove(_) => Verb::Remove,
+            MapOp::Update(..) => Verb::Update,
         }
     }
 
     #[inline]
     pub(crate) fn key(&self) -> &K {
-        let (MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key)) = self;
+        let (MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key) | MapOp::Update(key, _)) = self;
         key
     }
 }
@@ -136,7 +196,15 @@ impl<K, V> Ops<K, V> for Owned<'_, K, V> {
     fn take_key(&mut self, at: usize) -> K {
         match self.ops[at].take() {
             Some(MapOp::Get(key) | MapOp::Remove(key)) => key,
-            _ => unreachable!("{ONCE}, and is no insert"),
+            _ => unreachable!("{ONCE}, and is a look-up or a removal"),
+        }
+    }
+
+    #[inline]
+    fn take_update(&mut self, at: usize) -> (K, Update<V>) {
+        match self.ops[at].take() {
+            Some(MapOp::Update(key, update)) => (key, update),
+            _ => unreachable!("{ONCE}, and is an update"),
         }
     }
 

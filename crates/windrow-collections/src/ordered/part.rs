@@ -8,6 +8,7 @@ use std::mem;
 
 use super::ops::{Ops, Verb};
 use super::shard::{Ends, GROUP, Shard};
+use super::update::{FirstPanic, Update};
 use crate::keys::Key;
 
 /// A shard's part of a round.
@@ -17,6 +18,11 @@ pub(super) struct Part<K: Key, V> {
     order: Vec<u32>,
     /// By slot: the end of its items in `order`.
     ends: Vec<u32>,
+    /// By item: the function of an update. As long as the last update; empty if there is none.
+    updates: Vec<Option<Update<V>>>,
+    /// Items whose updates panicked.
+    unanswered: Vec<u32>,
+    panic: FirstPanic,
 }
 
 /// An operation dealt to a shard.
@@ -35,7 +41,14 @@ struct Item<K: Key, V> {
 
 impl<K: Key, V> Part<K, V> {
     pub(super) fn new() -> Self {
-        Part { items: Vec::new(), order: Vec::new(), ends: Vec::new() }
+        Part {
+            items: Vec::new(),
+            order: Vec::new(),
+            ends: Vec::new(),
+            updates: Vec::new(),
+            unanswered: Vec::new(),
+            panic: FirstPanic::default(),
+        }
     }
 
     /// Moves operation `start + at` of a batch into this part. `word` is the prefix of its key.
@@ -48,15 +61,26 @@ impl<K: Key, V> Part<K, V> {
                 (key, Some(value))
             }
             Verb::Get | Verb::Remove => (ops.take_key(start + at), None),
+            Verb::Update => {
+                let (key, update) = ops.take_update(start + at);
+                self.updates.resize_with(self.items.len(), || None);
+                self.updates.push(Some(update));
+                (key, None)
+            }
         };
         self.items.push(Item { word, key: Some(key), value, at: at as u32, slot: 0, place: 0, verb });
     }
 
     /// Answers the operations that this part took over from a batch, from `start` on, and removes them from the part.
-    pub(super) fn hand_back(&mut self, ops: &mut impl Ops<K, V>, start: usize) {
-        for item in self.items.drain(..) {
-            ops.answer(start + item.at as usize, item.verb, item.value);
+    pub(super) fn hand_back(&mut self, ops: &mut impl Ops<K, V>, start: usize, panic: &mut FirstPanic) {
+        panic.take_over(&mut self.panic);
+        self.updates.clear();
+        for (number, item) in self.items.drain(..).enumerate() {
+            if self.unanswered.is_empty() || !self.unanswered.contains(&(number as u32)) {
+                ops.answer(start + item.at as usize, item.verb, item.value);
+            }
         }
+        self.unanswered.clear();
     }
 }
 
@@ -94,6 +118,11 @@ impl<K: Key, V> Ops<K, V> for Part<K, V> {
     }
 
     #[inline]
+    fn take_update(&mut self, at: usize) -> (K, Update<V>) {
+        (self.take_key(at), self.updates[at].take().expect("an update has a function"))
+    }
+
+    #[inline]
     fn answer(&mut self, at: usize, _: Verb, old: Option<V>) {
         self.items[at].value = old;
     }
@@ -121,8 +150,13 @@ impl<K: Key, V: Clone> Shard<K, V> {
             let known = self.version() == version && self.joins() == joins;
             let place = if known { item.place } else { self.place(word, part.key(at)) };
             let verb = item.verb;
-            let old = self.step(part, at, ends, word, place, &mut None);
-            part.answer(at, verb, old);
+            match self.step(part, at, ends, word, place, &mut None) {
+                Ok(result) => part.answer(at, verb, result),
+                Err(payload) => {
+                    part.panic.keep(payload);
+                    part.unanswered.push(at as u32);
+                }
+            }
         }
         part.order = order;
     }

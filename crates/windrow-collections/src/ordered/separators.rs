@@ -151,6 +151,12 @@ impl<K: Key> Separators<K> {
     }
 }
 
+impl<K: Key> Default for Separators<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Whether a border with the word `border` is certainly not above a key with the word `word`.
 #[inline]
 fn is_below<K: Key>(border: K::Word, word: K::Word) -> bool {

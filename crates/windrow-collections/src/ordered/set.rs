@@ -1,15 +1,17 @@
 //! The set: a map without values.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
-use std::iter::FusedIterator;
+use std::hash::{Hash, Hasher};
 use std::ops::RangeBounds;
 
 use windrow::prelude::*;
 
-use super::iter::Iter;
+use super::iter::{IntoKeys, Keys, SetRange};
 use super::map::OrderedMap;
 use super::ops::{All, Mixed, SetOp};
+use super::whole::NotAscending;
 use crate::keys::{Key, Prefix};
 
 /// A sorted set whose operations are cheaper in batches.
@@ -27,25 +29,25 @@ use crate::keys::{Key, Prefix};
 /// assert!(set.contains(&7) && set.len() == 3);
 /// ```
 ///
-/// For many independent callers, put the set inside of `Batched`. A loop already has batches and hands them over as chunks:
+/// For many independent callers with single operations, put the set inside of `Batched`. A loop already has batches: on several
+/// threads, it hands them to a [`SharedSet`](crate::SharedSet) as chunks.
 ///
 /// ```
-/// use windrow::batch::{Batched, Chunk};
 /// use windrow::prelude::*;
-/// use windrow_collections::{OrderedSet, SetOp};
+/// use windrow_collections::{SetOp, SharedSet};
 ///
-/// let seen = Batched::builder().limit(127).build(OrderedSet::new());
-/// assert!(seen.call(SetOp::Insert(5)).unwrap());
+/// let seen = SharedSet::new();
+/// assert!(seen.insert(5));
 /// let keys: Vec<u64> = (0..1000).map(|n| n % 700).collect();
 /// let new: usize = keys.par_chunks(127).map(|keys| {
-///     let mut chunk = Chunk::new();
-///     chunk.extend(keys.iter().copied().map(SetOp::Insert));
-///     seen.call_chunk(&mut chunk).unwrap();
-///     chunk.replies().filter(|new| *new == Ok(true)).count()
+///     let ops: Vec<_> = keys.iter().copied().map(SetOp::Insert).collect();
+///     let mut new = vec![false; ops.len()];
+///     seen.apply(&ops, &mut new);
+///     new.into_iter().filter(|new| *new).count()
 /// }).sum();
 /// assert_eq!(new, 699);
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct OrderedSet<K: Key> {
     pub(crate) map: OrderedMap<K, ()>,
 }
@@ -103,6 +105,71 @@ impl<K: Key> OrderedSet<K> {
         self.map.remove(key).is_some()
     }
 
+    /// Removes the key that equals `key`, and returns it.
+    pub fn take<Q>(&mut self, key: &Q) -> Option<K>
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        self.map.remove_entry(key).map(|(key, ())| key)
+    }
+
+    /// The key that equals `key`; if there is none, inserts and returns the one that `make` makes of `key`.
+    ///
+    /// # Panics
+    /// If the new key does not equal `key`.
+    pub fn get_or_insert_with<Q>(&mut self, key: &Q, make: impl FnOnce(&Q) -> K) -> &K
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        let (spot, is_found) = self.map.spot(key.prefix(), key);
+        if is_found {
+            return self.map.at(spot).0;
+        }
+        let made = make(key);
+        assert!(made.borrow() == key, "the new key is not equal to the one that was looked for");
+        let spot = self.map.put(spot, key.prefix(), made, ());
+        self.map.at(spot).0
+    }
+
+    /// Removes the smallest key and returns it.
+    pub fn pop_first(&mut self) -> Option<K> {
+        self.map.pop_first().map(|(key, ())| key)
+    }
+
+    /// Removes the largest key and returns it.
+    pub fn pop_last(&mut self) -> Option<K> {
+        self.map.pop_last().map(|(key, ())| key)
+    }
+
+    /// A set of keys that ascend strictly, in time proportional to their number: see [`OrderedMap::from_sorted`].
+    ///
+    /// # Errors
+    /// [`NotAscending`] names the first key that is not above the one before it.
+    pub fn from_sorted(keys: impl IntoIterator<Item = K>) -> Result<Self, NotAscending> {
+        OrderedMap::from_sorted(keys.into_iter().map(|key| (key, ()))).map(|map| OrderedSet { map })
+    }
+
+    /// Keeps the keys for which `keep` is true, and visits all in ascending order: see [`OrderedMap::retain`].
+    pub fn retain(&mut self, mut keep: impl FnMut(&K) -> bool) {
+        self.map.retain(|key, ()| keep(key));
+    }
+
+    /// Moves all keys of `other` to this set: see [`OrderedMap::append`].
+    pub fn append(&mut self, other: &mut Self) {
+        self.map.append(&mut other.map);
+    }
+
+    /// Removes the keys from `key` on and returns them: see [`OrderedMap::split_off`].
+    pub fn split_off<Q>(&mut self, key: &Q) -> Self
+    where
+        K: Borrow<Q>,
+        Q: Prefix<Word = K::Word> + ?Sized,
+    {
+        OrderedSet { map: self.map.split_off(key) }
+    }
+
     /// The smallest key.
     pub fn first(&self) -> Option<&K> {
         self.map.first_key_value().map(|(key, ())| key)
@@ -115,7 +182,7 @@ impl<K: Key> OrderedSet<K> {
 
     /// All keys, ascending.
     pub fn iter(&self) -> Keys<'_, K> {
-        Keys(self.map.iter())
+        self.map.keys()
     }
 
     /// The keys of a range, ascending.
@@ -129,12 +196,12 @@ impl<K: Key> OrderedSet<K> {
     /// let set: OrderedSet<String> = ["fig", "apple", "plum"].map(String::from).into_iter().collect();
     /// assert!(set.range("b".to_owned()..).eq(["fig", "plum"]));
     /// ```
-    pub fn range<Q>(&self, range: impl RangeBounds<Q>) -> Keys<'_, K>
+    pub fn range<Q>(&self, range: impl RangeBounds<Q>) -> SetRange<'_, K>
     where
         K: Borrow<Q>,
         Q: Prefix<Word = K::Word> + ?Sized,
     {
-        Keys(self.map.range(range))
+        SetRange::new(self.map.range(range))
     }
 
     /// Checks every invariant of the structure by reading all keys; for tests.
@@ -191,34 +258,9 @@ impl<K: Key<Column: Sync> + Send + Sync> OrderedSet<K> {
     }
 }
 
-/// Keys of an [`OrderedSet`], or of a range of it, ascending.
-#[derive(Clone)]
-pub struct Keys<'a, K: Key>(Iter<'a, K, ()>);
-
-impl<'a, K: Key> Iterator for Keys<'a, K> {
-    type Item = &'a K;
-
-    #[inline]
-    fn next(&mut self) -> Option<&'a K> {
-        self.0.next().map(|(key, ())| key)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
-    }
-}
-
-impl<K: Key> DoubleEndedIterator for Keys<'_, K> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.next_back().map(|(key, ())| key)
-    }
-}
-
-impl<K: Key> FusedIterator for Keys<'_, K> {}
-
-impl<K: Key + fmt::Debug> fmt::Debug for Keys<'_, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.clone()).finish()
+impl<K: Key> Default for OrderedSet<K> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -228,6 +270,27 @@ impl<'a, K: Key> IntoIterator for &'a OrderedSet<K> {
 
     fn into_iter(self) -> Keys<'a, K> {
         self.iter()
+    }
+}
+
+impl<K: Key> IntoIterator for OrderedSet<K> {
+    type Item = K;
+    type IntoIter = IntoKeys<K>;
+
+    fn into_iter(self) -> IntoKeys<K> {
+        self.map.into_keys()
+    }
+}
+
+impl<'a, K: Key + Copy> Extend<&'a K> for OrderedSet<K> {
+    fn extend<I: IntoIterator<Item = &'a K>>(&mut self, keys: I) {
+        self.extend(keys.into_iter().copied());
+    }
+}
+
+impl<K: Key, const N: usize> From<[K; N]> for OrderedSet<K> {
+    fn from(keys: [K; N]) -> Self {
+        keys.into_iter().collect()
     }
 }
 
@@ -258,3 +321,21 @@ impl<K: Key> PartialEq for OrderedSet<K> {
 }
 
 impl<K: Key> Eq for OrderedSet<K> {}
+
+impl<K: Key> PartialOrd for OrderedSet<K> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K: Key> Ord for OrderedSet<K> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.map.cmp(&other.map)
+    }
+}
+
+impl<K: Key + Hash> Hash for OrderedSet<K> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.map.hash(state);
+    }
+}

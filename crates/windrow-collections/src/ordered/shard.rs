@@ -9,9 +9,12 @@
 use std::borrow::Borrow;
 use std::mem;
 
+use windrow_sync::unwind::Payload;
+
 use super::leaf::Leaf;
 use super::ops::{Ops, Verb};
 use super::separators::{Border, Separators};
+use super::update::Update;
 use crate::keys::{CAPACITY, Key, Prefix};
 
 /// Maximum number of leaves; a shard with more is divided. At this size, moving the borders behind a new one costs about 3 ns per
@@ -148,13 +151,47 @@ impl<K: Key, V> Shard<K, V> {
         self.leaf_mut(self.places[slot])
     }
 
-    /// Inserts a key that is not present into the leaf at `place`, before the key at `at`.
+    /// The places of the leaves by slot, and the leaves by place.
+    pub(super) fn parts(&self) -> (&[u32], &[Leaf<K, V>]) {
+        (&self.places, &self.leaves)
+    }
+
+    pub(super) fn parts_mut(&mut self) -> (&[u32], &mut [Leaf<K, V>]) {
+        (&self.places, &mut self.leaves)
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<u32>, Vec<Leaf<K, V>>) {
+        (self.places, self.leaves)
+    }
+
+    /// The slot of the leaf at `place`: a search of all slots.
+    #[cold]
+    pub(super) fn slot_at(&self, place: u32) -> usize {
+        self.places.iter().position(|other| *other == place).expect("a leaf in use has a slot")
+    }
+
+    /// The place of the last leaf.
+    #[inline]
+    pub(super) fn last_place(&self) -> u32 {
+        self.places[self.places.len() - 1]
+    }
+
+    /// Inserts a key that is not present into the leaf at `place`, before the key at `at`. Returns where it is then.
     #[inline(always)]
-    pub(super) fn insert_at(&mut self, place: u32, at: usize, ends: Ends, word: K::Word, key: K, value: V) {
+    pub(super) fn insert_at(
+        &mut self,
+        place: u32,
+        at: usize,
+        ends: Ends,
+        word: K::Word,
+        key: K,
+        value: V,
+    ) -> (u32, usize) {
         let (place, at) =
             if self.leaf(place).is_full() { self.split(place, at, ends, word, &key) } else { (place, at) };
         self.leaf_mut(place).insert(at, word, key, value);
         self.len += 1;
+        (place, at)
     }
 
     /// Splits a full leaf. Returns the place and the index for the key.
@@ -174,12 +211,50 @@ impl<K: Key, V> Shard<K, V> {
         let first = if middle == leaf.len() { key } else { leaf.key(middle) };
         // Cloning may panic; nothing has changed yet.
         let (first_word, border) = (first.prefix(), Border::of(first));
-        let tail = self.leaf_mut(place).split_off(middle);
+        let behind = self.cut(slot, middle, first_word, border);
+        if at > middle || middle == CAPACITY { (behind, at - middle) } else { (place, at) }
+    }
+
+    /// Moves the keys of a leaf from `at` on into a new leaf behind it, and returns the place of that.
+    fn cut(&mut self, slot: usize, at: usize, word: K::Word, border: Border<K>) -> u32 {
+        let tail = self.leaf_in(slot).split_off(at);
         let behind = self.keep(tail);
-        self.borders.insert(slot, first_word, border);
+        self.borders.insert(slot, word, border);
         self.places.insert(slot + 1, behind);
         self.version = self.version.wrapping_add(1);
-        if at > middle || middle == CAPACITY { (behind, at - middle) } else { (place, at) }
+        behind
+    }
+
+    /// Divides the leaf of a slot before the key at `at`, which is not the first one.
+    pub(super) fn cut_at(&mut self, slot: usize, at: usize) {
+        let key = self.leaf_of(slot).key(at);
+        // Cloning may panic; nothing has changed yet.
+        let (word, border) = (key.prefix(), Border::of(key));
+        self.cut(slot, at, word, border);
+    }
+
+    /// Removes the keys for which `keep` is false, ascending.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        /// Joins the leaves that have few keys left, also after a panic.
+        struct Joining<'a, K: Key, V>(&'a mut Shard<K, V>);
+
+        impl<K: Key, V> Drop for Joining<'_, K, V> {
+            fn drop(&mut self) {
+                let shard = &mut *self.0;
+                shard.len = shard.leaves.iter().map(Leaf::len).sum();
+                let mut gone = Vec::new();
+                for slot in (0..shard.slots()).rev() {
+                    if shard.leaf_of(slot).len() <= FEW_KEYS {
+                        gone.extend(shard.join(slot));
+                    }
+                }
+            }
+        }
+
+        let joining = Joining(self);
+        for slot in 0..joining.0.slots() {
+            joining.0.leaf_in(slot).retain(&mut keep);
+        }
     }
 
     /// Stores a leaf and returns its place.
@@ -196,12 +271,18 @@ impl<K: Key, V> Shard<K, V> {
     /// caller drops it last.
     #[inline]
     pub(super) fn remove_at(&mut self, place: u32, at: usize) -> (K, V, Option<Border<K>>) {
-        let few = self.leaf(place).len() <= FEW_KEYS;
-        // To join its neighbour, a leaf is found by a key that it still holds.
-        let slot = few.then(|| self.slot_of(place, at));
+        let slot = self.slot_to_join(place, at);
         let (key, value) = self.leaf_mut(place).remove(at);
         self.len -= 1;
         (key, value, slot.and_then(|slot| self.join(slot)))
+    }
+
+    /// The slot of a leaf, if a removal at `at` leaves it with few keys. To join its neighbour, a leaf is found by a key that it still
+    /// holds.
+    #[inline]
+    fn slot_to_join(&self, place: u32, at: usize) -> Option<usize> {
+        let few = self.leaf(place).len() <= FEW_KEYS;
+        few.then(|| self.slot_of(place, at))
     }
 
     #[cold]
@@ -249,6 +330,11 @@ impl<K: Key, V> Shard<K, V> {
         (between, Shard { borders, places, leaves, free: Vec::new(), len, version: 0, joins: 0 })
     }
 
+    /// Allocates for the maximum of leaves.
+    pub(super) fn make_room(&mut self) {
+        self.leaves.reserve_exact((MOST_LEAVES + 1).saturating_sub(self.leaves.len()));
+    }
+
     /// Moves the leaves into the order of their keys and frees unused ones.
     pub(super) fn pack(&mut self) {
         let mut leaves = room(self.slots());
@@ -267,7 +353,7 @@ impl<K: Key, V> Shard<K, V> {
             let place = self.keep(leaf);
             self.places.push(place);
         }
-        self.borders.append(between, mem::replace(&mut other.borders, Separators::new()));
+        self.borders.append(between, mem::take(&mut other.borders));
         self.len += other.len;
         self.version = self.version.wrapping_add(1);
     }
@@ -277,7 +363,7 @@ impl<K: Key, V> Shard<K, V> {
         (0..self.slots()).flat_map(|slot| (0..self.leaf_of(slot).len()).map(move |at| (slot, at)))
     }
 
-    /// Applies operation `at`, whose key belongs to the leaf at `place`. Returns the previous value of the key.
+    /// Applies operation `at`, whose key belongs to the leaf at `place`. Returns the result of the operation, or the panic of an update.
     // Inlined, because a call would cost 4 ns of 50.
     #[inline(always)]
     pub(super) fn step(
@@ -288,12 +374,12 @@ impl<K: Key, V> Shard<K, V> {
         word: K::Word,
         place: u32,
         gone: &mut Gone<K>,
-    ) -> Option<V>
+    ) -> Result<Option<V>, Payload>
     where
         V: Clone,
     {
         let found = self.leaf(place).find(word, ops.key(at));
-        match (ops.verb(at), found) {
+        Ok(match (ops.verb(at), found) {
             (Verb::Get, Ok(index)) => Some(self.leaf(place).get(index).1.clone()),
             (Verb::Insert, Ok(index)) => Some(mem::replace(self.leaf_mut(place).value(index), ops.take_value(at))),
             (Verb::Insert, Err(index)) => {
@@ -307,6 +393,46 @@ impl<K: Key, V> Shard<K, V> {
                 Some(value)
             }
             (Verb::Get | Verb::Remove, Err(_)) => None,
+            (Verb::Update, found) => {
+                let (key, update) = ops.take_update(at);
+                return self.update(place, found, ends, word, key, update, gone);
+            }
+        })
+    }
+
+    /// Updates the value of `key`, which was `found` in the leaf at `place`.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "what `step` knows about the operation")]
+    pub(super) fn update(
+        &mut self,
+        place: u32,
+        found: Result<usize, usize>,
+        ends: Ends,
+        word: K::Word,
+        key: K,
+        update: Update<V>,
+        gone: &mut Gone<K>,
+    ) -> Result<Option<V>, Payload> {
+        match found {
+            Ok(at) => {
+                // Dropping may panic; nothing has changed yet.
+                drop(key);
+                let slot = self.slot_to_join(place, at);
+                let (result, removed) = self.leaf_mut(place).lend(at, |value| update.try_call(value));
+                if let Some(key) = removed {
+                    self.len -= 1;
+                    *gone = Some((key, slot.and_then(|slot| self.join(slot))));
+                }
+                result
+            }
+            Err(at) => {
+                let mut value = None;
+                let result = update.try_call(&mut value)?;
+                if let Some(value) = value {
+                    self.insert_at(place, at, ends, word, key, value);
+                }
+                Ok(result)
+            }
         }
     }
 

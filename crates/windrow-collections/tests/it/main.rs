@@ -1,7 +1,10 @@
 //! All tests of the crate.
 
 mod batched;
+mod drop_in;
 mod oracle;
 mod panics;
+mod shared;
 mod skiplist;
 mod surface;
+mod updates;

@@ -23,7 +23,7 @@ fn batches<K: Debug + Clone>(key: impl Strategy<Value = K> + Clone) -> impl Stra
 }
 
 fn key_of<K>(op: &MapOp<K, u32>) -> &K {
-    let (MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key)) = op;
+    let (MapOp::Get(key) | MapOp::Insert(key, _) | MapOp::Remove(key) | MapOp::Update(key, _)) = op;
     key
 }
 
@@ -32,6 +32,7 @@ fn on_oracle<K: Ord + Clone>(oracle: &mut BTreeMap<K, u32>, op: &MapOp<K, u32>) 
         MapOp::Get(key) => oracle.get(key).copied(),
         MapOp::Insert(key, value) => oracle.insert(key.clone(), *value),
         MapOp::Remove(key) => oracle.remove(key),
+        MapOp::Update(..) => unreachable!("see `updates`"),
     }
 }
 
@@ -40,6 +41,7 @@ fn single<K: Key>(map: &mut OrderedMap<K, u32>, op: &MapOp<K, u32>) -> Option<u3
         MapOp::Get(key) => map.get(key).copied(),
         MapOp::Insert(key, value) => map.insert(key.clone(), *value),
         MapOp::Remove(key) => map.remove(key),
+        MapOp::Update(..) => unreachable!("see `updates`"),
     }
 }
 

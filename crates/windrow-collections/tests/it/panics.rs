@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use windrow_collections::{Key, MapOp, OrderedMap, Prefix, Prefixed};
 
 /// Counts down the comparisons and clones of a map's keys until one of them panics, on any thread; negative: none does.
-struct Fuse(AtomicI64);
+pub(crate) struct Fuse(AtomicI64);
 
 impl Fuse {
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(AtomicI64::new(-1)))
     }
 
-    fn set(&self, left: Option<u32>) {
+    pub(crate) fn set(&self, left: Option<u32>) {
         self.0.store(left.map_or(-1, i64::from), Relaxed);
     }
 
@@ -29,7 +29,7 @@ impl Fuse {
 }
 
 /// A key with the fuse of its map, which counts how many such keys are alive. Four keys share a prefix.
-struct Fused(u32, Arc<Fuse>);
+pub(crate) struct Fused(pub(crate) u32, pub(crate) Arc<Fuse>);
 
 impl Clone for Fused {
     fn clone(&self) -> Self {
@@ -204,6 +204,55 @@ fn large_batches() {
     }
     assert!(panics > 3, "{panics}");
     drop((map, results));
+    assert_eq!(Arc::strong_count(&fuse), 1);
+}
+
+/// Calls that move many keys, or look one up for later.
+#[test]
+fn whole_maps() {
+    let (fuse, mut next) = (Fuse::new(), numbers(4));
+    let mut panics = 0;
+    let mut map = OrderedMap::new();
+    for round in 0..3_000_u32 {
+        if map.len() < 300 {
+            map.extend((0..700).map(|_| (Fused(next() % 3_000, fuse.clone()), round)));
+        }
+        let before = contents(&map);
+        let asked = Fused(next() % 3_000, fuse.clone());
+        let mut other = OrderedMap::new();
+        if round % 4 == 1 {
+            other.extend((0..10).map(|_| (Fused(next() % 3_000, fuse.clone()), round)));
+        }
+        let others = other.len();
+        fuse.set(Some(next() % 24));
+        let result = catch_unwind(AssertUnwindSafe(|| match round % 4 {
+            0 => {
+                let mut tail = map.split_off(&asked);
+                // A panic of `append` drops the tail.
+                fuse.set(None);
+                assert_eq!(tail.check(), Ok(()));
+                if next() % 8 > 0 {
+                    map.append(&mut tail);
+                }
+            }
+            1 => map.append(&mut other),
+            2 => *map.entry(asked).or_insert(round) = round,
+            _ => _ = map.first_entry().map(|entry| entry.remove_entry()),
+        }));
+        fuse.set(None);
+        panics += u32::from(result.is_err());
+        assert_eq!((map.check(), other.check()), (Ok(()), Ok(())));
+        let after = contents(&map);
+        match (round % 4, result.is_ok()) {
+            (0, true) => assert!(before.starts_with(&after)),
+            (1, _) => assert!(after.len() >= before.len() && after.len() <= before.len() + others),
+            (2, true) => assert!(after.len() <= before.len() + 1),
+            (3, true) => assert_eq!(after, before[1..]),
+            _ => assert_eq!(after, before),
+        }
+    }
+    assert!(panics > 300, "{panics}");
+    drop(map);
     assert_eq!(Arc::strong_count(&fuse), 1);
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::hash::Hash;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
 
 use congee::Congee;
 use crossbeam_skiplist::SkipMap;
@@ -22,8 +24,14 @@ pub(crate) trait Arm<K> {
     /// Restores the structure of the first repetition.
     fn reset(&mut self);
 
-    /// Does the operations; it may take them out of `ops`.
-    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]);
+    /// Sees the operations before the time begins.
+    fn prepare(&mut self, _ops: &[SetOp<K>]) {}
+
+    /// Does the operations, which it may take out of `ops`, and returns the time that they took.
+    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) -> Duration;
+
+    /// Stores the results, if `run` has not, outside of the time.
+    fn finish(&mut self, _results: &mut [bool]) {}
 
     /// Called with the results, outside of the time.
     fn done(&mut self, _ops: &[SetOp<K>], _results: &[bool]) {}
@@ -51,8 +59,10 @@ impl<K, S: Clone, F: FnMut(&mut S, &mut Vec<SetOp<K>>, &mut [bool])> Arm<K> for 
         self.now = Some(self.before.clone());
     }
 
-    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) {
+    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) -> Duration {
+        let start = Instant::now();
         (self.run)(self.now.as_mut().expect("reset comes first"), ops, results);
+        start.elapsed()
     }
 
     fn len(&self) -> usize {
@@ -93,18 +103,11 @@ where
         }
     }
 
-    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) {
+    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) -> Duration {
         let share = ops.len().div_ceil(self.threads);
         let (structure, run) = (&self.structure, &self.run);
-        if self.threads == 1 {
-            run(structure, ops, results);
-        } else {
-            std::thread::scope(|scope| {
-                for (ops, results) in ops.chunks(share).zip(results.chunks_mut(share)) {
-                    scope.spawn(move || run(structure, ops, results));
-                }
-            });
-        }
+        let shares = ops.chunks(share).zip(results.chunks_mut(share));
+        together(shares.map(|(ops, results)| move || run(structure, ops, results)))
     }
 
     fn done(&mut self, ops: &[SetOp<K>], results: &[bool]) {
@@ -114,6 +117,28 @@ where
     fn len(&self) -> usize {
         (self.len)(&self.structure)
     }
+}
+
+/// Does each work on a thread, the first on this one; the time from their common start until the last one ends.
+///
+/// Starting a thread is not part of the time, nor is the time until the scheduler has moved it away from the CPU where it was started: of
+/// two new threads both began on one CPU, and finished 7 ms of work before one was moved.
+pub(crate) fn together<W: FnOnce() + Send>(works: impl Iterator<Item = W>) -> Duration {
+    let works: Vec<W> = works.collect();
+    let barrier = Barrier::new(works.len());
+    let one = |work: W| {
+        barrier.wait();
+        let start = Instant::now();
+        work();
+        start.elapsed()
+    };
+    std::thread::scope(|scope| {
+        let mut works = works.into_iter();
+        let first = works.next();
+        let others: Vec<_> = works.map(|work| scope.spawn(|| one(work))).collect();
+        let own = first.map_or(Duration::ZERO, &one);
+        others.into_iter().map(|other| other.join().expect("no panic")).fold(own, Duration::max)
+    })
 }
 
 /// The keys that were new.

@@ -1,5 +1,7 @@
 //! Implicit batches: callers hand in chunks independently of each other.
 
+use std::time::{Duration, Instant};
+
 use windrow::batch::{BatchOps, Batched, Chunk};
 use windrow::prelude::*;
 use windrow_collections::{OrderedSet, SetOp, SkipList};
@@ -105,10 +107,12 @@ impl<K: Kind, S: Set<K>> Arm<K> for Loop<K, S> {
         self.set.exclusive(|set| new.drain(..).for_each(|key| set.delete(&key))).expect(SOUND);
     }
 
-    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) {
+    fn run(&mut self, ops: &mut Vec<SetOp<K>>, results: &mut [bool]) -> Duration {
+        let start = Instant::now();
         let set = &self.set;
         let chunks = ops.par_chunks(LIMIT).zip(results.par_chunks_mut(LIMIT));
         chunks.for_each_init(Chunk::new, |own, (ops, results)| chunk(set, own, ops, results));
+        start.elapsed()
     }
 
     fn done(&mut self, ops: &[SetOp<K>], results: &[bool]) {

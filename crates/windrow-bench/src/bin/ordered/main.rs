@@ -7,13 +7,15 @@
 #![forbid(unsafe_code)]
 
 mod arms;
+mod bound;
 mod implicit;
+mod ranges;
 mod work;
 
 use std::collections::BTreeSet;
 use std::path::Path as File;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Parser;
 use windrow_bench::random::Random;
@@ -40,18 +42,27 @@ struct Options {
     /// Every kind of keys, order and mix, 1M+1M and 10M+100k too: 20 minutes and 12 GB.
     #[arg(long, conflicts_with_all = ["keys", "orders", "mixes", "sizes"])]
     all: bool,
-    /// Arms beside the baseline, by the beginning of a name: implicit, loop, calls, set, list, skipmap, congee, mutex.
+    /// Arms beside the baseline, by the beginning of a name: implicit, loop, calls, shared, apart, set, list, skipmap, congee,
+    /// mutex.
     #[arg(long, value_delimiter = ',')]
     arms: Vec<String>,
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
+    /// Only what the machine allows: two threads that share nothing, and the time of a line between them.
+    #[arg(long)]
+    bound: bool,
     /// Write a record below bench/record.
     #[arg(long)]
     record: bool,
 }
 
 /// Pairs of arms whose ratio is reported, and its bar for 100,000 random inserts among 1,000,000 integers.
-const RATIOS: [(&str, &str, Option<f64>); 18] = [
+const RATIOS: [(&str, &str, Option<f64>); 23] = [
+    ("shared set x2", "implicit set x1", Some(1.3)),
+    ("shared set x2", "set/127", Some(1.3)),
+    ("shared set x2", "mutex set/127 x2", Some(1.3)),
+    ("implicit set x2", "implicit set x1", None),
+    ("apart set/127 x2", "apart set/127 x1", None),
     ("implicit set x2", "skipmap x2", Some(5.0)),
     ("implicit set x2", "mutex btree x2", Some(4.0)),
     ("implicit set x2", "congee x2", Some(2.2)),
@@ -94,6 +105,10 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<(), String> {
     record::allowed(options.record)?;
     println!("{}, {} repetitions", record::machine(), options.repetitions);
+    if options.bound {
+        bound::print(options.repetitions);
+        return Ok(());
+    }
     let (mut lines, mut notes) = (Vec::new(), record::versions());
     for (keys, order, mix, size) in cells(options) {
         let cell = match keys.as_str() {
@@ -149,7 +164,7 @@ fn cell<K: Kind>(
     let before = work::before(size, &mut random);
     let keys: Vec<K> = before.iter().map(|number| K::of(*number)).collect();
     let oracle: BTreeSet<K> = keys.iter().cloned().collect();
-    let makers = [arms::btree::<K>, implicit::all, arms::set, arms::list, arms::peers];
+    let makers = [arms::btree::<K>, implicit::all, ranges::all, arms::set, arms::list, arms::peers];
     let mut arms: Vec<Box<dyn Arm<K>>> = makers.iter().flat_map(|make| make(&keys)).collect();
     let wanted = |name: &str| options.arms.is_empty() || options.arms.iter().any(|arm| name.starts_with(arm.as_str()));
     let mut first = true;
@@ -177,9 +192,9 @@ fn cell<K: Kind>(
 fn once<K: Kind>(arm: &mut dyn Arm<K>, ops: &[SetOp<K>], expected: &[bool], count: usize) -> Result<Duration, String> {
     arm.reset();
     let (mut mine, mut results) = (ops.to_vec(), vec![false; ops.len()]);
-    let start = Instant::now();
-    arm.run(&mut mine, &mut results);
-    let time = start.elapsed();
+    arm.prepare(ops);
+    let time = arm.run(&mut mine, &mut results);
+    arm.finish(&mut results);
     arm.done(ops, &results);
     if arm.threads() == 1 && results != expected {
         return Err(format!("{} gives other results than BTreeSet", arm.name()));
