@@ -216,7 +216,7 @@ pub fn direct_wakes(threads: usize, fixed: Nanos, machine: &Machine) -> usize {
 }
 
 /// Whether a runner waits for the callers that it has just answered, and how long. If they call again at once, a runner that does not wait
-/// gets two half batches in turn: those who were answered last miss the batch that begins meanwhile.
+/// gets two half batches in turn: callers that were answered last miss the batch that begins meanwhile.
 ///
 /// ```text
 /// wait after the answers: up to F / 20, until as many operations are queued as were in flight

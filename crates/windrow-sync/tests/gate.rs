@@ -131,7 +131,7 @@ fn callers_that_wait_help_inside_of_their_regions_and_nowhere_else() {
         for _ in 0..ROUNDS / 10 {
             nest(&crew.gate, look, 0);
         }
-        // Another caller's region waits for the worker, and not for this caller, which is inside of its own region.
+        // Another caller's region waits for the worker, and not for this caller, which waits inside of another region.
         let (first, second) = (Latch::new(), Latch::new());
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -152,6 +152,21 @@ fn callers_that_wait_help_inside_of_their_regions_and_nowhere_else() {
             });
         });
     }
+}
+
+/// A caller opens its lane inside of a region that it began later, and that ends before: the lanes around are no circle.
+#[test]
+fn a_lane_that_opens_late_is_not_inside_of_a_region_that_ends_before() {
+    let crew = Crew::new(1, Spin::NONE);
+    crew.gate.region(&|_| (), Spin::NONE, |outer| {
+        crew.gate.region(&|_| (), Spin::NONE, |inner| {
+            assert!(inner.open(2) && outer.open(2));
+            crew.gate.region(&|_| (), Spin::NONE, |door| assert!(door.open(2)));
+        });
+        for _ in 0..LANES {
+            crew.gate.region(&|_| (), Spin::NONE, |door| assert!(door.open(2) && door.state().idle <= 1));
+        }
+    });
 }
 
 #[test]

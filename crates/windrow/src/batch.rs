@@ -112,6 +112,7 @@ mod future;
 mod lead;
 mod options;
 mod regroup;
+mod returns;
 mod room;
 mod stats;
 #[cfg(feature = "tower")]

@@ -8,7 +8,6 @@ use crate::base::debug::show_as;
 use crate::base::unwind::{Finally, for_all};
 pub use crate::region::claim::{Claim, Span};
 use crate::region::ranges::{Ranges, Report, Run};
-use crate::region::views::Window;
 
 /// A source of known length that can be handed out in disjoint chunks.
 ///
@@ -151,10 +150,10 @@ impl<S: Divide> Division<S> {
         (Lead { division, rest }, division)
     }
 
-    /// The next `want` items (or as many as are left) that no lead has held, as a source. Those that are not taken out of it are dropped with it.
-    pub fn window(&mut self, want: usize) -> Window<'_, S> {
+    /// The source, and a claim on the next `want` items (or as many as are left) that no lead has held.
+    pub(super) fn take(&mut self, want: usize) -> (&S, Claim) {
         let rest = self.whole.take_front(want);
-        Window::new(&self.source, rest)
+        (&self.source, rest)
     }
 
     /// Claims for `member`. Any number of them may exist, with any member numbers: the number selects the range word that is

@@ -369,7 +369,7 @@ impl Gate {
         settle: Spin,
         lead: impl FnOnce(&Door<'_>) -> R,
     ) -> R {
-        let door = Door { gate: self, body, lane: Cell::new(None), around: Cell::new((0, 0)), settle };
+        let door = Door { gate: self, body, lane: Cell::new(None), around: REGION.with(Cell::get), settle };
         let result = lead(&door);
         match door.shut() {
             Some(payload) => resume_unwind(payload),
@@ -442,7 +442,7 @@ impl Gate {
         u64::from(seats > coming)
     }
 
-    /// open -> closing -> taken: no member is inside any more. Meanwhile the caller joins regions inside of its own.
+    /// open -> closing -> taken: no member is inside any more. Meanwhile the caller joins regions inside of this one.
     fn close(&self, at: usize, settle: Spin) {
         let lane = &self.lanes[at].0;
         let word = lane.word();
@@ -727,8 +727,8 @@ pub struct Door<'a> {
     body: &'a (dyn Fn(JoinedWorker) + Sync),
     /// The lane, while it is open, and the seats that it opened with.
     lane: Cell<Option<(usize, u64)>>,
-    /// What the caller was inside of before.
-    around: Cell<(usize, u64)>,
+    /// What the caller was inside of when its region began. (A door may open later, inside of a region that ends before this one.)
+    around: (usize, u64),
     settle: Spin,
 }
 
@@ -773,9 +773,9 @@ impl Door<'_> {
             // SAFETY: this caller holds the lane and no member is active, so this is the only access.
             unsafe { *cell = Some(Posted { job, seats }) };
         });
-        let (gate, inside) = REGION.with(|region| region.replace((self.gate.address(), at as u64 + 1)));
+        let (gate, inside) = self.around;
+        REGION.with(|region| region.set((self.gate.address(), at as u64 + 1)));
         self.lane.set(Some((at, seats)));
-        self.around.set((gate, inside));
         EnteredGates::enter(self.gate.address());
         self.gate.lanes[at].0.around.set(if gate == self.gate.address() { inside } else { 0 });
         self.gate.lanes[at].0.due.set(due.unwrap_or(0));
@@ -786,7 +786,7 @@ impl Door<'_> {
     /// Closes the lane and gives it back, once; returns the first panic of a member.
     fn shut(&self) -> Option<Payload> {
         let (at, _) = self.lane.take()?;
-        REGION.with(|region| region.set(self.around.get()));
+        REGION.with(|region| region.set(self.around));
         self.gate.close(at, self.settle);
         let payload = self.gate.lanes[at].0.payload.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.gate.give_back(at);

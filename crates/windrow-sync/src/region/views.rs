@@ -1,7 +1,7 @@
 #![doc = include_str!("views.md")]
 
 use crate::base::unwind::Finally;
-use crate::region::divide::{Claim, Divide, Span, handed_out};
+use crate::region::divide::{Claim, Divide, Division, Span, handed_out};
 
 /// The items `lo..hi` of a source. A chunk comes with its span in the whole source.
 #[derive(Clone, Debug)]
@@ -72,7 +72,10 @@ pub struct Window<'p, S: Divide> {
 }
 
 impl<'p, S: Divide> Window<'p, S> {
-    pub(super) fn new(source: &'p S, rest: Claim) -> Self {
+    /// The next `want` items of `division` (or as many as are left) that no lead has held. Those that are not taken out are dropped with
+    /// the window.
+    pub fn new(division: &'p mut Division<S>, want: usize) -> Self {
+        let (source, rest) = division.take(want);
         Self { source, lo: rest.span().lo, total: rest.len(), rest }
     }
 

@@ -56,8 +56,9 @@ impl<'s, T: Send, A: Send, B: Send> TaskOp<'s, T, A, B> {
 
     /// Whether the next poll returns the answer.
     pub fn is_answered(&self) -> bool {
+        let TaskStage::Queued(slot) = self.stage else { return false };
         // Relaxed: the poll reads the state again.
-        matches!(self.stage, TaskStage::Queued(slot) if phase(slot.node().state.load(Ordering::Relaxed)) == DONE)
+        phase(slot.node().state.load(Ordering::Relaxed)) == DONE
     }
 
     /// The entry when it is answered, and the fate of its batch; or the operation if the list was closed before. `lead` is as in

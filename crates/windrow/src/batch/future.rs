@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use windrow_sync::submit::{Launch, TaskOp};
 
-use super::lead::{BatchedInner, Lead, StructureState};
+use super::lead::{BatchLead, BatchedInner, StructureState};
 use super::options::Overflow;
 use super::room::{Permit, Waiting};
 use super::{BatchError, BatchOps, Batched, CallError, finish};
@@ -157,7 +157,7 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
             return Poll::Pending;
         }
         let launch = if defers { Launch::Deferred } else { Launch::Now };
-        let answer = std::task::ready!(task.poll(context, launch, |held| shared.lead(held, Lead::Task)));
+        let answer = std::task::ready!(task.poll(context, launch, |held| shared.lead(held, BatchLead::Task)));
         this.stage = CallStage::Over;
         this.room = None;
         Poll::Ready(match answer {

@@ -88,9 +88,9 @@ thread_local! {
     static READING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Who runs batches.
+/// The thread or task that runs batches.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Lead {
+pub(super) enum BatchLead {
     /// A caller that blocks, and has handed in so many operations.
     Thread { own: usize },
     /// A task, in its poll.
@@ -99,12 +99,12 @@ pub(super) enum Lead {
     Runner,
 }
 
-impl From<Lead> for BatchRunner {
-    fn from(lead: Lead) -> Self {
+impl From<BatchLead> for BatchRunner {
+    fn from(lead: BatchLead) -> Self {
         match lead {
-            Lead::Thread { .. } => BatchRunner::Callers,
-            Lead::Task => BatchRunner::Tasks,
-            Lead::Runner => BatchRunner::Separate,
+            BatchLead::Thread { .. } => BatchRunner::Callers,
+            BatchLead::Task => BatchRunner::Tasks,
+            BatchLead::Runner => BatchRunner::Separate,
         }
     }
 }
@@ -283,7 +283,7 @@ impl<S: BatchOps> BatchedInner<S> {
     #[cold]
     fn lead_on(&self, mut held: StructureGuard<'_, S>) {
         if !self.options.is_elsewhere {
-            self.lead(&mut held, Lead::Thread { own: 0 });
+            self.lead(&mut held, BatchLead::Thread { own: 0 });
         }
     }
 
@@ -297,16 +297,16 @@ impl<S: BatchOps> BatchedInner<S> {
     }
 
     /// Runs batches until the caller's own operation is answered, then one more batch if operations are queued.
-    pub(super) fn lead(&self, held: &mut StructureGuard<'_, S>, lead: Lead) {
+    pub(super) fn lead(&self, held: &mut StructureGuard<'_, S>, lead: BatchLead) {
         let _inside = self.enter();
         while !held.is_mine_answered() {
             self.batch(held, lead);
         }
         match lead {
             // Tasks that were just answered may need this thread to call again.
-            Lead::Task if self.awaits_returns() => {}
-            Lead::Thread { own } if self.awaits_returns() && self.passes_on(held, own) => {}
-            Lead::Thread { own } => self.lead_others(held, own),
+            BatchLead::Task if self.awaits_returns() => {}
+            BatchLead::Thread { own } if self.awaits_returns() && self.passes_on(held, own) => {}
+            BatchLead::Thread { own } => self.lead_others(held, own),
             _ if held.is_more() => self.batch(held, lead),
             _ => {}
         }
@@ -332,7 +332,7 @@ impl<S: BatchOps> BatchedInner<S> {
             if !held.is_more() {
                 return;
             }
-            self.batch(held, Lead::Thread { own: 0 });
+            self.batch(held, BatchLead::Thread { own: 0 });
             if machine::tick().saturating_sub(start) >= turn {
                 return;
             }
@@ -351,18 +351,18 @@ impl<S: BatchOps> BatchedInner<S> {
             if !held.is_more() {
                 return;
             }
-            self.batch(held, Lead::Runner);
+            self.batch(held, BatchLead::Runner);
             self.wake_answered(held);
         }
     }
 
-    fn batch(&self, held: &mut StructureGuard<'_, S>, lead: Lead) {
+    fn batch(&self, held: &mut StructureGuard<'_, S>, lead: BatchLead) {
         let options = &self.options;
         match (lead, options.linger) {
-            (Lead::Task, _) => self.regrouped(held),
+            (BatchLead::Task, _) => self.regrouped(held),
             // Others have waited already.
-            (Lead::Thread { own: 1.. }, None) => self.regroup(held),
-            (Lead::Thread { own: 0 }, _) | (Lead::Runner, None) => {}
+            (BatchLead::Thread { own: 1.. }, None) => self.regroup(held),
+            (BatchLead::Thread { own: 0 }, _) | (BatchLead::Runner, None) => {}
             (_, Some((least, longest))) => self.linger(held, least, longest),
         }
         // An operation whose weighing panics runs in a separate batch: the panic would come again with every batch.
@@ -431,7 +431,7 @@ impl<S: BatchOps> BatchedInner<S> {
     /// Hands in `entries` and blocks until all are answered.
     pub(super) fn hand_in(&self, entries: &mut [Entry<S::Op, S::Reply>]) -> Result<Fate, Closed> {
         let own = entries.len();
-        self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, Lead::Thread { own }))
+        self.submit.call(entries, self.mark(), self.reply_spin(), |held| self.lead(held, BatchLead::Thread { own }))
     }
 
     /// How long a caller that has handed in spins for the answer before it parks.
@@ -456,7 +456,7 @@ impl<S: BatchOps> BatchedInner<S> {
         if let Some(why) = self.refuses() {
             return Err(why);
         }
-        let done = self.submit.job(job, self.reply_spin(), |held| self.lead(held, Lead::Thread { own: 0 }));
+        let done = self.submit.job(job, self.reply_spin(), |held| self.lead(held, BatchLead::Thread { own: 0 }));
         done.map(|_| ()).map_err(|_| BatchError::Closed)
     }
 
@@ -541,7 +541,7 @@ impl<S: BatchOps> BatchedInner<S> {
             return Err(why);
         }
         self.submit
-            .close(self.reply_spin(), |held| self.lead(held, Lead::Thread { own: 0 }))
+            .close(self.reply_spin(), |held| self.lead(held, BatchLead::Thread { own: 0 }))
             .map_err(|_| BatchError::Closed)
     }
 

@@ -1,27 +1,21 @@
-//! The wait of a runner for callers that it has just answered.
-
-use std::time::Duration;
+//! What a runner remembers of callers that it has just answered, and may wait for: see [`ReturnWait`].
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{ReturnWait, linger_poll};
+use windrow_plan::batch::ReturnWait;
 use windrow_plan::machine::Machine;
-use windrow_sync::machine;
-
-use super::BatchOps;
-use super::lead::{BatchedInner, StructureGuard};
 
 /// What the holder of the lock remembers of the last batch.
 #[derive(Debug, Default)]
 pub(super) struct Regroup {
-    wait: ReturnWait,
+    pub(super) wait: ReturnWait,
     /// Operations that were in flight when the batch was answered: those in it, and those queued. 0 if they are not waited for.
-    expected: usize,
+    pub(super) expected: usize,
     /// F of that batch.
     pub(super) fixed: Nanos,
     /// The longest wait.
-    longest: Nanos,
+    pub(super) longest: Nanos,
     /// How many of `expected` were queued already.
-    left: usize,
+    pub(super) left: usize,
 }
 
 impl Regroup {
@@ -39,90 +33,5 @@ impl Regroup {
     /// Callers of `ops` of these operations will not call again.
     pub(super) fn leave(&mut self, ops: usize) {
         self.expected = self.expected.saturating_sub(ops);
-    }
-}
-
-impl<S: BatchOps> BatchedInner<S> {
-    /// Publishes to tasks that `size` operations were answered at tick `end`, and that the next batch may wait for `longest`.
-    pub(super) fn expect_returns(&self, end: u64, longest: Nanos, size: usize) {
-        if longest.0 > 0.0 {
-            self.regroup_turns.set(self.turns.get() + size as u64);
-            self.regroup_from.set(0);
-            self.regroup_until.set(end + self.options.timing.ticks(longest));
-        }
-    }
-
-    /// Whether callers that were just answered are waited for.
-    #[inline]
-    pub(super) fn awaits_returns(&self) -> bool {
-        self.regroup_until.get() != 0 && self.awaits_returns_still()
-    }
-
-    #[cold]
-    fn awaits_returns_still(&self) -> bool {
-        let awaits = self.turns.get() < self.regroup_turns.get() && machine::tick() < self.regroup_until.get();
-        if !awaits {
-            self.regroup_until.set(0);
-        }
-        awaits
-    }
-
-    /// Whether a task that could run a batch should be polled again later instead.
-    pub(super) fn defers_to_returns(&self) -> bool {
-        let awaits = self.awaits_returns();
-        if awaits && self.regroup_from.get() == 0 {
-            self.regroup_from.set(self.turns.get());
-        }
-        awaits
-    }
-
-    /// A task begins a batch: notes what the tasks' wait has brought, if they waited. As its duration counts the longest wait.
-    pub(super) fn regrouped(&self, held: &mut StructureGuard<'_, S>) {
-        let (from, turns) = (self.regroup_from.get(), self.turns.get());
-        if from == 0 {
-            return;
-        }
-        self.regroup_from.set(0);
-        let Regroup { expected, left, fixed, longest, ref mut wait } = held.data().regroup;
-        let answered = self.regroup_turns.get().saturating_sub(expected.saturating_sub(left) as u64);
-        let queued = left + from.saturating_sub(answered) as usize;
-        wait.observe(fixed, queued, turns.saturating_sub(from) as usize, longest);
-    }
-
-    /// Wakes the callers of the last batch now: the same thread goes on with the next one, and may wait for them.
-    pub(super) fn wake_answered(&self, held: &mut StructureGuard<'_, S>) {
-        held.tell();
-        if self.regroup_until.get() != 0 {
-            let longest = held.data().regroup.longest;
-            self.regroup_until.set(machine::tick() + self.options.timing.ticks(longest));
-        }
-    }
-
-    /// Waits for callers that were just answered, as [`ReturnWait`] says. Ends early for a job and for a close.
-    pub(super) fn regroup(&self, held: &mut StructureGuard<'_, S>) {
-        let until = self.regroup_until.get();
-        if until == 0 {
-            return;
-        }
-        let (expected, fixed) = (held.data().regroup.expected, held.data().regroup.fixed);
-        let start = machine::tick();
-        let Some(before) = held.queued().filter(|&queued| queued < expected && start < until) else { return };
-        let (mut queued, mut now) = (before, start);
-        while queued < expected && now < until && !self.submit.is_closed() {
-            // Callers may need this CPU. Yielding while they run is cheaper than a sleep, whose end the system may delay by some 50 us.
-            let step = linger_poll(&self.options.timing.machine);
-            match self.options.nanos(until - now) {
-                left if left.0 > 2.0 * step.0 => std::thread::sleep(Duration::from_nanos(step.0 as u64)),
-                _ => std::thread::yield_now(),
-            }
-            now = machine::tick();
-            match held.queued() {
-                Some(now) => queued = now,
-                None => break,
-            }
-        }
-        self.regroup_until.set(0);
-        let waited = self.options.nanos(now.saturating_sub(start));
-        held.data().regroup.wait.observe(fixed, before, queued.saturating_sub(before), waited);
     }
 }

@@ -60,14 +60,14 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     }
     let depth = DEPTH.get();
     let call = Call { pool, hints, per_weight: RelaxedU64::new(0) };
-    let _inside = Inside::new(depth);
+    let _inside = InsideCall::new(depth);
     let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
     let caller = CallerSide::new(&call, site_at(hints.place, code, depth), items, listens);
     let member = |JoinedWorker { worker, member }| {
         let now = tick();
         pool.joined(worker, now);
         let stop = StopOnUnwind(division);
-        let _inside = Inside::new(depth);
+        let _inside = InsideCall::new(depth);
         let mut local = begin();
         take_part(&call, division.claims(member), now, &mut local, &each);
         end(local);
@@ -94,18 +94,18 @@ thread_local! {
 }
 
 /// This thread is inside of a call, until this is dropped.
-struct Inside {
+struct InsideCall {
     before: usize,
 }
 
-impl Inside {
+impl InsideCall {
     /// `depth`: the calls that the call is inside of.
     fn new(depth: usize) -> Self {
-        Inside { before: DEPTH.replace(depth + 1) }
+        InsideCall { before: DEPTH.replace(depth + 1) }
     }
 }
 
-impl Drop for Inside {
+impl Drop for InsideCall {
     fn drop(&mut self) {
         DEPTH.set(self.before);
     }

@@ -100,6 +100,8 @@ fn pack(known: ItemCost) -> u64 {
 }
 
 /// The bit of [`ItemCost::ended_alone`] in packed costs.
+///
+/// Measure: bits of a word.
 const ENDED_ALONE: u64 = 1 << 8;
 
 /// A packed cost. Packed costs compare as the costs do.

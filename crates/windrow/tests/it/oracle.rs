@@ -96,7 +96,7 @@ fn reductions_have_the_same_bits_on_every_pool() {
     }
 }
 
-/// Blocks are combined in order, as a tree that depends on the number of items alone, whoever reduced which block.
+/// Blocks are combined in order, as a tree that depends on the number of items alone, and not on the members that reduced them.
 #[test]
 fn reductions_group_in_the_same_way_on_every_pool() {
     let sizes: &[usize] = if cfg!(miri) { &[1, 100] } else { &[0, 1, 2, 3, 5, 64, 100, 127, 128, 129, 1000, 20_000] };

@@ -25,7 +25,7 @@ const FAR: (f64, f64) = (40.0, 100.0);
 pub(crate) struct Claim {
     shape: Shape,
     /// Operations a second in batches by those one at a time, as claimed; `None` without a verdict.
-    claimed: Option<(f64, Choice, usize)>,
+    claimed: Option<(f64, Choice, f64)>,
     each: Vec<f64>,
     measured: f64,
     batched_by: Arm,
@@ -89,7 +89,7 @@ impl Claim {
     pub(crate) fn print(&self) {
         let Claim { shape, measured, batched_by, windrow, thread, batch, .. } = self;
         let claimed = match self.claimed {
-            Some((gain, choice, batch)) => format!("claimed x{gain:<6.2} ({choice:?}, B = {batch})"),
+            Some((gain, choice, batch)) => format!("claimed x{gain:<6.2} ({choice:?}, B = {batch:.1})"),
             None => "no verdict".to_owned(),
         };
         println!(
@@ -102,8 +102,10 @@ impl Claim {
     pub(crate) fn line(&self) -> String {
         let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
         let (gain, choice, batch) = match self.claimed {
-            Some((gain, choice, batch)) => (format!("{gain:.3}"), format!("{choice:?}").to_lowercase(), batch),
-            None => ("-".to_owned(), "none".to_owned(), 0),
+            Some((gain, choice, batch)) => {
+                (format!("{gain:.3}"), format!("{choice:?}").to_lowercase(), format!("{batch:.2}"))
+            }
+            None => ("-".to_owned(), "none".to_owned(), "0".to_owned()),
         };
         let each: Vec<String> = self.each.iter().map(|gain| format!("{gain:.2}")).collect();
         format!(
@@ -168,7 +170,7 @@ mod tests {
         let cost = Cost { fixed: Duration::ZERO, each: Duration::ZERO, sleeps: false };
         Claim {
             shape: Shape::new(Kind::Tasks, 8, cost, 1.0),
-            claimed: claimed.map(|gain| (gain, Choice::Batch, 8)),
+            claimed: claimed.map(|gain| (gain, Choice::Batch, 8.0)),
             each: Vec::new(),
             measured,
             batched_by: Arm::Default,

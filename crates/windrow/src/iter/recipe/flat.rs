@@ -101,7 +101,7 @@ chains! {
 /// The items of the parallel iterators of one chunk.
 struct Chained<'w, O, P: ParallelIterator> {
     outer: O,
-    inner: Option<Inner<P>>,
+    inner: Option<InnerItems<P>>,
     /// Items of the inner iterator that were made before they were wanted.
     ready: vec::IntoIter<P::Item>,
     pace: InnerPace,
@@ -138,7 +138,7 @@ impl<'w, O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator>
         } else {
             let left = source.total();
             let (state, division) = (recipe.state(), Division::new(source));
-            self.inner = Some(Inner { division, recipe, state, next: 0, left });
+            self.inner = Some(InnerItems { division, recipe, state, next: 0, left });
             self.pace.window = 0;
             self.pace.since = tick();
         }
@@ -161,7 +161,7 @@ impl<'w, O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator>
 type StateOf<P> = <<P as ParallelIterator>::Recipe as Recipe<<P as ParallelIterator>::Source>>::State;
 
 /// One inner iterator that is run through.
-struct Inner<P: ParallelIterator> {
+struct InnerItems<P: ParallelIterator> {
     division: Division<P::Source>,
     recipe: P::Recipe,
     state: StateOf<P>,
@@ -169,7 +169,7 @@ struct Inner<P: ParallelIterator> {
     left: usize,
 }
 
-impl<P: ParallelIterator> Inner<P> {
+impl<P: ParallelIterator> InnerItems<P> {
     /// Whether an item may be left.
     fn is_open(&self) -> bool {
         self.left > 0 && !self.recipe.over(self.next)
@@ -179,7 +179,7 @@ impl<P: ParallelIterator> Inner<P> {
     fn window(&mut self, want: usize) -> (Window<'_, P::Source>, &P::Recipe, &StateOf<P>) {
         let want = want.min(self.left);
         (self.next, self.left) = (self.next + want, self.left - want);
-        (self.division.window(want), &self.recipe, &self.state)
+        (Window::new(&mut self.division, want), &self.recipe, &self.state)
     }
 
     /// The next `want` items, made by a nested call.
@@ -245,7 +245,7 @@ impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Ite
         let mut sum = init;
         loop {
             sum = mem::take(&mut self.ready).fold(sum, &mut g);
-            while self.inner.as_ref().is_some_and(Inner::is_open) {
+            while self.inner.as_ref().is_some_and(InnerItems::is_open) {
                 if self.is_over() {
                     return sum;
                 }
@@ -272,7 +272,7 @@ impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Cha
     /// Makes further items, if there are any. `None` at the end.
     #[inline(never)]
     fn refill(&mut self) -> Option<()> {
-        if !self.inner.as_ref().is_some_and(Inner::is_open) {
+        if !self.inner.as_ref().is_some_and(InnerItems::is_open) {
             return self.advance();
         }
         if self.is_over() {
