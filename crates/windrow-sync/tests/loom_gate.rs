@@ -160,6 +160,33 @@ fn a_waiting_caller_joins_a_region_inside_of_its_own() {
     }
 }
 
+/// The same where the caller waits in another lane than the main one: its word alone says that a region opened inside.
+#[test]
+fn a_caller_that_waits_in_another_lane_joins_a_region_inside_of_its_own() {
+    model(1, || {
+        let gate = Arc::new(Gate::new(1));
+        let thread = worker(&gate, 1);
+        let (inner, helped) = (gate.clone(), Latch::new());
+        let body = |_| {
+            inner.region(&|_| helped.set(), Spin::NONE, |door| {
+                assert!(door.open(2));
+                helped.wait(Spin::NONE);
+            });
+        };
+        gate.region(&|_| (), Spin::NONE, |main| {
+            assert!(main.open_at(1 << 60, 2));
+            gate.region(&body, Spin::NONE, |door| {
+                assert!(door.open(2));
+                while door.joined() == 0 {
+                    loom::thread::yield_now();
+                }
+            });
+        });
+        gate.stop();
+        thread.join().unwrap();
+    });
+}
+
 /// Two workers: what the first to leave wrote reaches the caller through the last one. (The yields make the schedule likely in
 /// which both are inside when the caller closes; without them it would take three preemptions.)
 #[test]

@@ -6,14 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use crate::base::debug::show_as;
-use crate::base::latch::Latch;
 use crate::base::machine;
 use crate::base::pad::Pad;
 use crate::base::primitives::{AtomicU32, AtomicU64, Ordering, UnsafeCell, thread_cell};
 use crate::base::relaxed::RelaxedU64;
 use crate::base::spin::Spin;
 use crate::base::unwind::{Finally, Payload, discard};
-use crate::base::word::WideWord;
+use crate::base::word::{WideWord, Word};
 
 /// A worker that has joined a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,13 +99,33 @@ struct RegionLane {
     /// The lane, plus 1, that the region's caller was inside of when it opened the region; 0 is none.
     around: RelaxedU64,
     job: UnsafeCell<Option<Posted>>,
-    left: Latch,
+    /// Counts the times that a holder was woken: by the last member that left, or by a caller that opened a region inside.
+    left: Word,
+    /// How many of them holders have waited for.
+    waited: RelaxedU64,
     payload: Mutex<Option<Payload>>,
 }
 
 impl RegionLane {
     fn word(&self) -> &AtomicU64 {
         self.word.value()
+    }
+
+    /// By the thread that has taken `WAITED` away.
+    fn wake_holder(&self) {
+        // Relaxed: a count. The holder reads the lane's word again.
+        self.left.value().fetch_add(1, Ordering::Relaxed);
+        self.left.wake(1);
+    }
+
+    /// Parks until `WAITED` is taken away. By the holder.
+    fn await_wake(&self) {
+        let before = self.waited.get() as u32;
+        // Relaxed: as above.
+        while self.left.value().load(Ordering::Relaxed) == before {
+            self.left.wait(before);
+        }
+        self.waited.set(u64::from(before.wrapping_add(1)));
     }
 }
 
@@ -410,9 +429,8 @@ impl Gate {
         let mut around = self.lanes[at].0.around.get();
         while let Some(lane) = (around as usize).checked_sub(1).map(|lane| &self.lanes[lane].0) {
             // Release: pairs with the Acquire of `WAITED` in `close`; a caller that parks after this sees the lane open.
-            // Acquire: pairs with the Release of `WAITED` in `close`; the latch was reset before it is set.
-            if LaneView(lane.word().fetch_and(!WAITED, Ordering::AcqRel)).has(WAITED) {
-                lane.left.set();
+            if LaneView(lane.word().fetch_and(!WAITED, Ordering::Release)).has(WAITED) {
+                lane.wake_holder();
             }
             around = lane.around.get();
         }
@@ -467,17 +485,16 @@ impl Gate {
             });
             if !waited {
                 // Acquire: pairs with the Release in `ring_around`, the scan below sees the lane open; and with that in `Leave::drop`.
-                // Release: pairs with the Acquire in `ring_around` and in `Leave::drop`; the latch was reset before.
-                let before = LaneView(word.fetch_or(WAITED, Ordering::AcqRel));
+                let before = LaneView(word.fetch_or(WAITED, Ordering::Acquire));
                 inner = if before.active() > 0 { self.join_inside(at, &mut seen) } else { None };
                 let is_to_park = before.active() > 0 && inner.is_none() && seen.later.is_none();
-                // Relaxed: to see whether a thread has set the latch, or is about to.
+                // Relaxed: to see whether a thread has woken this caller, or is about to.
                 if is_to_park || {
                     let now = LaneView(word.fetch_and(!WAITED, Ordering::Relaxed));
                     before.active() > 0 && (!now.has(WAITED) || now.active() == 0)
                 } {
-                    lane.left.wait(Spin::NONE);
-                    // Relaxed: no thread acts on the flag once the latch is set.
+                    lane.await_wake();
+                    // Relaxed: no thread acts on the flag once it has woken this caller.
                     word.fetch_and(!WAITED, Ordering::Relaxed);
                 }
             }
@@ -713,10 +730,10 @@ impl Drop for Leave<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `close`, and with the Acquire here of a member that leaves later.
         // Acquire: pairs with the Release here of members that left before; the last one passes all of it on to the caller
-        // through the latch.
+        // through the count.
         let before = LaneView(self.0.word().fetch_sub(ONE_ACTIVE, Ordering::AcqRel));
         if before.active() == 1 && before.has(WAITED) {
-            self.0.left.set();
+            self.0.wake_holder();
         }
     }
 }

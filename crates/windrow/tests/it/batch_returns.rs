@@ -136,12 +136,14 @@ fn an_exclusive_call_and_a_close_end_the_wait() {
                 launch.call_chunk(&mut chunk).unwrap();
             });
             thread::scope(|scope| {
-                let called = scope.spawn(|| launch.call(0).unwrap());
+                let called = scope.spawn(|| launch.call(0));
                 thread::sleep(Duration::from_micros(200));
                 let start = Instant::now();
                 launch.exclusive(|_| ()).unwrap();
                 launch.close().unwrap();
-                called.join().unwrap();
+                // On a busy machine it comes after the close.
+                let called = called.join().unwrap();
+                assert!(called.as_ref().is_ok() || called.is_err_and(|error| error.to_string().contains("closed")));
                 start.elapsed() < Duration::from_millis(2)
             })
         })
