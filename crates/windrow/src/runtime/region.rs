@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use windrow_plan::machine::WorkerState;
 use windrow_plan::share::{self, Grain, Progress, ShareChoice, StandBy};
-use windrow_plan::{Decision, Items, Nanos};
+use windrow_plan::{Alternative, Alternatives, Decision, Items, Nanos};
 use windrow_sync::divide::{Claims, Divide, Division, Lead, Span};
 use windrow_sync::gate::{Door, JoinedWorker};
 use windrow_sync::machine::tick;
@@ -587,8 +587,11 @@ impl<'w> SerialPart<'w> {
             let pool = caller.call.pool;
             let decision = share::decide(progress, &pool.workers(), &pool.costs(now));
             let why = "it lasted, so workers that stood by joined";
+            let rest = progress.rest();
+            let shared = Alternative { name: "shared", predicted: Nanos(rest.0 / width as f64) };
+            let alternatives = Alternatives::new(&[Alternative { name: "serial", predicted: rest }, shared]);
             let since = pool.nanos(now.saturating_sub(self.begun));
-            caller.told.set(Some((Decision { why, ..decision }, at, since)));
+            caller.told.set(Some((Decision { why, alternatives, ..decision }, at, since)));
         }
         progress.per_item().unwrap_or_default()
     }
