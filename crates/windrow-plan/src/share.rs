@@ -21,7 +21,7 @@
 //! | 4 | *Short calls* of a known site run serially without being asked about again ([`is_short`]): calls below twice the cost of entering, or below twice a wake on a thread that has made no call for a while. | 1.07 to 1.10 for calls of 1 us |
 //! | 5 | *A first piece is no sample*: it pays for first touches of code and data. | 1.00; 1.4 in the first call of a process (record `first-calls`) |
 //! | 6 | *A long item* that a site remembers begins a part. | a long item at the end 1.5 |
-//! | 7 | *Standing by* ([`stands_by`]): at a site that was never seen alone, workers join the caller if its first item lasts. | two items of 10 ms 1.9 in the first calls of a process |
+//! | 7 | *Standing by* ([`stands_by`]): at a site that was never seen alone, workers join the caller if its first item lasts. | not recorded yet; items that wait for each other do not end |
 //! | 8 | *Given claims*: a caller that fixes the size of claims says that each is worth a synchronization. Nothing is predicted. | not a question of speed |
 //!
 //! Sources: oracle-guided granularity and the heartbeat are from Acar, Charguéraud and Rainey (PLDI 2018). Claims sized in time

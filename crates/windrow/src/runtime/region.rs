@@ -570,6 +570,7 @@ impl<'w> SerialPart<'w> {
         }
         let known = if self.doubts { memory.known.forgotten() } else { memory.known };
         if known.ended_alone && known.trusted().is_some() {
+            // As the plan says, but without a look at workers and costs: the usual case.
             return None;
         }
         share::stands_by(known, hints.weight(0, end), end, &pool.workers(), &pool.costs(self.start))
