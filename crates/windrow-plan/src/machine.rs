@@ -123,6 +123,17 @@ impl Machine {
         Nanos(100.0 * self.claim.0)
     }
 
+    /// Items of an inner iterator that last longer than ten claims are made by nested calls: to pass one through a vector costs less than a claim.
+    pub fn gathered_item(&self) -> Nanos {
+        Nanos(10.0 * self.claim.0)
+    }
+
+    /// The shortest and the longest nested call that makes such items: 4 and 100 heartbeats. Calls double, so that a search makes few items too
+    /// many, and the longest bounds the memory.
+    pub fn gathered(&self) -> (Nanos, Nanos) {
+        (Nanos(4.0 * self.heartbeat().0), Nanos(100.0 * self.heartbeat().0))
+    }
+
     /// The longest claim: 5400 times what claiming costs. It bounds the delay of a cancellation or a panic.
     pub fn longest_claim(&self) -> Nanos {
         Nanos(5400.0 * self.claim.0)

@@ -207,10 +207,9 @@ impl InnerPace {
         let machine = self.pool.guess();
         let each = took.0 / items as f64;
         let fits = |time: Nanos| ((time.0 / each.max(0.1)) as usize).max(1);
-        // Gathering an item costs less than a claim.
-        if self.pool.members > 1 && each > 10.0 * machine.claim.0 {
-            let longest = fits(Nanos(100.0 * machine.heartbeat().0));
-            let first = fits(Nanos(4.0 * machine.heartbeat().0));
+        if self.pool.members > 1 && each > machine.gathered_item().0 {
+            let (first, longest) = machine.gathered();
+            let (first, longest) = (fits(first), fits(longest));
             self.window = self.window.saturating_mul(2).clamp(first.min(longest), longest);
             self.size = 1;
         } else {
