@@ -107,6 +107,12 @@ impl Machine {
         Nanos(2000.0 * self.claim.0)
     }
 
+    /// The time between two polls inside of a claim: 40 claims, so that polls cost 2 %. It bounds the delay of a cancellation or a panic where items suddenly take
+    /// longer: if they take a thousand times as long as those before, the delay is a thousand times this.
+    pub fn between_polls(&self) -> Nanos {
+        Nanos(40.0 * self.claim.0)
+    }
+
     /// The interval at which a recursion reads the clock: 540 claims, so that the read and the test around it cost 1 %.
     pub fn poll(&self) -> Nanos {
         Nanos(540.0 * self.claim.0)

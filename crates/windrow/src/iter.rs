@@ -93,7 +93,7 @@ fn consumed<P: ParallelIterator>(iter: P) -> (P::Source, P::Recipe, Hints) {
         recipe.look_at(cancellation);
     }
     let place = hints.place.or(Some(Location::caller()));
-    (source, recipe, Hints { place, ..hints })
+    (source, recipe, Hints { place, whole: P::Recipe::PER_CHUNK, ..hints })
 }
 
 /// `iter` with its recipe wrapped in another one.

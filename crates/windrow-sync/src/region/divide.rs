@@ -159,7 +159,7 @@ impl<S: Divide> Division<S> {
     /// Claims for `member`. Any number of them may exist, with any member numbers: the number selects the range word that is
     /// tried first. Claims that are made before the lead has shared return nothing.
     pub fn claims(&self, member: usize) -> Claims<'_, S> {
-        Claims { division: self, shared: self.shared.get(), member, remainder: Claim::none() }
+        Claims { division: self, shared: self.shared.get(), member, held: Claim::none() }
     }
 
     /// Whether the lead has moved its rest to where members can claim it.
@@ -271,8 +271,8 @@ pub struct Claims<'s, S: Divide> {
     division: &'s Division<S>,
     shared: Option<&'s SharedRest>,
     member: usize,
-    /// Items of a claimed unit that are in no chunk yet.
-    remainder: Claim,
+    /// Claimed items that are in no chunk yet.
+    held: Claim,
 }
 
 impl<'s, S: Divide> Claims<'s, S> {
@@ -284,45 +284,54 @@ impl<'s, S: Divide> Claims<'s, S> {
         want: impl Fn(usize, usize) -> usize,
         cut: impl Fn(usize, usize) -> usize,
     ) -> Option<(Span, S::Chunk<'s>)> {
+        let Span { lo, hi, .. } = self.claim(&want, cut)?;
+        // A claim of one unit or more: all of it was wanted, unless units are large.
+        let want = if self.shared?.unit > 1 { want(lo, hi) } else { usize::MAX };
+        self.take(want)
+    }
+
+    /// Claims items to [`take`](Claims::take), and returns where they lie; as they are, if some are left of the last claim. `want` and `cut`
+    /// as for [`next`](Claims::next), but a claim may be larger than what is wanted, where indices are too large for a range word.
+    #[inline]
+    pub fn claim(&mut self, want: impl Fn(usize, usize) -> usize, cut: impl Fn(usize, usize) -> usize) -> Option<Span> {
         let shared = self.shared?;
-        if !self.remainder.is_empty() {
-            return if shared.ranges.is_stopped() { None } else { self.take(want) };
+        if self.held.is_empty() {
+            let units = shared.ranges.claim(
+                self.member,
+                |run| {
+                    let (lo, hi) = shared.items(run);
+                    u32::try_from(want(lo, hi) / shared.unit).unwrap_or(u32::MAX)
+                },
+                |run| {
+                    let (lo, hi) = shared.items(run);
+                    let item = cut(lo, hi).clamp(lo, hi);
+                    ((item - shared.origin) / shared.unit) as u32
+                },
+            )?;
+            // SAFETY: the compare-exchange in `Ranges::claim` took these units out of a range word.
+            self.held = unsafe { shared.claim(&units, self.member) };
         }
-        let units = shared.ranges.claim(
-            self.member,
-            |run| {
-                let (lo, hi) = shared.items(run);
-                u32::try_from(want(lo, hi) / shared.unit).unwrap_or(u32::MAX)
-            },
-            |run| {
-                let (lo, hi) = shared.items(run);
-                let item = cut(lo, hi).clamp(lo, hi);
-                ((item - shared.origin) / shared.unit) as u32
-            },
-        )?;
-        // SAFETY: the compare-exchange in `Ranges::claim` took these units out of a range word.
-        let claim = unsafe { shared.claim(&units, self.member) };
-        if shared.unit > 1 {
-            self.remainder = claim;
-            return self.take(want);
+        Some(self.held.span())
+    }
+
+    /// The next chunk of at most `want` items of the last claim (at least one). `None` if nothing is left of it, or the division is
+    /// [stopped](Division::stop).
+    #[inline]
+    pub fn take(&mut self, want: usize) -> Option<(Span, S::Chunk<'s>)> {
+        if self.shared?.ranges.is_stopped() {
+            return None;
         }
-        handed_out(&self.division.source, claim)
+        handed_out(&self.division.source, self.held.take_front(want.max(1)))
     }
 
     /// The items that this member would claim next, without stealing. It may be outdated at once.
     pub fn at_hand(&self) -> Range<usize> {
-        let Some(shared) = self.shared.filter(|_| self.remainder.is_empty()) else {
-            let Span { lo, hi, .. } = self.remainder.span();
+        let Some(shared) = self.shared.filter(|_| self.held.is_empty()) else {
+            let Span { lo, hi, .. } = self.held.span();
             return lo..hi;
         };
         let (lo, hi) = shared.items(&shared.ranges.at_hand(self.member));
         lo..hi
-    }
-
-    /// A chunk from the front of the remainder.
-    fn take(&mut self, want: impl Fn(usize, usize) -> usize) -> Option<(Span, S::Chunk<'s>)> {
-        let Span { lo, hi, .. } = self.remainder.span();
-        handed_out(&self.division.source, self.remainder.take_front(want(lo, hi).max(1)))
     }
 
     /// Adds to this member's report: see [`Division::reports`].
@@ -336,7 +345,7 @@ impl<'s, S: Divide> Claims<'s, S> {
 impl<S: Divide> Drop for Claims<'_, S> {
     #[inline]
     fn drop(&mut self) {
-        // As one chunk: with small ones, a huge remainder would take too long.
-        drop(self.take(|_, _| usize::MAX));
+        // As one chunk: with small ones, a huge claim would take too long.
+        drop(handed_out(&self.division.source, self.held.take_front(usize::MAX)));
     }
 }

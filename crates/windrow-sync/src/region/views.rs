@@ -174,28 +174,14 @@ pub struct PiecesChunk<'s, S: Divide> {
     rest: Claim,
 }
 
-impl<'s, S: Divide> PiecesChunk<'s, S> {
-    /// Items not taken yet.
-    pub fn rest(&self) -> usize {
-        self.rest.len()
-    }
-
-    /// The next piece, of at most `want` items.
-    #[inline]
-    pub fn next_of(&mut self, want: usize) -> Option<(Span, S::Chunk<'s>)> {
-        let Pieces { source, most, back } = self.pieces;
-        let want = want.clamp(1, *most);
-        let piece = if *back { self.rest.take_back(want) } else { self.rest.take_front(want) };
-        handed_out(source, piece)
-    }
-}
-
 impl<'s, S: Divide> Iterator for PiecesChunk<'s, S> {
     type Item = (Span, S::Chunk<'s>);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_of(usize::MAX)
+        let Pieces { source, most, back } = self.pieces;
+        let piece = if *back { self.rest.take_back(*most) } else { self.rest.take_front(*most) };
+        handed_out(source, piece)
     }
 }
 

@@ -169,8 +169,8 @@ pub trait ParallelIterator: Sized + Send {
     ///
     /// The bounds of the runs depend on the number of items alone if [`collect`](Self::collect), [`sum`](Self::sum),
     /// [`reduce`](Self::reduce) or the like follows. They are not specified if [`for_each`](Self::for_each), `any`, `all` or a
-    /// search follows. With fixed bounds there are 2^20 runs at most, so runs get longer with more than 2^33 items. A cancelled member
-    /// finishes its run first.
+    /// search follows. With fixed bounds there are 2^20 runs at most, so runs get longer with more than 2^33 items. A member that is
+    /// to stop, for a token or a panic, finishes its run first.
     fn fold<T: Send, I: Fn() -> T + Sync + Send, F: Fn(T, Self::Item) -> T + Sync + Send>(
         self,
         identity: I,
@@ -238,7 +238,7 @@ pub trait ParallelIterator: Sized + Send {
         while_ok(self, Found::new())
     }
 
-    /// Does nothing: for programs that come from rayon. A panic ends the other members anyway: at their next claim, or behind
+    /// Does nothing: for programs that come from rayon. A panic ends the other members anyway: at their next poll, or behind
     /// [`par_bridge`](super::ParallelBridge::par_bridge) at their next item.
     fn panic_fuse(self) -> Self {
         self
@@ -259,10 +259,9 @@ pub trait ParallelIterator: Sized + Send {
 
     /// Ends early when `token` is cancelled. Consumers then return [`Cancelled`](crate::Cancelled) instead of a result.
     ///
-    /// Members poll the token before each claim. A claim is some 50 us of work at most, predicted from the items before it. A caller
-    /// without workers polls about every 20 us. Members of a [`par_bridge`](super::ParallelBridge::par_bridge) poll before each
-    /// item. Items that were begun are finished. So a cancelled call may go on for its longest item (with
-    /// [`with_claim_size`](Self::with_claim_size): its longest claim; behind [`fold`](Self::fold): its longest run). Inside
+    /// Members poll the token whenever they have done work for about half a microsecond, predicted from the items before it. (If items suddenly take a
+    /// thousand times as long, the next poll comes a thousand times as late.) Members of a [`par_bridge`](super::ParallelBridge::par_bridge) poll before
+    /// each item. Items that were begun are finished. So a cancelled call may go on for its longest item (behind [`fold`](Self::fold): its longest run). Inside
     /// [`spawn_joinable`](crate::spawn_joinable()), cancelling the token of the closure also ends the call.
     ///
     /// ```

@@ -194,10 +194,15 @@ pub(crate) fn block(n: usize, large: bool) -> usize {
     n.div_ceil(if large { 32 } else { 128 }).clamp(1, LONGEST).max(n.div_ceil(MOST_BLOCKS))
 }
 
+/// Items of a block, up to 2^33 items in all.
+///
+/// Measure: count of items.
+const LONGEST: usize = 8192;
+
 /// Items of the longest block that runs without polling.
 ///
 /// Measure: count of items.
-pub(crate) const LONGEST: usize = 8192;
+pub(crate) const UNPOLLED: usize = 1024;
 const MOST_BLOCKS: usize = 1 << 20;
 
 /// Results of the consecutive blocks `lo..hi`: one for each block, or the nodes of a tree.
@@ -307,7 +312,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
     with_current(|pool| {
         // In long blocks members poll for panics of other members and for cancellation. A recipe whose items depend on the bounds of
         // chunks must get a block as one chunk.
-        let polls = hints.cancellation.is_some() || block > LONGEST;
+        let polls = hints.cancellation.is_some() || block > UNPOLLED;
         let is_cut = || hints.is_cut(shared);
         // A piece counts as consumed once it is taken.
         let taken = |piece: Span| hints.cancellation.iter().for_each(|it| it.add(piece.len()));

@@ -9,7 +9,6 @@ use windrow_sync::views::Pieces;
 use super::recipe::Recipe;
 use super::{ParallelIterator, consumed};
 use crate::iter::marks::FoundBefore;
-use crate::runtime::poll::PollInterval;
 use crate::runtime::pool::with_current;
 use crate::runtime::region::drive;
 
@@ -105,7 +104,6 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
     f: impl Fn(P::Item) -> Option<B> + Sync,
 ) -> Option<B> {
     let (source, recipe, hints) = consumed(iter);
-    let hints = hints.counted_by_consumer(source.total());
     let found = Found::new();
     // A search from the back of a range of 10^27 items ends only if it visits the last index first. There an index stands for so many items
     // that it may be a piece.
@@ -120,11 +118,9 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
             &hints,
             lead,
             shared,
-            || (recipe.state(), PollInterval::short(pool), hints.consumed()),
-            |(state, interval, consumed), whole, mut pieces| {
-                let mut size = interval.first(whole.len());
-                while let Some((at, piece)) = pieces.next_of(size) {
-                    consumed.add(at.len());
+            || recipe.state(),
+            |state, whole, pieces| {
+                for (at, piece) in pieces {
                     let key = which.key(at.lo);
                     // With `Which::Last`, a find behind this piece is no reason to leave, unless the pieces come from the back.
                     if nothing_from(at.lo) || back && !found.wants(key) {
@@ -148,11 +144,8 @@ pub(crate) fn search<P: ParallelIterator, B: Send>(
                             }
                         }
                     }
-                    if pieces.rest() > 0 {
-                        if hints.is_cut(shared) {
-                            return ControlFlow::Break(());
-                        }
-                        size = interval.next(pieces.rest());
+                    if back && hints.is_cut(shared) {
+                        return ControlFlow::Break(());
                     }
                 }
                 let found_behind = |at| back && at > 0 && !found.wants(usize::MAX - 1);

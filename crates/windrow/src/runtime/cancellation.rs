@@ -1,6 +1,6 @@
 //! The cancellation of one call: the tokens that its members poll, and what they have consumed.
 //!
-//! A member polls the tokens before each claim, and between the pieces of a block. A caller without workers polls between pieces that
+//! A member polls the tokens between the pieces of a claim or block. A caller without workers polls between pieces that
 //! last about a heartbeat. A poll is one load for each token and each ancestor (and a read of the tick counter if there is a deadline).
 //! Claims and pieces are sized by the cost of earlier items. Behind a bridge that cost does not predict the next item, so a member polls
 //! before each item.
@@ -23,31 +23,6 @@ pub struct Cancellation {
     cut: Flag,
     /// The recipe wants no more items, though some are left.
     through: Flag,
-}
-
-/// A member's count of the items that it has consumed. The call gets the count when the member leaves.
-pub(crate) struct Consumed<'c> {
-    cancellation: Option<&'c Cancellation>,
-    items: usize,
-}
-
-impl<'c> Consumed<'c> {
-    pub(crate) fn new(cancellation: Option<&'c Cancellation>) -> Self {
-        Self { cancellation, items: 0 }
-    }
-
-    #[inline]
-    pub(crate) fn add(&mut self, items: usize) {
-        self.items = self.items.saturating_add(items);
-    }
-}
-
-impl Drop for Consumed<'_> {
-    fn drop(&mut self) {
-        if let Some(cancellation) = self.cancellation {
-            cancellation.add(self.items);
-        }
-    }
 }
 
 /// Counts of the claims of a source whose items are pulled: a bridge.

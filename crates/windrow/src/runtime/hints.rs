@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use windrow_sync::divide::{Divide, Division};
 
-use super::cancellation::{Cancellation, Consumed};
+use super::cancellation::Cancellation;
 
 /// What is known of a call in advance.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,8 @@ pub(crate) struct Hints {
     pub(crate) weights: Option<Weights>,
     /// What can cancel the call.
     pub(crate) cancellation: Option<Arc<Cancellation>>,
+    /// A claim is one chunk, because the number of items depends on the bounds of chunks. Otherwise members poll inside of a claim.
+    pub(crate) whole: bool,
     /// `Some((block, n))` if indices stand for blocks of `block` items, of `n` items in all. Then the consumer counts the items.
     pub(crate) blocks: Option<(usize, usize)>,
 }
@@ -34,6 +36,7 @@ impl Hints {
             most: self.most.into_iter().chain(other.most).min(),
             weights: self.weights.or(other.weights),
             cancellation: self.cancellation.or(other.cancellation),
+            whole: false,
             blocks: None,
         }
     }
@@ -46,21 +49,9 @@ impl Hints {
             most: self.most.map(|most| (most / block).max(1)),
             weights: self.weights.as_ref().map(|weights| weights.of_blocks(block, n)),
             cancellation: self.cancellation.clone(),
+            whole: false,
             blocks: Some((block, n)),
         }
-    }
-
-    /// The hints for a consumer of `items` that polls inside a claim, and so counts the items itself if the call can be cancelled.
-    pub(crate) fn counted_by_consumer(mut self, items: usize) -> Hints {
-        if self.cancellation.is_some() {
-            self.blocks = Some((1, items));
-        }
-        self
-    }
-
-    /// The count of a member's items, for a consumer that counts them.
-    pub(crate) fn consumed(&self) -> Consumed<'_> {
-        Consumed::new(self.cancellation.as_deref())
     }
 
     /// Whether a member has to leave: another one has panicked, or the call is cancelled.

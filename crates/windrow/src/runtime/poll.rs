@@ -46,66 +46,81 @@ impl<'s, S: Divide, F: Fn() -> bool, G: Fn(Span)> Iterator for PolledPieces<'_, 
     }
 }
 
-/// Items of the first piece of a long claim. The shortest items take half a nanosecond (record `par`): a poll and a read of the clock after
-/// 500 ns cost 2 %, and pieces double from there.
+/// Sizes pieces in time, so that polls are frequent and the clock is read seldom: once in [`Machine::heartbeat`], whereas a piece lasts for
+/// [`Machine::between_polls`], as far as the items before it tell.
 ///
-/// Measure: count of items.
-const SHORT: usize = 1024;
-
-/// Sizes pieces so that a poll comes about once an interval. If the last piece took less than half of it, the next one has twice its items. If
-/// the last piece took longer than the interval, the next one has as many items as fit.
+/// [`Machine::heartbeat`]: windrow_plan::machine::Machine::heartbeat
+/// [`Machine::between_polls`]: windrow_plan::machine::Machine::between_polls
 pub(crate) struct PollInterval<'w> {
-    /// The pool whose clock is read, and the interval. `None`: no polls, and all items are one piece.
-    pool: Option<(&'w PoolState, Nanos)>,
+    /// The pool whose clock is read. `None`: no polls, and all items are one piece.
+    pool: Option<&'w PoolState>,
+    /// Items of a piece.
     size: usize,
-    /// Items of the last piece, and when it was handed out.
-    last: Option<(usize, u64)>,
+    /// Items until the next look at the clock, and those between the last look and the next one.
+    left: usize,
+    between: usize,
+    /// The last look.
+    since: Option<u64>,
+    /// Nanoseconds of an item as the last look showed.
+    each: f64,
 }
 
 impl<'w> PollInterval<'w> {
-    /// A heartbeat.
     pub(crate) fn new(pool: &'w PoolState) -> Self {
-        Self { pool: Some((pool, pool.guess().heartbeat())), size: 1, last: None }
-    }
-
-    /// A quarter of a heartbeat, for the pieces of a claim.
-    pub(crate) fn short(pool: &'w PoolState) -> Self {
-        Self { pool: Some((pool, pool.guess().poll())), size: SHORT, last: None }
+        Self { pool: Some(pool), size: 1, left: 0, between: 1, since: None, each: f64::INFINITY }
     }
 
     pub(crate) fn whole() -> Self {
-        Self { pool: None, size: usize::MAX, last: None }
+        Self { pool: None, size: usize::MAX, left: usize::MAX, between: usize::MAX, since: None, each: f64::INFINITY }
     }
 
     /// Items of the next piece, of `rest` that are at hand.
     #[inline]
     pub(crate) fn next(&mut self, rest: usize) -> usize {
-        let Some((pool, interval)) = self.pool else { return rest };
+        let Some(pool) = self.pool else { return rest };
         if cfg!(all(target_family = "wasm", target_os = "unknown")) {
             // Without a clock nothing can be sized in time.
             return 1;
         }
-        let now = tick();
-        if let Some((last, since)) = self.last {
-            let took = pool.nanos(now.saturating_sub(since));
-            if took > interval {
-                self.size = ((last as f64 * interval.0 / took.0) as usize).max(1);
-            } else if took.0 * 2.0 < interval.0 && last == self.size {
-                self.size = self.size.saturating_mul(2);
-            }
+        if self.left == 0 {
+            self.look(pool);
         }
-        let size = self.size.min(rest);
-        self.last = Some((size, now));
+        let size = self.size.min(self.left).min(rest);
+        self.left -= size;
         size
     }
 
-    /// Items of the first piece of a claim of `items`. The clock is not read for a short claim, which is one piece: its size follows from the
-    /// cost of the items before it.
-    #[inline]
-    pub(crate) fn first(&mut self, items: usize) -> usize {
-        self.last = None;
-        if items <= SHORT { items } else { self.next(items) }
+    /// Looks at the clock. If the items since the last look took less than half of a heartbeat, twice as many follow; if more than a heartbeat,
+    /// as many as fit.
+    #[inline(never)]
+    fn look(&mut self, pool: &PoolState) {
+        let (now, machine) = (tick(), pool.guess());
+        if let Some(since) = self.since {
+            let took = pool.nanos(now.saturating_sub(since));
+            let each = took.0 / self.between as f64;
+            let fits = fits(self.between, machine.between_polls(), took);
+            self.size = match each / self.each {
+                // Items have become longer, or something has interrupted this thread.
+                ratio if ratio > 2.0 => fits,
+                // A piece costs more than its items, as in a build without optimization: the larger the better.
+                ratio if !(0.8..1.25).contains(&ratio) => fits.max(self.size.saturating_mul(2)),
+                _ => fits.max(self.size / 2),
+            };
+            self.each = each;
+            let heartbeat = machine.heartbeat();
+            if took > heartbeat {
+                self.between = self::fits(self.between, heartbeat, took);
+            } else if took.0 * 2.0 < heartbeat.0 {
+                self.between = self.between.saturating_mul(2);
+            }
+        }
+        (self.left, self.since) = (self.between, Some(now));
     }
+}
+
+/// Items that take `time`, if `items` take `took`. At least one.
+fn fits(items: usize, time: Nanos, took: Nanos) -> usize {
+    ((items as f64 * time.0 / took.0) as usize).max(1)
 }
 
 #[cfg(test)]
@@ -119,21 +134,29 @@ mod tests {
             let mut interval = PollInterval::new(pool);
             assert_eq!(interval.next(100), 1);
             // In the future: no time has passed, whatever interrupts this thread.
-            interval.last = Some((1, u64::MAX));
-            assert_eq!(interval.next(100), 2);
-            interval.last = Some((2, u64::MAX));
+            for between in [2, 4, 8] {
+                interval.since = Some(u64::MAX);
+                assert_eq!((interval.next(100), interval.between), (between, between));
+            }
             assert_eq!(interval.next(3), 3, "no more than there is");
-            interval.last = Some((3, u64::MAX));
-            assert_eq!(interval.next(100), 4, "a short piece is no reason to take a longer one");
-            // A piece of 400 items took twenty intervals: the next one has a twentieth of them at most.
-            let since = tick();
-            while pool.nanos(tick() - since).0 <= 20.0 * pool.guess().heartbeat().0 {}
-            interval.last = Some((400, since));
-            let next = interval.next(1000);
-            assert!((1..=20).contains(&next), "{next}");
+            // 40,000 items took twenty heartbeats, and more than those before.
+            let look = |interval: &mut PollInterval<'_>, each: f64| {
+                let since = tick();
+                while pool.nanos(tick() - since).0 <= 20.0 * pool.guess().heartbeat().0 {}
+                (interval.since, interval.left, interval.between, interval.each) = (Some(since), 0, 40_000, each);
+                interval.next(1000)
+            };
+            let polls = (pool.guess().heartbeat().0 / pool.guess().between_polls().0) as usize;
+            let piece = look(&mut interval, 0.0);
+            assert!((1..=2000 / polls).contains(&piece), "{piece}");
+            assert!((1..=2000).contains(&interval.between), "{}", interval.between);
+            // They took less than when pieces were half as long.
+            interval.size = 300;
+            assert_eq!(look(&mut interval, f64::INFINITY), 600);
+            // As much: pieces need not be as long.
+            let each = interval.each;
+            assert_eq!(look(&mut interval, each), 300);
             assert_eq!(PollInterval::whole().next(100), 100);
-            assert_eq!(PollInterval::short(pool).first(2 * SHORT), SHORT);
-            assert_eq!(PollInterval::short(pool).first(SHORT - 1), SHORT - 1);
         });
     }
 }

@@ -59,7 +59,7 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
         return;
     }
     let depth = DEPTH.get();
-    let call = Call { pool, hints, per_weight: RelaxedU64::new(0) };
+    let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
     let _inside = InsideCall::new(depth);
     let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
     let caller = CallerSide::new(&call, site_at(hints.place, code, depth), items, listens);
@@ -160,15 +160,24 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
                     woke = by.wakes;
                     alone.begin();
                 }
-                let chunk = match &mut shown {
-                    Some(claims) => claims.next(|_, _| items, |lo, hi| caller.call.hints.middle(lo, hi)),
-                    None => lead.take(items),
-                };
-                let Some((at, chunk)) = chunk else { return };
-                let flow = each(local, at, chunk);
-                done.add(at);
-                if flow.is_break() {
-                    return;
+                let (mut left, polled) = (items, polled(caller.call, items, shown.is_some()));
+                while left > 0 && !done.cuts() {
+                    let chunk = match &mut shown {
+                        Some(claims) => {
+                            let Some(_) = claims.claim(|_, _| left, |lo, hi| caller.call.hints.middle(lo, hi)) else {
+                                return;
+                            };
+                            claims.take(polled.min(left))
+                        }
+                        None => lead.take(polled.min(left)),
+                    };
+                    let Some((at, chunk)) = chunk else { return };
+                    left -= at.len();
+                    let flow = each(local, at, chunk);
+                    done.add(at);
+                    if flow.is_break() {
+                        return;
+                    }
                 }
             }
             CallerStep::Share { published, per_weight } => {
@@ -184,6 +193,22 @@ fn run_caller<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow
     }
 }
 
+/// Items between two polls of a caller that runs `items` items, which should last for a heartbeat at most. It polls if others can stop it.
+fn polled(call: &Call<'_>, items: usize, shown: bool) -> usize {
+    let hints = call.hints;
+    if hints.whole || !shown && hints.cancellation.is_none() {
+        return items;
+    }
+    let machine = call.pool.guess();
+    let polls = machine.heartbeat().0 / machine.between_polls().0;
+    (items as f64 / polls).max(if hints.blocks.is_some() { 1.0 } else { FEW }) as usize
+}
+
+/// A member polls every so many items at most, because one or two may be too short for a poll.
+///
+/// Measure: count of items.
+const FEW: f64 = 8.0;
+
 /// A member's part, from the time `now` on: claims, until nothing is left to claim. A separate function, because its address is part of the
 /// [`site`].
 #[inline(never)]
@@ -196,7 +221,7 @@ fn take_part<'s, S: Divide, L, E: Fn(&mut L, Span, S::Chunk<'s>) -> ControlFlow<
 ) {
     let mut pace = Pace::new(call, now);
     let mut done = Done::new(call.hints);
-    while let Some((at, chunk)) = if done.cuts() { None } else { pace.claim(&mut claims) } {
+    while let Some((at, chunk)) = if done.cuts() { None } else { pace.next(&mut claims) } {
         let flow = each(local, at, chunk);
         done.add(at);
         if flow.is_break() {
@@ -237,7 +262,7 @@ impl Drop for Done<'_> {
     }
 }
 
-/// A panic in one member ends the others at their next claim. A member that returns forgets this guard. (A check of `panicking()` instead
+/// A panic in one member ends the others at their next poll. A member that returns forgets this guard. (A check of `panicking()` instead
 /// would stop a region that a destructor runs during a panic.)
 struct StopOnUnwind<'a, S: Divide>(&'a Division<S>);
 
@@ -253,6 +278,8 @@ struct Call<'c> {
     hints: &'c Hints,
     /// The caller's estimate for workers that join, in nanoseconds for a unit of weight; 0 is unknown.
     per_weight: RelaxedU64,
+    /// Members poll inside of a claim.
+    polls: bool,
 }
 
 /// The caller's side of a call.
@@ -683,44 +710,88 @@ impl<'w> SerialPart<'w> {
 struct Pace<'w> {
     call: &'w Call<'w>,
     joined: u64,
-    /// When the last chunk was handed out, its weight and its first item.
+    /// When the last claim was made, its weight and its first item.
     since: u64,
     weight: u64,
     at: usize,
+    /// Items of it that are in no piece yet, and items of a piece.
+    left: usize,
+    piece: usize,
     /// Nanoseconds of a unit of weight; 0 is unknown.
     per_weight: f64,
+    /// The lowest cost that was measured: polls must be rare even if something has disturbed the last measurement.
+    lowest: f64,
     report: Report,
 }
 
 impl<'w> Pace<'w> {
     fn new(call: &'w Call<'w>, now: u64) -> Self {
         let per_weight = call.per_weight.get_f64();
-        Self { call, joined: now, since: now, weight: 0, at: 0, per_weight, report: Report::default() }
+        Self {
+            call,
+            joined: now,
+            since: now,
+            weight: 0,
+            at: 0,
+            left: 0,
+            piece: 1,
+            per_weight,
+            lowest: f64::INFINITY,
+            report: Report::default(),
+        }
     }
 
-    /// The next claim, as long as [`Machine::claim_of`](windrow_plan::machine::Machine::claim_of) says.
+    /// The next piece of a claim. The claim is as long as [`Machine::claim_of`](windrow_plan::machine::Machine::claim_of) says.
     #[inline]
-    fn claim<'s, S: Divide>(&mut self, claims: &mut Claims<'s, S>) -> Option<(Span, S::Chunk<'s>)> {
+    fn next<'s, S: Divide>(&mut self, claims: &mut Claims<'s, S>) -> Option<(Span, S::Chunk<'s>)> {
+        if self.left == 0 {
+            self.claim(claims);
+        }
+        let next = claims.take(self.piece.min(self.left));
+        match &next {
+            Some((at, _)) => self.left -= at.len(),
+            None => {
+                self.report.busy = self.since.saturating_sub(self.joined);
+                claims.report(std::mem::take(&mut self.report));
+            }
+        }
+        next
+    }
+
+    /// The next claim, in pieces between which the member polls.
+    #[inline]
+    fn claim<S: Divide>(&mut self, claims: &mut Claims<'_, S>) {
         if self.weight > 0 {
             self.measure();
         }
-        let next = claims.next(|lo, hi| self.want(lo, hi), |lo, hi| self.call.hints.middle(lo, hi));
-        let Some((span, chunk)) = next else {
-            self.report.busy = self.since.saturating_sub(self.joined);
-            claims.report(std::mem::take(&mut self.report));
-            self.weight = 0;
-            return None;
+        let hints = self.call.hints;
+        let wanted = Cell::new(1);
+        let want = |lo, hi| {
+            wanted.set(self.want(lo, hi).max(1));
+            wanted.get()
         };
-        self.weight = self.call.hints.weight(span.lo, span.hi);
-        self.at = span.lo;
-        self.report.weight += self.weight;
-        self.report.claims += 1;
-        Some((span, chunk))
+        let Some(Span { lo, hi, .. }) = claims.claim(want, |lo, hi| hints.middle(lo, hi)) else {
+            self.weight = 0;
+            return;
+        };
+        let hi = if hi - lo <= wanted.get() { hi } else { lo + self.want(lo, hi).clamp(1, hi - lo) };
+        self.left = hi - lo;
+        self.weight = hints.weight(lo, hi);
+        self.at = lo;
+        self.piece = match self.call.polls && self.per_weight > 0.0 {
+            true => {
+                let fits = self.call.pool.guess().between_polls().0 / self.per_weight.min(self.lowest);
+                hints.items(lo, hi, fits as u64).max(1)
+            }
+            false => self.left,
+        };
     }
 
-    /// Reads the clock after a chunk, and updates the cost of a unit of weight.
+    /// Reads the clock after a claim, and updates the cost of a unit of weight.
     #[inline]
     fn measure(&mut self) {
+        self.report.weight += self.weight;
+        self.report.claims += 1;
         let now = tick();
         let took = now.saturating_sub(self.since);
         self.since = now;
@@ -728,6 +799,9 @@ impl<'w> Pace<'w> {
         let claim = self.call.pool.guess().claim.0;
         let nanos = (self.call.pool.nanos(took).0 - claim).max(1.0);
         let measured = nanos / self.weight as f64;
+        if nanos > self.call.pool.guess().sample().0 {
+            self.lowest = self.lowest.min(measured);
+        }
         // A claim that is too long does more harm than one that is too short. So a higher cost counts at once, a lower one by half.
         self.per_weight = if nanos > expected { measured } else { 0.5 * (self.per_weight + measured) };
         if took > self.report.longest {
@@ -761,7 +835,7 @@ mod tests {
         pool.install(|| {
             crate::runtime::pool::with_current(|pool| {
                 let hints = Hints::default();
-                let call = Call { pool, hints: &hints, per_weight: RelaxedU64::new(0) };
+                let call = Call { pool, hints: &hints, per_weight: RelaxedU64::new(0), polls: true };
                 let mut caller = CallerSide::new(&call, 0, 10, false);
                 // A start in the future reads as "no time has passed", whatever interrupts this thread.
                 let mut alone = SerialPart { start: u64::MAX, ..SerialPart::new(&caller) };

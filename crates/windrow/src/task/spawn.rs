@@ -41,7 +41,7 @@ pub fn spawn(f: impl FnOnce() + Send + 'static) {
 /// # Dropping the handle
 /// A drop of the handle never blocks. A closure that has not begun is dropped. If the closure runs, its token,
 /// [`CancelToken::current`], is cancelled: parallel calls in it that have a token ([`with_cancel`](crate::ParallelIterator::with_cancel),
-/// any token) then end at their next claim with [`Cancelled`](crate::Cancelled). Calls without a token run to their end, since they cannot
+/// any token) then end at their next poll with [`Cancelled`](crate::Cancelled). Calls without a token run to their end, since they cannot
 /// return a partial result. So does all other code. The result is dropped on the spawn thread. `f` owns what it uses
 /// (`'static`), so no borrow is left behind.
 ///

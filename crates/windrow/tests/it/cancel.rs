@@ -809,3 +809,66 @@ fn reductions_of_huge_sources_need_little_memory() {
         assert_eq!(UNITS[..1 << 40].par_iter().count(), 1 << 40);
     });
 }
+
+/// Items take next to nothing at first, so a claim holds many of them. Then each takes far longer.
+#[test]
+#[cfg_attr(miri, ignore = "counts on the clock")]
+fn a_claim_whose_items_have_become_long_is_left_in_the_middle() {
+    /// Slow items that were begun after the stop.
+    #[derive(Default)]
+    struct Items {
+        visited: AtomicUsize,
+        late: AtomicUsize,
+    }
+    impl Items {
+        /// At some item, `stop` is called. Items are slow from the thousandth before it on.
+        fn item(&self, stop: impl Fn()) -> bool {
+            let at = self.visited.fetch_add(1, Relaxed);
+            if at >= 3_000_000 {
+                spin(20);
+                self.late.fetch_add(usize::from(at > 3_000_100), Relaxed);
+                if at == 3_000_100 {
+                    stop();
+                }
+            }
+            false
+        }
+    }
+    type Call = fn(&Items, &CancelToken, &(dyn Fn() + Sync));
+    let calls: [(&str, Call); 5] = [
+        ("for_each", |items, token, stop| {
+            let _ = (0..u64::MAX).into_par_iter().with_cancel(token).for_each(|_| assert!(!items.item(stop)));
+        }),
+        ("find_any", |items, token, stop| {
+            let _ = (0..u64::MAX).into_par_iter().with_cancel(token).find_any(|_| items.item(stop));
+        }),
+        ("sum", |items, token, stop| {
+            let _ = (0..u64::MAX).into_par_iter().map(|_| u64::from(items.item(stop))).with_cancel(token).sum::<u64>();
+        }),
+        ("collect", |items, token, stop| {
+            let _ = (0..u64::MAX).into_par_iter().filter(|_| items.item(stop)).with_cancel(token).collect::<Vec<_>>();
+        }),
+        ("flat_map", |items, token, stop| {
+            let inner = (0..u64::MAX).into_par_iter().flat_map(|_| (0..u64::MAX).into_par_iter());
+            let _ = inner.with_cancel(token).for_each(|_| assert!(!items.item(stop)));
+        }),
+    ];
+    for (name, call) in calls {
+        for threads in [1, 3] {
+            let (token, items) = (CancelToken::new(), Items::default());
+            Pool::new(threads).install(|| call(&items, &token, &|| token.cancel()));
+            let late = items.late.into_inner();
+            assert!(late <= 150 * threads, "{name} on {threads} threads: {late} items after a token");
+            if threads == 1 {
+                continue;
+            }
+            let (token, items) = (CancelToken::new(), Items::default());
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                Pool::new(threads).install(|| call(&items, &token, &|| resume_unwind(Box::new("stop"))));
+            }));
+            assert!(panicked.is_err());
+            let late = items.late.into_inner();
+            assert!(late <= 150 * threads, "{name} on {threads} threads: {late} items after a panic");
+        }
+    }
+}

@@ -10,7 +10,7 @@ use windrow_sync::views::Pieces;
 
 use super::{Recipe, passes_on};
 use crate::iter::marks::{FoundBefore, RemainingQuota};
-use crate::iter::reduce::LONGEST;
+use crate::iter::reduce::UNPOLLED;
 use crate::iter::search::Finds;
 use crate::iter::tries::Try;
 
@@ -192,7 +192,7 @@ where
         let wanted = move || at.lo <= self.3.get();
         let items = wanted().then(|| self.0.iter(state, at, chunk));
         items.into_iter().map(move |items| {
-            let reduced = if at.len() <= LONGEST {
+            let reduced = if at.len() <= UNPOLLED {
                 try_reduce(items, (self.1)(), &self.2)
             } else {
                 // In a long run, poll whether an item before it has broken off.

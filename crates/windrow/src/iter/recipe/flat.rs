@@ -15,7 +15,7 @@ use windrow_sync::divide::{Divide, Division, Span};
 use windrow_sync::machine::tick;
 use windrow_sync::views::Window;
 
-use super::{Recipe, passes_on};
+use super::Recipe;
 use crate::iter::marks::FoundBefore;
 use crate::iter::{HintsOf, IntoParallelIterator, Par, ParallelIterator};
 use crate::runtime::cancellation::{Cancellation, Pulled};
@@ -32,6 +32,20 @@ pub(crate) struct InnerStop {
     /// Items of chunks that begin here or later are not wanted.
     from: FoundBefore,
     cancellation: OnceLock<Arc<Cancellation>>,
+}
+
+impl InnerStop {
+    /// Whether the call wants no more items of the chunk that begins at `at`.
+    fn is_over(&self, at: usize) -> bool {
+        if self.from.get() <= at {
+            return true;
+        }
+        let cuts = self.cancellation.get().filter(|cancellation| cancellation.cuts());
+        if let Some(cancellation) = cuts {
+            cancellation.add_pulled(Pulled { cut: true, ..Pulled::default() });
+        }
+        cuts.is_some()
+    }
 }
 
 /// The clone is new, as iterators are cloned before they run.
@@ -114,7 +128,7 @@ struct Chained<'w, O, P: ParallelIterator> {
 
 impl<'w, O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Chained<'w, O, P> {
     fn new(outer: O, at: Span, stop: &'w InnerStop) -> Self {
-        let pace = InnerPace { pool: Current::get(), size: 1, window: 0, since: 0 };
+        let pace = InnerPace { pool: Current::get(), size: 1, window: 0, since: 0, run: 0, between: 1 };
         Self {
             outer,
             inner: None,
@@ -139,22 +153,9 @@ impl<'w, O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator>
             let left = source.total();
             let (state, division) = (recipe.state(), Division::new(source));
             self.inner = Some(InnerItems { division, recipe, state, next: 0, left });
-            self.pace.window = 0;
-            self.pace.since = tick();
+            self.pace.begin();
         }
         Some(())
-    }
-
-    /// Whether the call wants no more items of this chunk.
-    fn is_over(&self) -> bool {
-        if self.stop.from.get() <= self.at {
-            return true;
-        }
-        let cuts = self.stop.cancellation.get().filter(|cancellation| cancellation.cuts());
-        if let Some(cancellation) = cuts {
-            cancellation.add_pulled(Pulled { cut: true, ..Pulled::default() });
-        }
-        cuts.is_some()
     }
 }
 
@@ -182,43 +183,62 @@ impl<P: ParallelIterator> InnerItems<P> {
         (Window::new(&mut self.division, want), &self.recipe, &self.state)
     }
 
-    /// The next `want` items, made by a nested call.
-    fn gathered(&mut self, want: usize) -> Vec<P::Item> {
+    /// The next `want` items, made by a nested call, or some of them if `stop` says that the chunk at `at` is not wanted any more.
+    fn gathered(&mut self, want: usize, stop: &InnerStop, at: usize) -> Vec<P::Item> {
         let (window, recipe, _) = self.window(want);
-        Par::of(window, InWindow(recipe)).collect()
+        Par::of(window, InWindow { recipe, stop, at }).collect()
     }
 }
 
 /// Sizes the pieces and the windows of inner iterators.
 struct InnerPace {
     pool: Current,
-    /// Indices of the next piece, kept from one inner iterator to the next.
+    /// Indices of the next piece, after which the member polls. Kept from one inner iterator to the next.
     size: usize,
     /// Indices of the next window; 0 while items are made in place.
     window: usize,
+    /// The last look at the clock, the indices that were run since, and those to be run before the next one.
     since: u64,
+    run: usize,
+    between: usize,
 }
 
 impl InnerPace {
+    /// Begins with an inner iterator.
+    fn begin(&mut self) {
+        (self.window, self.run, self.since) = (0, 0, tick());
+    }
+
     /// Updates the sizes after a piece or a window of `items`.
+    #[inline]
     fn measure(&mut self, items: usize) {
+        self.run += items;
+        if self.run >= self.between || self.window > 0 {
+            self.look();
+        }
+    }
+
+    #[inline(never)]
+    fn look(&mut self) {
         let now = tick();
         let took = self.pool.nanos(now.saturating_sub(mem::replace(&mut self.since, now)));
+        let run = mem::take(&mut self.run);
         let machine = self.pool.guess();
-        let each = took.0 / items as f64;
-        let fits = |time: Nanos| ((time.0 / each.max(0.1)) as usize).max(1);
+        let each = (took.0 / run as f64).max(0.1);
+        let fits = |time: Nanos| ((time.0 / each) as usize).max(1);
         if self.pool.members > 1 && each > machine.gathered_item().0 {
             let (first, longest) = machine.gathered();
             let (first, longest) = (fits(first), fits(longest));
             self.window = self.window.saturating_mul(2).clamp(first.min(longest), longest);
-            self.size = 1;
+            (self.size, self.between) = (1, 1);
         } else {
             self.window = 0;
             if took > machine.poll() {
-                self.size = fits(machine.poll());
-            } else if took.0 * 2.0 < machine.poll().0 && items >= self.size {
-                self.size = self.size.saturating_mul(2);
+                self.between = fits(machine.poll());
+            } else if took.0 * 2.0 < machine.poll().0 && run >= self.between {
+                self.between = self.between.saturating_mul(2);
             }
+            self.size = (self.between as f64 * machine.between_polls().0 / machine.poll().0).max(1.0) as usize;
         }
     }
 }
@@ -245,13 +265,13 @@ impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Ite
         loop {
             sum = mem::take(&mut self.ready).fold(sum, &mut g);
             while self.inner.as_ref().is_some_and(InnerItems::is_open) {
-                if self.is_over() {
+                if self.stop.is_over(self.at) {
                     return sum;
                 }
                 let Some(inner) = &mut self.inner else { break };
                 let before = inner.left;
                 if self.pace.window > 0 {
-                    sum = inner.gathered(self.pace.window).into_iter().fold(sum, &mut g);
+                    sum = inner.gathered(self.pace.window, self.stop, self.at).into_iter().fold(sum, &mut g);
                 } else {
                     let (mut window, recipe, state) = inner.window(self.pace.size);
                     if let Some((at, chunk)) = window.whole() {
@@ -274,13 +294,13 @@ impl<O: Iterator<Item: IntoParallelIterator<Iter = P>>, P: ParallelIterator> Cha
         if !self.inner.as_ref().is_some_and(InnerItems::is_open) {
             return self.advance();
         }
-        if self.is_over() {
+        if self.stop.is_over(self.at) {
             return None;
         }
         let inner = self.inner.as_mut()?;
         let before = inner.left;
         let items: Vec<P::Item> = if self.pace.window > 0 {
-            inner.gathered(self.pace.window)
+            inner.gathered(self.pace.window, self.stop, self.at)
         } else {
             let (mut window, recipe, state) = inner.window(self.pace.size.min(BUFFER));
             window.whole().into_iter().flat_map(|(at, chunk)| recipe.iter(state, at, chunk)).collect()
@@ -305,14 +325,23 @@ impl<O, P: ParallelIterator> Drop for Chained<'_, O, P> {
     }
 }
 
-/// A recipe over a window of its source.
-struct InWindow<'r, R>(&'r R);
+/// A recipe over a window of its source. It ends early if the call wants no more items of the chunk at `at`.
+struct InWindow<'r, R> {
+    recipe: &'r R,
+    stop: &'r InnerStop,
+    at: usize,
+}
 
 impl<'p, S: Divide, R: Recipe<S>> Recipe<Window<'p, S>> for InWindow<'_, R> {
     type Item = R::Item;
-    const EXACT: bool = R::EXACT;
+    const EXACT: bool = false;
+    type State = R::State;
     const PER_CHUNK: bool = R::PER_CHUNK;
-    passes_on!(loose R::LOOSE);
+    const LOOSE: bool = R::LOOSE;
+
+    fn state(&self) -> R::State {
+        self.recipe.state()
+    }
 
     #[inline]
     fn iter<'s, 'w>(
@@ -324,10 +353,14 @@ impl<'p, S: Divide, R: Recipe<S>> Recipe<Window<'p, S>> for InWindow<'_, R> {
     where
         Window<'p, S>: 's,
     {
-        self.0.iter(state, at, chunk)
+        self.recipe.iter(state, at, chunk)
     }
 
     fn over(&self, _: usize) -> bool {
-        self.0.over(0)
+        self.stop.is_over(self.at) || self.recipe.over(0)
+    }
+
+    fn is_counted(&self) -> bool {
+        self.recipe.is_counted()
     }
 }
