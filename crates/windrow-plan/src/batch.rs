@@ -46,6 +46,10 @@
 
 use std::fmt;
 
+mod fit;
+
+pub use fit::BatchFit;
+
 use crate::Nanos;
 use crate::machine::Machine;
 
@@ -173,6 +177,9 @@ pub struct HandoffCosts {
     pub parked: Nanos,
     /// A lock is taken and released: 1.6 claims, since a claim reads the clock too.
     pub lock: Nanos,
+    /// What that takes longer if another caller is parked in front of the lock: a park, for the system call that wakes it and the time
+    /// until it runs.
+    pub contended: Nanos,
     /// The wrapper finds the structure free, and runs one operation: 1.3 locks.
     pub wrapper: Nanos,
 }
@@ -182,8 +189,26 @@ impl HandoffCosts {
     pub fn of(machine: &Machine) -> HandoffCosts {
         let caller = Nanos(11.0 * machine.claim.0);
         let lock = Nanos(1.6 * machine.claim.0);
-        HandoffCosts { caller, runner: caller, parked: machine.park(), lock, wrapper: Nanos(1.3 * lock.0) }
+        let parked = machine.park();
+        HandoffCosts { caller, runner: caller, parked, lock, contended: parked, wrapper: Nanos(1.3 * lock.0) }
     }
+
+    /// The cost of a mutex for `traffic`, where an operation takes `one`. Callers spin for a mutex that is free soon. Of threads that
+    /// call again at once, the one that has just let go often takes the mutex again before another wakes: two times in three where measured.
+    pub fn mutex(&self, traffic: BatchTraffic, one: Nanos) -> Nanos {
+        let waits = traffic.in_flight > 1.5 && one.0 > Self::SPIN * self.parked.0;
+        let contended = match traffic.runner {
+            _ if !waits => 0.0,
+            BatchRunner::Tasks => self.contended.0,
+            BatchRunner::Callers | BatchRunner::Separate => self.contended.0 / 3.0,
+        };
+        Nanos(self.lock.0 + contended)
+    }
+
+    /// How long callers spin before they park.
+    ///
+    /// Measure: share of a park.
+    const SPIN: f64 = 0.4;
 }
 
 /// How long a caller spins for its reply after handing its operation over, before it parks: two fifths of a park. `batch` is the duration
@@ -228,10 +253,7 @@ pub fn direct_wakes(threads: usize, fixed: Nanos, machine: &Machine) -> usize {
 /// wait that does not pay costs a twentieth of a batch, so at first one in 5 batches costs 1 %, later less than 0.1 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReturnWait {
-    /// Batches left without a wait.
-    skip: u32,
-    /// Consecutive waits that did not pay.
-    failed: u32,
+    trial: Trial,
 }
 
 impl ReturnWait {
@@ -239,7 +261,31 @@ impl ReturnWait {
     ///
     /// Measure: share of F.
     const SHARE: f64 = 0.05;
-    /// Batches without a wait after the first one that did not pay.
+
+    /// How long the next batch may wait for more operations. Called once a batch. No shorter waits than a tenth of a park: no
+    /// caller returns sooner.
+    pub fn longest(&mut self, fixed: Nanos, machine: &Machine) -> Nanos {
+        let longest = Nanos(Self::SHARE * fixed.0);
+        if longest.0 < 0.1 * machine.park().0 || !self.trial.is_due() { Nanos(0.0) } else { longest }
+    }
+
+    /// `queued` operations waited for `waited`, until `returned` more had come.
+    pub fn observe(&mut self, fixed: Nanos, queued: usize, returned: usize, waited: Nanos) {
+        self.trial.observe(returned > 0 && returned as f64 * fixed.0 > queued as f64 * waited.0);
+    }
+}
+
+/// Something that is done as long as it pays. After it did not pay it is left out 4, 8, 16, ... 256 times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trial {
+    /// How often it is still left out.
+    skip: u32,
+    /// How often in a row it did not pay.
+    failed: u32,
+}
+
+impl Trial {
+    /// How often it is left out after it did not pay for the first time.
     ///
     /// Measure: count of batches.
     const SKIPPED: u32 = 4;
@@ -248,23 +294,16 @@ impl ReturnWait {
     /// Measure: count of doublings.
     const DOUBLED: u32 = 6;
 
-    /// How long the next batch may wait for more operations. Called once a batch. No shorter waits than a tenth of a park: no
-    /// caller returns sooner.
-    pub fn longest(&mut self, fixed: Nanos, machine: &Machine) -> Nanos {
-        let longest = Nanos(Self::SHARE * fixed.0);
-        if longest.0 < 0.1 * machine.park().0 {
-            return Nanos(0.0);
-        }
-        if self.skip > 0 {
-            self.skip -= 1;
-            return Nanos(0.0);
-        }
-        longest
+    /// Whether to do it now.
+    pub fn is_due(&mut self) -> bool {
+        let is_due = self.skip == 0;
+        self.skip = self.skip.saturating_sub(1);
+        is_due
     }
 
-    /// `queued` operations waited for `waited`, until `returned` more had come.
-    pub fn observe(&mut self, fixed: Nanos, queued: usize, returned: usize, waited: Nanos) {
-        if returned > 0 && returned as f64 * fixed.0 > queued as f64 * waited.0 {
+    /// It was done, and `paid` or not.
+    pub fn observe(&mut self, paid: bool) {
+        if paid {
             self.failed = 0;
         } else {
             self.skip = Self::SKIPPED << self.failed.min(Self::DOUBLED);
@@ -283,10 +322,11 @@ pub fn lead_turn(machine: &Machine) -> Nanos {
 }
 
 /// Whether a blocking caller passes the lock on as soon as its own operations are answered, instead of leading for [`lead_turn`]: `own` of the
-/// `size` operations of a batch, whose fixed cost is `fixed`. A leader is missing from the batches that it runs for others, which costs
-/// `own / size` of them; passing the lock on costs a wake of each.
-pub fn passes_on(own: usize, size: usize, fixed: Nanos, machine: &Machine) -> bool {
-    own as f64 * fixed.0 > size as f64 * machine.wake.0
+/// `in_flight` operations, where a batch costs `fixed` once. A leader is missing from the batches that it runs for others, which costs
+/// `own / in_flight` of them; passing the lock on costs a wake of each. If the leader does not call again before the next one has woken, passing on
+/// gains nothing: see [`Trial`].
+pub fn passes_on(own: usize, in_flight: usize, fixed: Nanos, machine: &Machine) -> bool {
+    own as f64 * fixed.0 > in_flight as f64 * machine.wake.0
 }
 
 /// The interval at which a runner that waits for a larger batch checks its queue: 20 parks. Callers do not wake that runner, because each
@@ -393,175 +433,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Estimates F and m from sizes and durations of batches. It fits a line by least squares of relative errors, in which older batches
-/// weigh less. It keeps a few numbers, and updates them in a few nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct BatchFit {
-    seen: u64,
-    /// Consecutive batches far from the prediction.
-    strayed: u32,
-    /// Sums of weight, weight b, weight b^2, weight t, weight b t.
-    sums: [f64; 5],
-    /// F and m when sizes last differed enough.
-    known: Option<(Nanos, Nanos)>,
-}
-
-/// The weight of a batch halves in about 350 batches.
-///
-/// Measure: share of the last sum.
-const KEEP: f64 = 1.0 - 1.0 / 512.0;
-/// After this many batches the fit predicts. A batch that is off by more than a factor of `FARTHEST` was interrupted: it then counts as
-/// off by that factor.
-///
-/// Measure: count of batches.
-const TRUSTED: u64 = 16;
-/// See [`TRUSTED`].
-///
-/// Measure: share of the prediction.
-const FARTHEST: f64 = 3.0;
-/// This many such batches in a row are no interruptions: the batches have changed, and the fit starts again.
-///
-/// Measure: count of batches.
-const CHANGED: u32 = 8;
-/// How much sizes must differ (standard deviation over mean) to tell F from m.
-///
-/// Measure: share of the mean size.
-const SPREAD: f64 = 0.05;
-
-impl BatchFit {
-    /// A batch of `b` took `time`.
-    pub fn observe(&mut self, b: usize, time: Nanos) {
-        let b = b.max(1) as f64;
-        let mut t = time.0.max(1.0);
-        if self.seen >= TRUSTED
-            && let Some(law) = self.law()
-        {
-            let foreseen = law.batch(b as usize).0.max(1.0);
-            let believed = t.clamp(foreseen / FARTHEST, foreseen * FARTHEST);
-            self.strayed = if believed == t { 0 } else { self.strayed + 1 };
-            if self.strayed == CHANGED {
-                *self = BatchFit::default();
-            } else {
-                t = believed;
-            }
-        }
-        let weight = 1.0 / (t * t);
-        for (sum, term) in self.sums.iter_mut().zip([1.0, b, b * b, t, b * t]) {
-            *sum = *sum * KEEP + weight * term;
-        }
-        self.seen += 1;
-        self.known = self.split().or(self.known);
-    }
-
-    /// How many batches were observed since the fit began, or began again.
-    pub fn seen(&self) -> u64 {
-        self.seen
-    }
-
-    /// Cost of an operation alone. Before F and m can be told apart: an operation's share of a batch.
-    pub fn one(&self) -> Option<Nanos> {
-        let [_, wb, _, wt, _] = self.sums;
-        self.law().map(|law| law.batch(1)).or_else(|| (self.seen > 0).then(|| Nanos(wt / wb)))
-    }
-
-    /// The fitted law, without the costs of handing over and of locks. `None` before two batches of different sizes. While all batches have one
-    /// size, F and m keep the ratio that they had before.
-    pub fn law(&self) -> Option<Law> {
-        let [w, wb, _, wt, _] = self.sums;
-        let (fixed, each) = self.split().or_else(|| {
-            let (fixed, each) = self.known?;
-            let change = (wt / w) / (fixed.0 + each.0 * (wb / w)).max(1.0);
-            Some((Nanos(fixed.0 * change), Nanos(each.0 * change)))
-        })?;
-        Some(Law { fixed, each, ..Law::default() })
-    }
-
-    /// F and m, if sizes differ enough to tell them apart.
-    fn split(&self) -> Option<(Nanos, Nanos)> {
-        let [w, wb, wbb, wt, wbt] = self.sums;
-        if self.seen < 2 {
-            return None;
-        }
-        let (mean, square) = (wb / w, wbb / w);
-        let spread = square - mean * mean;
-        if spread <= (SPREAD * mean) * (SPREAD * mean) {
-            return None;
-        }
-        let each = (wbt / w - mean * wt / w) / spread;
-        let fixed = wt / w - each * mean;
-        // Neither can be negative. If one would be, it is taken for 0, and the other is fitted again.
-        let (fixed, each) = match (fixed < 0.0, each < 0.0) {
-            (true, _) => (0.0, wbt / wbb),
-            (_, true) => (wt / w, 0.0),
-            _ => (fixed, each),
-        };
-        Some((Nanos(fixed), Nanos(each)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Noise that is the same in every run: factors around 1.
-    fn noise(state: &mut u64) -> f64 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let unit = (*state >> 11) as f64 / (1_u64 << 53) as f64;
-        0.8 + 0.4 * unit
-    }
-
-    fn fitted(fixed: f64, each: f64, sizes: &[usize], interrupted: bool) -> Law {
-        let (mut fit, mut state) = (BatchFit::default(), 7);
-        for round in 0..200 {
-            for &b in sizes {
-                let mut time = (fixed + each * b as f64) * noise(&mut state);
-                if interrupted && round % 20 == 19 {
-                    time += 4_000_000.0;
-                }
-                fit.observe(b, Nanos(time));
-            }
-        }
-        fit.law().expect("sizes differ")
-    }
-
-    #[test]
-    fn three_sizes_foretell_the_others() {
-        for (fixed, each) in [(350_000.0, 700.0), (1_000.0, 150.0), (40.0, 4.0), (1_000_000.0, 0.0), (0.0, 300.0)] {
-            let law = fitted(fixed, each, &[1, 4, 16], false);
-            let truth = Law { fixed: Nanos(fixed), each: Nanos(each), ..Law::default() };
-            for b in [2, 8, 32, 64] {
-                let ratio = law.per_second(b) / truth.per_second(b);
-                assert!((ratio - 1.0).abs() < 0.2, "F {fixed} m {each} B {b}: {ratio}");
-            }
-        }
-    }
-
-    #[test]
-    fn interruptions_are_not_believed() {
-        let law = fitted(2_000.0, 100.0, &[1, 4, 16], true);
-        let truth = Law { fixed: Nanos(2_000.0), each: Nanos(100.0), ..Law::default() };
-        for b in [2, 8, 64] {
-            let ratio = law.per_second(b) / truth.per_second(b);
-            assert!((ratio - 1.0).abs() < 0.3, "B {b}: {ratio}");
-        }
-    }
-
-    #[test]
-    fn a_change_is_followed() {
-        let mut fit = BatchFit::default();
-        for (fixed, rounds) in [(1_000.0, 500), (50_000.0, 3_000)] {
-            (0..rounds).for_each(|at| fit.observe(1 + at % 8, Nanos(fixed + 10.0 * (1 + at % 8) as f64)));
-        }
-        assert!((fit.law().unwrap().fixed.0 / 50_000.0 - 1.0).abs() < 0.1, "{fit:?}");
-    }
-
-    #[test]
-    fn one_size_tells_nothing() {
-        let mut fit = BatchFit::default();
-        (0..100).for_each(|_| fit.observe(8, Nanos(100.0)));
-        assert_eq!((fit.law(), fit.seen()), (None, 100));
-        assert!((fit.one().unwrap().0 - 12.5).abs() < 1e-6 && BatchFit::default().one().is_none());
-    }
 
     #[test]
     fn the_law_holds_at_its_edge() {
@@ -624,15 +498,6 @@ mod tests {
         assert_eq!((verdict.choice, verdict.advice), (Choice::Lock, Advice::Mutex));
         assert!((verdict.gain - 27.0 / 33.0).abs() < 1e-9, "{verdict}");
         assert_eq!(law(900.0, 100.0, 200.0).verdict(free).choice, Choice::Either, "the wrapper's cost does not show");
-    }
-
-    #[test]
-    fn a_fit_keeps_the_ratio_while_all_batches_have_one_size() {
-        let mut fit = BatchFit::default();
-        (0..200).for_each(|at| fit.observe(1 + at % 8, Nanos(2_000.0 + 100.0 * (1 + at % 8) as f64)));
-        (0..4_000).for_each(|_| fit.observe(64, Nanos(8_400.0)));
-        let law = fit.law().expect("it was known");
-        assert!((law.fixed.0 / 2_000.0 - 1.0).abs() < 0.1 && (law.each.0 / 100.0 - 1.0).abs() < 0.1, "{law:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::{BatchRunner, direct_wakes, lead_turn, linger_poll, passes_on};
+use windrow_plan::batch::{BatchRunner, direct_wakes, lead_turn, linger_poll};
 use windrow_sync::relaxed::RelaxedU64;
 use windrow_sync::submit::{Closed, Entry, Fate, Limit, LockGuard, Reading, Submit};
 use windrow_sync::{Spin, ThreadBound, machine};
@@ -279,12 +279,19 @@ impl<S: BatchOps> BatchedInner<S> {
         result
     }
 
-    /// Runs the operations that were queued meanwhile, or leaves them to the separate runner.
+    /// Runs the operations that were queued while one ran alone, or leaves them to another caller or the separate runner. The operation that ran
+    /// alone counts as a batch: its caller is waited for.
     #[cold]
     fn lead_on(&self, mut held: StructureGuard<'_, S>) {
-        if !self.options.is_elsewhere {
-            self.lead(&mut held, BatchLead::Thread { own: 0 });
+        if self.options.is_elsewhere {
+            return;
         }
+        let queued = held.queued().filter(|_| self.options.linger.is_none());
+        let state = held.data();
+        let fixed = state.counts.fixed(Nanos(self.alone.get_f64()));
+        let longest = state.regroup.answered(1, queued, fixed, &self.options.timing.machine);
+        self.expect_returns(machine::tick(), longest, 1);
+        self.lead(&mut held, BatchLead::Thread { own: 1 });
     }
 
     /// Publishes to callers what the counts say.
@@ -305,7 +312,7 @@ impl<S: BatchOps> BatchedInner<S> {
         match lead {
             // Tasks that were just answered may need this thread to call again.
             BatchLead::Task if self.awaits_returns() => {}
-            BatchLead::Thread { own } if self.awaits_returns() && self.passes_on(held, own) => {}
+            BatchLead::Thread { own } if self.passes_on(held, own) => {}
             BatchLead::Thread { own } => self.lead_others(held, own),
             _ if held.is_more() => self.batch(held, lead),
             _ => {}
@@ -316,8 +323,13 @@ impl<S: BatchOps> BatchedInner<S> {
         }
     }
 
+    /// Whether a blocking caller passes the lock on, after its `own` operations are answered.
     fn passes_on(&self, held: &mut StructureGuard<'_, S>, own: usize) -> bool {
-        passes_on(own, self.last_ops.get() as usize, held.data().regroup.fixed, &self.options.timing.machine)
+        match held.queued() {
+            Some(0) if !self.awaits_returns() => false,
+            Some(queued) => held.data().regroup.passes_on(own, queued, &self.options.timing.machine),
+            None => false,
+        }
     }
 
     /// Runs batches for other callers, after the `own` operations of this blocking caller are answered.
@@ -358,6 +370,8 @@ impl<S: BatchOps> BatchedInner<S> {
 
     fn batch(&self, held: &mut StructureGuard<'_, S>, lead: BatchLead) {
         let options = &self.options;
+        let queued = held.queued();
+        held.data().regroup.arrived(queued);
         match (lead, options.linger) {
             (BatchLead::Task, _) => self.regrouped(held),
             // Others have waited already.
@@ -372,12 +386,18 @@ impl<S: BatchOps> BatchedInner<S> {
                 usize::MAX
             })
         };
-        let limit = Limit { ops: options.limit, weight: options.weight.map(|most| (most, weigh)) };
+        // A smaller batch now and then, until the sizes tell F from m.
+        let is_flat = held.data().counts.fit.is_flat();
+        let ops = match held.queued().filter(|_| is_flat) {
+            Some(queued) => options.limit.min(queued.div_ceil(2)),
+            None => options.limit,
+        };
+        let limit = Limit { ops, weight: options.weight.map(|most| (most, weigh)) };
         self.regroup_until.set(0);
         let start = machine::tick();
         let Some(mut cut) = held.cut(&limit) else { return };
         let wait = cut.marks().find(|&(mark, _)| mark != 0).map(|(mark, _)| start.saturating_sub(mark));
-        let (callers, is_limited) = (cut.callers(), cut.is_limited());
+        let (callers, is_limited) = (cut.callers(), cut.is_limited() && !is_flat);
         let (state, entries) = cut.parts();
         let size = entries.len();
         self.last_ops.set(size as u64);

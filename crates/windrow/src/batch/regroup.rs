@@ -1,7 +1,7 @@
 //! What a runner remembers of callers that it has just answered, and may wait for: see [`ReturnWait`].
 
 use windrow_plan::Nanos;
-use windrow_plan::batch::ReturnWait;
+use windrow_plan::batch::{ReturnWait, Trial, passes_on};
 use windrow_plan::machine::Machine;
 
 /// What the holder of the lock remembers of the last batch.
@@ -16,6 +16,10 @@ pub(super) struct Regroup {
     pub(super) longest: Nanos,
     /// How many of `expected` were queued already.
     pub(super) left: usize,
+    /// Whether blocking leaders pass the lock on at once.
+    passing: Trial,
+    /// A leader has passed the lock on when so many operations were queued.
+    passed: Option<usize>,
 }
 
 impl Regroup {
@@ -28,6 +32,20 @@ impl Regroup {
         // A lone caller is not waited for: it is the first to be queued.
         self.longest = if self.expected > 1 { self.wait.longest(fixed, machine) } else { Nanos(0.0) };
         self.longest
+    }
+
+    /// Whether a leader with `own` operations passes the lock on.
+    pub(super) fn passes_on(&mut self, own: usize, queued: usize, machine: &Machine) -> bool {
+        let passes = passes_on(own, self.expected, self.fixed, machine) && (queued == 0 || self.passing.is_due());
+        self.passed = (passes && queued > 0).then_some(queued);
+        passes
+    }
+
+    /// The next leader has come, and `queued` operations are queued.
+    pub(super) fn arrived(&mut self, queued: Option<usize>) {
+        if let (Some(before), Some(queued)) = (self.passed.take(), queued) {
+            self.passing.observe(queued > before);
+        }
     }
 
     /// Callers of `ops` of these operations will not call again.

@@ -51,7 +51,7 @@ impl<S: BatchOps> BatchedInner<S> {
             return;
         }
         self.regroup_from.set(0);
-        let Regroup { expected, left, fixed, longest, ref mut wait } = held.data().regroup;
+        let Regroup { expected, left, fixed, longest, ref mut wait, .. } = held.data().regroup;
         let answered = self.regroup_turns.get().saturating_sub(expected.saturating_sub(left) as u64);
         let queued = left + from.saturating_sub(answered) as usize;
         wait.observe(fixed, queued, turns.saturating_sub(from) as usize, longest);

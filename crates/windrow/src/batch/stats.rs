@@ -173,10 +173,15 @@ impl BatchCounts {
     }
 
     pub(super) fn law(&self) -> Option<Law> {
-        let HandoffCosts { lock, wrapper, .. } = self.costs;
-        // Without a batch, how F and m share the cost of an operation does not matter.
-        let alone_only = || Some(Law { each: self.fit.one().filter(|_| self.batches == 0)?, ..Law::default() });
-        self.fit.law().or_else(alone_only).map(|law| Law { handoff: self.handoff, lock, wrapper, ..law })
+        // If all batches held one operation, how F and m share its cost does not matter.
+        let singly = || Some(Law { each: self.fit.one().filter(|_| self.largest <= 1)?, ..Law::default() });
+        let law = self.fit.law().or_else(singly)?;
+        let lock = self.costs.mutex(self.traffic(), law.batch(1));
+        Some(Law { handoff: self.handoff, lock, wrapper: self.costs.wrapper, ..law })
+    }
+
+    fn traffic(&self) -> BatchTraffic {
+        self.recent.traffic(self.alone, self.runner)
     }
 
     /// Starts another experiment: some batches are run although batching does not pay so far.
@@ -244,7 +249,7 @@ impl Stats {
 
     /// The mean size of recent batches, the operations in flight, and the share of operations that ran alone.
     pub fn traffic(&self) -> BatchTraffic {
-        self.counts.recent.traffic(self.counts.alone, self.counts.runner)
+        self.counts.traffic()
     }
 
     /// The cost of an operation alone and in a batch; `None` until there were batches of different sizes, or operations that ran alone.

@@ -73,6 +73,21 @@ fn threads_that_call_again_at_once_come_in_one_batch() {
     }
 }
 
+/// One of them may find the structure free each time, and the other one wait for its turn.
+#[test]
+fn two_threads_share_batches() {
+    let shared = once(|| {
+        let launch = Batched::new(Launch::default());
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..20).for_each(|_| assert_eq!(launch.call(4_000).unwrap(), 4_000)));
+            }
+        });
+        launch.exclusive(|launch| launch.sizes.len()).unwrap() <= 25
+    });
+    assert!(shared);
+}
+
 /// Counts its wakes.
 #[derive(Default)]
 struct Wakes(AtomicUsize);

@@ -1,0 +1,245 @@
+//! The fit of F and m.
+
+use super::Law;
+use crate::Nanos;
+
+/// Estimates F and m from sizes and durations of batches: a line through the mean size and duration of each class of sizes (1, 2 and 3, 4 to
+/// 7, ...) by least squares of relative errors. A class keeps what it knows when batches of its sizes become rare, since a line through
+/// batches of nearly one size would follow their noise.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BatchFit {
+    seen: u64,
+    /// Consecutive batches far from the prediction.
+    strayed: u32,
+    classes: [SizeClass; CLASSES],
+    /// F and m, once sizes have differed enough.
+    line: Option<(Nanos, Nanos)>,
+}
+
+/// Batches of sizes between two powers of two.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct SizeClass {
+    /// Moving averages of size and duration.
+    size: f64,
+    time: f64,
+    /// Batches in these averages, up to [`DEPTH`].
+    depth: f64,
+    /// How many batches of all sizes were seen when these averages were last updated.
+    seen: u64,
+}
+
+/// Larger batches count as the last class.
+///
+/// Measure: count of classes.
+const CLASSES: usize = 20;
+/// Averages of a class weigh its last batches most.
+///
+/// Measure: count of batches.
+const DEPTH: f64 = 64.0;
+/// A class without a batch for so long counts half.
+///
+/// Measure: count of batches.
+const AGE: f64 = 1024.0;
+/// After this many batches the fit predicts. A batch that is off by more than a factor of `FARTHEST` was interrupted: it then counts as
+/// off by that factor.
+///
+/// Measure: count of batches.
+const TRUSTED: u64 = 16;
+/// See [`TRUSTED`].
+///
+/// Measure: share of the prediction.
+const FARTHEST: f64 = 3.0;
+/// This many such batches in a row are no interruptions: the batches have changed, and the fit starts again.
+///
+/// Measure: count of batches.
+const CHANGED: u32 = 8;
+/// How much larger the mean size of one class must be than that of another to tell F from m.
+///
+/// Measure: share of the smaller mean.
+const SPREAD: f64 = 1.25;
+/// Once the fit predicts, it is updated once in so many batches.
+///
+/// Measure: count of batches.
+const UPDATE: u64 = 8;
+
+impl BatchFit {
+    /// A batch of `b` took `time`.
+    pub fn observe(&mut self, b: usize, time: Nanos) {
+        let b = b.max(1);
+        let mut t = time.0.max(1.0);
+        if self.seen >= TRUSTED
+            && let Some(law) = self.law()
+        {
+            let foreseen = law.batch(b).0.max(1.0);
+            let believed = t.clamp(foreseen / FARTHEST, foreseen * FARTHEST);
+            self.strayed = if believed == t { 0 } else { self.strayed + 1 };
+            if self.strayed == CHANGED {
+                *self = BatchFit::default();
+            } else {
+                t = believed;
+            }
+        }
+        self.seen += 1;
+        let class = &mut self.classes[(b.ilog2() as usize).min(CLASSES - 1)];
+        class.depth = (class.depth + 1.0).min(DEPTH);
+        class.size += (b as f64 - class.size) / class.depth;
+        class.time += (t - class.time) / class.depth;
+        class.seen = self.seen;
+        if self.seen < TRUSTED || self.seen.is_multiple_of(UPDATE) {
+            self.line = self.split().or(self.line);
+        }
+    }
+
+    /// How many batches were observed since the fit began, or began again.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Whether all batches had nearly one size, larger than 1: a smaller one would tell F from m.
+    pub fn is_flat(&self) -> bool {
+        self.line.is_none() && self.seen >= TRUSTED && self.used().any(|class| class.size >= 2.0)
+    }
+
+    /// Cost of an operation alone. Before F and m can be told apart: an operation's share of a batch.
+    pub fn one(&self) -> Option<Nanos> {
+        let share = || self.used().map(|class| Nanos(class.time / class.size)).next();
+        self.law().map(|law| law.batch(1)).or_else(share)
+    }
+
+    /// The fitted law, without the costs of handing over and of locks. `None` before batches of different sizes.
+    pub fn law(&self) -> Option<Law> {
+        self.line.map(|(fixed, each)| Law { fixed, each, ..Law::default() })
+    }
+
+    /// The classes that have seen a batch, from small to large.
+    fn used(&self) -> impl Iterator<Item = &SizeClass> {
+        self.classes.iter().filter(|class| class.depth > 0.0)
+    }
+
+    /// F and m, if sizes differ enough to tell them apart.
+    fn split(&self) -> Option<(Nanos, Nanos)> {
+        let (first, last) = (self.used().next()?, self.used().last()?);
+        if last.size < SPREAD * first.size {
+            return None;
+        }
+        // Sums of weight, weight b, weight b^2, weight t, weight b t.
+        let mut sums = [0.0; 5];
+        for &SizeClass { size, time, depth, seen } in self.used() {
+            let weight = depth / (1.0 + (self.seen - seen) as f64 / AGE) / (time * time);
+            for (sum, term) in sums.iter_mut().zip([1.0, size, size * size, time, size * time]) {
+                *sum += weight * term;
+            }
+        }
+        let [w, wb, wbb, wt, wbt] = sums;
+        let mean = wb / w;
+        let each = (wbt / w - mean * wt / w) / (wbb / w - mean * mean);
+        let fixed = wt / w - each * mean;
+        // Neither can be negative. If one would be, it is taken for 0, and the other is fitted again.
+        let (fixed, each) = match (fixed < 0.0, each < 0.0) {
+            (true, _) => (0.0, wbt / wbb),
+            (_, true) => (wt / w, 0.0),
+            _ => (fixed, each),
+        };
+        Some((Nanos(fixed), Nanos(each)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise that is the same in every run: factors around 1.
+    fn noise(state: &mut u64) -> f64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let unit = (*state >> 11) as f64 / (1_u64 << 53) as f64;
+        0.8 + 0.4 * unit
+    }
+
+    fn fitted(fixed: f64, each: f64, sizes: &[usize], interrupted: bool) -> Law {
+        let (mut fit, mut state) = (BatchFit::default(), 7);
+        for round in 0..200 {
+            for &b in sizes {
+                let mut time = (fixed + each * b as f64) * noise(&mut state);
+                if interrupted && round % 20 == 19 {
+                    time += 4_000_000.0;
+                }
+                fit.observe(b, Nanos(time));
+            }
+        }
+        fit.law().expect("sizes differ")
+    }
+
+    #[test]
+    fn three_sizes_foretell_the_others() {
+        for (fixed, each) in [(350_000.0, 700.0), (1_000.0, 150.0), (40.0, 4.0), (1_000_000.0, 0.0), (0.0, 300.0)] {
+            let law = fitted(fixed, each, &[1, 4, 16], false);
+            let truth = Law { fixed: Nanos(fixed), each: Nanos(each), ..Law::default() };
+            for b in [2, 8, 32, 64] {
+                let ratio = law.per_second(b) / truth.per_second(b);
+                assert!((ratio - 1.0).abs() < 0.2, "F {fixed} m {each} B {b}: {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn interruptions_are_not_believed() {
+        let law = fitted(2_000.0, 100.0, &[1, 4, 16], true);
+        let truth = Law { fixed: Nanos(2_000.0), each: Nanos(100.0), ..Law::default() };
+        for b in [2, 8, 64] {
+            let ratio = law.per_second(b) / truth.per_second(b);
+            assert!((ratio - 1.0).abs() < 0.3, "B {b}: {ratio}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_followed() {
+        let mut fit = BatchFit::default();
+        for (fixed, rounds) in [(1_000.0, 500), (50_000.0, 3_000)] {
+            (0..rounds).for_each(|at| fit.observe(1 + at % 8, Nanos(fixed + 10.0 * (1 + at % 8) as f64)));
+        }
+        assert!((fit.law().unwrap().fixed.0 / 50_000.0 - 1.0).abs() < 0.1, "{fit:?}");
+    }
+
+    #[test]
+    fn one_size_tells_nothing() {
+        let mut fit = BatchFit::default();
+        (0..100).for_each(|_| fit.observe(8, Nanos(100.0)));
+        assert_eq!((fit.law(), fit.seen()), (None, 100));
+        assert!((fit.one().unwrap().0 - 12.5).abs() < 1e-6 && BatchFit::default().one().is_none());
+    }
+
+    #[test]
+    fn a_fit_keeps_the_ratio_while_all_batches_have_one_size() {
+        let mut fit = BatchFit::default();
+        (0..200).for_each(|at| fit.observe(1 + at % 8, Nanos(2_000.0 + 100.0 * (1 + at % 8) as f64)));
+        (0..4_000).for_each(|_| fit.observe(64, Nanos(8_400.0)));
+        let law = fit.law().expect("it was known");
+        assert!((law.fixed.0 / 2_000.0 - 1.0).abs() < 0.1 && (law.each.0 / 100.0 - 1.0).abs() < 0.1, "{law:?}");
+    }
+
+    #[test]
+    fn noise_of_nearly_one_size_is_no_slope() {
+        let (mut fit, mut state) = (BatchFit::default(), 7);
+        (0..10).for_each(|_| fit.observe(1, Nanos(2_000_000.0)));
+        for at in 0..2_000 {
+            fit.observe(56 + at % 8, Nanos(2_020_000.0 * noise(&mut state)));
+            let law = fit.law().expect("sizes differ");
+            assert!((law.fixed.0 / 2_000_000.0 - 1.0).abs() < 0.15, "{law:?}");
+        }
+    }
+
+    #[test]
+    fn batches_of_one_size_ask_for_a_smaller_one() {
+        let mut fit = BatchFit::default();
+        (0..15).for_each(|_| fit.observe(8, Nanos(100.0)));
+        assert!(!fit.is_flat());
+        fit.observe(8, Nanos(100.0));
+        assert!(fit.is_flat());
+        fit.observe(4, Nanos(80.0));
+        (0..8).for_each(|_| fit.observe(8, Nanos(100.0)));
+        assert!(!fit.is_flat() && fit.law().is_some());
+        let mut alone = BatchFit::default();
+        (0..100).for_each(|_| alone.observe(1, Nanos(100.0)));
+        assert!(!alone.is_flat());
+    }
+}
