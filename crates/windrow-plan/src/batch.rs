@@ -22,7 +22,8 @@
 //! 1. **A batch far off the fit** counts as three times off, until eight in a row show that the batches have changed ([`BatchFit`]).
 //! 2. **Callers spin for the reply** while batches are shorter than two fifths of a park ([`reply_spin`]).
 //! 3. **Wakeups are chained** if waking all callers would cost more than F ([`direct_wakes`]).
-//! 4. **Callers retry the lock** before they hand over an operation that is cheaper than a park ([`Patience`]).
+//! 4. **Callers retry the lock** before they hand over an operation that is cheaper than a park ([`Patience`]), tasks one that is cheaper than handing
+//!    it over.
 //! 5. **A runner waits for callers that it has just answered**, up to a twentieth of F ([`ReturnWait`]).
 //! 6. **A blocking caller leads for 8 wakes**, because passing the lock on takes one ([`lead_turn`]); it does not if its own operations are
 //!    missed more ([`passes_on`]).
@@ -361,6 +362,17 @@ impl Patience {
             Patience { longest: Nanos(0.0), apart: Nanos(0.0) }
         }
     }
+
+    /// For tasks whose operations cost `one` alone. A task retries only if `one` is less than handing over costs it: 22 claims. It
+    /// holds up a thread of its executor, as with a mutex, but for two parks at most.
+    pub fn of_task(one: Nanos, machine: &Machine) -> Patience {
+        let park = machine.park();
+        if one.0 < 22.0 * machine.claim.0 {
+            Patience { longest: Nanos(2.0 * park.0), apart: Nanos(0.8 * park.0) }
+        } else {
+            Patience { longest: Nanos(0.0), apart: Nanos(0.0) }
+        }
+    }
 }
 
 /// Whether batches or a lock are better.
@@ -453,6 +465,14 @@ mod tests {
         let Patience { longest, apart } = Patience::of(Nanos(50.0), &machine);
         assert!(longest > apart && apart.0 > 0.0);
         assert_eq!(Patience::of(Nanos::micros(300.0), &machine), Patience { longest: Nanos(0.0), apart: Nanos(0.0) });
+    }
+
+    #[test]
+    fn tasks_spin_for_cheap_operations_only() {
+        let machine = Machine::example();
+        let spin = |one| Patience::of_task(Nanos(one), &machine).longest;
+        assert!(spin(100.0) > machine.park());
+        assert_eq!(spin(300.0), Nanos(0.0));
     }
 
     const FULL: BatchTraffic =

@@ -132,7 +132,7 @@ impl<'b, S: BatchOps> CallAsync<'b, S> {
             let CallStage::New(op) = std::mem::replace(&mut this.stage, CallStage::Over) else {
                 unreachable!("just seen")
             };
-            let op = match if defers || shared.options.is_elsewhere { Err(op) } else { shared.try_alone(op) } {
+            let op = match if defers || shared.options.is_elsewhere { Err(op) } else { shared.try_alone_as_task(op) } {
                 Ok(result) => return Poll::Ready(result),
                 Err(op) => op,
             };

@@ -246,6 +246,19 @@ impl<S: BatchOps> BatchedInner<S> {
             return Err(op);
         }
         let (patience, apart) = self.options.patience(Nanos(self.alone.get_f64()));
+        self.retry_alone(op, patience, apart)
+    }
+
+    /// [`try_alone`](Self::try_alone) for a task: tries for a moment if operations are cheap.
+    pub(super) fn try_alone_as_task(&self, op: S::Op) -> Result<OpResult<S>, S::Op> {
+        self.try_alone(op).or_else(|op| match self.options.task_patience(Nanos(self.alone.get_f64())) {
+            (Spin { busy: 0, .. }, _) => Err(op),
+            (patience, apart) => self.retry_alone(op, patience, apart),
+        })
+    }
+
+    #[cold]
+    fn retry_alone(&self, op: S::Op, patience: Spin, apart: u64) -> Result<OpResult<S>, S::Op> {
         let (mut result, mut last) = (Err(Some(op)), machine::tick());
         patience.until(|| {
             let now = machine::tick();

@@ -53,6 +53,12 @@ impl<S> Options<S> {
         (Spin { busy: 0, yielding: self.timing.ticks(longest) }, self.timing.ticks(apart))
     }
 
+    /// As [`patience`](Self::patience), for tasks.
+    pub(super) fn task_patience(&self, one: Nanos) -> (Spin, u64) {
+        let Patience { longest, apart } = Patience::of_task(one, &self.timing.machine);
+        (Spin { busy: self.timing.ticks(longest), yielding: 0 }, self.timing.ticks(apart))
+    }
+
     /// How long a caller that has handed in spins before it parks.
     pub(super) fn reply_spin(&self, batch: Nanos) -> Spin {
         Spin { busy: self.timing.ticks(reply_spin(batch, &self.timing.machine)), yielding: 0 }
