@@ -49,6 +49,7 @@ leaf!(
 unsafe impl Divide for Range<usize> {
     handed_out_as!('s, usize, Range<usize>);
 
+    #[inline]
     fn total(&self) -> usize {
         self.len()
     }

@@ -241,6 +241,13 @@ pub struct BlocksChunk<'s, S: Divide> {
 }
 
 impl<'s, S: Divide> BlocksChunk<'s, S> {
+    /// All blocks as one chunk; `None` if there is none.
+    #[inline]
+    pub fn all_at_once(&mut self) -> Option<(Span, S::Chunk<'s>)> {
+        let rest = self.blocks.below(&self.rest.take_front(usize::MAX));
+        handed_out(&self.blocks.source, rest)
+    }
+
     /// The next block, to be taken in pieces: for a member that wants to check something between the pieces of a long block.
     #[inline]
     pub fn next_in_pieces(&mut self) -> Option<BlockPieces<'s, S>> {
@@ -294,8 +301,7 @@ impl<S: Divide> Drop for BlockPieces<'_, S> {
 impl<S: Divide> Drop for BlocksChunk<'_, S> {
     fn drop(&mut self) {
         // As one chunk: block by block, a huge source would take too long.
-        let rest = self.blocks.below(&self.rest.take_front(usize::MAX));
-        drop(handed_out(&self.blocks.source, rest));
+        drop(self.all_at_once());
     }
 }
 

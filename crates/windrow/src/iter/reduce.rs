@@ -7,7 +7,7 @@
 //! A member combines the nodes of its consecutive blocks at once, as a binary counter carries. That takes no lock, and a balanced tree is cheap
 //! for accumulators that grow. The caller combines the nodes that are left, a few for each run of consecutive blocks.
 
-use std::iter::{Product, Sum};
+use std::iter::{self, Product, Sum};
 use std::marker::PhantomData;
 use std::mem;
 use std::ops::ControlFlow;
@@ -213,6 +213,12 @@ struct BlockRun<R> {
 }
 
 impl<R> BlockRun<R> {
+    /// No blocks so far, and the next one is `lo`.
+    fn begin(lo: usize) -> Self {
+        // Room for the nodes of 2^8 blocks.
+        Self { lo, hi: lo, results: Vec::with_capacity(8) }
+    }
+
     /// Adds the result of block `hi`.
     fn push(&mut self, result: R) {
         self.results.push(result);
@@ -241,6 +247,52 @@ impl<R> BlockRun<R> {
             lo += 1 << level;
             (first, node)
         })
+    }
+}
+
+/// Runs of consecutive blocks. A serial call has one, which needs no vector.
+struct Runs<R> {
+    first: Option<BlockRun<R>>,
+    others: Vec<BlockRun<R>>,
+}
+
+impl<R> Default for Runs<R> {
+    fn default() -> Self {
+        Runs { first: None, others: Vec::new() }
+    }
+}
+
+impl<R> Runs<R> {
+    /// The last run, if `lo` is the next block in it; otherwise a new one.
+    fn at(&mut self, lo: usize) -> &mut BlockRun<R> {
+        let last = self.others.last().or(self.first.as_ref());
+        if last.is_none_or(|last| last.hi != lo) {
+            self.push(BlockRun::begin(lo));
+        }
+        let last = self.others.last_mut().or(self.first.as_mut());
+        last.expect("there is one now")
+    }
+
+    fn push(&mut self, run: BlockRun<R>) {
+        match &self.first {
+            None => self.first = Some(run),
+            Some(_) => self.others.push(run),
+        }
+    }
+
+    fn append(&mut self, more: Self) {
+        more.first.into_iter().chain(more.others).for_each(|run| self.push(run));
+    }
+
+    /// Puts the runs in order, and returns the first block that is in none of them.
+    fn first_gap(&mut self) -> usize {
+        if let Some(first) = self.first.take_if(|_| !self.others.is_empty()) {
+            self.others.push(first);
+            self.others.sort_unstable_by_key(|run| run.lo);
+            self.first = Some(self.others.remove(0));
+        }
+        let runs = self.first.iter().chain(&self.others);
+        runs.fold(0, |end, run| if run.lo <= end { run.hi } else { end })
     }
 }
 
@@ -274,10 +326,14 @@ pub(crate) fn reduced<P: ParallelIterator, C: Combine<P::Item>>(iter: P, by: &C)
     let nodes: Vec<(usize, C::Result)> = if P::Recipe::LOOSE {
         in_runs(iter, &Apart(by)).into_iter().flatten().enumerate().collect()
     } else {
-        in_runs_of_blocks(iter, by, |run, result| run.carry(result, combine))
-            .into_iter()
-            .flat_map(BlockRun::nodes)
-            .collect()
+        let Runs { first, others } = in_runs_of_blocks(iter, by, |run, result| run.carry(result, combine));
+        match first {
+            // All blocks: each node is the right neighbour of those before it.
+            Some(run) if others.is_empty() => {
+                return run.results.into_iter().rev().reduce(|right, left| combine(left, right));
+            }
+            _ => first.into_iter().chain(others).flat_map(BlockRun::nodes).collect(),
+        }
     };
     let size = nodes.last().map_or(0, |(first, _)| first + 1).next_power_of_two();
     combined(nodes, 0, size, &combine)
@@ -289,7 +345,11 @@ pub(crate) fn in_blocks<P: ParallelIterator, E: Each<P::Item>>(iter: P, each: &E
     if P::Recipe::LOOSE {
         return in_runs(iter, &Apart(each)).into_iter().flatten().collect();
     }
-    in_runs_of_blocks(iter, each, BlockRun::push).into_iter().flat_map(|run| run.results).collect()
+    let Runs { first, others } = in_runs_of_blocks(iter, each, BlockRun::push);
+    match first {
+        Some(run) if others.is_empty() => run.results,
+        _ => first.into_iter().chain(others).flat_map(|run| run.results).collect(),
+    }
 }
 
 /// The results of all blocks, in order. `add` adds the result of the next block to a run. Blocks that are not wanted any more are left out. If the
@@ -299,14 +359,14 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
     iter: P,
     each: &E,
     add: impl Fn(&mut BlockRun<E::Result>, E::Result) + Sync,
-) -> Vec<BlockRun<E::Result>> {
+) -> Runs<E::Result> {
     let (source, recipe, hints) = consumed(iter);
     let n = source.total();
     let block = block(n, P::Recipe::PER_CHUNK && mem::needs_drop::<P::Item>());
     let block = if P::Recipe::PER_CHUNK { block.min(hints.most.unwrap_or(usize::MAX)) } else { block };
     let hints = hints.of_blocks(block, n);
     let over_from = |blocks: usize| recipe.over(blocks.saturating_mul(block).min(n));
-    let mut runs = Mutex::new(Vec::new());
+    let runs = Mutex::new(Runs::default());
     let mut division = Division::new(Blocks::new(source, block));
     let (lead, shared) = division.lead();
     with_current(|pool| {
@@ -324,23 +384,22 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
             || {
                 let whole = !polls || P::Recipe::PER_CHUNK;
                 let interval = if whole { PollInterval::whole() } else { PollInterval::new(pool) };
-                (recipe.state(), interval, Vec::<BlockRun<E::Result>>::new())
+                (recipe.state(), interval, Runs::<E::Result>::default())
             },
-            |(state, interval, runs), claim, mut blocks| {
-                let mut run = match runs.pop() {
-                    Some(run) if run.hi == claim.lo => run,
-                    other => {
-                        runs.extend(other);
-                        BlockRun { lo: claim.lo, hi: claim.lo, results: Vec::new() }
-                    }
-                };
+            |(state, interval, mine), claim, mut blocks| {
+                let run = mine.at(claim.lo);
                 let mut flow = ControlFlow::Continue(());
-                if !polls || P::Recipe::PER_CHUNK && hints.cancellation.is_none() {
+                if block == 1 && P::Recipe::EXACT && !polls {
+                    // An item is a block, so one chunk holds the items of all of them.
+                    if let Some((at, chunk)) = blocks.all_at_once() {
+                        recipe.iter(state, at, chunk).for_each(|item| add(run, each.each(iter::once(item))));
+                    }
+                } else if !polls || P::Recipe::PER_CHUNK && hints.cancellation.is_none() {
                     for (at, chunk) in blocks {
                         if recipe.over(at.lo) {
                             break;
                         }
-                        add(&mut run, each.each(recipe.iter(state, at, chunk)));
+                        add(run, each.each(recipe.iter(state, at, chunk)));
                     }
                 } else {
                     while !over_from(run.hi)
@@ -353,29 +412,22 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
                             flow = ControlFlow::Break(());
                             break;
                         }
-                        add(&mut run, result);
+                        add(run, result);
                     }
                 }
-                runs.push(run);
                 flow?;
                 hints.after_chunk(over(shared, claim.hi, over_from))
             },
-            |(.., mut mine)| runs.lock().unwrap_or_else(PoisonError::into_inner).append(&mut mine),
+            |(.., mine)| runs.lock().unwrap_or_else(PoisonError::into_inner).append(mine),
         );
     });
-    let mut runs = mem::take(runs.get_mut().unwrap_or_else(PoisonError::into_inner));
-    runs.sort_unstable_by_key(|run| run.lo);
-    let gap = first_gap(&runs);
+    let mut runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let gap = runs.first_gap();
     if gap < n.div_ceil(block) && !over_from(gap) {
         assert!(hints.cancellation.is_some(), "a reduction has skipped a block");
-        runs.clear();
+        runs = Runs::default();
     }
     runs
-}
-
-/// The first block that is in no run. `runs` are in order.
-fn first_gap<R>(runs: &[BlockRun<R>]) -> usize {
-    runs.iter().fold(0, |end, run| if run.lo <= end { run.hi } else { end })
 }
 
 #[cfg(test)]
@@ -401,7 +453,7 @@ mod tests {
         let tree = |blocks: usize, cuts: &[usize]| {
             let bounds = [&[0], cuts, &[blocks]].concat();
             let nodes = bounds.windows(2).flat_map(|bounds| {
-                let mut run = BlockRun { lo: bounds[0], hi: bounds[0], results: Vec::new() };
+                let mut run = BlockRun::begin(bounds[0]);
                 (bounds[0]..bounds[1]).for_each(|block| run.carry(block.to_string(), combine));
                 run.nodes()
             });

@@ -61,11 +61,13 @@ impl Hints {
     }
 
     /// The number of items before index `at`, where an index may stand for a block.
+    #[inline]
     pub(crate) fn items_before(&self, at: usize) -> u64 {
         self.blocks.map_or(at, |(block, n)| at.saturating_mul(block).min(n)) as u64
     }
 
     /// What a member does after a chunk: go on, or leave because the recipe wants no more.
+    #[inline]
     pub(crate) fn after_chunk(&self, leaves: bool) -> ControlFlow<()> {
         if !leaves {
             return ControlFlow::Continue(());
@@ -89,6 +91,7 @@ impl Hints {
     }
 
     /// Weight of the items `lo..hi`.
+    #[inline]
     pub(crate) fn weight(&self, lo: usize, hi: usize) -> u64 {
         match &self.weights {
             Some(weights) => weights.between(lo, hi),
@@ -96,14 +99,20 @@ impl Hints {
         }
     }
 
-    /// How many items from `lo` on weigh about `weight`; at least 1, at most up to `hi`.
+    /// How many items to claim from `lo` on, if they should weigh about `weight`; at least 1, at most up to `hi`.
+    #[inline]
     pub(crate) fn items(&self, lo: usize, hi: usize, weight: u64) -> usize {
-        let items = match (self.chunk, &self.weights) {
-            (Some(chunk), _) => chunk.min(hi - lo),
-            (None, Some(weights)) => weights.reach(lo, hi, weight) - lo,
-            (None, None) => usize::try_from(weight).unwrap_or(usize::MAX).min(hi - lo),
-        };
+        let items = self.chunk.map_or_else(|| self.weighing(lo, hi, weight), |chunk| chunk.min(hi - lo));
         items.min(self.most.unwrap_or(usize::MAX))
+    }
+
+    /// How many items from `lo` on weigh about `weight`, up to `hi`.
+    #[inline]
+    pub(crate) fn weighing(&self, lo: usize, hi: usize, weight: u64) -> usize {
+        match &self.weights {
+            Some(weights) => weights.reach(lo, hi, weight) - lo,
+            None => usize::try_from(weight).unwrap_or(usize::MAX).min(hi - lo),
+        }
     }
 
     /// Where part `part` of `parts` equal ones of `lo..hi` begins.
@@ -116,6 +125,7 @@ impl Hints {
     }
 
     /// Where `lo..hi` is halved by weight.
+    #[inline]
     pub(crate) fn middle(&self, lo: usize, hi: usize) -> usize {
         match &self.weights {
             Some(weights) => weights.reach(lo, hi, weights.between(lo, hi) / 2),

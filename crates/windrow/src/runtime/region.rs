@@ -62,7 +62,7 @@ pub(crate) fn drive<'s, S, L, B, E, F>(
     let call = Call { pool, hints, per_weight: RelaxedU64::new(0), polls: !hints.whole };
     let _inside = InsideCall::new(depth);
     let code = take_part::<S, L, E> as fn(&Call<'_>, Claims<'s, S>, u64, &mut L, &E) as *const () as usize;
-    let caller = CallerSide::new(&call, site_at(hints.place, code, depth), items, listens);
+    let caller = CallerSide::new(&call, site_at(hints.place, code, depth, items), items, listens);
     let member = |JoinedWorker { worker, member }| {
         let now = tick();
         pool.joined(worker, now);
@@ -778,12 +778,13 @@ impl<'w> Pace<'w> {
         self.left = hi - lo;
         self.weight = hints.weight(lo, hi);
         self.at = lo;
-        self.piece = match self.call.polls && self.per_weight > 0.0 {
-            true => {
-                let fits = self.call.pool.guess().between_polls().0 / self.per_weight.min(self.lowest);
-                hints.items(lo, hi, fits as u64).max(1)
+        self.piece = match self.per_weight {
+            _ if !self.call.polls => self.left,
+            0.0 => FEW as usize,
+            per_weight => {
+                let fits = self.call.pool.guess().between_polls().0 / per_weight.min(self.lowest);
+                hints.weighing(lo, hi, fits as u64).max(1)
             }
-            false => self.left,
         };
     }
 

@@ -27,10 +27,11 @@ const SITES: usize = 512;
 /// Measure: count of levels.
 const DEPTHS: usize = 15;
 
-/// The key of a call site at a `depth` of calls inside of calls.
-pub(crate) fn site_at(place: Option<&'static Location<'static>>, code: usize, depth: usize) -> usize {
+/// The key of a call site at a `depth` of calls inside of calls, for calls of about `items` items: from one power of two to the next. In a loop
+/// whose calls shrink, as in a decomposition, an item of a short call costs less than one of a long call.
+pub(crate) fn site_at(place: Option<&'static Location<'static>>, code: usize, depth: usize, items: usize) -> usize {
     // Code is aligned to 16 bytes.
-    site(place, code | depth.min(DEPTHS))
+    site(place, code | depth.min(DEPTHS)).rotate_left(items.max(1).ilog2())
 }
 
 /// The key of a call site: where the call stands, and the address of the code it runs.
