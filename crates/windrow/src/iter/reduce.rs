@@ -250,19 +250,19 @@ impl<R> BlockRun<R> {
     }
 }
 
-/// Runs of consecutive blocks. A serial call has one, which needs no vector.
-struct Runs<R> {
+/// BlockRuns of consecutive blocks. A serial call has one, which needs no vector.
+struct BlockRuns<R> {
     first: Option<BlockRun<R>>,
     others: Vec<BlockRun<R>>,
 }
 
-impl<R> Default for Runs<R> {
+impl<R> Default for BlockRuns<R> {
     fn default() -> Self {
-        Runs { first: None, others: Vec::new() }
+        BlockRuns { first: None, others: Vec::new() }
     }
 }
 
-impl<R> Runs<R> {
+impl<R> BlockRuns<R> {
     /// The last run, if `lo` is the next block in it; otherwise a new one.
     fn at(&mut self, lo: usize) -> &mut BlockRun<R> {
         let last = self.others.last().or(self.first.as_ref());
@@ -326,7 +326,7 @@ pub(crate) fn reduced<P: ParallelIterator, C: Combine<P::Item>>(iter: P, by: &C)
     let nodes: Vec<(usize, C::Result)> = if P::Recipe::LOOSE {
         in_runs(iter, &Apart(by)).into_iter().flatten().enumerate().collect()
     } else {
-        let Runs { first, others } = in_runs_of_blocks(iter, by, |run, result| run.carry(result, combine));
+        let BlockRuns { first, others } = in_runs_of_blocks(iter, by, |run, result| run.carry(result, combine));
         match first {
             // All blocks: each node is the right neighbour of those before it.
             Some(run) if others.is_empty() => {
@@ -345,7 +345,7 @@ pub(crate) fn in_blocks<P: ParallelIterator, E: Each<P::Item>>(iter: P, each: &E
     if P::Recipe::LOOSE {
         return in_runs(iter, &Apart(each)).into_iter().flatten().collect();
     }
-    let Runs { first, others } = in_runs_of_blocks(iter, each, BlockRun::push);
+    let BlockRuns { first, others } = in_runs_of_blocks(iter, each, BlockRun::push);
     match first {
         Some(run) if others.is_empty() => run.results,
         _ => first.into_iter().chain(others).flat_map(|run| run.results).collect(),
@@ -359,14 +359,14 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
     iter: P,
     each: &E,
     add: impl Fn(&mut BlockRun<E::Result>, E::Result) + Sync,
-) -> Runs<E::Result> {
+) -> BlockRuns<E::Result> {
     let (source, recipe, hints) = consumed(iter);
     let n = source.total();
     let block = block(n, P::Recipe::PER_CHUNK && mem::needs_drop::<P::Item>());
     let block = if P::Recipe::PER_CHUNK { block.min(hints.most.unwrap_or(usize::MAX)) } else { block };
     let hints = hints.of_blocks(block, n);
     let over_from = |blocks: usize| recipe.over(blocks.saturating_mul(block).min(n));
-    let runs = Mutex::new(Runs::default());
+    let runs = Mutex::new(BlockRuns::default());
     let mut division = Division::new(Blocks::new(source, block));
     let (lead, shared) = division.lead();
     with_current(|pool| {
@@ -384,7 +384,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
             || {
                 let whole = !polls || P::Recipe::PER_CHUNK;
                 let interval = if whole { PollInterval::whole() } else { PollInterval::new(pool) };
-                (recipe.state(), interval, Runs::<E::Result>::default())
+                (recipe.state(), interval, BlockRuns::<E::Result>::default())
             },
             |(state, interval, mine), claim, mut blocks| {
                 let run = mine.at(claim.lo);
@@ -425,7 +425,7 @@ fn in_runs_of_blocks<P: ParallelIterator, E: Each<P::Item>>(
     let gap = runs.first_gap();
     if gap < n.div_ceil(block) && !over_from(gap) {
         assert!(hints.cancellation.is_some(), "a reduction has skipped a block");
-        runs = Runs::default();
+        runs = BlockRuns::default();
     }
     runs
 }
@@ -446,7 +446,7 @@ mod tests {
         }
     }
 
-    /// Runs that meet anywhere give the tree that one run gives.
+    /// BlockRuns that meet anywhere give the tree that one run gives.
     #[test]
     fn the_tree_depends_on_the_number_of_blocks_alone() {
         let combine = |a: String, b: String| format!("({a} {b})");
