@@ -596,8 +596,9 @@ impl<'w> SerialPart<'w> {
             return None;
         }
         let known = if self.doubts { memory.known.forgotten() } else { memory.known };
-        if known.ended_alone && known.trusted().is_some() {
-            // As the plan says, but without a look at workers and costs: the usual case.
+        let per_item = if known.alone.0 > 0.0 { known.alone } else { known.shared };
+        if known.ended_alone && (known.trusted().is_some() || per_item < pool.guess().cold()) {
+            // As the plan says, but without a look at workers and costs, which are cold after a pause: the usual case.
             return None;
         }
         share::stands_by(known, hints.weight(0, end), end, &pool.workers(), &pool.costs(self.start))
