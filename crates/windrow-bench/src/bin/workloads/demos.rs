@@ -397,7 +397,7 @@ macro_rules! programs {
                 );
                 let values = million.clone();
                 add(
-                    "find_first, absent",
+                    "find_first of an absent one",
                     Box::new(move || values.par_iter().find_first(|value| **value == 1).map_or(3, |value| *value)),
                 );
                 let values = few.clone();
