@@ -194,14 +194,14 @@ impl HandoffCosts {
         HandoffCosts { caller, runner: caller, parked, lock, contended: parked, wrapper: Nanos(1.3 * lock.0) }
     }
 
-    /// The cost of a mutex for `traffic`, where an operation takes `one`. Callers spin for a mutex that is free soon. Of threads that
-    /// call again at once, the one that has just let go often takes the mutex again before another wakes: two times in three where measured.
+    /// The cost of a mutex for `traffic`, where an operation takes `one`. Callers spin for a mutex that is free soon. A single thread that waits
+    /// is woken each time. Of many, one is awake already more often: the cost is divided by their number.
     pub fn mutex(&self, traffic: BatchTraffic, one: Nanos) -> Nanos {
-        let waits = traffic.in_flight > 1.5 && one.0 > Self::SPIN * self.parked.0;
+        let waiting = traffic.in_flight - 1.0;
         let contended = match traffic.runner {
-            _ if !waits => 0.0,
+            _ if waiting < 0.5 || one.0 <= Self::SPIN * self.parked.0 => 0.0,
             BatchRunner::Tasks => self.contended.0,
-            BatchRunner::Callers | BatchRunner::Separate => self.contended.0 / 3.0,
+            BatchRunner::Callers | BatchRunner::Separate => self.contended.0 / waiting.max(1.0),
         };
         Nanos(self.lock.0 + contended)
     }
@@ -473,6 +473,18 @@ mod tests {
         let spin = |one| Patience::of_task(Nanos(one), &machine).longest;
         assert!(spin(100.0) > machine.park());
         assert_eq!(spin(300.0), Nanos(0.0));
+    }
+
+    #[test]
+    fn a_mutex_costs_more_if_callers_wait_for_it() {
+        let costs = HandoffCosts::of(&Machine::example());
+        let mutex = |in_flight, runner, one| costs.mutex(BatchTraffic { in_flight, runner, ..FULL }, Nanos(one)).0;
+        let park = costs.parked.0;
+        assert_eq!(mutex(1.0, BatchRunner::Callers, 1e5), costs.lock.0);
+        assert_eq!(mutex(8.0, BatchRunner::Callers, 0.3 * park), costs.lock.0, "callers spin");
+        assert_eq!(mutex(2.0, BatchRunner::Callers, 1e5), costs.lock.0 + park);
+        assert_eq!(mutex(5.0, BatchRunner::Separate, 1e5), costs.lock.0 + park / 4.0);
+        assert_eq!(mutex(64.0, BatchRunner::Tasks, 1e5), costs.lock.0 + park);
     }
 
     const FULL: BatchTraffic =
