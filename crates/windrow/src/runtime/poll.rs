@@ -99,13 +99,7 @@ impl<'w> PollInterval<'w> {
             let took = pool.nanos(now.saturating_sub(since));
             let each = took.0 / self.between as f64;
             let fits = fits(self.between, machine.between_polls(), took);
-            self.size = match each / self.each {
-                // Items have become longer, or something has interrupted this thread.
-                ratio if ratio > 2.0 => fits,
-                // A piece costs more than its items, as in a build without optimization: the larger the better.
-                ratio if !(0.8..1.25).contains(&ratio) => fits.max(self.size.saturating_mul(2)),
-                _ => fits.max(self.size / 2),
-            };
+            self.size = resized(self.size, fits, each / self.each);
             self.each = each;
             let heartbeat = machine.heartbeat();
             if took > heartbeat {
@@ -115,6 +109,17 @@ impl<'w> PollInterval<'w> {
             }
         }
         (self.left, self.since) = (self.between, Some(now));
+    }
+}
+
+/// The next size of pieces that had `size` items, if `fits` items last for a poll's interval, and an item took `ratio` times as long as before.
+fn resized(size: usize, fits: usize, ratio: f64) -> usize {
+    match ratio {
+        // Items have become longer, or something has interrupted this thread.
+        _ if ratio > 2.0 => fits,
+        // A piece costs more than its items, as in a build without optimization: the larger the better.
+        _ if !(0.8..1.25).contains(&ratio) => fits.max(size.saturating_mul(2)),
+        _ => fits.max(size / 2),
     }
 }
 
@@ -140,23 +145,24 @@ mod tests {
             }
             assert_eq!(interval.next(3), 3, "no more than there is");
             // 40,000 items took twenty heartbeats, and more than those before.
-            let look = |interval: &mut PollInterval<'_>, each: f64| {
+            let look = |interval: &mut PollInterval<'_>| {
                 let since = tick();
                 while pool.nanos(tick() - since).0 <= 20.0 * pool.guess().heartbeat().0 {}
-                (interval.since, interval.left, interval.between, interval.each) = (Some(since), 0, 40_000, each);
+                (interval.since, interval.left, interval.between, interval.each) = (Some(since), 0, 40_000, 0.0);
                 interval.next(1000)
             };
             let polls = (pool.guess().heartbeat().0 / pool.guess().between_polls().0) as usize;
-            let piece = look(&mut interval, 0.0);
+            let piece = look(&mut interval);
             assert!((1..=2000 / polls).contains(&piece), "{piece}");
             assert!((1..=2000).contains(&interval.between), "{}", interval.between);
-            // They took less than when pieces were half as long.
-            interval.size = 300;
-            assert_eq!(look(&mut interval, f64::INFINITY), 600);
-            // As much: pieces need not be as long.
-            let each = interval.each;
-            assert_eq!(look(&mut interval, each), 300);
             assert_eq!(PollInterval::whole().next(100), 100);
         });
+    }
+
+    #[test]
+    fn pieces_grow_while_that_makes_items_cheaper() {
+        assert_eq!(resized(300, 7, 3.0), 7, "items have become longer");
+        assert_eq!([0.5, 1.5].map(|ratio| resized(300, 7, ratio)), [600, 600]);
+        assert_eq!([resized(300, 7, 1.0), resized(300, 1000, 1.0)], [150, 1000]);
     }
 }
