@@ -1,7 +1,6 @@
 //! The cancellation of one call: the tokens that its members poll, and what they have consumed.
 //!
-//! A member polls the tokens between the pieces of a claim or block. A caller without workers polls between pieces that
-//! last about a heartbeat. A poll is one load for each token and each ancestor (and a read of the tick counter if there is a deadline).
+//! A member polls the tokens between the pieces of a claim or block, and so does a caller without workers. A poll is one load for each token and each ancestor (and a read of the tick counter if there is a deadline).
 //! Claims and pieces are sized by the cost of earlier items. Behind a bridge that cost does not predict the next item, so a member polls
 //! before each item.
 

@@ -86,6 +86,18 @@ fn matrix(n: usize) -> Vec<f64> {
 /// One step of a decomposition for all rows below the pivot's.
 type Step = fn(pivot: &[f64], k: usize, rows: &mut [f64], n: usize);
 
+/// A decomposition by steps.
+fn decomposition(n: usize, step: Step) -> Run {
+    Box::new(move || {
+        let mut m = matrix(n);
+        for k in 0..n {
+            let (top, rest) = m.split_at_mut((k + 1) * n);
+            step(&top[k * n..], k, rest, n);
+        }
+        m[n * n - 1].to_bits()
+    })
+}
+
 fn eliminate(row: &mut [f64], pivot: &[f64], k: usize) {
     let factor = row[k] / pivot[k];
     row[k] = factor;
@@ -96,22 +108,13 @@ fn eliminate(row: &mut [f64], pivot: &[f64], k: usize) {
 
 /// LU, one call for each column.
 fn lu(n: usize) -> Workload {
-    fn arm(n: usize, step: Step) -> Run {
-        Box::new(move || {
-            let mut m = matrix(n);
-            for k in 0..n {
-                let (top, rest) = m.split_at_mut((k + 1) * n);
-                step(&top[k * n..], k, rest, n);
-            }
-            m[n * n - 1].to_bits()
-        })
-    }
-    let serial = || arm(n, |pivot, k, rows, n| rows.chunks_exact_mut(n).for_each(|row| eliminate(row, pivot, k)));
-    let windrow = arm(n, |pivot, k, rows, n| {
+    let serial =
+        || decomposition(n, |pivot, k, rows, n| rows.chunks_exact_mut(n).for_each(|row| eliminate(row, pivot, k)));
+    let windrow = decomposition(n, |pivot, k, rows, n| {
         use windrow::prelude::*;
         rows.par_chunks_exact_mut(n).for_each(|row| eliminate(row, pivot, k));
     });
-    let rayon = arm(n, |pivot, k, rows, n| {
+    let rayon = decomposition(n, |pivot, k, rows, n| {
         use rayon::prelude::*;
         rows.par_chunks_exact_mut(n).for_each(|row| eliminate(row, pivot, k));
     });
@@ -131,26 +134,16 @@ fn update(row: &mut [f64], at: usize, pivot: &[f64], k: usize, n: usize) {
 
 /// A triangular update as in Cholesky's decomposition, one call for each column: later rows are shorter.
 fn cholesky(n: usize) -> Workload {
-    fn arm(n: usize, step: Step) -> Run {
-        Box::new(move || {
-            let mut m = matrix(n);
-            for k in 0..n {
-                let (top, rest) = m.split_at_mut((k + 1) * n);
-                step(&top[k * n..], k, rest, n);
-            }
-            m[n * n - 1].to_bits()
-        })
-    }
     let serial = || {
-        arm(n, |pivot, k, rows, n| {
+        decomposition(n, |pivot, k, rows, n| {
             rows.chunks_exact_mut(n).enumerate().for_each(|(at, row)| update(row, at, pivot, k, n));
         })
     };
-    let windrow = arm(n, |pivot, k, rows, n| {
+    let windrow = decomposition(n, |pivot, k, rows, n| {
         use windrow::prelude::*;
         rows.par_chunks_exact_mut(n).enumerate().for_each(|(at, row)| update(row, at, pivot, k, n));
     });
-    let rayon = arm(n, |pivot, k, rows, n| {
+    let rayon = decomposition(n, |pivot, k, rows, n| {
         use rayon::prelude::*;
         rows.par_chunks_exact_mut(n).enumerate().for_each(|(at, row)| update(row, at, pivot, k, n));
     });
