@@ -5,11 +5,12 @@ pub mod join;
 mod region;
 pub mod rounds;
 pub mod submit;
+pub mod table;
 
 pub use base::pad::Pad;
 pub use base::spin::Spin;
 pub use base::thread_bound::ThreadBound;
-pub use base::{fork, latch, machine, relaxed, unwind, word};
+pub use base::{assembly, fork, latch, machine, relaxed, unwind, word};
 pub use join::lend;
 pub use region::{divide, gate, merge, ranges, shared, slots, sources, views};
 

@@ -1,5 +1,6 @@
 //! What all protocols use. This module depends on no protocol and makes no decision.
 
+pub mod assembly;
 pub(crate) mod debug;
 pub mod fork;
 pub mod latch;

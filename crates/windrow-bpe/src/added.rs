@@ -1,0 +1,78 @@
+//! Added tokens: texts that are a token wherever they stand, so that text is split around them first.
+
+use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
+
+/// A text that is a token wherever it stands, such as `<|endoftext|>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddedToken {
+    /// The text; not empty.
+    pub content: String,
+    /// Its id, or `None` if it is found and then treated as text, as Hugging Face does with special tokens that are switched off.
+    pub id: Option<u32>,
+}
+
+/// An added token that stands in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AddedMatch {
+    pub(crate) len: usize,
+    pub(crate) id: Option<u32>,
+}
+
+/// Finds added tokens: the first in the text, and the longest where several begin at one place.
+pub(crate) struct Added {
+    searcher: Option<AhoCorasick>,
+    ids: Vec<Option<u32>>,
+    first_bytes: [u8; 2],
+}
+
+impl Added {
+    /// An error says why these tokens cannot be found.
+    pub(crate) fn new(tokens: &[AddedToken]) -> Result<Self, String> {
+        if tokens.is_empty() {
+            // No text has a byte 0xff.
+            return Ok(Self { searcher: None, ids: Vec::new(), first_bytes: [0xff; 2] });
+        }
+        if tokens.iter().any(|token| token.content.is_empty()) {
+            return Err("an added token is empty".to_owned());
+        }
+        let mut first: Vec<u8> = tokens.iter().map(|token| token.content.as_bytes()[0]).collect();
+        first.sort_unstable();
+        first.dedup();
+        let first_bytes = match *first.as_slice() {
+            [one] => [one; 2],
+            [one, other] => [one, other],
+            _ => return Err(format!("the added tokens begin with {} different bytes", first.len())),
+        };
+        let searcher = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .start_kind(StartKind::Both)
+            .build(tokens.iter().map(|token| &token.content))
+            .map_err(|error| format!("the added tokens cannot be searched: {error}"))?;
+        Ok(Self { searcher: Some(searcher), ids: tokens.iter().map(|token| token.id).collect(), first_bytes })
+    }
+
+    /// The bytes with which they begin.
+    #[inline(always)]
+    pub(crate) fn first_bytes(&self) -> [u8; 2] {
+        self.first_bytes
+    }
+
+    /// The added token that begins at `at`.
+    pub(crate) fn at(&self, text: &[u8], at: usize) -> Option<AddedMatch> {
+        if !self.first_bytes.contains(&text[at]) {
+            return None;
+        }
+        self.search(text, at, Anchored::Yes).map(|(_, found)| found)
+    }
+
+    /// The first added token from `from` on, and its place.
+    pub(crate) fn find(&self, text: &[u8], from: usize) -> Option<(usize, AddedMatch)> {
+        self.search(text, from, Anchored::No)
+    }
+
+    fn search(&self, text: &[u8], from: usize, anchored: Anchored) -> Option<(usize, AddedMatch)> {
+        let found = self.searcher.as_ref()?.find(Input::new(text).range(from..).anchored(anchored))?;
+        let id = self.ids[found.pattern().as_usize()];
+        Some((found.start(), AddedMatch { len: found.len(), id }))
+    }
+}

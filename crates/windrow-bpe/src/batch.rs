@@ -1,0 +1,244 @@
+//! Batches: windows of consecutive documents, encoded by all threads and committed in order.
+//!
+//! # Glossary
+//! * *Window*: consecutive bytes of the documents, about as many in each. It may have a thousand short documents, or a part of a long one.
+//! * *Cut*: the end of a window inside of a document, where the grammar allows it.
+//! * *Commit*: the copy of a window's ids to their place in the result.
+//!
+//! Threads take windows in order. A thread that is through with a window reserves the next part of the result if all windows before have
+//! done so; otherwise it leaves its buffers to the thread that comes before. Copies run at the same time.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use windrow::prelude::*;
+use windrow_sync::assembly::{Assembly, AssemblyPart};
+
+use crate::encoder::{Lookup, Part};
+use crate::engine::Engine;
+use crate::grammar::Grammar;
+
+/// Bytes of a window, at most and at least. The largest one has its ids in the cache of a core.
+const WINDOW: std::ops::RangeInclusive<usize> = (16 << 10)..=(96 << 10);
+
+/// Windows for each thread, as long as they are not too small.
+const WINDOWS_PER_THREAD: usize = 8;
+
+/// The ids of a batch, and where those of each document begin and end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ragged {
+    /// The ids of all documents, in order.
+    pub values: Vec<u32>,
+    /// One more than there are documents: document `n` has the ids from `offsets[n]` to `offsets[n + 1]`.
+    pub offsets: Vec<u64>,
+}
+
+impl Ragged {
+    /// Number of documents.
+    pub fn len(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// Whether there are no documents.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The ids of document `number`, or `None` if there are not so many.
+    pub fn get(&self, number: usize) -> Option<&[u32]> {
+        let &[begin, end] = self.offsets.get(number..)?.first_chunk()?;
+        self.values.get(begin as usize..end as usize)
+    }
+
+    /// The ids of each document.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
+        self.offsets.array_windows().map(|&[begin, end]| &self.values[begin as usize..end as usize])
+    }
+}
+
+/// Whether an added token may stand across a cut, as [`Grammar::cut`] makes it.
+pub(crate) fn may_span_a_cut(token: &str) -> bool {
+    let characters = || token.chars();
+    characters().zip(characters().skip(1)).any(|(first, second)| first.is_alphabetic() && second.is_ascii() && !second.is_ascii_alphabetic())
+}
+
+/// A run of bytes of consecutive documents.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    /// The first document, and where in it.
+    first: (usize, usize),
+    /// The document behind the last, and where the span ends in it.
+    last: (usize, usize),
+    bytes: usize,
+}
+
+impl Span {
+    fn parts<'a, T: AsRef<str>>(self, documents: &'a [T]) -> impl Iterator<Item = Part<'a>> {
+        let Self { first: (first, from), last: (last, to), .. } = self;
+        (first..=last).filter_map(move |number| {
+            let text = documents.get(number)?.as_ref().as_bytes();
+            let from = if number == first { from } else { 0 };
+            let ends = number < last;
+            let to = if ends { text.len() } else { to };
+            (ends || to > from).then(|| Part { text: &text[from..to], ends })
+        })
+    }
+}
+
+/// Divides documents into windows.
+struct Windows<'a, T> {
+    documents: &'a [T],
+    /// The next document, and where in it.
+    next: (usize, usize),
+    window: usize,
+    grammar: Option<Grammar>,
+}
+
+impl<T: AsRef<str>> Iterator for Windows<'_, T> {
+    type Item = Span;
+
+    fn next(&mut self) -> Option<Span> {
+        let first = self.next;
+        let (mut number, mut from) = first;
+        let mut bytes = 0;
+        while bytes < self.window {
+            let Some(document) = self.documents.get(number) else { break };
+            let text = document.as_ref().as_bytes();
+            let rest = text.len() - from;
+            if bytes + rest > self.window + self.window / 4 {
+                let cut = self.grammar.and_then(|grammar| grammar.cut(text, from + self.window - bytes, text.len()));
+                if let Some(cut) = cut {
+                    bytes += cut - from;
+                    from = cut;
+                    break;
+                }
+            }
+            bytes += rest;
+            (number, from) = (number + 1, 0);
+        }
+        self.next = (number, from);
+        (self.next != first).then_some(Span { first, last: self.next, bytes })
+    }
+}
+
+/// The ids and ends of a window that waits for those before it.
+#[derive(Default)]
+struct Waiting {
+    ids: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+/// Which windows have their place.
+#[derive(Default)]
+struct Order {
+    /// The window that gets the next place.
+    next: usize,
+    waiting: HashMap<usize, Waiting>,
+    /// Buffers to use again.
+    free: Vec<Waiting>,
+}
+
+/// The result of a batch in the making.
+struct Commits {
+    values: Assembly<u32>,
+    offsets: Assembly<u64>,
+    order: Mutex<Order>,
+}
+
+/// The places of the ids and of the ends of a window.
+type Place<'a> = (AssemblyPart<'a, u32>, AssemblyPart<'a, u64>);
+
+impl Commits {
+    fn new(bytes: usize, documents: usize) -> Self {
+        let offsets = Assembly::with_capacity(documents + 1);
+        offsets.reserve(1).copy_from(&[0]);
+        // A document has no more ids than bytes.
+        Self { values: Assembly::with_capacity(bytes), offsets, order: Mutex::default() }
+    }
+
+    fn order(&self) -> MutexGuard<'_, Order> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reserve(&self, ids: &[u32], ends: &[u32]) -> Place<'_> {
+        (self.values.reserve(ids.len()), self.offsets.reserve(ends.len()))
+    }
+
+    fn copy((values, offsets): Place<'_>, ids: &[u32], ends: &[u32]) {
+        let base = values.begin() as u64;
+        values.copy_from(ids);
+        offsets.fill(ends, |&end| base + u64::from(end));
+    }
+
+    /// Commits the window with this number, and those that waited for it.
+    fn commit(&self, number: usize, lookup: &mut Lookup) {
+        let mut order = self.order();
+        if order.next != number {
+            let mut waiting = order.free.pop().unwrap_or_default();
+            lookup.swap(&mut waiting.ids, &mut waiting.ends);
+            order.waiting.insert(number, waiting);
+            return;
+        }
+        let place = self.reserve(lookup.ids(), lookup.ends());
+        let mut others = Vec::new();
+        order.next += 1;
+        loop {
+            let next = order.next;
+            let Some(waiting) = order.waiting.remove(&next) else { break };
+            others.push((self.reserve(&waiting.ids, &waiting.ends), waiting));
+            order.next += 1;
+        }
+        drop(order);
+        Self::copy(place, lookup.ids(), lookup.ends());
+        for (place, waiting) in others {
+            Self::copy(place, &waiting.ids, &waiting.ends);
+            self.order().free.push(waiting);
+        }
+    }
+
+    fn finish(self) -> Ragged {
+        let all = "all windows were committed";
+        let mut values = self.values.into_vec().expect(all);
+        values.shrink_to_fit();
+        Ragged { values, offsets: self.offsets.into_vec().expect(all) }
+    }
+}
+
+impl Engine {
+    /// The ids of `documents`, by the threads of the current pool, or by this one alone if there is little to do.
+    ///
+    /// The result does not depend on threads. No memory is allocated for a document.
+    ///
+    /// ```
+    /// use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+    ///
+    /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).chain([(b"ab".to_vec(), 256)]).collect();
+    /// let merges = vec![(u32::from(b'a'), u32::from(b'b'))];
+    /// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges, ignore_merges: false, added: Vec::new() };
+    /// let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// let batch = engine.encode_batch(&["abc", "", "cab"]);
+    /// assert_eq!(batch.values, [256, 99, 99, 256]);
+    /// assert_eq!(batch.offsets, [0, 2, 2, 4]);
+    /// # Ok::<(), windrow_bpe::Unsupported>(())
+    /// ```
+    pub fn encode_batch<T: AsRef<str> + Sync>(&self, documents: &[T]) -> Ragged {
+        let bytes: usize = documents.iter().map(|document| document.as_ref().len()).sum();
+        let threads = windrow::current_num_threads();
+        let window = (bytes / (threads * WINDOWS_PER_THREAD)).clamp(*WINDOW.start(), *WINDOW.end());
+        let grammar = self.can_cut.then_some(self.grammar());
+        let windows = Windows { documents, next: (0, 0), window, grammar };
+        let commits = Commits::new(bytes, documents.len());
+        let encode = |(number, span): (usize, Span)| {
+            self.with_worker(|worker, table| {
+                self.window(worker, &table, span.parts(documents), span.bytes);
+                commits.commit(number, &mut worker.lookup);
+            });
+        };
+        if bytes <= window || threads == 1 {
+            windows.enumerate().for_each(encode);
+        } else {
+            windows.enumerate().par_bridge().for_each(encode);
+        }
+        commits.finish()
+    }
+}

@@ -1,0 +1,301 @@
+//! Encodes windows: pieces become keys, keys of many documents wait in one queue, and a full queue is looked up at once.
+//!
+//! The queue hides the time that memory takes: the slot of a key is asked for when the key enters, and read when the queue is full. Since
+//! the queue does not end with a document, short documents gain from it as much as long ones.
+
+use windrow_sync::table::{InsertOnlyTable, TableKey};
+
+use crate::cache::{Cache, Found, INLINE, KEY_BYTES, LONG, find_short, short_tag};
+use crate::grammar::Grammar;
+use crate::model::{MergeScratch, Model};
+use crate::scan::{Around, Gpt2Rules, LineRules, Positions, Rules, Sink, scan};
+use crate::simd::{Isa, Work};
+
+/// Keys between their entering and their looking up.
+const QUEUE: usize = 256;
+
+/// The last byte of a tag of an added token.
+const ADDED: u64 = 0xfe << 56;
+
+/// Buffers for long pieces that are larger are freed.
+const KEPT_SCRATCH: usize = 1 << 20;
+
+/// A part of a document.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) text: &'a [u8],
+    /// Whether the document ends here.
+    pub(crate) ends: bool,
+}
+
+/// The buffers of one thread.
+pub(crate) struct Worker {
+    positions: Positions,
+    pub(crate) lookup: Lookup,
+}
+
+/// The queue of a thread, what comes out of it, and what was counted.
+pub(crate) struct Lookup {
+    tags: [u64; QUEUE],
+    rests: [u64; QUEUE],
+    hashes: [u32; QUEUE],
+    /// The number of ids before each key, and before the next.
+    before: [u32; QUEUE + 1],
+    /// Number of keys in the queue.
+    len: usize,
+    /// The number of keys before the end of each document that ended since the queue was empty.
+    ended: Vec<u32>,
+    scratch: MergeScratch,
+    /// The ids of the window, followed by garbage.
+    ids: Vec<u32>,
+    count: usize,
+    /// The number of ids at the end of each document.
+    ends: Vec<u32>,
+    pub(crate) counts: Counts,
+}
+
+/// What an engine has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pieces of text.
+    pub pieces: u64,
+    /// Pieces that were merged, because the cache did not have them.
+    pub misses: u64,
+}
+
+impl Worker {
+    pub(crate) fn new() -> Box<Self> {
+        Box::new(Self {
+            positions: [0; _],
+            lookup: Lookup {
+                tags: [0; QUEUE],
+                rests: [0; QUEUE],
+                hashes: [0; QUEUE],
+                before: [0; QUEUE + 1],
+                len: 0,
+                ended: Vec::new(),
+                scratch: MergeScratch::default(),
+                ids: Vec::new(),
+                count: 0,
+                ends: Vec::new(),
+                counts: Counts::default(),
+            },
+        })
+    }
+}
+
+impl Lookup {
+    /// Makes space for a window. A piece has no more ids than bytes, and ids are written four at a time.
+    fn begin(&mut self, bytes: usize) {
+        let needed = bytes + INLINE as usize + 1;
+        if self.ids.len() < needed {
+            self.ids.resize(needed, 0);
+        }
+        (self.len, self.count) = (0, 0);
+        self.ended.clear();
+        self.ends.clear();
+    }
+
+    /// The ids of the window.
+    pub(crate) fn ids(&self) -> &[u32] {
+        &self.ids[..self.count]
+    }
+
+    /// The number of ids at the end of each document that ends in the window.
+    pub(crate) fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+
+    /// Moves both out, in exchange for buffers to use instead.
+    pub(crate) fn swap(&mut self, ids: &mut Vec<u32>, ends: &mut Vec<u32>) {
+        self.ids.truncate(self.count);
+        std::mem::swap(&mut self.ids, ids);
+        std::mem::swap(&mut self.ends, ends);
+        (self.len, self.count) = (0, 0);
+    }
+}
+
+/// What all windows of an engine share.
+pub(crate) struct Shared<'e> {
+    pub(crate) grammar: Grammar,
+    pub(crate) model: &'e Model,
+    pub(crate) around: Around<'e>,
+    pub(crate) cache: &'e Cache,
+}
+
+/// Encodes a window.
+pub(crate) struct Window<'e, P> {
+    pub(crate) shared: &'e Shared<'e>,
+    pub(crate) table: &'e InsertOnlyTable,
+    pub(crate) worker: &'e mut Worker,
+    pub(crate) parts: P,
+    /// Bytes of all parts.
+    pub(crate) bytes: usize,
+}
+
+impl<'a, P: Iterator<Item = Part<'a>>> Work for Window<'_, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        match self.shared.grammar {
+            Grammar::Gpt2 => self.run_with::<I, Gpt2Rules>(isa),
+            Grammar::Lines { .. } => self.run_with::<I, LineRules<false>>(isa),
+            Grammar::Cases { .. } => self.run_with::<I, LineRules<true>>(isa),
+        }
+    }
+}
+
+impl<'a, P: Iterator<Item = Part<'a>>> Window<'_, P> {
+    #[inline(always)]
+    fn run_with<I: Isa, R: Rules>(self, isa: I) {
+        let Self { shared, table, worker, parts, bytes } = self;
+        let Worker { positions, lookup } = worker;
+        lookup.begin(bytes);
+        let mut queue = Queue { isa, shared, table, lookup, texts: Vec::new() };
+        for part in parts {
+            queue.texts.push(part.text);
+            scan::<I, R, _>(isa, shared.grammar, &shared.around, part.text, positions, &mut queue);
+            if part.ends {
+                queue.lookup.ended.push(queue.lookup.len as u32);
+            }
+        }
+        queue.look_up();
+    }
+}
+
+/// Pieces on their way to ids.
+struct Queue<'e, 'a, I> {
+    isa: I,
+    shared: &'e Shared<'e>,
+    table: &'e InsertOnlyTable,
+    lookup: &'e mut Lookup,
+    /// The texts of which the queue may have pieces; the last one is being scanned.
+    texts: Vec<&'a [u8]>,
+}
+
+impl<I: Isa> Queue<'_, '_, I> {
+    /// Puts a key into the queue, which has room.
+    #[inline(always)]
+    fn push(&mut self, text: &[u8], start: usize, end: usize) {
+        let len = end - start;
+        let (tag, rest, hash);
+        if len <= KEY_BYTES {
+            let [low, high] = self.isa.load(text, start, end);
+            (tag, rest) = (short_tag(high, len), low);
+            hash = self.isa.hash([rest, tag]);
+            self.table.prefetch(hash);
+        } else {
+            (tag, rest) = (LONG | len as u64, start as u64);
+            hash = self.texts.len() as u32 - 1;
+        }
+        let at = self.lookup.len & (QUEUE - 1);
+        self.lookup.tags[at] = tag;
+        self.lookup.rests[at] = rest;
+        self.lookup.hashes[at] = hash;
+        self.lookup.len += 1;
+    }
+
+    /// Appends the ids of all keys in the queue, which is empty then.
+    #[inline(always)]
+    fn look_up(&mut self) {
+        let mut count = self.lookup.count;
+        let len = self.lookup.len.min(QUEUE);
+        for at in 0..len {
+            self.lookup.before[at] = count as u32;
+            let key = TableKey { tag: self.lookup.tags[at], rest: self.lookup.rests[at] };
+            let hash = self.lookup.hashes[at];
+            if let Some([first, second]) = self.table.find_at_home(hash, key) {
+                let meta = (second >> 32) as u32;
+                let out: &mut [u32; 4] = self.lookup.ids[count..].first_chunk_mut().expect("a piece has few ids");
+                *out = [first as u32, (first >> 32) as u32, second as u32, meta];
+                if meta <= INLINE {
+                    count += meta as usize;
+                    continue;
+                }
+            }
+            count += self.seldom(key, hash, count);
+        }
+        self.lookup.before[len] = count as u32;
+        let Lookup { ended, ends, before, .. } = &mut *self.lookup;
+        ends.extend(ended.iter().map(|&key| before[key as usize % (QUEUE + 1)]));
+        ended.clear();
+        self.lookup.counts.pieces += len as u64;
+        self.lookup.count = count;
+        self.lookup.len = 0;
+        let last = self.texts.len().saturating_sub(1);
+        self.texts.drain(..last);
+    }
+
+    /// Appends the ids of a key that is not in its home slot, and returns their number.
+    #[inline(never)]
+    fn seldom(&mut self, key: TableKey, hash: u32, count: usize) -> usize {
+        let Shared { model, cache, .. } = self.shared;
+        let out = &mut self.lookup.ids[count..];
+        let write = |found: Found<'_>, out: &mut [u32]| found.write(out);
+        let bytes;
+        let piece = if key.tag >= LONG {
+            let start = key.rest as usize;
+            let piece = &self.texts[hash as usize][start..start + (key.tag & !LONG) as usize];
+            if let Some(found) = cache.find_long(self.table, piece) {
+                return write(found, out);
+            }
+            piece
+        } else if key.tag >= ADDED {
+            out[0] = key.rest as u32;
+            return 1;
+        } else {
+            if let Some(found) = find_short(self.table, hash, key) {
+                return write(found, out);
+            }
+            bytes = (u128::from(key.tag) << 64 | u128::from(key.rest)).to_le_bytes();
+            &bytes[..usize::from(bytes[KEY_BYTES])]
+        };
+        self.lookup.counts.misses += 1;
+        let ids = model.encode(piece, &mut self.lookup.scratch);
+        out[..ids.len()].copy_from_slice(ids);
+        cache.learn(self.table, piece, ids);
+        let many = ids.len();
+        if piece.len() > KEPT_SCRATCH {
+            self.lookup.scratch = MergeScratch::default();
+        }
+        many
+    }
+}
+
+impl<I: Isa> Sink for Queue<'_, '_, I> {
+    #[inline(always)]
+    fn pieces(&mut self, text: &[u8], mut start: usize, base: usize, mut ends: &[u16]) -> usize {
+        while !ends.is_empty() {
+            if self.lookup.len >= QUEUE {
+                self.look_up();
+            }
+            let (now, later) = ends.split_at(ends.len().min(QUEUE - self.lookup.len));
+            for &end in now {
+                let end = base + usize::from(end);
+                self.push(text, start, end);
+                start = end;
+            }
+            ends = later;
+        }
+        start
+    }
+
+    fn piece(&mut self, text: &[u8], start: usize, end: usize) {
+        if self.lookup.len >= QUEUE {
+            self.look_up();
+        }
+        self.push(text, start, end);
+    }
+
+    fn added(&mut self, id: u32) {
+        if self.lookup.len >= QUEUE {
+            self.look_up();
+        }
+        let at = self.lookup.len & (QUEUE - 1);
+        self.lookup.tags[at] = ADDED;
+        self.lookup.rests[at] = u64::from(id);
+        self.lookup.hashes[at] = 0;
+        self.lookup.len += 1;
+    }
+}

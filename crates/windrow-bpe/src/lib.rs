@@ -1,0 +1,18 @@
+//! x
+mod added;
+mod batch;
+mod cache;
+mod encoder;
+mod engine;
+mod grammar;
+mod model;
+mod scan;
+mod simd;
+mod unicode;
+
+pub use added::AddedToken;
+pub use batch::Ragged;
+pub use encoder::Counts;
+pub use engine::{Definition, Engine, EngineOptions, Unsupported};
+pub use grammar::{Digits, Grammar};
+pub use model::merge_by_definition;

@@ -1,0 +1,372 @@
+//! Vocabulary, merges, and the merging of a piece.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// The priority of two tokens that do not merge.
+const NONE: u32 = u32::MAX;
+
+/// Ids and priorities are packed into a word of the pair table: 20, 20 and 24 bits.
+const ID_BITS: u32 = 20;
+const PRIORITY_BITS: u32 = 24;
+
+/// An empty word of the pair table.
+const EMPTY: u64 = u64::MAX;
+
+/// Longer pieces keep their pairs in a heap: scanning all of them for each merge would take quadratic time.
+pub(crate) const SHORT: usize = 48;
+
+/// Bits of the filter: most pairs that are looked up do not merge, and 128 KiB stay in a cache close to the core.
+const FILTER_BITS: u64 = 1 << 20;
+
+/// The tokens of a vocabulary, by id and by their bytes.
+pub(crate) struct Vocabulary {
+    bytes: Vec<u8>,
+    /// Where the token of each id begins in `bytes`, and the end of the last. An id without a token has no bytes.
+    starts: Vec<u32>,
+    /// Ids plus 1 by the hash of their bytes, with linear probing; 0 is empty.
+    index: Vec<u32>,
+}
+
+impl Vocabulary {
+    /// An error names what is wrong with the tokens.
+    fn new(tokens: &[(Vec<u8>, u32)]) -> Result<Self, String> {
+        let size = tokens.iter().map(|token| token.1 + 1).max().unwrap_or(0);
+        if u64::from(size) >= 1 << ID_BITS {
+            return Err(format!("id {} is {} or more", size - 1, (1 << ID_BITS) - 1));
+        }
+        let mut by_id: Vec<&[u8]> = vec![&[]; size as usize];
+        for (bytes, id) in tokens {
+            by_id[*id as usize] = bytes;
+        }
+        let mut starts = vec![0];
+        let mut bytes = Vec::new();
+        for token in &by_id {
+            bytes.extend_from_slice(token);
+            starts.push(u32::try_from(bytes.len()).map_err(|_| "the vocabulary has 4 GiB or more".to_owned())?);
+        }
+        let mut vocabulary = Self { bytes, starts, index: vec![0; (tokens.len() * 2).next_power_of_two()] };
+        for id in 0..size {
+            let token = vocabulary.token(id);
+            if token.is_empty() {
+                continue;
+            }
+            let mut at = vocabulary.place(token);
+            while vocabulary.index[at] != 0 {
+                if vocabulary.token(vocabulary.index[at] - 1) == token {
+                    return Err(format!("ids {} and {id} have the same bytes", vocabulary.index[at] - 1));
+                }
+                at = (at + 1) & (vocabulary.index.len() - 1);
+            }
+            vocabulary.index[at] = id + 1;
+        }
+        Ok(vocabulary)
+    }
+
+    /// The bytes of a token; empty if there is none with this id.
+    pub(crate) fn token(&self, id: u32) -> &[u8] {
+        let Some(&[start, end]) = self.starts.get(id as usize..).and_then(|starts| starts.first_chunk()) else {
+            return &[];
+        };
+        &self.bytes[start as usize..end as usize]
+    }
+
+    /// The id of the token with these bytes.
+    pub(crate) fn id(&self, bytes: &[u8]) -> Option<u32> {
+        let mut at = self.place(bytes);
+        loop {
+            let id = self.index[at].checked_sub(1)?;
+            if self.token(id) == bytes {
+                return Some(id);
+            }
+            at = (at + 1) & (self.index.len() - 1);
+        }
+    }
+
+    fn place(&self, bytes: &[u8]) -> usize {
+        hash_bytes(bytes) as usize & (self.index.len() - 1)
+    }
+
+    /// One more than the largest id.
+    pub(crate) fn size(&self) -> u32 {
+        self.starts.len() as u32 - 1
+    }
+}
+
+/// A hash of any number of bytes.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |key: u64| {
+        let wide = u128::from(key) * u128::from(ODD);
+        wide as u64 ^ (wide >> 64) as u64
+    };
+    let (words, rest) = bytes.as_chunks::<8>();
+    let hash = words.iter().fold(bytes.len() as u64, |hash, word| mix(hash ^ u64::from_le_bytes(*word)));
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(mix(hash ^ u64::from_le_bytes(last)).wrapping_add(ODD))
+}
+
+/// The merges of a vocabulary.
+pub(crate) struct Model {
+    vocabulary: Vocabulary,
+    /// A piece that is a token becomes that token, whatever the merges would make of it.
+    ignore_merges: bool,
+    /// The token of each byte.
+    bytes: [u32; 256],
+    /// The priority of the merge of two bytes.
+    byte_pairs: Vec<u32>,
+    /// A bit for each pair that merges; several pairs share one.
+    filter: Vec<u64>,
+    /// The two tokens and the priority of each merge, with linear probing.
+    pairs: Vec<u64>,
+    /// The token that each merge makes, by priority.
+    merged: Vec<u32>,
+}
+
+/// Buffers to merge long pieces.
+#[derive(Default)]
+pub(crate) struct MergeScratch {
+    links: Vec<Link>,
+    /// Merges that were possible when they were pushed: the first priority first, then the leftmost.
+    heap: BinaryHeap<Reverse<u64>>,
+    ids: Vec<u32>,
+}
+
+/// A token of a long piece, at the index of its first byte.
+#[derive(Clone, Copy)]
+struct Link {
+    id: u32,
+    /// The index of the next token.
+    next: u32,
+    /// The index of the previous token.
+    before: u32,
+    /// The priority of the merge with the next token.
+    priority: u32,
+}
+
+#[inline(always)]
+fn pair_key(left: u32, right: u32) -> u64 {
+    u64::from(left) << ID_BITS | u64::from(right)
+}
+
+#[inline(always)]
+fn filter_place(key: u64) -> (usize, u64) {
+    let bit = key.wrapping_mul(0xc2b2_ae3d_27d4_eb4f) >> (64 - FILTER_BITS.trailing_zeros());
+    ((bit / 64) as usize, bit % 64)
+}
+
+#[inline(always)]
+fn pair_place(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize
+}
+
+impl Model {
+    /// `merges` are the ids of the two tokens of each merge, in the order of their priorities. An error says why these cannot be merged here.
+    pub(crate) fn new(
+        tokens: &[(Vec<u8>, u32)],
+        merges: &[(u32, u32)],
+        ignore_merges: bool,
+    ) -> Result<Self, String> {
+        let vocabulary = Vocabulary::new(tokens)?;
+        let mut bytes = [0; 256];
+        for (byte, id) in (0..=255).zip(&mut bytes) {
+            *id = vocabulary.id(&[byte]).ok_or_else(|| format!("byte {byte} is no token"))?;
+        }
+        if merges.len() >= 1 << PRIORITY_BITS {
+            return Err(format!("there are {} merges, {} or more", merges.len(), 1 << PRIORITY_BITS));
+        }
+        let mut model = Self {
+            vocabulary,
+            ignore_merges,
+            bytes,
+            byte_pairs: vec![NONE; 1 << 16],
+            filter: vec![0; FILTER_BITS as usize / 64],
+            pairs: vec![EMPTY; (merges.len() * 2).next_power_of_two().max(2)],
+            merged: Vec::with_capacity(merges.len()),
+        };
+        let mut union = Vec::new();
+        for (priority, &(left, right)) in (0..).zip(merges) {
+            let parts = [left, right].map(|id| model.vocabulary.token(id));
+            if let [[first], [second]] = parts {
+                model.byte_pairs[usize::from(*first) << 8 | usize::from(*second)] = priority;
+            }
+            union.clear();
+            parts.iter().for_each(|part| union.extend_from_slice(part));
+            let merged = model.vocabulary.id(&union).filter(|_| parts.iter().all(|part| !part.is_empty()));
+            let merged = merged.ok_or_else(|| format!("merge {priority} is of unknown tokens or makes one"))?;
+            let key = pair_key(left, right);
+            let mut at = pair_place(key) & (model.pairs.len() - 1);
+            while model.pairs[at] != EMPTY {
+                if model.pairs[at] >> PRIORITY_BITS == key {
+                    return Err(format!("merge {priority} is there twice"));
+                }
+                at = (at + 1) & (model.pairs.len() - 1);
+            }
+            model.pairs[at] = key << PRIORITY_BITS | u64::from(priority);
+            let (word, bit) = filter_place(key);
+            model.filter[word] |= 1 << bit;
+            model.merged.push(merged);
+        }
+        Ok(model)
+    }
+
+    pub(crate) fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    /// The priority of the merge of two tokens.
+    #[inline(always)]
+    fn priority(&self, left: u32, right: u32) -> u32 {
+        let key = pair_key(left, right);
+        let (word, bit) = filter_place(key);
+        if self.filter[word & (self.filter.len() - 1)] >> bit & 1 == 0 {
+            return NONE;
+        }
+        let mut at = pair_place(key);
+        loop {
+            let pair = self.pairs[at & (self.pairs.len() - 1)];
+            if pair >> PRIORITY_BITS == key {
+                return (pair & ((1 << PRIORITY_BITS) - 1)) as u32;
+            }
+            if pair == EMPTY {
+                return NONE;
+            }
+            at += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn byte_priority(&self, left: u8, right: u8) -> u32 {
+        self.byte_pairs[usize::from(left) << 8 | usize::from(right)]
+    }
+
+    /// The ids of a piece, which is not empty.
+    pub(crate) fn encode<'s>(&self, piece: &[u8], scratch: &'s mut MergeScratch) -> &'s [u32] {
+        scratch.ids.clear();
+        if self.ignore_merges
+            && let Some(id) = self.vocabulary.id(piece)
+        {
+            scratch.ids.push(id);
+        } else if piece.len() <= SHORT {
+            let mut ids = [0; 64];
+            let count = self.merge_short(piece, &mut ids);
+            scratch.ids.extend_from_slice(&ids[..count]);
+        } else {
+            self.merge_long(piece, scratch);
+        }
+        &scratch.ids
+    }
+
+    /// Merges up to [`SHORT`] bytes. Returns the number of ids.
+    fn merge_short(&self, piece: &[u8], ids: &mut [u32; 64]) -> usize {
+        let mut priorities = [NONE; 64];
+        let mut count = piece.len().min(SHORT);
+        for (id, byte) in ids.iter_mut().zip(piece) {
+            *id = self.bytes[usize::from(*byte)];
+        }
+        for (priority, pair) in priorities.iter_mut().zip(piece.array_windows::<2>()) {
+            *priority = self.byte_priority(pair[0], pair[1]);
+        }
+        while count > 1 {
+            let (mut best, mut at) = (NONE, 0);
+            for (place, &priority) in priorities[..count - 1].iter().enumerate() {
+                if priority < best {
+                    (best, at) = (priority, place);
+                }
+            }
+            if best == NONE {
+                break;
+            }
+            ids[at] = self.merged[best as usize];
+            ids.copy_within(at + 2..count, at + 1);
+            priorities.copy_within(at + 2..count, at + 1);
+            count -= 1;
+            priorities[count - 1] = NONE;
+            if at + 1 < count {
+                priorities[at] = self.priority(ids[at], ids[at + 1]);
+            }
+            if at > 0 {
+                priorities[at - 1] = self.priority(ids[at - 1], ids[at]);
+            }
+        }
+        count
+    }
+
+    /// [`merge_short`](Self::merge_short) in less than quadratic time.
+    fn merge_long(&self, piece: &[u8], scratch: &mut MergeScratch) {
+        let MergeScratch { links, heap, ids } = scratch;
+        links.clear();
+        heap.clear();
+        for (at, &byte) in (0..).zip(piece) {
+            let id = self.bytes[usize::from(byte)];
+            links.push(Link { id, next: at + 1, before: at.wrapping_sub(1), priority: NONE });
+        }
+        let look_up = |links: &mut [Link], heap: &mut BinaryHeap<_>, at: u32| {
+            let Link { id, next, .. } = links[at as usize];
+            let priority = links.get(next as usize).map_or(NONE, |next| self.priority(id, next.id));
+            links[at as usize].priority = priority;
+            if priority != NONE {
+                heap.push(Reverse(u64::from(priority) << 32 | u64::from(at)));
+            }
+        };
+        for at in 0..piece.len() as u32 {
+            look_up(links, heap, at);
+        }
+        while let Some(Reverse(entry)) = heap.pop() {
+            let (priority, at) = ((entry >> 32) as u32, entry as u32);
+            let Link { next, before, priority: current, .. } = links[at as usize];
+            // Outdated: one of the two tokens has merged otherwise.
+            if current != priority {
+                continue;
+            }
+            let end = links[next as usize].next;
+            links[next as usize].priority = NONE;
+            links[at as usize].id = self.merged[priority as usize];
+            links[at as usize].next = end;
+            if let Some(after) = links.get_mut(end as usize) {
+                after.before = at;
+            }
+            look_up(links, heap, at);
+            if before != u32::MAX {
+                look_up(links, heap, before);
+            }
+        }
+        let mut at = 0;
+        while let Some(link) = links.get(at as usize) {
+            ids.push(link.id);
+            at = link.next;
+        }
+    }
+
+    /// The tokens by id, without the empty ones.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.vocabulary.size()).map(|id| self.vocabulary.token(id)).filter(|token| !token.is_empty())
+    }
+}
+
+/// The ids of a piece, by the definition of BPE: the merge of the first priority, the leftmost first, until no two neighbours merge.
+///
+/// It looks at all pairs before each merge. It is what the encoder is compared with, and shows what it computes.
+///
+/// ```
+/// use windrow_bpe::merge_by_definition;
+///
+/// // "ab" merges before "bc".
+/// let merges = [("a", "b"), ("b", "c"), ("ab", "c")].map(|(left, right)| (left.into(), right.into()));
+/// let parts = |piece: &str| merge_by_definition(piece.as_bytes(), &merges);
+/// assert_eq!(parts("abc"), [b"abc".to_vec()]);
+/// assert_eq!(parts("bcab"), [b"bc".to_vec(), b"ab".to_vec()]);
+/// ```
+pub fn merge_by_definition(piece: &[u8], merges: &[(Vec<u8>, Vec<u8>)]) -> Vec<Vec<u8>> {
+    let priorities: HashMap<(&[u8], &[u8]), usize> =
+        merges.iter().enumerate().map(|(priority, (left, right))| ((&left[..], &right[..]), priority)).collect();
+    let mut parts: Vec<Vec<u8>> = piece.iter().map(|&byte| vec![byte]).collect();
+    loop {
+        let pairs = parts.array_windows().enumerate();
+        let known = pairs.filter_map(|(at, [left, right])| Some((priorities.get(&(&left[..], &right[..]))?, at)));
+        let Some((_, at)) = known.min() else { return parts };
+        let right = parts.remove(at + 1);
+        parts[at].extend(right);
+    }
+}

@@ -1,0 +1,133 @@
+//! Classes of characters, as in Unicode 16: the version of the reference, `tokenizers` 0.23 with Oniguruma.
+//!
+//! `examples/classes.rs` makes the table from the registry crate `regex-syntax` 0.8.11. It is part of this crate because a later version
+//! of a library would know more characters, and give other ids.
+
+use std::sync::OnceLock;
+
+/// What the patterns of well-known models distinguish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Class {
+    /// Anything else.
+    Other = 0,
+    /// `\p{Lu}` and `\p{Lt}`.
+    Upper = 1,
+    /// `\p{Ll}`.
+    Lower = 2,
+    /// `\p{Lm}` and `\p{Lo}`.
+    Caseless = 3,
+    /// `\p{M}`.
+    Mark = 4,
+    /// `\p{N}`.
+    Number = 5,
+    /// `\s`.
+    White = 6,
+}
+
+impl Class {
+    /// Number of classes.
+    pub(crate) const COUNT: usize = 7;
+
+    const ALL: [Self; Self::COUNT] =
+        [Self::Other, Self::Upper, Self::Lower, Self::Caseless, Self::Mark, Self::Number, Self::White];
+
+    pub(crate) fn is_letter(self) -> bool {
+        matches!(self, Self::Upper | Self::Lower | Self::Caseless)
+    }
+}
+
+/// Runs of characters of one class: three bytes each, the first character of the run after this one, with the class in the upper bits.
+const RUNS: &[u8] = include_bytes!("../unicode/classes.bin");
+
+/// Characters in a block of the table.
+const BLOCK: usize = 128;
+
+/// The class of every character, in two levels.
+pub(crate) struct Classes {
+    /// The block of each run of [`BLOCK`] characters.
+    top: Vec<u8>,
+    blocks: Vec<[Class; BLOCK]>,
+}
+
+impl Classes {
+    /// The table, made at first use.
+    pub(crate) fn get() -> &'static Self {
+        static CLASSES: OnceLock<Classes> = OnceLock::new();
+        CLASSES.get_or_init(Self::new)
+    }
+
+    fn new() -> Self {
+        let mut flat = vec![Class::Other; 0x11_0000];
+        let mut begin = 0;
+        for run in RUNS.as_chunks::<3>().0 {
+            let word = u32::from_le_bytes([run[0], run[1], run[2], 0]);
+            let end = (word & 0x1f_ffff) as usize;
+            flat[begin..end].fill(Class::ALL[(word >> 21) as usize]);
+            begin = end;
+        }
+        let mut places = std::collections::HashMap::new();
+        let (mut top, mut blocks) = (Vec::new(), Vec::new());
+        for block in flat.as_chunks::<BLOCK>().0 {
+            let key: Vec<u8> = block.iter().map(|class| *class as u8).collect();
+            let place = *places.entry(key).or_insert_with(|| {
+                blocks.push(*block);
+                blocks.len() - 1
+            });
+            top.push(u8::try_from(place).expect("fewer than 256 blocks differ"));
+        }
+        Self { top, blocks }
+    }
+
+    #[inline(always)]
+    pub(crate) fn of(&self, character: u32) -> Class {
+        let block = self.top[(character as usize / BLOCK) % self.top.len()];
+        self.blocks[usize::from(block)][character as usize % BLOCK]
+    }
+}
+
+/// The character of UTF-8 that begins at `at` and is not ASCII, and its length in bytes.
+#[inline(always)]
+pub(crate) fn decode(text: &[u8], at: usize) -> (u32, usize) {
+    let byte = |further: usize| u32::from(text.get(at + further).copied().unwrap_or(0)) & 0x3f;
+    let first = u32::from(text[at]);
+    if first < 0xe0 {
+        ((first & 0x1f) << 6 | byte(1), 2)
+    } else if first < 0xf0 {
+        ((first & 0xf) << 12 | byte(1) << 6 | byte(2), 3)
+    } else {
+        ((first & 0x7) << 18 | byte(1) << 12 | byte(2) << 6 | byte(3), 4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_have_the_classes_of_unicode_16() {
+        let classes = Classes::get();
+        let of = |character: char| classes.of(u32::from(character));
+        for character in (0..=0x10_ffff).filter_map(char::from_u32) {
+            let class = of(character);
+            assert_eq!(class == Class::White, character.is_whitespace(), "{character:?}");
+        }
+        assert_eq!(of('ǅ'), Class::Upper);
+        assert_eq!(of('ß'), Class::Lower);
+        assert_eq!(of('中'), Class::Caseless);
+        assert_eq!(of('\u{301}'), Class::Mark);
+        assert_eq!(of('½'), Class::Number);
+        assert_eq!(of('—'), Class::Other);
+        // Letters of Unicode 16 and 17.
+        assert_eq!((of('\u{105d2}'), of('\u{a7ce}')), (Class::Caseless, Class::Other));
+    }
+
+    #[test]
+    fn every_character_is_decoded() {
+        for character in (0x80..=0x10_ffff).filter_map(char::from_u32) {
+            let mut bytes = [b'x'; 6];
+            let len = character.encode_utf8(&mut bytes[1..]).len();
+            assert_eq!(decode(&bytes, 1), (u32::from(character), len));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A vector that several threads fill at the same time, each with whole parts.
+//!
+//! A caller that knows that it comes next reserves the next part, which takes one addition, and copies into it while others do the same. The
+//! order of the reservations is that of the parts. Nothing is gathered at the end.
+
+use std::mem::MaybeUninit;
+
+use crate::base::debug::show_as;
+use crate::base::primitives::{AtomicUsize, Ordering};
+
+/// See the [module page](self).
+///
+/// ```
+/// use windrow_sync::assembly::Assembly;
+///
+/// let assembly = Assembly::with_capacity(8);
+/// let (first, second) = (assembly.reserve(2), assembly.reserve(1));
+/// second.copy_from(&['c']);
+/// first.copy_from(&['a', 'b']);
+/// assert_eq!(assembly.into_vec(), Some(vec!['a', 'b', 'c']));
+/// ```
+pub struct Assembly<T> {
+    start: *mut T,
+    /// Owns the memory; its length is 0.
+    owner: Vec<T>,
+    reserved: AtomicUsize,
+    filled: AtomicUsize,
+}
+
+show_as!("Assembly": [T] Assembly<T>, |it| capacity: it.owner.capacity());
+
+// SAFETY: parts are disjoint, and each is one thread's; items only move in.
+unsafe impl<T: Send> Sync for Assembly<T> {}
+// SAFETY: owns its items, as a vector does.
+unsafe impl<T: Send> Send for Assembly<T> {}
+
+/// A part of an [`Assembly`] that one thread fills.
+pub struct AssemblyPart<'a, T> {
+    space: &'a mut [MaybeUninit<T>],
+    begin: usize,
+    filled: &'a AtomicUsize,
+}
+
+show_as!("AssemblyPart": [T] AssemblyPart<'_, T>, |it| begin: it.begin, len: it.space.len());
+
+impl<T: Copy> Assembly<T> {
+    /// Space for `capacity` items. The system gives memory for it when it is written.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self::new(Vec::with_capacity(capacity))
+    }
+
+    /// An assembly in the memory of `owner`, whose items are dropped.
+    pub fn new(mut owner: Vec<T>) -> Self {
+        owner.clear();
+        Self { start: owner.as_mut_ptr(), owner, reserved: AtomicUsize::new(0), filled: AtomicUsize::new(0) }
+    }
+
+    /// The next `len` items.
+    ///
+    /// # Panics
+    /// There is no space for them.
+    pub fn reserve(&self, len: usize) -> AssemblyPart<'_, T> {
+        let capacity = self.owner.capacity();
+        let end = |begin: usize| begin.checked_add(len).filter(|&end| end <= capacity);
+        // Relaxed: only divides the space.
+        let reserved = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
+        let begin = reserved.unwrap_or_else(|begin| panic!("{len} items behind {begin} do not fit into {capacity}"));
+        // SAFETY: within the capacity.
+        let first = unsafe { self.start.add(begin) };
+        // SAFETY: allocated; each index is in one part only, since `reserved` only grows, atomically. The part borrows the assembly,
+        // which keeps the memory.
+        let space = unsafe { std::slice::from_raw_parts_mut(first.cast(), len) };
+        AssemblyPart { space, begin, filled: &self.filled }
+    }
+
+    /// The vector, or `None` if a part was not filled.
+    pub fn into_vec(mut self) -> Option<Vec<T>> {
+        // Relaxed: no part is left, so what its thread did is ordered by how the assembly came back.
+        let (reserved, filled) = (self.reserved.load(Ordering::Relaxed), self.filled.load(Ordering::Relaxed));
+        if reserved != filled {
+            return None;
+        }
+        // SAFETY: the reserved parts are consecutive from 0 on and within the capacity, and all of them were filled.
+        unsafe { self.owner.set_len(filled) };
+        Some(self.owner)
+    }
+}
+
+impl<T: Copy> AssemblyPart<'_, T> {
+    /// Where the part begins.
+    pub fn begin(&self) -> usize {
+        self.begin
+    }
+
+    /// Fills the part.
+    ///
+    /// # Panics
+    /// `items` has another length than the part.
+    pub fn copy_from(self, items: &[T]) {
+        self.fill(items, |item| *item);
+    }
+
+    /// Fills the part with `map` of each of `items`.
+    ///
+    /// # Panics
+    /// `items` has another length than the part.
+    pub fn fill<I>(self, items: &[I], map: impl Fn(&I) -> T) {
+        assert_eq!(items.len(), self.space.len(), "the part has another length");
+        for (space, item) in self.space.iter_mut().zip(items) {
+            space.write(map(item));
+        }
+        // Relaxed: see `into_vec`.
+        self.filled.fetch_add(items.len(), Ordering::Relaxed);
+    }
+}
