@@ -23,6 +23,7 @@ pub(crate) struct Added {
     searcher: Option<AhoCorasick>,
     ids: Vec<Option<u32>>,
     first_bytes: [u8; 2],
+    longest: usize,
 }
 
 impl Added {
@@ -30,7 +31,7 @@ impl Added {
     pub(crate) fn new(tokens: &[AddedToken]) -> Result<Self, String> {
         if tokens.is_empty() {
             // No text has a byte 0xff.
-            return Ok(Self { searcher: None, ids: Vec::new(), first_bytes: [0xff; 2] });
+            return Ok(Self { searcher: None, ids: Vec::new(), first_bytes: [0xff; 2], longest: 0 });
         }
         if tokens.iter().any(|token| token.content.is_empty()) {
             return Err("an added token is empty".to_owned());
@@ -48,7 +49,9 @@ impl Added {
             .start_kind(StartKind::Both)
             .build(tokens.iter().map(|token| &token.content))
             .map_err(|error| format!("the added tokens cannot be searched: {error}"))?;
-        Ok(Self { searcher: Some(searcher), ids: tokens.iter().map(|token| token.id).collect(), first_bytes })
+        let ids = tokens.iter().map(|token| token.id).collect();
+        let longest = tokens.iter().map(|token| token.content.len()).max().unwrap_or(0);
+        Ok(Self { searcher: Some(searcher), ids, first_bytes, longest })
     }
 
     /// The bytes with which they begin.
@@ -68,6 +71,11 @@ impl Added {
     /// The first added token from `from` on, and its place.
     pub(crate) fn find(&self, text: &[u8], from: usize) -> Option<(usize, AddedMatch)> {
         self.search(text, from, Anchored::No)
+    }
+
+    /// Whether one of them may stand across `at`.
+    pub(crate) fn may_span(&self, text: &[u8], at: usize) -> bool {
+        (at.saturating_sub(self.longest)..at).any(|begin| self.at(text, begin).is_some_and(|found| begin + found.len > at))
     }
 
     fn search(&self, text: &[u8], from: usize, anchored: Anchored) -> Option<(usize, AddedMatch)> {

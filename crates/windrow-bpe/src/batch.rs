@@ -16,7 +16,6 @@ use windrow_sync::assembly::{Assembly, AssemblyPart};
 
 use crate::encoder::{Lookup, Part};
 use crate::engine::Engine;
-use crate::grammar::Grammar;
 
 /// Bytes of a window, at most and at least. The largest one has its ids in the cache of a core.
 const WINDOW: std::ops::RangeInclusive<usize> = (16 << 10)..=(96 << 10);
@@ -56,12 +55,6 @@ impl Ragged {
     }
 }
 
-/// Whether an added token may stand across a cut, as [`Grammar::cut`] makes it.
-pub(crate) fn may_span_a_cut(token: &str) -> bool {
-    let characters = || token.chars();
-    characters().zip(characters().skip(1)).any(|(first, second)| first.is_alphabetic() && second.is_ascii() && !second.is_ascii_alphabetic())
-}
-
 /// A run of bytes of consecutive documents.
 #[derive(Clone, Copy, Debug)]
 struct Span {
@@ -91,7 +84,7 @@ struct Windows<'a, T> {
     /// The next document, and where in it.
     next: (usize, usize),
     window: usize,
-    grammar: Option<Grammar>,
+    engine: &'a Engine,
 }
 
 impl<T: AsRef<str>> Iterator for Windows<'_, T> {
@@ -106,7 +99,7 @@ impl<T: AsRef<str>> Iterator for Windows<'_, T> {
             let text = document.as_ref().as_bytes();
             let rest = text.len() - from;
             if bytes + rest > self.window + self.window / 4 {
-                let cut = self.grammar.and_then(|grammar| grammar.cut(text, from + self.window - bytes, text.len()));
+                let cut = self.engine.cut(text, from + self.window - bytes);
                 if let Some(cut) = cut {
                     bytes += cut - from;
                     from = cut;
@@ -149,11 +142,17 @@ struct Commits {
 type Place<'a> = (AssemblyPart<'a, u32>, AssemblyPart<'a, u64>);
 
 impl Commits {
-    fn new(bytes: usize, documents: usize) -> Self {
-        let offsets = Assembly::with_capacity(documents + 1);
-        offsets.reserve(1).copy_from(&[0]);
-        // A document has no more ids than bytes.
-        Self { values: Assembly::with_capacity(bytes), offsets, order: Mutex::default() }
+    /// The result will be in the memory of `former`, as far as that suffices.
+    fn new(bytes: usize, documents: usize, former: Ragged) -> Self {
+        let Ragged { mut values, mut offsets } = former;
+        values.clear();
+        // A document has no more ids than bytes. The system gives memory for those that are written.
+        values.reserve_exact(bytes);
+        offsets.clear();
+        offsets.reserve_exact(documents + 1);
+        offsets.push(0);
+        let offsets = Assembly::new(offsets);
+        Self { values: Assembly::new(values), offsets, order: Mutex::default() }
     }
 
     fn order(&self) -> MutexGuard<'_, Order> {
@@ -198,9 +197,7 @@ impl Commits {
 
     fn finish(self) -> Ragged {
         let all = "all windows were committed";
-        let mut values = self.values.into_vec().expect(all);
-        values.shrink_to_fit();
-        Ragged { values, offsets: self.offsets.into_vec().expect(all) }
+        Ragged { values: self.values.into_vec().expect(all), offsets: self.offsets.into_vec().expect(all) }
     }
 }
 
@@ -222,12 +219,20 @@ impl Engine {
     /// # Ok::<(), windrow_bpe::Unsupported>(())
     /// ```
     pub fn encode_batch<T: AsRef<str> + Sync>(&self, documents: &[T]) -> Ragged {
+        let mut batch = Ragged::default();
+        self.encode_batch_into(documents, &mut batch);
+        batch.values.shrink_to_fit();
+        batch
+    }
+
+    /// [`encode_batch`](Self::encode_batch) into the memory of `batch`, whose items it replaces. Memory that was used before need not be cleared by
+    /// the system again. It has space for an id a byte.
+    pub fn encode_batch_into<T: AsRef<str> + Sync>(&self, documents: &[T], batch: &mut Ragged) {
         let bytes: usize = documents.iter().map(|document| document.as_ref().len()).sum();
         let threads = windrow::current_num_threads();
         let window = (bytes / (threads * WINDOWS_PER_THREAD)).clamp(*WINDOW.start(), *WINDOW.end());
-        let grammar = self.can_cut.then_some(self.grammar());
-        let windows = Windows { documents, next: (0, 0), window, grammar };
-        let commits = Commits::new(bytes, documents.len());
+        let windows = Windows { documents, next: (0, 0), window, engine: self };
+        let commits = Commits::new(bytes, documents.len(), std::mem::take(batch));
         let encode = |(number, span): (usize, Span)| {
             self.with_worker(|worker, table| {
                 self.window(worker, &table, span.parts(documents), span.bytes);
@@ -239,6 +244,6 @@ impl Engine {
         } else {
             windows.enumerate().par_bridge().for_each(encode);
         }
-        commits.finish()
+        *batch = commits.finish();
     }
 }

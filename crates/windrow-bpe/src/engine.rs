@@ -65,8 +65,6 @@ pub struct Engine {
     grammar: Grammar,
     model: Model,
     added: Added,
-    /// No text is cut if an added token could span the cut.
-    pub(crate) can_cut: bool,
     cache: Cache,
     set: InstructionSet,
     workers: Mutex<Vec<Box<Worker>>>,
@@ -98,7 +96,6 @@ impl Engine {
             grammar: *grammar,
             model,
             added: Added::new(added).map_err(Unsupported)?,
-            can_cut: added.iter().all(|token| !crate::batch::may_span_a_cut(&token.content)),
             cache: Cache::new(set, slots, options.cache_bytes),
             set,
             workers: Mutex::default(),
@@ -174,6 +171,17 @@ impl Engine {
         let shared = Shared { grammar: self.grammar, model: &self.model, around, cache: &self.cache };
         self.set.run(Window { shared: &shared, table, worker, parts, bytes });
         self.cache.grow(table);
+    }
+
+    /// A place from `from` on where `text` can be cut without changing its ids.
+    pub(crate) fn cut(&self, text: &[u8], mut from: usize) -> Option<usize> {
+        loop {
+            let cut = self.grammar.cut(text, from, text.len())?;
+            if !self.added.may_span(text, cut) {
+                return Some(cut);
+            }
+            from = cut + 1;
+        }
     }
 
     /// Runs `body` with the buffers of a thread and the current table.

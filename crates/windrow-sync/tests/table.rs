@@ -95,7 +95,7 @@ fn an_assembly_with_a_hole_is_no_vector() {
     assembly.reserve(1).copy_from(&[1]);
     drop(assembly.reserve(1));
     assert_eq!(assembly.into_vec(), None);
-    assert_eq!(Assembly::<u8>::new(vec![1, 2]).into_vec(), Some(Vec::new()));
+    assert_eq!(Assembly::new(vec![1, 2]).into_vec(), Some(vec![1, 2]));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::base::primitives::{AtomicUsize, Ordering};
 /// ```
 pub struct Assembly<T> {
     start: *mut T,
-    /// Owns the memory; its length is 0.
+    /// Owns the memory.
     owner: Vec<T>,
     reserved: AtomicUsize,
     filled: AtomicUsize,
@@ -49,10 +49,10 @@ impl<T: Copy> Assembly<T> {
         Self::new(Vec::with_capacity(capacity))
     }
 
-    /// An assembly in the memory of `owner`, whose items are dropped.
+    /// An assembly of the items of `owner`, followed by parts for which it has capacity.
     pub fn new(mut owner: Vec<T>) -> Self {
-        owner.clear();
-        Self { start: owner.as_mut_ptr(), owner, reserved: AtomicUsize::new(0), filled: AtomicUsize::new(0) }
+        let len = owner.len();
+        Self { start: owner.as_mut_ptr(), owner, reserved: AtomicUsize::new(len), filled: AtomicUsize::new(len) }
     }
 
     /// The next `len` items.
@@ -80,7 +80,7 @@ impl<T: Copy> Assembly<T> {
         if reserved != filled {
             return None;
         }
-        // SAFETY: the reserved parts are consecutive from 0 on and within the capacity, and all of them were filled.
+        // SAFETY: the reserved parts are consecutive from the first items on and within the capacity, and all of them were filled.
         unsafe { self.owner.set_len(filled) };
         Some(self.owner)
     }
