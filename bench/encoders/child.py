@@ -1,0 +1,92 @@
+"""Measures an encoder that is a Python wheel, as src/main.rs does: child.py ARM TOKENIZER CORPUS THREADS PASSES EVERY BATCH."""
+
+import json
+import pathlib
+import statistics
+import sys
+import time
+import zlib
+
+import numpy
+
+import corpora
+
+LONG = 3_000_000_000
+CALLS = 4000
+TINY = ["x y", "hello", "1", "zz"]
+
+
+def load(arm, path):
+    """Brings texts into the form that the encoder takes, encodes that, and lists the ids of each text."""
+    if arm == "reference":
+        import tokenizers
+
+        tokenizer = tokenizers.Tokenizer.from_file(path)
+        encode = lambda texts: tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        return list, encode, lambda result: (numpy.array(it.ids, numpy.uint32) for it in result)
+
+    import gigatoken
+
+    tokenizer = gigatoken.Tokenizer.from_json(pathlib.Path(path).read_bytes())
+    if arm == "gigatoken-each":
+        return list, lambda texts: [tokenizer.encode(text) for text in texts], iter
+    if arm == "gigatoken-bytes":
+        # No UTF-8 has this byte.
+        prepare = lambda texts: gigatoken.BytesSource(b"\xff".join(text.encode() for text in texts), b"\xff")
+        return prepare, tokenizer.encode_batch, flat
+    return list, tokenizer.encode_batch, flat
+
+
+def flat(result):
+    ids, edges = result.layout.content.data, result.layout.offsets.data
+    return (ids[a:b] for a, b in zip(edges, edges[1:]))
+
+
+def peak():
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def main():
+    arm, path, corpus = sys.argv[1:4]
+    _, passes, every, batch = map(int, sys.argv[4:])
+    texts = [text.decode() for text in corpora.documents(pathlib.Path(corpus))[::every]]
+    # To import it is no part of loading a tokenizer.
+    __import__(arm.split("-")[0].replace("reference", "tokenizers"))
+    start = time.perf_counter_ns()
+    prepare, encode, each = load(arm, path)
+    said = {"load_ns": time.perf_counter_ns() - start, "load_peak_kib": peak()}
+    encode(prepare(TINY))
+
+    def one(texts):
+        ready = prepare(texts)
+        start, cpu = time.perf_counter_ns(), time.process_time_ns()
+        result = encode(ready)
+        return result, time.perf_counter_ns() - start, time.process_time_ns() - cpu
+
+    if batch:
+        batches = [texts[k : k + batch] for k in range(0, len(texts) - batch + 1, batch)]
+        calls = []
+        while len(calls) < CALLS and sum(calls) < LONG:
+            calls.append(one(batches[len(calls) % len(batches)])[1])
+        said |= {"first_ns": calls[0], "calls": len(calls)}
+        calls.sort()
+        said |= {"p50_ns": calls[len(calls) // 2], "p99_ns": calls[len(calls) * 99 // 100]}
+    else:
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+        result, cold, cold_cpu = one(texts)
+        said |= {"cold_ns": cold, "cold_cpu_ns": cold_cpu, "peak_kib": peak()}
+        ids = list(each(result))
+        said["digests"] = "".join(f"{zlib.crc32(numpy.ascontiguousarray(it, '<u4').tobytes()):08x}" for it in ids)
+        said |= {"tokens": sum(map(len, ids)), "bytes": sum(len(text.encode()) for text in texts)}
+        del ids, result
+        warm = []
+        while len(warm) < passes and sum(time for time, _ in warm) < LONG:
+            warm.append(one(texts)[1:])
+        for name, times in zip(["warm_ns", "warm_cpu_ns"], zip(*warm)):
+            said[name] = statistics.median_high(times)
+    print(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()
