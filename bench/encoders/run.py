@@ -43,10 +43,6 @@ def said(*command):
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout.strip()
 
 
-def has_windrow():
-    return bool(re.search(r"^windrow-bpe", (HERE / "Cargo.toml").read_text(), re.MULTILINE))
-
-
 def builds():
     """The compilers that run now."""
     for comm in pathlib.Path("/proc").glob("[0-9]*/comm"):
@@ -59,10 +55,9 @@ def builds():
             pass
 
 
-def prepare(arms):
+def prepare():
     """Builds the arms and installs the wheels, each only if it is missing."""
-    features = ["--features", "windrow"] if "windrow" in arms else []
-    subprocess.run(["cargo", "build", "--release", "--quiet", "--locked", *features], cwd=HERE, check=True)
+    subprocess.run(["cargo", "build", "--release", "--quiet", "--locked"], cwd=HERE, check=True)
     wanted = (HERE / "requirements.txt").read_text()
     stamp = VENV / "requirements.txt"
     if not stamp.exists() or stamp.read_text() != wanted:
@@ -258,7 +253,7 @@ def arguments():
     options.corpora = [it for name in options.corpora for it in (adversarial if name == "adv" else [name])]
     if not options.arms:
         gigatoken = ["gigatoken", "gigatoken-each" if options.latency else "gigatoken-bytes"]
-        options.arms = [arm for arm in RUST[:-1] if arm != "windrow" or has_windrow()] + gigatoken + RUST[-1:]
+        options.arms = RUST[:-1] + gigatoken + RUST[-1:]
     known = [("tokenizer", options.tokenizers, corpora.TOKENIZERS), ("corpus", options.corpora, [*corpora.CORPORA])]
     for what, names, all_names in [*known, ("arm", options.arms, RUST + PYTHON[:-1])]:
         for name in names:
@@ -270,8 +265,6 @@ def arguments():
         stop(f"{options.data} has no folder tok", "--data FOLDER")
     if max(options.threads) > len(os.sched_getaffinity(0)):
         stop(f"{max(options.threads)} threads need as many CPUs", "--threads 1")
-    if "windrow" in options.arms and not has_windrow():
-        stop("windrow-bpe is no dependency", "remove the # before windrow-bpe in Cargo.toml")
     if options.record and options.busy:
         stop("no record of a busy machine", "--record without --busy")
     if options.record and commit().endswith("-dirty") and "WINDROW_RECORD_DIRTY" not in os.environ:
@@ -284,7 +277,7 @@ def main():
     refuse = lambda: [] if options.busy else list(builds())
     if running := refuse():
         stop(f"a build is running: {', '.join(running)}", "wait for it; --busy measures all the same")
-    prepare(options.arms)
+    prepare()
     print(", ".join(versions()))
     cells = []
     for tokenizer in options.tokenizers:

@@ -1,14 +1,15 @@
-//! The arm of windrow. Its crate is a dependency only with the feature `windrow`.
+//! The arm of windrow.
 
 /// Encodes texts to ids, and to the offset of each text's ids, ended by their number.
 pub type Encode = Box<dyn Fn(&[&str]) -> (Vec<u32>, Vec<u64>)>;
 
-#[cfg(not(feature = "windrow"))]
-pub fn load(_tokenizer_json: &[u8], _threads: usize) -> Encode {
-    panic!("built without windrow; hint: cargo build --release --features windrow")
-}
+pub fn load(tokenizer_json: &[u8], threads: usize) -> Encode {
+    use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
-#[cfg(feature = "windrow")]
-pub fn load(_tokenizer_json: &[u8], _threads: usize) -> Encode {
-    todo!("load windrow-bpe")
+    let tokenizer = Tokenizer::from_json(tokenizer_json, "tokenizer.json", &LoadOptions::default()).expect("loads");
+    let pool = windrow::Pool::new(threads);
+    Box::new(move |texts| {
+        let batch = pool.install(|| tokenizer.encode_batch_ids(texts)).expect("encodes");
+        (batch.values, batch.offsets)
+    })
 }

@@ -15,7 +15,8 @@ use windrow::prelude::*;
 use windrow_sync::assembly::{Assembly, AssemblyPart};
 
 use crate::encoder::{Lookup, Part};
-use crate::engine::Engine;
+use crate::engine::{Engine, NoMemory};
+use crate::model::reserve;
 
 /// Bytes of a window, at most and at least. The largest one has its ids in the cache of a core.
 const WINDOW: std::ops::RangeInclusive<usize> = (16 << 10)..=(96 << 10);
@@ -57,33 +58,44 @@ impl Ragged {
 
 /// A run of bytes of consecutive documents.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+pub(crate) struct Span {
     /// The first document, and where in it.
     first: (usize, usize),
     /// The document behind the last, and where the span ends in it.
     last: (usize, usize),
-    bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Span {
-    fn parts<'a, T: AsRef<str>>(self, documents: &'a [T]) -> impl Iterator<Item = Part<'a>> {
+    pub(crate) fn parts<'a, T: AsRef<str>>(self, documents: &'a [T]) -> impl Iterator<Item = Part<'a>> + Clone {
         let Self { first: (first, from), last: (last, to), .. } = self;
         (first..=last).filter_map(move |number| {
             let text = documents.get(number)?.as_ref().as_bytes();
             let from = if number == first { from } else { 0 };
             let ends = number < last;
             let to = if ends { text.len() } else { to };
-            (ends || to > from).then(|| Part { text: &text[from..to], ends })
+            (ends || to > from).then(|| Part::text(&text[from..to], ends))
         })
     }
 }
 
+impl Span {
+    /// The document with the most bytes.
+    pub(crate) fn largest<T: AsRef<str>>(self, documents: &[T]) -> usize {
+        let numbers = self.first.0..documents.len().min(self.last.0 + 1);
+        numbers.max_by_key(|&number| documents[number].as_ref().len()).unwrap_or(self.first.0)
+    }
+}
+
 /// Divides documents into windows.
-struct Windows<'a, T> {
+pub(crate) struct Windows<'a, T> {
     documents: &'a [T],
     /// The next document, and where in it.
     next: (usize, usize),
+    /// Bytes of a window.
     window: usize,
+    /// Bytes of all documents.
+    bytes: usize,
     engine: &'a Engine,
 }
 
@@ -143,16 +155,16 @@ type Place<'a> = (AssemblyPart<'a, u32>, AssemblyPart<'a, u64>);
 
 impl Commits {
     /// The result will be in the memory of `former`, as far as that suffices.
-    fn new(bytes: usize, documents: usize, former: Ragged) -> Self {
+    fn new(ids: usize, documents: usize, former: Ragged) -> Result<Self, usize> {
         let Ragged { mut values, mut offsets } = former;
         values.clear();
-        // A document has no more ids than bytes. The system gives memory for those that are written.
-        values.reserve_exact(bytes);
+        // The system gives memory for those that are written.
+        reserve(&mut values, ids)?;
         offsets.clear();
-        offsets.reserve_exact(documents + 1);
+        reserve(&mut offsets, documents + 1)?;
         offsets.push(0);
         let offsets = Assembly::new(offsets);
-        Self { values: Assembly::new(values), offsets, order: Mutex::default() }
+        Ok(Self { values: Assembly::new(values), offsets, order: Mutex::default() })
     }
 
     fn order(&self) -> MutexGuard<'_, Order> {
@@ -211,39 +223,54 @@ impl Engine {
     ///
     /// let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).chain([(b"ab".to_vec(), 256)]).collect();
     /// let merges = vec![(u32::from(b'a'), u32::from(b'b'))];
-    /// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges, ignore_merges: false, added: Vec::new() };
+    /// let definition = Definition { grammar: Grammar::Gpt2, tokens, merges, ignore_merges: false, added: Vec::new(), nfc: false };
     /// let engine = Engine::new(&definition, &EngineOptions::default())?;
-    /// let batch = engine.encode_batch(&["abc", "", "cab"]);
+    /// let batch = engine.encode_batch(&["abc", "", "cab"])?;
     /// assert_eq!(batch.values, [256, 99, 99, 256]);
     /// assert_eq!(batch.offsets, [0, 2, 2, 4]);
-    /// # Ok::<(), windrow_bpe::Unsupported>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn encode_batch<T: AsRef<str> + Sync>(&self, documents: &[T]) -> Ragged {
+    ///
+    /// # Errors
+    /// There is no memory for the ids, or to merge a single long piece.
+    pub fn encode_batch<T: AsRef<str> + Sync>(&self, documents: &[T]) -> Result<Ragged, NoMemory> {
         let mut batch = Ragged::default();
-        self.encode_batch_into(documents, &mut batch);
+        self.encode_batch_into(documents, &mut batch)?;
         batch.values.shrink_to_fit();
-        batch
+        Ok(batch)
     }
 
     /// [`encode_batch`](Self::encode_batch) into the memory of `batch`, whose items it replaces. Memory that was used before need not be cleared by
-    /// the system again. It has space for an id a byte.
-    pub fn encode_batch_into<T: AsRef<str> + Sync>(&self, documents: &[T], batch: &mut Ragged) {
-        let bytes: usize = documents.iter().map(|document| document.as_ref().len()).sum();
-        let threads = windrow::current_num_threads();
-        let window = (bytes / (threads * WINDOWS_PER_THREAD)).clamp(*WINDOW.start(), *WINDOW.end());
-        let windows = Windows { documents, next: (0, 0), window, engine: self };
-        let commits = Commits::new(bytes, documents.len(), std::mem::take(batch));
+    /// the system again. It has space for an id a byte, or more if the engine normalizes.
+    ///
+    /// # Errors
+    /// Those of [`encode_batch`](Self::encode_batch); `batch` is then empty.
+    pub fn encode_batch_into<T: AsRef<str> + Sync>(&self, documents: &[T], batch: &mut Ragged) -> Result<(), NoMemory> {
+        let windows = self.windows(documents);
+        let commits = Commits::new(self.most_ids(windows.bytes), documents.len(), std::mem::take(batch))
+            .map_err(|bytes| NoMemory { document: 0, bytes })?;
         let encode = |(number, span): (usize, Span)| {
-            self.with_worker(|worker, table| {
-                self.window(worker, &table, span.parts(documents), span.bytes);
+            self.with_worker(|worker| {
+                let outcome = self.window(worker, documents, span);
                 commits.commit(number, &mut worker.lookup);
-            });
+                outcome
+            })
         };
-        if bytes <= window || threads == 1 {
-            windows.enumerate().for_each(encode);
+        let outcome = if windows.bytes <= windows.window || windrow::current_num_threads() == 1 {
+            windows.enumerate().try_for_each(encode)
         } else {
-            windows.enumerate().par_bridge().for_each(encode);
-        }
+            windows.enumerate().par_bridge().try_for_each(encode)
+        };
+        outcome?;
         *batch = commits.finish();
+        Ok(())
+    }
+
+    /// The windows of a batch.
+    pub(crate) fn windows<'a, T: AsRef<str>>(&'a self, documents: &'a [T]) -> Windows<'a, T> {
+        let bytes: usize = documents.iter().map(|document| document.as_ref().len()).sum();
+        let most = windrow::current_num_threads() * WINDOWS_PER_THREAD;
+        let window = (bytes / most).clamp(*WINDOW.start(), *WINDOW.end());
+        Windows { documents, next: (0, 0), window, bytes, engine: self }
     }
 }

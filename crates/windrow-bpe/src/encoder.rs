@@ -7,7 +7,7 @@ use windrow_sync::table::{InsertOnlyTable, TableKey};
 
 use crate::cache::{Cache, Found, INLINE, KEY_BYTES, LONG, find_short, short_tag};
 use crate::grammar::Grammar;
-use crate::model::{MergeScratch, Model};
+use crate::model::{MergeScratch, Model, reserve};
 use crate::scan::{Around, Gpt2Rules, LineRules, Positions, Rules, Sink, scan};
 use crate::simd::{Isa, Work};
 
@@ -17,15 +17,29 @@ const QUEUE: usize = 256;
 /// The last byte of a tag of an added token.
 const ADDED: u64 = 0xfe << 56;
 
-/// Buffers for long pieces that are larger are freed.
+/// Buffers for longer pieces are freed.
 const KEPT_SCRATCH: usize = 1 << 20;
+
+/// Buffers for more ids are freed.
+const KEPT_IDS: usize = 1 << 20;
 
 /// A part of a document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
     pub(crate) text: &'a [u8],
-    /// Whether the document ends here.
+    /// Whether added tokens were searched before, and the text has none.
+    pub(crate) is_searched: bool,
+    /// An added token behind the text.
+    pub(crate) added: Option<u32>,
+    /// Whether the document ends behind it.
     pub(crate) ends: bool,
+}
+
+impl<'a> Part<'a> {
+    /// Text in which added tokens are to be searched.
+    pub(crate) fn text(text: &'a [u8], ends: bool) -> Self {
+        Self { text, is_searched: false, added: None, ends }
+    }
 }
 
 /// The buffers of one thread.
@@ -51,6 +65,8 @@ pub(crate) struct Lookup {
     count: usize,
     /// The number of ids at the end of each document.
     ends: Vec<u32>,
+    /// Bytes that could not be allocated in this window.
+    missing: Option<usize>,
     pub(crate) counts: Counts,
 }
 
@@ -78,6 +94,7 @@ impl Worker {
                 ids: Vec::new(),
                 count: 0,
                 ends: Vec::new(),
+                missing: None,
                 counts: Counts::default(),
             },
         })
@@ -86,14 +103,30 @@ impl Worker {
 
 impl Lookup {
     /// Makes space for a window. A piece has no more ids than bytes, and ids are written four at a time.
-    fn begin(&mut self, bytes: usize) {
-        let needed = bytes + INLINE as usize + 1;
-        if self.ids.len() < needed {
-            self.ids.resize(needed, 0);
-        }
-        (self.len, self.count) = (0, 0);
+    fn begin(&mut self, bytes: usize) -> Result<(), usize> {
+        (self.len, self.count, self.missing) = (0, 0, None);
         self.ended.clear();
         self.ends.clear();
+        let needed = bytes.saturating_add(INLINE as usize + 1);
+        if self.ids.len() < needed {
+            // Its items are garbage, which need not move.
+            self.ids.clear();
+            reserve(&mut self.ids, needed)?;
+            self.ids.resize(needed, 0);
+        }
+        Ok(())
+    }
+
+    /// Frees buffers that only a large window needed.
+    fn shrink(&mut self) {
+        if self.ids.len() > KEPT_IDS {
+            self.ids = Vec::new();
+        }
+    }
+
+    /// Bytes that could not be allocated in the window.
+    pub(crate) fn missing(&self) -> Option<usize> {
+        self.missing
     }
 
     /// The ids of the window.
@@ -120,6 +153,7 @@ pub(crate) struct Shared<'e> {
     pub(crate) grammar: Grammar,
     pub(crate) model: &'e Model,
     pub(crate) around: Around<'e>,
+    pub(crate) without_added: Around<'e>,
     pub(crate) cache: &'e Cache,
 }
 
@@ -151,11 +185,19 @@ impl<'a, P: Iterator<Item = Part<'a>>> Window<'_, P> {
     fn run_with<I: Isa, R: Rules>(self, isa: I) {
         let Self { shared, table, worker, parts, bytes } = self;
         let Worker { positions, lookup } = worker;
-        lookup.begin(bytes);
+        lookup.shrink();
+        if let Err(missing) = lookup.begin(bytes) {
+            lookup.missing = Some(missing);
+            return;
+        }
         let mut queue = Queue { isa, shared, table, lookup, texts: Vec::new() };
         for part in parts {
             queue.texts.push(part.text);
-            scan::<I, R, _>(isa, shared.grammar, &shared.around, part.text, positions, &mut queue);
+            let around = if part.is_searched { &shared.without_added } else { &shared.around };
+            scan::<I, R, _>(isa, shared.grammar, around, part.text, positions, &mut queue);
+            if let Some(id) = part.added {
+                queue.added(id);
+            }
             if part.ends {
                 queue.lookup.ended.push(queue.lookup.len as u32);
             }
@@ -252,7 +294,13 @@ impl<I: Isa> Queue<'_, '_, I> {
             &bytes[..usize::from(bytes[KEY_BYTES])]
         };
         self.lookup.counts.misses += 1;
-        let ids = model.encode(piece, &mut self.lookup.scratch);
+        let ids = match model.encode(piece, &mut self.lookup.scratch) {
+            Ok(ids) => ids,
+            Err(missing) => {
+                self.lookup.missing = Some(missing);
+                return 0;
+            }
+        };
         out[..ids.len()].copy_from_slice(ids);
         cache.learn(self.table, piece, ids);
         let many = ids.len();

@@ -1,15 +1,17 @@
 //! The engine: definition, batches, decoding.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
 use windrow_sync::table::InsertOnlyTable;
 
-use crate::added::{Added, AddedToken};
+use crate::added::{Added, AddedMatch, AddedToken};
 use crate::cache::{Cache, KEY_BYTES};
 use crate::encoder::{Counts, Part, Shared, Window, Worker};
 use crate::grammar::Grammar;
-use crate::model::{MergeScratch, Model};
+use crate::batch::Span;
+use crate::model::{MergeScratch, Model, reserve};
+use crate::nfc;
 use crate::scan::Around;
 use crate::simd::InstructionSet;
 use crate::unicode::Classes;
@@ -25,14 +27,26 @@ pub struct Definition {
     pub merges: Vec<(u32, u32)>,
     /// Whether a piece that is a token becomes that token, whatever the merges would make of it.
     pub ignore_merges: bool,
-    /// Texts that are a token wherever they stand.
+    /// Texts that are a token wherever they stand. They are found before normalization.
     pub added: Vec<AddedToken>,
+    /// Whether text is normalized to form C.
+    pub nfc: bool,
 }
 
 /// Why an engine cannot encode with a [`Definition`].
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Unsupported(String);
+
+/// There was no memory for a text.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("no memory for document {document}: {bytes} bytes more are needed")]
+pub struct NoMemory {
+    /// The number of the document in its batch.
+    pub document: usize,
+    /// Bytes that could not be allocated.
+    pub bytes: usize,
+}
 
 /// Settings of an [`Engine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +79,8 @@ pub struct Engine {
     grammar: Grammar,
     model: Model,
     added: Added,
+    without_added: Added,
+    nfc: bool,
     cache: Cache,
     set: InstructionSet,
     workers: Mutex<Vec<Box<Worker>>>,
@@ -83,7 +99,7 @@ impl Engine {
     /// A byte is no token, two tokens have the same bytes, a merge is of unknown tokens, an id is 1,048,575 or more, or the added tokens begin
     /// with more than two different bytes.
     pub fn new(definition: &Definition, options: &EngineOptions) -> Result<Self, Unsupported> {
-        let Definition { grammar, tokens, merges, ignore_merges, added } = definition;
+        let Definition { grammar, tokens, merges, ignore_merges, added, nfc } = definition;
         let model = Model::new(tokens, merges, *ignore_merges).map_err(Unsupported)?;
         let sets = InstructionSet::available();
         let set = match options.instructions {
@@ -96,6 +112,8 @@ impl Engine {
             grammar: *grammar,
             model,
             added: Added::new(added).map_err(Unsupported)?,
+            without_added: Added::new(&[]).map_err(Unsupported)?,
+            nfc: *nfc,
             cache: Cache::new(set, slots, options.cache_bytes),
             set,
             workers: Mutex::default(),
@@ -110,7 +128,7 @@ impl Engine {
     fn seed(&self) {
         let (table, mut scratch) = (self.cache.table(), MergeScratch::default());
         for token in self.model.tokens().filter(|token| token.len() <= KEY_BYTES) {
-            let ids = self.model.encode(token, &mut scratch);
+            let ids = self.model.encode(token, &mut scratch).expect("a short piece needs no memory");
             self.cache.learn(&table, token, ids);
         }
     }
@@ -150,27 +168,88 @@ impl Engine {
         (table.used(), table.capacity(), table.bytes())
     }
 
-    /// Appends the ids of `text` to `ids`, on this thread.
-    pub fn encode(&self, text: &str, ids: &mut Vec<u32>) {
-        let part = Part { text: text.as_bytes(), ends: true };
-        self.with_worker(|worker, table| {
-            self.window(worker, &table, std::iter::once(part), text.len());
-            ids.extend_from_slice(worker.lookup.ids());
+    /// Appends the ids of `text` to `ids`, on this thread. Works on cuttable text window by window, so it needs little memory beside the ids.
+    ///
+    /// # Errors
+    /// There is no memory for the ids, or to merge a single long piece. `ids` is then unchanged.
+    pub fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), NoMemory> {
+        let before = ids.len();
+        let outcome = self.with_worker(|worker| {
+            for span in self.windows(&[text]) {
+                self.window(worker, &[text], span)?;
+                let more = worker.lookup.ids();
+                reserve(ids, more.len()).map_err(|bytes| NoMemory { document: 0, bytes })?;
+                ids.extend_from_slice(more);
+            }
+            Ok(())
         });
+        if outcome.is_err() {
+            ids.truncate(before);
+        }
+        outcome
+    }
+
+    /// Maximum number of ids of so many bytes of text: one a byte, and form C may make three bytes of one.
+    pub(crate) fn most_ids(&self, bytes: usize) -> usize {
+        if self.nfc { bytes.saturating_mul(3) } else { bytes }
     }
 
     /// Encodes one window with the buffers of `worker`.
-    pub(crate) fn window<'a>(
+    pub(crate) fn window<T: AsRef<str>>(&self, worker: &mut Worker, documents: &[T], span: Span) -> Result<(), NoMemory> {
+        let table = self.cache.table();
+        let parts = span.parts(documents);
+        if self.nfc && parts.clone().any(|part| nfc::may_change(part.text)) {
+            let parts: Vec<Normalized> = parts.flat_map(|part| self.normalize(part)).collect();
+            let bytes = parts.iter().map(|part| part.text.len() + usize::from(part.added.is_some())).sum();
+            self.window_of(worker, &table, parts.iter().map(Normalized::part), bytes);
+        } else {
+            self.window_of(worker, &table, parts, span.bytes);
+        }
+        self.cache.grow(&table);
+        match worker.lookup.missing() {
+            Some(bytes) => Err(NoMemory { document: span.largest(documents), bytes }),
+            None => Ok(()),
+        }
+    }
+
+    /// The texts between the added tokens of a part, normalized.
+    fn normalize(&self, part: Part<'_>) -> Vec<Normalized> {
+        let (mut parts, mut begin, mut search) = (Vec::new(), 0, 0);
+        loop {
+            let found = self.added.find(part.text, search);
+            let end = match found {
+                Some((at, AddedMatch { len, id: None })) => {
+                    search = at + len;
+                    continue;
+                }
+                Some((at, _)) => at,
+                None => part.text.len(),
+            };
+            let text = std::str::from_utf8(&part.text[begin..end]).expect("text between matches of text");
+            let added = found.and_then(|(_, found)| found.id);
+            parts.push(Normalized { text: nfc::normalized(text), added, ends: part.ends && found.is_none() });
+            let Some((at, found)) = found else { return parts };
+            begin = at + found.len;
+            search = begin;
+        }
+    }
+
+    fn window_of<'a>(
         &self,
         worker: &mut Worker,
-        table: &Arc<InsertOnlyTable>,
+        table: &InsertOnlyTable,
         parts: impl Iterator<Item = Part<'a>>,
         bytes: usize,
     ) {
-        let around = Around { classes: Classes::get(), added: &self.added };
-        let shared = Shared { grammar: self.grammar, model: &self.model, around, cache: &self.cache };
+        let classes = Classes::get();
+        let shared = Shared {
+            grammar: self.grammar,
+            model: &self.model,
+            around: Around { classes, added: &self.added },
+            without_added: Around { classes, added: &self.without_added },
+            cache: &self.cache,
+        };
         self.set.run(Window { shared: &shared, table, worker, parts, bytes });
-        self.cache.grow(table);
     }
 
     /// A place from `from` on where `text` can be cut without changing its ids.
@@ -184,13 +263,26 @@ impl Engine {
         }
     }
 
-    /// Runs `body` with the buffers of a thread and the current table.
-    pub(crate) fn with_worker<R>(&self, body: impl FnOnce(&mut Worker, Arc<InsertOnlyTable>) -> R) -> R {
+    /// Runs `body` with the buffers of a thread.
+    pub(crate) fn with_worker<R>(&self, body: impl FnOnce(&mut Worker) -> R) -> R {
         let kept = self.workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut worker = kept.unwrap_or_else(Worker::new);
-        let result = body(&mut worker, self.cache.table());
+        let result = body(&mut worker);
         // One that panics unwinds past this line and is not used again.
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         result
+    }
+}
+
+/// A normalized text that has no added token, and the one behind it.
+struct Normalized {
+    text: String,
+    added: Option<u32>,
+    ends: bool,
+}
+
+impl Normalized {
+    fn part(&self) -> Part<'_> {
+        Part { text: self.text.as_bytes(), is_searched: true, added: self.added, ends: self.ends }
     }
 }

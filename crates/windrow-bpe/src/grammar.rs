@@ -92,10 +92,6 @@ impl Grammar {
         }
     }
 
-    /// Whether a contraction is recognized in any case.
-    pub(crate) fn folds_case(self) -> bool {
-        self != Self::Gpt2
-    }
 
     /// A place from `from` up to `to` where the text can be cut: its two parts have the pieces of the whole, whatever precedes and follows it.
     ///

@@ -145,6 +145,11 @@ struct Link {
     priority: u32,
 }
 
+/// Makes space for `more` items. An error is the number of bytes that could not be allocated.
+pub(crate) fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), usize> {
+    items.try_reserve(more).map_err(|_| more.saturating_mul(size_of::<T>()))
+}
+
 #[inline(always)]
 fn pair_key(left: u32, right: u32) -> u64 {
     u64::from(left) << ID_BITS | u64::from(right)
@@ -241,8 +246,8 @@ impl Model {
         self.byte_pairs[usize::from(left) << 8 | usize::from(right)]
     }
 
-    /// The ids of a piece, which is not empty.
-    pub(crate) fn encode<'s>(&self, piece: &[u8], scratch: &'s mut MergeScratch) -> &'s [u32] {
+    /// The ids of a piece, which is not empty. An error is the number of bytes that could not be allocated.
+    pub(crate) fn encode<'s>(&self, piece: &[u8], scratch: &'s mut MergeScratch) -> Result<&'s [u32], usize> {
         scratch.ids.clear();
         if self.ignore_merges
             && let Some(id) = self.vocabulary.id(piece)
@@ -253,9 +258,9 @@ impl Model {
             let count = self.merge_short(piece, &mut ids);
             scratch.ids.extend_from_slice(&ids[..count]);
         } else {
-            self.merge_long(piece, scratch);
+            self.merge_long(piece, scratch)?;
         }
-        &scratch.ids
+        Ok(&scratch.ids)
     }
 
     /// Merges up to [`SHORT`] bytes. Returns the number of ids.
@@ -294,10 +299,14 @@ impl Model {
     }
 
     /// [`merge_short`](Self::merge_short) in less than quadratic time.
-    fn merge_long(&self, piece: &[u8], scratch: &mut MergeScratch) {
+    fn merge_long(&self, piece: &[u8], scratch: &mut MergeScratch) -> Result<(), usize> {
         let MergeScratch { links, heap, ids } = scratch;
         links.clear();
         heap.clear();
+        reserve(links, piece.len())?;
+        reserve(ids, piece.len())?;
+        // A merge takes one entry out and puts two in, at most.
+        heap.try_reserve(piece.len() * 2).map_err(|_| piece.len() * 2 * size_of::<u64>())?;
         for (at, &byte) in (0..).zip(piece) {
             let id = self.bytes[usize::from(byte)];
             links.push(Link { id, next: at + 1, before: at.wrapping_sub(1), priority: NONE });
@@ -337,6 +346,7 @@ impl Model {
             ids.push(link.id);
             at = link.next;
         }
+        Ok(())
     }
 
     /// The tokens by id, without the empty ones.

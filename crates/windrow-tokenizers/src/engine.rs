@@ -16,7 +16,10 @@ use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thiserror::Error;
+use windrow::prelude::*;
+pub use windrow_bpe::Ragged;
 
+mod bpe;
 mod early;
 pub(crate) mod options;
 mod pipeline;
@@ -25,6 +28,7 @@ mod regex;
 mod released;
 mod unicode;
 
+pub(crate) use bpe::Bpe;
 pub(crate) use early::Early;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use ranks::Ranks;
@@ -41,6 +45,38 @@ pub trait Engine: Send + Sync {
     /// The id of a token of the model, as the `tokenizer.json` spells it. It may search the whole vocabulary, so it is not for hot
     /// paths.
     fn token_to_id(&self, token: &str) -> Option<u32>;
+
+    /// The ids of all `texts`, by the threads of the current pool.
+    ///
+    /// # Errors
+    /// The first text, in order, that has no ids.
+    fn encode_batch(&self, texts: &[&str]) -> Result<Ragged, BatchError> {
+        let encoded = texts.par_iter().weigh(|text| text.len()).map_init(
+            || self.encoder(),
+            |encoder, text| {
+                let mut ids = Vec::new();
+                encoder.encode(text, &mut ids).map(|()| ids)
+            },
+        );
+        let encoded: Vec<_> = encoded.collect();
+        let mut batch = Ragged { values: Vec::new(), offsets: vec![0] };
+        for (document, ids) in encoded.into_iter().enumerate() {
+            batch.values.extend(ids.map_err(|error| BatchError { document, error })?);
+            batch.offsets.push(batch.values.len() as u64);
+        }
+        Ok(batch)
+    }
+}
+
+/// Why a batch has no ids.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("document {document}: {error}")]
+pub struct BatchError {
+    /// The number of the first document without ids, from 0.
+    pub document: usize,
+    /// Why it has none.
+    #[source]
+    pub error: EngineError,
 }
 
 /// The encoder of one worker. A document's ids do not depend on earlier documents.

@@ -15,13 +15,15 @@ use std::path::Path;
 
 use thiserror::Error;
 use tk_encode::pipeline::PipelineTokenizer;
+use windrow_bpe::EngineOptions;
 
-use crate::engine::{Engine, Pipeline, Released, caught};
+use crate::engine::{BatchError, Bpe, Engine, Pipeline, Ragged, Released, caught};
 
 mod check;
 mod embedded;
 mod fault;
 mod file;
+mod gate;
 mod names;
 mod route;
 
@@ -264,6 +266,24 @@ impl Tokenizer {
         self.engine.as_ref()
     }
 
+    /// The ids of all `texts`, by the threads of the current pool. They do not depend on threads.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+    /// let batch = tokenizer.encode_batch_ids(&["Hello world", "", "Hello"])?;
+    /// assert_eq!(batch.values, [15496, 995, 15496]);
+    /// assert_eq!(batch.offsets, [0, 2, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first text, in order, that the engine cannot encode.
+    pub fn encode_batch_ids(&self, texts: &[&str]) -> Result<Ragged, BatchError> {
+        self.engine.encode_batch(texts)
+    }
+
     /// The largest id that can be produced, plus one. There may be fewer tokens.
     pub fn vocab_size(&self) -> u32 {
         self.vocab_size
@@ -328,6 +348,14 @@ fn engine(
             LoadError::invalid(name, Fault::new(place, reason, hint))
         })?;
     }
+    let reason = match gate::admit(file, checked, options) {
+        Ok(gate::Admitted { definition, around }) => Bpe::new(&definition, around, &EngineOptions::default()).map_err(|error| error.to_string()),
+        Err(reason) => Err(reason),
+    };
+    let _delegated = match reason {
+        Ok(bpe) => return Ok(Box::new(bpe)),
+        Err(reason) => reason,
+    };
     let reason = match pipeline(file, checked) {
         Ok(tokenizer) => return Ok(Box::new(Pipeline::new(tokenizer, options, checked.size))),
         Err(reason) if file.canonical => return Err(refused(reason)),

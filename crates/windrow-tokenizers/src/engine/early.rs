@@ -7,10 +7,10 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Encoder, Engine, EngineError, Pipeline, caught};
+use super::{Bpe, Encoder, Engine, EngineError, Pipeline, caught};
 
 /// Builds the fast engine.
-type Build = Box<dyn Fn() -> Result<Pipeline, String> + Send + Sync>;
+type Build = Box<dyn Fn() -> Result<Bpe, String> + Send + Sync>;
 
 /// The time spent on ranks that pays for the fast engine, as a multiple of the time to load the ranks. The fast engine takes 50 to 98
 /// times as long to build. It saves half of the time for English text and code, and nine tenths for other scripts.
@@ -20,7 +20,7 @@ const WORTH_BUILDING: u32 = 128;
 pub(crate) struct Early {
     /// Encodes from ranks.
     first: Pipeline,
-    fast: OnceLock<Option<Pipeline>>,
+    fast: OnceLock<Option<Bpe>>,
     build: Build,
     /// Time it took to load the ranks.
     loading: Duration,
@@ -61,7 +61,7 @@ impl Early {
     }
 
     /// The fast engine, if it is built or now worth building.
-    fn fast(&self) -> Option<&Pipeline> {
+    fn fast(&self) -> Option<&Bpe> {
         if let Some(fast) = self.fast.get() {
             return fast.as_ref();
         }

@@ -9,10 +9,10 @@
 //! end of a text as one piece; the pattern used here cuts that white space behind the last line end. The ids are the same, because
 //! no token of `cl100k_base` continues after its last line end (`tests/it/tokenizer_load.rs`).
 
+use std::collections::HashMap;
 use std::io;
 use std::time::Instant;
 
-use tk_encode::models::bpe::{BpeConfig, PipelineBPE};
 use tk_encode::models::wordlevel::WordLevel;
 use tk_encode::pipeline::{
     NormalizerChain, PipelineModel, PipelinePostProcessor, PipelinePreTokenizer, PipelineTokenizer,
@@ -21,8 +21,10 @@ use tk_encode::pre_tokenizers::split::{Split, SplitPattern};
 use tk_encode::tokenizer::SplitDelimiterBehavior;
 use tk_encode::vocab::bucket_added_vocabulary::{AddedToken, AddedVocabulary};
 
+use windrow_bpe::{Definition, EngineOptions, Grammar};
+
 use super::LoadOptions;
-use crate::engine::{Early, Pipeline, Ranks};
+use crate::engine::{Bpe, Early, Pipeline, Ranks};
 
 mod json;
 
@@ -139,21 +141,26 @@ impl Embedded {
     }
 
     /// The fast engine.
-    pub(super) fn fast(&self, options: &LoadOptions) -> Result<Pipeline, Failure> {
+    pub(super) fn fast(&self, options: &LoadOptions) -> Result<Bpe, Failure> {
         let columns = self.columns()?;
-        let mut config = BpeConfig { byte_level: true, ignore_merges: true, ..BpeConfig::default() };
-        config.vocab.reserve(self.tokens + self.special.len());
-        config.merges.reserve(self.tokens);
-        for ((token, left), id) in columns.iter().zip(0..) {
-            if left > 0 {
-                let (left, right) = token.split_at(usize::from(left));
-                config.merges.push((json::spell(left), json::spell(right)));
-            }
-            config.vocab.insert(json::spell(token), id);
-        }
-        // Only a token that the model knows keeps its id when it is added.
-        config.vocab.extend(self.special.iter().map(|&(token, id)| (token.to_owned(), id)));
-        self.engine(PipelineModel::BPE(PipelineBPE::from_config(config)?), options)
+        let ids: HashMap<&[u8], u32> = columns.iter().map(|(token, _)| token).zip(0..).collect();
+        let merges = columns.iter().filter(|(_, left)| *left > 0).map(|(token, left)| {
+            let (left, right) = token.split_at(usize::from(left));
+            (ids[left], ids[right])
+        });
+        let added = self.special.iter().map(|&(token, id)| windrow_bpe::AddedToken {
+            content: token.to_owned(),
+            id: options.special_in_text.then_some(id),
+        });
+        let definition = Definition {
+            grammar: Grammar::from_pattern(self.pattern).ok_or("not a known pattern")?,
+            tokens: columns.iter().map(|(token, _)| token.to_vec()).zip(0..).collect(),
+            merges: merges.collect(),
+            ignore_merges: true,
+            added: added.collect(),
+            nfc: false,
+        };
+        Ok(Bpe::new(&definition, Default::default(), &EngineOptions::default())?)
     }
 
     /// An engine around a model.

@@ -42,8 +42,7 @@ pub(super) struct Added {
     pub(super) id: u32,
     pub(super) content: String,
     pub(super) single_word: bool,
-    #[serde(rename = "lstrip")]
-    _lstrip: bool,
+    pub(super) lstrip: bool,
     pub(super) rstrip: bool,
     pub(super) normalized: bool,
     pub(super) special: bool,

@@ -155,7 +155,7 @@ fn compare(tokenizer: &Tokenizer, documents: &[String], oracle: impl Fn(&str) ->
 }
 
 /// Compares with Hugging Face, with and without special tokens.
-fn against_hugging_face(file: &str) {
+fn against_hugging_face(file: &str, engine: &str) {
     let Some(data) = data() else { return };
     let path = data.join("tok").join(file);
     let mut oracle = Oracle::from_file(&path).expect("the reference reads the file");
@@ -165,7 +165,7 @@ fn against_hugging_face(file: &str) {
     let start = Instant::now();
     let tokenizer = Tokenizer::load(path, &LoadOptions::default()).expect("loads");
     println!("{file}: loaded in {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
-    assert_eq!(tokenizer.engine().name(), "tokenizers 1.0.0-rc.3", "{:?}", tokenizer.notes());
+    assert!(tokenizer.engine().name().starts_with(engine), "{}: {:?}", tokenizer.engine().name(), tokenizer.notes());
     let encode =
         |oracle: &Oracle, text: &str, special| oracle.encode_fast(text, special).expect("encodes").get_ids().to_vec();
     compare(&tokenizer, &documents(&data), |text| encode(&oracle, text, false));
@@ -196,32 +196,32 @@ fn against_tiktoken(name: &str, oracle: &tiktoken_rs::CoreBPE) {
 
 #[test]
 fn gpt2() {
-    against_hugging_face("gpt2.json");
+    against_hugging_face("gpt2.json", "windrow-bpe ");
 }
 
 #[test]
 fn qwen2_5() {
-    against_hugging_face("qwen2_5.json");
+    against_hugging_face("qwen2_5.json", "windrow-bpe ");
 }
 
 #[test]
 fn deepseek_v3() {
-    against_hugging_face("deepseek_v3.json");
+    against_hugging_face("deepseek_v3.json", "tokenizers 1.0");
 }
 
 #[test]
 fn mistral_nemo() {
-    against_hugging_face("mistral_nemo.json");
+    against_hugging_face("mistral_nemo.json", "windrow-bpe ");
 }
 
 #[test]
 fn bert_base_uncased() {
-    against_hugging_face("bert_base_uncased.json");
+    against_hugging_face("bert_base_uncased.json", "tokenizers 1.0");
 }
 
 #[test]
 fn t5_small() {
-    against_hugging_face("t5_small.json");
+    against_hugging_face("t5_small.json", "tokenizers 1.0");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn embedded_vocabularies() {
         assert_eq!(tokenizer.token_to_id("<|endoftext|>"), Some(end));
         assert_eq!(tokenizer.token_to_id("<|nothing|>"), None);
         assert_eq!(tokenizer.token_to_id("Ġthe"), Some(ids(&tokenizer, " the")[0]));
-        assert_eq!(tokenizer.engine().name(), "tokenizers 1.0.0-rc.3");
+        assert!(tokenizer.engine().name().starts_with("windrow-bpe "));
         assert_eq!(tokenizer.notes(), [""; 0]);
         let json = Tokenizer::embedded_json(name).expect("embedded");
         assert_eq!(tokenizer.hash(), blake3::hash(json.as_bytes()).to_hex().as_str());

@@ -1,0 +1,89 @@
+//! Normalization form C, as the reference computes it.
+//!
+//! `tokenizers` 0.23 normalizes with `unicode-normalization-alignments` 0.1, which knows Unicode 9. Most text is in form C already. A text is, if
+//! it has no character of the table: none that the form replaces, that is reordered, or that composes with the character before.
+//! `examples/classes.rs` makes the table.
+
+use std::sync::OnceLock;
+
+use unicode_normalization_alignments::UnicodeNormalization;
+
+use crate::unicode::decode;
+
+/// Runs of characters that are, in turn, outside and inside of the table: three bytes each, the first character of the next run.
+const RUNS: &[u8] = include_bytes!("../unicode/nfc.bin");
+
+/// The characters that normalization may change, as bits.
+fn table() -> &'static [u64] {
+    static TABLE: OnceLock<Vec<u64>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut bits = vec![0; 0x11_0000 / 64];
+        let mut begin = 0;
+        for (number, run) in RUNS.as_chunks::<3>().0.iter().enumerate() {
+            let end = u32::from_le_bytes([run[0], run[1], run[2], 0]) as usize;
+            if number % 2 == 1 {
+                (begin..end).for_each(|character| bits[character / 64] |= 1 << (character % 64));
+            }
+            begin = end;
+        }
+        bits
+    })
+}
+
+/// Whether normalization may change a text, which is UTF-8.
+pub(crate) fn may_change(text: &[u8]) -> bool {
+    const STEP: usize = 64;
+    let table = table();
+    let (mut at, mut checked) = (0, 0);
+    while checked < text.len() {
+        let end = (checked + STEP).min(text.len());
+        if text[checked..end].is_ascii() {
+            (checked, at) = (end, end);
+            continue;
+        }
+        while at < end {
+            if text[at].is_ascii() {
+                at += 1;
+                continue;
+            }
+            let (character, len) = decode(text, at);
+            if table[(character / 64) as usize % table.len()] >> (character % 64) & 1 == 1 {
+                return true;
+            }
+            at += len;
+        }
+        checked = at;
+    }
+    false
+}
+
+/// The text in form C.
+pub(crate) fn normalized(text: &str) -> String {
+    text.nfc().map(|(character, _)| character).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn text_in_form_c_is_recognized() {
+        assert!(!may_change("windrow’s — é 中文 한국어 ".repeat(20).as_bytes()));
+        for text in ["e\u{301}", "\u{212b}", "\u{1112}\u{1161}", "\u{374}"] {
+            for before in [0, 61, 62, 63, 64, 65] {
+                let text = format!("{}{text} windrow", "x".repeat(before));
+                assert!(may_change(text.as_bytes()), "{text:?}");
+            }
+        }
+        assert_eq!(normalized("e\u{301}"), "é");
+    }
+
+    proptest! {
+        #[test]
+        fn text_outside_of_the_table_stays(text in "(\\PC|[a\u{300}-\u{330}\u{1100}-\u{11ff}\u{900}-\u{9ff}]){0,40}") {
+            prop_assert!(may_change(text.as_bytes()) || normalized(&text) == text, "{:?}", text);
+        }
+    }
+}

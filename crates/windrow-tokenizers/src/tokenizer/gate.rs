@@ -1,0 +1,175 @@
+//! Decides which files `windrow-bpe` encodes.
+//!
+//! Every field that affects ids is known and supported, or another engine gets the file. Fields that this version of windrow has never met
+//! count as unsupported.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+use tk_encode::utils::byte_level::char_to_byte;
+use windrow_bpe::{AddedToken, Definition, Grammar};
+
+use super::LoadOptions;
+use super::check::Checked;
+use super::file::{File, Kind};
+
+/// What `windrow-bpe` needs to encode as a file says.
+pub(super) struct Admitted {
+    pub(super) definition: Definition,
+    /// The ids that go before and behind every document.
+    pub(super) around: [Vec<u32>; 2],
+}
+
+/// The definition of a file, or why another engine must encode.
+pub(super) fn admit(file: &File<'_>, checked: &Checked, options: &LoadOptions) -> Result<Admitted, String> {
+    if file.canonical {
+        return Err("the file is in the form of version 2.0".to_owned());
+    }
+    let model = &file.model;
+    if model.kind != Kind::Bpe {
+        return Err(format!("the model is {}, not BPE", model.kind.name()));
+    }
+    let ignore_merges = model_options(&model.options)?;
+    let nfc = normalizer(file.parts.get("normalizer"))?;
+    let grammar = pre_tokenizer(file.parts.get("pre_tokenizer"))?;
+    let around = if options.add_special_tokens { around(file.parts.get("post_processor"))? } else { Default::default() };
+
+    // The text that reaches the model is in the byte-level alphabet, so a token with other characters is never found.
+    let tokens: Vec<(Vec<u8>, u32)> =
+        model.vocab.iter().filter_map(|(token, id)| Some((to_bytes(token)?, *id))).collect();
+    let ids: HashMap<&str, u32> = model.vocab.iter().map(|(token, id)| (token.as_str(), *id)).collect();
+    let merges = model.merges.iter().flatten().filter(|(left, right)| is_alphabet(left) && is_alphabet(right));
+    let merges = merges.map(|(left, right)| Some((*ids.get(left.as_str())?, *ids.get(right.as_str())?)));
+    let merges = merges.collect::<Option<Vec<_>>>().ok_or("a merge is of tokens that are not in the vocabulary")?;
+    let added = added(file, checked, options, nfc)?;
+    Ok(Admitted { definition: Definition { grammar, tokens, merges, ignore_merges, added, nfc }, around })
+}
+
+fn is_alphabet(token: &str) -> bool {
+    token.chars().all(|character| char_to_byte(character).is_some())
+}
+
+/// The bytes of a token in the byte-level alphabet.
+fn to_bytes(token: &str) -> Option<Vec<u8>> {
+    token.chars().map(char_to_byte).collect()
+}
+
+/// Whether merges are ignored for pieces that are tokens.
+fn model_options(options: &Map<String, Value>) -> Result<bool, String> {
+    for (name, value) in options {
+        let is_harmless = match (name.as_str(), value) {
+            (_, Value::Null) => true,
+            // No character is unknown: every byte is a token.
+            ("unk_token" | "fuse_unk" | "ignore_merges", _) => true,
+            ("continuing_subword_prefix" | "end_of_word_suffix", Value::String(affix)) => affix.is_empty(),
+            ("byte_fallback", Value::Bool(falls_back)) => !falls_back,
+            _ => false,
+        };
+        if !is_harmless {
+            return Err(format!("the model has {name}"));
+        }
+    }
+    Ok(options.get("ignore_merges").and_then(Value::as_bool).unwrap_or(false))
+}
+
+fn kind(node: &Value) -> &str {
+    node.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The members of a sequence, or the one node there is.
+fn members<'a>(node: Option<&'a Value>, children: &str) -> Vec<&'a Value> {
+    match node {
+        None | Some(Value::Null) => Vec::new(),
+        Some(node) if kind(node) == "Sequence" => {
+            let list = node.get(children).and_then(Value::as_array);
+            list.into_iter().flatten().flat_map(|member| members(Some(member), children)).collect()
+        }
+        Some(node) => vec![node],
+    }
+}
+
+/// Whether text is normalized to form C, which is all that may happen to it.
+fn normalizer(node: Option<&Value>) -> Result<bool, String> {
+    let members = members(node, "normalizers");
+    match members.iter().find(|member| kind(member) != "NFC") {
+        Some(other) => Err(format!("the normalizer {} is not supported", kind(other))),
+        None => Ok(!members.is_empty()),
+    }
+}
+
+fn pre_tokenizer(node: Option<&Value>) -> Result<Grammar, String> {
+    let flag = |node: &Value, name: &str, default| node.get(name).map_or(Some(default), Value::as_bool);
+    let splits_bytes = |node: &Value, with_regex| {
+        kind(node) == "ByteLevel"
+            && flag(node, "add_prefix_space", true) == Some(false)
+            && flag(node, "use_regex", true) == Some(with_regex)
+    };
+    match members(node, "pretokenizers").as_slice() {
+        [bytes] if splits_bytes(bytes, true) => Ok(Grammar::Gpt2),
+        [split, bytes] if kind(split) == "Split" && splits_bytes(bytes, false) => {
+            let isolates = split.get("behavior").and_then(Value::as_str) == Some("Isolated")
+                && split.get("invert").and_then(Value::as_bool) == Some(false);
+            let pattern = split.get("pattern").and_then(|pattern| pattern.get("Regex")?.as_str());
+            let grammar = pattern.filter(|_| isolates).and_then(Grammar::from_pattern);
+            grammar.ok_or_else(|| "the pattern of the pre-tokenizer is not one that windrow knows".to_owned())
+        }
+        _ => Err("the pre-tokenizer is not a known pattern followed by bytes".to_owned()),
+    }
+}
+
+/// The ids that the post-processor puts around a single text.
+fn around(node: Option<&Value>) -> Result<[Vec<u32>; 2], String> {
+    let unsupported = |node: &Value| format!("the post-processor {} is not supported", kind(node));
+    let mut around: [Vec<u32>; 2] = Default::default();
+    for processor in members(node, "processors") {
+        match kind(processor) {
+            // It only trims offsets.
+            "ByteLevel" => {}
+            "TemplateProcessing" if around.iter().all(Vec::is_empty) => {
+                around = template(processor).ok_or_else(|| unsupported(processor))?;
+            }
+            _ => return Err(unsupported(processor)),
+        }
+    }
+    Ok(around)
+}
+
+fn template(processor: &Value) -> Option<[Vec<u32>; 2]> {
+    let mut around = [Vec::new(), Vec::new()];
+    let mut is_behind = false;
+    for piece in processor.get("single")?.as_array()? {
+        if let Some(special) = piece.get("SpecialToken") {
+            let name = special.get("id")?.as_str()?;
+            for id in processor.get("special_tokens")?.get(name)?.get("ids")?.as_array()? {
+                around[usize::from(is_behind)].push(u32::try_from(id.as_u64()?).ok()?);
+            }
+        } else if piece.get("Sequence")?.get("id")?.as_str()? == "A" && !is_behind {
+            is_behind = true;
+        } else {
+            return None;
+        }
+    }
+    is_behind.then_some(around)
+}
+
+fn added(file: &File<'_>, checked: &Checked, options: &LoadOptions, nfc: bool) -> Result<Vec<AddedToken>, String> {
+    let flagged = |name: &str, has: fn(&super::file::Added) -> bool| match file.added.iter().any(has) {
+        true => Err(format!("an added token has {name} set")),
+        false => Ok(()),
+    };
+    flagged("single_word", |token| token.single_word)?;
+    flagged("lstrip", |token| token.lstrip)?;
+    flagged("rstrip", |token| token.rstrip)?;
+    // Those that are normalized are searched later than the others.
+    let normalized = file.added.iter().filter(|token| token.normalized).count();
+    if normalized != 0 && (nfc || normalized != file.added.len()) {
+        return Err("some added tokens are normalized".to_owned());
+    }
+    let tokens = file.added.iter().zip(&checked.added);
+    Ok(tokens
+        .map(|(token, &id)| {
+            let is_text = token.special && !options.special_in_text;
+            AddedToken { content: token.content.clone(), id: (!is_text).then_some(id) }
+        })
+        .collect())
+}
