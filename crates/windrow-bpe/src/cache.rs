@@ -15,83 +15,75 @@ use crate::simd::InstructionSet;
 pub(crate) const KEY_BYTES: usize = 15;
 
 /// Longer pieces are not remembered.
-const LONGEST: usize = 1024;
+pub(crate) const LONGEST: usize = 8192;
 
 /// Ids that fit into a slot.
 pub(crate) const INLINE: u32 = 3;
 
 /// The last byte of the tag of a long piece; a short one has its length there.
-pub(crate) const LONG: u64 = 0xff << 56;
+const LONG: u64 = 0xff << 56;
 
 /// In the upper half of the second value word, above the number of ids: they are on the heap.
 const ON_HEAP: u32 = 1 << 30;
 
-/// The tag that goes with the upper word of a short piece.
+/// The key of a piece of [`KEY_BYTES`] or fewer, of which `words` are the bytes followed by zeros.
 #[inline(always)]
-pub(crate) fn short_tag(upper: u64, len: usize) -> u64 {
-    upper | (len as u64) << 56
+pub(crate) fn short_key(words: [u64; 2], len: usize) -> TableKey {
+    TableKey { tag: words[1] | (len as u64) << 56, rest: words[0] }
 }
 
-/// The key of a short piece.
-fn short_key(piece: &[u8]) -> TableKey {
-    let mut bytes = [0; 16];
-    bytes[..piece.len()].copy_from_slice(piece);
-    let word = u128::from_le_bytes(bytes);
-    TableKey { tag: short_tag((word >> 64) as u64, piece.len()), rest: word as u64 }
-}
-
-fn long_key(piece: &[u8]) -> TableKey {
+/// The key of a longer piece, which is only a digest.
+#[inline]
+pub(crate) fn long_key(piece: &[u8]) -> TableKey {
     TableKey { tag: LONG | piece.len() as u64, rest: hash_bytes(piece) }
 }
 
-/// The ids of an entry.
-pub(crate) enum Found<'t> {
-    /// They are in the slot.
-    Inline([u32; INLINE as usize], usize),
-    /// They are on the heap, from this word on.
-    OnHeap(&'t InsertOnlyTable, u32, usize),
+/// Whether a key is that of a long piece.
+#[inline(always)]
+pub(crate) fn is_long(key: TableKey) -> bool {
+    key.tag >= LONG
 }
 
-impl Found<'_> {
-    /// Writes the ids to the beginning of `out`, and returns their number.
-    pub(crate) fn write(&self, out: &mut [u32]) -> usize {
-        match *self {
-            Self::Inline(ids, count) => {
-                out[..count].copy_from_slice(&ids[..count]);
-                count
-            }
-            Self::OnHeap(table, begin, count) => {
-                for (at, out) in out[..count].iter_mut().enumerate() {
-                    let word = table.word(begin + at as u32 / 2);
-                    *out = (word >> (32 * (at % 2))) as u32;
-                }
-                count
-            }
-        }
-    }
-}
-
-fn found(table: &InsertOnlyTable, value: TableValue, words_before: usize) -> Found<'_> {
+/// The number of ids of an entry, if they are in its slot.
+#[inline(always)]
+pub(crate) fn inline_count(value: TableValue) -> Option<usize> {
     let meta = (value[1] >> 32) as u32;
-    let count = (meta & !ON_HEAP) as usize;
-    if meta & ON_HEAP == 0 {
-        return Found::Inline([value[0] as u32, (value[0] >> 32) as u32, value[1] as u32], count);
-    }
-    Found::OnHeap(table, value[0] as u32 + words_before as u32, count)
+    (meta <= INLINE).then_some(meta as usize)
 }
 
-/// The entry of a short piece, which may be in any of its slots.
-pub(crate) fn find_short(table: &InsertOnlyTable, hash: u32, key: TableKey) -> Option<Found<'_>> {
-    Some(found(table, table.find(hash, key)?, 0))
+/// Writes the ids of an entry to the beginning of `out`, which is longer than them, and returns their number. `piece` is the long piece
+/// that was searched; `None` if the entry is that of another with the same digest.
+#[inline]
+pub(crate) fn write(table: &InsertOnlyTable, value: TableValue, piece: Option<&[u8]>, out: &mut [u32]) -> Option<usize> {
+    let meta = (value[1] >> 32) as u32;
+    if meta <= INLINE {
+        let ids = [value[0] as u32, (value[0] >> 32) as u32, value[1] as u32];
+        out[..INLINE as usize].copy_from_slice(&ids);
+        return Some(meta as usize);
+    }
+    let (count, mut begin) = ((meta & !ON_HEAP) as usize, value[0] as u32);
+    if let Some(piece) = piece {
+        let len = piece.len().div_ceil(8);
+        if !table.words(begin, len).eq(words(piece)) {
+            return None;
+        }
+        begin += len as u32;
+    }
+    for (pair, ids) in out[..count + 1].chunks_exact_mut(2).zip(table.words(begin, count.div_ceil(2))) {
+        pair[0] = ids as u32;
+        pair[1] = (ids >> 32) as u32;
+    }
+    Some(count)
 }
 
 /// The bytes of a piece as words, the last one with zeros.
+#[inline]
 fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u64> {
-    bytes.chunks(8).map(|chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        u64::from_le_bytes(word)
-    })
+    let (all, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let (last, len) = (u64::from_le_bytes(last), bytes.len().div_ceil(8));
+    (0..len).map(move |at| all.get(at).map_or(last, |word| u64::from_le_bytes(*word)))
 }
 
 /// An exact-size chain of two iterators.
@@ -113,6 +105,17 @@ impl<A: ExactSizeIterator<Item = u64>, B: ExactSizeIterator<Item = u64>> ExactSi
 /// Pairs of ids as words.
 fn packed(ids: &[u32]) -> impl ExactSizeIterator<Item = u64> {
     ids.chunks(2).map(|pair| u64::from(pair[0]) | pair.get(1).map_or(0, |&second| u64::from(second) << 32))
+}
+
+/// The key of a piece.
+fn key_of(piece: &[u8]) -> TableKey {
+    if piece.len() > KEY_BYTES {
+        return long_key(piece);
+    }
+    let mut bytes = [0; 16];
+    bytes[..piece.len()].copy_from_slice(piece);
+    let word = u128::from_le_bytes(bytes);
+    short_key([word as u64, (word >> 64) as u64], piece.len())
 }
 
 /// The tables of an engine.
@@ -154,15 +157,21 @@ impl Cache {
         self.set.hash([key.rest, key.tag])
     }
 
-    /// The entry of a long piece.
-    pub(crate) fn find_long<'t>(&self, table: &'t InsertOnlyTable, piece: &[u8]) -> Option<Found<'t>> {
-        if piece.len() > LONGEST {
-            return None;
-        }
-        let key = long_key(piece);
-        let is_same = |value: TableValue| (value[0] as u32..).zip(words(piece)).all(|(at, word)| table.word(at) == word);
-        let value = table.find_where(self.hash(key), key, is_same)?;
-        Some(found(table, value, piece.len().div_ceil(8)))
+    /// Writes the ids of a piece to the beginning of `out`, if the table has them in any slot. `piece` is the piece if it is long.
+    pub(crate) fn find(
+        &self,
+        table: &InsertOnlyTable,
+        key: TableKey,
+        hash: u32,
+        piece: Option<&[u8]>,
+        out: &mut [u32],
+    ) -> Option<usize> {
+        let mut count = None;
+        table.find_where(hash, key, |value| {
+            count = write(table, value, piece, out);
+            count.is_some()
+        });
+        count
     }
 
     /// Remembers the ids of a piece, if there is room.
@@ -189,7 +198,7 @@ impl Cache {
                 None => return,
             },
         };
-        let key = short_key(piece);
+        let key = key_of(piece);
         table.insert(self.hash(key), key, value);
     }
 
@@ -214,10 +223,10 @@ impl Cache {
                 larger.insert(self.hash(key), key, value);
                 continue;
             }
-            let bytes = if key.tag >= LONG { (key.tag & !LONG) as usize } else { 0 };
+            let bytes = if is_long(key) { (key.tag & !LONG) as usize } else { 0 };
             let words = bytes.div_ceil(8) + ((meta & !ON_HEAP) as usize).div_ceil(2);
             let begin = value[0] as u32;
-            if let Some(at) = larger.store((0..words).map(|word| table.word(begin + word as u32))) {
+            if let Some(at) = larger.store(table.words(begin, words)) {
                 larger.insert(self.hash(key), key, [u64::from(at), value[1]]);
             }
         }
@@ -234,22 +243,12 @@ fn is_full(table: &InsertOnlyTable) -> bool {
 mod tests {
     use super::*;
 
-    fn ids(found: Found<'_>) -> Vec<u32> {
-        let mut out = vec![0; 2000];
-        let count = found.write(&mut out);
-        out.truncate(count);
-        out
-    }
-
     fn entry(cache: &Cache, piece: &[u8]) -> Option<Vec<u32>> {
-        let table = cache.table();
-        let found = if piece.len() > KEY_BYTES {
-            cache.find_long(&table, piece)
-        } else {
-            let key = short_key(piece);
-            find_short(&table, cache.hash(key), key)
-        };
-        found.map(ids)
+        let (key, mut out) = (key_of(piece), vec![0; 2000]);
+        let long = (piece.len() > KEY_BYTES).then_some(piece);
+        let count = cache.find(&cache.table(), key, cache.hash(key), long, &mut out)?;
+        out.truncate(count);
+        Some(out)
     }
 
     #[test]

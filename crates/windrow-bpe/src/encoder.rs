@@ -3,9 +3,9 @@
 //! The queue hides the time that memory takes: the slot of a key is asked for when the key enters, and read when the queue is full. Since
 //! the queue does not end with a document, short documents gain from it as much as long ones.
 
-use windrow_sync::table::{InsertOnlyTable, TableKey};
+use windrow_sync::table::{InsertOnlyTable, TableKey, TableValue};
 
-use crate::cache::{Cache, Found, INLINE, KEY_BYTES, LONG, find_short, short_tag};
+use crate::cache::{Cache, INLINE, KEY_BYTES, LONGEST, inline_count, is_long, long_key, short_key, write};
 use crate::grammar::Grammar;
 use crate::model::{MergeScratch, Model, reserve};
 use crate::scan::{Around, Gpt2Rules, LineRules, Positions, Rules, Sink, scan};
@@ -14,8 +14,9 @@ use crate::simd::{Isa, Work};
 /// Keys between their entering and their looking up.
 const QUEUE: usize = 256;
 
-/// The last byte of a tag of an added token.
+/// Tags of the queue that no key has: of an added token, whose id is the rest, and of a piece that is too long to be remembered.
 const ADDED: u64 = 0xfe << 56;
+const NEVER: u64 = 0xfd << 56;
 
 /// Buffers for longer pieces are freed.
 const KEPT_SCRATCH: usize = 1 << 20;
@@ -42,6 +43,14 @@ impl<'a> Part<'a> {
     }
 }
 
+/// A piece in one of the texts of the queue.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    text: usize,
+    start: usize,
+    len: usize,
+}
+
 /// The buffers of one thread.
 pub(crate) struct Worker {
     positions: Positions,
@@ -53,6 +62,8 @@ pub(crate) struct Lookup {
     tags: [u64; QUEUE],
     rests: [u64; QUEUE],
     hashes: [u32; QUEUE],
+    /// Where the piece of each long key is.
+    places: [Place; QUEUE],
     /// The number of ids before each key, and before the next.
     before: [u32; QUEUE + 1],
     /// Number of keys in the queue.
@@ -87,6 +98,7 @@ impl Worker {
                 tags: [0; QUEUE],
                 rests: [0; QUEUE],
                 hashes: [0; QUEUE],
+                places: [Place::default(); QUEUE],
                 before: [0; QUEUE + 1],
                 len: 0,
                 ended: Vec::new(),
@@ -217,46 +229,59 @@ struct Queue<'e, 'a, I> {
 }
 
 impl<I: Isa> Queue<'_, '_, I> {
-    /// Puts a key into the queue, which has room.
-    #[inline(always)]
-    fn push(&mut self, text: &[u8], start: usize, end: usize) {
-        let len = end - start;
-        let (tag, rest, hash);
-        if len <= KEY_BYTES {
-            let [low, high] = self.isa.load(text, start, end);
-            (tag, rest) = (short_tag(high, len), low);
-            hash = self.isa.hash([rest, tag]);
-            self.table.prefetch(hash);
-        } else {
-            (tag, rest) = (LONG | len as u64, start as u64);
-            hash = self.texts.len() as u32 - 1;
+    /// Puts a key into the queue, and returns its place there.
+    #[inline]
+    fn put(&mut self, key: TableKey) -> usize {
+        if self.lookup.len >= QUEUE {
+            self.look_up();
         }
+        let hash = self.isa.hash([key.rest, key.tag]);
+        self.table.prefetch(hash);
         let at = self.lookup.len & (QUEUE - 1);
-        self.lookup.tags[at] = tag;
-        self.lookup.rests[at] = rest;
+        self.lookup.tags[at] = key.tag;
+        self.lookup.rests[at] = key.rest;
         self.lookup.hashes[at] = hash;
         self.lookup.len += 1;
+        at
+    }
+
+    /// Puts a piece into the queue: a long one in parts, which have the ids of the whole.
+    #[inline(never)]
+    fn divide(&mut self, text: &[u8], mut start: usize, end: usize) {
+        while start < end {
+            let piece = &text[start..end];
+            let len = if piece.len() <= KEY_BYTES { piece.len() } else { self.shared.model.seam(piece, 0).unwrap_or(piece.len()) };
+            if len <= KEY_BYTES {
+                self.put(short_key(self.isa.load(text, start, start + len), len));
+            } else {
+                let key = if len > LONGEST { TableKey { tag: NEVER, rest: 0 } } else { long_key(&piece[..len]) };
+                let at = self.put(key);
+                self.lookup.places[at] = Place { text: self.texts.len() - 1, start, len };
+            }
+            start += len;
+        }
     }
 
     /// Appends the ids of all keys in the queue, which is empty then.
-    #[inline(always)]
+    #[inline(never)]
     fn look_up(&mut self) {
         let mut count = self.lookup.count;
         let len = self.lookup.len.min(QUEUE);
+        let table = self.table;
         for at in 0..len {
-            self.lookup.before[at] = count as u32;
-            let key = TableKey { tag: self.lookup.tags[at], rest: self.lookup.rests[at] };
-            let hash = self.lookup.hashes[at];
-            if let Some([first, second]) = self.table.find_at_home(hash, key) {
-                let meta = (second >> 32) as u32;
-                let out: &mut [u32; 4] = self.lookup.ids[count..].first_chunk_mut().expect("a piece has few ids");
-                *out = [first as u32, (first >> 32) as u32, second as u32, meta];
-                if meta <= INLINE {
-                    count += meta as usize;
+            let Lookup { tags, rests, hashes, before, ids, .. } = &mut *self.lookup;
+            before[at] = count as u32;
+            let key = TableKey { tag: tags[at], rest: rests[at] };
+            let value = table.find_at_home(hashes[at], key);
+            if let Some(value) = value {
+                let out: &mut [u32; 4] = ids[count..].first_chunk_mut().expect("a piece has few ids");
+                *out = [value[0] as u32, (value[0] >> 32) as u32, value[1] as u32, 0];
+                if let Some(more) = inline_count(value) {
+                    count += more;
                     continue;
                 }
             }
-            count += self.seldom(key, hash, count);
+            count += self.seldom(at, key, value, count);
         }
         self.lookup.before[len] = count as u32;
         let Lookup { ended, ends, before, .. } = &mut *self.lookup;
@@ -269,30 +294,28 @@ impl<I: Isa> Queue<'_, '_, I> {
         self.texts.drain(..last);
     }
 
-    /// Appends the ids of a key that is not in its home slot, and returns their number.
+    /// Appends the ids of a key of which the home slot does not have them, and returns their number. `value` is what that slot has for the key.
     #[inline(never)]
-    fn seldom(&mut self, key: TableKey, hash: u32, count: usize) -> usize {
+    fn seldom(&mut self, at: usize, key: TableKey, value: Option<TableValue>, count: usize) -> usize {
         let Shared { model, cache, .. } = self.shared;
         let out = &mut self.lookup.ids[count..];
-        let write = |found: Found<'_>, out: &mut [u32]| found.write(out);
-        let bytes;
-        let piece = if key.tag >= LONG {
-            let start = key.rest as usize;
-            let piece = &self.texts[hash as usize][start..start + (key.tag & !LONG) as usize];
-            if let Some(found) = cache.find_long(self.table, piece) {
-                return write(found, out);
-            }
-            piece
-        } else if key.tag >= ADDED {
+        if key.tag == ADDED {
             out[0] = key.rest as u32;
             return 1;
+        }
+        let bytes = (u128::from(key.tag) << 64 | u128::from(key.rest)).to_le_bytes();
+        let (piece, long) = if is_long(key) || key.tag == NEVER {
+            let Place { text, start, len } = self.lookup.places[at];
+            let piece = &self.texts[text][start..start + len];
+            (piece, Some(piece))
         } else {
-            if let Some(found) = find_short(self.table, hash, key) {
-                return write(found, out);
-            }
-            bytes = (u128::from(key.tag) << 64 | u128::from(key.rest)).to_le_bytes();
-            &bytes[..usize::from(bytes[KEY_BYTES])]
+            (&bytes[..usize::from(bytes[KEY_BYTES])], None)
         };
+        let found = value.and_then(|value| write(self.table, value, long, out));
+        let found = found.or_else(|| cache.find(self.table, key, self.lookup.hashes[at], long, out));
+        if let Some(more) = found {
+            return more;
+        }
         self.lookup.counts.misses += 1;
         let ids = match model.encode(piece, &mut self.lookup.scratch) {
             Ok(ids) => ids,
@@ -303,11 +326,11 @@ impl<I: Isa> Queue<'_, '_, I> {
         };
         out[..ids.len()].copy_from_slice(ids);
         cache.learn(self.table, piece, ids);
-        let many = ids.len();
+        let more = ids.len();
         if piece.len() > KEPT_SCRATCH {
             self.lookup.scratch = MergeScratch::default();
         }
-        many
+        more
     }
 }
 
@@ -318,32 +341,43 @@ impl<I: Isa> Sink for Queue<'_, '_, I> {
             if self.lookup.len >= QUEUE {
                 self.look_up();
             }
-            let (now, later) = ends.split_at(ends.len().min(QUEUE - self.lookup.len));
+            // What changes with each piece is in registers here.
+            let (isa, table) = (self.isa, self.table);
+            let Lookup { tags, rests, hashes, len: queued, .. } = &mut *self.lookup;
+            let now = &ends[..ends.len().min(QUEUE - *queued)];
+            let mut at = *queued;
+            let mut long = None;
             for &end in now {
                 let end = base + usize::from(end);
-                self.push(text, start, end);
+                let len = end - start;
+                if len > KEY_BYTES {
+                    long = Some(end);
+                    break;
+                }
+                let key = short_key(isa.load(text, start, end), len);
+                let hash = isa.hash([key.rest, key.tag]);
+                table.prefetch(hash);
+                tags[at & (QUEUE - 1)] = key.tag;
+                rests[at & (QUEUE - 1)] = key.rest;
+                hashes[at & (QUEUE - 1)] = hash;
+                at += 1;
                 start = end;
             }
-            ends = later;
+            ends = &ends[at - *queued..];
+            *queued = at;
+            if let Some(end) = long {
+                self.divide(text, start, end);
+                (start, ends) = (end, &ends[1..]);
+            }
         }
         start
     }
 
     fn piece(&mut self, text: &[u8], start: usize, end: usize) {
-        if self.lookup.len >= QUEUE {
-            self.look_up();
-        }
-        self.push(text, start, end);
+        self.divide(text, start, end);
     }
 
     fn added(&mut self, id: u32) {
-        if self.lookup.len >= QUEUE {
-            self.look_up();
-        }
-        let at = self.lookup.len & (QUEUE - 1);
-        self.lookup.tags[at] = ADDED;
-        self.lookup.rests[at] = u64::from(id);
-        self.lookup.hashes[at] = 0;
-        self.lookup.len += 1;
+        self.put(TableKey { tag: ADDED, rest: u64::from(id) });
     }
 }

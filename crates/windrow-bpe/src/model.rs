@@ -122,6 +122,58 @@ pub(crate) struct Model {
     pairs: Vec<u64>,
     /// The token that each merge makes, by priority.
     merged: Vec<u32>,
+    seams: Seams,
+}
+
+/// Bits of the filter of three bytes.
+const TRIPLE_BITS: u32 = 20;
+
+/// Where pieces can be divided: between two bytes that no token spans, no merge ever does. Neither does a token that is a whole piece.
+///
+/// A token that spans the place between two bytes begins with these two bytes, or has them behind the byte before. The three bytes are looked up
+/// in a filter of all tokens, which may name a place that no token spans, but never the reverse.
+struct Seams {
+    /// A bit for each two bytes with which a token begins.
+    pairs: Box<[u64; 1 << 10]>,
+    triples: Box<[u64; 1 << (TRIPLE_BITS - 6)]>,
+}
+
+impl Seams {
+    fn new<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut seams = Self { pairs: Box::new([0; _]), triples: Box::new([0; _]) };
+        for token in tokens {
+            if let Some(&[first, second]) = token.first_chunk() {
+                let (word, bit) = Self::pair(first, second);
+                seams.pairs[word] |= 1 << bit;
+            }
+            for &[before, first, second] in token.array_windows() {
+                let (word, bit) = Self::triple(before, first, second);
+                seams.triples[word] |= 1 << bit;
+            }
+        }
+        seams
+    }
+
+    #[inline(always)]
+    fn pair(first: u8, second: u8) -> (usize, u32) {
+        let bit = usize::from(first) << 8 | usize::from(second);
+        (bit / 64, bit as u32 % 64)
+    }
+
+    #[inline(always)]
+    fn triple(before: u8, first: u8, second: u8) -> (usize, u32) {
+        let key = u32::from_le_bytes([before, first, second, 0]);
+        let bit = key.wrapping_mul(0x9e37_79b1) >> (32 - TRIPLE_BITS);
+        (bit as usize / 64, bit % 64)
+    }
+
+    /// Whether a token may span the place between the last two of these bytes.
+    #[inline(always)]
+    fn may_span(&self, [before, first, second]: [u8; 3]) -> bool {
+        let (pair, pair_bit) = Self::pair(first, second);
+        let (triple, triple_bit) = Self::triple(before, first, second);
+        (self.pairs[pair] >> pair_bit | self.triples[triple] >> triple_bit) & 1 == 1
+    }
 }
 
 /// Buffers to merge long pieces.
@@ -181,7 +233,9 @@ impl Model {
         if merges.len() >= 1 << PRIORITY_BITS {
             return Err(format!("there are {} merges, {} or more", merges.len(), 1 << PRIORITY_BITS));
         }
+        let seams = Seams::new((0..vocabulary.size()).map(|id| vocabulary.token(id)));
         let mut model = Self {
+            seams,
             vocabulary,
             ignore_merges,
             bytes,
@@ -244,6 +298,15 @@ impl Model {
     #[inline(always)]
     fn byte_priority(&self, left: u8, right: u8) -> u32 {
         self.byte_pairs[usize::from(left) << 8 | usize::from(right)]
+    }
+
+    /// The first place in a piece, behind `from`, where it can be divided and a character begins: its parts have the ids of the whole.
+    #[inline]
+    pub(crate) fn seam(&self, piece: &[u8], from: usize) -> Option<usize> {
+        let is_seam = |bytes: &[u8; 3]| bytes[2] & 0xc0 != 0x80 && !self.seams.may_span(*bytes);
+        // The first two bytes have no byte before.
+        let from = from.max(1);
+        Some(from + 1 + piece.get(from - 1..)?.array_windows().position(is_seam)?)
     }
 
     /// The ids of a piece, which is not empty. An error is the number of bytes that could not be allocated.

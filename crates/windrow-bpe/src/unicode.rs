@@ -40,14 +40,14 @@ impl Class {
 /// Runs of characters of one class: three bytes each, the first character of the run after this one, with the class in the upper bits.
 const RUNS: &[u8] = include_bytes!("../unicode/classes.bin");
 
-/// Characters in a block of the table.
-const BLOCK: usize = 128;
+/// Characters of the first plane, where almost all text is.
+const PLANE: usize = 1 << 16;
 
-/// The class of every character, in two levels.
+/// The class of every character.
 pub(crate) struct Classes {
-    /// The block of each run of [`BLOCK`] characters.
-    top: Vec<u8>,
-    blocks: Vec<[Class; BLOCK]>,
+    plane: Box<[Class; PLANE]>,
+    /// The ends of the runs behind the first plane, ascending, and their classes.
+    runs: Vec<(u32, Class)>,
 }
 
 impl Classes {
@@ -58,45 +58,54 @@ impl Classes {
     }
 
     fn new() -> Self {
-        let mut flat = vec![Class::Other; 0x11_0000];
+        let mut plane = Box::new([Class::Other; PLANE]);
+        let mut runs = Vec::new();
         let mut begin = 0;
         for run in RUNS.as_chunks::<3>().0 {
             let word = u32::from_le_bytes([run[0], run[1], run[2], 0]);
-            let end = (word & 0x1f_ffff) as usize;
-            flat[begin..end].fill(Class::ALL[(word >> 21) as usize]);
-            begin = end;
+            let (end, class) = (word & 0x1f_ffff, Class::ALL[(word >> 21) as usize]);
+            plane[begin..PLANE.min(end as usize)].fill(class);
+            begin = PLANE.min(end as usize);
+            if end as usize > PLANE {
+                runs.push((end, class));
+            }
         }
-        let mut places = std::collections::HashMap::new();
-        let (mut top, mut blocks) = (Vec::new(), Vec::new());
-        for block in flat.as_chunks::<BLOCK>().0 {
-            let key: Vec<u8> = block.iter().map(|class| *class as u8).collect();
-            let place = *places.entry(key).or_insert_with(|| {
-                blocks.push(*block);
-                blocks.len() - 1
-            });
-            top.push(u8::try_from(place).expect("fewer than 256 blocks differ"));
-        }
-        Self { top, blocks }
+        Self { plane, runs }
     }
 
     #[inline(always)]
     pub(crate) fn of(&self, character: u32) -> Class {
-        let block = self.top[(character as usize / BLOCK) % self.top.len()];
-        self.blocks[usize::from(block)][character as usize % BLOCK]
+        match u16::try_from(character) {
+            Ok(character) => self.plane[usize::from(character)],
+            Err(_) => self.beyond(character),
+        }
+    }
+
+    fn beyond(&self, character: u32) -> Class {
+        let run = self.runs.partition_point(|&(end, _)| end <= character);
+        self.runs.get(run).map_or(Class::Other, |run| run.1)
     }
 }
 
 /// The character of UTF-8 that begins at `at` and is not ASCII, and its length in bytes.
 #[inline(always)]
 pub(crate) fn decode(text: &[u8], at: usize) -> (u32, usize) {
-    let byte = |further: usize| u32::from(text.get(at + further).copied().unwrap_or(0)) & 0x3f;
-    let first = u32::from(text[at]);
+    let bytes = match text[at..].first_chunk::<4>() {
+        Some(bytes) => *bytes,
+        None => {
+            let mut bytes = [0; 4];
+            bytes[..text.len() - at].copy_from_slice(&text[at..]);
+            bytes
+        }
+    };
+    let [first, second, third, fourth] = bytes.map(u32::from);
+    let low = |byte: u32| byte & 0x3f;
     if first < 0xe0 {
-        ((first & 0x1f) << 6 | byte(1), 2)
+        ((first & 0x1f) << 6 | low(second), 2)
     } else if first < 0xf0 {
-        ((first & 0xf) << 12 | byte(1) << 6 | byte(2), 3)
+        ((first & 0xf) << 12 | low(second) << 6 | low(third), 3)
     } else {
-        ((first & 0x7) << 18 | byte(1) << 12 | byte(2) << 6 | byte(3), 4)
+        ((first & 0x7) << 18 | low(second) << 12 | low(third) << 6 | low(fourth), 4)
     }
 }
 

@@ -17,7 +17,7 @@ fn a_value_that_is_found_is_complete() {
             assert!(inserting.insert(0, KEY, [u64::from(at), 9]));
         });
         if let Some([at, second]) = table.find(0, KEY) {
-            assert_eq!((second, table.word(at as u32)), (9, 7));
+            assert_eq!((second, table.words(at as u32, 1).next()), (9, Some(7)));
         }
         inserter.join().unwrap();
         assert_eq!(table.find(0, KEY), Some([0, 9]));

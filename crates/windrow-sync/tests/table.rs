@@ -24,7 +24,7 @@ fn a_table_finds_what_it_took_and_refuses_what_does_not_fit() {
     assert_eq!(table.find_where(5, key(1), |value| value[0] == 2), None);
     assert_eq!(table.store([1, 2, 3].into_iter()), Some(0));
     assert_eq!(table.store([4, 5].into_iter()), None);
-    assert_eq!(table.word(2), 3);
+    assert_eq!(table.words(1, 2).collect::<Vec<_>>(), [2, 3]);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn threads_find_what_others_learn() {
                     let number = (step * 7 + thread * 13) % KEYS;
                     let hash = number as u32 * 3;
                     if let Some([at, many]) = table.find(hash, key(number)) {
-                        let words: Vec<u64> = (0..many).map(|word| table.word((at + word) as u32)).collect();
+                        let words: Vec<u64> = table.words(at as u32, many as usize).collect();
                         assert_eq!(words, [number, number + 1]);
                         // Relaxed: a count that is read after all threads have ended.
                         found.fetch_add(1, Ordering::Relaxed);

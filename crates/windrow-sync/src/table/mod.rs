@@ -115,7 +115,7 @@ impl InsertOnlyTable {
 
     /// The first value of `key` for which `holds` is true: for keys that are only a digest of what is searched.
     #[inline]
-    pub fn find_where(&self, hash: u32, key: TableKey, holds: impl Fn(TableValue) -> bool) -> Option<TableValue> {
+    pub fn find_where(&self, hash: u32, key: TableKey, mut holds: impl FnMut(TableValue) -> bool) -> Option<TableValue> {
         for further in 0..PROBES.min(self.slots.len()) {
             match self.slot(hash, further).read(key) {
                 Ok(value) if holds(value) => return Some(value),
@@ -169,14 +169,14 @@ impl InsertOnlyTable {
         Some(begin as u32)
     }
 
-    /// A word of the heap: what was stored, if a value that was found refers to it.
+    /// Words of the heap: what was stored, if a value that was found refers to them.
     ///
     /// # Panics
-    /// The heap has no word `at`.
+    /// The heap has fewer words.
     #[inline]
-    pub fn word(&self, at: u32) -> u64 {
-        // Relaxed: ordered by the tag of the slot that refers to it.
-        self.heap[at as usize].load(Ordering::Relaxed)
+    pub fn words(&self, begin: u32, count: usize) -> impl ExactSizeIterator<Item = u64> + '_ {
+        // Relaxed: ordered by the tag of the slot that refers to them.
+        self.heap[begin as usize..][..count].iter().map(|word| word.load(Ordering::Relaxed))
     }
 
     /// Number of published slots; outdated if other threads insert.
