@@ -168,23 +168,28 @@ impl Engine {
         (table.used(), table.capacity(), table.bytes())
     }
 
-    /// Appends the ids of `text` to `ids`, on this thread. Works on cuttable text window by window, so it needs little memory beside the ids.
+    /// Appends the ids of `texts` to `ids`, on this thread, and to `ends` the length of `ids` behind each text.
+    ///
+    /// Short texts are encoded together, and long ones window by window, so it needs little memory beside the ids.
     ///
     /// # Errors
-    /// There is no memory for the ids, or to merge a single long piece. `ids` is then unchanged.
-    pub fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), NoMemory> {
-        let before = ids.len();
+    /// There is no memory for the ids, or to merge a single long piece. `ids` and `ends` are then unchanged.
+    pub fn encode_all(&self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), NoMemory> {
+        let before = (ids.len(), ends.len());
         let outcome = self.with_worker(|worker| {
-            for span in self.windows(&[text]) {
-                self.window(worker, &[text], span)?;
-                let more = worker.lookup.ids();
-                reserve(ids, more.len()).map_err(|bytes| NoMemory { document: 0, bytes })?;
+            for span in self.windows(texts) {
+                self.window(worker, texts, span)?;
+                let (more, base) = (worker.lookup.ids(), ids.len());
+                let missing = |bytes| NoMemory { document: span.largest(texts), bytes };
+                reserve(ids, more.len()).map_err(missing)?;
                 ids.extend_from_slice(more);
+                ends.extend(worker.lookup.ends().iter().map(|&end| base + end as usize));
             }
             Ok(())
         });
         if outcome.is_err() {
-            ids.truncate(before);
+            ids.truncate(before.0);
+            ends.truncate(before.1);
         }
         outcome
     }

@@ -87,6 +87,23 @@ pub trait Encoder: Send {
     /// If the engine refuses the text, gives up on it or panics. `ids` is then unchanged, and the encoder can continue with the next
     /// document.
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError>;
+
+    /// Appends the ids of `texts` to `ids`, and to `ends` the length of `ids` behind each text.
+    ///
+    /// # Errors
+    /// The first text, in order, that has no ids. `ids` and `ends` are then unchanged, and the encoder can continue.
+    fn encode_all(&mut self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), BatchError> {
+        let before = (ids.len(), ends.len());
+        for (document, text) in texts.iter().enumerate() {
+            if let Err(error) = self.encode(text, ids) {
+                ids.truncate(before.0);
+                ends.truncate(before.1);
+                return Err(BatchError { document, error });
+            }
+            ends.push(ids.len());
+        }
+        Ok(())
+    }
 }
 
 /// Why a document has no ids.

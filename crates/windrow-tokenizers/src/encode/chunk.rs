@@ -9,15 +9,18 @@ use windrow::prelude::*;
 
 use super::{Observer, Step};
 use crate::document::{BadDocument, text_of};
-use crate::engine::{Encoder, Engine, EngineError};
+use crate::engine::{BatchError, Encoder, Engine, EngineError};
 use crate::input::{Batch, Format, Record};
 use crate::manifest::SkippedDocument;
 
 /// The weight of a record beyond its bytes, in bytes, so that a million empty lines are not one chunk.
 const RECORD_WEIGHT: usize = 16;
 
-/// Larger scratch is not kept for the next chunk, so that one huge document does not occupy its memory for ever.
+/// Larger scratch is not kept for the next chunk.
 const KEPT_SCRATCH: usize = 1 << 20;
+
+/// A document with as many bytes as this number of chunks is encoded by all threads together.
+const LONG: usize = 4;
 
 /// Consecutive records, encoded.
 #[derive(Debug, Default)]
@@ -74,8 +77,8 @@ pub(super) struct Workshop<'e> {
 /// The buffers and the encoder of one worker.
 pub(super) struct Bench<'e> {
     encoder: Box<dyn Encoder + 'e>,
-    /// JSON strings after unescaping.
-    unescaped: String,
+    /// JSON strings after unescaping, for each record of a chunk.
+    unescaped: Vec<String>,
 }
 
 impl Workshop<'_> {
@@ -100,23 +103,12 @@ impl Workshop<'_> {
             return Chunk::default();
         }
         let kept = self.benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut bench = kept.unwrap_or_else(|| Bench { encoder: self.engine.encoder(), unescaped: String::new() });
+        let mut bench = kept.unwrap_or_else(|| Bench { encoder: self.engine.encoder(), unescaped: Vec::new() });
         let mut chunk = Chunk { records: records.clone(), ..Chunk::default() };
-        for index in records {
-            let record = &batch.records[index];
-            match self.encode_document(batch.bytes_of(record), record, &mut bench, &mut chunk.ids) {
-                Ok(text_bytes) => {
-                    chunk.text_bytes += text_bytes as u64;
-                    chunk.ends.push(chunk.ids.len());
-                }
-                Err((document, is_out_of_memory)) => {
-                    chunk.bad.push(Bad { record: index, document, is_out_of_memory });
-                    if self.stop_at_bad || is_out_of_memory {
-                        break;
-                    }
-                }
-            }
-        }
+        let Bench { encoder, unescaped } = &mut bench;
+        unescaped.resize_with(records.len(), String::new);
+        let texts: Vec<_> = records.zip(unescaped.iter_mut()).map(|(at, unescaped)| self.text(batch, at, unescaped)).collect();
+        self.encode_texts(batch, texts, encoder.as_mut(), &mut chunk);
         self.observer.advanced(&Step {
             stored: 0,
             documents: (chunk.ends.len() + chunk.bad.len()) as u64,
@@ -125,37 +117,125 @@ impl Workshop<'_> {
         });
         // Growing by doubling leaves up to half of it unused, and the ids may wait for the writer.
         chunk.ids.shrink_to_fit();
-        if bench.unescaped.capacity() > KEPT_SCRATCH {
-            bench.unescaped = String::new();
+        // One huge document must not occupy its memory for ever.
+        if unescaped.iter().map(String::capacity).sum::<usize>() > KEPT_SCRATCH {
+            *unescaped = Vec::new();
         }
         // An encoder that panics unwinds past this line and is not used again.
         self.benches.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
         chunk
     }
 
-    /// Appends the ids of a document and returns the length of its text in bytes. The error says what is wrong with the document,
-    /// and whether the only cause is a lack of memory.
-    fn encode_document(
-        &self,
-        bytes: &[u8],
-        record: &Record,
-        bench: &mut Bench<'_>,
-        ids: &mut Vec<u32>,
-    ) -> Result<usize, (SkippedDocument, bool)> {
+    /// The text of a record, or what is wrong with it.
+    fn text<'t>(&self, batch: &'t Batch, index: usize, unescaped: &'t mut String) -> Result<Text<'t>, Bad> {
+        let record = &batch.records[index];
         let name = &self.names[record.file as usize];
-        let text = text_of(record.format, bytes, self.field, &mut bench.unescaped)
-            .map_err(|fault| (listed(BadDocument::new(name, record, fault)), false))?;
-        if record.format == Format::Text && name == "-" && is_json_line(text) {
-            // Relaxed: the flag orders nothing, and is read after the workers have ended.
-            self.stdin_looks_like_json_lines.store(true, Ordering::Relaxed);
+        match text_of(record.format, batch.bytes_of(record), self.field, unescaped) {
+            Ok(text) => {
+                if record.format == Format::Text && name == "-" && is_json_line(text) {
+                    // Relaxed: the flag orders nothing, and is read after the workers have ended.
+                    self.stdin_looks_like_json_lines.store(true, Ordering::Relaxed);
+                }
+                Ok(Text { record: index, text })
+            }
+            Err(fault) => {
+                let document = listed(BadDocument::new(name, record, fault));
+                Err(Bad { record: index, document, is_out_of_memory: false })
+            }
         }
-        let before = ids.len();
-        bench.encoder.encode(text, ids).map_err(|error| {
-            ids.truncate(before);
-            (at_record(name, record, error.to_string()), matches!(error, EngineError::NoMemory { .. }))
-        })?;
-        Ok(text.len())
     }
+
+    /// Encodes runs of good texts together. The chunk ends with the first bad record if nothing after it is needed.
+    fn encode_texts(
+        &self,
+        batch: &Batch,
+        texts: Vec<Result<Text<'_>, Bad>>,
+        encoder: &mut (dyn Encoder + '_),
+        chunk: &mut Chunk,
+    ) {
+        let mut run: Vec<Text<'_>> = Vec::with_capacity(texts.len());
+        let mut texts = texts.into_iter().peekable();
+        while texts.peek().is_some() {
+            run.clear();
+            let mut bad = None;
+            for text in texts.by_ref() {
+                match text {
+                    Ok(text) => run.push(text),
+                    Err(fault) => {
+                        bad = Some(fault);
+                        break;
+                    }
+                }
+            }
+            let ended = self.encode_run(batch, &run, encoder, chunk);
+            if ended {
+                return;
+            }
+            if let Some(bad) = bad {
+                chunk.bad.push(bad);
+                if self.stop_at_bad {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Encodes texts; those that the engine cannot encode become bad records. Returns whether nothing after the last bad one is needed.
+    fn encode_run(
+        &self,
+        batch: &Batch,
+        mut run: &[Text<'_>],
+        encoder: &mut (dyn Encoder + '_),
+        chunk: &mut Chunk,
+    ) -> bool {
+        while !run.is_empty() {
+            let failed = self.encode_together(run, encoder, chunk).err();
+            let good = failed.as_ref().map_or(run.len(), |failed| failed.document);
+            if failed.is_some() {
+                // The texts before it have ids.
+                self.encode_together(&run[..good], encoder, chunk).expect("the first text without ids is behind them");
+            }
+            chunk.text_bytes += run[..good].iter().map(|text| text.text.len() as u64).sum::<u64>();
+            let Some(BatchError { error, .. }) = failed else { return false };
+            let index = run[good].record;
+            let record = &batch.records[index];
+            let is_out_of_memory = matches!(error, EngineError::NoMemory { .. });
+            let document = at_record(&self.names[record.file as usize], record, error.to_string());
+            chunk.bad.push(Bad { record: index, document, is_out_of_memory });
+            if self.stop_at_bad || is_out_of_memory {
+                return true;
+            }
+            run = &run[good + 1..];
+        }
+        false
+    }
+
+    /// Appends the ids of all texts, or of none. All threads share a long one, if the engine can cut it.
+    fn encode_together(
+        &self,
+        run: &[Text<'_>],
+        encoder: &mut (dyn Encoder + '_),
+        chunk: &mut Chunk,
+    ) -> Result<(), BatchError> {
+        let texts: Vec<&str> = run.iter().map(|text| text.text).collect();
+        if let [text] = *texts.as_slice()
+            && text.len() >= LONG * self.chunk_bytes
+            && chunk.ids.is_empty()
+        {
+            let batch = self.engine.encode_batch(&texts)?;
+            chunk.ids = batch.values;
+            chunk.ends.push(chunk.ids.len());
+            return Ok(());
+        }
+        encoder.encode_all(&texts, &mut chunk.ids, &mut chunk.ends)
+    }
+}
+
+/// The text of a record.
+struct Text<'t> {
+    /// Its index in the batch.
+    record: usize,
+    text: &'t str,
 }
 
 /// Whether the first line of a text is a JSON object.

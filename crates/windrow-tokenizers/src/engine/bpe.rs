@@ -53,10 +53,7 @@ impl Engine for Bpe {
     }
 
     fn encode_batch(&self, texts: &[&str]) -> Result<Ragged, BatchError> {
-        let batch = self.engine.encode_batch(texts).map_err(|NoMemory { document, bytes }| {
-            let error = EngineError::no_memory(NAME, texts.get(document).map_or(0, |text| text.len()), bytes);
-            BatchError { document, error }
-        })?;
+        let batch = self.engine.encode_batch(texts).map_err(|failed| no_memory(texts, failed))?;
         Ok(self.surround(batch))
     }
 }
@@ -67,14 +64,29 @@ struct BpeEncoder<'a> {
 
 impl Encoder for BpeEncoder<'_> {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
-        let [before, behind] = &self.bpe.around;
-        let len = ids.len();
-        ids.extend_from_slice(before);
-        if let Err(NoMemory { bytes, .. }) = self.bpe.engine.encode(text, ids) {
-            ids.truncate(len);
-            return Err(EngineError::no_memory(NAME, text.len(), bytes));
+        self.encode_all(&[text], ids, &mut Vec::new()).map_err(|failed| failed.error)
+    }
+
+    fn encode_all(&mut self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), BatchError> {
+        let Bpe { engine, around: [before, behind] } = self.bpe;
+        if before.is_empty() && behind.is_empty() {
+            return engine.encode_all(texts, ids, ends).map_err(|failed| no_memory(texts, failed));
         }
-        ids.extend_from_slice(behind);
+        let (ids_before, ends_before) = (ids.len(), ends.len());
+        for (document, text) in texts.iter().enumerate() {
+            ids.extend_from_slice(before);
+            if let Err(failed) = engine.encode_all(&[text], ids, &mut Vec::new()) {
+                ids.truncate(ids_before);
+                ends.truncate(ends_before);
+                return Err(no_memory(texts, NoMemory { document, ..failed }));
+            }
+            ids.extend_from_slice(behind);
+            ends.push(ids.len());
+        }
         Ok(())
     }
+}
+
+fn no_memory(texts: &[&str], NoMemory { document, bytes }: NoMemory) -> BatchError {
+    BatchError { document, error: EngineError::no_memory(NAME, texts[document].len(), bytes) }
 }
