@@ -23,6 +23,10 @@ pub(crate) const INLINE: u32 = 3;
 /// The last byte of the tag of a long piece; a short one has its length there.
 const LONG: u64 = 0xff << 56;
 
+/// In the tag of a piece that is a part of another: it is no token by itself where merges are ignored.
+const PART: u64 = 0x40 << 56;
+const LONG_PART: u64 = 1 << 55;
+
 /// In the upper half of the second value word, above the number of ids: they are on the heap.
 const ON_HEAP: u32 = 1 << 30;
 
@@ -36,6 +40,23 @@ pub(crate) fn short_key(words: [u64; 2], len: usize) -> TableKey {
 #[inline]
 pub(crate) fn long_key(piece: &[u8]) -> TableKey {
     TableKey { tag: LONG | piece.len() as u64, rest: hash_bytes(piece) }
+}
+
+/// The key of the same piece as a part of another.
+#[inline]
+pub(crate) fn part_key(key: TableKey) -> TableKey {
+    TableKey { tag: key.tag | if is_long(key) { LONG_PART } else { PART }, ..key }
+}
+
+/// Whether a key is that of a part.
+pub(crate) fn is_part(key: TableKey) -> bool {
+    key.tag & if is_long(key) { LONG_PART } else { PART } != 0
+}
+
+/// The bytes of a short piece, followed by zeros, and their number.
+pub(crate) fn short_piece(key: TableKey) -> ([u8; 16], usize) {
+    let bytes = (u128::from(key.tag) << 64 | u128::from(key.rest)).to_le_bytes();
+    (bytes, usize::from(bytes[KEY_BYTES] & 0xf))
 }
 
 /// Whether a key is that of a long piece.
@@ -174,32 +195,30 @@ impl Cache {
         count
     }
 
-    /// Remembers the ids of a piece, if there is room.
-    pub(crate) fn learn(&self, table: &InsertOnlyTable, piece: &[u8], ids: &[u32]) {
-        if is_full(table) || piece.len() > LONGEST {
+    /// Remembers the ids of a piece, if there is room. `long` is the piece if it is long.
+    pub(crate) fn learn(&self, table: &InsertOnlyTable, key: TableKey, long: Option<&[u8]>, ids: &[u32]) {
+        if is_full(table) {
             return;
         }
+        let meta = |count: u32| u64::from(count) << 32;
         let count = ids.len() as u32;
-        if piece.len() > KEY_BYTES {
-            let key = long_key(piece);
-            if let Some(at) = table.store(Both(words(piece), packed(ids))) {
-                table.insert(self.hash(key), key, [u64::from(at), u64::from(count | ON_HEAP) << 32]);
+        let value = match (long, ids) {
+            (None, &[first]) => [first.into(), meta(count)],
+            (None, &[first, second]) => [u64::from(first) | u64::from(second) << 32, meta(count)],
+            (None, &[first, second, third]) => {
+                [u64::from(first) | u64::from(second) << 32, u64::from(third) | meta(count)]
             }
-            return;
-        }
-        let value = match *ids {
-            [first] => [first.into(), u64::from(count) << 32],
-            [first, second] => [u64::from(first) | u64::from(second) << 32, u64::from(count) << 32],
-            [first, second, third] => {
-                [u64::from(first) | u64::from(second) << 32, u64::from(third) | u64::from(count) << 32]
-            }
-            _ => match table.store(packed(ids)) {
-                Some(at) => [u64::from(at), u64::from(count | ON_HEAP) << 32],
+            _ => match table.store(Both(words(long.unwrap_or_default()), packed(ids))) {
+                Some(at) => [u64::from(at), meta(count | ON_HEAP)],
                 None => return,
             },
         };
-        let key = key_of(piece);
         table.insert(self.hash(key), key, value);
+    }
+
+    /// [`learn`](Self::learn) a piece that is no part.
+    pub(crate) fn learn_piece(&self, table: &InsertOnlyTable, piece: &[u8], ids: &[u32]) {
+        self.learn(table, key_of(piece), (piece.len() > KEY_BYTES).then_some(piece), ids);
     }
 
     /// Replaces `table` by a larger one if it is too full, is the current one, and memory allows. Returns whether there is a newer table.
@@ -223,7 +242,7 @@ impl Cache {
                 larger.insert(self.hash(key), key, value);
                 continue;
             }
-            let bytes = if is_long(key) { (key.tag & !LONG) as usize } else { 0 };
+            let bytes = if is_long(key) { (key.tag & !(LONG | LONG_PART)) as usize } else { 0 };
             let words = bytes.div_ceil(8) + ((meta & !ON_HEAP) as usize).div_ceil(2);
             let begin = value[0] as u32;
             if let Some(at) = larger.store(table.words(begin, words)) {
@@ -260,7 +279,7 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         numbers.retain(|&number| seen.insert(piece(number)));
         for &number in &numbers {
-            cache.learn(&cache.table(), &piece(number), &value(number));
+            cache.learn_piece(&cache.table(), &piece(number), &value(number));
         }
         let known = || numbers.iter().filter(|&&number| entry(&cache, &piece(number)).is_some()).count();
         let before = known();
@@ -272,7 +291,7 @@ mod tests {
         check();
         let old = cache.table();
         for number in 0..5000_u32 {
-            cache.learn(&old, &number.to_le_bytes(), &[number]);
+            cache.learn_piece(&old, &number.to_le_bytes(), &[number]);
         }
         assert!(cache.grow(&old), "it is full");
         assert!(cache.table().capacity() == 2 * old.capacity());
@@ -282,15 +301,27 @@ mod tests {
     }
 
     #[test]
+    fn a_part_is_another_key() {
+        for piece in [&b"ab"[..], &[b'x'; KEY_BYTES], &[b'x'; KEY_BYTES + 1], &[b'x'; LONGEST]] {
+            let (key, part) = (key_of(piece), part_key(key_of(piece)));
+            assert!(key != part && is_part(part) && !is_part(key), "{key:?}");
+            assert_eq!((is_long(key), is_long(part)), (piece.len() > KEY_BYTES, piece.len() > KEY_BYTES));
+            if !is_long(key) {
+                assert_eq!(short_piece(key), short_piece(TableKey { tag: part.tag & !PART, ..part }));
+                assert_eq!(&short_piece(part).0[..short_piece(part).1], piece);
+            }
+        }
+    }
+
+    #[test]
     fn memory_is_bounded() {
         let cache = Cache::new(InstructionSet::available()[0], 1 << 20, 1 << 20);
         assert!(cache.table().bytes() <= 1 << 20);
         let table = cache.table();
         for number in 0..100_000_u64 {
-            cache.learn(&table, &number.to_le_bytes(), &[1, 2, 3, 4]);
+            cache.learn_piece(&table, &number.to_le_bytes(), &[1, 2, 3, 4]);
         }
         assert!(!cache.grow(&table));
         assert_eq!(entry(&cache, &1_u64.to_le_bytes()), Some(vec![1, 2, 3, 4]));
-        assert_eq!(entry(&cache, &vec![b'a'; LONGEST + 1]), None);
     }
 }

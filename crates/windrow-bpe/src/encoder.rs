@@ -5,7 +5,7 @@
 
 use windrow_sync::table::{InsertOnlyTable, TableKey, TableValue};
 
-use crate::cache::{Cache, INLINE, KEY_BYTES, LONGEST, inline_count, is_long, long_key, short_key, write};
+use crate::cache::{Cache, INLINE, KEY_BYTES, LONGEST, inline_count, is_long, is_part, long_key, part_key, short_key, short_piece, write};
 use crate::grammar::Grammar;
 use crate::model::{MergeScratch, Model, reserve};
 use crate::scan::{Around, Gpt2Rules, LineRules, Positions, Rules, Sink, scan};
@@ -248,14 +248,20 @@ impl<I: Isa> Queue<'_, '_, I> {
     /// Puts a piece into the queue: a long one in parts, which have the ids of the whole.
     #[inline(never)]
     fn divide(&mut self, text: &[u8], mut start: usize, end: usize) {
+        let model = self.shared.model;
+        let mut is_part = false;
         while start < end {
             let piece = &text[start..end];
-            let len = if piece.len() <= KEY_BYTES { piece.len() } else { self.shared.model.seam(piece, 0).unwrap_or(piece.len()) };
-            if len <= KEY_BYTES {
-                self.put(short_key(self.isa.load(text, start, start + len), len));
-            } else {
-                let key = if len > LONGEST { TableKey { tag: NEVER, rest: 0 } } else { long_key(&piece[..len]) };
-                let at = self.put(key);
+            let seam = if piece.len() > KEY_BYTES { model.seam(piece) } else { None };
+            let len = seam.unwrap_or(piece.len());
+            is_part |= len < piece.len() && model.ignores_merges();
+            let key = match len {
+                0..=KEY_BYTES => short_key(self.isa.load(text, start, start + len), len),
+                ..=LONGEST => long_key(&piece[..len]),
+                _ => TableKey { tag: NEVER, rest: u64::from(is_part) },
+            };
+            let at = self.put(if is_part && len <= LONGEST { part_key(key) } else { key });
+            if len > KEY_BYTES {
                 self.lookup.places[at] = Place { text: self.texts.len() - 1, start, len };
             }
             start += len;
@@ -303,21 +309,21 @@ impl<I: Isa> Queue<'_, '_, I> {
             out[0] = key.rest as u32;
             return 1;
         }
-        let bytes = (u128::from(key.tag) << 64 | u128::from(key.rest)).to_le_bytes();
-        let (piece, long) = if is_long(key) || key.tag == NEVER {
+        let (bytes, short_len) = short_piece(key);
+        let (mut piece, mut long) = (&bytes[..short_len], None);
+        if is_long(key) || key.tag == NEVER {
             let Place { text, start, len } = self.lookup.places[at];
-            let piece = &self.texts[text][start..start + len];
-            (piece, Some(piece))
-        } else {
-            (&bytes[..usize::from(bytes[KEY_BYTES])], None)
-        };
+            piece = &self.texts[text][start..start + len];
+            long = Some(piece);
+        }
+        let is_part = if key.tag == NEVER { key.rest == 1 } else { is_part(key) };
         let found = value.and_then(|value| write(self.table, value, long, out));
         let found = found.or_else(|| cache.find(self.table, key, self.lookup.hashes[at], long, out));
         if let Some(more) = found {
             return more;
         }
         self.lookup.counts.misses += 1;
-        let ids = match model.encode(piece, &mut self.lookup.scratch) {
+        let ids = match model.encode(piece, is_part, &mut self.lookup.scratch) {
             Ok(ids) => ids,
             Err(missing) => {
                 self.lookup.missing = Some(missing);
@@ -325,7 +331,9 @@ impl<I: Isa> Queue<'_, '_, I> {
             }
         };
         out[..ids.len()].copy_from_slice(ids);
-        cache.learn(self.table, piece, ids);
+        if key.tag != NEVER {
+            cache.learn(self.table, key, long, ids);
+        }
         let more = ids.len();
         if piece.len() > KEPT_SCRATCH {
             self.lookup.scratch = MergeScratch::default();

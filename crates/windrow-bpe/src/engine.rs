@@ -128,8 +128,8 @@ impl Engine {
     fn seed(&self) {
         let (table, mut scratch) = (self.cache.table(), MergeScratch::default());
         for token in self.model.tokens().filter(|token| token.len() <= KEY_BYTES) {
-            let ids = self.model.encode(token, &mut scratch).expect("a short piece needs no memory");
-            self.cache.learn(&table, token, ids);
+            let ids = self.model.encode(token, false, &mut scratch).expect("a short piece needs no memory");
+            self.cache.learn_piece(&table, token, ids);
         }
     }
 

@@ -300,19 +300,24 @@ impl Model {
         self.byte_pairs[usize::from(left) << 8 | usize::from(right)]
     }
 
-    /// The first place in a piece, behind `from`, where it can be divided and a character begins: its parts have the ids of the whole.
+    /// The first place in a piece where it can be divided and a character begins: its parts have the ids of the whole.
     #[inline]
-    pub(crate) fn seam(&self, piece: &[u8], from: usize) -> Option<usize> {
+    pub(crate) fn seam(&self, piece: &[u8]) -> Option<usize> {
         let is_seam = |bytes: &[u8; 3]| bytes[2] & 0xc0 != 0x80 && !self.seams.may_span(*bytes);
         // The first two bytes have no byte before.
-        let from = from.max(1);
-        Some(from + 1 + piece.get(from - 1..)?.array_windows().position(is_seam)?)
+        Some(2 + piece.array_windows().position(is_seam)?)
     }
 
-    /// The ids of a piece, which is not empty. An error is the number of bytes that could not be allocated.
-    pub(crate) fn encode<'s>(&self, piece: &[u8], scratch: &'s mut MergeScratch) -> Result<&'s [u32], usize> {
+    /// Whether a part of a piece may have other ids than the same bytes as a piece.
+    pub(crate) fn ignores_merges(&self) -> bool {
+        self.ignore_merges
+    }
+
+    /// The ids of a piece, or of a part of one, which is not empty. An error is the number of bytes that could not be allocated.
+    pub(crate) fn encode<'s>(&self, piece: &[u8], is_part: bool, scratch: &'s mut MergeScratch) -> Result<&'s [u32], usize> {
         scratch.ids.clear();
         if self.ignore_merges
+            && !is_part
             && let Some(id) = self.vocabulary.id(piece)
         {
             scratch.ids.push(id);

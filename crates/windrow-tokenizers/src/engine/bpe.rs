@@ -5,8 +5,6 @@ use windrow_bpe::{Definition, EngineOptions, NoMemory, Ragged, Unsupported};
 
 use super::{BatchError, Encoder, Engine, EngineError};
 
-const NAME: &str = concat!("windrow-bpe ", env!("CARGO_PKG_VERSION"));
-
 /// [`windrow_bpe::Engine`] with the ids that go around every document.
 pub(crate) struct Bpe {
     engine: windrow_bpe::Engine,
@@ -14,6 +12,8 @@ pub(crate) struct Bpe {
 }
 
 impl Bpe {
+    pub(crate) const NAME: &str = concat!("windrow-bpe ", env!("CARGO_PKG_VERSION"));
+
     pub(crate) fn new(
         definition: &Definition,
         around: [Vec<u32>; 2],
@@ -41,7 +41,7 @@ impl Bpe {
 
 impl Engine for Bpe {
     fn name(&self) -> &str {
-        NAME
+        Self::NAME
     }
 
     fn encoder(&self) -> Box<dyn Encoder + '_> {
@@ -88,5 +88,5 @@ impl Encoder for BpeEncoder<'_> {
 }
 
 fn no_memory(texts: &[&str], NoMemory { document, bytes }: NoMemory) -> BatchError {
-    BatchError { document, error: EngineError::no_memory(NAME, texts[document].len(), bytes) }
+    BatchError { document, error: EngineError::no_memory(Bpe::NAME, texts[document].len(), bytes) }
 }

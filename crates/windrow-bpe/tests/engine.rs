@@ -1,0 +1,237 @@
+//! The engine against the definition of BPE and the regexes of its grammars, with random vocabularies.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use unicode_normalization_alignments::UnicodeNormalization;
+use windrow::Pool;
+use windrow_bpe::{AddedToken, Definition, Digits, Engine, EngineOptions, Grammar, Ragged, merge_by_definition};
+
+/// Texts of which vocabularies and documents are made: letters of several scripts, marks, digits, white space, contractions, added tokens.
+const PARTS: [&str; 34] = [
+    "a", "b", "ab", "abc", "cab", "B", "'s", "'RE", "1", "23", " ", "  ", "\t", "\n", "\r\n", ".", "!?", "/", "é", "e\u{301}",
+    "я", "Яя", "中", "文", "中文", "日本", "한", "\u{1112}\u{1161}", "😀", "\u{3000}", "<e>", "<ee", "<e>>", "windrow",
+];
+
+/// A vocabulary whose merges come from a text: pairs of neighbouring tokens, in a random order.
+#[derive(Clone, Debug)]
+struct Vocabulary {
+    tokens: Vec<(Vec<u8>, u32)>,
+    merges: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+fn vocabulary(seeds: &[(usize, usize, usize)]) -> Vocabulary {
+    let mut tokens: Vec<(Vec<u8>, u32)> = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
+    let mut known: HashMap<Vec<u8>, u32> = tokens.iter().cloned().collect();
+    let mut merges: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for &(part, cut, partner) in seeds {
+        // Merges the prefix of a text with what follows, if both are tokens.
+        let text = [PARTS[part], PARTS[partner]].concat();
+        let bytes = text.as_bytes();
+        let end = 2 + cut % (bytes.len().max(3) - 2);
+        for middle in 1..end.min(bytes.len()) {
+            let (left, right) = (bytes[..middle].to_vec(), bytes[middle..end.min(bytes.len())].to_vec());
+            let merge = (left, right);
+            if known.contains_key(&merge.0) && known.contains_key(&merge.1) && !merges.contains(&merge) {
+                let union = [&merge.0[..], &merge.1[..]].concat();
+                let next = 300 + known.len() as u32;
+                known.entry(union.clone()).or_insert_with(|| {
+                    tokens.push((union, next));
+                    next
+                });
+                merges.push(merge);
+                break;
+            }
+        }
+    }
+    Vocabulary { tokens, merges }
+}
+
+struct Case {
+    definition: Definition,
+    merges: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+fn case(grammar: Grammar, vocabulary: &Vocabulary, ignore_merges: bool, nfc: bool) -> Case {
+    let Vocabulary { tokens, merges } = vocabulary.clone();
+    let ids: HashMap<&[u8], u32> = tokens.iter().map(|(token, id)| (&token[..], *id)).collect();
+    let pairs = merges.iter().map(|(left, right)| (ids[&left[..]], ids[&right[..]])).collect();
+    let added = [("<e>", Some(5000)), ("<ee", None), ("<e>>", Some(5001))];
+    let added = added.map(|(content, id)| AddedToken { content: content.to_owned(), id }).to_vec();
+    Case { definition: Definition { grammar, tokens: tokens.clone(), merges: pairs, ignore_merges, added, nfc }, merges }
+}
+
+impl Case {
+    /// The ids of a text, step by step as the reference does it.
+    fn expected(&self, text: &str) -> Vec<u32> {
+        let regex = fancy_regex::Regex::new(&self.definition.grammar.pattern()).unwrap();
+        let ids: HashMap<&[u8], u32> = self.definition.tokens.iter().map(|(token, id)| (&token[..], *id)).collect();
+        let mut out = Vec::new();
+        let plain = |text: &str, out: &mut Vec<u32>| {
+            let text: String =
+                if self.definition.nfc { text.nfc().map(|(c, _)| c).collect() } else { text.to_owned() };
+            for piece in regex.find_iter(&text).map(|found| found.unwrap().as_str().as_bytes()) {
+                match ids.get(piece) {
+                    Some(&id) if self.definition.ignore_merges => out.push(id),
+                    _ => out.extend(merge_by_definition(piece, &self.merges).iter().map(|part| ids[&part[..]])),
+                }
+            }
+        };
+        let (mut begin, mut at) = (0, 0);
+        while at < text.len() {
+            let here = self.definition.added.iter().filter(|token| text[at..].starts_with(&token.content));
+            match here.max_by_key(|token| token.content.len()) {
+                Some(AddedToken { content, id }) => {
+                    if let Some(id) = id {
+                        plain(&text[begin..at], &mut out);
+                        out.push(*id);
+                        begin = at + content.len();
+                    }
+                    at += content.len();
+                }
+                None => at += text[at..].chars().next().unwrap().len_utf8(),
+            }
+        }
+        plain(&text[begin..], &mut out);
+        out
+    }
+}
+
+fn grammars() -> Vec<Grammar> {
+    let mut all = vec![Grammar::Gpt2];
+    for digits in [Digits::One, Digits::Three] {
+        all.push(Grammar::Lines { digits });
+        all.extend([true, false].map(|contractions| Grammar::Cases { digits, contractions }));
+    }
+    all
+}
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    let parts = proptest::collection::vec((0..PARTS.len(), 1_usize..4), 0..60);
+    let text = parts.prop_map(|parts| parts.into_iter().map(|(part, times)| PARTS[part].repeat(times)).collect());
+    proptest::collection::vec(text, 1..8)
+}
+
+fn seeds() -> impl Strategy<Value = Vec<(usize, usize, usize)>> {
+    proptest::collection::vec((0..PARTS.len(), 0_usize..20, 0..PARTS.len()), 0..120)
+}
+
+fn ragged(documents: &[Vec<u32>]) -> Ragged {
+    let mut offsets = vec![0];
+    offsets.extend(documents.iter().scan(0, |sum, ids| {
+        *sum += ids.len() as u64;
+        Some(*sum)
+    }));
+    Ragged { values: documents.concat(), offsets }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 60 }, ..ProptestConfig::default() })]
+
+    #[test]
+    fn ids_are_those_of_the_definition(seeds in seeds(), texts in texts(), ignore_merges: bool, nfc: bool) {
+        let vocabulary = vocabulary(&seeds);
+        for grammar in grammars() {
+            let case = case(grammar, &vocabulary, ignore_merges, nfc);
+            let expected: Vec<Vec<u32>> = texts.iter().map(|text| case.expected(text)).collect();
+            for instructions in [None, Some("avx2"), Some("swar")] {
+                for seeded in [false, true] {
+                    let options = EngineOptions { instructions, seeded, ..EngineOptions::default() };
+                    // Not every CPU has every set.
+                    let Ok(engine) = Engine::new(&case.definition, &options) else { continue };
+                    // Cold, then warm.
+                    for _ in 0..2 {
+                        prop_assert_eq!(engine.encode_batch(&texts).unwrap(), ragged(&expected), "{:?}", engine);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Documents that fill many windows, some of them long.
+fn corpus() -> Vec<String> {
+    let mut state = 1_u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let lengths: [usize; 6] = [0, 1, 7, 90, 4_000, 60_000];
+    (0..if cfg!(miri) { 4 } else { 300 })
+        .map(|number| {
+            let length = lengths[if number % 60 == 0 { 5 } else { next(5) }] / if cfg!(miri) { 100 } else { 1 };
+            (0..length).map(|_| PARTS[next(PARTS.len())]).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn threads_do_not_change_ids() {
+    let seeds: Vec<_> = (0..PARTS.len() * 20).map(|at| (at % PARTS.len(), at / 7, (at * 5 + at / 34) % PARTS.len())).collect();
+    let vocabulary = vocabulary(&seeds);
+    let documents = corpus();
+    let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
+    for grammar in grammars() {
+        let case = case(grammar, &vocabulary, false, true);
+        let serial = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+        let (mut values, mut ends) = (Vec::new(), Vec::new());
+        serial.encode_all(&texts, &mut values, &mut ends).unwrap();
+        let offsets = std::iter::once(0).chain(ends.into_iter().map(|end| end as u64)).collect();
+        let expected = Ragged { values, offsets };
+        assert_eq!(expected.len(), documents.len());
+        for threads in [1, 2, 3, 8] {
+            for round in 0..if cfg!(miri) { 1 } else { 4 } {
+                // A small cache, so that it fills up and grows while others read.
+                let options = EngineOptions { cache_bytes: 1 << 20, seeded: round % 2 == 0, ..EngineOptions::default() };
+                let engine = Engine::new(&case.definition, &options).unwrap();
+                let mut batch = Ragged::default();
+                for _ in 0..2 {
+                    Pool::new(threads).install(|| engine.encode_batch_into(&documents, &mut batch)).unwrap();
+                    assert!(batch == expected, "{grammar:?}, {threads} threads");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn long_pieces_take_little_time() {
+    let vocabulary = vocabulary(&[(0, 0, 0), (0, 2, 0), (3, 1, 3), (22, 1, 23)]);
+    for unit in ["a", " ", "\n", "中", "ab", "😀", "\u{301}", "'s", "1"] {
+        let text = unit.repeat(if cfg!(miri) { 20 } else { 200_000 });
+        for grammar in grammars() {
+            let case = case(grammar, &vocabulary, false, false);
+            let engine = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+            let begin = std::time::Instant::now();
+            let batch = engine.encode_batch(&[&text]).unwrap();
+            let bytes: usize = batch.values.iter().map(|&id| engine.token(id).len()).sum();
+            assert_eq!(bytes, text.len(), "{unit:?} {grammar:?}");
+            assert!(begin.elapsed().as_secs() < 20, "{unit:?} {grammar:?}: {:?}", begin.elapsed());
+        }
+    }
+}
+
+#[test]
+fn definitions_that_cannot_be_encoded() {
+    let vocabulary = vocabulary(&[(2, 0, 2)]);
+    let good = case(Grammar::Gpt2, &vocabulary, false, false).definition;
+    let refused = |change: fn(&mut Definition), why: &str| {
+        let mut definition = good.clone();
+        change(&mut definition);
+        let error = Engine::new(&definition, &EngineOptions::default()).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    };
+    assert!(Engine::new(&good, &EngineOptions::default()).is_ok());
+    refused(|it| it.tokens.retain(|(token, _)| token != b"q"), "byte 113 is no token");
+    refused(|it| it.tokens.push((b"q".to_vec(), 9000)), "have the same bytes");
+    refused(|it| it.tokens.push((b"qqq".to_vec(), 1 << 20)), "is 1048575 or more");
+    refused(|it| it.merges.push((1, 2)), "is of unknown tokens or makes one");
+    refused(|it| it.merges.push(it.merges[0]), "is there twice");
+    refused(|it| it.added.push(AddedToken { content: String::new(), id: None }), "is empty");
+    refused(
+        |it| it.added.extend(["x", "y"].map(|token| AddedToken { content: token.to_owned(), id: None })),
+        "begin with 3 different bytes",
+    );
+    let options = EngineOptions { instructions: Some("abacus"), ..EngineOptions::default() };
+    assert!(Engine::new(&good, &options).unwrap_err().to_string().contains("this CPU has no abacus"));
+}
