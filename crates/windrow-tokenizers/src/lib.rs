@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod batch_encode;
 pub mod document;
 pub mod encode;
 pub mod engine;
@@ -11,4 +12,6 @@ mod remedy;
 mod shown;
 pub mod tokenizer;
 
+pub use batch_encode::BatchEncode;
 pub use shown::{Shown, shown};
+pub use tokenizers_023;

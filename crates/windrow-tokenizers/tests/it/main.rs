@@ -1,5 +1,6 @@
 //! All tests of the crate.
 
+mod batch_encode;
 mod document_faults;
 mod encode_account;
 mod encode_stop;

@@ -1,0 +1,106 @@
+//! Batches of Hugging Face's `tokenizers` 0.23 on windrow's pool.
+//!
+//! The library encodes a batch with rayon, one text a task. [`BatchEncode`] gives its tokenizer the same methods with the same results, by
+//! windrow's threads: serially if the batch is short, and in coarse tasks otherwise. A process that has forked after a batch can go on in
+//! parallel.
+//!
+//! The idea comes from the work of the tokenizers project on `encode_batch` (pull requests 2073 and 2077).
+
+use tokenizers_023::utils::padding::pad_encodings;
+use tokenizers_023::utils::parallelism::get_parallelism;
+use tokenizers_023::{EncodeInput, Encoding, Error, Tokenizer};
+use windrow::prelude::*;
+
+/// The batch methods of a tokenizer on windrow's pool. See the [module page](self).
+///
+/// A method of this trait takes precedence over that of the tokenizer with the same name, because the tokenizer has it from the type that
+/// it dereferences to. `TOKENIZERS_PARALLELISM=false` makes all of them serial, as in the library.
+///
+/// ```
+/// use windrow_tokenizers::BatchEncode;
+/// use windrow_tokenizers::tokenizers_023::Tokenizer;
+/// # let json = r#"{"model": {"type": "WordLevel", "vocab": {"one": 0, "two": 1, "?": 2}, "unk_token": "?"},
+/// #     "pre_tokenizer": {"type": "Whitespace"}}"#;
+///
+/// let tokenizer: Tokenizer = json.parse()?;
+/// let encodings = tokenizer.encode_batch(vec!["one two", "two"], false)?;
+/// assert_eq!(encodings[0].get_ids(), [0, 1]);
+/// # Ok::<(), windrow_tokenizers::tokenizers_023::Error>(())
+/// ```
+pub trait BatchEncode {
+    /// Encodes all inputs. Offsets are in bytes.
+    ///
+    /// # Errors
+    /// The first error, in the order of the inputs.
+    fn encode_batch<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
+    where
+        E: Into<EncodeInput<'s>> + Send;
+
+    /// Encodes all inputs. Offsets are in characters.
+    ///
+    /// # Errors
+    /// Those of [`encode_batch`](Self::encode_batch).
+    fn encode_batch_char_offsets<'s, E>(
+        &self,
+        inputs: Vec<E>,
+        add_special_tokens: bool,
+    ) -> Result<Vec<Encoding>, Error>
+    where
+        E: Into<EncodeInput<'s>> + Send;
+
+    /// Encodes all inputs without offsets.
+    ///
+    /// # Errors
+    /// Those of [`encode_batch`](Self::encode_batch).
+    fn encode_batch_fast<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
+    where
+        E: Into<EncodeInput<'s>> + Send;
+}
+
+impl BatchEncode for Tokenizer {
+    #[track_caller]
+    fn encode_batch<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
+    where
+        E: Into<EncodeInput<'s>> + Send,
+    {
+        batch(self, inputs, |input| self.encode(input, add_special_tokens))
+    }
+
+    #[track_caller]
+    fn encode_batch_char_offsets<'s, E>(
+        &self,
+        inputs: Vec<E>,
+        add_special_tokens: bool,
+    ) -> Result<Vec<Encoding>, Error>
+    where
+        E: Into<EncodeInput<'s>> + Send,
+    {
+        batch(self, inputs, |input| self.encode_char_offsets(input, add_special_tokens))
+    }
+
+    #[track_caller]
+    fn encode_batch_fast<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
+    where
+        E: Into<EncodeInput<'s>> + Send,
+    {
+        batch(self, inputs, |input| self.encode_fast(input, add_special_tokens))
+    }
+}
+
+#[track_caller]
+fn batch<E: Send>(
+    tokenizer: &Tokenizer,
+    inputs: Vec<E>,
+    encode: impl Fn(E) -> Result<Encoding, Error> + Send + Sync,
+) -> Result<Vec<Encoding>, Error> {
+    let mut encodings: Vec<Encoding> = if get_parallelism() {
+        let encoded: Vec<Result<Encoding, Error>> = inputs.into_par_iter().map(encode).collect();
+        encoded.into_iter().collect::<Result<_, _>>()?
+    } else {
+        inputs.into_iter().map(encode).collect::<Result<_, _>>()?
+    };
+    if let Some(padding) = tokenizer.get_padding() {
+        pad_encodings(&mut encodings, padding)?;
+    }
+    Ok(encodings)
+}
