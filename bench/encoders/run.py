@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 VENV = corpora.CACHE / "venv"
 PYTHON = ["gigatoken", "gigatoken-bytes", "gigatoken-each", "reference"]
-RUST = ["windrow", "fastokens", "tokenizers-1.0", "tokie", "tokenizers-0.23"]
+RUST = ["windrow", "windrow-fresh", "fastokens", "tokenizers-1.0", "tokie", "tokenizers-0.23"]
 # Far slower than the others: it encodes each eighth document, in few rounds.
 SLOW, EVERY, SLOW_ROUNDS = "tokenizers-0.23", 8, 2
 PASSES = 9

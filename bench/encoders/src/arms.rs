@@ -2,12 +2,17 @@
 
 use tokenizers::pipeline::{EncodeOptions, Encoding, Inputs, PipelineToken, PipelineTokenizer};
 
-use crate::windrow;
+use crate::windrow::Windrow;
 
 /// A tokenizer that is ready.
 pub trait Encoder {
     /// Brings the texts into the form that the encoder takes, which is no part of what is measured. The result encodes them.
     fn prepare<'a>(&'a self, texts: &'a [&'a str]) -> Box<dyn FnOnce() -> Ids + 'a>;
+
+    /// Takes a result back, so that the next one can have its memory. Only windrow has a call for that.
+    fn recycle(&self, ids: Ids) {
+        drop(ids);
+    }
 }
 
 /// The ids as the encoder returns them.
@@ -47,7 +52,8 @@ impl Ids {
 pub fn load(arm: &str, tokenizer: &[u8], threads: usize) -> Box<dyn Encoder> {
     let text = std::str::from_utf8(tokenizer).expect("a tokenizer.json is UTF-8");
     match arm {
-        "windrow" => Box::new(Windrow(windrow::load(tokenizer, threads))),
+        "windrow" => Box::new(Windrow::load(tokenizer, threads, true)),
+        "windrow-fresh" => Box::new(Windrow::load(tokenizer, threads, false)),
         "fastokens" => {
             let json = serde_json::from_str(text).expect("JSON");
             Box::new(fastokens::Tokenizer::from_json(json).expect("fastokens loads it"))
@@ -62,17 +68,6 @@ pub fn load(arm: &str, tokenizer: &[u8], threads: usize) -> Box<dyn Encoder> {
         }
         "tokie" => Box::new(tokie::hf::from_json_str(text).expect("tokie loads it")),
         _ => panic!("no arm is called {arm}"),
-    }
-}
-
-struct Windrow(windrow::Encode);
-
-impl Encoder for Windrow {
-    fn prepare<'a>(&'a self, texts: &'a [&'a str]) -> Box<dyn FnOnce() -> Ids + 'a> {
-        Box::new(|| {
-            let (ids, offsets) = self.0(texts);
-            Ids::Offsets(ids, offsets)
-        })
     }
 }
 

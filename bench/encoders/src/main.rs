@@ -61,7 +61,7 @@ fn throughput(encoder: &dyn Encoder, texts: &[&str], passes: usize, line: &mut S
     let (mut warm, mut warm_cpu) = (Vec::new(), Vec::new());
     while warm.len() < passes && warm.iter().sum::<Duration>() < LONG {
         let (ids, time, cpu) = pass(encoder, texts);
-        drop(black_box(ids));
+        encoder.recycle(black_box(ids));
         warm.push(time);
         warm_cpu.push(cpu);
     }

@@ -46,11 +46,15 @@ pub trait Engine: Send + Sync {
     /// paths.
     fn token_to_id(&self, token: &str) -> Option<u32>;
 
-    /// The ids of all `texts`, by the threads of the current pool.
+    /// Replaces `batch` by the ids of all `texts`, by the threads of the current pool.
     ///
     /// # Errors
-    /// The first text, in order, that has no ids.
-    fn encode_batch(&self, texts: &[&str]) -> Result<Ragged, BatchError> {
+    /// The first text, in order, that has no ids. `batch` is then empty.
+    fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
+        let Ragged { mut values, mut offsets } = std::mem::take(batch);
+        values.clear();
+        offsets.clear();
+        offsets.push(0);
         let encoded = texts.par_iter().weigh(|text| text.len()).map_init(
             || self.encoder(),
             |encoder, text| {
@@ -59,12 +63,12 @@ pub trait Engine: Send + Sync {
             },
         );
         let encoded: Vec<_> = encoded.collect();
-        let mut batch = Ragged { values: Vec::new(), offsets: vec![0] };
         for (document, ids) in encoded.into_iter().enumerate() {
-            batch.values.extend(ids.map_err(|error| BatchError { document, error })?);
-            batch.offsets.push(batch.values.len() as u64);
+            values.extend(ids.map_err(|error| BatchError { document, error })?);
+            offsets.push(values.len() as u64);
         }
-        Ok(batch)
+        *batch = Ragged { values, offsets };
+        Ok(())
     }
 }
 

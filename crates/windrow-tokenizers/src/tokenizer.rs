@@ -281,7 +281,19 @@ impl Tokenizer {
     /// # Errors
     /// The first text, in order, that the engine cannot encode.
     pub fn encode_batch_ids(&self, texts: &[&str]) -> Result<Ragged, BatchError> {
-        self.engine.encode_batch(texts)
+        let mut batch = Ragged::default();
+        self.engine.encode_batch(texts, &mut batch)?;
+        batch.values.shrink_to_fit();
+        Ok(batch)
+    }
+
+    /// [`encode_batch_ids`](Self::encode_batch_ids) into the memory of `batch`, whose items it replaces: memory that was used before need not be
+    /// cleared by the system again. It keeps space for up to an id for each byte of text.
+    ///
+    /// # Errors
+    /// Those of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
+    pub fn encode_batch_ids_into(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
+        self.engine.encode_batch(texts, batch)
     }
 
     /// The largest id that can be produced, plus one. There may be fewer tokens.

@@ -9,7 +9,7 @@ use windrow::prelude::*;
 
 use super::{Observer, Step};
 use crate::document::{BadDocument, text_of};
-use crate::engine::{BatchError, Encoder, Engine, EngineError};
+use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
 use crate::input::{Batch, Format, Record};
 use crate::manifest::SkippedDocument;
 
@@ -222,7 +222,8 @@ impl Workshop<'_> {
             && text.len() >= LONG * self.chunk_bytes
             && chunk.ids.is_empty()
         {
-            let batch = self.engine.encode_batch(&texts)?;
+            let mut batch = Ragged::default();
+            self.engine.encode_batch(&texts, &mut batch)?;
             chunk.ids = batch.values;
             chunk.ends.push(chunk.ids.len());
             return Ok(());

@@ -23,10 +23,10 @@ impl Bpe {
     }
 
     /// Puts the ids that go around a document around those of each.
-    fn surround(&self, batch: Ragged) -> Ragged {
+    fn surround(&self, batch: &mut Ragged) {
         let [before, behind] = &self.around;
         if before.is_empty() && behind.is_empty() {
-            return batch;
+            return;
         }
         let mut all = Ragged { values: Vec::new(), offsets: vec![0] };
         for ids in batch.iter() {
@@ -35,7 +35,7 @@ impl Bpe {
             }
             all.offsets.push(all.values.len() as u64);
         }
-        all
+        *batch = all;
     }
 }
 
@@ -52,9 +52,10 @@ impl Engine for Bpe {
         self.engine.token_to_id(&token.chars().map(char_to_byte).collect::<Option<Vec<u8>>>()?)
     }
 
-    fn encode_batch(&self, texts: &[&str]) -> Result<Ragged, BatchError> {
-        let batch = self.engine.encode_batch(texts).map_err(|failed| no_memory(texts, failed))?;
-        Ok(self.surround(batch))
+    fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
+        self.engine.encode_batch_into(texts, batch).map_err(|failed| no_memory(texts, failed))?;
+        self.surround(batch);
+        Ok(())
     }
 }
 

@@ -17,6 +17,7 @@ use std::time::Instant;
 use serde_json::Value;
 use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
+use windrow::Pool;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 const THREADS: usize = 2;
@@ -142,6 +143,14 @@ fn compare(tokenizer: &Tokenizer, documents: &[String], oracle: impl Fn(&str) ->
             });
         }
     });
+    let mut expected = (Vec::new(), Vec::new());
+    let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
+    tokenizer.engine().encoder().encode_all(&texts, &mut expected.0, &mut expected.1).expect("encodes");
+    for threads in [1, 2, 8] {
+        let batch = Pool::new(threads).install(|| tokenizer.encode_batch_ids(&texts)).expect("encodes");
+        assert!(batch.values == expected.0, "{threads} threads give other ids");
+        assert!(batch.offsets[1..].iter().map(|&end| end as usize).eq(expected.1.iter().copied()));
+    }
     let differing = differing.into_inner();
     println!(
         "{}: {} documents, {} ids, {differing} differing ({}, {:.1} s)",
