@@ -6,12 +6,15 @@ use std::collections::{BinaryHeap, HashMap};
 /// The priority of two tokens that do not merge.
 const NONE: u32 = u32::MAX;
 
-/// Ids and priorities are packed into a word of the pair table: 20, 20 and 24 bits.
+/// Two ids are packed into a key.
 const ID_BITS: u32 = 20;
+
+/// A word of the pair table has a priority in its lower bits, and a tag of the pair above.
 const PRIORITY_BITS: u32 = 24;
+const PRIORITIES: u32 = (1 << PRIORITY_BITS) - 1;
 
 /// An empty word of the pair table.
-const EMPTY: u64 = u64::MAX;
+const EMPTY: u32 = u32::MAX;
 
 /// Longer pieces keep their pairs in a heap: scanning all of them for each merge would take quadratic time.
 pub(crate) const SHORT: usize = 48;
@@ -118,10 +121,15 @@ pub(crate) struct Model {
     byte_pairs: Vec<u32>,
     /// A bit for each pair that merges; several pairs share one.
     filter: Vec<u64>,
-    /// The two tokens and the priority of each merge, with linear probing.
-    pairs: Vec<u64>,
+    /// The priorities of merges by a hash of their tokens, with linear probing. A quarter of the size of a table with whole keys: most look-ups
+    /// find a merge, and waited for memory. The key is compared later than its priority is used.
+    pairs: Vec<u32>,
+    /// The two tokens of each merge, by priority.
+    keys: Vec<u64>,
     /// The token that each merge makes, by priority.
     merged: Vec<u32>,
+    /// The difference between that token and the priority, if it is always the same.
+    shift: Option<u32>,
     seams: Seams,
 }
 
@@ -213,9 +221,11 @@ fn filter_place(key: u64) -> (usize, u64) {
     ((bit / 64) as usize, bit % 64)
 }
 
+/// Where probing for a pair starts, and its tag.
 #[inline(always)]
-fn pair_place(key: u64) -> usize {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize
+fn pair_place(key: u64) -> (usize, u32) {
+    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((hash >> 40) as usize, (hash >> 32) as u32 >> 24 & 0xff)
 }
 
 impl Model {
@@ -230,8 +240,8 @@ impl Model {
         for (byte, id) in (0..=255).zip(&mut bytes) {
             *id = vocabulary.id(&[byte]).ok_or_else(|| format!("byte {byte} is no token"))?;
         }
-        if merges.len() >= 1 << PRIORITY_BITS {
-            return Err(format!("there are {} merges, {} or more", merges.len(), 1 << PRIORITY_BITS));
+        if merges.len() >= PRIORITIES as usize {
+            return Err(format!("there are {} merges, {} or more", merges.len(), PRIORITIES));
         }
         let seams = Seams::new((0..vocabulary.size()).map(|id| vocabulary.token(id)));
         let mut model = Self {
@@ -241,8 +251,10 @@ impl Model {
             bytes,
             byte_pairs: vec![NONE; 1 << 16],
             filter: vec![0; FILTER_BITS as usize / 64],
-            pairs: vec![EMPTY; (merges.len() * 2).next_power_of_two().max(2)],
+            pairs: vec![EMPTY; (merges.len() / 4 + merges.len() + 2).next_power_of_two()],
+            keys: Vec::with_capacity(merges.len()),
             merged: Vec::with_capacity(merges.len()),
+            shift: None,
         };
         let mut union = Vec::new();
         for (priority, &(left, right)) in (0..).zip(merges) {
@@ -255,18 +267,23 @@ impl Model {
             let merged = model.vocabulary.id(&union).filter(|_| parts.iter().all(|part| !part.is_empty()));
             let merged = merged.ok_or_else(|| format!("merge {priority} is of unknown tokens or makes one"))?;
             let key = pair_key(left, right);
-            let mut at = pair_place(key) & (model.pairs.len() - 1);
-            while model.pairs[at] != EMPTY {
-                if model.pairs[at] >> PRIORITY_BITS == key {
-                    return Err(format!("merge {priority} is there twice"));
-                }
-                at = (at + 1) & (model.pairs.len() - 1);
+            if model.priority(left, right) != NONE {
+                return Err(format!("merge {priority} is there twice"));
             }
-            model.pairs[at] = key << PRIORITY_BITS | u64::from(priority);
+            let (mut at, tag) = pair_place(key);
+            while model.pairs[at & (model.pairs.len() - 1)] != EMPTY {
+                at += 1;
+            }
+            at &= model.pairs.len() - 1;
+            model.pairs[at] = tag << PRIORITY_BITS | priority;
+            model.keys.push(key);
             let (word, bit) = filter_place(key);
             model.filter[word] |= 1 << bit;
             model.merged.push(merged);
         }
+        let shift = model.merged.first().copied().unwrap_or(0);
+        let is_shifted = (0..).zip(&model.merged).all(|(priority, &id)| id == shift.wrapping_add(priority));
+        model.shift = is_shifted.then_some(shift);
         Ok(model)
     }
 
@@ -282,16 +299,25 @@ impl Model {
         if self.filter[word & (self.filter.len() - 1)] >> bit & 1 == 0 {
             return NONE;
         }
-        let mut at = pair_place(key);
+        let (mut at, tag) = pair_place(key);
         loop {
             let pair = self.pairs[at & (self.pairs.len() - 1)];
-            if pair >> PRIORITY_BITS == key {
-                return (pair & ((1 << PRIORITY_BITS) - 1)) as u32;
-            }
             if pair == EMPTY {
                 return NONE;
             }
+            if pair >> PRIORITY_BITS == tag && self.keys[(pair & PRIORITIES) as usize] == key {
+                return pair & PRIORITIES;
+            }
             at += 1;
+        }
+    }
+
+    /// The token that the merge of this priority makes.
+    #[inline(always)]
+    fn merged(&self, priority: u32) -> u32 {
+        match self.shift {
+            Some(shift) => priority.wrapping_add(shift),
+            None => self.merged[priority as usize],
         }
     }
 
@@ -351,7 +377,7 @@ impl Model {
             if best == NONE {
                 break;
             }
-            ids[at] = self.merged[best as usize];
+            ids[at] = self.merged(best);
             ids.copy_within(at + 2..count, at + 1);
             priorities.copy_within(at + 2..count, at + 1);
             count -= 1;
@@ -399,7 +425,7 @@ impl Model {
             }
             let end = links[next as usize].next;
             links[next as usize].priority = NONE;
-            links[at as usize].id = self.merged[priority as usize];
+            links[at as usize].id = self.merged(priority);
             links[at as usize].next = end;
             if let Some(after) = links.get_mut(end as usize) {
                 after.before = at;
