@@ -378,8 +378,11 @@ impl Model {
                 break;
             }
             ids[at] = self.merged(best);
-            ids.copy_within(at + 2..count, at + 1);
-            priorities.copy_within(at + 2..count, at + 1);
+            // A call that moves memory would take longer.
+            for place in at + 1..count - 1 {
+                ids[place & 63] = ids[(place + 1) & 63];
+                priorities[place & 63] = priorities[(place + 1) & 63];
+            }
             count -= 1;
             priorities[count - 1] = NONE;
             if at + 1 < count {
