@@ -250,7 +250,11 @@ impl<I: Isa> Queue<'_, '_, I> {
     fn divide(&mut self, text: &[u8], mut start: usize, end: usize) {
         while start < end {
             let piece = &text[start..end];
-            let len = if piece.len() <= KEY_BYTES { piece.len() } else { self.shared.model.seam(piece, 0).unwrap_or(piece.len()) };
+            let len = if piece.len() <= KEY_BYTES {
+                piece.len()
+            } else {
+                self.shared.model.seam(piece, 0).unwrap_or(piece.len())
+            };
             if len <= KEY_BYTES {
                 self.put(short_key(self.isa.load(text, start, start + len), len));
             } else {

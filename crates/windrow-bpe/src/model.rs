@@ -220,11 +220,7 @@ fn pair_place(key: u64) -> usize {
 
 impl Model {
     /// `merges` are the ids of the two tokens of each merge, in the order of their priorities. An error says why these cannot be merged here.
-    pub(crate) fn new(
-        tokens: &[(Vec<u8>, u32)],
-        merges: &[(u32, u32)],
-        ignore_merges: bool,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(tokens: &[(Vec<u8>, u32)], merges: &[(u32, u32)], ignore_merges: bool) -> Result<Self, String> {
         let vocabulary = Vocabulary::new(tokens)?;
         let mut bytes = [0; 256];
         for (byte, id) in (0..=255).zip(&mut bytes) {
