@@ -146,8 +146,8 @@ impl Seams {
                 let (word, bit) = Self::pair(first, second);
                 seams.pairs[word] |= 1 << bit;
             }
-            for &[before, first, second] in token.array_windows() {
-                let (word, bit) = Self::triple(before, first, second);
+            for three in token.windows(3) {
+                let (word, bit) = Self::triple(three[0], three[1], three[2]);
                 seams.triples[word] |= 1 << bit;
             }
         }
@@ -299,10 +299,10 @@ impl Model {
     /// The first place in a piece, behind `from`, where it can be divided and a character begins: its parts have the ids of the whole.
     #[inline]
     pub(crate) fn seam(&self, piece: &[u8], from: usize) -> Option<usize> {
-        let is_seam = |bytes: &[u8; 3]| bytes[2] & 0xc0 != 0x80 && !self.seams.may_span(*bytes);
+        let is_seam = |bytes: &[u8]| bytes[2] & 0xc0 != 0x80 && !self.seams.may_span([bytes[0], bytes[1], bytes[2]]);
         // The first two bytes have no byte before.
         let from = from.max(1);
-        Some(from + 1 + piece.get(from - 1..)?.array_windows().position(is_seam)?)
+        Some(from + 1 + piece.get(from - 1..)?.windows(3).position(is_seam)?)
     }
 
     /// The ids of a piece, which is not empty. An error is the number of bytes that could not be allocated.
@@ -329,7 +329,7 @@ impl Model {
         for (id, byte) in ids.iter_mut().zip(piece) {
             *id = self.bytes[usize::from(*byte)];
         }
-        for (priority, pair) in priorities.iter_mut().zip(piece.array_windows::<2>()) {
+        for (priority, pair) in priorities.iter_mut().zip(piece.windows(2)) {
             *priority = self.byte_priority(pair[0], pair[1]);
         }
         while count > 1 {
@@ -432,8 +432,8 @@ pub fn merge_by_definition(piece: &[u8], merges: &[(Vec<u8>, Vec<u8>)]) -> Vec<V
         merges.iter().enumerate().map(|(priority, (left, right))| ((&left[..], &right[..]), priority)).collect();
     let mut parts: Vec<Vec<u8>> = piece.iter().map(|&byte| vec![byte]).collect();
     loop {
-        let pairs = parts.array_windows().enumerate();
-        let known = pairs.filter_map(|(at, [left, right])| Some((priorities.get(&(&left[..], &right[..]))?, at)));
+        let pairs = parts.windows(2).enumerate();
+        let known = pairs.filter_map(|(at, pair)| Some((priorities.get(&(&pair[0][..], &pair[1][..]))?, at)));
         let Some((_, at)) = known.min() else { return parts };
         let right = parts.remove(at + 1);
         parts[at].extend(right);
