@@ -18,10 +18,11 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow", "windrow-plan windrow-sync windrow-testkit"),
     // For tests alone: those of windrow use it, and it uses windrow.
     ("windrow-testkit", "windrow"),
+    ("windrow-bpe", "windrow windrow-sync"),
     ("windrow-collections", "windrow windrow-sync"),
     ("windrow-collective", "windrow windrow-sync windrow-testkit windrow-tiling"),
     ("windrow-sqlite", "windrow windrow-testkit"),
-    ("windrow-tokenizers", "windrow windrow-testkit"),
+    ("windrow-tokenizers", "windrow windrow-bpe windrow-testkit"),
     ("windrow-cli", "windrow windrow-allocator windrow-collective windrow-tiling windrow-tokenizers"),
     (
         "windrow-bench",
@@ -37,12 +38,35 @@ const TESTKIT: &str = "windrow-testkit";
 /// The crate of unsafe code. It cannot inherit the lint that forbids it.
 const UNSAFE: &str = "windrow-sync";
 
+/// The crate with one file of unsafe code. It denies what the others forbid, since what is forbidden cannot be allowed in a file.
+const UNSAFE_IN_ONE_FILE: &str = "windrow-bpe";
+
+/// How a crate gets the lints of the workspace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lints {
+    Inherited,
+    /// Repeated, all but `unsafe_code`.
+    Repeated,
+    /// Repeated, and `unsafe_code` is denied.
+    Denying,
+}
+
+impl Lints {
+    fn of(name: &str) -> Self {
+        match name {
+            UNSAFE => Self::Repeated,
+            UNSAFE_IN_ONE_FILE => Self::Denying,
+            _ => Self::Inherited,
+        }
+    }
+}
+
 pub(crate) fn arrows(workspace: &Workspace) -> Result<()> {
     let mut problems = wrong_arrows(&workspace.metadata, &workspace.read("deny.toml")?);
     let whole = workspace.read("Cargo.toml")?;
     for member in members(&workspace.metadata) {
         let manifest = text(member, "manifest_path");
-        let is_linted = has_lints(&workspace::read(manifest.as_ref())?, &whole, text(member, "name") == UNSAFE);
+        let is_linted = has_lints(&workspace::read(manifest.as_ref())?, &whole, Lints::of(text(member, "name")));
         problems.extend((!is_linted).then(|| format!("{manifest} does not have the workspace's lints")));
     }
     workspace::unless_empty("arrows", &problems)
@@ -84,13 +108,15 @@ fn wrong_arrows(metadata: &Value, deny: &str) -> Vec<String> {
     problems
 }
 
-/// Whether a manifest inherits the lints of the workspace, or repeats all of them except `unsafe_code`.
-fn has_lints(manifest: &str, whole: &str, is_unsafe: bool) -> bool {
+/// Whether a manifest has the lints of the workspace as it should.
+fn has_lints(manifest: &str, whole: &str, lints: Lints) -> bool {
     let is_lint = |line: &&str| line.contains(" = ") && !line.starts_with('#') && !line.starts_with("unsafe_code");
     let sections = whole.split("\n[workspace.lints.").skip(1).filter_map(|section| section.split("\n[").next());
-    match is_unsafe {
-        true => sections.flat_map(str::lines).filter(is_lint).all(|lint| manifest.lines().any(|line| line == lint)),
-        false => manifest.contains("\n[lints]\nworkspace = true\n"),
+    let has = |lint: &str| manifest.lines().any(|line| line == lint);
+    match lints {
+        Lints::Inherited => manifest.contains("\n[lints]\nworkspace = true\n"),
+        Lints::Denying if !has("unsafe_code = \"deny\"") => false,
+        Lints::Repeated | Lints::Denying => sections.flat_map(str::lines).filter(is_lint).all(has),
     }
 }
 
@@ -149,6 +175,10 @@ mod tests {
         assert_eq!(complaint("windrow-sync", json!({"name": "loom", "target": "cfg(loom)"})), "");
         assert_eq!(complaint("windrow-plan", json!({"name": "proptest", "kind": "dev"})), "");
         assert_eq!(complaint("windrow-bench", json!({"name": "rayon", "kind": "dev"})), "");
+        assert_eq!(complaint("windrow-tokenizers", json!({"name": "windrow-bpe", "kind": null})), "");
+        for dependency in ["aho-corasick", "windrow", "windrow-sync"] {
+            assert_eq!(complaint("windrow-bpe", json!({"name": dependency, "kind": null})), "");
+        }
     }
 
     #[test]
@@ -163,6 +193,9 @@ mod tests {
             ("windrow-plan", json!({"name": "serde", "kind": null}), "without the dependency serde"),
             ("windrow-sync", json!({"name": "loom", "kind": null}), "without the dependency loom"),
             ("windrow-new", json!({"name": "libc"}), "windrow-new has no place"),
+            ("windrow-bpe", json!({"name": "windrow-tokenizers", "kind": "dev"}), "not depend on windrow-tokenizers"),
+            ("windrow-bpe", json!({"name": "windrow-plan", "kind": null}), "must not depend on windrow-plan"),
+            ("windrow-collections", json!({"name": "windrow-bpe", "kind": null}), "must not depend on windrow-bpe"),
             ("windrow-sqlite", json!({"name": "windrow-testkit", "kind": null}), "windrow-testkit except in tests"),
         ] {
             assert!(complaint(name, dependency).contains(message), "{message}");
@@ -186,11 +219,27 @@ mod tests {
     #[test]
     fn lints_are_inherited_or_repeated() {
         let whole = "\n[workspace.lints.rust]\nunsafe_code = \"forbid\"\na = \"deny\"\n\n[workspace.lints.clippy]\n# x = 1\nb = \"deny\"\n\n[x]\nc = 1\n";
-        assert!(has_lints("[package]\n[lints]\nworkspace = true\n", whole, false));
-        assert!(!has_lints("[lints]\n[x]\nworkspace = true\n", whole, false));
-        assert!(!has_lints("[package]\n", whole, false));
-        assert!(has_lints("[lints.rust]\na = \"deny\"\n[lints.clippy]\nb = \"deny\"\n", whole, true));
-        assert!(!has_lints("[lints.rust]\na = \"deny\"\n", whole, true));
+        assert!(has_lints("[package]\n[lints]\nworkspace = true\n", whole, Lints::Inherited));
+        assert!(!has_lints("[lints]\n[x]\nworkspace = true\n", whole, Lints::Inherited));
+        assert!(!has_lints("[package]\n", whole, Lints::Inherited));
+        let repeated = "[lints.rust]\na = \"deny\"\n[lints.clippy]\nb = \"deny\"\n";
+        assert!(has_lints(repeated, whole, Lints::Repeated));
+        assert!(!has_lints(repeated, whole, Lints::Inherited));
+        assert!(!has_lints("[lints.rust]\na = \"deny\"\n", whole, Lints::Repeated));
+    }
+
+    /// A crate with one file of unsafe code denies it, and repeats the other lints.
+    #[test]
+    fn one_file_is_an_exception_from_a_lint_that_denies() {
+        let whole = "\n[workspace.lints.rust]\nunsafe_code = \"forbid\"\na = \"deny\"\nb = \"deny\"\n";
+        let denying = |lints: &str| has_lints(&format!("[lints.rust]\n{lints}\n"), whole, Lints::Denying);
+        assert!(denying("unsafe_code = \"deny\"\na = \"deny\"\nb = \"deny\""));
+        assert!(!denying("unsafe_code = \"deny\"\na = \"deny\""));
+        assert!(!denying("a = \"deny\"\nb = \"deny\""));
+        assert!(!denying("unsafe_code = \"warn\"\na = \"deny\"\nb = \"deny\""));
+        assert!(!denying("# unsafe_code = \"deny\"\na = \"deny\"\nb = \"deny\""));
+        assert_eq!(Lints::of("windrow-bpe"), Lints::Denying);
+        assert_eq!([Lints::of("windrow-sync"), Lints::of("windrow")], [Lints::Repeated, Lints::Inherited]);
     }
 
     #[test]

@@ -75,7 +75,8 @@ impl Added {
 
     /// Whether one of them may stand across `at`.
     pub(crate) fn may_span(&self, text: &[u8], at: usize) -> bool {
-        (at.saturating_sub(self.longest)..at).any(|begin| self.at(text, begin).is_some_and(|found| begin + found.len > at))
+        (at.saturating_sub(self.longest)..at)
+            .any(|begin| self.at(text, begin).is_some_and(|found| begin + found.len > at))
     }
 
     fn search(&self, text: &[u8], from: usize, anchored: Anchored) -> Option<(usize, AddedMatch)> {

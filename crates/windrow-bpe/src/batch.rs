@@ -52,7 +52,7 @@ impl Ragged {
 
     /// The ids of each document.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
-        self.offsets.array_windows().map(|&[begin, end]| &self.values[begin as usize..end as usize])
+        self.offsets.windows(2).map(|ends| &self.values[ends[0] as usize..ends[1] as usize])
     }
 }
 

@@ -75,7 +75,12 @@ pub(crate) fn inline_count(value: TableValue) -> Option<usize> {
 /// Writes the ids of an entry to the beginning of `out`, which is longer than them, and returns their number. `piece` is the long piece
 /// that was searched; `None` if the entry is that of another with the same digest.
 #[inline]
-pub(crate) fn write(table: &InsertOnlyTable, value: TableValue, piece: Option<&[u8]>, out: &mut [u32]) -> Option<usize> {
+pub(crate) fn write(
+    table: &InsertOnlyTable,
+    value: TableValue,
+    piece: Option<&[u8]>,
+    out: &mut [u32],
+) -> Option<usize> {
     let meta = (value[1] >> 32) as u32;
     if meta <= INLINE {
         let ids = [value[0] as u32, (value[0] >> 32) as u32, value[1] as u32];
@@ -273,7 +278,8 @@ mod tests {
     #[test]
     fn pieces_of_any_length_are_remembered_also_in_a_larger_table() {
         let cache = Cache::new(InstructionSet::available()[0], 1, bytes_of(1 << 12));
-        let piece = |number: u32| -> Vec<u8> { number.to_string().bytes().cycle().take(1 + number as usize % 40).collect() };
+        let piece =
+            |number: u32| -> Vec<u8> { number.to_string().bytes().cycle().take(1 + number as usize % 40).collect() };
         let value = |number: u32| -> Vec<u32> { (0..=number % 7).map(|at| number + at).collect() };
         let mut numbers: Vec<u32> = (1000..1500).collect();
         let mut seen = std::collections::HashSet::new();

@@ -5,7 +5,10 @@
 
 use windrow_sync::table::{InsertOnlyTable, TableKey, TableValue};
 
-use crate::cache::{Cache, INLINE, KEY_BYTES, LONGEST, inline_count, is_long, is_part, long_key, part_key, short_key, short_piece, write};
+use crate::cache::{
+    Cache, INLINE, KEY_BYTES, LONGEST, inline_count, is_long, is_part, long_key, part_key, short_key, short_piece,
+    write,
+};
 use crate::grammar::Grammar;
 use crate::model::{MergeScratch, Model, reserve};
 use crate::scan::{Around, Gpt2Rules, LineRules, Positions, Rules, Sink, scan};

@@ -6,10 +6,10 @@ use thiserror::Error;
 use windrow_sync::table::InsertOnlyTable;
 
 use crate::added::{Added, AddedMatch, AddedToken};
+use crate::batch::Span;
 use crate::cache::{Cache, KEY_BYTES};
 use crate::encoder::{Counts, Part, Shared, Window, Worker};
 use crate::grammar::Grammar;
-use crate::batch::Span;
 use crate::model::{MergeScratch, Model, reserve};
 use crate::nfc;
 use crate::scan::Around;
@@ -106,7 +106,8 @@ impl Engine {
             None => Some(&sets[0]),
             Some(name) => sets.iter().find(|set| set.name() == name),
         };
-        let set = *set.ok_or_else(|| Unsupported(format!("this CPU has no {}", options.instructions.unwrap_or("?"))))?;
+        let set =
+            *set.ok_or_else(|| Unsupported(format!("this CPU has no {}", options.instructions.unwrap_or("?"))))?;
         let slots = (tokens.len() * SLOTS_PER_TOKEN).min(FIRST_SLOTS);
         let engine = Self {
             grammar: *grammar,
@@ -200,7 +201,12 @@ impl Engine {
     }
 
     /// Encodes one window with the buffers of `worker`.
-    pub(crate) fn window<T: AsRef<str>>(&self, worker: &mut Worker, documents: &[T], span: Span) -> Result<(), NoMemory> {
+    pub(crate) fn window<T: AsRef<str>>(
+        &self,
+        worker: &mut Worker,
+        documents: &[T],
+        span: Span,
+    ) -> Result<(), NoMemory> {
         let table = self.cache.table();
         let parts = span.parts(documents);
         if self.nfc && parts.clone().any(|part| nfc::may_change(part.text)) {

@@ -92,7 +92,6 @@ impl Grammar {
         }
     }
 
-
     /// A place from `from` up to `to` where the text can be cut: its two parts have the pieces of the whole, whatever precedes and follows it.
     ///
     /// In all grammars, a piece ends behind a letter that is followed by a character that is no letter, mark or apostrophe. This does not depend
@@ -312,13 +311,14 @@ pub(crate) mod tests {
 
     /// Characters of every class that a pattern names, and combinations that are special to one.
     pub(crate) const PARTS: [&str; 46] = [
-        "a", "b", "s", "t", "re", "ll", "ve", "d", "A", "S", "LL", "Re", "ſ", "'", "'", "'s", "'S", "1", "23", "½", "٣", " ",
-        " ", "  ", "\t", "\n", "\r", "\r\n", "\n\n", "\u{a0}", "\u{3000}", "\u{85}", ".", "!?", "/", "—", "😀", "\u{301}",
-        "\u{fe0f}", "é", "É", "ǅ", "中", "ー", "ʰ", "\u{0}",
+        "a", "b", "s", "t", "re", "ll", "ve", "d", "A", "S", "LL", "Re", "ſ", "'", "'", "'s", "'S", "1", "23", "½",
+        "٣", " ", " ", "  ", "\t", "\n", "\r", "\r\n", "\n\n", "\u{a0}", "\u{3000}", "\u{85}", ".", "!?", "/", "—",
+        "😀", "\u{301}", "\u{fe0f}", "é", "É", "ǅ", "中", "ー", "ʰ", "\u{0}",
     ];
 
     pub(crate) fn texts() -> impl Strategy<Value = String> {
-        proptest::collection::vec(0..PARTS.len(), 0..160).prop_map(|parts| parts.into_iter().map(|at| PARTS[at]).collect())
+        proptest::collection::vec(0..PARTS.len(), 0..160)
+            .prop_map(|parts| parts.into_iter().map(|at| PARTS[at]).collect())
     }
 
     #[test]

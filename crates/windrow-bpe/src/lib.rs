@@ -1,4 +1,5 @@
-//! x
+#![doc = include_str!("../README.md")]
+
 mod added;
 mod batch;
 mod cache;

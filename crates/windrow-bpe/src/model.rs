@@ -154,8 +154,8 @@ impl Seams {
                 let (word, bit) = Self::pair(first, second);
                 seams.pairs[word] |= 1 << bit;
             }
-            for &[before, first, second] in token.array_windows() {
-                let (word, bit) = Self::triple(before, first, second);
+            for three in token.windows(3) {
+                let (word, bit) = Self::triple(three[0], three[1], three[2]);
                 seams.triples[word] |= 1 << bit;
             }
         }
@@ -230,11 +230,7 @@ fn pair_place(key: u64) -> (usize, u32) {
 
 impl Model {
     /// `merges` are the ids of the two tokens of each merge, in the order of their priorities. An error says why these cannot be merged here.
-    pub(crate) fn new(
-        tokens: &[(Vec<u8>, u32)],
-        merges: &[(u32, u32)],
-        ignore_merges: bool,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(tokens: &[(Vec<u8>, u32)], merges: &[(u32, u32)], ignore_merges: bool) -> Result<Self, String> {
         let vocabulary = Vocabulary::new(tokens)?;
         let mut bytes = [0; 256];
         for (byte, id) in (0..=255).zip(&mut bytes) {
@@ -329,9 +325,9 @@ impl Model {
     /// The first place in a piece where it can be divided and a character begins: its parts have the ids of the whole.
     #[inline]
     pub(crate) fn seam(&self, piece: &[u8]) -> Option<usize> {
-        let is_seam = |bytes: &[u8; 3]| bytes[2] & 0xc0 != 0x80 && !self.seams.may_span(*bytes);
+        let is_seam = |bytes: &[u8]| bytes[2] & 0xc0 != 0x80 && !self.seams.may_span([bytes[0], bytes[1], bytes[2]]);
         // The first two bytes have no byte before.
-        Some(2 + piece.array_windows().position(is_seam)?)
+        Some(2 + piece.windows(3).position(is_seam)?)
     }
 
     /// Whether a part of a piece may have other ids than the same bytes as a piece.
@@ -340,7 +336,12 @@ impl Model {
     }
 
     /// The ids of a piece, or of a part of one, which is not empty. An error is the number of bytes that could not be allocated.
-    pub(crate) fn encode<'s>(&self, piece: &[u8], is_part: bool, scratch: &'s mut MergeScratch) -> Result<&'s [u32], usize> {
+    pub(crate) fn encode<'s>(
+        &self,
+        piece: &[u8],
+        is_part: bool,
+        scratch: &'s mut MergeScratch,
+    ) -> Result<&'s [u32], usize> {
         scratch.ids.clear();
         if self.ignore_merges
             && !is_part
@@ -364,7 +365,7 @@ impl Model {
         for (id, byte) in ids.iter_mut().zip(piece) {
             *id = self.bytes[usize::from(*byte)];
         }
-        for (priority, pair) in priorities.iter_mut().zip(piece.array_windows::<2>()) {
+        for (priority, pair) in priorities.iter_mut().zip(piece.windows(2)) {
             *priority = self.byte_priority(pair[0], pair[1]);
         }
         while count > 1 {
@@ -470,8 +471,8 @@ pub fn merge_by_definition(piece: &[u8], merges: &[(Vec<u8>, Vec<u8>)]) -> Vec<V
         merges.iter().enumerate().map(|(priority, (left, right))| ((&left[..], &right[..]), priority)).collect();
     let mut parts: Vec<Vec<u8>> = piece.iter().map(|&byte| vec![byte]).collect();
     loop {
-        let pairs = parts.array_windows().enumerate();
-        let known = pairs.filter_map(|(at, [left, right])| Some((priorities.get(&(&left[..], &right[..]))?, at)));
+        let pairs = parts.windows(2).enumerate();
+        let known = pairs.filter_map(|(at, pair)| Some((priorities.get(&(&pair[0][..], &pair[1][..]))?, at)));
         let Some((_, at)) = known.min() else { return parts };
         let right = parts.remove(at + 1);
         parts[at].extend(right);

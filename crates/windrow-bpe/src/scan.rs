@@ -230,6 +230,7 @@ impl<const CASES: bool> LineRules<CASES> {
 
     /// The starts behind the last line end of white space. `blank` is white space but for line ends.
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "what `starts` knows of the block")]
     fn behind_newlines(
         &mut self,
         text: &[u8],

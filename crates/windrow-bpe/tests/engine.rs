@@ -9,8 +9,40 @@ use windrow_bpe::{AddedToken, Definition, Digits, Engine, EngineOptions, Grammar
 
 /// Texts of which vocabularies and documents are made: letters of several scripts, marks, digits, white space, contractions, added tokens.
 const PARTS: [&str; 34] = [
-    "a", "b", "ab", "abc", "cab", "B", "'s", "'RE", "1", "23", " ", "  ", "\t", "\n", "\r\n", ".", "!?", "/", "é", "e\u{301}",
-    "я", "Яя", "中", "文", "中文", "日本", "한", "\u{1112}\u{1161}", "😀", "\u{3000}", "<e>", "<ee", "<e>>", "windrow",
+    "a",
+    "b",
+    "ab",
+    "abc",
+    "cab",
+    "B",
+    "'s",
+    "'RE",
+    "1",
+    "23",
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\r\n",
+    ".",
+    "!?",
+    "/",
+    "é",
+    "e\u{301}",
+    "я",
+    "Яя",
+    "中",
+    "文",
+    "中文",
+    "日本",
+    "한",
+    "\u{1112}\u{1161}",
+    "😀",
+    "\u{3000}",
+    "<e>",
+    "<ee",
+    "<e>>",
+    "windrow",
 ];
 
 /// A vocabulary whose merges come from a text: pairs of neighbouring tokens, in a random order.
@@ -58,7 +90,10 @@ fn case(grammar: Grammar, vocabulary: &Vocabulary, ignore_merges: bool, nfc: boo
     let pairs = merges.iter().map(|(left, right)| (ids[&left[..]], ids[&right[..]])).collect();
     let added = [("<e>", Some(5000)), ("<ee", None), ("<e>>", Some(5001))];
     let added = added.map(|(content, id)| AddedToken { content: content.to_owned(), id }).to_vec();
-    Case { definition: Definition { grammar, tokens: tokens.clone(), merges: pairs, ignore_merges, added, nfc }, merges }
+    Case {
+        definition: Definition { grammar, tokens: tokens.clone(), merges: pairs, ignore_merges, added, nfc },
+        merges,
+    }
 }
 
 impl Case {
@@ -68,8 +103,7 @@ impl Case {
         let ids: HashMap<&[u8], u32> = self.definition.tokens.iter().map(|(token, id)| (&token[..], *id)).collect();
         let mut out = Vec::new();
         let plain = |text: &str, out: &mut Vec<u32>| {
-            let text: String =
-                if self.definition.nfc { text.nfc().map(|(c, _)| c).collect() } else { text.to_owned() };
+            let text: String = if self.definition.nfc { text.nfc().map(|(c, _)| c).collect() } else { text.to_owned() };
             for piece in regex.find_iter(&text).map(|found| found.unwrap().as_str().as_bytes()) {
                 match ids.get(piece) {
                     Some(&id) if self.definition.ignore_merges => out.push(id),
@@ -167,7 +201,8 @@ fn corpus() -> Vec<String> {
 
 #[test]
 fn threads_do_not_change_ids() {
-    let seeds: Vec<_> = (0..PARTS.len() * 20).map(|at| (at % PARTS.len(), at / 7, (at * 5 + at / 34) % PARTS.len())).collect();
+    let seeds: Vec<_> =
+        (0..PARTS.len() * 20).map(|at| (at % PARTS.len(), at / 7, (at * 5 + at / 34) % PARTS.len())).collect();
     let vocabulary = vocabulary(&seeds);
     let documents = corpus();
     let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
@@ -182,7 +217,8 @@ fn threads_do_not_change_ids() {
         for threads in [1, 2, 3, 8] {
             for round in 0..if cfg!(miri) { 1 } else { 4 } {
                 // A small cache, so that it fills up and grows while others read.
-                let options = EngineOptions { cache_bytes: 1 << 20, seeded: round % 2 == 0, ..EngineOptions::default() };
+                let options =
+                    EngineOptions { cache_bytes: 1 << 20, seeded: round % 2 == 0, ..EngineOptions::default() };
                 let engine = Engine::new(&case.definition, &options).unwrap();
                 let mut batch = Ragged::default();
                 for _ in 0..2 {

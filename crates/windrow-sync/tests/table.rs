@@ -93,7 +93,7 @@ fn parts_of_an_assembly_stand_in_the_order_of_their_reservations() {
 fn an_assembly_with_a_hole_is_no_vector() {
     let assembly = Assembly::with_capacity(3);
     assembly.reserve(1).copy_from(&[1]);
-    drop(assembly.reserve(1));
+    let _unfilled = assembly.reserve(1);
     assert_eq!(assembly.into_vec(), None);
     assert_eq!(Assembly::new(vec![1, 2]).into_vec(), Some(vec![1, 2]));
 }

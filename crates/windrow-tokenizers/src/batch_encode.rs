@@ -67,11 +67,7 @@ impl BatchEncode for Tokenizer {
     }
 
     #[track_caller]
-    fn encode_batch_char_offsets<'s, E>(
-        &self,
-        inputs: Vec<E>,
-        add_special_tokens: bool,
-    ) -> Result<Vec<Encoding>, Error>
+    fn encode_batch_char_offsets<'s, E>(&self, inputs: Vec<E>, add_special_tokens: bool) -> Result<Vec<Encoding>, Error>
     where
         E: Into<EncodeInput<'s>> + Send,
     {

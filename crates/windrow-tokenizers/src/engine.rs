@@ -1,11 +1,11 @@
 //! Engines turn the text of a document into ids.
 //!
 //! An [`Engine`] is a tokenizer ready to encode, shared by all workers. An [`Encoder`] belongs to one worker. It owns scratch
-//! memory that is reused from document to document, so a warm encoder only allocates space for the ids. There are two engines:
-//! `tokenizers` 1.0, and the released `tokenizers` 0.23 for the few `tokenizer.json` files that 1.0 refuses or reads differently.
-//! Neither starts threads.
+//! memory that is reused from document to document, so a warm encoder only allocates space for the ids. There are three engines:
+//! `windrow-bpe` for byte-level BPE that its gate admits, `tokenizers` 1.0 for the rest, and the released `tokenizers` 0.23 for the few
+//! `tokenizer.json` files that 1.0 refuses or reads differently. None starts threads; [`Engine::encode_batch`] uses those of the pool.
 //!
-//! Both give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. The `tokenizer.json` alone
+//! All give the ids of `tokenizers` 0.23 with Oniguruma, `encode_fast`, without truncation and padding. The `tokenizer.json` alone
 //! decides which engine runs, never a document.
 //!
 //! An engine whose allocation fails would end the process. So before a large text, windrow checks that the memory is available; if it

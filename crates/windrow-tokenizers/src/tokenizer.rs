@@ -361,7 +361,9 @@ fn engine(
         })?;
     }
     let reason = match gate::admit(file, checked, options) {
-        Ok(gate::Admitted { definition, around }) => Bpe::new(&definition, around, &EngineOptions::default()).map_err(|error| error.to_string()),
+        Ok(gate::Admitted { definition, around }) => {
+            Bpe::new(&definition, around, &EngineOptions::default()).map_err(|error| error.to_string())
+        }
         Err(reason) => Err(reason),
     };
     let _delegated = match reason {

@@ -19,6 +19,7 @@ const ALLOWED: &[(&str, &str)] = &[
         "windrow: iter/indexed.rs iter/scan.rs iter/slice.rs iter/sort.rs",
         "the trait and the consumers behind its provided methods",
     ),
+    ("windrow-bpe: batch.rs engine.rs", "an engine, and the windows that it cuts and encodes"),
 ];
 
 pub(super) fn check(workspace: &Workspace) -> Result<Vec<String>> {

@@ -115,7 +115,12 @@ impl InsertOnlyTable {
 
     /// The first value of `key` for which `holds` is true: for keys that are only a digest of what is searched.
     #[inline]
-    pub fn find_where(&self, hash: u32, key: TableKey, mut holds: impl FnMut(TableValue) -> bool) -> Option<TableValue> {
+    pub fn find_where(
+        &self,
+        hash: u32,
+        key: TableKey,
+        mut holds: impl FnMut(TableValue) -> bool,
+    ) -> Option<TableValue> {
         for further in 0..PROBES.min(self.slots.len()) {
             match self.slot(hash, further).read(key) {
                 Ok(value) if holds(value) => return Some(value),

@@ -107,7 +107,8 @@ impl Workshop<'_> {
         let mut chunk = Chunk { records: records.clone(), ..Chunk::default() };
         let Bench { encoder, unescaped } = &mut bench;
         unescaped.resize_with(records.len(), String::new);
-        let texts: Vec<_> = records.zip(unescaped.iter_mut()).map(|(at, unescaped)| self.text(batch, at, unescaped)).collect();
+        let texts: Vec<_> =
+            records.zip(unescaped.iter_mut()).map(|(at, unescaped)| self.text(batch, at, unescaped)).collect();
         self.encode_texts(batch, texts, encoder.as_mut(), &mut chunk);
         self.observer.advanced(&Step {
             stored: 0,

@@ -32,7 +32,8 @@ pub(super) fn admit(file: &File<'_>, checked: &Checked, options: &LoadOptions) -
     let ignore_merges = model_options(&model.options)?;
     let nfc = normalizer(file.parts.get("normalizer"))?;
     let grammar = pre_tokenizer(file.parts.get("pre_tokenizer"))?;
-    let around = if options.add_special_tokens { around(file.parts.get("post_processor"))? } else { Default::default() };
+    let around =
+        if options.add_special_tokens { around(file.parts.get("post_processor"))? } else { Default::default() };
 
     // The text that reaches the model is in the byte-level alphabet, so a token with other characters is never found.
     let tokens: Vec<(Vec<u8>, u32)> =

@@ -9,7 +9,8 @@ use windrow_tokenizers::tokenizers_023::{EncodeInput, Encoding, PaddingParams, T
 /// Byte-level, with one merge.
 fn file() -> Value {
     let letters = ('!'..='~').chain("ĠĊ".chars()).zip(0..);
-    let mut vocab: serde_json::Map<String, Value> = letters.map(|(letter, id)| (letter.to_string(), json!(id))).collect();
+    let mut vocab: serde_json::Map<String, Value> =
+        letters.map(|(letter, id)| (letter.to_string(), json!(id))).collect();
     vocab.insert("ab".to_owned(), json!(200));
     json!({
         "model": {"type": "BPE", "vocab": vocab, "merges": ["a b"]},
