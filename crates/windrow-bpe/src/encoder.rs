@@ -258,10 +258,12 @@ impl<I: Isa> Queue<'_, '_, I> {
             let seam = if piece.len() > KEY_BYTES { model.seam(piece) } else { None };
             let len = seam.unwrap_or(piece.len());
             is_part |= len < piece.len() && model.ignores_merges();
-            let key = match len {
-                0..=KEY_BYTES => short_key(self.isa.load(text, start, start + len), len),
-                ..=LONGEST => long_key(&piece[..len]),
-                _ => TableKey { tag: NEVER, rest: u64::from(is_part) },
+            let key = if len <= KEY_BYTES {
+                short_key(self.isa.load(text, start, start + len), len)
+            } else if len <= LONGEST {
+                long_key(&piece[..len])
+            } else {
+                TableKey { tag: NEVER, rest: u64::from(is_part) }
             };
             let at = self.put(if is_part && len <= LONGEST { part_key(key) } else { key });
             if len > KEY_BYTES {
