@@ -7,8 +7,9 @@ use public_api::Builder;
 
 use crate::workspace::{self, Workspace};
 
-const LIBRARIES: [&str; 8] = [
+const LIBRARIES: [&str; 9] = [
     "windrow",
+    "windrow-bpe",
     "windrow-collections",
     "windrow-collective",
     "windrow-plan",
