@@ -102,7 +102,6 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
     let resolved = resolve(&options.inputs, &reading)?;
     resolved.notes.iter().for_each(note);
     let threads = threads(options.threads, &note);
-    one_thread_each(&resolved.files, threads).iter().for_each(note);
 
     let reading = ReadOptions {
         field: options.field.clone(),
@@ -113,6 +112,9 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
     };
     let load = LoadOptions { add_special_tokens: reading.add_special_tokens, special_in_text: reading.special_in_text };
     let tokenizer = Tokenizer::load(options.vocabulary.name()?, &load)?;
+    if !tokenizer.engine().divides_documents() {
+        one_thread_each(&resolved.files, threads).iter().for_each(note);
+    }
     tokenizer.notes().iter().for_each(note);
 
     let output = OutputOptions {

@@ -1,17 +1,15 @@
 //! Batches of Hugging Face's `tokenizers` 0.23 on windrow's pool.
-//!
-//! The library encodes a batch with rayon, one text a task. [`BatchEncode`] gives its tokenizer the same methods with the same results, by
-//! windrow's threads: serially if the batch is short, and in coarse tasks otherwise. A process that has forked after a batch can go on in
-//! parallel.
-//!
-//! The idea comes from the work of the tokenizers project on `encode_batch` (pull requests 2073 and 2077).
 
 use tokenizers_023::utils::padding::pad_encodings;
 use tokenizers_023::utils::parallelism::get_parallelism;
 use tokenizers_023::{EncodeInput, Encoding, Error, Tokenizer};
 use windrow::prelude::*;
 
-/// The batch methods of a tokenizer on windrow's pool. See the [module page](self).
+/// The batch methods of Hugging Face's `tokenizers` 0.23 on windrow's pool, with the same results.
+///
+/// The library encodes a batch with rayon, one text a task. Here, a short batch is encoded serially, and a longer one in coarse tasks. A process
+/// that has forked after a batch goes on in parallel. The idea comes from the tokenizers project's work on `encode_batch` (its pull requests
+/// 2073 and 2077).
 ///
 /// A method of this trait takes precedence over that of the tokenizer with the same name, because the tokenizer has it from the type that
 /// it dereferences to. `TOKENIZERS_PARALLELISM=false` makes all of them serial, as in the library.

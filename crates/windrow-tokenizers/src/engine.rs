@@ -46,30 +46,40 @@ pub trait Engine: Send + Sync {
     /// paths.
     fn token_to_id(&self, token: &str) -> Option<u32>;
 
+    /// Whether all threads share a single long document in [`encode_batch`](Self::encode_batch).
+    fn divides_documents(&self) -> bool {
+        false
+    }
+
     /// Replaces `batch` by the ids of all `texts`, by the threads of the current pool.
     ///
     /// # Errors
     /// The first text, in order, that has no ids. `batch` is then empty.
     fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
-        let Ragged { mut values, mut offsets } = std::mem::take(batch);
-        values.clear();
-        offsets.clear();
-        offsets.push(0);
-        let encoded = texts.par_iter().weigh(|text| text.len()).map_init(
-            || self.encoder(),
-            |encoder, text| {
-                let mut ids = Vec::new();
-                encoder.encode(text, &mut ids).map(|()| ids)
-            },
-        );
-        let encoded: Vec<_> = encoded.collect();
-        for (document, ids) in encoded.into_iter().enumerate() {
-            values.extend(ids.map_err(|error| BatchError { document, error })?);
-            offsets.push(values.len() as u64);
-        }
-        *batch = Ragged { values, offsets };
-        Ok(())
+        encode_each(self, texts, batch)
     }
+}
+
+/// [`Engine::encode_batch`] of an engine whose encoders take one text at a time.
+fn encode_each<E: Engine + ?Sized>(engine: &E, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
+    let Ragged { mut values, mut offsets } = std::mem::take(batch);
+    values.clear();
+    offsets.clear();
+    offsets.push(0);
+    let encoded = texts.par_iter().weigh(|text| text.len()).map_init(
+        || engine.encoder(),
+        |encoder, text| {
+            let mut ids = Vec::new();
+            encoder.encode(text, &mut ids).map(|()| ids)
+        },
+    );
+    let encoded: Vec<_> = encoded.collect();
+    for (document, ids) in encoded.into_iter().enumerate() {
+        values.extend(ids.map_err(|error| BatchError { document, error })?);
+        offsets.push(values.len() as u64);
+    }
+    *batch = Ragged { values, offsets };
+    Ok(())
 }
 
 /// Why a batch has no ids.

@@ -115,6 +115,7 @@ pub struct Tokenizer {
     added: Vec<AddedId>,
     eos: Option<(String, u32)>,
     embedded: Option<Embedded>,
+    delegated: Option<String>,
     notes: Vec<String>,
 }
 
@@ -210,7 +211,7 @@ impl Tokenizer {
             notes.push(format!("tokenizer {name}: its settings for {} are ignored", file.ignored.join(" and ")));
         }
         notes.extend(moved_ids(name, &file, &checked));
-        let engine = engine(&file, &checked, name, options, &mut notes)?;
+        let (engine, delegated) = engine(&file, &checked, name, options, &mut notes)?;
         let added = file.added.into_iter().zip(checked.added);
         let added = added.map(|(token, id)| AddedId { content: token.content, id, special: token.special }).collect();
         Ok(Self {
@@ -221,6 +222,7 @@ impl Tokenizer {
             added,
             eos: None,
             embedded: None,
+            delegated,
             notes,
         })
     }
@@ -242,6 +244,7 @@ impl Tokenizer {
             added: added.collect(),
             eos: eos.map(|&(content, id)| (content.to_owned(), id)),
             embedded: Some(embedded),
+            delegated: None,
             notes: Vec::new(),
         })
     }
@@ -335,20 +338,25 @@ impl Tokenizer {
         self.embedded?.last_cut(text)
     }
 
+    /// Why windrow's own engine does not encode with this tokenizer; `None` if it does.
+    pub fn delegated(&self) -> Option<&str> {
+        self.delegated.as_deref()
+    }
+
     /// Notes for users about this tokenizer, one per line.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 }
 
-/// The engine that gives Hugging Face's ids for this file.
+/// The engine that gives Hugging Face's ids for this file, and why it is not windrow's own.
 fn engine(
     file: &File<'_>,
     checked: &Checked,
     name: &str,
     options: &LoadOptions,
     notes: &mut Vec<String>,
-) -> Result<Box<dyn Engine>, LoadError> {
+) -> Result<(Box<dyn Engine>, Option<String>), LoadError> {
     let refused = |reason: String| LoadError::Refused {
         name: name.to_owned(),
         reason: fault::shortened(&reason, fault::MAX_REASON),
@@ -360,25 +368,22 @@ fn engine(
             LoadError::invalid(name, Fault::new(place, reason, hint))
         })?;
     }
-    let reason = match gate::admit(file, checked, options) {
-        Ok(gate::Admitted { definition, around }) => {
-            Bpe::new(&definition, around, &EngineOptions::default()).map_err(|error| error.to_string())
-        }
-        Err(reason) => Err(reason),
-    };
-    let _delegated = match reason {
-        Ok(bpe) => return Ok(Box::new(bpe)),
-        Err(reason) => reason,
+    let admitted = gate::admit(file, checked, options).and_then(|gate::Admitted { definition, around }| {
+        Bpe::new(&definition, around, &EngineOptions::default()).map_err(|error| error.to_string())
+    });
+    let delegated = match admitted {
+        Ok(bpe) => return Ok((Box::new(bpe), None)),
+        Err(reason) => Some(reason),
     };
     let reason = match pipeline(file, checked) {
-        Ok(tokenizer) => return Ok(Box::new(Pipeline::new(tokenizer, options, checked.size))),
+        Ok(tokenizer) => return Ok((Box::new(Pipeline::new(tokenizer, options, checked.size)), delegated)),
         Err(reason) if file.canonical => return Err(refused(reason)),
         Err(reason) => reason,
     };
     let released = file.released_json().and_then(|json| Released::from_json(&json, options));
     let released = released.map_err(|other| refused(format!("{other} (and {reason})")))?;
     notes.push(format!("tokenizer {name}: encoded by {}, which is slower: {reason}", released.name()));
-    Ok(Box::new(released))
+    Ok((Box::new(released), delegated))
 }
 
 /// The tokenizer of the release candidate, or why it is not suitable for this file.

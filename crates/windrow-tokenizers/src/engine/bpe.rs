@@ -52,6 +52,10 @@ impl Engine for Bpe {
         self.engine.token_to_id(&token.chars().map(char_to_byte).collect::<Option<Vec<u8>>>()?)
     }
 
+    fn divides_documents(&self) -> bool {
+        true
+    }
+
     fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
         self.engine.encode_batch_into(texts, batch).map_err(|failed| no_memory(texts, failed))?;
         self.surround(batch);

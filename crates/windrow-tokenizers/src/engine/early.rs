@@ -7,7 +7,7 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Bpe, Encoder, Engine, EngineError, Pipeline, caught};
+use super::{BatchError, Bpe, Encoder, Engine, EngineError, LARGE, Pipeline, Ragged, caught, encode_each};
 
 /// Builds the fast engine.
 type Build = Box<dyn Fn() -> Result<Bpe, String> + Send + Sync>;
@@ -60,14 +60,15 @@ impl Early {
         Self { first, fast: OnceLock::new(), build, loading, past: Mutex::new(past) }
     }
 
-    /// The fast engine, if it is built or now worth building.
-    fn fast(&self) -> Option<&Bpe> {
+    /// The fast engine, if it is built or now worth building: with `bytes` of text at hand, or by what was encoded before.
+    fn fast(&self, bytes: usize) -> Option<&Bpe> {
         if let Some(fast) = self.fast.get() {
             return fast.as_ref();
         }
         {
             let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-            if past.is_building || !past.pays(self.loading) {
+            // From ranks, so much text takes longer than the fast engine takes to build.
+            if past.is_building || (bytes < LARGE && !past.pays(self.loading)) {
                 return None;
             }
             past.is_building = true;
@@ -96,6 +97,17 @@ impl Engine for Early {
     fn token_to_id(&self, token: &str) -> Option<u32> {
         self.first.token_to_id(token)
     }
+
+    fn divides_documents(&self) -> bool {
+        true
+    }
+
+    fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
+        match self.fast(texts.iter().map(|text| text.len()).sum()) {
+            Some(fast) => fast.encode_batch(texts, batch),
+            None => encode_each(self, texts, batch),
+        }
+    }
 }
 
 struct EarlyEncoder<'a> {
@@ -104,21 +116,33 @@ struct EarlyEncoder<'a> {
     is_fast: bool,
 }
 
-impl Encoder for EarlyEncoder<'_> {
-    fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
+impl EarlyEncoder<'_> {
+    /// Runs `encode` on texts of so many bytes with the encoder that is best now.
+    fn with_best<R>(&mut self, bytes: usize, encode: impl FnOnce(&mut dyn Encoder) -> R) -> R {
         if !self.is_fast
-            && let Some(fast) = self.early.fast()
+            && let Some(fast) = self.early.fast(bytes)
         {
             self.encoder = fast.encoder();
             self.is_fast = true;
         }
         if self.is_fast {
-            return self.encoder.encode(text, ids);
+            return encode(self.encoder.as_mut());
         }
         let begin = Instant::now();
-        let outcome = self.encoder.encode(text, ids);
-        self.early.add(text.len(), begin.elapsed());
+        let outcome = encode(self.encoder.as_mut());
+        self.early.add(bytes, begin.elapsed());
         outcome
+    }
+}
+
+impl Encoder for EarlyEncoder<'_> {
+    fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
+        self.with_best(text.len(), |encoder| encoder.encode(text, ids))
+    }
+
+    fn encode_all(&mut self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), BatchError> {
+        let bytes = texts.iter().map(|text| text.len()).sum();
+        self.with_best(bytes, |encoder| encoder.encode_all(texts, ids, ends))
     }
 }
 

@@ -175,6 +175,7 @@ fn against_hugging_face(file: &str, engine: &str) {
     let tokenizer = Tokenizer::load(path, &LoadOptions::default()).expect("loads");
     println!("{file}: loaded in {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
     assert!(tokenizer.engine().name().starts_with(engine), "{}: {:?}", tokenizer.engine().name(), tokenizer.notes());
+    assert_eq!(tokenizer.delegated().is_none(), engine == "windrow-bpe ", "{:?}", tokenizer.delegated());
     let encode =
         |oracle: &Oracle, text: &str, special| oracle.encode_fast(text, special).expect("encodes").get_ids().to_vec();
     compare(&tokenizer, &documents(&data), |text| encode(&oracle, text, false));
