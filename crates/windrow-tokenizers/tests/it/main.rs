@@ -13,6 +13,7 @@ mod output_formats;
 mod output_publish;
 mod output_python;
 mod parity;
+mod tokenizer_gate;
 mod tokenizer_load;
 mod tokenizer_routes;
 mod tokenizer_unicode;

@@ -1,0 +1,149 @@
+//! Which files windrow's own engine encodes, and that it gives the ids of `tokenizers` 0.23 for them.
+
+use serde_json::{Value, json};
+use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
+use tokenizers_023::Tokenizer as Oracle;
+use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+
+/// Byte-level, with a few merges, an added token and a template.
+fn file() -> Value {
+    let bytes = BYTES_CHAR_LOOKUP.iter().zip(0..).map(|(character, id)| (character.to_string(), json!(id)));
+    let more = [("ab", 256), ("abc", 257), ("Ġab", 258), ("bc", 259), ("<s>", 260), ("abcd", 261)];
+    let more = more.map(|(token, id)| (token.to_owned(), json!(id)));
+    json!({
+        "version": "1.0",
+        "added_tokens": [added(260, "<s>")],
+        "normalizer": null,
+        "pre_tokenizer": bytes_of(true),
+        "post_processor": null,
+        "model": {
+            "type": "BPE", "dropout": null, "unk_token": null, "fuse_unk": false, "byte_fallback": false,
+            "vocab": bytes.chain(more).collect::<serde_json::Map<_, _>>(),
+            "merges": ["a b", "Ġ ab", "ab c", "b c"],
+        },
+    })
+}
+
+fn added(id: u32, content: &str) -> Value {
+    json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true})
+}
+
+fn bytes_of(use_regex: bool) -> Value {
+    json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex})
+}
+
+fn split(pattern: &str) -> Value {
+    let split = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
+    json!({"type": "Sequence", "pretokenizers": [split, bytes_of(false)]})
+}
+
+fn template() -> Value {
+    json!({
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"<s>": {"id": "<s>", "ids": [260], "tokens": ["<s>"]}},
+    })
+}
+
+fn with(changes: &[(&str, Value)]) -> Value {
+    let mut file = file();
+    for (place, value) in changes {
+        let (parent, key) = place.rsplit_once('/').expect("a place");
+        file.pointer_mut(parent).expect("a place")[key] = value.clone();
+    }
+    file
+}
+
+const TEXTS: [&str; 9] = [
+    "",
+    "ab abc abcd <s> bcab",
+    "e\u{301} \u{1112}\u{1161}\u{11ab} <s>\u{338} \u{212b}",
+    "don't DON'T I\u{17f} 12345 \n\n  x\t\n",
+    "abcdabcdabcdabcdabcdabcd",
+    "<s><s>ab<s",
+    "\u{fb01} ABC\u{4e2d}\u{6587} \u{2009}\u{3000}ab",
+    "a\u{308}b abc \u{9c7}\u{9be}",
+    "...abc'abc''s 'd",
+];
+
+#[test]
+fn admitted_files_have_the_ids_of_the_reference() {
+    const LINES: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+    let cases = [
+        vec![],
+        vec![("/pre_tokenizer", split(LINES))],
+        vec![("/normalizer", json!({"type": "NFC"}))],
+        vec![("/normalizer", json!({"type": "Sequence", "normalizers": []}))],
+        vec![("/model/ignore_merges", json!(true))],
+        vec![("/post_processor", template())],
+        vec![("/post_processor", json!({"type": "Sequence", "processors": [bytes_of(true), template()]}))],
+        vec![("/added_tokens", json!([added(260, "<s>"), added(300, "s> bc")]))],
+        vec![("/model/unk_token", json!("<s>")), ("/model/end_of_word_suffix", json!(""))],
+    ];
+    for changes in cases {
+        let file = with(&changes).to_string();
+        let mut oracle: Oracle = file.parse().expect("the reference reads it");
+        for add_special_tokens in [false, true] {
+            for special_in_text in [false, true] {
+                let options = LoadOptions { add_special_tokens, special_in_text };
+                let tokenizer = Tokenizer::from_json(file.as_bytes(), "x.json", &options).expect("loads");
+                assert_eq!(tokenizer.delegated(), None, "{changes:?}");
+                oracle.set_encode_special_tokens(!special_in_text);
+                let expected =
+                    TEXTS.map(|text| oracle.encode_fast(text, add_special_tokens).unwrap().get_ids().to_vec());
+                let batch = tokenizer.encode_batch_ids(&TEXTS).unwrap();
+                assert!(batch.iter().eq(expected.iter().map(|ids| &ids[..])), "{changes:?} {options:?}: {batch:?}");
+                let mut encoder = tokenizer.engine().encoder();
+                for (text, expected) in TEXTS.iter().zip(expected) {
+                    let mut ids = Vec::new();
+                    encoder.encode(text, &mut ids).unwrap();
+                    assert_eq!(ids, expected, "{changes:?} {options:?}: {text:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_other_field_goes_to_another_engine() {
+    let flagged = |flag: &str| {
+        let mut token = added(260, "<s>");
+        token[flag] = json!(true);
+        json!([token])
+    };
+    let cases = [
+        (
+            vec![("/model/type", json!("WordLevel")), ("/model/unk_token", json!("a"))],
+            "the model is WordLevel, not BPE",
+        ),
+        (vec![("/model/byte_fallback", json!(true))], "the model has byte_fallback"),
+        (vec![("/model/novelty", json!(1))], "the model has novelty"),
+        (vec![("/normalizer", json!({"type": "Lowercase"}))], "the normalizer Lowercase is not supported"),
+        (vec![("/pre_tokenizer", split(r"\w+"))], "not one that windrow knows"),
+        (vec![("/pre_tokenizer/add_prefix_space", json!(true))], "not a known pattern followed by bytes"),
+        (vec![("/added_tokens", flagged("lstrip"))], "an added token has lstrip set"),
+        (vec![("/added_tokens", flagged("rstrip"))], "an added token has rstrip set"),
+        (vec![("/added_tokens", flagged("single_word"))], "an added token has single_word set"),
+        (
+            vec![("/added_tokens", flagged("normalized")), ("/normalizer", json!({"type": "NFC"}))],
+            "some added tokens are normalized",
+        ),
+        (
+            vec![("/added_tokens", json!([added(260, "<s>"), added(300, "[x]"), added(301, "{y}")]))],
+            "begin with 3 different bytes",
+        ),
+        (vec![("/model/merges", json!(["a b", "a b"]))], "merge 1 is there twice"),
+    ];
+    for (changes, reason) in cases {
+        let file = with(&changes).to_string();
+        let tokenizer = Tokenizer::from_json(file.as_bytes(), "x.json", &LoadOptions::default());
+        match tokenizer {
+            Ok(tokenizer) => {
+                assert!(tokenizer.delegated().is_some_and(|why| why.contains(reason)), "{:?}", tokenizer.delegated());
+                assert!(!tokenizer.engine().name().starts_with("windrow-bpe"));
+            }
+            Err(error) => panic!("{changes:?}: {error}"),
+        }
+    }
+}
