@@ -229,7 +229,7 @@ fn the_manifest_says_what_was_done_and_how() {
     );
     assert_eq!(manifest["tokenizer"]["name"], "tiny.json");
     assert_eq!(manifest["tokenizer"]["vocab_size"], 259);
-    assert_eq!(manifest["engine"]["name"], "tokenizers");
+    assert_eq!(manifest["engine"]["name"], "windrow-bpe");
     let hash = |name: &str| json!(blake3::hash(&place.read(name)).to_hex().to_string());
     assert_eq!(manifest["tokenizer"]["blake3"], hash("tiny.json"));
     for (input, documents) in manifest["inputs"].as_array().unwrap().iter().zip([6, 3]) {
