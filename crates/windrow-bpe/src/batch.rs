@@ -246,7 +246,8 @@ impl Engine {
     /// # Errors
     /// Those of [`encode_batch`](Self::encode_batch); `batch` is then empty.
     pub fn encode_batch_into<T: AsRef<str> + Sync>(&self, documents: &[T], batch: &mut Ragged) -> Result<(), NoMemory> {
-        let windows = self.windows(documents);
+        let threads = windrow::current_num_threads();
+        let windows = self.windows(documents, threads);
         let commits = Commits::new(self.most_ids(windows.bytes), documents.len(), std::mem::take(batch))
             .map_err(|bytes| NoMemory { document: 0, bytes })?;
         let encode = |(number, span): (usize, Span)| {
@@ -256,7 +257,7 @@ impl Engine {
                 outcome
             })
         };
-        let outcome = if windows.bytes <= windows.window || windrow::current_num_threads() == 1 {
+        let outcome = if windows.bytes <= windows.window || threads == 1 {
             windows.enumerate().try_for_each(encode)
         } else {
             windows.enumerate().par_bridge().try_for_each(encode)
@@ -266,11 +267,13 @@ impl Engine {
         Ok(())
     }
 
-    /// The windows of a batch.
-    pub(crate) fn windows<'a, T: AsRef<str>>(&'a self, documents: &'a [T]) -> Windows<'a, T> {
+    /// The windows of a batch for so many threads.
+    pub(crate) fn windows<'a, T: AsRef<str>>(&'a self, documents: &'a [T], threads: usize) -> Windows<'a, T> {
         let bytes: usize = documents.iter().map(|document| document.as_ref().len()).sum();
-        let most = windrow::current_num_threads() * WINDOWS_PER_THREAD;
-        let window = (bytes / most).clamp(*WINDOW.start(), *WINDOW.end());
+        let window = match threads {
+            1 => *WINDOW.end(),
+            _ => (bytes / (threads * WINDOWS_PER_THREAD)).clamp(*WINDOW.start(), *WINDOW.end()),
+        };
         Windows { documents, next: (0, 0), window, bytes, engine: self }
     }
 }

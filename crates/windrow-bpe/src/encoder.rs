@@ -123,6 +123,10 @@ impl Lookup {
         self.ended.clear();
         self.ends.clear();
         let needed = bytes.saturating_add(INLINE as usize + 1);
+        // Places in a window and in a long piece take 32 bits.
+        if u32::try_from(needed).is_err() {
+            return Err(needed.saturating_mul(size_of::<u32>()));
+        }
         if self.ids.len() < needed {
             // Its items are garbage, which need not move.
             self.ids.clear();

@@ -178,7 +178,7 @@ impl Engine {
     pub fn encode_all(&self, texts: &[&str], ids: &mut Vec<u32>, ends: &mut Vec<usize>) -> Result<(), NoMemory> {
         let before = (ids.len(), ends.len());
         let outcome = self.with_worker(|worker| {
-            for span in self.windows(texts) {
+            for span in self.windows(texts, 1) {
                 self.window(worker, texts, span)?;
                 let (more, base) = (worker.lookup.ids(), ids.len());
                 let missing = |bytes| NoMemory { document: span.largest(texts), bytes };
