@@ -1,5 +1,6 @@
 //! The engine: definition, batches, decoding.
 
+use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
@@ -210,7 +211,7 @@ impl Engine {
         let table = self.cache.table();
         let parts = span.parts(documents);
         if self.nfc && parts.clone().any(|part| nfc::may_change(part.text)) {
-            let parts: Vec<Normalized> = parts.flat_map(|part| self.normalize(part)).collect();
+            let parts: Vec<Normalized<'_>> = parts.flat_map(|part| self.normalize(part)).collect();
             let bytes = parts.iter().map(|part| part.text.len() + usize::from(part.added.is_some())).sum();
             self.window_of(worker, &table, parts.iter().map(Normalized::part), bytes);
         } else {
@@ -223,8 +224,12 @@ impl Engine {
         }
     }
 
-    /// The texts between the added tokens of a part, normalized.
-    fn normalize(&self, part: Part<'_>) -> Vec<Normalized> {
+    /// The texts between the added tokens of a part, normalized; the part itself if it is in form C.
+    fn normalize<'a>(&self, part: Part<'a>) -> Vec<Normalized<'a>> {
+        if !nfc::may_change(part.text) {
+            let Part { text, is_searched, added, ends } = part;
+            return vec![Normalized { text: Cow::Borrowed(text), is_searched, added, ends }];
+        }
         let (mut parts, mut begin, mut search) = (Vec::new(), 0, 0);
         loop {
             let found = self.added.find(part.text, search);
@@ -238,7 +243,8 @@ impl Engine {
             };
             let text = std::str::from_utf8(&part.text[begin..end]).expect("text between matches of text");
             let added = found.and_then(|(_, found)| found.id);
-            parts.push(Normalized { text: nfc::normalized(text), added, ends: part.ends && found.is_none() });
+            let text = Cow::Owned(nfc::normalized(text).into_bytes());
+            parts.push(Normalized { text, is_searched: true, added, ends: part.ends && found.is_none() });
             let Some((at, found)) = found else { return parts };
             begin = at + found.len;
             search = begin;
@@ -285,15 +291,16 @@ impl Engine {
     }
 }
 
-/// A normalized text that has no added token, and the one behind it.
-struct Normalized {
-    text: String,
+/// A normalized text, and the added token behind it.
+struct Normalized<'a> {
+    text: Cow<'a, [u8]>,
+    is_searched: bool,
     added: Option<u32>,
     ends: bool,
 }
 
-impl Normalized {
+impl Normalized<'_> {
     fn part(&self) -> Part<'_> {
-        Part { text: self.text.as_bytes(), is_searched: true, added: self.added, ends: self.ends }
+        Part { text: &self.text, is_searched: self.is_searched, added: self.added, ends: self.ends }
     }
 }
