@@ -54,7 +54,7 @@ pub struct NoMemory {
 pub struct EngineOptions {
     /// Maximum memory of the cache in bytes.
     pub cache_bytes: usize,
-    /// Whether the cache begins with all tokens of the vocabulary. That takes about 0.4 us a token, which the first megabytes of text pay back.
+    /// Whether the cache begins with all short tokens of the vocabulary. Each takes the time of a merge, which text that has the token saves.
     pub seeded: bool,
     /// The instruction set, by name; the best one of this CPU if `None`.
     pub instructions: Option<&'static str>,

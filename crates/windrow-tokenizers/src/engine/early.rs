@@ -1,8 +1,8 @@
 //! An engine that encodes at once and builds its fast tables when there is enough text for them.
 //!
 //! Both engines give the same ids, so either may encode any text. The first texts are encoded from ranks. The thread with the text
-//! that makes the fast engine worthwhile builds that engine, while the other threads continue from ranks. An additional thread
-//! would take longer to build it than all threads need to encode a hundred megabytes. Each encoder switches at its next text.
+//! that makes the fast engine worthwhile builds that engine, while the other threads continue from ranks. Each encoder switches
+//! at its next text. A large text or batch is reason enough to build it first.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};

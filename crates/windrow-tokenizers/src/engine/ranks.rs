@@ -1,6 +1,6 @@
 //! Byte pair encoding from ranks: the table of an embedded vocabulary, ready in milliseconds.
 //!
-//! The other engine's tables take hundreds of milliseconds to build. This table is a list of tokens and a hash index over them. It
+//! The other engine's tables take many times longer to build. This table is a list of tokens and a hash index over them. It
 //! encodes as tiktoken does: a piece of text that is a token gets the token's rank. Any other piece starts as single bytes. The two
 //! neighbours whose union has the lowest rank are merged, the leftmost on a tie, until no union of neighbours is a token.
 
