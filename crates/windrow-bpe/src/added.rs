@@ -73,6 +73,11 @@ impl Added {
         self.search(text, from, Anchored::No)
     }
 
+    /// The length of the longest in bytes.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
     /// Whether one of them may stand across `at`.
     pub(crate) fn may_span(&self, text: &[u8], at: usize) -> bool {
         (at.saturating_sub(self.longest)..at)

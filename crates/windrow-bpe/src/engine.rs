@@ -272,11 +272,35 @@ impl Engine {
     /// A place from `from` on where `text` can be cut without changing its ids.
     pub(crate) fn cut(&self, text: &[u8], mut from: usize) -> Option<usize> {
         loop {
-            let cut = self.grammar.cut(text, from, text.len())?;
+            let cut = self.grammar.cut(text, from)?;
             if !self.added.may_span(text, cut) {
                 return Some(cut);
             }
             from = cut + 1;
+        }
+    }
+
+    /// The last place found in `text` where it can be cut: the ids of its two parts are those of the whole, whatever precedes and follows
+    /// `text`, as long as no added token stands across its beginning. `text` need not be UTF-8; the cut is between two characters.
+    ///
+    /// ```
+    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+    /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
+    /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
+    /// let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// assert_eq!(engine.last_cut(b"one two three"), Some(7));
+    /// assert_eq!(engine.last_cut(b"12345"), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn last_cut(&self, text: &[u8]) -> Option<usize> {
+        // One that begins close to the end may go on behind it.
+        let mut to = text.len().saturating_sub(self.added.longest());
+        loop {
+            let cut = self.grammar.last_cut(text, to)?;
+            if !self.added.may_span(text, cut) {
+                return Some(cut);
+            }
+            to = cut;
         }
     }
 

@@ -92,23 +92,33 @@ impl Grammar {
         }
     }
 
-    /// A place from `from` up to `to` where the text can be cut: its two parts have the pieces of the whole, whatever precedes and follows it.
+    /// The first place from `from` on where the text can be cut: its two parts have the pieces of the whole, whatever precedes and follows it.
     ///
     /// In all grammars, a piece ends behind a letter that is followed by a character that is no letter, mark or apostrophe. This does not depend
     /// on what stands before the letter or behind that character, which must be ASCII here. No piece looks back.
-    pub(crate) fn cut(self, text: &[u8], from: usize, to: usize) -> Option<usize> {
-        let ends_word = |at: usize| text[at].is_ascii() && !text[at].is_ascii_alphabetic() && text[at] != b'\'';
-        (from.max(1)..to.min(text.len())).find(|&at| ends_word(at) && is_behind_letter(text, at))
+    pub(crate) fn cut(self, text: &[u8], from: usize) -> Option<usize> {
+        (from.max(1)..text.len()).find(|&at| is_cut(text, at))
+    }
+
+    /// The last such place before `to`. `text` need not be UTF-8.
+    pub(crate) fn last_cut(self, text: &[u8], to: usize) -> Option<usize> {
+        (1..to.min(text.len())).rev().find(|&at| is_cut(text, at))
     }
 }
 
-/// Whether the character before `at` is a letter.
+fn is_cut(text: &[u8], at: usize) -> bool {
+    text[at].is_ascii() && !text[at].is_ascii_alphabetic() && text[at] != b'\'' && is_behind_letter(text, at)
+}
+
+/// Whether a character ends at `at`, and is a letter.
 fn is_behind_letter(text: &[u8], at: usize) -> bool {
+    let before = text[at - 1];
+    if before.is_ascii() {
+        return before.is_ascii_alphabetic();
+    }
     let first = (0..at).rev().take(4).find(|&before| text[before] & 0xc0 != 0x80);
-    first.is_some_and(|first| match text[first] {
-        byte if byte.is_ascii() => byte.is_ascii_alphabetic(),
-        _ => Classes::get().of(decode(text, first).0).is_letter(),
-    })
+    let is_character = first.is_some_and(|first| std::str::from_utf8(&text[first..at]).is_ok());
+    is_character && first.is_some_and(|first| Classes::get().of(decode(text, first).0).is_letter())
 }
 
 /// The length of the contraction at `at`, where there is an apostrophe; 0 if there is none.

@@ -63,7 +63,7 @@ impl Fault {
 ///
 /// let line = br#"{"text": null}"#;
 /// let fault = text_of(Format::Jsonl, line, "text", &mut String::new()).unwrap_err();
-/// let record = Record { file: 0, format: Format::Jsonl, line: 7, offset: 120, start: 0, len: line.len() };
+/// let record = Record { file: 0, format: Format::Jsonl, line: 7, offset: 120, start: 0, len: line.len(), is_open: false };
 /// let bad = BadDocument::new("corpus.jsonl", &record, fault);
 /// assert_eq!(bad.to_string(), r#"corpus.jsonl:7:1: field "text" is null, not a string"#);
 /// ```
@@ -110,14 +110,19 @@ impl fmt::Display for BadDocument {
 /// # Errors
 /// The [`Fault`] of a bad document.
 pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a mut String) -> Result<&'a str, Fault> {
-    let text = str::from_utf8(record).map_err(|e| {
-        let reason = format!("not valid UTF-8{}", looks_like(record));
-        Fault::new(FaultKind::NotUtf8, record, e.valid_up_to(), reason)
-    })?;
+    let text = utf8(record)?;
     match format {
         Format::Text | Format::Lines => Ok(text),
         Format::Jsonl => field_of(text, field, scratch),
     }
+}
+
+/// A record, or a part of one, as text.
+pub(crate) fn utf8(record: &[u8]) -> Result<&str, Fault> {
+    str::from_utf8(record).map_err(|e| {
+        let reason = format!("not valid UTF-8{}", looks_like(record));
+        Fault::new(FaultKind::NotUtf8, record, e.valid_up_to(), reason)
+    })
 }
 
 /// A guess at the encoding of bytes that are not UTF-8.

@@ -34,6 +34,7 @@
 
 mod budget;
 mod chunk;
+mod parts;
 mod stages;
 
 #[cfg(test)]
@@ -65,7 +66,8 @@ pub struct Job {
     pub threads: usize,
     /// Memory budget in bytes of the documents in flight. It covers the buffers of all batches between reader and output, with 48 bytes
     /// per record, and the ids of their documents, 4 bytes each. Until the ids are known, one id per byte is assumed. A document that
-    /// exceeds the budget runs alone.
+    /// exceeds the budget runs alone, unless it is a text that the engine can [cut](Engine::cuts_documents): that is read, encoded and
+    /// written part by part.
     ///
     /// The budget does not cover the tokenizer, nor the buffers of the reader and the output (some MiB). It does not cover what
     /// each worker needs while it encodes a document either: the engine's scratch, space for the ids to grow, and twice the text of

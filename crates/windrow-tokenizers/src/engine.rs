@@ -51,6 +51,18 @@ pub trait Engine: Send + Sync {
         false
     }
 
+    /// Whether a document can be encoded in parts: see [`last_cut`](Self::last_cut).
+    fn cuts_documents(&self) -> bool {
+        false
+    }
+
+    /// The last place found in a part of a document where it can be cut: the ids of what is before and of what is behind it, encoded by
+    /// themselves, are those of the document. `part` begins at the beginning or at another cut, and need not be UTF-8.
+    fn last_cut(&self, part: &[u8]) -> Option<usize> {
+        let _ = part;
+        None
+    }
+
     /// Replaces `batch` by the ids of all `texts`, by the threads of the current pool.
     ///
     /// # Errors

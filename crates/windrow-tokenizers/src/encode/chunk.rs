@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use windrow::CancelToken;
 use windrow::prelude::*;
 
+use super::parts::OpenDocument;
 use super::{Observer, Step};
 use crate::document::{BadDocument, text_of};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
@@ -35,6 +36,8 @@ pub(super) struct Chunk {
     pub(super) bad: Vec<Bad>,
     /// Bytes of text of the good records.
     pub(super) text_bytes: u64,
+    /// Whether its only record is a part of a document, whose ids before are in the chunk before.
+    pub(super) is_part: bool,
 }
 
 /// A record without ids.
@@ -84,11 +87,22 @@ pub(super) struct Bench<'e> {
 impl Workshop<'_> {
     /// Encodes a batch. With `stop_at_bad`, the chunks end with the one that contains the first bad document. `token` is cancelled when
     /// the run has failed elsewhere, so that no chunk is needed any more.
-    pub(super) fn encode(&self, batch: &Batch, token: &CancelToken) -> Vec<Chunk> {
-        let cuts = divide(&batch.records, self.chunk_bytes);
+    pub(super) fn encode(&self, batch: &Batch, document: &mut OpenDocument, token: &CancelToken) -> Vec<Chunk> {
+        let part = batch.records.first().is_some_and(|first| document.is_part(first));
+        let part = part.then(|| self.encode_part(batch, document));
+        let cuts = divide(&batch.records, usize::from(part.is_some()), self.chunk_bytes);
         let encoded =
             cuts.par_iter().weigh(|cut| cut.weight).map(|cut| self.encode_chunk(batch, cut.records.clone(), token));
         let mut chunks: Vec<Chunk> = encoded.collect();
+        if let Some(part) = part {
+            self.observer.advanced(&Step {
+                documents: (part.ends.len() + part.bad.len()) as u64,
+                text_bytes: part.text_bytes,
+                ids: part.ids.len() as u64,
+                stored: 0,
+            });
+            chunks.insert(0, part);
+        }
         if self.stop_at_bad
             && let Some(last) = chunks.iter().position(|chunk| !chunk.bad.is_empty())
         {
@@ -134,8 +148,7 @@ impl Workshop<'_> {
         match text_of(record.format, batch.bytes_of(record), self.field, unescaped) {
             Ok(text) => {
                 if record.format == Format::Text && name == "-" && is_json_line(text) {
-                    // Relaxed: the flag orders nothing, and is read after the workers have ended.
-                    self.stdin_looks_like_json_lines.store(true, Ordering::Relaxed);
+                    self.note_json_lines();
                 }
                 Ok(Text { record: index, text })
             }
@@ -144,6 +157,11 @@ impl Workshop<'_> {
                 Err(Bad { record: index, document, is_out_of_memory: false })
             }
         }
+    }
+
+    pub(super) fn note_json_lines(&self) {
+        // Relaxed: the flag orders nothing, and is read after the workers have ended.
+        self.stdin_looks_like_json_lines.store(true, Ordering::Relaxed);
     }
 
     /// Encodes runs of good texts together. The chunk ends with the first bad record if nothing after it is needed.
@@ -241,13 +259,13 @@ struct Text<'t> {
 }
 
 /// Whether the first line of a text is a JSON object.
-fn is_json_line(text: &str) -> bool {
+pub(super) fn is_json_line(text: &str) -> bool {
     let line = text.trim_start().lines().next().unwrap_or_default();
     line.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok()
 }
 
 /// A bad document as the manifest lists it: with the position of its line.
-fn listed(bad: BadDocument) -> SkippedDocument {
+pub(super) fn listed(bad: BadDocument) -> SkippedDocument {
     let BadDocument { file, line, byte, offset, reason, .. } = bad;
     SkippedDocument { file, line, byte, offset: offset - (byte - 1), reason }
 }
@@ -265,11 +283,11 @@ struct Cut {
     weight: usize,
 }
 
-/// Cuts `records` into runs of `bytes` bytes or more, except for the last.
-fn divide(records: &[Record], bytes: usize) -> Vec<Cut> {
+/// Cuts the `records` from `start` on into runs of `bytes` bytes or more, except for the last.
+fn divide(records: &[Record], mut start: usize, bytes: usize) -> Vec<Cut> {
     let mut cuts = Vec::new();
-    let (mut start, mut weight) = (0, 0);
-    for (index, record) in records.iter().enumerate() {
+    let mut weight = 0;
+    for (index, record) in records.iter().enumerate().skip(start) {
         weight += record.len + RECORD_WEIGHT;
         if weight >= bytes || index + 1 == records.len() {
             cuts.push(Cut { records: start..index + 1, weight });
@@ -284,14 +302,15 @@ mod tests {
     use super::*;
 
     fn records(lengths: &[usize]) -> Vec<Record> {
-        let record = |&len| Record { file: 0, format: Format::Lines, line: 1, offset: 0, start: 0, len };
+        let record =
+            |&len| Record { file: 0, format: Format::Lines, line: 1, offset: 0, start: 0, len, is_open: false };
         lengths.iter().map(record).collect()
     }
 
     #[test]
     fn chunks_are_cut_by_weight_and_leave_nothing_out() {
         let ends = |lengths: &[usize], bytes| -> Vec<usize> {
-            let cuts = divide(&records(lengths), bytes);
+            let cuts = divide(&records(lengths), 0, bytes);
             let mut begin = 0;
             for cut in &cuts {
                 assert_eq!(cut.records.start, begin);

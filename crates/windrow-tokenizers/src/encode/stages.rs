@@ -17,10 +17,11 @@ use windrow::{CancelToken, Pool};
 
 use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record};
+use super::parts::OpenDocument;
 use super::{EncodeError, Job, MaxSkipped, Observer};
 use crate::document::text_of;
 use crate::engine::{Engine, caught};
-use crate::input::{Batch, FileReport, Reader};
+use crate::input::{Batch, FileReport, Reader, Record};
 use crate::manifest::{Documents, OnError, SkippedDocument};
 use crate::output::{Output, OutputError, OutputErrorKind, WriteBack};
 
@@ -38,6 +39,12 @@ pub(super) trait Sink: Send {
     /// As [`Output::append`].
     fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError>;
 
+    /// As [`Output::append_part`].
+    fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError>;
+
+    /// As [`Output::discard_parts`].
+    fn discard_parts(&mut self) -> Result<(), OutputError>;
+
     /// As [`Output::documents`].
     fn documents(&self) -> u64;
 
@@ -53,6 +60,14 @@ pub(super) trait Sink: Send {
 impl Sink for Output {
     fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
         Output::append(self, ids, ends)
+    }
+
+    fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
+        Output::append_part(self, ids, ends)
+    }
+
+    fn discard_parts(&mut self) -> Result<(), OutputError> {
+        Output::discard_parts(self)
     }
 
     fn documents(&self) -> u64 {
@@ -113,7 +128,10 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
     let budget = Arc::new(Budget::new(job.memory));
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let batch_bytes = job.batch_bytes();
-    let reader = Reader::new(job.inputs, batch_bytes);
+    let mut reader = Reader::new(job.inputs, batch_bytes);
+    if engine.cuts_documents() {
+        reader = reader.split_texts();
+    }
     let (field, on_error) = (job.reading.field, job.reading.on_error);
     let most_skipped = match job.max_skipped {
         Some(MaxSkipped::Documents(most)) => most,
@@ -147,21 +165,23 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
     };
     // No batch is needed after the one with the first bad document, if that ends the run.
     let mut through = false;
+    let mut document = OpenDocument::default();
     let encode = |item: Fed| match item? {
         Item::Batch(Read { batch, mut held }) => {
             let chunks = if through {
                 Vec::new()
             } else {
-                panics_in("encoding", || workshop.encode(&batch, &CancelToken::current()))?
+                panics_in("encoding", || workshop.encode(&batch, &mut document, &CancelToken::current()))?
             };
-            budget.encoded(&mut held, chunks.iter().map(Chunk::memory).sum());
+            budget.encoded(&mut held, chunks.iter().map(Chunk::memory).sum::<usize>() + document.memory());
             through |= workshop.stop_at_bad && chunks.last().is_some_and(|chunk| !chunk.bad.is_empty());
             Ok(Item::Batch(Encoded { batch, held, chunks }))
         }
         Item::End(reports) => Ok(Item::End(reports)),
     };
     let account = Account::default();
-    let mut writer = Writer { sink, account, names: &names, field: &field, on_error, most_skipped };
+    let part = OpenPart::Nothing;
+    let mut writer = Writer { sink, account, part, names: &names, field: &field, on_error, most_skipped };
     let (mut whole, mut reports) = (true, None);
     let write = |item| match item {
         Item::Batch(Encoded { batch, held, chunks }) => {
@@ -257,10 +277,21 @@ impl Reading {
     }
 }
 
+/// What was written of a document that has not ended.
+#[derive(Clone, Copy)]
+enum OpenPart {
+    Nothing,
+    /// Parts with so many bytes of text, and the record of the first.
+    Written(u64, Record),
+    /// The document is bad: the parts that follow are dropped.
+    Dropped,
+}
+
 /// The third stage.
 struct Writer<'e, S> {
     sink: S,
     account: Account,
+    part: OpenPart,
     names: &'e [String],
     field: &'e str,
     on_error: OnError,
@@ -270,6 +301,9 @@ struct Writer<'e, S> {
 
 impl<S: Sink> Writer<'_, S> {
     fn write(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
+        if chunk.is_part {
+            return self.write_part(chunk, batch);
+        }
         // The first document beyond the limit ends the run. No document behind it is written, so that the account does not depend on
         // how documents are divided into chunks.
         let allowed =
@@ -282,29 +316,76 @@ impl<S: Sink> Writer<'_, S> {
             self.cut_after(&mut chunk, batch, last);
         }
         self.append(&mut chunk, batch)?;
-        for Bad { document, is_out_of_memory, .. } in chunk.bad {
+        chunk.bad.into_iter().try_for_each(|bad| self.skip(bad))
+    }
+
+    /// Counts a bad document, unless it ends the run.
+    fn skip(&mut self, Bad { document, is_out_of_memory, .. }: Bad) -> Result<(), EncodeError> {
+        self.account.documents.read += 1;
+        if is_out_of_memory {
+            self.account.documents.failed += 1;
+            return Err(EncodeError::NoMemory(document));
+        }
+        if self.on_error == OnError::Fail {
+            self.account.documents.failed += 1;
+            return Err(EncodeError::Document(document));
+        }
+        if self.account.documents.skipped == self.most_skipped {
+            self.account.documents.failed += 1;
+            let most = MaxSkipped::Documents(self.most_skipped);
+            let (documents, bad) = (self.account.documents, Box::new(document));
+            return Err(EncodeError::TooManySkipped { documents, most, bad });
+        }
+        self.account.documents.skipped += 1;
+        if self.account.first_bad.is_none() {
+            self.account.first_bad = Some(document.clone());
+        }
+        Ok(self.sink.skip(document)?)
+    }
+
+    /// Appends a part of a document. If it is bad, the parts before are removed, and those behind it are dropped.
+    fn write_part(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
+        let record = &batch.records[chunk.records.start];
+        let (before, begin) = match self.part {
+            OpenPart::Nothing => (0, *record),
+            OpenPart::Written(bytes, begin) => (bytes, begin),
+            OpenPart::Dropped => {
+                if !record.is_open {
+                    self.part = OpenPart::Nothing;
+                }
+                return Ok(());
+            }
+        };
+        if chunk.bad.is_empty() {
+            match self.sink.append_part(&chunk.ids, !record.is_open) {
+                Ok(()) => {}
+                Err(error) if error.document().is_some() && error.kind() == OutputErrorKind::Document => {
+                    chunk.bad.push(self.refused(0, &begin, &error));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if let Some(bad) = chunk.bad.pop() {
+            self.sink.discard_parts()?;
+            self.part = if record.is_open { OpenPart::Dropped } else { OpenPart::Nothing };
+            return self.skip(bad);
+        }
+        let bytes = before + chunk.text_bytes;
+        self.part = if record.is_open { OpenPart::Written(bytes, begin) } else { OpenPart::Nothing };
+        if !record.is_open {
             self.account.documents.read += 1;
-            if is_out_of_memory {
-                self.account.documents.failed += 1;
-                return Err(EncodeError::NoMemory(document));
-            }
-            if self.on_error == OnError::Fail {
-                self.account.documents.failed += 1;
-                return Err(EncodeError::Document(document));
-            }
-            if self.account.documents.skipped == self.most_skipped {
-                self.account.documents.failed += 1;
-                let most = MaxSkipped::Documents(self.most_skipped);
-                let (documents, bad) = (self.account.documents, Box::new(document));
-                return Err(EncodeError::TooManySkipped { documents, most, bad });
-            }
-            self.account.documents.skipped += 1;
-            if self.account.first_bad.is_none() {
-                self.account.first_bad = Some(document.clone());
-            }
-            self.sink.skip(document)?;
+            self.account.documents.written += 1;
+            self.account.text_bytes += bytes;
         }
         Ok(())
+    }
+
+    /// The bad document that the output refused.
+    fn refused(&self, index: usize, record: &Record, error: &OutputError) -> Bad {
+        let message = error.to_string();
+        let reason = message.lines().next().unwrap_or_default().to_owned();
+        let document = at_record(&self.names[record.file as usize], record, reason);
+        Bad { record: index, document, is_out_of_memory: false }
     }
 
     /// Drops everything behind the record with this index.
@@ -367,11 +448,7 @@ impl<S: Sink> Writer<'_, S> {
         chunk.ids.drain(begin..end);
         chunk.ends.drain(number..last);
         chunk.ends[number..].iter_mut().for_each(|later| *later -= end - begin);
-        let record = &batch.records[good[number]];
-        let message = error.to_string();
-        let reason = message.lines().next().unwrap_or_default().to_owned();
-        let document = at_record(&self.names[record.file as usize], record, reason);
-        let bad = Bad { record: good[number], document, is_out_of_memory: false };
+        let bad = self.refused(good[number], &batch.records[good[number]], error);
         let place = chunk.bad.partition_point(|other| other.record < bad.record);
         chunk.bad.insert(place, bad);
     }

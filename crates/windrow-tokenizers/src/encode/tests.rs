@@ -41,9 +41,38 @@ impl Encoder for Bytes {
     }
 }
 
+/// As [`Bytes`], with cuts before spaces.
+struct Words;
+
+impl Engine for Words {
+    fn name(&self) -> &str {
+        Bytes.name()
+    }
+
+    fn encoder(&self) -> Box<dyn Encoder + '_> {
+        Bytes.encoder()
+    }
+
+    fn token_to_id(&self, _: &str) -> Option<u32> {
+        None
+    }
+
+    fn cuts_documents(&self) -> bool {
+        true
+    }
+
+    fn last_cut(&self, part: &[u8]) -> Option<usize> {
+        part.iter().rposition(|&byte| byte == b' ').filter(|&at| at > 0)
+    }
+}
+
 /// Keeps documents, and calls `meanwhile` before each append.
 struct Kept<F> {
     documents: Vec<String>,
+    /// What there is of a document that has not ended.
+    open: Option<String>,
+    /// The number of parts of each document that came in parts.
+    parts: Vec<usize>,
     skipped: Vec<SkippedDocument>,
     /// Maximum number of ids per document.
     longest: usize,
@@ -52,7 +81,14 @@ struct Kept<F> {
 
 impl<F> Kept<F> {
     fn new(meanwhile: F) -> Self {
-        Self { documents: Vec::new(), skipped: Vec::new(), longest: usize::MAX, meanwhile }
+        Self {
+            documents: Vec::new(),
+            open: None,
+            parts: Vec::new(),
+            skipped: Vec::new(),
+            longest: usize::MAX,
+            meanwhile,
+        }
     }
 }
 
@@ -73,6 +109,29 @@ impl<F: FnMut(usize) -> Result<(), OutputError> + Send + 'static> Sink for Kept<
         }
         assert_eq!(begin, ids.len());
         self.documents.append(&mut new);
+        Ok(())
+    }
+
+    fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
+        let text = ids.iter().map(|&id| char::from(id as u8)).collect::<String>();
+        if self.open.is_none() {
+            self.parts.push(0);
+        }
+        let open = self.open.get_or_insert_default();
+        if open.len() + text.len() > self.longest {
+            let error = OutputError::new(OutputErrorKind::Document, "too long").hint("split it");
+            return Err(error.in_document(self.documents.len() as u64));
+        }
+        open.push_str(&text);
+        *self.parts.last_mut().expect("pushed when it began") += 1;
+        if ends {
+            self.documents.extend(self.open.take());
+        }
+        Ok(())
+    }
+
+    fn discard_parts(&mut self) -> Result<(), OutputError> {
+        self.open = None;
         Ok(())
     }
 
@@ -105,10 +164,17 @@ fn ends<F>(job: Job, sink: Kept<F>) -> Run<Kept<F>>
 where
     F: FnMut(usize) -> Result<(), OutputError> + Send + 'static,
 {
+    ends_with(&Bytes, job, sink)
+}
+
+fn ends_with<F>(engine: &'static dyn Engine, job: Job, sink: Kept<F>) -> Run<Kept<F>>
+where
+    F: FnMut(usize) -> Result<(), OutputError> + Send + 'static,
+{
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
         // The receiver has gone if this comes too late.
-        let _ = done.send(run(job, &Bytes, sink, &()));
+        let _ = done.send(run(job, engine, sink, &()));
     });
     outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends, and without a panic")
 }
@@ -388,4 +454,70 @@ fn large_documents_are_in_flight_as_the_budget_allows() {
         assert_eq!(run.end.unwrap()[0].documents, 30);
         assert!((500_000..=memory).contains(&run.peak), "{} bytes in flight of {memory}", run.peak);
     }
+}
+
+/// Texts of up to 40 KB, most with spaces and newlines, some with faults at any place.
+fn texts(seed: u64) -> Vec<Vec<u8>> {
+    let mut state = seed;
+    let mut random = move |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut texts = Vec::new();
+    for _ in 0..1 + random(5) {
+        let len = [0, 1, 100, 4096, 8192, 12_289, 40_000][random(7)];
+        let gap = [3, 7, 60, 5_000, 100_000][random(5)];
+        let mut text: Vec<u8> =
+            (0..len).map(|_| [b'a' + random(13) as u8, b' '][usize::from(random(gap) == 0)]).collect();
+        for _ in 0..len / 500 {
+            text[random(len)] = b'\n';
+        }
+        if random(4) == 0 {
+            text.splice(..0, *b"\xef\xbb\xbf");
+        }
+        // One kind of fault in a text: of two, the whole text tells the wrong bytes first, parts the first in order.
+        let faults = [&b"refuse"[..], b"\xff", b"\xc3", b"plain"];
+        for (odds, fault) in [(8, "\u{e9}\u{4e2d}".as_bytes()), (2, faults[(seed % 4) as usize])] {
+            if random(odds) == 0 && len > fault.len() {
+                let at = random(len - fault.len());
+                text[at..at + fault.len()].copy_from_slice(fault);
+            }
+        }
+        texts.push(text);
+    }
+    texts
+}
+
+#[test]
+fn documents_in_parts_are_those_that_are_encoded_whole() {
+    let (mut most, mut bad) = (0, 0);
+    for seed in 0..80 {
+        let files = || {
+            let file =
+                |text| InputFile::from_reader("text", io::Cursor::new(text), Format::Text, Some(Compression::None));
+            texts(seed).into_iter().map(file).collect()
+        };
+        for on_error in [OnError::Skip, OnError::Fail] {
+            let kept = || Kept { longest: if seed % 4 == 3 { 10_000 } else { usize::MAX }, ..Kept::new(|_| Ok(())) };
+            let whole = ends(job(files(), on_error), kept());
+            let parts = ends_with(&Words, job(files(), on_error), kept());
+            assert_eq!(
+                parts.end.as_ref().err().map(ToString::to_string),
+                whole.end.as_ref().err().map(ToString::to_string),
+                "seed {seed}"
+            );
+            assert_eq!(parts.account.documents, whole.account.documents, "seed {seed}");
+            assert_eq!(parts.account.text_bytes, whole.account.text_bytes, "seed {seed}");
+            let reports = |run: &Run<Kept<_>>| {
+                run.end.as_ref().ok().map(|all| all.iter().map(|file| file.documents).sum::<u64>())
+            };
+            assert_eq!(reports(&parts), reports(&whole));
+            let (parts, whole) = (parts.sink.expect("no panic"), whole.sink.expect("no panic"));
+            assert!(parts.documents == whole.documents, "seed {seed}");
+            assert_eq!(parts.skipped, whole.skipped, "seed {seed}");
+            most = most.max(parts.parts.iter().copied().max().unwrap_or(0));
+            bad += parts.skipped.len();
+        }
+    }
+    assert!(most > 5 && bad > 50, "{most} parts of a document at most, {bad} bad documents");
 }

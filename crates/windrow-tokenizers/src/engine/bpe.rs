@@ -56,6 +56,14 @@ impl Engine for Bpe {
         true
     }
 
+    fn cuts_documents(&self) -> bool {
+        self.around.iter().all(Vec::is_empty)
+    }
+
+    fn last_cut(&self, part: &[u8]) -> Option<usize> {
+        self.engine.last_cut(part).filter(|_| self.cuts_documents())
+    }
+
     fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
         self.engine.encode_batch_into(texts, batch).map_err(|failed| no_memory(texts, failed))?;
         self.surround(batch);

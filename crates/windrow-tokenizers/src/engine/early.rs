@@ -102,6 +102,14 @@ impl Engine for Early {
         true
     }
 
+    fn cuts_documents(&self) -> bool {
+        true
+    }
+
+    fn last_cut(&self, part: &[u8]) -> Option<usize> {
+        self.fast(part.len())?.last_cut(part)
+    }
+
     fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
         match self.fast(texts.iter().map(|text| text.len()).sum()) {
             Some(fast) => fast.encode_batch(texts, batch),

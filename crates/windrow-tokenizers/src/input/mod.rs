@@ -11,7 +11,7 @@
 //!   the file adds none (`"a\nb"` and `"a\nb\n"` are two records each; an empty file has none).
 //! - [`Format::Jsonl`]: every line is a record, except those that contain only JSON whitespace.
 //! - One UTF-8 byte order mark at the start of a file is dropped. NUL bytes are kept.
-//! - A record is never split, whatever its size, and does not depend on how the file was read, cut or compressed.
+//! - A record is not split, whatever its size, unless the reader [splits texts](Reader::split_texts), and does not depend on how the file was read, cut or compressed.
 //! - Gzip files may have several members and zstd files several frames. Each must be complete and match its checksum, and nothing may
 //!   follow the last. Anything else is an [`InputError`], never a shorter document.
 //!

@@ -14,7 +14,7 @@
 use std::mem::size_of;
 use std::vec;
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 use serde::Serialize;
 
 use super::stream::{BUFFER, Stream};
@@ -37,6 +37,8 @@ pub struct Record {
     pub start: usize,
     /// Its length in bytes.
     pub len: usize,
+    /// Whether the document goes on with the next record: see [`Reader::split_texts`].
+    pub is_open: bool,
 }
 
 /// Whole records in the order of the inputs. Pass a used batch to [`Reader::next_batch`], which reuses its memory.
@@ -101,6 +103,7 @@ pub struct Reader {
     opened: u32,
     current: Option<OpenFile>,
     batch_bytes: usize,
+    splits_texts: bool,
     spare: Spare,
     reports: Vec<FileReport>,
     /// Stored bytes of the finished files, and of all files when the last batch was delivered.
@@ -127,6 +130,7 @@ impl Reader {
             opened: 0,
             current: None,
             batch_bytes: batch_bytes.max(1),
+            splits_texts: false,
             spare: Spare::default(),
             reports: Vec::new(),
             stored: 0,
@@ -134,6 +138,13 @@ impl Reader {
             failed: false,
             broken: None,
         }
+    }
+
+    /// Delivers a [text](Format::Text) that is larger than a batch in parts of any length: all but its last record are [open](Record::is_open), and
+    /// each is a batch by itself. So memory does not grow with the size of a text.
+    pub fn split_texts(mut self) -> Self {
+        self.splits_texts = true;
+        self
     }
 
     /// The next batch, or `None` after the last record. `recycled` is a batch that is no longer needed.
@@ -200,7 +211,7 @@ impl Reader {
     fn advance(&mut self, filling: &mut Filling<'_>) -> Result<bool, InputError> {
         if self.current.is_none() {
             let Some(file) = self.waiting.next() else { return Ok(false) };
-            self.current = Some(OpenFile::open(file, self.opened, &mut self.spare)?);
+            self.current = Some(OpenFile::open(file, self.opened, self.splits_texts, &mut self.spare)?);
             self.opened += 1;
         }
         let Some(file) = &mut self.current else { unreachable!("a file was opened above") };
@@ -288,7 +299,7 @@ impl<'h> Filling<'h> {
     }
 
     /// Adds the record `self.start..end`.
-    fn push(&mut self, end: usize, file: &mut OpenFile) -> Result<(), InputError> {
+    fn push(&mut self, end: usize, is_open: bool, file: &mut OpenFile) -> Result<(), InputError> {
         let records = &mut self.batch.records;
         if records.len() == records.capacity() {
             let more = records.len().max(16);
@@ -308,8 +319,9 @@ impl<'h> Filling<'h> {
             offset: file.offset,
             start: self.start,
             len: end - self.start,
+            is_open,
         });
-        file.documents += 1;
+        file.documents += u64::from(!is_open);
         Ok(())
     }
 }
@@ -318,6 +330,8 @@ impl<'h> Filling<'h> {
 struct OpenFile {
     index: u32,
     format: Format,
+    /// Whether it is a text that may be delivered in parts.
+    is_split: bool,
     stream: Stream,
     /// `unread[next..]` precedes the rest of the stream.
     unread: Vec<u8>,
@@ -332,14 +346,16 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    fn open(file: InputFile, index: u32, spare: &mut Spare) -> Result<Self, InputError> {
+    fn open(file: InputFile, index: u32, splits_texts: bool, spare: &mut Spare) -> Result<Self, InputError> {
         let format = file.format;
+        let is_split = splits_texts && format == Format::Text;
         let stream = Stream::open(file, std::mem::take(&mut spare.buffer))?;
         let mut unread = std::mem::take(&mut spare.unread);
         unread.clear();
         Ok(Self {
             index,
             format,
+            is_split,
             stream,
             unread,
             next: 0,
@@ -396,7 +412,7 @@ impl OpenFile {
             if ended {
                 let rest = filling.end - filling.start;
                 if self.format == Format::Text {
-                    filling.push(filling.end, self)?;
+                    filling.push(filling.end, false, self)?;
                 } else if rest > 0 {
                     self.line_ends(filling.end, false, filling)?;
                 }
@@ -406,6 +422,12 @@ impl OpenFile {
             if filling.end == filling.window() {
                 if !filling.batch.records.is_empty() {
                     self.keep_unread(filling)?;
+                    return Ok(Advance::Full);
+                }
+                if self.is_split && self.begun {
+                    filling.push(filling.end, true, self)?;
+                    self.line += memchr_iter(b'\n', &filling.batch.bytes[filling.start..filling.end]).count() as u64;
+                    self.skip(filling.end - filling.start, filling);
                     return Ok(Advance::Full);
                 }
                 if filling.start > 0 {
@@ -444,8 +466,8 @@ impl OpenFile {
         let line = &filling.batch.bytes[filling.start..end];
         match self.format {
             Format::Jsonl if line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) => Ok(()),
-            Format::Lines if by_newline && line.ends_with(b"\r") => filling.push(end - 1, self),
-            _ => filling.push(end, self),
+            Format::Lines if by_newline && line.ends_with(b"\r") => filling.push(end - 1, false, self),
+            _ => filling.push(end, false, self),
         }
     }
 

@@ -12,14 +12,14 @@ const CHUNK: usize = blake3::CHUNK_LEN;
 /// first chunk consists of subtrees of 1, 2, 4, ... chunks. Each starts at an offset equal to its size. Their chaining values are
 /// kept (one per doubling of the file). At the end the first chunk is merged with them from left to right. Only the last subtree
 /// can be incomplete, and it is the right child of the root.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LateHeadDigest {
     head: Vec<u8>,
     full: Vec<ChainingValue>,
     last: Option<Subtree>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Subtree {
     hasher: Hasher,
     room: u64,

@@ -96,6 +96,10 @@ impl Storage for Faulty {
         self.call("write").and_then(|()| Disk.write(file, &bytes[..bytes.len().min(300_000)]))
     }
 
+    fn truncate(&self, file: &File, bytes: u64) -> io::Result<()> {
+        self.call("truncate").and_then(|()| Disk.truncate(file, bytes))
+    }
+
     fn sync(&self, _: &File) -> io::Result<()> {
         self.call("sync")
     }
@@ -130,7 +134,10 @@ fn write(options: &OutputOptions, staging: &Staging, variant: u32) -> Result<Pub
     let mut output = Output::create_in(options, staging)?;
     output.append(&ids, &[10, 10, ids.len()])?;
     output.append(&[], &[])?;
-    output.append(&[1, 2], &[2])?;
+    output.append_part(&[3, 4], false)?;
+    output.discard_parts()?;
+    output.append_part(&[1], false)?;
+    output.append_part(&[2], true)?;
     (0..variant).try_for_each(|_| output.skip(SkippedDocument::default()))?;
     let documents = Documents { read: 4 + u64::from(variant), written: 4, skipped: variant.into(), failed: 0 };
     output.publish(ManifestBody { documents, ..ManifestBody::default() })
@@ -204,7 +211,7 @@ fn a_failing_call_leaves_the_directory_as_it_was() {
             }
         }
     }
-    assert_eq!(failed_calls, ["create", "remove", "rename", "sync", "sync directory", "write"].into());
+    assert_eq!(failed_calls, ["create", "remove", "rename", "sync", "sync directory", "truncate", "write"].into());
 }
 
 /// A manifest under its final name must have all of its data beside it, with the right bytes.

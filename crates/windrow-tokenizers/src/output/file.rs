@@ -27,6 +27,13 @@ pub(crate) struct StagedFile {
     staging: Staging,
 }
 
+/// A state to which a file can return.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    bytes: u64,
+    digest: LateHeadDigest,
+}
+
 /// A staged file that is complete, synced and closed.
 #[derive(Debug)]
 pub(crate) struct Complete {
@@ -62,6 +69,23 @@ impl StagedFile {
         let written = write_all(&self.staging, &self.file, &self.buffer);
         self.buffer.clear();
         written.map_err(|error| self.failed("cannot write", error))
+    }
+
+    /// The state of the file now.
+    pub(crate) fn mark(&mut self) -> Result<Mark, OutputError> {
+        self.flush()?;
+        Ok(Mark { bytes: self.bytes, digest: self.digest.clone() })
+    }
+
+    /// Removes everything that was added since the mark was taken.
+    pub(crate) fn return_to(&mut self, mark: Mark) -> Result<(), OutputError> {
+        self.staging.check()?;
+        self.buffer.clear();
+        let truncated = self.staging.storage().truncate(&self.file, mark.bytes);
+        truncated.map_err(|error| self.failed("cannot shorten", error))?;
+        self.handed_out = self.handed_out.min(mark.bytes);
+        (self.bytes, self.digest) = (mark.bytes, mark.digest);
+        Ok(())
     }
 
     /// Replaces the first bytes of the file, up to 1024, which must have been written before.

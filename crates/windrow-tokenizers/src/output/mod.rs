@@ -43,7 +43,7 @@ pub use staging::Staging;
 use crate::manifest::{Manifest, ManifestBody, Options, OutputFile, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument};
 use crate::shown;
 pub(crate) use file::WriteBack;
-use file::{StagedFile, StorageWriter};
+use file::{Mark, StagedFile, StorageWriter};
 use run::Run;
 use staging::{Targets, same_file};
 use writer::{MegatronWriter, Writer};
@@ -155,12 +155,23 @@ pub struct Output {
     targets: Targets,
     staging: Staging,
     longest: usize,
+    /// The document that is being written part by part.
+    open: Option<Open>,
     documents: u64,
     tokens: u64,
     /// The list of skipped documents, their number, and the first of them.
     list: Option<StagedFile>,
     skipped: u64,
     first_skipped: Vec<SkippedDocument>,
+}
+
+/// The beginning of a document.
+#[derive(Debug)]
+struct Open {
+    /// Where it begins.
+    mark: Mark,
+    /// Number of ids so far.
+    ids: usize,
 }
 
 /// The result of a publication.
@@ -209,6 +220,7 @@ impl Output {
             targets,
             staging: staging.clone(),
             longest: if options.format == Format::Megatron { MegatronWriter::LONGEST } else { usize::MAX },
+            open: None,
             documents: 0,
             tokens: 0,
             list,
@@ -242,17 +254,59 @@ impl Output {
     /// unusable.
     ///
     /// # Panics
-    /// If `ends` decreases or does not end at `ids.len()`.
+    /// If `ends` decreases or does not end at `ids.len()`, or a document was begun by [`append_part`](Self::append_part) and not ended.
     pub fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
         assert!(ends.is_sorted(), "the ends of documents decrease");
         assert_eq!(ends.last().copied().unwrap_or(0), ids.len(), "the last document does not end with the ids");
+        assert!(self.open.is_none(), "the document before has not ended");
         self.staging.check()?;
         let run = Run { ids, ends, eos: self.options.append_eos };
-        self.refuse_unfit(run)?;
+        if let Some((document, length)) = run.lengths().enumerate().find(|&(_, length)| length > self.longest) {
+            self.refuse_long(self.documents + document as u64, length)?;
+        }
+        self.refuse_unfit(ids, ends)?;
         self.writer.as_mut().expect("present until published").append(run)?;
         self.documents += ends.len() as u64;
         self.tokens += ids.len() as u64 + if run.eos.is_some() { ends.len() as u64 } else { 0 };
         Ok(())
+    }
+
+    /// Appends a part of a document, which it ends if `ends` is set. A document in parts becomes the same bytes as one that is appended whole.
+    ///
+    /// # Errors
+    /// Those of [`append`](Self::append). After [`Id`](OutputErrorKind::Id) and [`Document`](OutputErrorKind::Document) the parts before are still
+    /// there, and nothing of this one: only [`discard_parts`](Self::discard_parts) can follow.
+    pub fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
+        self.staging.check()?;
+        let eos = self.options.append_eos;
+        let writer = self.writer.as_mut().expect("present until published");
+        let Open { mark, ids: before } = match self.open.take() {
+            Some(open) => open,
+            None => Open { mark: writer.mark()?, ids: 0 },
+        };
+        let length = before + ids.len() + usize::from(eos.is_some());
+        self.open = Some(Open { mark, ids: before });
+        self.refuse_long(self.documents, length)?;
+        self.refuse_unfit(ids, &[])?;
+        let writer = self.writer.as_mut().expect("present until published");
+        writer.append_part(ids)?;
+        self.open.iter_mut().for_each(|open| open.ids += ids.len());
+        if ends {
+            writer.end_parts(length, eos)?;
+            self.open = None;
+            self.documents += 1;
+            self.tokens += length as u64;
+        }
+        Ok(())
+    }
+
+    /// Removes the parts of a document that has not ended, as if it had never begun.
+    ///
+    /// # Errors
+    /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
+    pub fn discard_parts(&mut self) -> Result<(), OutputError> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        self.writer.as_mut().expect("present until published").return_to(open.mark)
     }
 
     /// Counts a skipped document and lists it: in `OUT.skipped.jsonl` if that was requested, and the first [`SKIPPED_IN_MANIFEST`] also
@@ -279,9 +333,8 @@ impl Output {
         self.writer.as_mut().and_then(Writer::write_back)
     }
 
-    fn refuse_unfit(&self, run: Run<'_>) -> Result<(), OutputError> {
-        if let Some((document, length)) = run.lengths().enumerate().find(|&(_, length)| length > self.longest) {
-            let document = self.documents + document as u64;
+    fn refuse_long(&self, document: u64, length: usize) -> Result<(), OutputError> {
+        if length > self.longest {
             let message = format!(
                 "document {document} (from 0) has {length} ids, and the {} format holds {} at most",
                 self.options.format, self.longest
@@ -290,13 +343,17 @@ impl Output {
                 .in_document(document)
                 .hint("split it, leave it out with --on-error skip, or use --format npy"));
         }
-        let Some(dtype) = self.dtype.filter(|dtype| !dtype.fits(run.ids)) else { return Ok(()) };
-        let at = run.ids.iter().position(|&id| id > dtype.largest()).expect("some id does not fit");
-        let document = self.documents + run.ends.partition_point(|&end| end <= at) as u64;
+        Ok(())
+    }
+
+    fn refuse_unfit(&self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
+        let Some(dtype) = self.dtype.filter(|dtype| !dtype.fits(ids)) else { return Ok(()) };
+        let at = ids.iter().position(|&id| id > dtype.largest()).expect("some id does not fit");
+        let document = self.documents + ends.partition_point(|&end| end <= at) as u64;
         let message = format!(
             "id {} in document {document} (from 0) does not fit {dtype}: the tokenizer yields ids beyond its \
              vocabulary of {}",
-            run.ids[at], self.options.vocab_size
+            ids[at], self.options.vocab_size
         );
         let wider = if self.options.format == Format::Megatron { "i32" } else { "u32" };
         Err(OutputError::new(OutputErrorKind::Id, message)
@@ -359,7 +416,7 @@ impl Output {
     fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
         let counts = body.documents;
         let listed = self.skipped;
-        if counts.is_balanced() && counts.written == self.documents && counts.skipped == listed {
+        if counts.is_balanced() && counts.written == self.documents && counts.skipped == listed && self.open.is_none() {
             return Ok(());
         }
         let message = format!(

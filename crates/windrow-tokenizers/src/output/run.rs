@@ -40,22 +40,47 @@ impl<'a> Run<'a> {
     }
 }
 
-fn put(ids: &[u32], dtype: Dtype, file: &mut StagedFile) -> Result<(), OutputError> {
+/// Appends ids as written to `file`.
+pub(crate) fn put(ids: &[u32], dtype: Dtype, file: &mut StagedFile) -> Result<(), OutputError> {
     ids.chunks(BLOCK).try_for_each(|block| file.put(|bytes| dtype.put(block, bytes)))
 }
 
 /// Appends a document as a line `{"ids":[...]}`.
 pub(crate) fn put_json(ids: &[u32], eos: Option<u32>, file: &mut StagedFile) -> Result<(), OutputError> {
-    file.put(|bytes| bytes.extend_from_slice(br#"{"ids":["#))?;
-    let mut first = true;
-    for block in ids.chunks(BLOCK).chain(eos.as_ref().map(std::slice::from_ref)) {
-        file.put(|bytes| {
-            for &id in block {
-                put_decimal(id, std::mem::take(&mut first), bytes);
-            }
-        })?;
+    let mut line = JsonLine::default();
+    line.put(ids, file)?;
+    line.end(eos, file)
+}
+
+/// A line that is written part by part.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct JsonLine {
+    has_ids: bool,
+    has_begun: bool,
+}
+
+impl JsonLine {
+    /// Appends ids to the line.
+    pub(crate) fn put(&mut self, ids: &[u32], file: &mut StagedFile) -> Result<(), OutputError> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            file.put(|bytes| bytes.extend_from_slice(br#"{"ids":["#))?;
+        }
+        for block in ids.chunks(BLOCK) {
+            file.put(|bytes| {
+                for &id in block {
+                    put_decimal(id, !std::mem::replace(&mut self.has_ids, true), bytes);
+                }
+            })?;
+        }
+        Ok(())
     }
-    file.put(|bytes| bytes.extend_from_slice(b"]}\n"))
+
+    /// Ends the line; the next call begins another.
+    pub(crate) fn end(&mut self, eos: Option<u32>, file: &mut StagedFile) -> Result<(), OutputError> {
+        self.put(eos.as_slice(), file)?;
+        *self = Self::default();
+        file.put(|bytes| bytes.extend_from_slice(b"]}\n"))
+    }
 }
 
 const PAIRS: [[u8; 2]; 100] = {

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// The file system calls of the output side. The provided methods are the real ones.
@@ -15,6 +15,12 @@ pub(crate) trait Storage: Debug + Send + Sync {
     /// One write call, which may write fewer bytes.
     fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<usize> {
         file.write(bytes)
+    }
+
+    /// Removes what a file has behind its first `bytes`, and continues there.
+    fn truncate(&self, mut file: &File, bytes: u64) -> io::Result<()> {
+        file.set_len(bytes)?;
+        file.seek(SeekFrom::Start(bytes)).map(drop)
     }
 
     /// Writes the dirty pages of a file to the disk, while other threads continue to write to it.

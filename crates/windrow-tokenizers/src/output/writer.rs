@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use super::error::OutputError;
-use super::file::{Complete, StagedFile, WriteBack};
+use super::file::{Complete, Mark, StagedFile, WriteBack};
 use super::format::{Dtype, Format};
-use super::run::{Run, put_json};
+use super::run::{JsonLine, Run, put, put_json};
 use super::staging::staged_name;
 
 /// Turns runs into the files of one format.
@@ -15,7 +15,7 @@ pub(crate) enum Writer {
     Npy(NpyWriter),
     Nanogpt { bin: StagedFile, dtype: Dtype },
     Megatron(MegatronWriter),
-    Jsonl { lines: StagedFile },
+    Jsonl { lines: StagedFile, line: JsonLine },
 }
 
 impl Writer {
@@ -28,7 +28,7 @@ impl Writer {
             Format::Npy => Self::Npy(NpyWriter::new(next(), next(), dtype())?),
             Format::Nanogpt => Self::Nanogpt { bin: next(), dtype: dtype() },
             Format::Megatron => Self::Megatron(MegatronWriter::new(next(), next(), dtype())?),
-            Format::Jsonl => Self::Jsonl { lines: next() },
+            Format::Jsonl => Self::Jsonl { lines: next(), line: JsonLine::default() },
         })
     }
 
@@ -37,18 +37,58 @@ impl Writer {
             Self::Npy(npy) => npy.append(run),
             Self::Nanogpt { bin, dtype } => run.put_ids(*dtype, bin),
             Self::Megatron(megatron) => megatron.append(run),
-            Self::Jsonl { lines } => run.documents().try_for_each(|ids| put_json(ids, run.eos, lines)),
+            Self::Jsonl { lines, .. } => run.documents().try_for_each(|ids| put_json(ids, run.eos, lines)),
+        }
+    }
+
+    /// Appends ids of a document that is written part by part.
+    pub(crate) fn append_part(&mut self, ids: &[u32]) -> Result<(), OutputError> {
+        match self {
+            Self::Npy(npy) => put(ids, npy.dtype, &mut npy.ids),
+            Self::Nanogpt { bin, dtype } => put(ids, *dtype, bin),
+            Self::Megatron(megatron) => put(ids, megatron.dtype, &mut megatron.bin),
+            Self::Jsonl { lines, line } => line.put(ids, lines),
+        }
+    }
+
+    /// Ends a document that was written part by part and has so many ids, with `eos`.
+    pub(crate) fn end_parts(&mut self, ids: usize, eos: Option<u32>) -> Result<(), OutputError> {
+        if let Self::Jsonl { lines, line } = self {
+            return line.end(eos, lines);
+        }
+        self.append_part(eos.as_slice())?;
+        match self {
+            Self::Npy(npy) => npy.ends(std::iter::once(ids)),
+            Self::Megatron(megatron) => megatron.ends(std::iter::once(ids)),
+            Self::Nanogpt { .. } | Self::Jsonl { .. } => Ok(()),
+        }
+    }
+
+    /// The state before a document that is written part by part. Only the largest file changes before the document ends.
+    pub(crate) fn mark(&mut self) -> Result<Mark, OutputError> {
+        self.largest().mark()
+    }
+
+    /// Removes the parts of a document that were written since.
+    pub(crate) fn return_to(&mut self, mark: Mark) -> Result<(), OutputError> {
+        if let Self::Jsonl { line, .. } = self {
+            *line = JsonLine::default();
+        }
+        self.largest().return_to(mark)
+    }
+
+    fn largest(&mut self) -> &mut StagedFile {
+        match self {
+            Self::Npy(npy) => &mut npy.ids,
+            Self::Nanogpt { bin, .. } => bin,
+            Self::Megatron(megatron) => &mut megatron.bin,
+            Self::Jsonl { lines, .. } => lines,
         }
     }
 
     /// The part of the largest file to be written back. The others are small beside it.
     pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
-        match self {
-            Self::Npy(npy) => npy.ids.write_back(),
-            Self::Nanogpt { bin, .. } => bin.write_back(),
-            Self::Megatron(megatron) => megatron.bin.write_back(),
-            Self::Jsonl { lines } => lines.write_back(),
-        }
+        self.largest().write_back()
     }
 
     /// Completes the files and names the element type of each.
@@ -57,7 +97,7 @@ impl Writer {
             Self::Npy(npy) => npy.complete(),
             Self::Nanogpt { bin, dtype } => Ok(vec![(bin.complete()?, Some(dtype.name()))]),
             Self::Megatron(megatron) => megatron.complete(),
-            Self::Jsonl { lines } => Ok(vec![(lines.complete()?, None)]),
+            Self::Jsonl { lines, .. } => Ok(vec![(lines.complete()?, None)]),
         }
     }
 }
@@ -98,11 +138,16 @@ impl NpyWriter {
 
     fn append(&mut self, run: Run<'_>) -> Result<(), OutputError> {
         run.put_ids(self.dtype, &mut self.ids)?;
-        for length in run.lengths() {
+        self.ends(run.lengths())
+    }
+
+    /// Appends the ends of documents with so many ids.
+    fn ends(&mut self, lengths: impl Iterator<Item = usize>) -> Result<(), OutputError> {
+        for length in lengths {
             self.tokens += length as u64;
+            self.documents += 1;
             self.offsets.put(|bytes| bytes.extend_from_slice(&self.tokens.to_le_bytes()))?;
         }
-        self.documents += run.ends.len() as u64;
         Ok(())
     }
 
@@ -153,10 +198,15 @@ impl MegatronWriter {
 
     fn append(&mut self, run: Run<'_>) -> Result<(), OutputError> {
         run.put_ids(self.dtype, &mut self.bin)?;
-        for length in run.lengths() {
+        self.ends(run.lengths())
+    }
+
+    /// Appends the lengths of documents.
+    fn ends(&mut self, lengths: impl Iterator<Item = usize>) -> Result<(), OutputError> {
+        for length in lengths {
+            self.documents += 1;
             self.idx.put(|bytes| bytes.extend_from_slice(&(length as u32).to_le_bytes()))?;
         }
-        self.documents += run.ends.len() as u64;
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use windrow_tokenizers::engine::{Encoder, Engine, EngineError};
 use windrow_tokenizers::input::{Compression, Format, InputFile};
 use windrow_tokenizers::manifest::{Documents, Manifest, OnError, TokenizerIdentity};
 use windrow_tokenizers::output::{self, Output, OutputOptions};
+use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 /// One id per byte, so that the output can be read as text. It refuses texts with a `\u{1}`.
 struct Bytes;
@@ -264,5 +265,61 @@ fn a_share_of_bad_documents_is_judged_at_the_end() {
         );
         assert!(said.contains("the first: file-0:2:1: ") && said.contains("nothing was published"), "{said}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
+
+/// A text of about so many bytes: words of several scripts, numbers, white space and added tokens, or only some of them.
+fn long_text(bytes: usize, kinds: &[&str]) -> String {
+    let mut state = bytes as u64;
+    let mut text = String::new();
+    while text.len() < bytes {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text.push_str(kinds[(state >> 33) as usize % kinds.len()]);
+    }
+    text
+}
+
+#[test]
+fn a_text_in_parts_has_the_ids_of_the_whole() {
+    let mixed: &[&str] = &[
+        "word",
+        " the",
+        "'s",
+        "\n\n",
+        " ",
+        "  \t",
+        "1234567",
+        "<|endoftext|>",
+        "<|endof",
+        "t|>",
+        "漢字",
+        "é",
+        "e\u{301}",
+        "。",
+        "!?",
+    ];
+    let kinds = [mixed, &["漢字かな"], &["a"], &["x<|endoftext|>"], &["words and ", "more\n"], &["12 ", "  "]];
+    for name in ["gpt2", "cl100k_base", "o200k_base"] {
+        let tokenizer = Tokenizer::load(name, &LoadOptions::default()).expect("an embedded vocabulary");
+        for kinds in kinds {
+            let text = long_text(60_000, kinds);
+            let mut ids = Vec::new();
+            tokenizer.engine().encoder().encode(&text, &mut ids).expect("there is memory");
+            let directory = tempfile::tempdir().unwrap();
+            let options = OutputOptions {
+                format: output::Format::Jsonl,
+                ..OutputOptions::new(directory.path().join("out"), tokenizer.vocab_size())
+            };
+            let file = InputFile::from_reader("text", Cursor::new(text), Format::Text, None);
+            // Batches of 4 KiB.
+            let job = Job { memory: 64 << 10, threads: 2, ..Job::new(vec![file]) };
+            encode_with(job, tokenizer.engine(), TokenizerIdentity::default(), Output::create(&options).unwrap(), &())
+                .unwrap();
+            let line: Value =
+                serde_json::from_slice(&fs::read(directory.path().join("out.jsonl")).unwrap()).unwrap();
+            let written: Vec<u32> =
+                line["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
+            assert!(written == ids, "{name}, {kinds:?}");
+        }
     }
 }

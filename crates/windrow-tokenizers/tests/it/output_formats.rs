@@ -25,15 +25,25 @@ fn balanced(written: u64) -> ManifestBody {
     ManifestBody { documents, ..ManifestBody::default() }
 }
 
-/// Writes `documents` in runs of the given sizes, the rest in one.
+/// Writes `documents` in runs of the given sizes, the rest in one. The document of a run of one is written in parts, after others that are
+/// discarded.
 fn write(options: &OutputOptions, documents: &[Vec<u32>], runs: &[usize]) -> Result<Published, OutputError> {
     let mut output = Output::create(options)?;
     let mut rest = documents;
     for &size in runs.iter().chain([&usize::MAX]) {
         let (run, later) = rest.split_at(size.min(rest.len()));
+        rest = later;
+        if let ([document], 1) = (run, size) {
+            let (first, second) = document.split_at(document.len() / 2);
+            output.append_part(second, false)?;
+            output.append_part(&[299; 1000], false)?;
+            output.discard_parts()?;
+            output.append_part(first, false)?;
+            output.append_part(second, true)?;
+            continue;
+        }
         let (ids, ends) = flatten(run);
         output.append(&ids, &ends)?;
-        rest = later;
     }
     assert_eq!(output.documents(), documents.len() as u64);
     output.publish(balanced(documents.len() as u64))

@@ -1,0 +1,155 @@
+//! Encodes a document part by part, as the reader delivers it.
+//!
+//! What a part ends with may belong to a piece that goes on in the next one. So a part is encoded up to the last place where the engine can cut,
+//! and the rest is *carried* over to the next part. The ids of all parts, concatenated, are those of the document.
+
+use std::mem;
+
+use memchr::{memchr_iter, memrchr};
+
+use super::chunk::{Bad, Chunk, Workshop, at_record, is_json_line, listed};
+use crate::document::{BadDocument, Fault, utf8};
+use crate::engine::{BatchError, EngineError, Ragged};
+use crate::input::{Batch, Record};
+
+/// Bytes of a part that are copied behind what is carried, to find a place to cut there.
+const NEAR: usize = 4 << 10;
+
+/// The document that is encoded part by part.
+#[derive(Debug, Default)]
+pub(super) struct OpenDocument {
+    /// Its first record.
+    begin: Option<Record>,
+    /// What was read and not encoded.
+    carried: Vec<u8>,
+    /// Where that begins in the document.
+    place: Place,
+}
+
+/// A place in a document.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// Bytes before it.
+    bytes: u64,
+    /// Newlines before it.
+    newlines: u64,
+    /// Bytes before it in its line.
+    column: u64,
+}
+
+impl Place {
+    /// Moves behind `bytes`.
+    fn advance(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.newlines += memchr_iter(b'\n', bytes).count() as u64;
+        match memrchr(b'\n', bytes) {
+            Some(newline) => self.column = (bytes.len() - newline - 1) as u64,
+            None => self.column += bytes.len() as u64,
+        }
+    }
+}
+
+impl OpenDocument {
+    /// Whether this record is a part of a document, not the whole.
+    pub(super) fn is_part(&self, record: &Record) -> bool {
+        record.is_open || self.begin.is_some()
+    }
+
+    /// Bytes that are not encoded yet.
+    pub(super) fn memory(&self) -> usize {
+        self.carried.capacity()
+    }
+}
+
+impl Workshop<'_> {
+    /// Encodes the first record of a batch, which is a part of `document`. The chunk has one end if the document ends there.
+    pub(super) fn encode_part(&self, batch: &Batch, document: &mut OpenDocument) -> Chunk {
+        let record = batch.records[0];
+        let begin = *document.begin.get_or_insert(record);
+        let mut chunk = Chunk { records: 0..1, is_part: true, ..Chunk::default() };
+        let bytes = batch.bytes_of(&record);
+        // What is carried, with as much of this part as there is to a near place to cut; and the rest, which is not copied.
+        let mut first = mem::take(&mut document.carried);
+        let carried = first.len();
+        let near = bytes.len().min(NEAR);
+        first.extend_from_slice(&bytes[..near]);
+        let cut = self.engine.last_cut(&first).filter(|&cut| cut > carried);
+        first.truncate(cut.unwrap_or(carried));
+        let mut rest = &bytes[first.len() - carried..];
+        if cut.is_none() {
+            first.extend_from_slice(mem::take(&mut rest));
+        }
+        if record.is_open {
+            let last = if rest.is_empty() { &first } else { rest };
+            let cut = self.engine.last_cut(last).unwrap_or(0);
+            document.carried = last[cut..].to_vec();
+            if rest.is_empty() {
+                first.truncate(cut);
+            } else {
+                rest = &rest[..cut];
+            }
+        }
+        let place = document.place;
+        let outcome = self.encode_both(&[&first, rest], &mut chunk);
+        [&first, rest].iter().for_each(|bytes| document.place.advance(bytes));
+        match outcome {
+            Ok(()) if record.is_open => {}
+            Ok(()) => chunk.ends.push(chunk.ids.len()),
+            Err(error) => chunk.bad.push(self.bad_part(begin, place, &[&first, rest], error)),
+        }
+        let name = &self.names[record.file as usize];
+        if place.bytes == 0 && name == "-" {
+            let beginning = first.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+            if is_json_line(beginning) {
+                self.note_json_lines();
+            }
+        }
+        if !record.is_open {
+            *document = OpenDocument::default();
+        }
+        chunk
+    }
+
+    /// Encodes consecutive parts by all threads.
+    fn encode_both(&self, parts: &[&[u8]; 2], chunk: &mut Chunk) -> Result<(), PartError> {
+        let mut texts = [""; 2];
+        for (number, (text, bytes)) in texts.iter_mut().zip(parts).enumerate() {
+            *text = utf8(bytes).map_err(|fault| PartError::Fault { number, fault })?;
+        }
+        let mut batch = Ragged::default();
+        self.engine.encode_batch(&texts, &mut batch).map_err(|BatchError { error, .. }| PartError::Engine(error))?;
+        chunk.ids = batch.values;
+        chunk.text_bytes = texts.iter().map(|text| text.len() as u64).sum();
+        Ok(())
+    }
+
+    /// What is reported of a document whose parts from `place` on cannot be encoded.
+    fn bad_part(&self, begin: Record, mut place: Place, parts: &[&[u8]; 2], error: PartError) -> Bad {
+        let name = &self.names[begin.file as usize];
+        match error {
+            PartError::Engine(error) => {
+                let is_out_of_memory = matches!(error, EngineError::NoMemory { .. });
+                Bad { record: 0, document: at_record(name, &begin, error.to_string()), is_out_of_memory }
+            }
+            PartError::Fault { number, mut fault } => {
+                parts[..number].iter().for_each(|part| place.advance(part));
+                if fault.line_in_record == 0 {
+                    fault.byte += place.column;
+                }
+                let record = Record { line: begin.line + place.newlines, offset: begin.offset + place.bytes, ..begin };
+                let document = listed(BadDocument::new(name, &record, fault));
+                Bad { record: 0, document, is_out_of_memory: false }
+            }
+        }
+    }
+}
+
+/// Why parts of a document have no ids.
+enum PartError {
+    Engine(EngineError),
+    /// The part with this number is not text.
+    Fault {
+        number: usize,
+        fault: Fault,
+    },
+}
