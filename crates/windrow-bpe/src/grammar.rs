@@ -354,7 +354,7 @@ pub(crate) mod tests {
         fn text_can_be_cut(text in texts(), from in 0_usize..200) {
             let bytes = text.as_bytes();
             for grammar in Grammar::all() {
-                if let Some(cut) = grammar.cut(bytes, from, bytes.len()) {
+                if let Some(cut) = grammar.cut(bytes, from) {
                     let mut parts = pieces(grammar, &text[..cut]);
                     parts.extend(pieces(grammar, &text[cut..]));
                     prop_assert_eq!(parts, pieces(grammar, &text), "{:?} at {}", grammar, cut);

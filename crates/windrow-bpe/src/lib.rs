@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod added;
+mod agenda;
 mod batch;
 mod cache;
 mod encoder;

@@ -1,7 +1,8 @@
 //! Vocabulary, merges, and the merging of a piece.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
+
+use crate::agenda::Agenda;
 
 /// The priority of two tokens that do not merge.
 const NONE: u32 = u32::MAX;
@@ -16,7 +17,7 @@ const PRIORITIES: u32 = (1 << PRIORITY_BITS) - 1;
 /// An empty word of the pair table.
 const EMPTY: u32 = u32::MAX;
 
-/// Longer pieces keep their pairs in a heap: scanning all of them for each merge would take quadratic time.
+/// Longer pieces keep their pairs in an [`Agenda`]: scanning all of them for each merge would take quadratic time.
 pub(crate) const SHORT: usize = 48;
 
 /// Bits of the filter: most pairs that are looked up do not merge, and 128 KiB stay in a cache close to the core.
@@ -188,8 +189,8 @@ impl Seams {
 #[derive(Default)]
 pub(crate) struct MergeScratch {
     links: Vec<Link>,
-    /// Merges that were possible when they were pushed: the first priority first, then the leftmost.
-    heap: BinaryHeap<Reverse<u64>>,
+    /// Merges that were possible when they were added.
+    agenda: Agenda,
     ids: Vec<u32>,
 }
 
@@ -396,47 +397,42 @@ impl Model {
         count
     }
 
-    /// [`merge_short`](Self::merge_short) in less than quadratic time.
+    /// [`merge_short`](Self::merge_short) in less than quadratic time: all merges of one priority are made in one pass from left to right.
     fn merge_long(&self, piece: &[u8], scratch: &mut MergeScratch) -> Result<(), usize> {
-        let MergeScratch { links, heap, ids } = scratch;
+        let MergeScratch { links, agenda, ids } = scratch;
         links.clear();
-        heap.clear();
         reserve(links, piece.len())?;
         reserve(ids, piece.len())?;
-        // A merge takes one entry out and puts two in, at most.
-        heap.try_reserve(piece.len() * 2).map_err(|_| piece.len() * 2 * size_of::<u64>())?;
+        // A merge adds two places at most.
+        agenda.begin(self.keys.len(), piece.len() * 3)?;
         for (at, &byte) in (0..).zip(piece) {
-            let id = self.bytes[usize::from(byte)];
-            links.push(Link { id, next: at + 1, before: at.wrapping_sub(1), priority: NONE });
-        }
-        let look_up = |links: &mut [Link], heap: &mut BinaryHeap<_>, at: u32| {
-            let Link { id, next, .. } = links[at as usize];
-            let priority = links.get(next as usize).map_or(NONE, |next| self.priority(id, next.id));
-            links[at as usize].priority = priority;
+            let priority = piece.get(at as usize + 1).map_or(NONE, |&next| self.byte_priority(byte, next));
+            links.push(Link { id: self.bytes[usize::from(byte)], next: at + 1, before: at.wrapping_sub(1), priority });
             if priority != NONE {
-                heap.push(Reverse(u64::from(priority) << 32 | u64::from(at)));
+                agenda.add(priority, at);
             }
-        };
-        for at in 0..piece.len() as u32 {
-            look_up(links, heap, at);
         }
-        while let Some(Reverse(entry)) = heap.pop() {
-            let (priority, at) = ((entry >> 32) as u32, entry as u32);
-            let Link { next, before, priority: current, .. } = links[at as usize];
-            // Outdated: one of the two tokens has merged otherwise.
-            if current != priority {
-                continue;
-            }
-            let end = links[next as usize].next;
-            links[next as usize].priority = NONE;
-            links[at as usize].id = self.merged(priority);
-            links[at as usize].next = end;
-            if let Some(after) = links.get_mut(end as usize) {
-                after.before = at;
-            }
-            look_up(links, heap, at);
-            if before != u32::MAX {
-                look_up(links, heap, before);
+        while let Some(mut pass) = agenda.take()? {
+            let (priority, merged) = (pass.priority, self.merged(pass.priority));
+            let earlier = pass.by_ref().find(|&at| {
+                let Link { next, before, priority: current, .. } = links[at as usize];
+                // Outdated: one of the two tokens has merged otherwise.
+                if current != priority {
+                    return false;
+                }
+                let end = links[next as usize].next;
+                links[next as usize].priority = NONE;
+                links[at as usize].id = merged;
+                links[at as usize].next = end;
+                if let Some(after) = links.get_mut(end as usize) {
+                    after.before = at;
+                }
+                let first = if at == 0 { NONE } else { self.look_up(links, agenda, before) };
+                self.look_up(links, agenda, at).min(first) < priority
+            });
+            match earlier {
+                Some(_) => agenda.interrupt(pass),
+                None => agenda.finish(pass),
             }
         }
         let mut at = 0;
@@ -445,6 +441,18 @@ impl Model {
             at = link.next;
         }
         Ok(())
+    }
+
+    /// Puts the merge of the token at `at` with the next one on the agenda, and returns its priority.
+    #[inline(always)]
+    fn look_up(&self, links: &mut [Link], agenda: &mut Agenda, at: u32) -> u32 {
+        let Link { id, next, .. } = links[at as usize];
+        let priority = links.get(next as usize).map_or(NONE, |next| self.priority(id, next.id));
+        links[at as usize].priority = priority;
+        if priority != NONE {
+            agenda.add(priority, at);
+        }
+        priority
     }
 
     /// The tokens by id, without the empty ones.
@@ -476,5 +484,41 @@ pub fn merge_by_definition(piece: &[u8], merges: &[(Vec<u8>, Vec<u8>)]) -> Vec<V
         let Some((_, at)) = known.min() else { return parts };
         let right = parts.remove(at + 1);
         parts[at].extend(right);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        /// Merges in any order: many make a pair that comes before their own.
+        #[test]
+        fn long_pieces_merge_by_the_definition(
+            letters in proptest::collection::vec(prop_oneof![9 => 0..3_u8, 1 => 0..5_u8], SHORT + 1..400),
+            order in proptest::collection::vec(any::<u16>(), 90..91),
+        ) {
+            let strings = |len: u32| (0..3_usize.pow(len)).map(move |n| (0..len).map(|k| (n / 3_usize.pow(k) % 3) as u8).collect::<Vec<u8>>());
+            let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
+            tokens.extend((2..=4).flat_map(strings));
+            let ids: HashMap<&[u8], u32> = tokens.iter().map(|token| &token[..]).zip(0..).collect();
+            let splits = tokens.iter().flat_map(|token| (1..token.len()).map(|at| token.split_at(at)));
+            let splits: Vec<(Vec<u8>, Vec<u8>)> = splits.map(|(left, right)| (left.to_vec(), right.to_vec())).collect();
+            let mut merges: Vec<(u16, &(Vec<u8>, Vec<u8>))> = order.iter().enumerate().map(|(k, &key)| (key, &splits[(k * 7 + usize::from(key)) % splits.len()])).collect();
+            merges.sort();
+            let mut seen = std::collections::HashSet::new();
+            merges.retain(|merge| seen.insert(merge.1));
+            let merges: Vec<(Vec<u8>, Vec<u8>)> = merges.into_iter().map(|merge| merge.1.clone()).collect();
+            let pairs: Vec<(u32, u32)> = merges.iter().map(|(left, right)| (ids[&left[..]], ids[&right[..]])).collect();
+            let model = Model::new(&tokens.iter().cloned().zip(0..).collect::<Vec<_>>(), &pairs, false).unwrap();
+            let expected: Vec<u32> = merge_by_definition(&letters, &merges).iter().map(|part| ids[&part[..]]).collect();
+            let mut scratch = MergeScratch::default();
+            for _ in 0..2 {
+                prop_assert_eq!(model.encode(&letters, false, &mut scratch).unwrap(), &expected);
+            }
+        }
     }
 }
