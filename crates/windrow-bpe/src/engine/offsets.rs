@@ -13,7 +13,8 @@ impl Engine {
     /// The ids of `text`, and the bytes of `text` that each stands for, by the threads of the current pool.
     ///
     /// The places are those of Hugging Face's `tokenizers` 0.23. They are whole characters: the tokens of a character that takes several of
-    /// them all have its place. If form C makes one character of several, its place is that of the first.
+    /// them all have its place. If form C makes one character of several, its place is that of the first; if it inserts one, that of the character
+    /// before.
     ///
     /// ```
     /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
@@ -71,15 +72,14 @@ impl Engine {
 fn aligned(text: &str) -> Vec<Range<usize>> {
     let mut aligned: Vec<Range<usize>> = Vec::with_capacity(text.len());
     let mut characters = text.char_indices().map(|(at, character)| at..at + character.len_utf8());
+    // The last character that was replaced or has vanished.
+    let mut last = 0..0;
     for (character, change) in nfc::normalized_with_changes(text) {
-        let from = if change > 0 {
-            // It was inserted, and shares the place of the character before.
-            aligned.last().cloned().unwrap_or(0..0)
-        } else {
-            let from = characters.next().expect("a character of the text becomes this one");
-            characters.by_ref().take(change.unsigned_abs()).for_each(drop);
-            from
-        };
+        let mut from = last.clone();
+        if change <= 0 {
+            from = characters.next().expect("a character of the text becomes this one");
+            last = characters.by_ref().take(change.unsigned_abs()).last().unwrap_or_else(|| from.clone());
+        }
         aligned.extend(std::iter::repeat_n(from, character.len_utf8()));
     }
     aligned
