@@ -14,12 +14,12 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use thiserror::Error;
-use tk_encode::pipeline::PipelineTokenizer;
-use windrow_bpe::EngineOptions;
 
-use crate::engine::{BatchError, Bpe, Engine, Pipeline, Ragged, Released, caught};
+use crate::engine::{BatchError, Engine, Ragged};
 
 mod check;
+mod choice;
+mod decode;
 mod embedded;
 mod fault;
 mod file;
@@ -31,6 +31,8 @@ pub use crate::engine::options::LoadOptions;
 pub use names::vocabulary_of;
 
 use check::Checked;
+use choice::{ChosenEngine, Reference};
+use decode::{OtherTokens, Trims};
 use embedded::Embedded;
 use fault::Fault;
 use file::File;
@@ -110,7 +112,15 @@ impl LoadError {
 pub struct Tokenizer {
     name: String,
     hash: String,
-    engine: Box<dyn Engine>,
+    engine: ChosenEngine,
+    /// With windrow's own engine: the tokens that it does not know as bytes.
+    others: Option<OtherTokens>,
+    /// Whether decoding puts the bytes of tokens together, and no more.
+    joins_bytes: bool,
+    /// With windrow's own engine: how offsets are trimmed, if it can find them.
+    trims: Option<Trims>,
+    /// What decodes and finds offsets otherwise.
+    reference: Option<Reference>,
     vocab_size: u32,
     added: Vec<AddedId>,
     eos: Option<(String, u32)>,
@@ -132,7 +142,7 @@ impl Tokenizer {
     /// There is no such name or file, or the file is not a `tokenizer.json` that an engine can encode with.
     pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         match embedded::find(name_or_path) {
-            Some(embedded) => Self::from_embedded(embedded, embedded.fast(options).map(|engine| Box::new(engine) as _)),
+            Some(embedded) => Self::from_embedded(embedded, embedded.fast(options).map(ChosenEngine::Bpe)),
             None => Self::read(name_or_path, options),
         }
     }
@@ -147,9 +157,7 @@ impl Tokenizer {
     /// Those of [`load`](Self::load).
     pub fn load_early(name_or_path: &str, options: &LoadOptions, bytes: u64) -> Result<Self, LoadError> {
         match embedded::find(name_or_path) {
-            Some(embedded) => {
-                Self::from_embedded(embedded, embedded.early(options, bytes).map(|engine| Box::new(engine) as _))
-            }
+            Some(embedded) => Self::from_embedded(embedded, embedded.early(options, bytes).map(ChosenEngine::Early)),
             None => Self::read(name_or_path, options),
         }
     }
@@ -211,13 +219,22 @@ impl Tokenizer {
             notes.push(format!("tokenizer {name}: its settings for {} are ignored", file.ignored.join(" and ")));
         }
         notes.extend(moved_ids(name, &file, &checked));
-        let (engine, delegated) = engine(&file, &checked, name, options, &mut notes)?;
+        let (engine, delegated) = choice::engine(&file, &checked, name, options, &mut notes)?;
+        let is_own = matches!(engine, ChosenEngine::Bpe(_));
+        let others = is_own.then(|| OtherTokens::of_file(&file, &checked));
+        let (joins_bytes, trims) = (decode::joins_bytes(&file), Trims::of(&file, &checked).filter(|_| is_own));
+        let suffices = matches!(engine, ChosenEngine::Released(_)) || (is_own && joins_bytes && trims.is_some());
+        let reference = (!suffices && !file.canonical).then(|| Reference::new(text, options));
         let added = file.added.into_iter().zip(checked.added);
         let added = added.map(|(token, id)| AddedId { content: token.content, id, special: token.special }).collect();
         Ok(Self {
             name: name.to_owned(),
             hash: hash(json),
             engine,
+            others,
+            joins_bytes,
+            trims,
+            reference,
             vocab_size: checked.size,
             added,
             eos: None,
@@ -227,21 +244,23 @@ impl Tokenizer {
         })
     }
 
-    fn from_embedded(
-        embedded: Embedded,
-        engine: Result<Box<dyn Engine>, embedded::Failure>,
-    ) -> Result<Self, LoadError> {
+    fn from_embedded(embedded: Embedded, engine: Result<ChosenEngine, embedded::Failure>) -> Result<Self, LoadError> {
         let name = embedded.name.to_owned();
         let engine = engine.map_err(|error| LoadError::Refused { name: name.clone(), reason: error.to_string() })?;
-        let added =
-            embedded.special.iter().map(|&(content, id)| AddedId { content: content.to_owned(), id, special: true });
+        let added = embedded.special.iter();
+        let added = added.map(|&(content, id)| AddedId { content: content.to_owned(), id, special: true });
+        let added: Vec<AddedId> = added.collect();
         let eos = embedded.special.iter().find(|(content, _)| *content == embedded::END_OF_TEXT);
         Ok(Self {
             name,
             hash: embedded.hash.to_owned(),
             engine,
+            others: Some(OtherTokens::of_ranks(&added)),
+            joins_bytes: true,
+            trims: Some(Trims::none()),
+            reference: None,
             vocab_size: embedded.vocab_size(),
-            added: added.collect(),
+            added,
             eos: eos.map(|&(content, id)| (content.to_owned(), id)),
             embedded: Some(embedded),
             delegated: None,
@@ -266,7 +285,7 @@ impl Tokenizer {
 
     /// The engine that encodes.
     pub fn engine(&self) -> &dyn Engine {
-        self.engine.as_ref()
+        self.engine.as_engine()
     }
 
     /// The ids of all `texts`, by the threads of the current pool. They do not depend on threads.
@@ -285,7 +304,7 @@ impl Tokenizer {
     /// The first text, in order, that the engine cannot encode.
     pub fn encode_batch_ids(&self, texts: &[&str]) -> Result<Ragged, BatchError> {
         let mut batch = Ragged::default();
-        self.engine.encode_batch(texts, &mut batch)?;
+        self.engine().encode_batch(texts, &mut batch)?;
         batch.values.shrink_to_fit();
         Ok(batch)
     }
@@ -296,7 +315,7 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
     pub fn encode_batch_ids_into(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
-        self.engine.encode_batch(texts, batch)
+        self.engine().encode_batch(texts, batch)
     }
 
     /// The largest id that can be produced, plus one. There may be fewer tokens.
@@ -307,7 +326,7 @@ impl Tokenizer {
     /// The id of a token, as the `tokenizer.json` spells it: `Ġthe` for " the" in a byte-level vocabulary.
     pub fn token_to_id(&self, token: &str) -> Option<u32> {
         let added = self.added.iter().find(|added| added.content == token);
-        added.map(|added| added.id).or_else(|| self.engine.token_to_id(token))
+        added.map(|added| added.id).or_else(|| self.engine().token_to_id(token))
     }
 
     /// The token that ends a document, if it is known. A `tokenizer.json` does not tell.
@@ -346,56 +365,6 @@ impl Tokenizer {
     /// Notes for users about this tokenizer, one per line.
     pub fn notes(&self) -> &[String] {
         &self.notes
-    }
-}
-
-/// The engine that gives Hugging Face's ids for this file, and why it is not windrow's own.
-fn engine(
-    file: &File<'_>,
-    checked: &Checked,
-    name: &str,
-    options: &LoadOptions,
-    notes: &mut Vec<String>,
-) -> Result<(Box<dyn Engine>, Option<String>), LoadError> {
-    let refused = |reason: String| LoadError::Refused {
-        name: name.to_owned(),
-        reason: fault::shortened(&reason, fault::MAX_REASON),
-    };
-    if !file.canonical {
-        // The release candidate treats settings of the wrong type as missing.
-        Released::read_parts(&file.parts).map_err(|(place, reason)| {
-            let hint = if reason.starts_with("regex ") { fault::REGEX } else { fault::DAMAGED };
-            LoadError::invalid(name, Fault::new(place, reason, hint))
-        })?;
-    }
-    let admitted = gate::admit(file, checked, options).and_then(|gate::Admitted { definition, around }| {
-        Bpe::new(&definition, around, &EngineOptions::default()).map_err(|error| error.to_string())
-    });
-    let delegated = match admitted {
-        Ok(bpe) => return Ok((Box::new(bpe), None)),
-        Err(reason) => Some(reason),
-    };
-    let reason = match pipeline(file, checked) {
-        Ok(tokenizer) => return Ok((Box::new(Pipeline::new(tokenizer, options, checked.size)), delegated)),
-        Err(reason) if file.canonical => return Err(refused(reason)),
-        Err(reason) => reason,
-    };
-    let released = file.released_json().and_then(|json| Released::from_json(&json, options));
-    let released = released.map_err(|other| refused(format!("{other} (and {reason})")))?;
-    notes.push(format!("tokenizer {name}: encoded by {}, which is slower: {reason}", released.name()));
-    Ok((Box::new(released), delegated))
-}
-
-/// The tokenizer of the release candidate, or why it is not suitable for this file.
-fn pipeline(file: &File<'_>, checked: &Checked) -> Result<PipelineTokenizer, String> {
-    if let Some(reason) = route::differs(file, checked).filter(|_| !file.canonical) {
-        return Err(reason.to_owned());
-    }
-    let json = file.canonical_json()?;
-    let tokenizer = caught(|| tokenizers::from_json(&json))?.map_err(|error| error.to_string())?;
-    match route::cannot_split(&tokenizer) {
-        Some(reason) => Err(reason.to_owned()),
-        None => Ok(tokenizer),
     }
 }
 

@@ -1,6 +1,7 @@
 //! All tests of the crate.
 
 mod batch_encode;
+mod decode;
 mod document_faults;
 mod encode_account;
 mod encode_stop;
