@@ -2,7 +2,7 @@
 //!
 //! A name is a vocabulary of this crate: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`, each also without `_base`.
 //! [`vocabulary_of`] maps a model to its vocabulary. Anything else is the path of a `tokenizer.json`, or of a directory that contains
-//! one. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies of this crate.
+//! one, or of a published rank file of tiktoken: `r50k_base.tiktoken`, `p50k_base.tiktoken` and so on. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies of this crate.
 //! Regexes have the meaning of Oniguruma, as in the Python wheel of `tokenizers` 0.23. A document that needs too much backtracking, or
 //! more memory than the process can get, gives an error instead of ids.
 //!
@@ -25,6 +25,7 @@ mod fault;
 mod file;
 mod gate;
 mod names;
+mod rank_file;
 mod route;
 
 pub use crate::engine::options::LoadOptions;
@@ -136,14 +137,14 @@ struct AddedId {
 }
 
 impl Tokenizer {
-    /// Loads the vocabulary of this name, or the `tokenizer.json` at this path.
+    /// Loads the vocabulary of this name, or the `tokenizer.json` or published `.tiktoken` file at this path.
     ///
     /// # Errors
-    /// There is no such name or file, or the file is not a `tokenizer.json` that an engine can encode with.
+    /// There is no such name or file, or no engine can encode with the file.
     pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
         match embedded::find(name_or_path) {
             Some(embedded) => Self::from_embedded(embedded, embedded.fast(options).map(ChosenEngine::Bpe)),
-            None => Self::read(name_or_path, options),
+            None => Self::read(name_or_path, options, None),
         }
     }
 
@@ -158,12 +159,12 @@ impl Tokenizer {
     pub fn load_early(name_or_path: &str, options: &LoadOptions, bytes: u64) -> Result<Self, LoadError> {
         match embedded::find(name_or_path) {
             Some(embedded) => Self::from_embedded(embedded, embedded.early(options, bytes).map(ChosenEngine::Early)),
-            None => Self::read(name_or_path, options),
+            None => Self::read(name_or_path, options, Some(bytes)),
         }
     }
 
-    /// Reads the `tokenizer.json` at this path.
-    fn read(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
+    /// Reads the file at this path. `early` is the amount of text for [`load_early`](Self::load_early).
+    fn read(name_or_path: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
         let path = Path::new(name_or_path);
         let read_error = |source| LoadError::Read { name: name_or_path.to_owned(), source };
         let metadata = match fs::metadata(path) {
@@ -175,7 +176,7 @@ impl Tokenizer {
         if metadata.is_dir() {
             let inside = path.join("tokenizer.json");
             return match inside.to_str() {
-                Some(inside) if Path::new(inside).is_file() => Self::read(inside, options),
+                Some(inside) if Path::new(inside).is_file() => Self::read(inside, options, early),
                 _ => Err(LoadError::invalid(
                     name_or_path,
                     Fault::new("", "a directory without tokenizer.json", "give the path of the file"),
@@ -202,7 +203,27 @@ impl Tokenizer {
         if json.len() as u64 > MAX_BYTES {
             return Err(too_large(json.len() as u64));
         }
+        if path.extension().is_some_and(|extension| extension == "tiktoken") {
+            return Self::from_ranks(&json, name_or_path, options, early);
+        }
         Self::from_json(&json, name_or_path, options)
+    }
+
+    /// Reads a rank file of tiktoken.
+    fn from_ranks(file: &[u8], name: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
+        let known = rank_file::read(file, Path::new(name)).map_err(|fault| LoadError::invalid(name, fault))?;
+        let rank_file::Known { embedded, more } = known;
+        let engine = match early {
+            Some(bytes) if more.is_empty() => embedded.early(options, bytes).map(ChosenEngine::Early),
+            _ => embedded.fast_with(&more, options).map(ChosenEngine::Bpe),
+        };
+        let mut tokenizer = Self::from_embedded(embedded, engine)?;
+        tokenizer.name = name.to_owned();
+        tokenizer.hash = hash(file);
+        if let Some((_, last)) = more.last() {
+            tokenizer.vocab_size = tokenizer.vocab_size.max(last + 1);
+        }
+        Ok(tokenizer)
     }
 
     /// Reads a `tokenizer.json`. `name` is for messages.
@@ -278,7 +299,7 @@ impl Tokenizer {
         &self.name
     }
 
-    /// The blake3 hash of the `tokenizer.json`, in hexadecimal.
+    /// The blake3 hash of the file, in hexadecimal; for a vocabulary of this crate, of its `tokenizer.json`.
     pub fn hash(&self) -> &str {
         &self.hash
     }
@@ -391,12 +412,9 @@ fn utf8(json: &[u8]) -> Result<&str, Fault> {
 
 /// Files that users mistake for a `tokenizer.json`.
 fn other_format(path: &Path) -> Option<Fault> {
-    let (what, hint) = match path.extension()?.to_str()? {
-        "tiktoken" => ("a rank file of tiktoken", "use one of the names, or a tokenizer.json of the same model"),
-        "model" => ("a sentencepiece model", "convert it to a tokenizer.json with the transformers library"),
-        _ => return None,
-    };
-    Some(Fault::new("", format!("{what}, which cannot be read"), hint))
+    let is_model = path.extension()? == "model";
+    let hint = "convert it to a tokenizer.json with the transformers library";
+    is_model.then(|| Fault::new("", "a sentencepiece model, which cannot be read", hint))
 }
 
 /// 0 for the usual end-of-text tokens, more for less likely ones.

@@ -67,7 +67,7 @@ pub(crate) struct Vocabulary {
     #[arg(long, value_name = "NAME", conflicts_with = "tokenizer")]
     pub(crate) model: Option<String>,
 
-    /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path of a tokenizer.json [default: o200k_base].
+    /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path of a tokenizer.json or .tiktoken file [default: o200k_base].
     #[arg(long, value_name = "NAME|PATH")]
     pub(crate) tokenizer: Option<String>,
 }

@@ -14,6 +14,7 @@ mod output_formats;
 mod output_publish;
 mod output_python;
 mod parity;
+mod rank_file;
 mod tokenizer_gate;
 mod tokenizer_load;
 mod tokenizer_routes;
