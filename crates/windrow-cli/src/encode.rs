@@ -110,7 +110,11 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
         add_special_tokens: options.add_special_tokens,
         special_in_text: !options.no_special_in_text,
     };
-    let load = LoadOptions { add_special_tokens: reading.add_special_tokens, special_in_text: reading.special_in_text };
+    let load = LoadOptions {
+        add_special_tokens: reading.add_special_tokens,
+        special_in_text: reading.special_in_text,
+        engine: options.vocabulary.engine.into(),
+    };
     let tokenizer = Tokenizer::load(options.vocabulary.name()?, &load)?;
     if !tokenizer.engine().divides_documents() {
         one_thread_each(&resolved.files, threads).iter().for_each(note);

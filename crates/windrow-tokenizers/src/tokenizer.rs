@@ -28,7 +28,7 @@ mod names;
 mod rank_file;
 mod route;
 
-pub use crate::engine::options::LoadOptions;
+pub use crate::engine::options::{EngineChoice, LoadOptions};
 pub use names::vocabulary_of;
 
 use check::Checked;
@@ -80,6 +80,17 @@ pub enum LoadError {
         reason: String,
         /// What to do.
         hint: String,
+    },
+    /// windrow's own engine was requested, and does not support the file.
+    #[error(
+        "tokenizer {name}: windrow's own engine cannot encode with it: {reason}\n\
+         hint: leave the choice of the engine to windrow: another engine gives the same ids"
+    )]
+    Unsupported {
+        /// Path or name of the file.
+        name: String,
+        /// What the engine does not support.
+        reason: String,
     },
     /// No engine accepts the file.
     #[error("tokenizer {name}: no engine can read it: {reason}\nhint: write it again with the tokenizers library 0.23")]
@@ -142,10 +153,7 @@ impl Tokenizer {
     /// # Errors
     /// There is no such name or file, or no engine can encode with the file.
     pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
-        match embedded::find(name_or_path) {
-            Some(embedded) => Self::from_embedded(embedded, embedded.fast(options).map(ChosenEngine::Bpe)),
-            None => Self::read(name_or_path, options, None),
-        }
+        Self::load_for(name_or_path, options, None)
     }
 
     /// [`load`](Self::load), but a vocabulary of this crate is ready within milliseconds. A slower engine encodes the first texts,
@@ -157,9 +165,13 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`load`](Self::load).
     pub fn load_early(name_or_path: &str, options: &LoadOptions, bytes: u64) -> Result<Self, LoadError> {
+        Self::load_for(name_or_path, options, Some(bytes))
+    }
+
+    fn load_for(name_or_path: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
         match embedded::find(name_or_path) {
-            Some(embedded) => Self::from_embedded(embedded, embedded.early(options, bytes).map(ChosenEngine::Early)),
-            None => Self::read(name_or_path, options, Some(bytes)),
+            Some(embedded) => Self::from_embedded(embedded, &[], embedded.name, options, early),
+            None => Self::read(name_or_path, options, early),
         }
     }
 
@@ -213,12 +225,7 @@ impl Tokenizer {
     fn from_ranks(file: &[u8], name: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
         let known = rank_file::read(file, Path::new(name)).map_err(|fault| LoadError::invalid(name, fault))?;
         let rank_file::Known { embedded, more } = known;
-        let engine = match early {
-            Some(bytes) if more.is_empty() => embedded.early(options, bytes).map(ChosenEngine::Early),
-            _ => embedded.fast_with(&more, options).map(ChosenEngine::Bpe),
-        };
-        let mut tokenizer = Self::from_embedded(embedded, engine)?;
-        tokenizer.name = name.to_owned();
+        let mut tokenizer = Self::from_embedded(embedded, &more, name, options, early)?;
         tokenizer.hash = hash(file);
         if let Some((_, last)) = more.last() {
             tokenizer.vocab_size = tokenizer.vocab_size.max(last + 1);
@@ -265,15 +272,34 @@ impl Tokenizer {
         })
     }
 
-    fn from_embedded(embedded: Embedded, engine: Result<ChosenEngine, embedded::Failure>) -> Result<Self, LoadError> {
-        let name = embedded.name.to_owned();
-        let engine = engine.map_err(|error| LoadError::Refused { name: name.clone(), reason: error.to_string() })?;
+    /// A vocabulary of this crate, with more tokens if it comes from a file.
+    fn from_embedded(
+        embedded: Embedded,
+        more: &[(Vec<u8>, u32)],
+        name: &str,
+        options: &LoadOptions,
+        early: Option<u64>,
+    ) -> Result<Self, LoadError> {
+        let engine = match (options.engine, early) {
+            (EngineChoice::Tokenizers, _) if !more.is_empty() => {
+                let hint = "leave the choice of the engine to windrow, or use a tokenizer.json";
+                return Err(LoadError::invalid(name, Fault::new("", "only windrow's own engine encodes it", hint)));
+            }
+            (EngineChoice::Tokenizers, _) => embedded.delegate(options).map(ChosenEngine::Pipeline),
+            (EngineChoice::Automatic, Some(bytes)) if more.is_empty() => {
+                embedded.early(options, bytes).map(ChosenEngine::Early)
+            }
+            _ => embedded.fast_with(more, options).map(ChosenEngine::Bpe),
+        };
+        let refused =
+            |error: embedded::Failure| LoadError::Refused { name: name.to_owned(), reason: error.to_string() };
+        let engine = engine.map_err(refused)?;
         let added = embedded.special.iter();
         let added = added.map(|&(content, id)| AddedId { content: content.to_owned(), id, special: true });
         let added: Vec<AddedId> = added.collect();
         let eos = embedded.special.iter().find(|(content, _)| *content == embedded::END_OF_TEXT);
         Ok(Self {
-            name,
+            name: name.to_owned(),
             hash: embedded.hash.to_owned(),
             engine,
             others: Some(OtherTokens::of_ranks(&added)),
@@ -284,7 +310,7 @@ impl Tokenizer {
             added,
             eos: eos.map(|&(content, id)| (content.to_owned(), id)),
             embedded: Some(embedded),
-            delegated: None,
+            delegated: (options.engine == EngineChoice::Tokenizers).then(|| choice::REQUESTED.to_owned()),
             notes: Vec::new(),
         })
     }

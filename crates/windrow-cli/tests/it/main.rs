@@ -11,6 +11,7 @@ mod bad_tokenizer;
 mod common;
 mod count;
 mod encode;
+mod engines;
 mod plan;
 mod same_bytes;
 mod signals;

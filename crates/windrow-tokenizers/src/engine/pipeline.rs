@@ -46,7 +46,7 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// `vocab_size` is an upper bound for the ids of the model.
     pub(crate) fn new(tokenizer: PipelineTokenizer, options: &LoadOptions, vocab_size: u32) -> Self {
-        let LoadOptions { add_special_tokens, special_in_text } = *options;
+        let LoadOptions { add_special_tokens, special_in_text, .. } = *options;
         let differences = Differences::new(tokenizer.get_normalizers(), tokenizer.get_pre_tokenizer());
         Self { tokenizer, add_special_tokens, special_in_text, vocab_size, differences, ranks: None }
     }
@@ -70,6 +70,11 @@ impl Pipeline {
         }
         let text = caught(|| self.tokenizer.decode(ids, skip_special_tokens));
         text.map_err(refused)?.map_err(|error| refused(error.to_string()))
+    }
+
+    /// Whether a token has this id.
+    pub(crate) fn has(&self, id: u32) -> bool {
+        !self.tokenizer.decode_tokens(&[id], false).is_empty()
     }
 
     fn run(&self, text: &str, scratch: &mut Scratch) -> Result<(), EngineError> {

@@ -7,8 +7,11 @@ use windrow_bpe::EngineOptions;
 
 use super::check::Checked;
 use super::file::File;
-use super::{LoadError, LoadOptions, fault, gate, route};
+use super::{EngineChoice, LoadError, LoadOptions, fault, gate, route};
 use crate::engine::{Bpe, Early, Engine, Pipeline, Released, caught};
+
+/// Why windrow's own engine does not encode, if the caller wants another one.
+pub(super) const REQUESTED: &str = "the options request the engine of tokenizers";
 
 /// The engine that encodes.
 pub(super) enum ChosenEngine {
@@ -48,11 +51,19 @@ pub(super) fn engine(
             LoadError::invalid(name, fault::Fault::new(place, reason, hint))
         })?;
     }
-    let admitted = gate::admit(file, checked, options).and_then(|gate::Admitted { definition, around }| {
-        Bpe::new(&definition, around, &EngineOptions::default()).map_err(|error| error.to_string())
-    });
+    let admitted = match options.engine {
+        EngineChoice::Tokenizers => Err(REQUESTED.to_owned()),
+        EngineChoice::Automatic | EngineChoice::Windrow => {
+            gate::admit(file, checked, options).and_then(|gate::Admitted { definition, around }| {
+                Bpe::new(&definition, around, &EngineOptions::default()).map_err(|error| error.to_string())
+            })
+        }
+    };
     let delegated = match admitted {
         Ok(bpe) => return Ok((ChosenEngine::Bpe(bpe), None)),
+        Err(reason) if options.engine == EngineChoice::Windrow => {
+            return Err(LoadError::Unsupported { name: name.to_owned(), reason });
+        }
         Err(reason) => Some(reason),
     };
     let reason = match pipeline(file, checked) {

@@ -183,8 +183,12 @@ impl Tokenizer {
                 others.decode(ids, skip_special_tokens, |ids, bytes| early.decode(ids, bytes))
             }
             (ChosenEngine::Released(released), _) => released.decode(ids, skip_special_tokens),
-            (ChosenEngine::Pipeline(pipeline), _) if self.reference.is_none() => {
-                pipeline.decode_bytes(ids, skip_special_tokens)
+            (ChosenEngine::Pipeline(pipeline), others) if self.reference.is_none() => {
+                let refuses = others.as_ref().is_some_and(|others| !others.leaves_out_unknown);
+                match ids.iter().position(|&id| refuses && !pipeline.has(id)) {
+                    Some(index) => Err(DecodeError::UnknownId(UnknownId { index, id: ids[index] })),
+                    None => pipeline.decode_bytes(ids, skip_special_tokens),
+                }
             }
             _ => self
                 .reference()
@@ -265,7 +269,7 @@ impl Tokenizer {
         match &self.reference {
             Some(reference) => reference.get(),
             None => {
-                Err("the file is in the form of version 2.0, which it cannot read (hint: use version 1.0)".to_owned())
+                Err("the tokenizer.json is of version 2.0, which it cannot read (hint: use version 1.0)".to_owned())
             }
         }
     }

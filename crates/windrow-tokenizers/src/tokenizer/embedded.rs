@@ -141,6 +141,12 @@ impl Embedded {
         Ok(json::Parts { pattern: self.pattern, tokens: &tokens, special: self.special }.json())
     }
 
+    /// The engine of `tokenizers`.
+    pub(super) fn delegate(&self, options: &LoadOptions) -> Result<Pipeline, Failure> {
+        let tokenizer = tokenizers::from_json(&self.json()?).map_err(|error| error.to_string())?;
+        Ok(Pipeline::new(tokenizer, options, self.vocab_size()))
+    }
+
     /// The engine that is ready at once. `expected` is the amount of text in bytes, 0 if unknown.
     pub(super) fn early(self, options: &LoadOptions, expected: u64) -> Result<Early, Failure> {
         let begin = Instant::now();

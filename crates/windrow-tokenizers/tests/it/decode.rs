@@ -35,7 +35,11 @@ fn runner(cases: u32) -> TestRunner {
 
 fn all_options() -> impl Iterator<Item = LoadOptions> {
     [false, true].into_iter().flat_map(|add_special_tokens| {
-        [true, false].map(|special_in_text| LoadOptions { add_special_tokens, special_in_text })
+        [true, false].map(|special_in_text| LoadOptions {
+            add_special_tokens,
+            special_in_text,
+            ..LoadOptions::default()
+        })
     })
 }
 
@@ -330,5 +334,5 @@ fn files_of_version_2_decode_but_have_no_offsets() {
     let tokenizer = Tokenizer::from_json(json.as_bytes(), "x.json", &LoadOptions::default()).expect("loads");
     assert_eq!(tokenizer.decode(&[15496, 995, 50256], true).expect("decodes"), "Hello world");
     let error = tokenizer.encode_with_offsets("Hello").expect_err("no offsets").to_string();
-    assert!(error.contains("version 2.0, which it cannot read (hint: use version 1.0)"), "{error}");
+    assert!(error.contains("of version 2.0, which it cannot read (hint: use version 1.0)"), "{error}");
 }
