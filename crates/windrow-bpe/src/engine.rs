@@ -73,6 +73,11 @@ impl Default for EngineOptions {
     }
 }
 
+/// The names of the instruction sets of this CPU that an engine can use, the best first.
+pub fn instruction_sets() -> Vec<&'static str> {
+    InstructionSet::available().iter().map(|set| set.name()).collect()
+}
+
 /// Slots of the first table, for each token of the vocabulary.
 const SLOTS_PER_TOKEN: usize = 6;
 

@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thiserror::Error;
 use windrow::prelude::*;
-pub use windrow_bpe::{Ragged, UnknownId};
+pub use windrow_bpe::{Ragged, UnknownId, instruction_sets};
 
 mod bpe;
 mod decoder;
