@@ -21,6 +21,7 @@ mod check;
 mod choice;
 mod decode;
 mod embedded;
+mod explain;
 mod fault;
 mod file;
 mod gate;
@@ -29,6 +30,7 @@ mod rank_file;
 mod route;
 
 pub use crate::engine::options::{EngineChoice, LoadOptions};
+pub use explain::{CacheUse, Explanation};
 pub use names::vocabulary_of;
 
 use check::Checked;

@@ -81,6 +81,11 @@ impl Early {
         self.fast.get_or_init(|| caught(&self.build).ok()?.ok()).as_ref()
     }
 
+    /// The fast engine, if it was built.
+    pub(crate) fn if_built(&self) -> Option<&Bpe> {
+        self.fast.get()?.as_ref()
+    }
+
     /// Appends the bytes of the tokens with these ids to `bytes`, up to the first id that no token has.
     pub(crate) fn decode(&self, ids: &[u32], bytes: &mut Vec<u8>) -> Result<(), UnknownId> {
         self.first.ranks().expect("it encodes from ranks").decode(ids, bytes)
