@@ -10,6 +10,7 @@ mod bad_text;
 mod bad_tokenizer;
 mod common;
 mod count;
+mod doctor;
 mod encode;
 mod engines;
 mod plan;
