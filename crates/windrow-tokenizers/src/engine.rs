@@ -23,6 +23,7 @@ pub use windrow_bpe::{Ragged, UnknownId, instruction_sets};
 mod bpe;
 mod decoder;
 mod early;
+mod node;
 pub(crate) mod options;
 mod pipeline;
 mod ranks;

@@ -287,11 +287,11 @@ impl Tokenizer {
                 let hint = "leave the choice of the engine to windrow, or use a tokenizer.json";
                 return Err(LoadError::invalid(name, Fault::new("", "only windrow's own engine encodes it", hint)));
             }
-            (EngineChoice::Tokenizers, _) => embedded.delegate(options).map(ChosenEngine::Pipeline),
+            (EngineChoice::Tokenizers, _) => embedded.delegate(options).map(Box::new).map(ChosenEngine::Pipeline),
             (EngineChoice::Automatic, Some(bytes)) if more.is_empty() => {
-                embedded.early(options, bytes).map(ChosenEngine::Early)
+                embedded.early(options, bytes).map(Box::new).map(ChosenEngine::Early)
             }
-            _ => embedded.fast_with(more, options).map(ChosenEngine::Bpe),
+            _ => embedded.fast_with(more, options).map(Box::new).map(ChosenEngine::Bpe),
         };
         let refused =
             |error: embedded::Failure| LoadError::Refused { name: name.to_owned(), reason: error.to_string() };

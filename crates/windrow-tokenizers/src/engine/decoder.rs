@@ -5,8 +5,8 @@ use serde_json::Value;
 use tokenizers_023::DecoderWrapper;
 use tokenizers_023::pattern::Pattern;
 
+use super::node::{kind, members, regex_of};
 use super::regex::Regex;
-use super::released::{kind, members, regex_of};
 
 /// The library's decoder, except for the regexes.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ use tokenizers_023::{
 };
 
 use super::decoder::Decoder;
+use super::node::{kind, members, regex_of};
 use super::options::LoadOptions;
 use super::regex::{self, Regex};
 use super::{DecodeError, Encoded, Encoder, Engine, EngineError, LARGE, caught, has_memory};
@@ -224,17 +225,4 @@ impl<'de> Deserialize<'de> for Normalizer {
             _ => serde_json::from_value(node).map(Self::Other).map_err(de::Error::custom),
         }
     }
-}
-
-pub(super) fn kind(node: &Value) -> &str {
-    node.get("type").and_then(Value::as_str).unwrap_or_default()
-}
-
-pub(super) fn regex_of(node: &Value) -> Option<&str> {
-    node.get("pattern")?.get("Regex")?.as_str()
-}
-
-pub(super) fn members<'a, T: Deserialize<'a>, E: de::Error>(node: &'a Value, key: &str) -> Result<Vec<T>, E> {
-    let list = node.get(key).ok_or_else(|| E::custom(format!("a Sequence without `{key}`")))?;
-    Vec::deserialize(list).map_err(de::Error::custom)
 }

@@ -15,19 +15,19 @@ pub(super) const REQUESTED: &str = "the options request the engine of tokenizers
 
 /// The engine that encodes.
 pub(super) enum ChosenEngine {
-    Bpe(Bpe),
-    Early(Early),
-    Pipeline(Pipeline),
-    Released(Released),
+    Bpe(Box<Bpe>),
+    Early(Box<Early>),
+    Pipeline(Box<Pipeline>),
+    Released(Box<Released>),
 }
 
 impl ChosenEngine {
     pub(super) fn as_engine(&self) -> &dyn Engine {
         match self {
-            Self::Bpe(engine) => engine,
-            Self::Early(engine) => engine,
-            Self::Pipeline(engine) => engine,
-            Self::Released(engine) => engine,
+            Self::Bpe(engine) => engine.as_ref(),
+            Self::Early(engine) => engine.as_ref(),
+            Self::Pipeline(engine) => engine.as_ref(),
+            Self::Released(engine) => engine.as_ref(),
         }
     }
 }
@@ -60,7 +60,7 @@ pub(super) fn engine(
         }
     };
     let delegated = match admitted {
-        Ok(bpe) => return Ok((ChosenEngine::Bpe(bpe), None)),
+        Ok(bpe) => return Ok((ChosenEngine::Bpe(Box::new(bpe)), None)),
         Err(reason) if options.engine == EngineChoice::Windrow => {
             return Err(LoadError::Unsupported { name: name.to_owned(), reason });
         }
@@ -69,14 +69,14 @@ pub(super) fn engine(
     let reason = match pipeline(file, checked) {
         Ok(tokenizer) => {
             let engine = Pipeline::new(tokenizer, options, checked.size);
-            return Ok((ChosenEngine::Pipeline(engine), delegated));
+            return Ok((ChosenEngine::Pipeline(Box::new(engine)), delegated));
         }
         Err(reason) if file.canonical => return Err(refused(reason)),
         Err(reason) => reason,
     };
     let released = released(file, options).map_err(|other| refused(format!("{other} (and {reason})")))?;
     notes.push(format!("tokenizer {name}: encoded by {}, which is slower: {reason}", released.name()));
-    Ok((ChosenEngine::Released(released), delegated))
+    Ok((ChosenEngine::Released(Box::new(released)), delegated))
 }
 
 /// The tokenizer of the release candidate, or why it is not suitable for this file.

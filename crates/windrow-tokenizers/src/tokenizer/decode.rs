@@ -244,7 +244,7 @@ impl Tokenizer {
     pub fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
         let refused = |reason: &str| EngineError::refused(Released::NAME, reason);
         let bpe = match &self.engine {
-            ChosenEngine::Bpe(bpe) => Some(bpe),
+            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
             ChosenEngine::Early(early) => Some(early.built().ok_or_else(|| refused("no memory for its tables"))?),
             ChosenEngine::Released(released) => return released.encode_with_offsets(text),
             ChosenEngine::Pipeline(_) => None,

@@ -71,7 +71,7 @@ impl Tokenizer {
     /// ```
     pub fn explain(&self) -> Explanation {
         let bpe = match &self.engine {
-            ChosenEngine::Bpe(bpe) => Some(bpe),
+            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
             ChosenEngine::Early(early) => early.if_built(),
             ChosenEngine::Pipeline(_) | ChosenEngine::Released(_) => None,
         };

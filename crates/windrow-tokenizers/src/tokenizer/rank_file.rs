@@ -57,10 +57,12 @@ fn runs_of_spaces() -> Vec<(Vec<u8>, u32)> {
 /// The tokens behind those with the ranks 0, 1 and so on; `None` if these are others.
 fn without_prefix<'a>(tokens: &'a [(Vec<u8>, u32)], ranks: &[Vec<u8>]) -> Option<&'a [(Vec<u8>, u32)]> {
     let (first, rest) = tokens.split_at_checked(ranks.len())?;
-    let is_same = |((token, rank), (number, expected)): (&(Vec<u8>, u32), (usize, &Vec<u8>))| {
-        *rank as usize == number && token == expected
-    };
-    first.iter().zip(ranks.iter().enumerate()).all(is_same).then_some(rest)
+    let is_same = first
+        .iter()
+        .zip(ranks)
+        .zip(0..)
+        .all(|(((token, rank), expected), number)| *rank == number && token == expected);
+    is_same.then_some(rest)
 }
 
 /// The tokens, ordered by their ranks.
