@@ -1,6 +1,7 @@
 //! The engine: definition, batches, decoding.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
@@ -16,6 +17,11 @@ use crate::nfc;
 use crate::scan::Around;
 use crate::simd::InstructionSet;
 use crate::unicode::Classes;
+
+mod decode;
+mod offsets;
+
+pub use decode::UnknownId;
 
 /// A byte-level BPE tokenizer, as data.
 #[derive(Clone, Debug)]
@@ -67,6 +73,11 @@ impl Default for EngineOptions {
     }
 }
 
+/// The names of the instruction sets of this CPU that an engine can use, the best first.
+pub fn instruction_sets() -> Vec<&'static str> {
+    InstructionSet::available().iter().map(|set| set.name()).collect()
+}
+
 /// Slots of the first table, for each token of the vocabulary.
 const SLOTS_PER_TOKEN: usize = 6;
 
@@ -81,6 +92,7 @@ pub struct Engine {
     model: Model,
     added: Added,
     without_added: Added,
+    contents: decode::Contents,
     nfc: bool,
     cache: Cache,
     set: InstructionSet,
@@ -115,6 +127,7 @@ impl Engine {
             model,
             added: Added::new(added).map_err(Unsupported)?,
             without_added: Added::new(&[]).map_err(Unsupported)?,
+            contents: decode::Contents::new(added),
             nfc: *nfc,
             cache: Cache::new(set, slots, options.cache_bytes),
             set,
@@ -230,24 +243,27 @@ impl Engine {
             let Part { text, is_searched, added, ends } = part;
             return vec![Normalized { text: Cow::Borrowed(text), is_searched, added, ends }];
         }
-        let (mut parts, mut begin, mut search) = (Vec::new(), 0, 0);
+        let (mut parts, mut begin) = (Vec::new(), 0);
         loop {
-            let found = self.added.find(part.text, search);
-            let end = match found {
-                Some((at, AddedMatch { len, id: None })) => {
-                    search = at + len;
-                    continue;
-                }
-                Some((at, _)) => at,
-                None => part.text.len(),
-            };
+            let found = self.added_token(part.text, begin);
+            let end = found.as_ref().map_or(part.text.len(), |(at, _)| at.start);
             let text = std::str::from_utf8(&part.text[begin..end]).expect("text between matches of text");
-            let added = found.and_then(|(_, found)| found.id);
             let text = Cow::Owned(nfc::normalized(text).into_bytes());
-            parts.push(Normalized { text, is_searched: true, added, ends: part.ends && found.is_none() });
-            let Some((at, found)) = found else { return parts };
-            begin = at + found.len;
-            search = begin;
+            let (added, ends) = (found.as_ref().map(|&(_, id)| id), part.ends && found.is_none());
+            parts.push(Normalized { text, is_searched: true, added, ends });
+            let Some((at, _)) = found else { return parts };
+            begin = at.end;
+        }
+    }
+
+    /// The first added token from `from` on that is not treated as text: its place and its id.
+    fn added_token(&self, text: &[u8], mut from: usize) -> Option<(Range<usize>, u32)> {
+        loop {
+            let (at, AddedMatch { len, id }) = self.added.find(text, from)?;
+            match id {
+                Some(id) => return Some((at..at + len, id)),
+                None => from = at + len,
+            }
         }
     }
 

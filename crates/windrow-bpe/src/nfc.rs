@@ -59,7 +59,13 @@ pub(crate) fn may_change(text: &[u8]) -> bool {
 
 /// The text in form C.
 pub(crate) fn normalized(text: &str) -> String {
-    text.nfc().map(|(character, _)| character).collect()
+    normalized_with_changes(text).map(|(character, _)| character).collect()
+}
+
+/// The characters of the text in form C. Each has a number: above 0 if it was inserted; otherwise it replaces the next character of the text, and
+/// so many further ones vanish.
+pub(crate) fn normalized_with_changes(text: &str) -> impl Iterator<Item = (char, isize)> {
+    text.nfc()
 }
 
 #[cfg(test)]

@@ -183,6 +183,52 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 60 }, ..ProptestConfig::default() })]
+
+    #[test]
+    fn ids_decode_to_the_text(seeds in seeds(), texts in texts(), nfc: bool) {
+        let case = case(Grammar::Gpt2, &vocabulary(&seeds), false, nfc);
+        let engine = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+        for text in texts {
+            let (ids, places) = engine.encode_with_offsets(&text).unwrap();
+            prop_assert_eq!(&ids, &case.expected(&text));
+            let (mut bytes, mut ends) = (Vec::new(), vec![0]);
+            for id in &ids {
+                engine.decode(&[*id], &mut bytes).unwrap();
+                ends.push(bytes.len());
+            }
+            prop_assert_eq!(places.len(), ids.len());
+            if nfc {
+                // No added token of these texts is next to a mark.
+                prop_assert_eq!(String::from_utf8(bytes).unwrap(), text.nfc().map(|(c, _)| c).collect::<String>());
+                prop_assert!(places.is_sorted_by_key(|place| place.start));
+                prop_assert!(places.iter().all(|place| text.get(place.clone()).is_some()));
+            } else {
+                prop_assert_eq!(str::from_utf8(&bytes).unwrap(), &text);
+                for (place, ends) in places.iter().zip(ends.windows(2)) {
+                    let whole = text.char_indices().map(|(at, c)| at..at + c.len_utf8());
+                    let touched: Vec<_> = whole.filter(|c| c.start < ends[1] && c.end > ends[0]).collect();
+                    prop_assert_eq!(place.clone(), touched[0].start..touched[touched.len() - 1].end);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ids_without_a_token_are_named() {
+    let case = case(Grammar::Gpt2, &vocabulary(&[(2, 0, 2)]), false, false);
+    let engine = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+    let mut bytes = b"<".to_vec();
+    engine.decode(&[5000, u32::from(b'q'), 5001], &mut bytes).unwrap();
+    assert_eq!(bytes, b"<<e>q<e>>");
+    let unknown = engine.decode(&[u32::from(b'q'), 4999, 0], &mut bytes).unwrap_err();
+    assert_eq!((unknown.index, unknown.id), (1, 4999));
+    assert_eq!(bytes, b"<<e>q<e>>q");
+    assert_eq!(unknown.to_string(), "id 4999, at index 1, has no token");
+}
+
 /// Documents that fill many windows, some of them long.
 fn corpus() -> Vec<String> {
     let mut state = 1_u64;

@@ -7,7 +7,7 @@ use windrow_tokenizers::input;
 use windrow_tokenizers::manifest::OnError;
 use windrow_tokenizers::output::{Dtype, Format};
 
-use crate::{count, plan, size};
+use crate::{count, doctor, plan, size};
 
 const HELP: &str = "\
 {about}
@@ -48,6 +48,9 @@ pub(crate) enum Command {
     /// Plan where to cut a matrix product that is fused with a collective, or report that cutting does not pay.
     #[command(help_template = plan::HELP, after_help = plan::AFTER_HELP)]
     Plan(Box<plan::Options>),
+    /// Describe the machine as windrow sees it, and the engine that a tokenizer gets, with the reason.
+    #[command(help_template = doctor::HELP, after_help = doctor::AFTER_HELP)]
+    Doctor(doctor::Options),
 }
 
 #[derive(Debug, Args)]
@@ -139,6 +142,10 @@ pub(crate) struct Encode {
     /// Print one JSON object with the counts on stdout.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Print on stderr, at the end, which engine encoded, why, and how its cache was used.
+    #[arg(long)]
+    pub(crate) explain: bool,
 
     /// Print only errors on stderr.
     #[arg(short, long)]

@@ -68,7 +68,8 @@ struct Inputs {
 /// Runs the command and reports the result.
 pub(crate) fn run(options: Options) -> Code {
     // Text that looks like a special token is text: `encode_ordinary` of tiktoken.
-    let load = LoadOptions { special_in_text: false, ..LoadOptions::default() };
+    let load =
+        LoadOptions { special_in_text: false, engine: options.vocabulary.engine.into(), ..LoadOptions::default() };
     let inputs = inputs(&options);
     let bytes = inputs.inputs.iter().map(|input| input.bytes).sum();
     let tokenizer = options.vocabulary.name().and_then(|name| Tokenizer::load_early(name, &load, bytes));

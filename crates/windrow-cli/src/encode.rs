@@ -101,7 +101,7 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
     };
     let resolved = resolve(&options.inputs, &reading)?;
     resolved.notes.iter().for_each(note);
-    let threads = threads(options.threads, &note);
+    let threads = threads(options.threads, note);
 
     let reading = ReadOptions {
         field: options.field.clone(),
@@ -110,7 +110,11 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
         add_special_tokens: options.add_special_tokens,
         special_in_text: !options.no_special_in_text,
     };
-    let load = LoadOptions { add_special_tokens: reading.add_special_tokens, special_in_text: reading.special_in_text };
+    let load = LoadOptions {
+        add_special_tokens: reading.add_special_tokens,
+        special_in_text: reading.special_in_text,
+        engine: options.vocabulary.engine.into(),
+    };
     let tokenizer = Tokenizer::load(options.vocabulary.name()?, &load)?;
     if !tokenizer.engine().divides_documents() {
         one_thread_each(&resolved.files, threads).iter().for_each(note);
@@ -141,7 +145,7 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
 
 /// The number of threads, 0 for one per CPU. Without `--threads`, the environment variable of Hugging Face's `tokenizers` applies, with
 /// the same values.
-fn threads(asked: Option<usize>, note: &impl Fn(&String)) -> usize {
+pub(crate) fn threads(asked: Option<usize>, mut note: impl FnMut(&String)) -> usize {
     const SWITCH: &str = "TOKENIZERS_PARALLELISM";
     match (asked, env::var(SWITCH)) {
         (Some(threads), _) => threads,
@@ -219,6 +223,9 @@ impl Prepared {
         };
         if !options.quiet {
             summary::describe(&summary, options, &described);
+            if options.explain {
+                report::say(tokenizer.explain());
+            }
         }
         let error = error.map(|error| error.to_string());
         if options.json

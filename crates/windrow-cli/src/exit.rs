@@ -74,7 +74,7 @@ impl From<&OutputError> for Code {
 impl From<&LoadError> for Code {
     fn from(error: &LoadError) -> Self {
         match error {
-            LoadError::Unknown { .. } | LoadError::UnknownModel { .. } => Self::Usage,
+            LoadError::Unknown { .. } | LoadError::UnknownModel { .. } | LoadError::Unsupported { .. } => Self::Usage,
             LoadError::Read { .. } => Self::Io,
             LoadError::Invalid { .. } | LoadError::Refused { .. } => Self::BadInput,
             _ => Self::Failed,

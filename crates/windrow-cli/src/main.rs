@@ -6,6 +6,7 @@
 
 mod args;
 mod count;
+mod doctor;
 mod encode;
 mod eos;
 mod exit;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Count(options) => count::run(*options),
         Command::Encode(options) => encode::run(*options),
         Command::Plan(options) => plan::run(*options),
+        Command::Doctor(options) => doctor::run(options),
     });
     match outcome {
         Ok(code) => code.into(),

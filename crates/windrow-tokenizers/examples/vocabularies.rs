@@ -4,10 +4,6 @@
 //! A build script would make every build of the crate compile two regex engines and `tiktoken-rs` for its host. So this program
 //! makes the vocabularies instead. Its test makes them again and compares.
 //!
-//! A rank file orders tokens; a `tokenizer.json` orders pairs. The pair of a token is the last pair left when byte pair encoding
-//! runs on the token's bytes with lower ranks only. One pair per token is enough. Inside the bytes of a token nothing depends on
-//! the text around it, so every text reaches the same pair.
-//!
 //! `vocabularies/NAME.zst` contains three consecutive columns by rank. The first has the length of each token in a byte, the second
 //! the length of the left half of its pair in a byte (0 for a single byte). The third has the bytes of all tokens.
 //! `vocabularies/list.rs` is the array of the vocabularies, which `src/tokenizer/embedded.rs` includes.
@@ -20,10 +16,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use json::Parts;
+use pairs::last_pair;
 use tiktoken_rs::CoreBPE;
 
 #[path = "../src/tokenizer/embedded/json.rs"]
 mod json;
+#[path = "../src/tokenizer/embedded/pairs.rs"]
+mod pairs;
 
 /// Above this level, `zstd` gains less than one percent on these columns and takes several times as long.
 const ZSTD_LEVEL: i32 = 19;
@@ -104,33 +103,6 @@ impl Made {
         )?;
         self.columns.push((name, columns));
         Ok(())
-    }
-}
-
-/// Where the last merge of a token joins its two halves; `None` for a single byte.
-fn last_pair(token: &[u8], rank: u32, ranks: &HashMap<&[u8], u32>) -> Result<Option<usize>, String> {
-    if token.len() == 1 {
-        return Ok(None);
-    }
-    let lower = |from: usize, to: usize| ranks.get(&token[from..to]).copied().filter(|&other| other < rank);
-    // Part i is token[starts[i]..starts[i + 1]], and joined[i] the rank of parts i and i + 1 together.
-    let mut starts: Vec<usize> = (0..=token.len()).collect();
-    let mut joined: Vec<Option<u32>> = starts.windows(3).map(|part| lower(part[0], part[2])).collect();
-    while let Some((at, _)) =
-        joined.iter().enumerate().filter_map(|(at, rank)| Some((at, (*rank)?))).min_by_key(|&(_, rank)| rank)
-    {
-        starts.remove(at + 1);
-        joined.remove(at);
-        if at < joined.len() {
-            joined[at] = lower(starts[at], starts[at + 2]);
-        }
-        if at > 0 {
-            joined[at - 1] = lower(starts[at - 1], starts[at + 1]);
-        }
-    }
-    match starts[..] {
-        [_, middle, _] => Ok(Some(middle)),
-        _ => Err(format!("the token of rank {rank} is not the union of two tokens of lower rank")),
     }
 }
 

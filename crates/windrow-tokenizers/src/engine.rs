@@ -13,14 +13,17 @@
 
 use std::any::Any;
 use std::hint::black_box;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thiserror::Error;
 use windrow::prelude::*;
-pub use windrow_bpe::Ragged;
+pub use windrow_bpe::{Ragged, UnknownId, instruction_sets};
 
 mod bpe;
+mod decoder;
 mod early;
+mod node;
 pub(crate) mod options;
 mod pipeline;
 mod ranks;
@@ -167,8 +170,45 @@ pub enum EngineError {
     },
 }
 
+/// A text with the ids of its tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encoded {
+    /// The ids.
+    pub ids: Vec<u32>,
+    /// The bytes of the text that each id stands for; `0..0` for the ids that a template puts around the text.
+    pub offsets: Vec<Range<usize>>,
+}
+
+/// Why ids have no text.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// No token has this id.
+    #[error("{0} (hint: decode with the vocabulary that made the ids)")]
+    UnknownId(UnknownId),
+    /// The library behind the engine cannot decode.
+    #[error("{engine} cannot decode: {reason}")]
+    Refused {
+        /// Name and version of the library.
+        engine: String,
+        /// The error message of the library.
+        reason: String,
+    },
+}
+
+/// Why a batch of ids has no texts.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("document {document}: {error}")]
+pub struct DecodeBatchError {
+    /// The number of the first document without a text, from 0.
+    pub document: usize,
+    /// Why it has none.
+    #[source]
+    pub error: DecodeError,
+}
+
 impl EngineError {
-    fn refused(engine: &str, reason: impl ToString) -> Self {
+    pub(crate) fn refused(engine: &str, reason: impl ToString) -> Self {
         Self::Refused { engine: engine.to_owned(), reason: reason.to_string() }
     }
 

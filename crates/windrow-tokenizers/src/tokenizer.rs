@@ -2,7 +2,7 @@
 //!
 //! A name is a vocabulary of this crate: `r50k_base` (also `gpt2`), `cl100k_base` or `o200k_base`, each also without `_base`.
 //! [`vocabulary_of`] maps a model to its vocabulary. Anything else is the path of a `tokenizer.json`, or of a directory that contains
-//! one. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies of this crate.
+//! one, or of a published rank file of tiktoken: `r50k_base.tiktoken`, `p50k_base.tiktoken` and so on. The ids are those of Hugging Face's `tokenizers` 0.23 for the same file, and of tiktoken for the vocabularies of this crate.
 //! Regexes have the meaning of Oniguruma, as in the Python wheel of `tokenizers` 0.23. A document that needs too much backtracking, or
 //! more memory than the process can get, gives an error instead of ids.
 //!
@@ -14,23 +14,28 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use thiserror::Error;
-use tk_encode::pipeline::PipelineTokenizer;
-use windrow_bpe::EngineOptions;
 
-use crate::engine::{BatchError, Bpe, Engine, Pipeline, Ragged, Released, caught};
+use crate::engine::{BatchError, Engine, Ragged};
 
 mod check;
+mod choice;
+mod decode;
 mod embedded;
+mod explain;
 mod fault;
 mod file;
 mod gate;
 mod names;
+mod rank_file;
 mod route;
 
-pub use crate::engine::options::LoadOptions;
+pub use crate::engine::options::{EngineChoice, LoadOptions};
+pub use explain::{CacheUse, Explanation};
 pub use names::vocabulary_of;
 
 use check::Checked;
+use choice::{ChosenEngine, Reference};
+use decode::{OtherTokens, Trims};
 use embedded::Embedded;
 use fault::Fault;
 use file::File;
@@ -78,6 +83,17 @@ pub enum LoadError {
         /// What to do.
         hint: String,
     },
+    /// windrow's own engine was requested, and does not support the file.
+    #[error(
+        "tokenizer {name}: windrow's own engine cannot encode with it: {reason}\n\
+         hint: leave the choice of the engine to windrow: another engine gives the same ids"
+    )]
+    Unsupported {
+        /// Path or name of the file.
+        name: String,
+        /// What the engine does not support.
+        reason: String,
+    },
     /// No engine accepts the file.
     #[error("tokenizer {name}: no engine can read it: {reason}\nhint: write it again with the tokenizers library 0.23")]
     Refused {
@@ -110,7 +126,15 @@ impl LoadError {
 pub struct Tokenizer {
     name: String,
     hash: String,
-    engine: Box<dyn Engine>,
+    engine: ChosenEngine,
+    /// With windrow's own engine: the tokens that it does not know as bytes.
+    others: Option<OtherTokens>,
+    /// Whether decoding puts the bytes of tokens together, and no more.
+    joins_bytes: bool,
+    /// With windrow's own engine: how offsets are trimmed, if it can find them.
+    trims: Option<Trims>,
+    /// What decodes and finds offsets otherwise.
+    reference: Option<Reference>,
     vocab_size: u32,
     added: Vec<AddedId>,
     eos: Option<(String, u32)>,
@@ -126,15 +150,12 @@ struct AddedId {
 }
 
 impl Tokenizer {
-    /// Loads the vocabulary of this name, or the `tokenizer.json` at this path.
+    /// Loads the vocabulary of this name, or the `tokenizer.json` or published `.tiktoken` file at this path.
     ///
     /// # Errors
-    /// There is no such name or file, or the file is not a `tokenizer.json` that an engine can encode with.
+    /// There is no such name or file, or no engine can encode with the file.
     pub fn load(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
-        match embedded::find(name_or_path) {
-            Some(embedded) => Self::from_embedded(embedded, embedded.fast(options).map(|engine| Box::new(engine) as _)),
-            None => Self::read(name_or_path, options),
-        }
+        Self::load_for(name_or_path, options, None)
     }
 
     /// [`load`](Self::load), but a vocabulary of this crate is ready within milliseconds. A slower engine encodes the first texts,
@@ -146,16 +167,18 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`load`](Self::load).
     pub fn load_early(name_or_path: &str, options: &LoadOptions, bytes: u64) -> Result<Self, LoadError> {
+        Self::load_for(name_or_path, options, Some(bytes))
+    }
+
+    fn load_for(name_or_path: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
         match embedded::find(name_or_path) {
-            Some(embedded) => {
-                Self::from_embedded(embedded, embedded.early(options, bytes).map(|engine| Box::new(engine) as _))
-            }
-            None => Self::read(name_or_path, options),
+            Some(embedded) => Self::from_embedded(embedded, &[], embedded.name, options, early),
+            None => Self::read(name_or_path, options, early),
         }
     }
 
-    /// Reads the `tokenizer.json` at this path.
-    fn read(name_or_path: &str, options: &LoadOptions) -> Result<Self, LoadError> {
+    /// Reads the file at this path. `early` is the amount of text for [`load_early`](Self::load_early).
+    fn read(name_or_path: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
         let path = Path::new(name_or_path);
         let read_error = |source| LoadError::Read { name: name_or_path.to_owned(), source };
         let metadata = match fs::metadata(path) {
@@ -167,7 +190,7 @@ impl Tokenizer {
         if metadata.is_dir() {
             let inside = path.join("tokenizer.json");
             return match inside.to_str() {
-                Some(inside) if Path::new(inside).is_file() => Self::read(inside, options),
+                Some(inside) if Path::new(inside).is_file() => Self::read(inside, options, early),
                 _ => Err(LoadError::invalid(
                     name_or_path,
                     Fault::new("", "a directory without tokenizer.json", "give the path of the file"),
@@ -194,7 +217,22 @@ impl Tokenizer {
         if json.len() as u64 > MAX_BYTES {
             return Err(too_large(json.len() as u64));
         }
+        if path.extension().is_some_and(|extension| extension == "tiktoken") {
+            return Self::from_ranks(&json, name_or_path, options, early);
+        }
         Self::from_json(&json, name_or_path, options)
+    }
+
+    /// Reads a rank file of tiktoken.
+    fn from_ranks(file: &[u8], name: &str, options: &LoadOptions, early: Option<u64>) -> Result<Self, LoadError> {
+        let known = rank_file::read(file, Path::new(name)).map_err(|fault| LoadError::invalid(name, fault))?;
+        let rank_file::Known { embedded, more } = known;
+        let mut tokenizer = Self::from_embedded(embedded, &more, name, options, early)?;
+        tokenizer.hash = hash(file);
+        if let Some((_, last)) = more.last() {
+            tokenizer.vocab_size = tokenizer.vocab_size.max(last + 1);
+        }
+        Ok(tokenizer)
     }
 
     /// Reads a `tokenizer.json`. `name` is for messages.
@@ -211,13 +249,22 @@ impl Tokenizer {
             notes.push(format!("tokenizer {name}: its settings for {} are ignored", file.ignored.join(" and ")));
         }
         notes.extend(moved_ids(name, &file, &checked));
-        let (engine, delegated) = engine(&file, &checked, name, options, &mut notes)?;
+        let (engine, delegated) = choice::engine(&file, &checked, name, options, &mut notes)?;
+        let is_own = matches!(engine, ChosenEngine::Bpe(_));
+        let others = is_own.then(|| OtherTokens::of_file(&file, &checked));
+        let (joins_bytes, trims) = (decode::joins_bytes(&file), Trims::of(&file, &checked).filter(|_| is_own));
+        let suffices = matches!(engine, ChosenEngine::Released(_)) || (is_own && joins_bytes && trims.is_some());
+        let reference = (!suffices && !file.canonical).then(|| Reference::new(text, options));
         let added = file.added.into_iter().zip(checked.added);
         let added = added.map(|(token, id)| AddedId { content: token.content, id, special: token.special }).collect();
         Ok(Self {
             name: name.to_owned(),
             hash: hash(json),
             engine,
+            others,
+            joins_bytes,
+            trims,
+            reference,
             vocab_size: checked.size,
             added,
             eos: None,
@@ -227,24 +274,45 @@ impl Tokenizer {
         })
     }
 
+    /// A vocabulary of this crate, with more tokens if it comes from a file.
     fn from_embedded(
         embedded: Embedded,
-        engine: Result<Box<dyn Engine>, embedded::Failure>,
+        more: &[(Vec<u8>, u32)],
+        name: &str,
+        options: &LoadOptions,
+        early: Option<u64>,
     ) -> Result<Self, LoadError> {
-        let name = embedded.name.to_owned();
-        let engine = engine.map_err(|error| LoadError::Refused { name: name.clone(), reason: error.to_string() })?;
-        let added =
-            embedded.special.iter().map(|&(content, id)| AddedId { content: content.to_owned(), id, special: true });
+        let engine = match (options.engine, early) {
+            (EngineChoice::Tokenizers, _) if !more.is_empty() => {
+                let hint = "leave the choice of the engine to windrow, or use a tokenizer.json";
+                return Err(LoadError::invalid(name, Fault::new("", "only windrow's own engine encodes it", hint)));
+            }
+            (EngineChoice::Tokenizers, _) => embedded.delegate(options).map(Box::new).map(ChosenEngine::Pipeline),
+            (EngineChoice::Automatic, Some(bytes)) if more.is_empty() => {
+                embedded.early(options, bytes).map(Box::new).map(ChosenEngine::Early)
+            }
+            _ => embedded.fast_with(more, options).map(Box::new).map(ChosenEngine::Bpe),
+        };
+        let refused =
+            |error: embedded::Failure| LoadError::Refused { name: name.to_owned(), reason: error.to_string() };
+        let engine = engine.map_err(refused)?;
+        let added = embedded.special.iter();
+        let added = added.map(|&(content, id)| AddedId { content: content.to_owned(), id, special: true });
+        let added: Vec<AddedId> = added.collect();
         let eos = embedded.special.iter().find(|(content, _)| *content == embedded::END_OF_TEXT);
         Ok(Self {
-            name,
+            name: name.to_owned(),
             hash: embedded.hash.to_owned(),
             engine,
+            others: Some(OtherTokens::of_ranks(&added)),
+            joins_bytes: true,
+            trims: Some(Trims::none()),
+            reference: None,
             vocab_size: embedded.vocab_size(),
-            added: added.collect(),
+            added,
             eos: eos.map(|&(content, id)| (content.to_owned(), id)),
             embedded: Some(embedded),
-            delegated: None,
+            delegated: (options.engine == EngineChoice::Tokenizers).then(|| choice::REQUESTED.to_owned()),
             notes: Vec::new(),
         })
     }
@@ -259,14 +327,14 @@ impl Tokenizer {
         &self.name
     }
 
-    /// The blake3 hash of the `tokenizer.json`, in hexadecimal.
+    /// The blake3 hash of the file, in hexadecimal; for a vocabulary of this crate, of its `tokenizer.json`.
     pub fn hash(&self) -> &str {
         &self.hash
     }
 
     /// The engine that encodes.
     pub fn engine(&self) -> &dyn Engine {
-        self.engine.as_ref()
+        self.engine.as_engine()
     }
 
     /// The ids of all `texts`, by the threads of the current pool. They do not depend on threads.
@@ -285,7 +353,7 @@ impl Tokenizer {
     /// The first text, in order, that the engine cannot encode.
     pub fn encode_batch_ids(&self, texts: &[&str]) -> Result<Ragged, BatchError> {
         let mut batch = Ragged::default();
-        self.engine.encode_batch(texts, &mut batch)?;
+        self.engine().encode_batch(texts, &mut batch)?;
         batch.values.shrink_to_fit();
         Ok(batch)
     }
@@ -296,7 +364,7 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
     pub fn encode_batch_ids_into(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
-        self.engine.encode_batch(texts, batch)
+        self.engine().encode_batch(texts, batch)
     }
 
     /// The largest id that can be produced, plus one. There may be fewer tokens.
@@ -307,7 +375,7 @@ impl Tokenizer {
     /// The id of a token, as the `tokenizer.json` spells it: `Ġthe` for " the" in a byte-level vocabulary.
     pub fn token_to_id(&self, token: &str) -> Option<u32> {
         let added = self.added.iter().find(|added| added.content == token);
-        added.map(|added| added.id).or_else(|| self.engine.token_to_id(token))
+        added.map(|added| added.id).or_else(|| self.engine().token_to_id(token))
     }
 
     /// The token that ends a document, if it is known. A `tokenizer.json` does not tell.
@@ -349,56 +417,6 @@ impl Tokenizer {
     }
 }
 
-/// The engine that gives Hugging Face's ids for this file, and why it is not windrow's own.
-fn engine(
-    file: &File<'_>,
-    checked: &Checked,
-    name: &str,
-    options: &LoadOptions,
-    notes: &mut Vec<String>,
-) -> Result<(Box<dyn Engine>, Option<String>), LoadError> {
-    let refused = |reason: String| LoadError::Refused {
-        name: name.to_owned(),
-        reason: fault::shortened(&reason, fault::MAX_REASON),
-    };
-    if !file.canonical {
-        // The release candidate treats settings of the wrong type as missing.
-        Released::read_parts(&file.parts).map_err(|(place, reason)| {
-            let hint = if reason.starts_with("regex ") { fault::REGEX } else { fault::DAMAGED };
-            LoadError::invalid(name, Fault::new(place, reason, hint))
-        })?;
-    }
-    let admitted = gate::admit(file, checked, options).and_then(|gate::Admitted { definition, around }| {
-        Bpe::new(&definition, around, &EngineOptions::default()).map_err(|error| error.to_string())
-    });
-    let delegated = match admitted {
-        Ok(bpe) => return Ok((Box::new(bpe), None)),
-        Err(reason) => Some(reason),
-    };
-    let reason = match pipeline(file, checked) {
-        Ok(tokenizer) => return Ok((Box::new(Pipeline::new(tokenizer, options, checked.size)), delegated)),
-        Err(reason) if file.canonical => return Err(refused(reason)),
-        Err(reason) => reason,
-    };
-    let released = file.released_json().and_then(|json| Released::from_json(&json, options));
-    let released = released.map_err(|other| refused(format!("{other} (and {reason})")))?;
-    notes.push(format!("tokenizer {name}: encoded by {}, which is slower: {reason}", released.name()));
-    Ok((Box::new(released), delegated))
-}
-
-/// The tokenizer of the release candidate, or why it is not suitable for this file.
-fn pipeline(file: &File<'_>, checked: &Checked) -> Result<PipelineTokenizer, String> {
-    if let Some(reason) = route::differs(file, checked).filter(|_| !file.canonical) {
-        return Err(reason.to_owned());
-    }
-    let json = file.canonical_json()?;
-    let tokenizer = caught(|| tokenizers::from_json(&json))?.map_err(|error| error.to_string())?;
-    match route::cannot_split(&tokenizer) {
-        Some(reason) => Err(reason.to_owned()),
-        None => Ok(tokenizer),
-    }
-}
-
 /// A note if added tokens get other ids than the file states: Hugging Face numbers added tokens itself.
 fn moved_ids(name: &str, file: &File<'_>, checked: &Checked) -> Option<String> {
     let mut moved = file.added.iter().zip(&checked.added).filter(|(token, id)| token.id != **id);
@@ -422,12 +440,9 @@ fn utf8(json: &[u8]) -> Result<&str, Fault> {
 
 /// Files that users mistake for a `tokenizer.json`.
 fn other_format(path: &Path) -> Option<Fault> {
-    let (what, hint) = match path.extension()?.to_str()? {
-        "tiktoken" => ("a rank file of tiktoken", "use one of the names, or a tokenizer.json of the same model"),
-        "model" => ("a sentencepiece model", "convert it to a tokenizer.json with the transformers library"),
-        _ => return None,
-    };
-    Some(Fault::new("", format!("{what}, which cannot be read"), hint))
+    let is_model = path.extension()? == "model";
+    let hint = "convert it to a tokenizer.json with the transformers library";
+    is_model.then(|| Fault::new("", "a sentencepiece model, which cannot be read", hint))
 }
 
 /// 0 for the usual end-of-text tokens, more for less likely ones.

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use windrow_tokenizers::tokenizer::EngineChoice;
 
 use crate::size;
 
@@ -67,9 +68,34 @@ pub(crate) struct Vocabulary {
     #[arg(long, value_name = "NAME", conflicts_with = "tokenizer")]
     pub(crate) model: Option<String>,
 
-    /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path of a tokenizer.json [default: o200k_base].
+    /// A vocabulary (r50k_base or gpt2, cl100k_base, o200k_base), or the path of a tokenizer.json or .tiktoken file [default: o200k_base].
     #[arg(long, value_name = "NAME|PATH")]
     pub(crate) tokenizer: Option<String>,
+
+    /// The engine that encodes; all give the same ids.
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
+    pub(crate) engine: Engine,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    /// windrow's own engine where it can, otherwise one of Hugging Face's.
+    #[default]
+    Auto,
+    /// windrow's own engine, or an error that says why it cannot.
+    Windrow,
+    /// One of the engines of Hugging Face's tokenizers.
+    Tokenizers,
+}
+
+impl From<Engine> for EngineChoice {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Auto => Self::Automatic,
+            Engine::Windrow => Self::Windrow,
+            Engine::Tokenizers => Self::Tokenizers,
+        }
+    }
 }
 
 impl Vocabulary {

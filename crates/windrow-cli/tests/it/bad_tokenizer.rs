@@ -18,7 +18,18 @@ fn files_that_are_no_tokenizer_json() {
     check("bad.json", b"[]".to_vec(), 65, &["tokenizer bad.json: "]);
     check("bad.json", b"{\"model\": \"\xff\"}".to_vec(), 65, &["tokenizer bad.json: not UTF-8 from byte "]);
     check("bad.json", "[".repeat(200_000).into_bytes(), 65, &["tokenizer bad.json: "]);
-    check("ranks.tiktoken", b"IQ== 0\n".to_vec(), 65, &["a rank file of tiktoken", "hint: use one of the names"]);
+    check(
+        "ranks.tiktoken",
+        b"IQ== 0\n".to_vec(),
+        65,
+        &["not one of the published rank files", "hint: known are the files"],
+    );
+    check(
+        "cl100k_base.tiktoken",
+        b"IQ== 0\nIQ 1\n".to_vec(),
+        65,
+        &["cl100k_base.tiktoken: line 2: ", "hint: each line is"],
+    );
     check("sp.model", b"\n\x0b".to_vec(), 65, &["a sentencepiece model", "hint: convert it"]);
 }
 

@@ -3,7 +3,7 @@
 use tk_encode::utils::byte_level::char_to_byte;
 use windrow_bpe::{Definition, EngineOptions, NoMemory, Ragged, Unsupported};
 
-use super::{BatchError, Encoder, Engine, EngineError};
+use super::{BatchError, Encoded, Encoder, Engine, EngineError};
 
 /// [`windrow_bpe::Engine`] with the ids that go around every document.
 pub(crate) struct Bpe {
@@ -20,6 +20,23 @@ impl Bpe {
         options: &EngineOptions,
     ) -> Result<Self, Unsupported> {
         Ok(Self { engine: windrow_bpe::Engine::new(definition, options)?, around })
+    }
+
+    /// The engine, without the ids that go around a document.
+    pub(crate) fn engine(&self) -> &windrow_bpe::Engine {
+        &self.engine
+    }
+
+    /// The ids of `text`, and the bytes of `text` that each stands for: not trimmed yet.
+    pub(crate) fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
+        let located = self.engine.encode_with_offsets(text);
+        let (ids, offsets) = located.map_err(|failed| no_memory(&[text], failed).error)?;
+        let [before, behind] = &self.around;
+        let around = |ids: &[u32]| vec![0..0; ids.len()];
+        Ok(Encoded {
+            ids: [before, &ids[..], behind].concat(),
+            offsets: [&around(before)[..], &offsets, &around(behind)].concat(),
+        })
     }
 
     /// Puts the ids that go around a document around those of each.

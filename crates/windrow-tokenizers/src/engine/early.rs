@@ -7,7 +7,7 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{BatchError, Bpe, Encoder, Engine, EngineError, LARGE, Pipeline, Ragged, caught, encode_each};
+use super::{BatchError, Bpe, Encoder, Engine, EngineError, LARGE, Pipeline, Ragged, UnknownId, caught, encode_each};
 
 /// Builds the fast engine.
 type Build = Box<dyn Fn() -> Result<Bpe, String> + Send + Sync>;
@@ -73,8 +73,22 @@ impl Early {
             }
             past.is_building = true;
         }
-        // If there is no memory to build it, the ranks continue: the ids are the same.
+        self.built()
+    }
+
+    /// The fast engine, which is built now if it was not. If there is no memory to build it, the ranks continue: the ids are the same.
+    pub(crate) fn built(&self) -> Option<&Bpe> {
         self.fast.get_or_init(|| caught(&self.build).ok()?.ok()).as_ref()
+    }
+
+    /// The fast engine, if it was built.
+    pub(crate) fn if_built(&self) -> Option<&Bpe> {
+        self.fast.get()?.as_ref()
+    }
+
+    /// Appends the bytes of the tokens with these ids to `bytes`, up to the first id that no token has.
+    pub(crate) fn decode(&self, ids: &[u32], bytes: &mut Vec<u8>) -> Result<(), UnknownId> {
+        self.first.ranks().expect("it encodes from ranks").decode(ids, bytes)
     }
 
     fn add(&self, bytes: usize, time: Duration) {

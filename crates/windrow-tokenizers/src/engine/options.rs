@@ -8,11 +8,25 @@ pub struct LoadOptions {
     /// Recognizes special tokens that are written in a text. Otherwise they are plain text. Added tokens that are not special are
     /// always recognized, as with Hugging Face's `encode_special_tokens`.
     pub special_in_text: bool,
+    /// Which engine encodes. The ids are the same.
+    pub engine: EngineChoice,
+}
+
+/// Which engine encodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// windrow's own engine, or else one of the `tokenizers` libraries.
+    #[default]
+    Automatic,
+    /// windrow's own engine. A tokenizer that it does not support is refused.
+    Windrow,
+    /// One of the `tokenizers` libraries, even if windrow's own engine supports the tokenizer.
+    Tokenizers,
 }
 
 impl Default for LoadOptions {
-    /// Adds nothing around a document; recognizes special tokens in a text.
+    /// Adds nothing around a document; recognizes special tokens in a text; chooses the engine.
     fn default() -> Self {
-        Self { add_special_tokens: false, special_in_text: true }
+        Self { add_special_tokens: false, special_in_text: true, engine: EngineChoice::Automatic }
     }
 }

@@ -14,7 +14,7 @@ use tk_encode::utils::byte_level::char_to_byte;
 use super::options::LoadOptions;
 use super::ranks::{Ranks, RanksScratch};
 use super::unicode::{self, Differences};
-use super::{Encoder, Engine, EngineError, LARGE, caught, has_memory};
+use super::{DecodeError, Encoder, Engine, EngineError, LARGE, caught, has_memory};
 
 const NAME: &str = "tokenizers 1.0.0-rc.3";
 
@@ -46,7 +46,7 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// `vocab_size` is an upper bound for the ids of the model.
     pub(crate) fn new(tokenizer: PipelineTokenizer, options: &LoadOptions, vocab_size: u32) -> Self {
-        let LoadOptions { add_special_tokens, special_in_text } = *options;
+        let LoadOptions { add_special_tokens, special_in_text, .. } = *options;
         let differences = Differences::new(tokenizer.get_normalizers(), tokenizer.get_pre_tokenizer());
         Self { tokenizer, add_special_tokens, special_in_text, vocab_size, differences, ranks: None }
     }
@@ -54,6 +54,27 @@ impl Pipeline {
     /// The same engine with another model: `ranks` instead of the tokenizer's.
     pub(crate) fn with_ranks(self, ranks: Ranks) -> Self {
         Self { ranks: Some(ranks), ..self }
+    }
+
+    /// The table that encodes instead of the tokenizer's model.
+    pub(crate) fn ranks(&self) -> Option<&Ranks> {
+        self.ranks.as_ref()
+    }
+
+    /// The text of `ids`, for a byte-level vocabulary. Ids that no token has are left out.
+    pub(crate) fn decode_bytes(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, DecodeError> {
+        let refused = |reason| DecodeError::Refused { engine: NAME.to_owned(), reason };
+        if !matches!(self.tokenizer.get_model(), PipelineModel::BPE(model) if model.is_byte_level()) {
+            let reason = "the file is in the form of version 2.0 and not byte-level (hint: use version 1.0)";
+            return Err(refused(reason.to_owned()));
+        }
+        let text = caught(|| self.tokenizer.decode(ids, skip_special_tokens));
+        text.map_err(refused)?.map_err(|error| refused(error.to_string()))
+    }
+
+    /// Whether a token has this id.
+    pub(crate) fn has(&self, id: u32) -> bool {
+        !self.tokenizer.decode_tokens(&[id], false).is_empty()
     }
 
     fn run(&self, text: &str, scratch: &mut Scratch) -> Result<(), EngineError> {

@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 
 use bitcannon::Span;
 use tk_encode::pipeline::PipelineToken;
+use windrow_bpe::UnknownId;
 
 /// The index stores a token's rank in the low bits of a word, and bits of its hash above.
 const RANK_BITS: u32 = 18;
@@ -87,6 +88,17 @@ impl Ranks {
 
     fn token(&self, rank: u32) -> &[u8] {
         &self.bytes[self.starts[rank as usize] as usize..self.starts[rank as usize + 1] as usize]
+    }
+
+    /// Appends the bytes of the tokens with these ids to `bytes`, up to the first id that no token has.
+    pub(crate) fn decode(&self, ids: &[u32], bytes: &mut Vec<u8>) -> Result<(), UnknownId> {
+        for (index, &id) in ids.iter().enumerate() {
+            if id as usize + 1 >= self.starts.len() {
+                return Err(UnknownId { index, id });
+            }
+            bytes.extend_from_slice(self.token(id));
+        }
+        Ok(())
     }
 
     /// The rank of a token.

@@ -11,34 +11,87 @@ use tokenizers_023::normalizer::{NormalizedString, SplitDelimiterBehavior};
 use tokenizers_023::normalizers::Precompiled;
 use tokenizers_023::pattern::Invert;
 use tokenizers_023::{
-    DecoderWrapper, Model, ModelWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizedString,
-    PreTokenizerWrapper, TokenizerImpl,
+    Model, ModelWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizedString, PreTokenizerWrapper,
+    TokenizerImpl,
 };
 
+use super::decoder::Decoder;
+use super::node::{kind, members, regex_of};
 use super::options::LoadOptions;
 use super::regex::{self, Regex};
-use super::{Encoder, Engine, EngineError, LARGE, caught, has_memory};
-
-const NAME: &str = "tokenizers 0.23.1";
+use super::{DecodeError, Encoded, Encoder, Engine, EngineError, LARGE, caught, has_memory};
 
 /// Memory that the library uses per byte of a text.
 const BYTES_PER_BYTE: usize = 128;
 
-type Tokenizer = TokenizerImpl<ModelWrapper, Normalizer, PreTokenizer, PostProcessorWrapper, DecoderWrapper>;
+type Tokenizer = TokenizerImpl<ModelWrapper, Normalizer, PreTokenizer, PostProcessorWrapper, Decoder>;
 
 /// The engine for the remaining files.
 pub(crate) struct Released {
     tokenizer: Tokenizer,
     add_special_tokens: bool,
+    /// Why there is no decoding, if the decoder cannot be read. Encoding needs no decoder.
+    no_decoder: Option<String>,
 }
 
 impl Released {
-    /// Reads a `tokenizer.json`. Its truncation and padding must be null.
-    pub(crate) fn from_json(json: &str, options: &LoadOptions) -> Result<Self, String> {
+    pub(crate) const NAME: &str = "tokenizers 0.23.1";
+
+    /// Reads a `tokenizer.json` without its decoder, and the decoder. Truncation and padding must be null.
+    pub(crate) fn from_json(json: &str, decoder: Option<&str>, options: &LoadOptions) -> Result<Self, String> {
         let mut tokenizer: Tokenizer =
             caught(|| serde_json::from_str(json))?.map_err(|error: serde_json::Error| error.to_string())?;
         tokenizer.set_encode_special_tokens(!options.special_in_text);
-        Ok(Self { tokenizer, add_special_tokens: options.add_special_tokens })
+        let decoder = caught(|| decoder.map_or(Ok(None), serde_json::from_str::<Option<Decoder>>));
+        let no_decoder = match decoder {
+            Ok(Ok(decoder)) => {
+                tokenizer.with_decoder(decoder);
+                None
+            }
+            Ok(Err(error)) => Some(format!("decoder: {error}")),
+            Err(panic) => Some(format!("decoder: {panic}")),
+        };
+        Ok(Self { tokenizer, add_special_tokens: options.add_special_tokens, no_decoder })
+    }
+
+    /// The text of `ids`. Ids that no token has are left out.
+    pub(crate) fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, DecodeError> {
+        let refused = |reason: String| DecodeError::Refused { engine: Self::NAME.to_owned(), reason };
+        if let Some(reason) = &self.no_decoder {
+            return Err(refused(reason.clone()));
+        }
+        regex::begin(ids.len());
+        let text = caught(|| self.tokenizer.decode(ids, skip_special_tokens));
+        if let Some(reason) = regex::gave_up() {
+            return Err(refused(reason.to_owned()));
+        }
+        text.map_err(refused)?.map_err(|error| refused(error.to_string()))
+    }
+
+    /// The ids of `text`, and the bytes of `text` that each stands for.
+    pub(crate) fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
+        let encoding = self.guarded(text, || self.tokenizer.encode(text, self.add_special_tokens))?;
+        let offsets = encoding.get_offsets().iter().map(|&(start, end)| start..end).collect();
+        Ok(Encoded { ids: encoding.get_ids().to_vec(), offsets })
+    }
+
+    /// Runs code of the library on `text`, within limits.
+    fn guarded<T>(&self, text: &str, run: impl FnOnce() -> tokenizers_023::Result<T>) -> Result<T, EngineError> {
+        // Each byte has two alignments of 16 bytes and three copies, each token 100 bytes.
+        let bytes = text.len().saturating_mul(BYTES_PER_BYTE);
+        if text.len() > LARGE && !has_memory(bytes) {
+            return Err(EngineError::no_memory(Self::NAME, text.len(), bytes));
+        }
+        regex::begin(text.len());
+        let outcome = caught(run);
+        if let Some(reason) = regex::gave_up() {
+            return Err(EngineError::refused(Self::NAME, reason));
+        }
+        match outcome {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(EngineError::refused(Self::NAME, error)),
+            Err(reason) => Err(EngineError::Panicked { engine: Self::NAME.to_owned(), reason }),
+        }
     }
 
     /// Parses the parts around the model, to check that this library reads them as intended. An error is the name of the part and what
@@ -63,7 +116,7 @@ impl Released {
 
 impl Engine for Released {
     fn name(&self) -> &str {
-        NAME
+        Self::NAME
     }
 
     fn encoder(&self) -> Box<dyn Encoder + '_> {
@@ -81,24 +134,10 @@ struct ReleasedEncoder<'a> {
 
 impl Encoder for ReleasedEncoder<'_> {
     fn encode(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<(), EngineError> {
-        // Each byte has two alignments of 16 bytes and three copies, each token 100 bytes.
-        let bytes = text.len().saturating_mul(BYTES_PER_BYTE);
-        if text.len() > LARGE && !has_memory(bytes) {
-            return Err(EngineError::no_memory(NAME, text.len(), bytes));
-        }
-        regex::begin(text.len());
-        let encoding = caught(|| self.engine.tokenizer.encode_fast(text, self.engine.add_special_tokens));
-        if let Some(reason) = regex::gave_up() {
-            return Err(EngineError::refused(NAME, reason));
-        }
-        match encoding {
-            Ok(Ok(encoding)) => {
-                ids.extend_from_slice(encoding.get_ids());
-                Ok(())
-            }
-            Ok(Err(error)) => Err(EngineError::refused(NAME, error)),
-            Err(reason) => Err(EngineError::Panicked { engine: NAME.to_owned(), reason }),
-        }
+        let Released { tokenizer, add_special_tokens, .. } = self.engine;
+        let encoding = self.engine.guarded(text, || tokenizer.encode_fast(text, *add_special_tokens))?;
+        ids.extend_from_slice(encoding.get_ids());
+        Ok(())
     }
 }
 
@@ -186,17 +225,4 @@ impl<'de> Deserialize<'de> for Normalizer {
             _ => serde_json::from_value(node).map(Self::Other).map_err(de::Error::custom),
         }
     }
-}
-
-fn kind(node: &Value) -> &str {
-    node.get("type").and_then(Value::as_str).unwrap_or_default()
-}
-
-fn regex_of(node: &Value) -> Option<&str> {
-    node.get("pattern")?.get("Regex")?.as_str()
-}
-
-fn members<'a, T: Deserialize<'a>, E: de::Error>(node: &'a Value, key: &str) -> Result<Vec<T>, E> {
-    let list = node.get(key).ok_or_else(|| E::custom(format!("a Sequence without `{key}`")))?;
-    Vec::deserialize(list).map_err(de::Error::custom)
 }

@@ -8,6 +8,8 @@
 //! differently. tiktoken's pattern of `r50k_base` finds the same pieces. Its pattern of `cl100k_base` takes the white space at the
 //! end of a text as one piece; the pattern used here cuts that white space behind the last line end. The ids are the same, because
 //! no token of `cl100k_base` continues after its last line end (`tests/it/tokenizer_load.rs`).
+//!
+//! The rank files of tiktoken are read as these vocabularies (`rank_file`).
 
 use std::collections::HashMap;
 use std::io;
@@ -27,6 +29,7 @@ use super::LoadOptions;
 use crate::engine::{Bpe, Early, Pipeline, Ranks};
 
 mod json;
+mod pairs;
 
 /// An embedded vocabulary.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +66,11 @@ pub(super) fn find(name: &str) -> Option<Embedded> {
         name => name,
     };
     ALL.into_iter().find(|embedded| embedded.name == name)
+}
+
+/// All vocabularies.
+pub(super) fn all() -> impl Iterator<Item = Embedded> {
+    ALL.into_iter()
 }
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -121,11 +129,22 @@ impl Embedded {
         Ok(Columns { columns, tokens: self.tokens })
     }
 
+    /// The tokens by rank, without the special ones.
+    pub(super) fn tokens(&self) -> io::Result<Vec<Vec<u8>>> {
+        Ok(self.columns()?.iter().map(|(token, _)| token.to_vec()).collect())
+    }
+
     /// The canonical `tokenizer.json`.
     pub(super) fn json(&self) -> io::Result<String> {
         let columns = self.columns()?;
         let tokens: Vec<_> = columns.iter().collect();
         Ok(json::Parts { pattern: self.pattern, tokens: &tokens, special: self.special }.json())
+    }
+
+    /// The engine of `tokenizers`.
+    pub(super) fn delegate(&self, options: &LoadOptions) -> Result<Pipeline, Failure> {
+        let tokenizer = tokenizers::from_json(&self.json()?).map_err(|error| error.to_string())?;
+        Ok(Pipeline::new(tokenizer, options, self.vocab_size()))
     }
 
     /// The engine that is ready at once. `expected` is the amount of text in bytes, 0 if unknown.
@@ -142,20 +161,29 @@ impl Embedded {
 
     /// The fast engine.
     pub(super) fn fast(&self, options: &LoadOptions) -> Result<Bpe, Failure> {
+        self.fast_with(&[], options)
+    }
+
+    /// The fast engine of a vocabulary that has more tokens, with higher ranks.
+    pub(super) fn fast_with(&self, more: &[(Vec<u8>, u32)], options: &LoadOptions) -> Result<Bpe, Failure> {
         let columns = self.columns()?;
-        let ids: HashMap<&[u8], u32> = columns.iter().map(|(token, _)| token).zip(0..).collect();
-        let merges = columns.iter().filter(|(_, left)| *left > 0).map(|(token, left)| {
-            let (left, right) = token.split_at(usize::from(left));
-            (ids[left], ids[right])
-        });
+        let more_ids = more.iter().map(|(token, id)| (token.as_slice(), *id));
+        let ids: HashMap<&[u8], u32> = columns.iter().map(|(token, _)| token).zip(0..).chain(more_ids).collect();
+        let pair = |token: &[u8], left: usize| (ids[&token[..left]], ids[&token[left..]]);
+        let merges = columns.iter().filter(|(_, left)| *left > 0);
+        let mut merges: Vec<_> = merges.map(|(token, left)| pair(token, usize::from(left))).collect();
+        for (token, id) in more {
+            merges.extend(pairs::last_pair(token, *id, &ids)?.map(|left| pair(token, left)));
+        }
+        let tokens = columns.iter().map(|(token, _)| token.to_vec()).zip(0..).chain(more.iter().cloned());
         let added = self.special.iter().map(|&(token, id)| windrow_bpe::AddedToken {
             content: token.to_owned(),
             id: options.special_in_text.then_some(id),
         });
         let definition = Definition {
             grammar: Grammar::from_pattern(self.pattern).ok_or("not a known pattern")?,
-            tokens: columns.iter().map(|(token, _)| token.to_vec()).zip(0..).collect(),
-            merges: merges.collect(),
+            tokens: tokens.collect(),
+            merges,
             ignore_merges: true,
             added: added.collect(),
             nfc: false,

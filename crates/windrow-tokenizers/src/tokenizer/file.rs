@@ -1,7 +1,7 @@
 //! Parses a `tokenizer.json`, which is untrusted input.
 //!
 //! The vocabulary and the merges are most of the file and are read directly into their types. Of the rest, only the parts that affect
-//! encoding are read: decoders, truncation and padding reach neither the checks nor an engine.
+//! encoding are read: truncation and padding reach neither the checks nor an engine, and decoders only the engine that decodes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -70,6 +70,8 @@ pub(super) struct File<'a> {
     pub(super) parts: Map<String, Value>,
     pub(super) added: Vec<Added>,
     pub(super) model: Model<'a>,
+    /// Not parsed: it affects decoding only.
+    pub(super) decoder: Option<&'a RawValue>,
     /// Settings of the file that would change an encoder's result but are not used here.
     pub(super) ignored: Vec<&'static str>,
 }
@@ -110,7 +112,8 @@ impl<'a> File<'a> {
             .into_iter()
             .filter(|name| fields.get(*name).is_some_and(|setting| setting.get() != "null"))
             .collect();
-        Ok(Self { canonical, parts, added, model: Model::parse(model)?, ignored })
+        let decoder = fields.get("decoder").copied();
+        Ok(Self { canonical, parts, added, model: Model::parse(model)?, decoder, ignored })
     }
 
     /// The file in its canonical form, for `tokenizers` 1.0.

@@ -69,7 +69,10 @@ pub fn vocabulary_of(model: &str) -> Result<&'static str, LoadError> {
             )),
             None => Err(unknown(
                 format!("has the vocabulary {encoding}, which is not built in"),
-                format!("the vocabularies are {}, and a tokenizer.json of the model is accepted", embedded::NAMES),
+                format!(
+                    "the vocabularies are {}; a tokenizer.json of the model, and p50k_base.tiktoken of tiktoken, are accepted",
+                    embedded::NAMES
+                ),
             )),
         },
         None if embedded::find(model).is_some() => {
@@ -92,7 +95,7 @@ pub(super) fn hint(name: &str) -> String {
         Some(embedded) => format!("{name} is a model, with the vocabulary {}; ", embedded.name),
         None => String::new(),
     };
-    format!("{model}the names are {}, and a path to a tokenizer.json is accepted", embedded::NAMES)
+    format!("{model}the names are {}, and a path to a tokenizer.json or .tiktoken file is accepted", embedded::NAMES)
 }
 
 /// The listed model with the most similar name, if no more than a third of its letters differ. The digits must agree: `gpt-2` is no

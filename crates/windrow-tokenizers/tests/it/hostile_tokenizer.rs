@@ -462,16 +462,21 @@ fn paths() {
         Err(error) => error.to_string(),
     };
     let unknown = message("gpt5_base");
-    for part in
-        ["\"gpt5_base\"", "r50k_base", "gpt2", "cl100k_base", "o200k_base", "a path to a tokenizer.json is accepted"]
-    {
+    for part in [
+        "\"gpt5_base\"",
+        "r50k_base",
+        "gpt2",
+        "cl100k_base",
+        "o200k_base",
+        "a path to a tokenizer.json or .tiktoken file is accepted",
+    ] {
         assert!(unknown.contains(part), "{unknown}");
     }
     assert!(message("").contains("neither the name"));
     let empty_dir = message(dir.path().to_str().expect("UTF-8"));
     assert!(empty_dir.contains("a directory without tokenizer.json"), "{empty_dir}");
 
-    for (name, what) in [("x.tiktoken", "a rank file of tiktoken"), ("x.model", "a sentencepiece model")] {
+    for (name, what) in [("x.tiktoken", "not one of the published rank files"), ("x.model", "a sentencepiece model")] {
         fs::write(path(name), b"IQ== 0\n").expect("written");
         let message = message(&path(name));
         assert!(message.contains(what) && message.contains(name) && message.contains("hint: "), "{message}");

@@ -1,6 +1,7 @@
 //! All tests of the crate.
 
 mod batch_encode;
+mod decode;
 mod document_faults;
 mod encode_account;
 mod encode_stop;
@@ -13,6 +14,7 @@ mod output_formats;
 mod output_publish;
 mod output_python;
 mod parity;
+mod rank_file;
 mod tokenizer_gate;
 mod tokenizer_load;
 mod tokenizer_routes;

@@ -184,7 +184,7 @@ fn against_hugging_face(file: &str, engine: &str) {
     for add_special_tokens in [false, true] {
         for special_in_text in [false, true] {
             oracle.set_encode_special_tokens(!special_in_text);
-            let options = LoadOptions { add_special_tokens, special_in_text };
+            let options = LoadOptions { add_special_tokens, special_in_text, ..LoadOptions::default() };
             let tokenizer = Tokenizer::load(path, &options).expect("loads");
             compare(&tokenizer, &tricky, |text| encode(&oracle, text, add_special_tokens));
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
-use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+use windrow_tokenizers::tokenizer::{EngineChoice, LoadOptions, Tokenizer};
 
 /// Byte-level, with a few merges, an added token and a template.
 fn file() -> Value {
@@ -86,7 +86,7 @@ fn admitted_files_have_the_ids_of_the_reference() {
         let mut oracle: Oracle = file.parse().expect("the reference reads it");
         for add_special_tokens in [false, true] {
             for special_in_text in [false, true] {
-                let options = LoadOptions { add_special_tokens, special_in_text };
+                let options = LoadOptions { add_special_tokens, special_in_text, ..LoadOptions::default() };
                 let tokenizer = Tokenizer::from_json(file.as_bytes(), "x.json", &options).expect("loads");
                 assert_eq!(tokenizer.delegated(), None, "{changes:?}");
                 oracle.set_encode_special_tokens(!special_in_text);
@@ -144,6 +144,55 @@ fn every_other_field_goes_to_another_engine() {
                 assert!(!tokenizer.engine().name().starts_with("windrow-bpe"));
             }
             Err(error) => panic!("{changes:?}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn the_engine_can_be_chosen() {
+    let load = |file: &Value, engine| {
+        let options = LoadOptions { engine, ..LoadOptions::default() };
+        Tokenizer::from_json(file.to_string().as_bytes(), "x.json", &options)
+    };
+    let ids = |tokenizer: &Tokenizer| tokenizer.encode_batch_ids(&TEXTS).expect("encodes");
+    let automatic = load(&file(), EngineChoice::Automatic).expect("loads");
+    let own = load(&file(), EngineChoice::Windrow).expect("loads");
+    let other = load(&file(), EngineChoice::Tokenizers).expect("loads");
+    for tokenizer in [&automatic, &own] {
+        assert!(tokenizer.engine().name().starts_with("windrow-bpe ") && tokenizer.delegated().is_none());
+    }
+    assert!(other.engine().name().starts_with("tokenizers 1.0"));
+    assert_eq!(other.delegated(), Some("the options request the engine of tokenizers"));
+    assert_eq!(ids(&own), ids(&automatic));
+    assert_eq!(ids(&other), ids(&automatic));
+
+    let lowercase = with(&[("/normalizer", json!({"type": "Lowercase"}))]);
+    let error = load(&lowercase, EngineChoice::Windrow).err().expect("refused").to_string();
+    let says = "tokenizer x.json: windrow's own engine cannot encode with it: the normalizer Lowercase is not supported\nhint: ";
+    assert!(error.starts_with(says), "{error}");
+    let automatic = load(&lowercase, EngineChoice::Automatic).expect("loads");
+    assert_eq!(ids(&load(&lowercase, EngineChoice::Tokenizers).expect("loads")), ids(&automatic));
+}
+
+#[test]
+fn the_engine_of_an_embedded_vocabulary_can_be_chosen() {
+    let expected = Tokenizer::load("r50k_base", &LoadOptions::default()).expect("loads");
+    let all: Vec<u32> = (0..50_257).collect();
+    for engine in [EngineChoice::Windrow, EngineChoice::Tokenizers] {
+        let options = LoadOptions { engine, ..LoadOptions::default() };
+        for tokenizer in [Tokenizer::load("r50k_base", &options), Tokenizer::load_early("r50k_base", &options, 0)] {
+            let tokenizer = tokenizer.expect("loads");
+            assert_eq!(tokenizer.delegated().is_none(), engine == EngineChoice::Windrow);
+            assert_eq!(tokenizer.encode_batch_ids(&TEXTS), expected.encode_batch_ids(&TEXTS));
+            for skip_special_tokens in [false, true] {
+                assert_eq!(tokenizer.decode(&all, skip_special_tokens), expected.decode(&all, skip_special_tokens));
+                let unknown = [1, 50_257];
+                assert_eq!(
+                    tokenizer.decode(&unknown, skip_special_tokens),
+                    expected.decode(&unknown, skip_special_tokens)
+                );
+            }
+            assert_eq!(tokenizer.token_to_id("Ġthe"), expected.token_to_id("Ġthe"));
         }
     }
 }

@@ -241,7 +241,7 @@ fn encoders_append_and_forget() {
 fn special_tokens() {
     let file = word_level(json!([added(3, "<s>", true), added(4, "</s>", true), added(5, "<b>", false)])).to_string();
     let load = |add_special_tokens, special_in_text| {
-        let options = LoadOptions { add_special_tokens, special_in_text };
+        let options = LoadOptions { add_special_tokens, special_in_text, ..LoadOptions::default() };
         Tokenizer::from_json(file.as_bytes(), "x.json", &options).expect("loads")
     };
     let text = "the </s> of <b> the the";

@@ -91,7 +91,7 @@ fn engine_of(file: &Value, texts: &[impl AsRef<str>]) -> String {
     let mut engine = String::new();
     for special_in_text in [true, false] {
         oracle.set_encode_special_tokens(!special_in_text);
-        let options = LoadOptions { special_in_text, add_special_tokens: false };
+        let options = LoadOptions { special_in_text, ..LoadOptions::default() };
         let tokenizer = Tokenizer::from_json(json.as_bytes(), "test", &options).expect("loads");
         let mut encoder = tokenizer.engine().encoder();
         for text in texts {

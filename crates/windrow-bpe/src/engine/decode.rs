@@ -1,0 +1,57 @@
+//! From ids back to bytes.
+
+use thiserror::Error;
+
+use super::Engine;
+use crate::added::AddedToken;
+
+/// An id without a token.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("id {id}, at index {index}, has no token")]
+pub struct UnknownId {
+    /// Where it is among the ids.
+    pub index: usize,
+    /// The id.
+    pub id: u32,
+}
+
+/// The texts of added tokens by their ids, ascending.
+pub(super) struct Contents(Vec<(u32, Box<str>)>);
+
+impl Contents {
+    /// Of two tokens with one id, the last one counts.
+    pub(super) fn new(added: &[AddedToken]) -> Self {
+        let with_ids = added.iter().rev().filter_map(|token| Some((token.id?, token.content.as_str().into())));
+        let mut contents: Vec<(u32, Box<str>)> = with_ids.collect();
+        contents.sort_by_key(|&(id, _)| id);
+        contents.dedup_by_key(|&mut (id, _)| id);
+        Self(contents)
+    }
+
+    fn get(&self, id: u32) -> Option<&str> {
+        let at = self.0.binary_search_by_key(&id, |&(other, _)| other).ok()?;
+        Some(&self.0[at].1)
+    }
+}
+
+impl Engine {
+    /// Appends the bytes of the tokens with these ids to `bytes`.
+    ///
+    /// They are UTF-8 only as a whole: a token may end inside of a character. An added token without an id in the [`Definition`](super::Definition)
+    /// has none here.
+    ///
+    /// # Errors
+    /// The first id that no token has. `bytes` then has the bytes of the ids before it.
+    pub fn decode(&self, ids: &[u32], bytes: &mut Vec<u8>) -> Result<(), UnknownId> {
+        for (index, &id) in ids.iter().enumerate() {
+            match self.contents.get(id) {
+                Some(content) => bytes.extend_from_slice(content.as_bytes()),
+                None => match self.token(id) {
+                    [] => return Err(UnknownId { index, id }),
+                    token => bytes.extend_from_slice(token),
+                },
+            }
+        }
+        Ok(())
+    }
+}

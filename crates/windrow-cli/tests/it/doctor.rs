@@ -1,0 +1,62 @@
+//! `windrow doctor`, and what `encode --explain` says.
+
+use serde_json::json;
+
+use crate::common::{Place, tiny};
+
+fn delegated() -> String {
+    let mut json = tiny();
+    json["normalizer"] = json!({"type": "Lowercase"});
+    json.to_string()
+}
+
+#[test]
+fn the_machine_is_described() {
+    let place = Place::new();
+    let ran = place.line("doctor").ok();
+    let starts: Vec<&str> = ran.stdout.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    assert_eq!(starts, ["windrow", "cpus", "threads", "instructions"], "{}", ran.stdout);
+    assert_eq!(ran.stderr, "");
+    let mut command = place.command(["doctor"]);
+    command.env("TOKENIZERS_PARALLELISM", "false");
+    let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(text.contains("\nthreads: 1: one thread encodes, because TOKENIZERS_PARALLELISM is \"false\""), "{text}");
+}
+
+#[test]
+fn the_engine_of_a_tokenizer_is_named() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string()).file("other.json", delegated());
+    let own = place.line("doctor --tokenizer tiny.json").ok().stdout;
+    assert!(own.contains("\ntokenizer: tiny.json, 259 ids\nengine: windrow-bpe ") && !own.contains("cost: "), "{own}");
+    let other = place.line("doctor --tokenizer other.json").ok().stdout;
+    assert!(other.contains("\nengine: tokenizers 1.0"), "{other}");
+    assert!(
+        other.contains(", because the normalizer Lowercase is not supported\ncost: the same ids, but slower"),
+        "{other}"
+    );
+    let embedded = place.line("doctor --tokenizer r50k_base").ok().stdout;
+    assert!(embedded.contains("tokenizer: r50k_base, 50257 ids\nengine: windrow-bpe "), "{embedded}");
+    for (line, code, says) in [
+        ("doctor --tokenizer no_such", 2, "neither the name of a vocabulary nor a file"),
+        ("doctor --tokenizer bad.json", 65, "tokenizer bad.json: "),
+        ("doctor more", 2, "unexpected argument"),
+    ] {
+        place.file("bad.json", "{}");
+        place.line(line).fails(line, code, &[says]);
+    }
+}
+
+#[test]
+fn encoding_is_explained_on_request() {
+    let place = Place::new();
+    place.file("tiny.json", tiny().to_string()).file("other.json", delegated()).file("in.txt", "the other thing");
+    let explained = place.line("encode in.txt -o a --tokenizer tiny.json --explain").ok().stderr;
+    assert!(explained.contains("\nengine: windrow-bpe "), "{explained}");
+    assert!(explained.contains("\ncache: 3 pieces looked up, "), "{explained}");
+    let other = place.line("encode in.txt -o b --tokenizer other.json --explain").ok().stderr;
+    assert!(other.contains("engine: tokenizers 1.0") && other.contains(", because the normalizer"), "{other}");
+    assert!(!other.contains("cache: "), "{other}");
+    let quiet = place.line("encode in.txt -o c --tokenizer tiny.json --explain --quiet").ok().stderr;
+    assert_eq!(quiet, "");
+}

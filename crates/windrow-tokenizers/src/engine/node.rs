@@ -1,0 +1,20 @@
+//! Nodes of a `tokenizer.json`: normalizers, pre-tokenizers and decoders.
+
+use serde::{Deserialize, de};
+use serde_json::Value;
+
+/// The type that a node states.
+pub(super) fn kind(node: &Value) -> &str {
+    node.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The regex of a node, if its pattern is one.
+pub(super) fn regex_of(node: &Value) -> Option<&str> {
+    node.get("pattern")?.get("Regex")?.as_str()
+}
+
+/// The members of a sequence.
+pub(super) fn members<'a, T: Deserialize<'a>, E: de::Error>(node: &'a Value, key: &str) -> Result<Vec<T>, E> {
+    let list = node.get(key).ok_or_else(|| E::custom(format!("a Sequence without `{key}`")))?;
+    Vec::deserialize(list).map_err(de::Error::custom)
+}

@@ -1,0 +1,121 @@
+//! Chooses the engine that encodes, and keeps what the other methods of a tokenizer need beside it.
+
+use std::sync::OnceLock;
+
+use tk_encode::pipeline::PipelineTokenizer;
+use windrow_bpe::EngineOptions;
+
+use super::check::Checked;
+use super::file::File;
+use super::{EngineChoice, LoadError, LoadOptions, fault, gate, route};
+use crate::engine::{Bpe, Early, Engine, Pipeline, Released, caught};
+
+/// Why windrow's own engine does not encode, if the caller wants another one.
+pub(super) const REQUESTED: &str = "the options request the engine of tokenizers";
+
+/// The engine that encodes.
+pub(super) enum ChosenEngine {
+    Bpe(Box<Bpe>),
+    Early(Box<Early>),
+    Pipeline(Box<Pipeline>),
+    Released(Box<Released>),
+}
+
+impl ChosenEngine {
+    pub(super) fn as_engine(&self) -> &dyn Engine {
+        match self {
+            Self::Bpe(engine) => engine.as_ref(),
+            Self::Early(engine) => engine.as_ref(),
+            Self::Pipeline(engine) => engine.as_ref(),
+            Self::Released(engine) => engine.as_ref(),
+        }
+    }
+}
+
+/// The engine that gives Hugging Face's ids for this file, and why it is not windrow's own.
+pub(super) fn engine(
+    file: &File<'_>,
+    checked: &Checked,
+    name: &str,
+    options: &LoadOptions,
+    notes: &mut Vec<String>,
+) -> Result<(ChosenEngine, Option<String>), LoadError> {
+    let refused = |reason: String| LoadError::Refused {
+        name: name.to_owned(),
+        reason: fault::shortened(&reason, fault::MAX_REASON),
+    };
+    if !file.canonical {
+        // The release candidate treats settings of the wrong type as missing.
+        Released::read_parts(&file.parts).map_err(|(place, reason)| {
+            let hint = if reason.starts_with("regex ") { fault::REGEX } else { fault::DAMAGED };
+            LoadError::invalid(name, fault::Fault::new(place, reason, hint))
+        })?;
+    }
+    let admitted = match options.engine {
+        EngineChoice::Tokenizers => Err(REQUESTED.to_owned()),
+        EngineChoice::Automatic | EngineChoice::Windrow => {
+            gate::admit(file, checked, options).and_then(|gate::Admitted { definition, around }| {
+                Bpe::new(&definition, around, &EngineOptions::default()).map_err(|error| error.to_string())
+            })
+        }
+    };
+    let delegated = match admitted {
+        Ok(bpe) => return Ok((ChosenEngine::Bpe(Box::new(bpe)), None)),
+        Err(reason) if options.engine == EngineChoice::Windrow => {
+            return Err(LoadError::Unsupported { name: name.to_owned(), reason });
+        }
+        Err(reason) => Some(reason),
+    };
+    let reason = match pipeline(file, checked) {
+        Ok(tokenizer) => {
+            let engine = Pipeline::new(tokenizer, options, checked.size);
+            return Ok((ChosenEngine::Pipeline(Box::new(engine)), delegated));
+        }
+        Err(reason) if file.canonical => return Err(refused(reason)),
+        Err(reason) => reason,
+    };
+    let released = released(file, options).map_err(|other| refused(format!("{other} (and {reason})")))?;
+    notes.push(format!("tokenizer {name}: encoded by {}, which is slower: {reason}", released.name()));
+    Ok((ChosenEngine::Released(Box::new(released)), delegated))
+}
+
+/// The tokenizer of the release candidate, or why it is not suitable for this file.
+fn pipeline(file: &File<'_>, checked: &Checked) -> Result<PipelineTokenizer, String> {
+    if let Some(reason) = route::differs(file, checked).filter(|_| !file.canonical) {
+        return Err(reason.to_owned());
+    }
+    let json = file.canonical_json()?;
+    let tokenizer = caught(|| tokenizers::from_json(&json))?.map_err(|error| error.to_string())?;
+    match route::cannot_split(&tokenizer) {
+        Some(reason) => Err(reason.to_owned()),
+        None => Ok(tokenizer),
+    }
+}
+
+fn released(file: &File<'_>, options: &LoadOptions) -> Result<Released, String> {
+    Released::from_json(&file.released_json()?, file.decoder.map(|decoder| decoder.get()), options)
+}
+
+/// The released library with the same file. It decodes, and finds offsets, where the engine that encodes does not. It is built when it is first
+/// needed, because most programs only encode.
+pub(super) struct Reference {
+    text: Box<str>,
+    options: LoadOptions,
+    released: OnceLock<Result<Released, String>>,
+}
+
+impl Reference {
+    /// `text` is a file that was read before.
+    pub(super) fn new(text: &str, options: &LoadOptions) -> Self {
+        Self { text: text.into(), options: *options, released: OnceLock::new() }
+    }
+
+    /// An error is why the library cannot read the file.
+    pub(super) fn get(&self) -> Result<&Released, String> {
+        let build = || {
+            let file = File::parse(&self.text).map_err(|fault| fault.reason)?;
+            released(&file, &self.options)
+        };
+        self.released.get_or_init(build).as_ref().map_err(|reason| fault::shortened(reason, fault::MAX_REASON))
+    }
+}

@@ -1,0 +1,276 @@
+//! From ids back to text, and from ids to their places in a text.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use serde_json::Value;
+use tk_encode::utils::byte_level::char_to_byte;
+use windrow::prelude::*;
+
+use super::check::Checked;
+use super::choice::ChosenEngine;
+use super::file::File;
+use super::{AddedId, Tokenizer};
+use crate::engine::{DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId};
+
+/// The tokens whose bytes the table of an engine does not have: added tokens, and tokens that are not in the byte-level alphabet.
+pub(super) struct OtherTokens {
+    by_id: HashMap<u32, OtherToken>,
+    /// Whether unknown ids are left out, as by Hugging Face's library. tiktoken refuses them.
+    leaves_out_unknown: bool,
+}
+
+struct OtherToken {
+    bytes: Box<[u8]>,
+    is_special: bool,
+    /// White space that offsets leave out, at the beginning and at the end.
+    spaces: [usize; 2],
+}
+
+impl OtherTokens {
+    /// Those of a byte-level file.
+    pub(super) fn of_file(file: &File<'_>, checked: &Checked) -> Self {
+        let foreign = file.model.vocab.iter().filter(|(token, _)| to_bytes(token).is_none());
+        let foreign = foreign.map(|(token, id)| (*id, token.as_str(), false));
+        let added = file.added.iter().zip(&checked.added);
+        let added = added.map(|(token, id)| (*id, token.content.as_str(), token.special));
+        // An added token replaces the token of the model with its id.
+        let by_id = foreign.chain(added).map(|(id, token, is_special)| {
+            let bytes = to_bytes(token).unwrap_or_else(|| token.into());
+            (id, OtherToken { bytes: bytes.into(), is_special, spaces: spaces(token) })
+        });
+        Self { by_id: by_id.collect(), leaves_out_unknown: true }
+    }
+
+    /// Those of a vocabulary of tiktoken.
+    pub(super) fn of_ranks(special: &[AddedId]) -> Self {
+        let by_id = special.iter().map(|AddedId { content, id, special }| {
+            (*id, OtherToken { bytes: content.as_bytes().into(), is_special: *special, spaces: spaces(content) })
+        });
+        Self { by_id: by_id.collect(), leaves_out_unknown: false }
+    }
+
+    /// The text of `ids`. `decode` appends the bytes of other ids, up to the first that no token has.
+    fn decode(
+        &self,
+        ids: &[u32],
+        skip_special_tokens: bool,
+        decode: impl Fn(&[u32], &mut Vec<u8>) -> Result<(), UnknownId>,
+    ) -> Result<String, DecodeError> {
+        let (mut bytes, mut at) = (Vec::with_capacity(4 * ids.len()), 0);
+        while at < ids.len() {
+            if let Some(token) = self.by_id.get(&ids[at]) {
+                if !(token.is_special && skip_special_tokens) {
+                    bytes.extend_from_slice(&token.bytes);
+                }
+                at += 1;
+                continue;
+            }
+            let run = ids[at..].iter().take_while(|id| !self.by_id.contains_key(id)).count();
+            match decode(&ids[at..at + run], &mut bytes) {
+                Ok(()) => at += run,
+                Err(unknown) if self.leaves_out_unknown => at += unknown.index + 1,
+                Err(UnknownId { index, id }) => {
+                    return Err(DecodeError::UnknownId(UnknownId { index: at + index, id }));
+                }
+            }
+        }
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+}
+
+/// The bytes of a token in the byte-level alphabet.
+fn to_bytes(token: &str) -> Option<Vec<u8>> {
+    token.chars().map(char_to_byte).collect()
+}
+
+/// The characters at the beginning and at the end of a token that are white space, or stand for a space in the byte-level alphabet.
+fn spaces(token: &str) -> [usize; 2] {
+    let is_space = |character: &char| character.is_whitespace() || char_to_byte(*character) == Some(b' ');
+    [token.chars().take_while(is_space).count(), token.chars().rev().take_while(is_space).count()]
+}
+
+/// Whether the decoder of a file puts the bytes of tokens together, and no more.
+pub(super) fn joins_bytes(file: &File<'_>) -> bool {
+    let decoder = file.decoder.and_then(|decoder| serde_json::from_str::<Value>(decoder.get()).ok());
+    let kind = |node: &Value| node.get("type").and_then(Value::as_str) == Some("ByteLevel");
+    decoder.is_some_and(|node| match node.get("decoders").and_then(Value::as_array).map(Vec::as_slice) {
+        Some([single]) => kind(single),
+        Some(_) => false,
+        None => kind(&node),
+    })
+}
+
+/// The post-processors that trim offsets, in order: whether the space before the first word stays.
+pub(super) struct Trims(Vec<bool>);
+
+impl Trims {
+    /// None trims.
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Those of a file, or `None` if it has processors of other types, or if an id does not tell its token.
+    pub(super) fn of(file: &File<'_>, checked: &Checked) -> Option<Self> {
+        fn add(node: &Value, trims: &mut Vec<bool>) -> Option<()> {
+            let flag = |name: &str| node.get(name).and_then(Value::as_bool).unwrap_or(true);
+            match node.get("type").and_then(Value::as_str)? {
+                "Sequence" => node.get("processors")?.as_array()?.iter().try_for_each(|node| add(node, trims))?,
+                "ByteLevel" if flag("trim_offsets") => trims.push(flag("add_prefix_space")),
+                "ByteLevel" | "TemplateProcessing" => {}
+                _ => return None,
+            }
+            Some(())
+        }
+        let mut trims = Vec::new();
+        match file.parts.get("post_processor") {
+            None | Some(Value::Null) => {}
+            Some(node) => add(node, &mut trims)?,
+        }
+        // Hugging Face numbers added tokens itself, and may give one the id of a token of the model.
+        let added: HashMap<u32, &str> =
+            file.added.iter().zip(&checked.added).map(|(token, id)| (*id, token.content.as_str())).collect();
+        let collides = |(token, id): &(String, u32)| added.get(id).is_some_and(|content| content != token);
+        (trims.is_empty() || !file.model.vocab.iter().any(collides)).then_some(Self(trims))
+    }
+
+    /// Leaves white space out of offsets. `spaces` is that of a token, at its beginning and at its end.
+    fn apply(&self, encoded: &mut Encoded, spaces: impl Fn(u32) -> [usize; 2]) {
+        for &keeps_first in &self.0 {
+            for (number, (&id, Range { start, end })) in encoded.ids.iter().zip(&mut encoded.offsets).enumerate() {
+                let [mut leading, trailing] = spaces(id);
+                if leading == 1 && keeps_first && (number == 0 || *start == 0) {
+                    leading = 0;
+                }
+                *start = (*start + leading).min(*end);
+                if *end >= trailing {
+                    *end = (*end - trailing).max(*start);
+                }
+            }
+        }
+    }
+}
+
+/// # From ids to text, and to places
+impl Tokenizer {
+    /// The text of `ids`, without special tokens if `skip_special_tokens`.
+    ///
+    /// For a `tokenizer.json`, the text is that of Hugging Face's `tokenizers` 0.23: its decoder is applied, and ids that no token has are left out.
+    /// For the vocabularies of tiktoken, it is that of tiktoken. Bytes that are not UTF-8 become U+FFFD in both.
+    ///
+    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file once more.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+    /// assert_eq!(tokenizer.decode(&[15496, 995, 50256], false)?, "Hello world<|endoftext|>");
+    /// assert_eq!(tokenizer.decode(&[15496, 995, 50256], true)?, "Hello world");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An id of a vocabulary of tiktoken is unknown, or the library cannot use the decoder of the file.
+    pub fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, DecodeError> {
+        match (&self.engine, &self.others) {
+            (ChosenEngine::Bpe(bpe), Some(others)) if self.joins_bytes => {
+                others.decode(ids, skip_special_tokens, |ids, bytes| bpe.engine().decode(ids, bytes))
+            }
+            (ChosenEngine::Early(early), Some(others)) => {
+                others.decode(ids, skip_special_tokens, |ids, bytes| early.decode(ids, bytes))
+            }
+            (ChosenEngine::Released(released), _) => released.decode(ids, skip_special_tokens),
+            (ChosenEngine::Pipeline(pipeline), others) if self.reference.is_none() => {
+                let refuses = others.as_ref().is_some_and(|others| !others.leaves_out_unknown);
+                match ids.iter().position(|&id| refuses && !pipeline.has(id)) {
+                    Some(index) => Err(DecodeError::UnknownId(UnknownId { index, id: ids[index] })),
+                    None => pipeline.decode_bytes(ids, skip_special_tokens),
+                }
+            }
+            _ => self
+                .reference()
+                .map_err(|reason| DecodeError::Refused { engine: Released::NAME.to_owned(), reason })?
+                .decode(ids, skip_special_tokens),
+        }
+    }
+
+    /// [`decode`](Self::decode) for many documents, by the threads of the current pool.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+    /// let batch = tokenizer.encode_batch_ids(&["Hello world", ""])?;
+    /// let documents: Vec<&[u32]> = batch.iter().collect();
+    /// assert_eq!(tokenizer.decode_batch(&documents, false)?, ["Hello world", ""]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first document, in order, that cannot be decoded.
+    pub fn decode_batch<T: AsRef<[u32]> + Sync>(
+        &self,
+        documents: &[T],
+        skip_special_tokens: bool,
+    ) -> Result<Vec<String>, DecodeBatchError> {
+        let decoded = documents.par_iter().weigh(|ids| ids.as_ref().len());
+        let decoded: Vec<_> = decoded.map(|ids| self.decode(ids.as_ref(), skip_special_tokens)).collect();
+        let numbered = decoded.into_iter().enumerate();
+        numbered.map(|(document, text)| text.map_err(|error| DecodeBatchError { document, error })).collect()
+    }
+
+    /// The ids of `text`, and the bytes of `text` that each stands for.
+    ///
+    /// The offsets are those that Hugging Face's `tokenizers` 0.23 gives in bytes: whole characters, so all tokens of a character have its place,
+    /// without the white space that the file trims. The ids are those of the other methods.
+    ///
+    /// If windrow's own engine does not encode ([`delegated`](Self::delegated)), the first call loads the file once more.
+    ///
+    /// ```
+    /// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::load("gpt2", &LoadOptions::default())?;
+    /// let encoded = tokenizer.encode_with_offsets("Hello wörld")?;
+    /// assert_eq!(encoded.ids, [15496, 266, 30570, 335]);
+    /// assert_eq!(encoded.offsets, [0..5, 5..7, 7..10, 10..12]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The engine cannot encode the text, or there are no offsets: in a file of version 2.0.
+    pub fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
+        let refused = |reason: &str| EngineError::refused(Released::NAME, reason);
+        let bpe = match &self.engine {
+            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
+            ChosenEngine::Early(early) => Some(early.built().ok_or_else(|| refused("no memory for its tables"))?),
+            ChosenEngine::Released(released) => return released.encode_with_offsets(text),
+            ChosenEngine::Pipeline(_) => None,
+        };
+        let (Some(bpe), Some(trims), Some(others)) = (bpe, &self.trims, &self.others) else {
+            return self.reference().map_err(|reason| refused(&reason))?.encode_with_offsets(text);
+        };
+        let mut encoded = bpe.encode_with_offsets(text)?;
+        trims.apply(&mut encoded, |id| match others.by_id.get(&id) {
+            Some(token) => token.spaces,
+            None => {
+                let bytes = bpe.engine().token(id);
+                let is_space = |byte: &&u8| **byte == b' ';
+                [bytes.iter().take_while(is_space).count(), bytes.iter().rev().take_while(is_space).count()]
+            }
+        });
+        Ok(encoded)
+    }
+
+    /// The released library with the same file, or why there is none.
+    fn reference(&self) -> Result<&Released, String> {
+        match &self.reference {
+            Some(reference) => reference.get(),
+            None => {
+                Err("the tokenizer.json is of version 2.0, which it cannot read (hint: use version 1.0)".to_owned())
+            }
+        }
+    }
+}
