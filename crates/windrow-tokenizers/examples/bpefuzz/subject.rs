@@ -248,8 +248,7 @@ fn random(family: Family, generator: &mut Generator) -> Value {
     let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
     let mut known: HashMap<Vec<u8>, usize> = tokens.iter().cloned().zip(0..).collect();
     let mut merges: Vec<(usize, usize)> = Vec::new();
-    let mut sequences: Vec<Vec<usize>> =
-        texts.iter().map(|text| text.bytes().map(usize::from).collect()).collect();
+    let mut sequences: Vec<Vec<usize>> = texts.iter().map(|text| text.bytes().map(usize::from).collect()).collect();
     for _ in 0..5 + rng.log_below(800) {
         let sequence = &sequences[rng.index(sequences.len())];
         if sequence.len() < 2 {
