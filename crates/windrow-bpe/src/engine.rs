@@ -1,12 +1,11 @@
 //! The engine: definition, batches, decoding.
 
-use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
 use windrow_sync::table::InsertOnlyTable;
 
-use crate::added::{Added, AddedMatch, AddedToken};
+use crate::added::{Added, AddedToken};
 use crate::batch::Span;
 use crate::cache::{Cache, KEY_BYTES};
 use crate::encoder::{Counts, Part, Shared, Window, Worker};
@@ -15,6 +14,7 @@ use crate::model::{MergeScratch, Model, reserve};
 use crate::nfc;
 use crate::scan::Around;
 use crate::simd::InstructionSet;
+use crate::split::{Split, Splitter};
 use crate::unicode::Classes;
 
 /// A byte-level BPE tokenizer, as data.
@@ -28,7 +28,7 @@ pub struct Definition {
     pub merges: Vec<(u32, u32)>,
     /// Whether a piece that is a token becomes that token, whatever the merges would make of it.
     pub ignore_merges: bool,
-    /// Texts that are a token wherever they stand. They are found before normalization.
+    /// Texts that are a token wherever they stand.
     pub added: Vec<AddedToken>,
     /// Whether text is normalized to form C.
     pub nfc: bool,
@@ -79,6 +79,8 @@ const FIRST_SLOTS: usize = 1 << 20;
 pub struct Engine {
     grammar: Grammar,
     model: Model,
+    splitter: Splitter,
+    /// Added tokens that are found while text is scanned; none if the splitter must find them before.
     added: Added,
     without_added: Added,
     nfc: bool,
@@ -97,8 +99,8 @@ impl Engine {
     /// An engine for `definition`.
     ///
     /// # Errors
-    /// A byte is no token, two tokens have the same bytes, a merge is of unknown tokens, an id is 1,048,575 or more, or the added tokens begin
-    /// with more than two different bytes.
+    /// A byte is no token, two tokens have the same bytes, a merge is of unknown tokens, an id is 1,048,575 or more, or an added token is empty or
+    /// there twice, or strips white space that another one may have stripped before.
     pub fn new(definition: &Definition, options: &EngineOptions) -> Result<Self, Unsupported> {
         let Definition { grammar, tokens, merges, ignore_merges, added, nfc } = definition;
         let model = Model::new(tokens, merges, *ignore_merges).map_err(Unsupported)?;
@@ -110,10 +112,13 @@ impl Engine {
         let set =
             *set.ok_or_else(|| Unsupported(format!("this CPU has no {}", options.instructions.unwrap_or("?"))))?;
         let slots = (tokens.len() * SLOTS_PER_TOKEN).min(FIRST_SLOTS);
+        let splitter = Splitter::new(added, *nfc).map_err(Unsupported)?;
+        let scanned = if splitter.goes_first() { &[] } else { &added[..] };
         let engine = Self {
             grammar: *grammar,
             model,
-            added: Added::new(added).map_err(Unsupported)?,
+            splitter,
+            added: Added::new(scanned).map_err(Unsupported)?,
             without_added: Added::new(&[]).map_err(Unsupported)?,
             nfc: *nfc,
             cache: Cache::new(set, slots, options.cache_bytes),
@@ -210,10 +215,11 @@ impl Engine {
     ) -> Result<(), NoMemory> {
         let table = self.cache.table();
         let parts = span.parts(documents);
-        if self.nfc && parts.clone().any(|part| nfc::may_change(part.text)) {
-            let parts: Vec<Normalized<'_>> = parts.flat_map(|part| self.normalize(part)).collect();
-            let bytes = parts.iter().map(|part| part.text.len() + usize::from(part.added.is_some())).sum();
-            self.window_of(worker, &table, parts.iter().map(Normalized::part), bytes);
+        if self.splitter.goes_first() || self.nfc && parts.clone().any(|part| nfc::may_change(part.text)) {
+            let mut splits = Vec::new();
+            parts.for_each(|part| self.splitter.split(part, &mut splits));
+            let bytes = splits.iter().map(|split| split.text.len() + usize::from(split.added.is_some())).sum();
+            self.window_of(worker, &table, splits.iter().map(Split::part), bytes);
         } else {
             self.window_of(worker, &table, parts, span.bytes);
         }
@@ -221,33 +227,6 @@ impl Engine {
         match worker.lookup.missing() {
             Some(bytes) => Err(NoMemory { document: span.largest(documents), bytes }),
             None => Ok(()),
-        }
-    }
-
-    /// The texts between the added tokens of a part, normalized; the part itself if it is in form C.
-    fn normalize<'a>(&self, part: Part<'a>) -> Vec<Normalized<'a>> {
-        if !nfc::may_change(part.text) {
-            let Part { text, is_searched, added, ends } = part;
-            return vec![Normalized { text: Cow::Borrowed(text), is_searched, added, ends }];
-        }
-        let (mut parts, mut begin, mut search) = (Vec::new(), 0, 0);
-        loop {
-            let found = self.added.find(part.text, search);
-            let end = match found {
-                Some((at, AddedMatch { len, id: None })) => {
-                    search = at + len;
-                    continue;
-                }
-                Some((at, _)) => at,
-                None => part.text.len(),
-            };
-            let text = std::str::from_utf8(&part.text[begin..end]).expect("text between matches of text");
-            let added = found.and_then(|(_, found)| found.id);
-            let text = Cow::Owned(nfc::normalized(text).into_bytes());
-            parts.push(Normalized { text, is_searched: true, added, ends: part.ends && found.is_none() });
-            let Some((at, found)) = found else { return parts };
-            begin = at + found.len;
-            search = begin;
         }
     }
 
@@ -273,7 +252,11 @@ impl Engine {
     pub(crate) fn cut(&self, text: &[u8], mut from: usize) -> Option<usize> {
         loop {
             let cut = self.grammar.cut(text, from, text.len())?;
-            if !self.added.may_span(text, cut) {
+            let is_clear = match self.splitter.goes_first() {
+                true => self.splitter.can_cut(text, cut)?,
+                false => !self.added.may_span(text, cut),
+            };
+            if is_clear {
                 return Some(cut);
             }
             from = cut + 1;
@@ -288,19 +271,5 @@ impl Engine {
         // One that panics unwinds past this line and is not used again.
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         result
-    }
-}
-
-/// A normalized text, and the added token behind it.
-struct Normalized<'a> {
-    text: Cow<'a, [u8]>,
-    is_searched: bool,
-    added: Option<u32>,
-    ends: bool,
-}
-
-impl Normalized<'_> {
-    fn part(&self) -> Part<'_> {
-        Part { text: &self.text, is_searched: self.is_searched, added: self.added, ends: self.ends }
     }
 }

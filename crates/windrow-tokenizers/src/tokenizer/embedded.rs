@@ -148,10 +148,10 @@ impl Embedded {
             let (left, right) = token.split_at(usize::from(left));
             (ids[left], ids[right])
         });
-        let added = self.special.iter().map(|&(token, id)| windrow_bpe::AddedToken {
-            content: token.to_owned(),
-            id: options.special_in_text.then_some(id),
-        });
+        let added = self
+            .special
+            .iter()
+            .map(|&(token, id)| windrow_bpe::AddedToken::new(token, options.special_in_text.then_some(id)));
         let definition = Definition {
             grammar: Grammar::from_pattern(self.pattern).ok_or("not a known pattern")?,
             tokens: columns.iter().map(|(token, _)| token.to_vec()).zip(0..).collect(),

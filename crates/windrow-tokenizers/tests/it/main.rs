@@ -1,5 +1,6 @@
 //! All tests of the crate.
 
+mod added_tokens;
 mod batch_encode;
 mod document_faults;
 mod encode_account;
