@@ -1,6 +1,7 @@
 //! All tests of the crate.
 
 mod added_tokens;
+mod adversarial;
 mod batch_encode;
 mod document_faults;
 mod encode_account;
