@@ -230,6 +230,43 @@ fn threads_do_not_change_ids() {
     }
 }
 
+/// Words of which most are new, and the others come again soon: short ones, and a few long ones, which the heap of the table holds.
+fn words() -> Vec<String> {
+    let word = |number: usize| -> String {
+        let scattered = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let letters = |count| (0..count).map(move |at| char::from(b'a' + (scattered >> (at * 8 % 40)) as u8 % 26));
+        letters(if number % 32 == 0 { 40 } else { 3 }).collect()
+    };
+    let document =
+        |first: usize| (first..first + 90).map(|at| word(at / 2 + at % 7) + ["\n", "\r\n", ". \n", "я\n"][at % 4]);
+    (0..if cfg!(miri) { 3 } else { 120 }).map(|number| document(number * 80).collect()).collect()
+}
+
+#[test]
+fn caches_grow_while_threads_read() {
+    let seeds: Vec<_> = (0..300).map(|at| (at % 5, at / 7, at * 3 % 5)).collect();
+    let (vocabulary, documents) = (vocabulary(&seeds), words());
+    let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
+    let mut has_grown = 0;
+    for round in 0..if cfg!(miri) { 2 } else { 80 } {
+        let grammar = grammars()[round % grammars().len()];
+        let case = case(grammar, &vocabulary, round % 3 == 0, false);
+        // The first table takes 72 KiB. Some may become four times as large, some twice.
+        let cache_bytes = [300 << 10, 150 << 10][round % 2];
+        let options = EngineOptions { cache_bytes, seeded: round % 5 == 0, ..EngineOptions::default() };
+        let serial = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+        let (mut values, mut ends) = (Vec::new(), Vec::new());
+        serial.encode_all(&texts, &mut values, &mut ends).unwrap();
+        let engine = Engine::new(&case.definition, &options).unwrap();
+        let slots = engine.cache_size().1;
+        let batch = Pool::new(2 + round % 7).install(|| engine.encode_batch(&texts)).unwrap();
+        assert!(batch.values == values, "round {round}: {engine:?}");
+        assert!(batch.offsets[1..].iter().map(|&end| end as usize).eq(ends), "round {round}: {engine:?}");
+        has_grown += usize::from(engine.cache_size().1 > slots);
+    }
+    assert!(cfg!(miri) || has_grown == 80, "{has_grown} caches have grown");
+}
+
 #[test]
 fn long_pieces_take_little_time() {
     let vocabulary = vocabulary(&[(0, 0, 0), (0, 2, 0), (3, 1, 3), (22, 1, 23)]);
