@@ -256,7 +256,8 @@ impl Engine {
                 true => self.splitter.can_cut(text, cut)?,
                 false => !self.added.may_span(text, cut),
             };
-            if is_clear {
+            // Form C makes a letter and a mark of some letters, and a mark may go on with what follows.
+            if is_clear && !(self.nfc && nfc::may_change_last(&text[..cut])) {
                 return Some(cut);
             }
             from = cut + 1;

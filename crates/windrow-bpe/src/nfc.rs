@@ -46,6 +46,12 @@ pub(crate) fn may_change(text: &[u8]) -> bool {
     false
 }
 
+/// Whether normalization may change the last character of a text, which is UTF-8.
+pub(crate) fn may_change_last(text: &[u8]) -> bool {
+    let first = text.iter().rposition(|byte| byte & 0xc0 != 0x80).unwrap_or(0);
+    may_change(&text[first..])
+}
+
 /// The text in form C.
 pub(crate) fn normalized(text: &str) -> String {
     text.nfc().map(|(character, _)| character).collect()
@@ -67,6 +73,8 @@ mod tests {
             }
         }
         assert_eq!(normalized("e\u{301}"), "é");
+        assert!(may_change_last("a\u{958}".as_bytes()) && may_change_last("\u{301}".as_bytes()));
+        assert!(!may_change_last(b"") && !may_change_last("\u{958}é".as_bytes()));
     }
 
     proptest! {

@@ -268,6 +268,23 @@ fn caches_grow_while_threads_read() {
 }
 
 #[test]
+fn letters_of_which_form_c_makes_marks_are_not_cut_off() {
+    // The second one becomes a letter and U+093C, which is one piece with the full stop. Its last byte and the full stop merge.
+    let vocabulary = Vocabulary {
+        tokens: (0..=255).map(|byte| (vec![byte], u32::from(byte))).chain([(b"\xbc.".to_vec(), 256)]).collect(),
+        merges: vec![(b"\xbc".to_vec(), b".".to_vec())],
+    };
+    let texts =
+        ["\u{915}", "\u{958}"].map(|letter| [letter, "."].concat().repeat(if cfg!(miri) { 20 } else { 20_000 }));
+    for grammar in grammars() {
+        let case = case(grammar, &vocabulary, false, true);
+        let expected = ragged(&[case.expected(&texts[0]), case.expected(&texts[1])]);
+        let engine = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+        assert!(Pool::new(2).install(|| engine.encode_batch(&texts)).unwrap() == expected, "{grammar:?}");
+    }
+}
+
+#[test]
 fn long_pieces_take_little_time() {
     let vocabulary = vocabulary(&[(0, 0, 0), (0, 2, 0), (3, 1, 3), (22, 1, 23)]);
     for unit in ["a", " ", "\n", "中", "ab", "😀", "\u{301}", "'s", "1"] {
