@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -118,7 +119,12 @@ impl Subject {
             Source::Random => random(family, generator),
         };
         let json = file.to_string();
-        let mut oracle: Oracle = json.parse().unwrap_or_else(|error| panic!("the reference refuses {name}: {error}"));
+        let parsed = json.parse();
+        if source.is_random() && parsed.is_err() {
+            // Two added tokens are equal in form C.
+            return Self::new(source, family, data, generator);
+        }
+        let mut oracle: Oracle = parsed.unwrap_or_else(|error| panic!("the reference refuses {name}: {error}"));
         oracle.set_encode_special_tokens(!options.special_in_text);
         let tokenizer = match source {
             Source::Embedded(name) => Tokenizer::load(name, &options),
@@ -145,9 +151,17 @@ impl Subject {
         }
     }
 
-    /// The ids of the reference, without those around the document.
-    pub(crate) fn expected(&self, text: &str) -> Vec<u32> {
-        self.oracle.encode_fast(text, false).expect("the reference encodes any text").get_ids().to_vec()
+    /// The ids of the reference, without those around the document. `None` if it panics, as it does for some texts that form C changes beside
+    /// added tokens that are normalized.
+    pub(crate) fn expected(&self, text: &str) -> Option<Vec<u32>> {
+        let encoded = catch_unwind(AssertUnwindSafe(|| self.oracle.encode_fast(text, false)));
+        Some(encoded.ok()?.expect("the reference encodes any text").get_ids().to_vec())
+    }
+
+    /// Maximum length of a document: the reference searches all text before an added token with flags.
+    pub(crate) fn longest(&self) -> usize {
+        let has_flags = |token: &AddedToken| token.single_word || token.lstrip || token.rstrip;
+        if self.definition.added.iter().any(has_flags) { 20_000 } else { usize::MAX }
     }
 
     /// The ids of a document with those around it.
@@ -222,7 +236,15 @@ fn definition(file: &Value, oracle: &Oracle, options: &LoadOptions) -> Definitio
         let content = token["content"].as_str().expect("a token").to_owned();
         let is_text = token["special"] == json!(true) && !options.special_in_text;
         let id = oracle.token_to_id(&content).filter(|_| !is_text);
-        AddedToken { content, id }
+        let flag = |name: &str| token[name] == json!(true);
+        AddedToken {
+            content,
+            id,
+            single_word: flag("single_word"),
+            lstrip: flag("lstrip"),
+            rstrip: flag("rstrip"),
+            normalized: flag("normalized"),
+        }
     });
     let pattern = match &file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] {
         Value::String(pattern) => pattern.clone(),
@@ -316,9 +338,11 @@ fn random(family: Family, generator: &mut Generator) -> Value {
     })
 }
 
-/// Added tokens: some are names in brackets, some parts of texts.
+/// Added tokens: some are names in brackets, some parts of texts. In one of two files they have flags and begin with any byte.
 fn added_tokens(rng: &mut Rng, texts: &[String], size: usize) -> Vec<Value> {
-    const NAMES: [&str; 8] = ["<s>", "<ss", "<s>>", "<|x|>", "<|x|><s>", "<", "<s> ", "<\n>"];
+    const NAMES: [&str; 12] =
+        ["<s>", "<ss", "<s>>", "<|x|>", "<|x|><s>", "<", "<s> ", "<\n>", " <s>", "[s]", "_s", "\u{301}"];
+    let is_plain = rng.below(2) == 0;
     let mut contents: Vec<String> = Vec::new();
     for _ in 0..rng.index(6) {
         let content = if rng.below(3) == 0 {
@@ -332,17 +356,22 @@ fn added_tokens(rng: &mut Rng, texts: &[String], size: usize) -> Vec<Value> {
         first.extend(content.bytes().next());
         first.sort_unstable();
         first.dedup();
-        if !content.is_empty() && !contents.contains(&content) && first.len() <= 2 {
+        if !content.is_empty() && !contents.contains(&content) && (!is_plain || first.len() <= 2) {
             contents.push(content);
         }
     }
-    let token = |(number, content): (usize, &String)| {
-        json!({
-            "id": size + number, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
-            "normalized": false, "special": number % 2 == 0,
-        })
-    };
-    contents.iter().enumerate().map(token).collect()
+    let mut tokens = Vec::new();
+    for (number, content) in contents.iter().enumerate() {
+        let mut flag = || !is_plain && rng.below(4) == 0;
+        let (single_word, lstrip, rstrip, normalized) = (flag(), flag(), flag(), flag());
+        tokens.push(json!({
+            "id": size + number, "content": content, "single_word": single_word, "rstrip": rstrip,
+            // The reference fails if a token strips white space that it begins with.
+            "lstrip": lstrip && !content.starts_with(char::is_whitespace),
+            "normalized": normalized, "special": number % 2 == 0,
+        }));
+    }
+    tokens
 }
 
 fn merge(sequence: &mut Vec<usize>, (left, right): (usize, usize), merged: usize) {
