@@ -99,8 +99,8 @@ impl Engine {
     /// An engine for `definition`.
     ///
     /// # Errors
-    /// A byte is no token, two tokens have the same bytes, a merge is of unknown tokens, an id is 1,048,575 or more, or an added token is empty or
-    /// there twice, or strips white space that another one may have stripped before.
+    /// A byte is no token, two tokens have the same bytes, a merge is of unknown tokens, an id is 1,048,575 or more, or an added token is empty,
+    /// occurs twice, or strips white space that another one may have stripped before.
     pub fn new(definition: &Definition, options: &EngineOptions) -> Result<Self, Unsupported> {
         let Definition { grammar, tokens, merges, ignore_merges, added, nfc } = definition;
         let model = Model::new(tokens, merges, *ignore_merges).map_err(Unsupported)?;

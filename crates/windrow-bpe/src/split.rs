@@ -144,7 +144,7 @@ impl TokenSet {
         }
         let mut known = HashSet::new();
         if let Some(twice) = tokens.iter().find(|token| !known.insert(&token.content)) {
-            return Err(format!("the added token {:?} is there twice", twice.content));
+            return Err(format!("the added token {:?} occurs twice", twice.content));
         }
         // The reference fails where such a token stands in white space that was stripped before.
         let begins_white = |token: &AddedToken| token.content.starts_with(char::is_whitespace);
@@ -281,7 +281,7 @@ mod tests {
         let token = |content: &str| AddedToken { normalized: true, ..AddedToken::new(content, None) };
         let reason = |tokens: &[AddedToken], nfc| Splitter::new(tokens, nfc).err().unwrap_or_default();
         assert_eq!(reason(&[token("é"), token("e\u{301}")], false), "");
-        assert!(reason(&[token("é"), token("e\u{301}")], true).contains("is there twice"));
+        assert!(reason(&[token("é"), token("e\u{301}")], true).contains("occurs twice"));
         assert!(reason(&[token("")], false).contains("is empty"));
         let (before, behind) = (AddedToken { lstrip: true, ..token(" x") }, AddedToken { rstrip: true, ..token("y") });
         assert_eq!(reason(&[before.clone(), AddedToken { normalized: false, ..behind.clone() }], false), "");

@@ -318,7 +318,7 @@ fn definitions_that_cannot_be_encoded() {
     refused(|it| it.merges.push((1, 2)), "is of unknown tokens or makes one");
     refused(|it| it.merges.push(it.merges[0]), "is there twice");
     refused(|it| it.added.push(AddedToken::default()), "is empty");
-    refused(|it| it.added.push(it.added[0].clone()), "\"<e>\" is there twice");
+    refused(|it| it.added.push(it.added[0].clone()), "\"<e>\" occurs twice");
     let options = EngineOptions { instructions: Some("abacus"), ..EngineOptions::default() };
     assert!(Engine::new(&good, &options).unwrap_err().to_string().contains("this CPU has no abacus"));
 }

@@ -144,6 +144,14 @@ fn every_other_field_goes_to_another_engine() {
             vec![("/added_tokens", json!([flagged("<s>", &["rstrip"]), flagged(" ab", &["lstrip"])]))],
             "\" ab\" strips white space and begins with it",
         ),
+        (
+            // Those that are no tokens of the model are numbered from the size of the vocabulary.
+            vec![
+                ("/model/vocab/abcd", json!(263)),
+                ("/added_tokens", json!([added(300, "<x>"), added(301, "<y>"), added(263, "abcd")])),
+            ],
+            "two added tokens get id 263",
+        ),
         (vec![("/model/merges", json!(["a b", "a b"]))], "merge 1 is there twice"),
     ];
     for (changes, reason) in cases {
