@@ -13,6 +13,7 @@ const CHARACTERS: usize = 0x11_0000;
 fn main() -> std::io::Result<()> {
     let folder = PathBuf::from(std::env::args_os().nth(1).expect("usage: classes FOLDER"));
     std::fs::write(folder.join("classes.bin"), classes())?;
+    std::fs::write(folder.join("word.bin"), words())?;
     std::fs::write(folder.join("nfc.bin"), changed_by_nfc())
 }
 
@@ -22,18 +23,30 @@ fn runs(flat: &[u32], tag: impl Fn(u32) -> u32) -> Vec<u8> {
     ends.flat_map(|at| (at as u32 | tag(flat[at - 1]) << 21).to_le_bytes().into_iter().take(3)).collect()
 }
 
+/// Gives the characters of a pattern this number.
+fn fill(flat: &mut [u32], pattern: &str, number: u32) {
+    let hir = regex_syntax::parse(pattern).expect("a class");
+    let regex_syntax::hir::HirKind::Class(regex_syntax::hir::Class::Unicode(class)) = hir.kind() else {
+        unreachable!("{pattern} is a class")
+    };
+    for range in class.ranges() {
+        flat[range.start() as usize..=range.end() as usize].fill(number);
+    }
+}
+
 fn classes() -> Vec<u8> {
     let mut flat = vec![0; CHARACTERS];
     for (number, pattern) in (0..).zip(CLASSES) {
-        let hir = regex_syntax::parse(pattern).expect("a class");
-        let regex_syntax::hir::HirKind::Class(regex_syntax::hir::Class::Unicode(class)) = hir.kind() else {
-            unreachable!("{pattern} is a class")
-        };
-        for range in class.ranges() {
-            flat[range.start() as usize..=range.end() as usize].fill(number);
-        }
+        fill(&mut flat, pattern, number);
     }
     runs(&flat, |number| number)
+}
+
+/// What the reference takes for a part of a word beside an added token.
+fn words() -> Vec<u8> {
+    let mut flat = vec![0; CHARACTERS];
+    fill(&mut flat, r"\w", 1);
+    runs(&flat, |_| 0)
 }
 
 /// Characters that form C replaces, that have a combining class, or that compose with a character before them.
@@ -63,5 +76,6 @@ fn changed_by_nfc() -> Vec<u8> {
 #[test]
 fn the_tables_are_up_to_date() {
     assert!(classes() == include_bytes!("../unicode/classes.bin"), "make it again");
+    assert!(words() == include_bytes!("../unicode/word.bin"), "make it again");
     assert!(changed_by_nfc() == include_bytes!("../unicode/nfc.bin"), "make it again");
 }

@@ -1,14 +1,37 @@
 //! Added tokens: texts that are a token wherever they stand, so that text is split around them first.
+//!
+//! [`Added`] finds them while text is scanned, which costs almost nothing. It knows plain tokens with at most two different first bytes, as those
+//! of most vocabularies. [`Splitter`](crate::split::Splitter) finds all kinds, before the text is scanned.
 
 use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
 
-/// A text that is a token wherever it stands, such as `<|endoftext|>`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A text that is a token wherever it stands, such as `<|endoftext|>`. The flags have the meaning that Hugging Face gives them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddedToken {
     /// The text; not empty.
     pub content: String,
     /// Its id, or `None` if it is found and then treated as text, as Hugging Face does with special tokens that are switched off.
     pub id: Option<u32>,
+    /// Whether it is no token where a letter, mark, digit or underscore stands beside it.
+    pub single_word: bool,
+    /// Whether it includes the white space before it.
+    pub lstrip: bool,
+    /// Whether it includes the white space behind it.
+    pub rstrip: bool,
+    /// Whether it is normalized, and searched in normalized text, between the tokens that are not.
+    pub normalized: bool,
+}
+
+impl AddedToken {
+    /// A token without flags.
+    pub fn new(content: impl Into<String>, id: Option<u32>) -> Self {
+        Self { content: content.into(), id, ..Self::default() }
+    }
+
+    /// Whether its flags change what it matches.
+    pub(crate) fn is_flagged(&self) -> bool {
+        self.single_word || self.lstrip || self.rstrip
+    }
 }
 
 /// An added token that stands in a text.
@@ -32,9 +55,6 @@ impl Added {
         if tokens.is_empty() {
             // No text has a byte 0xff.
             return Ok(Self { searcher: None, ids: Vec::new(), first_bytes: [0xff; 2], longest: 0 });
-        }
-        if tokens.iter().any(|token| token.content.is_empty()) {
-            return Err("an added token is empty".to_owned());
         }
         let mut first: Vec<u8> = tokens.iter().map(|token| token.content.as_bytes()[0]).collect();
         first.sort_unstable();

@@ -1,13 +1,11 @@
 //! The engine: definition, batches, decoding.
 
-use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
 use windrow_sync::table::InsertOnlyTable;
 
-use crate::added::{Added, AddedMatch, AddedToken};
+use crate::added::{Added, AddedToken};
 use crate::batch::Span;
 use crate::cache::{Cache, KEY_BYTES};
 use crate::encoder::{Counts, Part, Shared, Window, Worker};
@@ -16,6 +14,7 @@ use crate::model::{MergeScratch, Model, reserve};
 use crate::nfc;
 use crate::scan::Around;
 use crate::simd::InstructionSet;
+use crate::split::{Split, Splitter};
 use crate::unicode::Classes;
 
 mod decode;
@@ -34,7 +33,7 @@ pub struct Definition {
     pub merges: Vec<(u32, u32)>,
     /// Whether a piece that is a token becomes that token, whatever the merges would make of it.
     pub ignore_merges: bool,
-    /// Texts that are a token wherever they stand. They are found before normalization.
+    /// Texts that are a token wherever they stand.
     pub added: Vec<AddedToken>,
     /// Whether text is normalized to form C.
     pub nfc: bool,
@@ -90,6 +89,8 @@ const FIRST_SLOTS: usize = 1 << 20;
 pub struct Engine {
     grammar: Grammar,
     model: Model,
+    splitter: Splitter,
+    /// Added tokens that are found while text is scanned; none if the splitter must find them before.
     added: Added,
     without_added: Added,
     contents: decode::Contents,
@@ -109,8 +110,8 @@ impl Engine {
     /// An engine for `definition`.
     ///
     /// # Errors
-    /// A byte is no token, two tokens have the same bytes, a merge is of unknown tokens, an id is 1,048,575 or more, or the added tokens begin
-    /// with more than two different bytes.
+    /// A byte is no token, two tokens have the same bytes, a merge is of unknown tokens, an id is 1,048,575 or more, or an added token is empty,
+    /// occurs twice, or strips white space that another one may have stripped before.
     pub fn new(definition: &Definition, options: &EngineOptions) -> Result<Self, Unsupported> {
         let Definition { grammar, tokens, merges, ignore_merges, added, nfc } = definition;
         let model = Model::new(tokens, merges, *ignore_merges).map_err(Unsupported)?;
@@ -122,10 +123,13 @@ impl Engine {
         let set =
             *set.ok_or_else(|| Unsupported(format!("this CPU has no {}", options.instructions.unwrap_or("?"))))?;
         let slots = (tokens.len() * SLOTS_PER_TOKEN).min(FIRST_SLOTS);
+        let splitter = Splitter::new(added, *nfc).map_err(Unsupported)?;
+        let scanned = if splitter.goes_first() { &[] } else { &added[..] };
         let engine = Self {
             grammar: *grammar,
             model,
-            added: Added::new(added).map_err(Unsupported)?,
+            splitter,
+            added: Added::new(scanned).map_err(Unsupported)?,
             without_added: Added::new(&[]).map_err(Unsupported)?,
             contents: decode::Contents::new(added),
             nfc: *nfc,
@@ -223,10 +227,11 @@ impl Engine {
     ) -> Result<(), NoMemory> {
         let table = self.cache.table();
         let parts = span.parts(documents);
-        if self.nfc && parts.clone().any(|part| nfc::may_change(part.text)) {
-            let parts: Vec<Normalized<'_>> = parts.flat_map(|part| self.normalize(part)).collect();
-            let bytes = parts.iter().map(|part| part.text.len() + usize::from(part.added.is_some())).sum();
-            self.window_of(worker, &table, parts.iter().map(Normalized::part), bytes);
+        if self.splitter.goes_first() || self.nfc && parts.clone().any(|part| nfc::may_change(part.text)) {
+            let mut splits = Vec::new();
+            parts.for_each(|part| self.splitter.split(part, &mut splits));
+            let bytes = splits.iter().map(|split| split.text.len() + usize::from(split.added.is_some())).sum();
+            self.window_of(worker, &table, splits.iter().map(Split::part), bytes);
         } else {
             self.window_of(worker, &table, parts, span.bytes);
         }
@@ -234,36 +239,6 @@ impl Engine {
         match worker.lookup.missing() {
             Some(bytes) => Err(NoMemory { document: span.largest(documents), bytes }),
             None => Ok(()),
-        }
-    }
-
-    /// The texts between the added tokens of a part, normalized; the part itself if it is in form C.
-    fn normalize<'a>(&self, part: Part<'a>) -> Vec<Normalized<'a>> {
-        if !nfc::may_change(part.text) {
-            let Part { text, is_searched, added, ends } = part;
-            return vec![Normalized { text: Cow::Borrowed(text), is_searched, added, ends }];
-        }
-        let (mut parts, mut begin) = (Vec::new(), 0);
-        loop {
-            let found = self.added_token(part.text, begin);
-            let end = found.as_ref().map_or(part.text.len(), |(at, _)| at.start);
-            let text = std::str::from_utf8(&part.text[begin..end]).expect("text between matches of text");
-            let text = Cow::Owned(nfc::normalized(text).into_bytes());
-            let (added, ends) = (found.as_ref().map(|&(_, id)| id), part.ends && found.is_none());
-            parts.push(Normalized { text, is_searched: true, added, ends });
-            let Some((at, _)) = found else { return parts };
-            begin = at.end;
-        }
-    }
-
-    /// The first added token from `from` on that is not treated as text: its place and its id.
-    fn added_token(&self, text: &[u8], mut from: usize) -> Option<(Range<usize>, u32)> {
-        loop {
-            let (at, AddedMatch { len, id }) = self.added.find(text, from)?;
-            match id {
-                Some(id) => return Some((at..at + len, id)),
-                None => from = at + len,
-            }
         }
     }
 
@@ -289,31 +264,49 @@ impl Engine {
     pub(crate) fn cut(&self, text: &[u8], mut from: usize) -> Option<usize> {
         loop {
             let cut = self.grammar.cut(text, from)?;
-            if !self.added.may_span(text, cut) {
+            if self.is_clear_cut(text, cut)? {
                 return Some(cut);
             }
             from = cut + 1;
         }
     }
 
-    /// The last place found in `text` where it can be cut: the ids of its two parts are those of the whole, whatever precedes and follows
-    /// `text`, as long as no added token stands across its beginning. `text` need not be UTF-8; the cut is between two characters.
+    /// Whether the ids of both parts are those of the whole, if `cut` is one of the grammar. `None` if no cut is.
+    fn is_clear_cut(&self, text: &[u8], cut: usize) -> Option<bool> {
+        let is_clear = match self.splitter.goes_first() {
+            true => self.splitter.can_cut(text, cut)?,
+            false => !self.added.may_span(text, cut),
+        };
+        // Form C makes a letter and a mark of some letters, and a mark may go on with what follows.
+        Some(is_clear && !(self.nfc && nfc::may_change_last(&text[..cut])))
+    }
+
+    /// Whether [`last_cut`](Self::last_cut) finds places: not if added tokens look at what stands beside them.
+    pub fn cuts_documents(&self) -> bool {
+        !self.splitter.goes_first()
+    }
+
+    /// The last place found from `from` on where `text` can be cut: the ids of its two parts are those of the whole, whatever precedes and
+    /// follows `text`, as long as no added token stands across its beginning. `text` need not be UTF-8; the cut is between two characters.
     ///
     /// ```
     /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
     /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
     /// # let definition = Definition { grammar: Grammar::Gpt2, tokens, merges: vec![], ignore_merges: false, added: vec![], nfc: false };
     /// let engine = Engine::new(&definition, &EngineOptions::default())?;
-    /// assert_eq!(engine.last_cut(b"one two three"), Some(7));
-    /// assert_eq!(engine.last_cut(b"12345"), None);
+    /// assert_eq!(engine.last_cut(b"one two three", 0), Some(7));
+    /// assert_eq!(engine.last_cut(b"one two three", 8), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn last_cut(&self, text: &[u8]) -> Option<usize> {
+    pub fn last_cut(&self, text: &[u8], from: usize) -> Option<usize> {
+        if !self.cuts_documents() {
+            return None;
+        }
         // One that begins close to the end may go on behind it.
         let mut to = text.len().saturating_sub(self.added.longest());
         loop {
-            let cut = self.grammar.last_cut(text, to)?;
-            if !self.added.may_span(text, cut) {
+            let cut = self.grammar.last_cut(text, from, to)?;
+            if self.is_clear_cut(text, cut)? {
                 return Some(cut);
             }
             to = cut;
@@ -328,19 +321,5 @@ impl Engine {
         // One that panics unwinds past this line and is not used again.
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         result
-    }
-}
-
-/// A normalized text, and the added token behind it.
-struct Normalized<'a> {
-    text: Cow<'a, [u8]>,
-    is_searched: bool,
-    added: Option<u32>,
-    ends: bool,
-}
-
-impl Normalized<'_> {
-    fn part(&self) -> Part<'_> {
-        Part { text: &self.text, is_searched: self.is_searched, added: self.added, ends: self.ends }
     }
 }

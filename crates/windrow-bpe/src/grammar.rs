@@ -100,9 +100,9 @@ impl Grammar {
         (from.max(1)..text.len()).find(|&at| is_cut(text, at))
     }
 
-    /// The last such place before `to`. `text` need not be UTF-8.
-    pub(crate) fn last_cut(self, text: &[u8], to: usize) -> Option<usize> {
-        (1..to.min(text.len())).rev().find(|&at| is_cut(text, at))
+    /// The last such place from `from` on and before `to`. `text` need not be UTF-8.
+    pub(crate) fn last_cut(self, text: &[u8], from: usize, to: usize) -> Option<usize> {
+        (from.max(1)..to.min(text.len())).rev().find(|&at| is_cut(text, at))
     }
 }
 

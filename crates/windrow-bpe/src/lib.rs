@@ -11,6 +11,7 @@ mod model;
 mod nfc;
 mod scan;
 mod simd;
+mod split;
 mod unicode;
 
 pub use added::AddedToken;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use unicode_normalization_alignments::UnicodeNormalization;
 
-use crate::unicode::decode;
+use crate::unicode::{bits_of, decode};
 
 /// Runs of characters that are, in turn, outside and inside of the table: three bytes each, the first character of the next run.
 const RUNS: &[u8] = include_bytes!("../unicode/nfc.bin");
@@ -16,18 +16,7 @@ const RUNS: &[u8] = include_bytes!("../unicode/nfc.bin");
 /// The characters that normalization may change, as bits.
 fn table() -> &'static [u64] {
     static TABLE: OnceLock<Vec<u64>> = OnceLock::new();
-    TABLE.get_or_init(|| {
-        let mut bits = vec![0; 0x11_0000 / 64];
-        let mut begin = 0;
-        for (number, run) in RUNS.as_chunks::<3>().0.iter().enumerate() {
-            let end = u32::from_le_bytes([run[0], run[1], run[2], 0]) as usize;
-            if number % 2 == 1 {
-                (begin..end).for_each(|character| bits[character / 64] |= 1 << (character % 64));
-            }
-            begin = end;
-        }
-        bits
-    })
+    TABLE.get_or_init(|| bits_of(RUNS))
 }
 
 /// Whether normalization may change a text, which is UTF-8.
@@ -57,6 +46,12 @@ pub(crate) fn may_change(text: &[u8]) -> bool {
     false
 }
 
+/// Whether normalization may change the last character of a text, which is UTF-8.
+pub(crate) fn may_change_last(text: &[u8]) -> bool {
+    let first = text.iter().rposition(|byte| byte & 0xc0 != 0x80).unwrap_or(0);
+    may_change(&text[first..])
+}
+
 /// The text in form C.
 pub(crate) fn normalized(text: &str) -> String {
     normalized_with_changes(text).map(|(character, _)| character).collect()
@@ -84,6 +79,8 @@ mod tests {
             }
         }
         assert_eq!(normalized("e\u{301}"), "é");
+        assert!(may_change_last("a\u{958}".as_bytes()) && may_change_last("\u{301}".as_bytes()));
+        assert!(!may_change_last(b"") && !may_change_last("\u{958}é".as_bytes()));
     }
 
     proptest! {

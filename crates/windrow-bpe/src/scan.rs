@@ -682,7 +682,7 @@ mod tests {
     }
 
     fn some() -> Added {
-        let token = |content: &str, id| AddedToken { content: content.to_owned(), id };
+        let token = |content: &str, id| AddedToken::new(content, id);
         Added::new(&[token("  ", Some(1)), token("s!?", None), token("s!?/", Some(2)), token(" \n", Some(3))]).unwrap()
     }
 

@@ -87,6 +87,31 @@ impl Classes {
     }
 }
 
+/// Runs of characters that are, in turn, outside and inside of `\w`: three bytes each, the first character of the next run.
+const WORD: &[u8] = include_bytes!("../unicode/word.bin");
+
+/// Whether a character is `\w`, which is what an added token that is a single word must not have beside it.
+pub(crate) fn is_word(character: char) -> bool {
+    static WORDS: OnceLock<Vec<u64>> = OnceLock::new();
+    let bits = WORDS.get_or_init(|| bits_of(WORD));
+    let character = character as usize;
+    bits[character / 64] >> (character % 64) & 1 == 1
+}
+
+/// A bit for each character, from runs that are, in turn, outside and inside of a set.
+pub(crate) fn bits_of(runs: &[u8]) -> Vec<u64> {
+    let mut bits = vec![0; 0x11_0000 / 64];
+    let mut begin = 0;
+    for (number, run) in runs.as_chunks::<3>().0.iter().enumerate() {
+        let end = u32::from_le_bytes([run[0], run[1], run[2], 0]) as usize;
+        if number % 2 == 1 {
+            (begin..end).for_each(|character| bits[character / 64] |= 1 << (character % 64));
+        }
+        begin = end;
+    }
+    bits
+}
+
 /// The character of UTF-8 that begins at `at` and is not ASCII, and its length in bytes.
 #[inline(always)]
 pub(crate) fn decode(text: &[u8], at: usize) -> (u32, usize) {
@@ -129,6 +154,12 @@ mod tests {
         assert_eq!(of('—'), Class::Other);
         // Letters of Unicode 16 and 17.
         assert_eq!((of('\u{105d2}'), of('\u{a7ce}')), (Class::Caseless, Class::Other));
+    }
+
+    #[test]
+    fn words_are_those_of_the_reference() {
+        assert!("azAZ09_éя中\u{301}٣ʰ\u{200d}‿".chars().all(is_word));
+        assert!(!" \n.-'½<>—😀\u{a0}\u{378}\u{10ffff}".chars().any(is_word));
     }
 
     #[test]

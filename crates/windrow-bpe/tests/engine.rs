@@ -89,7 +89,7 @@ fn case(grammar: Grammar, vocabulary: &Vocabulary, ignore_merges: bool, nfc: boo
     let ids: HashMap<&[u8], u32> = tokens.iter().map(|(token, id)| (&token[..], *id)).collect();
     let pairs = merges.iter().map(|(left, right)| (ids[&left[..]], ids[&right[..]])).collect();
     let added = [("<e>", Some(5000)), ("<ee", None), ("<e>>", Some(5001))];
-    let added = added.map(|(content, id)| AddedToken { content: content.to_owned(), id }).to_vec();
+    let added = added.map(|(content, id)| AddedToken::new(content, id)).to_vec();
     Case {
         definition: Definition { grammar, tokens: tokens.clone(), merges: pairs, ignore_merges, added, nfc },
         merges,
@@ -115,7 +115,7 @@ impl Case {
         while at < text.len() {
             let here = self.definition.added.iter().filter(|token| text[at..].starts_with(&token.content));
             match here.max_by_key(|token| token.content.len()) {
-                Some(AddedToken { content, id }) => {
+                Some(AddedToken { content, id, .. }) => {
                     if let Some(id) = id {
                         plain(&text[begin..at], &mut out);
                         out.push(*id);
@@ -276,6 +276,60 @@ fn threads_do_not_change_ids() {
     }
 }
 
+/// Words of which most are new, and the others come again soon: short ones, and a few long ones, which the heap of the table holds.
+fn words() -> Vec<String> {
+    let word = |number: usize| -> String {
+        let scattered = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let letters = |count| (0..count).map(move |at| char::from(b'a' + (scattered >> (at * 8 % 40)) as u8 % 26));
+        letters(if number % 32 == 0 { 40 } else { 3 }).collect()
+    };
+    let document =
+        |first: usize| (first..first + 90).map(|at| word(at / 2 + at % 7) + ["\n", "\r\n", ". \n", "я\n"][at % 4]);
+    (0..if cfg!(miri) { 3 } else { 120 }).map(|number| document(number * 80).collect()).collect()
+}
+
+#[test]
+fn caches_grow_while_threads_read() {
+    let seeds: Vec<_> = (0..300).map(|at| (at % 5, at / 7, at * 3 % 5)).collect();
+    let (vocabulary, documents) = (vocabulary(&seeds), words());
+    let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
+    let mut has_grown = 0;
+    for round in 0..if cfg!(miri) { 2 } else { 80 } {
+        let grammar = grammars()[round % grammars().len()];
+        let case = case(grammar, &vocabulary, round % 3 == 0, false);
+        // The first table takes 72 KiB. Some may become four times as large, some twice.
+        let cache_bytes = [300 << 10, 150 << 10][round % 2];
+        let options = EngineOptions { cache_bytes, seeded: round % 5 == 0, ..EngineOptions::default() };
+        let serial = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+        let (mut values, mut ends) = (Vec::new(), Vec::new());
+        serial.encode_all(&texts, &mut values, &mut ends).unwrap();
+        let engine = Engine::new(&case.definition, &options).unwrap();
+        let slots = engine.cache_size().1;
+        let batch = Pool::new(2 + round % 7).install(|| engine.encode_batch(&texts)).unwrap();
+        assert!(batch.values == values, "round {round}: {engine:?}");
+        assert!(batch.offsets[1..].iter().map(|&end| end as usize).eq(ends), "round {round}: {engine:?}");
+        has_grown += usize::from(engine.cache_size().1 > slots);
+    }
+    assert!(cfg!(miri) || has_grown == 80, "{has_grown} caches have grown");
+}
+
+#[test]
+fn letters_of_which_form_c_makes_marks_are_not_cut_off() {
+    // The second one becomes a letter and U+093C, which is one piece with the full stop. Its last byte and the full stop merge.
+    let vocabulary = Vocabulary {
+        tokens: (0..=255).map(|byte| (vec![byte], u32::from(byte))).chain([(b"\xbc.".to_vec(), 256)]).collect(),
+        merges: vec![(b"\xbc".to_vec(), b".".to_vec())],
+    };
+    let texts =
+        ["\u{915}", "\u{958}"].map(|letter| [letter, "."].concat().repeat(if cfg!(miri) { 20 } else { 20_000 }));
+    for grammar in grammars() {
+        let case = case(grammar, &vocabulary, false, true);
+        let expected = ragged(&[case.expected(&texts[0]), case.expected(&texts[1])]);
+        let engine = Engine::new(&case.definition, &EngineOptions::default()).unwrap();
+        assert!(Pool::new(2).install(|| engine.encode_batch(&texts)).unwrap() == expected, "{grammar:?}");
+    }
+}
+
 #[test]
 fn long_pieces_take_little_time() {
     let vocabulary = vocabulary(&[(0, 0, 0), (0, 2, 0), (3, 1, 3), (22, 1, 23)]);
@@ -309,11 +363,8 @@ fn definitions_that_cannot_be_encoded() {
     refused(|it| it.tokens.push((b"qqq".to_vec(), 1 << 20)), "is 1048575 or more");
     refused(|it| it.merges.push((1, 2)), "is of unknown tokens or makes one");
     refused(|it| it.merges.push(it.merges[0]), "is there twice");
-    refused(|it| it.added.push(AddedToken { content: String::new(), id: None }), "is empty");
-    refused(
-        |it| it.added.extend(["x", "y"].map(|token| AddedToken { content: token.to_owned(), id: None })),
-        "begin with 3 different bytes",
-    );
+    refused(|it| it.added.push(AddedToken::default()), "is empty");
+    refused(|it| it.added.push(it.added[0].clone()), "\"<e>\" occurs twice");
     let options = EngineOptions { instructions: Some("abacus"), ..EngineOptions::default() };
     assert!(Engine::new(&good, &options).unwrap_err().to_string().contains("this CPU has no abacus"));
 }

@@ -59,10 +59,10 @@ pub trait Engine: Send + Sync {
         false
     }
 
-    /// The last place found in a part of a document where it can be cut: the ids of what is before and of what is behind it, encoded by
-    /// themselves, are those of the document. `part` begins at the beginning or at another cut, and need not be UTF-8.
-    fn last_cut(&self, part: &[u8]) -> Option<usize> {
-        let _ = part;
+    /// The last place found from `from` on in a part of a document where it can be cut: the ids of what is before and of what is behind it,
+    /// encoded by themselves, are those of the document. `part` begins at the beginning or at another cut, and need not be UTF-8.
+    fn last_cut(&self, part: &[u8], from: usize) -> Option<usize> {
+        let _ = (part, from);
         None
     }
 

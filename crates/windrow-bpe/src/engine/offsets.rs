@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use super::Engine;
+use crate::added::AddedMatch;
 use crate::engine::NoMemory;
 use crate::nfc;
 
@@ -31,10 +32,30 @@ impl Engine {
     ///
     /// # Errors
     /// There is no memory for the text.
+    ///
+    /// # Panics
+    /// The engine has no offsets: see [`has_offsets`](Self::has_offsets).
     pub fn encode_with_offsets(&self, text: &str) -> Result<(Vec<u32>, Vec<Range<usize>>), NoMemory> {
+        assert!(self.has_offsets(), "added tokens take more than their text");
         let ids = self.encode_batch(&[text])?.values;
         let places = self.places(text, &ids);
         Ok((ids, places))
+    }
+
+    /// Whether it is known which bytes each id stands for: not if added tokens take white space, or are found in normalized text.
+    pub fn has_offsets(&self) -> bool {
+        !self.splitter.goes_first()
+    }
+
+    /// The first added token with an id from `from` on.
+    fn added_token(&self, text: &[u8], mut from: usize) -> Option<(Range<usize>, u32)> {
+        loop {
+            let (at, AddedMatch { len, id }) = self.added.find(text, from)?;
+            from = at + len;
+            if let Some(id) = id {
+                return Some((at..from, id));
+            }
+        }
     }
 
     /// The place of each id of `text`.

@@ -73,21 +73,22 @@ impl Workshop<'_> {
         let carried = first.len();
         let near = bytes.len().min(NEAR);
         first.extend_from_slice(&bytes[..near]);
-        let cut = self.engine.last_cut(&first).filter(|&cut| cut > carried);
+        let cut = self.engine.last_cut(&first, carried + 1);
         first.truncate(cut.unwrap_or(carried));
         let mut rest = &bytes[first.len() - carried..];
         if cut.is_none() {
             first.extend_from_slice(mem::take(&mut rest));
         }
-        if record.is_open {
-            let last = if rest.is_empty() { &first } else { rest };
-            let cut = self.engine.last_cut(last).unwrap_or(0);
-            document.carried = last[cut..].to_vec();
-            if rest.is_empty() {
-                first.truncate(cut);
-            } else {
-                rest = &rest[..cut];
+        if record.is_open && rest.is_empty() {
+            // What is carried has no cut.
+            match self.engine.last_cut(&first, carried + 1) {
+                Some(cut) => document.carried = first.split_off(cut),
+                None => document.carried = mem::take(&mut first),
             }
+        } else if record.is_open {
+            let cut = self.engine.last_cut(rest, 1).unwrap_or(0);
+            document.carried = rest[cut..].to_vec();
+            rest = &rest[..cut];
         }
         let place = document.place;
         let outcome = self.encode_both(&[&first, rest], &mut chunk);

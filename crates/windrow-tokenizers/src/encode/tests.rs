@@ -61,8 +61,8 @@ impl Engine for Words {
         true
     }
 
-    fn last_cut(&self, part: &[u8]) -> Option<usize> {
-        part.iter().rposition(|&byte| byte == b' ').filter(|&at| at > 0)
+    fn last_cut(&self, part: &[u8], from: usize) -> Option<usize> {
+        part.iter().rposition(|&byte| byte == b' ').filter(|&at| at > 0 && at >= from)
     }
 }
 

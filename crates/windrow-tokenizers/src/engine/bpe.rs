@@ -74,11 +74,11 @@ impl Engine for Bpe {
     }
 
     fn cuts_documents(&self) -> bool {
-        self.around.iter().all(Vec::is_empty)
+        self.around.iter().all(Vec::is_empty) && self.engine.cuts_documents()
     }
 
-    fn last_cut(&self, part: &[u8]) -> Option<usize> {
-        self.engine.last_cut(part).filter(|_| self.cuts_documents())
+    fn last_cut(&self, part: &[u8], from: usize) -> Option<usize> {
+        self.engine.last_cut(part, from).filter(|_| self.cuts_documents())
     }
 
     fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {

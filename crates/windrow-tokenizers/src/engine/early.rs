@@ -120,8 +120,8 @@ impl Engine for Early {
         true
     }
 
-    fn last_cut(&self, part: &[u8]) -> Option<usize> {
-        self.fast(part.len())?.last_cut(part)
+    fn last_cut(&self, part: &[u8], from: usize) -> Option<usize> {
+        self.fast(part.len())?.last_cut(part, from)
     }
 
     fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {

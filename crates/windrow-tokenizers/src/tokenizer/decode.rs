@@ -249,6 +249,7 @@ impl Tokenizer {
             ChosenEngine::Released(released) => return released.encode_with_offsets(text),
             ChosenEngine::Pipeline(_) => None,
         };
+        let bpe = bpe.filter(|bpe| bpe.engine().has_offsets());
         let (Some(bpe), Some(trims), Some(others)) = (bpe, &self.trims, &self.others) else {
             return self.reference().map_err(|reason| refused(&reason))?.encode_with_offsets(text);
         };

@@ -176,10 +176,9 @@ impl Embedded {
             merges.extend(pairs::last_pair(token, *id, &ids)?.map(|left| pair(token, left)));
         }
         let tokens = columns.iter().map(|(token, _)| token.to_vec()).zip(0..).chain(more.iter().cloned());
-        let added = self.special.iter().map(|&(token, id)| windrow_bpe::AddedToken {
-            content: token.to_owned(),
-            id: options.special_in_text.then_some(id),
-        });
+        let special = self.special.iter();
+        let added =
+            special.map(|&(token, id)| windrow_bpe::AddedToken::new(token, options.special_in_text.then_some(id)));
         let definition = Definition {
             grammar: Grammar::from_pattern(self.pattern).ok_or("not a known pattern")?,
             tokens: tokens.collect(),

@@ -3,7 +3,7 @@
 //! Every field that affects ids is known and supported, or another engine gets the file. Fields that this version of windrow has never met
 //! count as unsupported.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 use tk_encode::utils::byte_level::char_to_byte;
@@ -42,7 +42,7 @@ pub(super) fn admit(file: &File<'_>, checked: &Checked, options: &LoadOptions) -
     let merges = model.merges.iter().flatten().filter(|(left, right)| is_alphabet(left) && is_alphabet(right));
     let merges = merges.map(|(left, right)| Some((*ids.get(left.as_str())?, *ids.get(right.as_str())?)));
     let merges = merges.collect::<Option<Vec<_>>>().ok_or("a merge is of tokens that are not in the vocabulary")?;
-    let added = added(file, checked, options, nfc)?;
+    let added = added(file, checked, options)?;
     Ok(Admitted { definition: Definition { grammar, tokens, merges, ignore_merges, added, nfc }, around })
 }
 
@@ -153,24 +153,23 @@ fn template(processor: &Value) -> Option<[Vec<u32>; 2]> {
     is_behind.then_some(around)
 }
 
-fn added(file: &File<'_>, checked: &Checked, options: &LoadOptions, nfc: bool) -> Result<Vec<AddedToken>, String> {
-    let flagged = |name: &str, has: fn(&super::file::Added) -> bool| match file.added.iter().any(has) {
-        true => Err(format!("an added token has {name} set")),
-        false => Ok(()),
-    };
-    flagged("single_word", |token| token.single_word)?;
-    flagged("lstrip", |token| token.lstrip)?;
-    flagged("rstrip", |token| token.rstrip)?;
-    // Those that are normalized are searched later than the others.
-    let normalized = file.added.iter().filter(|token| token.normalized).count();
-    if normalized != 0 && (nfc || normalized != file.added.len()) {
-        return Err("some added tokens are normalized".to_owned());
+fn added(file: &File<'_>, checked: &Checked, options: &LoadOptions) -> Result<Vec<AddedToken>, String> {
+    let mut ids = HashSet::new();
+    if let Some(&id) = checked.added.iter().find(|id| !ids.insert(**id)) {
+        return Err(format!("two added tokens get id {id}"));
     }
     let tokens = file.added.iter().zip(&checked.added);
     Ok(tokens
         .map(|(token, &id)| {
             let is_text = token.special && !options.special_in_text;
-            AddedToken { content: token.content.clone(), id: (!is_text).then_some(id) }
+            AddedToken {
+                content: token.content.clone(),
+                id: (!is_text).then_some(id),
+                single_word: token.single_word,
+                lstrip: token.lstrip,
+                rstrip: token.rstrip,
+                normalized: token.normalized,
+            }
         })
         .collect())
 }

@@ -315,8 +315,7 @@ fn a_text_in_parts_has_the_ids_of_the_whole() {
             let job = Job { memory: 64 << 10, threads: 2, ..Job::new(vec![file]) };
             encode_with(job, tokenizer.engine(), TokenizerIdentity::default(), Output::create(&options).unwrap(), &())
                 .unwrap();
-            let line: Value =
-                serde_json::from_slice(&fs::read(directory.path().join("out.jsonl")).unwrap()).unwrap();
+            let line: Value = serde_json::from_slice(&fs::read(directory.path().join("out.jsonl")).unwrap()).unwrap();
             let written: Vec<u32> =
                 line["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
             assert!(written == ids, "{name}, {kinds:?}");

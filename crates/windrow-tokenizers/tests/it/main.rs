@@ -1,5 +1,7 @@
 //! All tests of the crate.
 
+mod added_tokens;
+mod adversarial;
 mod batch_encode;
 mod decode;
 mod document_faults;

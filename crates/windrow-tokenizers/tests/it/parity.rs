@@ -63,7 +63,7 @@ const TRICKY: [&str; 34] = [
     "<｜begin▁of▁sentence｜>x<｜end▁of▁sentence｜> <extra_id_0> <tool_call>",
 ];
 
-fn data() -> Option<PathBuf> {
+pub(crate) fn data() -> Option<PathBuf> {
     let data = match std::env::var_os("WINDROW_DATA") {
         Some(path) => PathBuf::from(path),
         None => PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
@@ -118,7 +118,7 @@ fn pages(mut text: &str) -> Vec<&str> {
 }
 
 /// Compares all documents and prints one line.
-fn compare(tokenizer: &Tokenizer, documents: &[String], oracle: impl Fn(&str) -> Vec<u32> + Sync) {
+pub(crate) fn compare(tokenizer: &Tokenizer, documents: &[String], oracle: impl Fn(&str) -> Vec<u32> + Sync) {
     let (next, ids, differing) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let start = Instant::now();
     std::thread::scope(|scope| {

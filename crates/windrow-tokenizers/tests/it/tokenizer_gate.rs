@@ -24,15 +24,22 @@ fn file() -> Value {
     })
 }
 
-fn added(id: u32, content: &str) -> Value {
+pub(crate) fn added(id: u32, content: &str) -> Value {
     json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true})
+}
+
+fn flagged(content: &str, flags: &[&str]) -> Value {
+    let mut token = added(300, content);
+    flags.iter().for_each(|flag| token[flag] = json!(true));
+    token["id"] = json!(300 + content.bytes().map(u32::from).sum::<u32>());
+    token
 }
 
 fn bytes_of(use_regex: bool) -> Value {
     json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex})
 }
 
-fn split(pattern: &str) -> Value {
+pub(crate) fn split(pattern: &str) -> Value {
     let split = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
     json!({"type": "Sequence", "pretokenizers": [split, bytes_of(false)]})
 }
@@ -46,7 +53,7 @@ fn template() -> Value {
     })
 }
 
-fn with(changes: &[(&str, Value)]) -> Value {
+pub(crate) fn with(changes: &[(&str, Value)]) -> Value {
     let mut file = file();
     for (place, value) in changes {
         let (parent, key) = place.rsplit_once('/').expect("a place");
@@ -55,7 +62,7 @@ fn with(changes: &[(&str, Value)]) -> Value {
     file
 }
 
-const TEXTS: [&str; 9] = [
+const TEXTS: [&str; 11] = [
     "",
     "ab abc abcd <s> bcab",
     "e\u{301} \u{1112}\u{1161}\u{11ab} <s>\u{338} \u{212b}",
@@ -65,6 +72,8 @@ const TEXTS: [&str; 9] = [
     "\u{fb01} ABC\u{4e2d}\u{6587} \u{2009}\u{3000}ab",
     "a\u{308}b abc \u{9c7}\u{9be}",
     "...abc'abc''s 'd",
+    "ab <s>  <s>\u{3000}\n<s>abc <s>_ 1<s> <s>\u{301} <s>",
+    "[x] [x]ab {y}{y} \u{a0}[x] e\u{301}[x",
 ];
 
 #[test]
@@ -80,6 +89,20 @@ fn admitted_files_have_the_ids_of_the_reference() {
         vec![("/post_processor", json!({"type": "Sequence", "processors": [bytes_of(true), template()]}))],
         vec![("/added_tokens", json!([added(260, "<s>"), added(300, "s> bc")]))],
         vec![("/model/unk_token", json!("<s>")), ("/model/end_of_word_suffix", json!(""))],
+        vec![("/added_tokens", json!([flagged("<s>", &["lstrip"])]))],
+        vec![("/added_tokens", json!([flagged("<s>", &["rstrip"])]))],
+        vec![("/added_tokens", json!([flagged("<s>", &["lstrip", "rstrip"]), flagged(" ", &[])]))],
+        vec![("/added_tokens", json!([flagged("<s>", &["single_word"]), flagged("abc", &["single_word"])]))],
+        vec![("/added_tokens", json!([flagged("<s>", &["normalized"])]))],
+        vec![("/added_tokens", json!([flagged("<s>", &["normalized"]), flagged("b <", &[])]))],
+        vec![
+            ("/added_tokens", json!([flagged("e\u{301}[x", &["normalized"]), flagged("\u{301}", &[])])),
+            ("/normalizer", json!({"type": "NFC"})),
+        ],
+        vec![(
+            "/added_tokens",
+            json!([flagged("<s>", &[]), flagged("[x]", &[]), flagged("{y}", &[]), flagged("a", &[])]),
+        )],
     ];
     for changes in cases {
         let file = with(&changes).to_string();
@@ -107,11 +130,6 @@ fn admitted_files_have_the_ids_of_the_reference() {
 
 #[test]
 fn every_other_field_goes_to_another_engine() {
-    let flagged = |flag: &str| {
-        let mut token = added(260, "<s>");
-        token[flag] = json!(true);
-        json!([token])
-    };
     let cases = [
         (
             vec![("/model/type", json!("WordLevel")), ("/model/unk_token", json!("a"))],
@@ -122,16 +140,17 @@ fn every_other_field_goes_to_another_engine() {
         (vec![("/normalizer", json!({"type": "Lowercase"}))], "the normalizer Lowercase is not supported"),
         (vec![("/pre_tokenizer", split(r"\w+"))], "not one that windrow knows"),
         (vec![("/pre_tokenizer/add_prefix_space", json!(true))], "not a known pattern followed by bytes"),
-        (vec![("/added_tokens", flagged("lstrip"))], "an added token has lstrip set"),
-        (vec![("/added_tokens", flagged("rstrip"))], "an added token has rstrip set"),
-        (vec![("/added_tokens", flagged("single_word"))], "an added token has single_word set"),
         (
-            vec![("/added_tokens", flagged("normalized")), ("/normalizer", json!({"type": "NFC"}))],
-            "some added tokens are normalized",
+            vec![("/added_tokens", json!([flagged("<s>", &["rstrip"]), flagged(" ab", &["lstrip"])]))],
+            "\" ab\" strips white space and begins with it",
         ),
         (
-            vec![("/added_tokens", json!([added(260, "<s>"), added(300, "[x]"), added(301, "{y}")]))],
-            "begin with 3 different bytes",
+            // Those that are no tokens of the model are numbered from the size of the vocabulary.
+            vec![
+                ("/model/vocab/abcd", json!(263)),
+                ("/added_tokens", json!([added(300, "<x>"), added(301, "<y>"), added(263, "abcd")])),
+            ],
+            "two added tokens get id 263",
         ),
         (vec![("/model/merges", json!(["a b", "a b"]))], "merge 1 is there twice"),
     ];

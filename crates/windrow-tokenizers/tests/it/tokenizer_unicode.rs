@@ -21,7 +21,7 @@ const UNIFORM: [(u32, u32); 6] = [
     (0xe0200, 0x11_0000),
 ];
 
-fn characters() -> impl Iterator<Item = char> {
+pub(crate) fn characters() -> impl Iterator<Item = char> {
     let full = std::env::var_os("WINDROW_PARITY").is_some_and(|value| value == "full");
     (0..=0x10_ffff).filter_map(char::from_u32).filter(move |&character| {
         let code = u32::from(character);
