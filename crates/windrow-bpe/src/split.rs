@@ -312,7 +312,7 @@ mod tests {
             let mut whole = Vec::new();
             items(&splitter, &text, &mut whole);
             let mut from = 0;
-            while let Some(cut) = Grammar::Gpt2.cut(text.as_bytes(), from, text.len()) {
+            while let Some(cut) = Grammar::Gpt2.cut(text.as_bytes(), from) {
                 if splitter.can_cut(text.as_bytes(), cut) == Some(true) {
                     let mut parts = Vec::new();
                     items(&splitter, &text[..cut], &mut parts);
