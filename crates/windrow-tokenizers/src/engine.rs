@@ -212,7 +212,7 @@ impl EngineError {
         Self::Refused { engine: engine.to_owned(), reason: reason.to_string() }
     }
 
-    fn no_memory(engine: &str, text: usize, bytes: usize) -> Self {
+    pub(crate) fn no_memory(engine: &str, text: usize, bytes: usize) -> Self {
         Self::NoMemory { engine: engine.to_owned(), text, bytes }
     }
 }

@@ -119,13 +119,17 @@ mod unix {
     #[test]
     fn a_limit_on_memory() {
         let place = place();
-        fs::File::create(place.path("in.txt")).unwrap().set_len(300_000_000).unwrap();
+        for name in ["in.txt", "in.jsonl"] {
+            fs::File::create(place.path(name)).unwrap().set_len(300_000_000).unwrap();
+        }
         let before = place.names();
-        // Enough memory for everything but such a document.
-        let line = "encode in.txt -o out --tokenizer tiny.json --threads 1 --quiet";
-        let ran = in_shell(&place, "ulimit -v 300000;", line, "");
-        ran.fails(line, 74, &["in.txt:1: no memory for a record of more than ", "hint: "]);
-        assert_eq!(place.names(), before);
+        // Enough memory for everything but such a document. The text is read in parts, but can be cut nowhere.
+        let text = "in.txt:1:1: no memory for a text of ";
+        for (name, message) in [("in.txt", text), ("in.jsonl", "in.jsonl:1: no memory for a record of more than ")] {
+            let line = format!("encode {name} -o out --tokenizer tiny.json --threads 1 --quiet");
+            in_shell(&place, "ulimit -v 300000;", &line, "").fails(&line, 74, &[message, "hint: "]);
+            assert_eq!(place.names(), before);
+        }
     }
 
     #[test]

@@ -68,35 +68,14 @@ impl Workshop<'_> {
         let begin = *document.begin.get_or_insert(record);
         let mut chunk = Chunk { records: 0..1, is_part: true, ..Chunk::default() };
         let bytes = batch.bytes_of(&record);
-        // What is carried, with as much of this part as there is to a near place to cut; and the rest, which is not copied.
-        let mut first = mem::take(&mut document.carried);
-        let carried = first.len();
-        let near = bytes.len().min(NEAR);
-        first.extend_from_slice(&bytes[..near]);
-        let cut = self.engine.last_cut(&first, carried + 1);
-        first.truncate(cut.unwrap_or(carried));
-        let mut rest = &bytes[first.len() - carried..];
-        if cut.is_none() {
-            first.extend_from_slice(mem::take(&mut rest));
-        }
-        if record.is_open && rest.is_empty() {
-            // What is carried has no cut.
-            match self.engine.last_cut(&first, carried + 1) {
-                Some(cut) => document.carried = first.split_off(cut),
-                None => document.carried = mem::take(&mut first),
-            }
-        } else if record.is_open {
-            let cut = self.engine.last_cut(rest, 1).unwrap_or(0);
-            document.carried = rest[cut..].to_vec();
-            rest = &rest[..cut];
-        }
         let place = document.place;
-        let outcome = self.encode_both(&[&first, rest], &mut chunk);
-        [&first, rest].iter().for_each(|bytes| document.place.advance(bytes));
+        let mut first = mem::take(&mut document.carried);
+        let outcome = self.divide(&mut first, batch.bytes_of(&record), record.is_open, &mut document.carried);
+        let outcome = outcome.and_then(|rest| self.encode_both([&first, rest], &mut document.place, &mut chunk));
         match outcome {
             Ok(()) if record.is_open => {}
             Ok(()) => chunk.ends.push(chunk.ids.len()),
-            Err(error) => chunk.bad.push(self.bad_part(begin, place, &[&first, rest], error)),
+            Err(error) => chunk.bad.push(self.bad_part(begin, error)),
         }
         let name = &self.names[record.file as usize];
         if place.bytes == 0 && name == "-" {
@@ -111,11 +90,54 @@ impl Workshop<'_> {
         chunk
     }
 
-    /// Encodes consecutive parts by all threads.
-    fn encode_both(&self, parts: &[&[u8]; 2], chunk: &mut Chunk) -> Result<(), PartError> {
+    /// Divides `bytes` into what goes behind the bytes in `first`, what is encoded without being copied, which is returned, and what is carried
+    /// over if the document goes on.
+    fn divide<'b>(
+        &self,
+        first: &mut Vec<u8>,
+        bytes: &'b [u8],
+        is_open: bool,
+        carried: &mut Vec<u8>,
+    ) -> Result<&'b [u8], PartError> {
+        let from = first.len();
+        self.append(first, &bytes[..bytes.len().min(NEAR)])?;
+        let cut = self.engine.last_cut(first, from + 1);
+        first.truncate(cut.unwrap_or(from));
+        let mut rest = &bytes[first.len() - from..];
+        if cut.is_none() {
+            self.append(first, mem::take(&mut rest))?;
+        }
+        if is_open && rest.is_empty() {
+            // What was carried has no cut.
+            match self.engine.last_cut(first, from + 1) {
+                Some(cut) => {
+                    self.append(carried, &first[cut..])?;
+                    first.truncate(cut);
+                }
+                None => mem::swap(first, carried),
+            }
+        } else if is_open {
+            let cut = self.engine.last_cut(rest, 1).unwrap_or(0);
+            self.append(carried, &rest[cut..])?;
+            rest = &rest[..cut];
+        }
+        Ok(rest)
+    }
+
+    fn append(&self, to: &mut Vec<u8>, bytes: &[u8]) -> Result<(), PartError> {
+        let reserved = to.try_reserve(bytes.len()).or_else(|_| to.try_reserve_exact(bytes.len()));
+        let needed = to.len().saturating_add(bytes.len());
+        reserved.map_err(|_| PartError::Engine(EngineError::no_memory(self.engine.name(), needed, needed)))?;
+        to.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Encodes consecutive parts from `place` on by all threads, and moves it behind them.
+    fn encode_both(&self, parts: [&[u8]; 2], place: &mut Place, chunk: &mut Chunk) -> Result<(), PartError> {
         let mut texts = [""; 2];
-        for (number, (text, bytes)) in texts.iter_mut().zip(parts).enumerate() {
-            *text = utf8(bytes).map_err(|fault| PartError::Fault { number, fault })?;
+        for (text, bytes) in texts.iter_mut().zip(parts) {
+            *text = utf8(bytes).map_err(|fault| PartError::Fault(*place, fault))?;
+            place.advance(bytes);
         }
         let mut batch = Ragged::default();
         self.engine.encode_batch(&texts, &mut batch).map_err(|BatchError { error, .. }| PartError::Engine(error))?;
@@ -124,16 +146,15 @@ impl Workshop<'_> {
         Ok(())
     }
 
-    /// What is reported of a document whose parts from `place` on cannot be encoded.
-    fn bad_part(&self, begin: Record, mut place: Place, parts: &[&[u8]; 2], error: PartError) -> Bad {
+    /// What is reported of a document.
+    fn bad_part(&self, begin: Record, error: PartError) -> Bad {
         let name = &self.names[begin.file as usize];
         match error {
             PartError::Engine(error) => {
                 let is_out_of_memory = matches!(error, EngineError::NoMemory { .. });
                 Bad { record: 0, document: at_record(name, &begin, error.to_string()), is_out_of_memory }
             }
-            PartError::Fault { number, mut fault } => {
-                parts[..number].iter().for_each(|part| place.advance(part));
+            PartError::Fault(place, mut fault) => {
                 if fault.line_in_record == 0 {
                     fault.byte += place.column;
                 }
@@ -148,9 +169,6 @@ impl Workshop<'_> {
 /// Why parts of a document have no ids.
 enum PartError {
     Engine(EngineError),
-    /// The part with this number is not text.
-    Fault {
-        number: usize,
-        fault: Fault,
-    },
+    /// The part that begins at this place is not text.
+    Fault(Place, Fault),
 }
