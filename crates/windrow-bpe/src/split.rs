@@ -260,9 +260,9 @@ mod tests {
         use Item::{Added, Text};
         let text = |text: &str| Text(text.to_owned());
         let token = |content: &str, id| AddedToken::new(content, Some(id));
-        let strip = AddedToken { lstrip: true, rstrip: true, ..token("<m>", 1) };
-        assert_eq!(split(&[strip.clone()], false, "a \u{3000}<m>\n b"), [text("a"), Added(1), text("b")]);
-        assert_eq!(split(&[strip], false, " <m>  <m> "), [Added(1), Added(1)]);
+        let strip = [AddedToken { lstrip: true, rstrip: true, ..token("<m>", 1) }];
+        assert_eq!(split(&strip, false, "a \u{3000}<m>\n b"), [text("a"), Added(1), text("b")]);
+        assert_eq!(split(&strip, false, " <m>  <m> "), [Added(1), Added(1)]);
         let word = AddedToken { single_word: true, ..token("ab", 1) };
         let found = split(&[word], false, "ab cab ab_ ab\u{301} ab");
         assert_eq!(found, [Added(1), text(" cab ab_ ab\u{301} "), Added(1)]);

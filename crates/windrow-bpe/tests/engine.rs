@@ -281,7 +281,7 @@ fn words() -> Vec<String> {
     let word = |number: usize| -> String {
         let scattered = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let letters = |count| (0..count).map(move |at| char::from(b'a' + (scattered >> (at * 8 % 40)) as u8 % 26));
-        letters(if number % 32 == 0 { 40 } else { 3 }).collect()
+        letters(if number.is_multiple_of(32) { 40 } else { 3 }).collect()
     };
     let document =
         |first: usize| (first..first + 90).map(|at| word(at / 2 + at % 7) + ["\n", "\r\n", ". \n", "я\n"][at % 4]);

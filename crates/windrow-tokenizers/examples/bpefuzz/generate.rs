@@ -445,7 +445,7 @@ impl Generator {
 
 /// The last character boundary up to `at`.
 pub(crate) fn floor(text: &str, at: usize) -> usize {
-    text.floor_char_boundary(at)
+    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
 /// Cuts a text to about so many bytes.

@@ -30,7 +30,7 @@ use windrow::Pool;
 use windrow_bpe::{Engine, EngineOptions, Ragged};
 use windrow_testkit::Rng;
 
-use generate::Generator;
+use generate::{Generator, floor};
 use subject::{Family, Source, Subject};
 
 /// CPU time of a round with a large vocabulary.
@@ -129,7 +129,7 @@ impl Fuzz {
         let mut batches = 0;
         while cpu_seconds() < until && (!is_random || batches < ROUND_BATCHES) {
             let mut documents = self.generator.batch();
-            documents.iter_mut().for_each(|text| text.truncate(text.floor_char_boundary(subject.longest())));
+            documents.iter_mut().for_each(|text| text.truncate(floor(text, subject.longest())));
             let is_cold = is_random || batches % 12 == 0;
             let modes = modes(subject, is_cold, &mut self.generator.rng);
             let encoded = documents.into_iter().filter_map(|text| Some((subject.expected(&text)?, text)));

@@ -171,7 +171,7 @@ impl Subject {
     }
 }
 
-/// The ids that a template puts around a document: it has `a` as the only id of its own.
+/// The ids that a template puts around a document, found as what it adds to the ids of `a`.
 fn around(oracle: &Oracle, add_special_tokens: bool) -> [Vec<u32>; 2] {
     let ids = |special| oracle.encode_fast("a", special).expect("encodes").get_ids().to_vec();
     let (without, with) = (ids(false), ids(add_special_tokens));

@@ -112,7 +112,7 @@ fn added_tokens_of_all_flags_have_the_ids_of_the_reference() {
         }
         let mut texts: Vec<String> = (0..12).map(|_| random_text(rng, &contents, 12)).collect();
         // Long enough to be cut.
-        if seed % 20 == 0 {
+        if seed.is_multiple_of(20) {
             texts.push(random_text(rng, &contents, 9000));
         }
         let expected: Vec<Option<Vec<u32>>> = texts

@@ -70,15 +70,20 @@ fn kinds(special: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// The last border of characters up to `at`.
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
 fn documents(special: &str) -> Vec<String> {
     let kinds = kinds(special);
     let mut documents: Vec<String> = kinds.iter().map(|(_, text)| text.clone()).collect();
     // A long document: places where it may be cut are rare.
-    documents.push(kinds.iter().map(|(_, text)| &text[..text.floor_char_boundary(text.len() / 4)]).collect());
+    documents.push(kinds.iter().map(|(_, text)| &text[..floor(text, text.len() / 4)]).collect());
     for (_, text) in &kinds {
-        let mut rest = &text[..text.floor_char_boundary(2000)];
+        let mut rest = &text[..floor(text, 2000)];
         while !rest.is_empty() {
-            let (head, tail) = rest.split_at(rest.floor_char_boundary(13.min(rest.len())));
+            let (head, tail) = rest.split_at(floor(rest, 13));
             documents.push(head.to_owned());
             rest = tail;
         }
