@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::model::reserve;
+use crate::memory::reserve;
 
 /// No entry.
 const END: u32 = u32::MAX;

@@ -16,7 +16,7 @@ use windrow_sync::assembly::{Assembly, AssemblyPart};
 
 use crate::encoder::{Lookup, Part};
 use crate::engine::{Engine, NoMemory};
-use crate::model::reserve;
+use crate::memory::reserve;
 
 /// Bytes of a window, at most and at least. The largest one has its ids in the cache of a core.
 const WINDOW: std::ops::RangeInclusive<usize> = (16 << 10)..=(96 << 10);

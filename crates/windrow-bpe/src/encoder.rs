@@ -10,7 +10,8 @@ use crate::cache::{
     write,
 };
 use crate::grammar::Grammar;
-use crate::model::{MergeScratch, Model, reserve};
+use crate::memory::reserve;
+use crate::model::{MergeScratch, Model};
 use crate::scan::{Around, Gpt2Rules, LineRules, Positions, Rules, Sink, scan};
 use crate::simd::{Isa, Work};
 

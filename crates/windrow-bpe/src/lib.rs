@@ -7,6 +7,7 @@ mod cache;
 mod encoder;
 mod engine;
 mod grammar;
+mod memory;
 mod model;
 mod nfc;
 mod scan;

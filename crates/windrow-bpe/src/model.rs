@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::agenda::Agenda;
+use crate::memory::reserve;
 
 /// The priority of two tokens that do not merge.
 const NONE: u32 = u32::MAX;
@@ -204,11 +205,6 @@ struct Link {
     before: u32,
     /// The priority of the merge with the next token.
     priority: u32,
-}
-
-/// Makes space for `more` items. An error is the number of bytes that could not be allocated.
-pub(crate) fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), usize> {
-    items.try_reserve(more).map_err(|_| more.saturating_mul(size_of::<T>()))
 }
 
 #[inline(always)]
@@ -501,20 +497,23 @@ mod tests {
             letters in proptest::collection::vec(prop_oneof![9 => 0..3_u8, 1 => 0..5_u8], SHORT + 1..400),
             order in proptest::collection::vec(any::<u16>(), 90..91),
         ) {
-            let strings = |len: u32| (0..3_usize.pow(len)).map(move |n| (0..len).map(|k| (n / 3_usize.pow(k) % 3) as u8).collect::<Vec<u8>>());
+            let string = |len, n: usize| (0..len).map(move |k| (n / 3_usize.pow(k) % 3) as u8).collect::<Vec<u8>>();
             let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
-            tokens.extend((2..=4).flat_map(strings));
+            tokens.extend((2..=4).flat_map(|len| (0..3_usize.pow(len)).map(move |n| string(len, n))));
             let ids: HashMap<&[u8], u32> = tokens.iter().map(|token| &token[..]).zip(0..).collect();
             let splits = tokens.iter().flat_map(|token| (1..token.len()).map(|at| token.split_at(at)));
-            let splits: Vec<(Vec<u8>, Vec<u8>)> = splits.map(|(left, right)| (left.to_vec(), right.to_vec())).collect();
-            let mut merges: Vec<(u16, &(Vec<u8>, Vec<u8>))> = order.iter().enumerate().map(|(k, &key)| (key, &splits[(k * 7 + usize::from(key)) % splits.len()])).collect();
-            merges.sort();
+            let splits: Vec<(&[u8], &[u8])> = splits.collect();
+            let chosen = order.iter().enumerate().map(|(k, &key)| (key, splits[(k * 7 + usize::from(key)) % splits.len()]));
+            let mut chosen: Vec<(u16, (&[u8], &[u8]))> = chosen.collect();
+            chosen.sort_unstable();
             let mut seen = std::collections::HashSet::new();
-            merges.retain(|merge| seen.insert(merge.1));
-            let merges: Vec<(Vec<u8>, Vec<u8>)> = merges.into_iter().map(|merge| merge.1.clone()).collect();
-            let pairs: Vec<(u32, u32)> = merges.iter().map(|(left, right)| (ids[&left[..]], ids[&right[..]])).collect();
-            let model = Model::new(&tokens.iter().cloned().zip(0..).collect::<Vec<_>>(), &pairs, false).unwrap();
-            let expected: Vec<u32> = merge_by_definition(&letters, &merges).iter().map(|part| ids[&part[..]]).collect();
+            chosen.retain(|merge| seen.insert(merge.1));
+            let merges: Vec<_> = chosen.iter().map(|(_, (left, right))| (left.to_vec(), right.to_vec())).collect();
+            let pairs: Vec<(u32, u32)> = chosen.iter().map(|(_, (left, right))| (ids[left], ids[right])).collect();
+            let numbered: Vec<(Vec<u8>, u32)> = tokens.iter().cloned().zip(0..).collect();
+            let model = Model::new(&numbered, &pairs, false).unwrap();
+            let merged = merge_by_definition(&letters, &merges);
+            let expected: Vec<u32> = merged.iter().map(|part| ids[&part[..]]).collect();
             let mut scratch = MergeScratch::default();
             for _ in 0..2 {
                 prop_assert_eq!(model.encode(&letters, false, &mut scratch).unwrap(), &expected);

@@ -7,7 +7,6 @@ use std::sync::{Mutex, PoisonError};
 use windrow::CancelToken;
 use windrow::prelude::*;
 
-use super::parts::OpenDocument;
 use super::{Observer, Step};
 use crate::document::{BadDocument, text_of};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
@@ -85,24 +84,13 @@ pub(super) struct Bench<'e> {
 }
 
 impl Workshop<'_> {
-    /// Encodes a batch. With `stop_at_bad`, the chunks end with the one that contains the first bad document. `token` is cancelled when
+    /// Encodes the records of a batch from `start` on. With `stop_at_bad`, the chunks end with the one that contains the first bad document. `token` is cancelled when
     /// the run has failed elsewhere, so that no chunk is needed any more.
-    pub(super) fn encode(&self, batch: &Batch, document: &mut OpenDocument, token: &CancelToken) -> Vec<Chunk> {
-        let part = batch.records.first().is_some_and(|first| document.is_part(first));
-        let part = part.then(|| self.encode_part(batch, document));
-        let cuts = divide(&batch.records, usize::from(part.is_some()), self.chunk_bytes);
+    pub(super) fn encode(&self, batch: &Batch, start: usize, token: &CancelToken) -> Vec<Chunk> {
+        let cuts = divide(&batch.records, start, self.chunk_bytes);
         let encoded =
             cuts.par_iter().weigh(|cut| cut.weight).map(|cut| self.encode_chunk(batch, cut.records.clone(), token));
         let mut chunks: Vec<Chunk> = encoded.collect();
-        if let Some(part) = part {
-            self.observer.advanced(&Step {
-                documents: (part.ends.len() + part.bad.len()) as u64,
-                text_bytes: part.text_bytes,
-                ids: part.ids.len() as u64,
-                stored: 0,
-            });
-            chunks.insert(0, part);
-        }
         if self.stop_at_bad
             && let Some(last) = chunks.iter().position(|chunk| !chunk.bad.is_empty())
         {

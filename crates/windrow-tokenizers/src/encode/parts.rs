@@ -6,7 +6,9 @@
 use std::mem;
 
 use memchr::{memchr_iter, memrchr};
+use windrow::CancelToken;
 
+use super::Step;
 use super::chunk::{Bad, Chunk, Workshop, at_record, is_json_line, listed};
 use crate::document::{BadDocument, Fault, utf8};
 use crate::engine::{BatchError, EngineError, Ragged};
@@ -51,7 +53,7 @@ impl Place {
 
 impl OpenDocument {
     /// Whether this record is a part of a document, not the whole.
-    pub(super) fn is_part(&self, record: &Record) -> bool {
+    fn is_part(&self, record: &Record) -> bool {
         record.is_open || self.begin.is_some()
     }
 
@@ -62,12 +64,36 @@ impl OpenDocument {
 }
 
 impl Workshop<'_> {
+    /// As [`encode`](Self::encode), of a batch that may begin with a part of `document`.
+    pub(super) fn encode_with_parts(
+        &self,
+        batch: &Batch,
+        document: &mut OpenDocument,
+        token: &CancelToken,
+    ) -> Vec<Chunk> {
+        if !batch.records.first().is_some_and(|first| document.is_part(first)) {
+            return self.encode(batch, 0, token);
+        }
+        let part = self.encode_part(batch, document);
+        self.observer.advanced(&Step {
+            documents: (part.ends.len() + part.bad.len()) as u64,
+            text_bytes: part.text_bytes,
+            ids: part.ids.len() as u64,
+            stored: 0,
+        });
+        let is_last = self.stop_at_bad && !part.bad.is_empty();
+        let mut chunks = vec![part];
+        if !is_last {
+            chunks.extend(self.encode(batch, 1, token));
+        }
+        chunks
+    }
+
     /// Encodes the first record of a batch, which is a part of `document`. The chunk has one end if the document ends there.
-    pub(super) fn encode_part(&self, batch: &Batch, document: &mut OpenDocument) -> Chunk {
+    fn encode_part(&self, batch: &Batch, document: &mut OpenDocument) -> Chunk {
         let record = batch.records[0];
         let begin = *document.begin.get_or_insert(record);
         let mut chunk = Chunk { records: 0..1, is_part: true, ..Chunk::default() };
-        let bytes = batch.bytes_of(&record);
         let place = document.place;
         let mut first = mem::take(&mut document.carried);
         let outcome = self.divide(&mut first, batch.bytes_of(&record), record.is_open, &mut document.carried);

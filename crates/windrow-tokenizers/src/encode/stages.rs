@@ -171,7 +171,7 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
             let chunks = if through {
                 Vec::new()
             } else {
-                panics_in("encoding", || workshop.encode(&batch, &mut document, &CancelToken::current()))?
+                panics_in("encoding", || workshop.encode_with_parts(&batch, &mut document, &CancelToken::current()))?
             };
             budget.encoded(&mut held, chunks.iter().map(Chunk::memory).sum::<usize>() + document.memory());
             through |= workshop.stop_at_bad && chunks.last().is_some_and(|chunk| !chunk.bad.is_empty());
