@@ -504,7 +504,7 @@ mod tests {
             let splits = tokens.iter().flat_map(|token| (1..token.len()).map(|at| token.split_at(at)));
             let splits: Vec<(&[u8], &[u8])> = splits.collect();
             let chosen = order.iter().enumerate().map(|(k, &key)| (key, splits[(k * 7 + usize::from(key)) % splits.len()]));
-            let mut chosen: Vec<(u16, (&[u8], &[u8]))> = chosen.collect();
+            let mut chosen: Vec<_> = chosen.collect();
             chosen.sort_unstable();
             let mut seen = std::collections::HashSet::new();
             chosen.retain(|merge| seen.insert(merge.1));
