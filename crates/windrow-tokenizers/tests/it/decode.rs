@@ -282,7 +282,8 @@ fn embedded_vocabularies_decode_as_tiktoken_does() {
         });
         let end = tokenizers[0][0].eos().expect("known").1;
         let mut runner = runner(100);
-        let outcome = runner.run(&(texts(), proptest::collection::vec(0..end, 0..60)), |(text, mut ids)| {
+        // The id before that of the end has no token in two of them.
+        let outcome = runner.run(&(texts(), proptest::collection::vec(0..end - 1, 0..60)), |(text, mut ids)| {
             ids.push(end);
             let bytes = oracle.decode_bytes(&ids).expect("known ids");
             let expected = String::from_utf8_lossy(&bytes);
