@@ -53,8 +53,8 @@ impl Iterator for Pass {
 }
 
 impl Agenda {
-    /// Empties the agenda and makes space for `entries` more in all, of priorities below `priorities`. An error is the number of bytes that could not be
-    /// allocated.
+    /// Empties the agenda and makes space for so many entries, of priorities below `priorities`. An error is the number of bytes that could
+    /// not be allocated.
     pub(crate) fn begin(&mut self, priorities: usize, entries: usize) -> Result<(), usize> {
         // The former use may have ended with an error.
         for Reverse(priority) in self.priorities.drain() {
@@ -62,6 +62,10 @@ impl Agenda {
         }
         self.interrupted.clear();
         self.entries.clear();
+        // The numbers of entries take 32 bits.
+        if entries >= END as usize {
+            return Err(entries.saturating_mul(size_of::<Entry>()));
+        }
         reserve(&mut self.entries, entries)?;
         if self.latest.len() < priorities {
             reserve(&mut self.latest, priorities)?;

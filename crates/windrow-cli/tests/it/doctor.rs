@@ -1,14 +1,6 @@
 //! `windrow doctor`, and what `encode --explain` says.
 
-use serde_json::json;
-
-use crate::common::{Place, tiny};
-
-fn delegated() -> String {
-    let mut json = tiny();
-    json["normalizer"] = json!({"type": "Lowercase"});
-    json.to_string()
-}
+use crate::common::{Place, delegated, tiny};
 
 #[test]
 fn the_machine_is_described() {

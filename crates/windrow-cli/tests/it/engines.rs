@@ -1,15 +1,6 @@
 //! The choice of the engine.
 
-use serde_json::json;
-
-use crate::common::{Place, ids_of, tiny, tiny_ids};
-
-/// [`tiny`] as a file that windrow's own engine does not support; texts without capitals have the same ids.
-fn delegated() -> String {
-    let mut json = tiny();
-    json["normalizer"] = json!({"type": "Lowercase"});
-    json.to_string()
-}
+use crate::common::{Place, delegated, ids_of, tiny, tiny_ids};
 
 #[test]
 fn all_engines_give_the_same_ids() {

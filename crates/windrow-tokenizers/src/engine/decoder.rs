@@ -5,7 +5,7 @@ use serde_json::Value;
 use tokenizers_023::DecoderWrapper;
 use tokenizers_023::pattern::Pattern;
 
-use super::node::{kind, members, regex_of};
+use super::node::{kind, members, regex_of, replacement};
 use super::regex::Regex;
 
 /// The library's decoder, except for the regexes.
@@ -33,18 +33,11 @@ fn replaced(token: &str, regex: &Regex, content: &str) -> tokenizers_023::Result
 
 impl<'de> Deserialize<'de> for Decoder {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Replace {
-            content: String,
-        }
-
         let node = Value::deserialize(deserializer)?;
         match (kind(&node), regex_of(&node)) {
             ("Sequence", _) => Ok(Self::Sequence(members(&node, "decoders")?)),
             ("Replace", Some(pattern)) => {
-                let regex = Regex::new(pattern).map_err(de::Error::custom)?;
-                let Replace { content } = Replace::deserialize(&node).map_err(de::Error::custom)?;
-                Ok(Self::Replace { regex, content })
+                replacement(&node, pattern).map(|(regex, content)| Self::Replace { regex, content })
             }
             _ => serde_json::from_value(node).map(Self::Other).map_err(de::Error::custom),
         }

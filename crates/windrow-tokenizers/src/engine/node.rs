@@ -3,6 +3,8 @@
 use serde::{Deserialize, de};
 use serde_json::Value;
 
+use super::regex::Regex;
+
 /// The type that a node states.
 pub(super) fn kind(node: &Value) -> &str {
     node.get("type").and_then(Value::as_str).unwrap_or_default()
@@ -11,6 +13,18 @@ pub(super) fn kind(node: &Value) -> &str {
 /// The regex of a node, if its pattern is one.
 pub(super) fn regex_of(node: &Value) -> Option<&str> {
     node.get("pattern")?.get("Regex")?.as_str()
+}
+
+/// The regex and the content of a `Replace` with this pattern.
+pub(super) fn replacement<E: de::Error>(node: &Value, pattern: &str) -> Result<(Regex, String), E> {
+    #[derive(Deserialize)]
+    struct Replace {
+        content: String,
+    }
+
+    let regex = Regex::new(pattern).map_err(E::custom)?;
+    let Replace { content } = Replace::deserialize(node).map_err(E::custom)?;
+    Ok((regex, content))
 }
 
 /// The members of a sequence.

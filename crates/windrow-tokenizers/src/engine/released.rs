@@ -16,7 +16,7 @@ use tokenizers_023::{
 };
 
 use super::decoder::Decoder;
-use super::node::{kind, members, regex_of};
+use super::node::{kind, members, regex_of, replacement};
 use super::options::LoadOptions;
 use super::regex::{self, Regex};
 use super::{DecodeError, Encoded, Encoder, Engine, EngineError, LARGE, caught, has_memory};
@@ -203,18 +203,11 @@ impl tokenizers_023::Normalizer for Normalizer {
 
 impl<'de> Deserialize<'de> for Normalizer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Replace {
-            content: String,
-        }
-
         let node = Value::deserialize(deserializer)?;
         match (kind(&node), regex_of(&node)) {
             ("Sequence", _) => Ok(Self::Sequence(members(&node, "normalizers")?)),
             ("Replace", Some(pattern)) => {
-                let regex = Regex::new(pattern).map_err(de::Error::custom)?;
-                let Replace { content } = Replace::deserialize(&node).map_err(de::Error::custom)?;
-                Ok(Self::Replace { regex, content })
+                replacement(&node, pattern).map(|(regex, content)| Self::Replace { regex, content })
             }
             // Within the wrapper, the library would panic on a damaged one.
             ("Precompiled", _) => {
