@@ -156,7 +156,7 @@ pub(crate) struct Cache {
 /// Words of the heap for each slot, inverted.
 const SLOTS_PER_WORD: usize = 2;
 
-/// A table with more used slots, as a part of all, is too full: keys are found in their home slots less often.
+/// A table with more used slots, as a part of all, has too few: keys are found in their home slots less often.
 const FULL: (usize, usize) = (5, 8);
 
 fn bytes_of(slots: usize) -> usize {
@@ -202,7 +202,7 @@ impl Cache {
 
     /// Remembers the ids of a piece, if there is room. `long` is the piece if it is long.
     pub(crate) fn learn(&self, table: &InsertOnlyTable, key: TableKey, long: Option<&[u8]>, ids: &[u32]) {
-        if is_full(table) {
+        if has_few_slots(table) {
             return;
         }
         let meta = |count: u32| u64::from(count) << 32;
@@ -226,9 +226,11 @@ impl Cache {
         self.learn(table, key_of(piece), (piece.len() > KEY_BYTES).then_some(piece), ids);
     }
 
-    /// Replaces `table` by a larger one if it is too full, is the current one, and memory allows. Returns whether there is a newer table.
+    /// Replaces `table` by a larger one if its slots or its heap are too full, it is the current one, and memory allows. Returns whether
+    /// there is a newer table.
     pub(crate) fn grow(&self, table: &Arc<InsertOnlyTable>) -> bool {
-        if !is_full(table) {
+        // A heap that could not store something has more words reserved than it has.
+        if !has_few_slots(table) && table.used_words() <= (table.capacity() / SLOTS_PER_WORD) as u64 {
             return false;
         }
         // One thread copies; the others go on.
@@ -259,7 +261,7 @@ impl Cache {
     }
 }
 
-fn is_full(table: &InsertOnlyTable) -> bool {
+fn has_few_slots(table: &InsertOnlyTable) -> bool {
     table.used() * FULL.1 >= table.capacity() * FULL.0
 }
 
@@ -304,6 +306,31 @@ mod tests {
         assert!(cache.grow(&old), "there is a newer one");
         assert!(known() >= before * 9 / 10, "a larger table forgot");
         check();
+    }
+
+    #[test]
+    fn a_heap_that_is_full_makes_a_larger_table() {
+        let cache = Cache::new(InstructionSet::available()[0], 1, bytes_of(1 << 14));
+        let piece = |number: u32| format!("{number:040}").into_bytes();
+        // Six words each: the heaps of the smaller tables are full long before their slots are.
+        for number in 0..1000_u32 {
+            let table = cache.table();
+            cache.learn_piece(&table, &piece(number), &[number, 1]);
+            if cache.grow(&table) {
+                assert!(!has_few_slots(&table), "{} of {} slots", table.used(), table.capacity());
+                cache.learn_piece(&cache.table(), &piece(number), &[number, 1]);
+            }
+        }
+        let known = (0..1000).filter(|&number| entry(&cache, &piece(number)) == Some(vec![number, 1])).count();
+        assert!(known >= 990, "{known} of 1000");
+        // At the bound, short pieces still find slots.
+        let table = cache.table();
+        while table.used_words() <= (table.capacity() / SLOTS_PER_WORD) as u64 {
+            cache.learn_piece(&table, &piece(1_000_000 + table.used() as u32), &[1]);
+        }
+        assert!(!cache.grow(&table), "memory does not allow it");
+        cache.learn_piece(&table, b"short", &[7]);
+        assert_eq!(entry(&cache, b"short"), Some(vec![7]));
     }
 
     #[test]
