@@ -3,7 +3,7 @@
 //! The queue hides the time that memory takes: the slot of a key is asked for when the key enters, and read when the queue is full. Since
 //! the queue does not end with a document, short documents gain from it as much as long ones.
 
-use windrow_sync::table::{InsertOnlyTable, TableKey, TableValue};
+use windrow_sync::table::{InsertOnlyTable, TableKey};
 
 use crate::cache::{
     Cache, INLINE, KEY_BYTES, LONGEST, inline_count, is_long, is_part, long_key, part_key, short_key, short_piece,
@@ -244,7 +244,7 @@ impl<I: Isa> Queue<'_, '_, I> {
             self.look_up();
         }
         let hash = self.isa.hash([key.rest, key.tag]);
-        self.table.prefetch(hash);
+        self.table.home_slots().prefetch(hash);
         let at = self.lookup.len & (QUEUE - 1);
         self.lookup.tags[at] = key.tag;
         self.lookup.rests[at] = key.rest;
@@ -283,21 +283,26 @@ impl<I: Isa> Queue<'_, '_, I> {
     fn look_up(&mut self) {
         let mut count = self.lookup.count;
         let len = self.lookup.len.min(QUEUE);
-        let table = self.table;
-        for at in 0..len {
+        let homes = self.table.home_slots();
+        let mut at = 0;
+        while at < len {
             let Lookup { tags, rests, hashes, before, ids, .. } = &mut *self.lookup;
-            before[at] = count as u32;
-            let key = TableKey { tag: tags[at], rest: rests[at] };
-            let value = table.find_at_home(hashes[at], key);
-            if let Some(value) = value {
+            // Slices, so that their places and lengths are in registers.
+            let ids = &mut ids[..];
+            let (tags, rests, hashes, before) = (&tags[..len], &rests[..len], &hashes[..len], &mut before[..len]);
+            while at < len {
+                before[at] = count as u32;
+                let Some(value) = homes.find(hashes[at], TableKey { tag: tags[at], rest: rests[at] }) else { break };
+                let Some(more) = inline_count(value) else { break };
                 let out: &mut [u32; 4] = ids[count..].first_chunk_mut().expect("a piece has few ids");
                 *out = [value[0] as u32, (value[0] >> 32) as u32, value[1] as u32, 0];
-                if let Some(more) = inline_count(value) {
-                    count += more;
-                    continue;
-                }
+                count += more;
+                at += 1;
             }
-            count += self.seldom(at, key, value, count);
+            if at < len {
+                count += self.seldom(at, count);
+                at += 1;
+            }
         }
         self.lookup.before[len] = count as u32;
         let Lookup { ended, ends, before, .. } = &mut *self.lookup;
@@ -310,9 +315,11 @@ impl<I: Isa> Queue<'_, '_, I> {
         self.texts.drain(..last);
     }
 
-    /// Appends the ids of a key of which the home slot does not have them, and returns their number. `value` is what that slot has for the key.
+    /// Appends the ids of a key of which the home slot does not have them all, and returns their number.
     #[inline(never)]
-    fn seldom(&mut self, at: usize, key: TableKey, value: Option<TableValue>, count: usize) -> usize {
+    fn seldom(&mut self, at: usize, count: usize) -> usize {
+        let key = TableKey { tag: self.lookup.tags[at], rest: self.lookup.rests[at] };
+        let value = self.table.home_slots().find(self.lookup.hashes[at], key);
         let Shared { model, cache, .. } = self.shared;
         let out = &mut self.lookup.ids[count..];
         if key.tag == ADDED {
@@ -360,13 +367,15 @@ impl<I: Isa> Sink for Queue<'_, '_, I> {
                 self.look_up();
             }
             // What changes with each piece is in registers here.
-            let (isa, table) = (self.isa, self.table);
+            let (isa, homes) = (self.isa, self.table.home_slots());
             let Lookup { tags, rests, hashes, len: queued, .. } = &mut *self.lookup;
             let now = &ends[..ends.len().min(QUEUE - *queued)];
-            let mut at = *queued;
+            let free = *queued..*queued + now.len();
+            let (tags, rests, hashes) = (&mut tags[free.clone()], &mut rests[free.clone()], &mut hashes[free]);
             let mut long = None;
-            for &end in now {
-                let end = base + usize::from(end);
+            let mut at = 0;
+            while at < now.len() {
+                let end = base + usize::from(now[at]);
                 let len = end - start;
                 if len > KEY_BYTES {
                     long = Some(end);
@@ -374,15 +383,15 @@ impl<I: Isa> Sink for Queue<'_, '_, I> {
                 }
                 let key = short_key(isa.load(text, start, end), len);
                 let hash = isa.hash([key.rest, key.tag]);
-                table.prefetch(hash);
-                tags[at & (QUEUE - 1)] = key.tag;
-                rests[at & (QUEUE - 1)] = key.rest;
-                hashes[at & (QUEUE - 1)] = hash;
+                homes.prefetch(hash);
+                tags[at] = key.tag;
+                rests[at] = key.rest;
+                hashes[at] = hash;
                 at += 1;
                 start = end;
             }
-            ends = &ends[at - *queued..];
-            *queued = at;
+            ends = &ends[at..];
+            *queued += at;
             if let Some(end) = long {
                 self.divide(text, start, end);
                 (start, ends) = (end, &ends[1..]);

@@ -141,6 +141,42 @@ fn gather(highs: u64) -> u64 {
     (highs >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
+/// For each length below 16, so many first bytes of two words.
+const FIRST_BYTES: [[u64; 2]; 16] = {
+    let mut masks = [[0; 2]; 16];
+    let mut len = 0;
+    while len < 16 {
+        let mask = !(!0_u128 << (8 * len));
+        masks[len] = [mask as u64, (mask >> 64) as u64];
+        len += 1;
+    }
+    masks
+};
+
+/// 16 bytes as two words.
+#[inline(always)]
+fn halves(bytes: &[u8; 16]) -> [u64; 2] {
+    let words = bytes.as_chunks::<8>().0;
+    [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])]
+}
+
+/// The fewer than 16 bytes from `start` to the end of `text`, followed by anything.
+#[inline(never)]
+fn at_end(text: &[u8], start: usize) -> [u64; 2] {
+    match text.last_chunk::<16>() {
+        Some(last) => {
+            let bytes = u128::from_le_bytes(*last) >> (8 * (start - (text.len() - 16)) & 127);
+            [bytes as u64, (bytes >> 64) as u64]
+        }
+        None => {
+            let mut padded = [0; 16];
+            let rest = &text[start..];
+            padded[..rest.len()].copy_from_slice(rest);
+            halves(&padded)
+        }
+    }
+}
+
 impl Isa for Swar {
     #[inline(always)]
     fn classify(self, text: &[u8], added: [u8; 2]) -> Masks {
@@ -193,17 +229,13 @@ impl Isa for Swar {
 
     #[inline(always)]
     fn load(self, text: &[u8], start: usize, end: usize) -> [u64; 2] {
-        let len = end.wrapping_sub(start);
-        let bytes = match text.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
-            Some(bytes) => u128::from_le_bytes(*bytes) & !(!0 << (8 * (len & 15))),
-            None => {
-                let mut padded = [0; 16];
-                let piece = &text[start..end];
-                padded[..piece.len()].copy_from_slice(piece);
-                u128::from_le_bytes(padded)
-            }
+        let words = match text.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
+            Some(bytes) => halves(bytes),
+            None => at_end(text, start),
         };
-        [bytes as u64, (bytes >> 64) as u64]
+        // A shift of both words by a variable takes more instructions than all the rest.
+        let first = FIRST_BYTES[end.wrapping_sub(start) & 15];
+        [words[0] & first[0], words[1] & first[1]]
     }
 
     #[inline(always)]
@@ -369,6 +401,40 @@ pub(crate) mod x86 {
         masks
     }
 
+    /// For each byte, the positions of its bits.
+    const BITS: [[u8; 8]; 256] = {
+        let mut bits = [[0; 8]; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            let (mut bit, mut count) = (0, 0);
+            while bit < 8 {
+                if byte >> bit & 1 == 1 {
+                    bits[byte][count] = bit as u8;
+                    count += 1;
+                }
+                bit += 1;
+            }
+            byte += 1;
+        }
+        bits
+    };
+
+    /// A byte of the mask at a time, without a branch: the number of bits is hard to predict.
+    #[target_feature(enable = "avx2,popcnt")]
+    #[inline]
+    fn positions_256(mask: u64, base: u16, out: &mut [u16; 64]) -> usize {
+        let mut count = 0;
+        for (at, byte) in mask.to_le_bytes().into_iter().enumerate() {
+            let bits = _mm_cvtsi64_si128(i64::from_le_bytes(BITS[usize::from(byte)]));
+            let base = _mm_set1_epi16(base.wrapping_add(8 * at as u16) as i16);
+            let positions = _mm_add_epi16(_mm_cvtepu8_epi16(bits), base);
+            // SAFETY: `at` bytes before had 8 bits or fewer each, so 8 items from `count` on are in `out`.
+            unsafe { _mm_storeu_si128(out.as_mut_ptr().add(count).cast(), positions) };
+            count += byte.count_ones() as usize;
+        }
+        count
+    }
+
     impl Isa for Avx512 {
         #[inline(always)]
         fn classify(self, text: &[u8], added: [u8; 2]) -> Masks {
@@ -413,7 +479,8 @@ pub(crate) mod x86 {
 
         #[inline(always)]
         fn positions(self, mask: u64, base: u16, out: &mut [u16; 64]) -> usize {
-            Swar.positions(mask, base, out)
+            // SAFETY: `self` exists, so the CPU has these features.
+            unsafe { positions_256(mask, base, out) }
         }
 
         #[inline(always)]

@@ -19,8 +19,8 @@ fn a_table_finds_what_it_took_and_refuses_what_does_not_fit() {
     for number in 0..64 {
         assert_eq!(table.find(5, key(number)), (number < 32).then_some([number, 1]));
     }
-    assert_eq!(table.find_at_home(5, key(0)), Some([0, 1]));
-    assert_eq!(table.find_at_home(5, key(1)), None);
+    assert_eq!(table.home_slots().find(5, key(0)), Some([0, 1]));
+    assert_eq!(table.home_slots().find(5, key(1)), None);
     assert_eq!(table.find_where(5, key(1), |value| value[0] == 2), None);
     assert_eq!(table.store([1, 2, 3].into_iter()), Some(0));
     assert_eq!(table.store([4, 5].into_iter()), None);
@@ -106,4 +106,17 @@ fn an_assembly_does_not_grow() {
     let full = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| assembly.reserve(usize::MAX).begin()));
     assert!(full.is_err());
     let _more = assembly.reserve(2);
+}
+
+#[test]
+fn a_large_table_is_as_a_small_one() {
+    // Half a large page, one, four.
+    for slots in [1 << 15, 1 << 16, 1 << 18] {
+        let table = InsertOnlyTable::new(slots, 0);
+        assert_eq!((table.capacity(), table.bytes(), table.entries().count()), (slots, slots * 32, 0));
+        let last = slots as u32 - 1;
+        assert!(table.insert(last, key(1), [1, 1]) && table.insert(last, key(2), [2, 1]), "goes on at the first slot");
+        let found = [table.home_slots().find(last, key(1)), table.home_slots().find(0, key(2))];
+        assert_eq!(found, [Some([1, 1]), Some([2, 1])]);
+    }
 }

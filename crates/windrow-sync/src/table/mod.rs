@@ -1,5 +1,8 @@
 #![doc = include_str!("README.md")]
 
+mod memory;
+
+use self::memory::SlotMemory;
 use crate::base::debug::show_as;
 use crate::base::machine;
 use crate::base::pad::Pad;
@@ -62,7 +65,7 @@ impl TableSlot {
 /// assert_eq!(table.find(11, key), Some([5, 6]));
 /// ```
 pub struct InsertOnlyTable {
-    slots: Box<[TableSlot]>,
+    slots: SlotMemory,
     heap: Box<[AtomicU64]>,
     /// Written by each insert, so it keeps off the line that each search reads.
     used: Pad<Used>,
@@ -83,7 +86,7 @@ impl InsertOnlyTable {
     pub fn new(slots: usize, words: usize) -> Self {
         assert!(slots.is_power_of_two(), "{slots} slots: not a power of two");
         Self {
-            slots: (0..slots).map(|_| TableSlot::new()).collect(),
+            slots: SlotMemory::new(slots),
             heap: (0..words).map(|_| AtomicU64::new(0)).collect(),
             used: Pad(Used { slots: AtomicU64::new(0), words: AtomicU64::new(0) }),
         }
@@ -95,16 +98,10 @@ impl InsertOnlyTable {
         &self.slots[(hash as usize).wrapping_add(further) & (self.slots.len() - 1)]
     }
 
-    /// Asks the CPU to load the home slot of a hash.
+    /// The home slots, where most keys are.
     #[inline]
-    pub fn prefetch(&self, hash: u32) {
-        machine::prefetch(self.slot(hash, 0));
-    }
-
-    /// The value of `key` if it is in its home slot, where most keys are. `hash` must be the same for every use of a key.
-    #[inline]
-    pub fn find_at_home(&self, hash: u32, key: TableKey) -> Option<TableValue> {
-        self.slot(hash, 0).read(key).ok()
+    pub fn home_slots(&self) -> HomeSlots<'_> {
+        HomeSlots { slots: &self.slots }
     }
 
     /// The value of `key`. `hash` must be the same for every use of a key.
@@ -203,7 +200,7 @@ impl InsertOnlyTable {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        size_of_val::<[_]>(&self.slots) + size_of_val::<[_]>(&self.heap)
+        size_of_val::<[_]>(&*self.slots) + size_of_val::<[_]>(&self.heap)
     }
 
     /// The keys that are published, with their values, in no order.
@@ -216,5 +213,33 @@ impl InsertOnlyTable {
             let value = [slot.value[0].load(Ordering::Relaxed), slot.value[1].load(Ordering::Relaxed)];
             (tag != 0).then_some((TableKey { tag, rest }, value))
         })
+    }
+}
+
+/// The slots of an [`InsertOnlyTable`] as the homes of keys: a reader that a loop keeps in registers.
+#[derive(Clone, Copy)]
+pub struct HomeSlots<'a> {
+    slots: &'a [TableSlot],
+}
+
+show_as!("HomeSlots": ['a] HomeSlots<'a>, |it| slots: it.slots.len());
+
+impl HomeSlots<'_> {
+    #[inline(always)]
+    fn slot(&self, hash: u32) -> &TableSlot {
+        // The length is a power of two, so this is in bounds.
+        &self.slots[hash as usize & (self.slots.len() - 1)]
+    }
+
+    /// Asks the CPU to load the home slot of a hash.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u32) {
+        machine::prefetch(self.slot(hash));
+    }
+
+    /// The value of `key` if it is in its home slot. `hash` must be the same for every use of a key.
+    #[inline(always)]
+    pub fn find(&self, hash: u32, key: TableKey) -> Option<TableValue> {
+        self.slot(hash).read(key).ok()
     }
 }
