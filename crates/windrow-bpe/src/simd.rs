@@ -165,7 +165,8 @@ fn halves(bytes: &[u8; 16]) -> [u64; 2] {
 fn at_end(text: &[u8], start: usize) -> [u64; 2] {
     match text.last_chunk::<16>() {
         Some(last) => {
-            let bytes = u128::from_le_bytes(*last) >> (8 * (start - (text.len() - 16)) & 127);
+            let bits_before = 8 * (start + 16 - text.len());
+            let bytes = u128::from_le_bytes(*last) >> (bits_before & 127);
             [bytes as u64, (bytes >> 64) as u64]
         }
         None => {
@@ -429,7 +430,9 @@ pub(crate) mod x86 {
             let base = _mm_set1_epi16(base.wrapping_add(8 * at as u16) as i16);
             let positions = _mm_add_epi16(_mm_cvtepu8_epi16(bits), base);
             // SAFETY: `at` bytes before had 8 bits or fewer each, so 8 items from `count` on are in `out`.
-            unsafe { _mm_storeu_si128(out.as_mut_ptr().add(count).cast(), positions) };
+            let place = unsafe { out.as_mut_ptr().add(count) };
+            // SAFETY: see above.
+            unsafe { _mm_storeu_si128(place.cast(), positions) };
             count += byte.count_ones() as usize;
         }
         count
