@@ -4,10 +4,11 @@
 //! holds. A table that has become too full is replaced by one of twice the size, while threads go on with the former until their next
 //! window. The memory of the largest table is bounded; a full one learns nothing more.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use windrow_sync::table::{InsertOnlyTable, TableKey, TableValue};
 
+use crate::memory::lock_briefly;
 use crate::model::hash_bytes;
 use crate::simd::InstructionSet;
 
@@ -156,6 +157,9 @@ pub(crate) struct Cache {
 /// Words of the heap for each slot, inverted.
 const SLOTS_PER_WORD: usize = 2;
 
+/// Slots of the smallest table.
+const FEWEST_SLOTS: usize = 1 << 10;
+
 /// A table with more used slots, as a part of all, has too few: keys are found in their home slots less often.
 const FULL: (usize, usize) = (5, 8);
 
@@ -166,17 +170,22 @@ fn bytes_of(slots: usize) -> usize {
 impl Cache {
     /// `slots` is rounded up to a power of two.
     pub(crate) fn new(set: InstructionSet, slots: usize, max_bytes: usize) -> Self {
-        let mut slots = slots.next_power_of_two().max(1 << 10);
-        while bytes_of(slots) > max_bytes && slots > 1 << 10 {
+        let mut slots = slots.next_power_of_two().max(FEWEST_SLOTS);
+        while bytes_of(slots) > max_bytes && slots > FEWEST_SLOTS {
             slots /= 2;
         }
         let table = Arc::new(InsertOnlyTable::new(slots, slots / SLOTS_PER_WORD));
         Self { set, table: Mutex::new(table), growing: Mutex::new(()), max_bytes }
     }
 
-    /// The current table.
-    pub(crate) fn table(&self) -> Arc<InsertOnlyTable> {
-        Arc::clone(&self.table.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The current table; `None` if its lock is lost or busy.
+    pub(crate) fn table(&self) -> Option<Arc<InsertOnlyTable>> {
+        lock_briefly(&self.table).map(|table| Arc::clone(&table))
+    }
+
+    /// A table that knows nothing, for a thread that gets no other.
+    pub(crate) fn empty_table() -> Arc<InsertOnlyTable> {
+        Arc::new(InsertOnlyTable::new(FEWEST_SLOTS, FEWEST_SLOTS / SLOTS_PER_WORD))
     }
 
     fn hash(&self, key: TableKey) -> u32 {
@@ -235,8 +244,10 @@ impl Cache {
         }
         // One thread copies; the others go on.
         let Ok(_growing) = self.growing.try_lock() else { return false };
-        if !Arc::ptr_eq(table, &self.table()) {
-            return true;
+        match self.table() {
+            None => return false,
+            Some(current) if !Arc::ptr_eq(table, &current) => return true,
+            Some(_) => {}
         }
         let slots = 2 * table.capacity();
         if bytes_of(slots) > self.max_bytes {
@@ -256,7 +267,11 @@ impl Cache {
                 larger.insert(self.hash(key), key, [u64::from(at), value[1]]);
             }
         }
-        *self.table.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(larger);
+        let Some(mut current) = lock_briefly(&self.table) else { return false };
+        // The former one is freed without the lock, if no other thread uses it.
+        let former = std::mem::replace(&mut *current, Arc::new(larger));
+        drop(current);
+        drop(former);
         true
     }
 }
@@ -272,7 +287,7 @@ mod tests {
     fn entry(cache: &Cache, piece: &[u8]) -> Option<Vec<u32>> {
         let (key, mut out) = (key_of(piece), vec![0; 2000]);
         let long = (piece.len() > KEY_BYTES).then_some(piece);
-        let count = cache.find(&cache.table(), key, cache.hash(key), long, &mut out)?;
+        let count = cache.find(&cache.table().unwrap(), key, cache.hash(key), long, &mut out)?;
         out.truncate(count);
         Some(out)
     }
@@ -287,7 +302,7 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         numbers.retain(|&number| seen.insert(piece(number)));
         for &number in &numbers {
-            cache.learn_piece(&cache.table(), &piece(number), &value(number));
+            cache.learn_piece(&cache.table().unwrap(), &piece(number), &value(number));
         }
         let known = || numbers.iter().filter(|&&number| entry(&cache, &piece(number)).is_some()).count();
         let before = known();
@@ -297,12 +312,12 @@ mod tests {
             }
         };
         check();
-        let old = cache.table();
+        let old = cache.table().unwrap();
         for number in 0..5000_u32 {
             cache.learn_piece(&old, &number.to_le_bytes(), &[number]);
         }
         assert!(cache.grow(&old), "it is full");
-        assert!(cache.table().capacity() == 2 * old.capacity());
+        assert!(cache.table().unwrap().capacity() == 2 * old.capacity());
         assert!(cache.grow(&old), "there is a newer one");
         assert!(known() >= before * 9 / 10, "a larger table forgot");
         check();
@@ -314,17 +329,17 @@ mod tests {
         let piece = |number: u32| format!("{number:040}").into_bytes();
         // Six words each: the heaps of the smaller tables are full long before their slots are.
         for number in 0..1000_u32 {
-            let table = cache.table();
+            let table = cache.table().unwrap();
             cache.learn_piece(&table, &piece(number), &[number, 1]);
             if cache.grow(&table) {
                 assert!(!has_few_slots(&table), "{} of {} slots", table.used(), table.capacity());
-                cache.learn_piece(&cache.table(), &piece(number), &[number, 1]);
+                cache.learn_piece(&cache.table().unwrap(), &piece(number), &[number, 1]);
             }
         }
         let known = (0..1000).filter(|&number| entry(&cache, &piece(number)) == Some(vec![number, 1])).count();
         assert!(known >= 990, "{known} of 1000");
         // At the bound, short pieces still find slots.
-        let table = cache.table();
+        let table = cache.table().unwrap();
         while table.used_words() <= (table.capacity() / SLOTS_PER_WORD) as u64 {
             cache.learn_piece(&table, &piece(1_000_000 + table.used() as u32), &[1]);
         }
@@ -349,8 +364,8 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let cache = Cache::new(InstructionSet::available()[0], 1 << 20, 1 << 20);
-        assert!(cache.table().bytes() <= 1 << 20);
-        let table = cache.table();
+        assert!(cache.table().unwrap().bytes() <= 1 << 20);
+        let table = cache.table().unwrap();
         for number in 0..100_000_u64 {
             cache.learn_piece(&table, &number.to_le_bytes(), &[1, 2, 3, 4]);
         }

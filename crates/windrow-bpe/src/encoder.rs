@@ -3,6 +3,8 @@
 //! The queue hides the time that memory takes: the slot of a key is asked for when the key enters, and read when the queue is full. Since
 //! the queue does not end with a document, short documents gain from it as much as long ones.
 
+use std::sync::Arc;
+
 use windrow_sync::table::{InsertOnlyTable, TableKey};
 
 use crate::cache::{
@@ -57,6 +59,8 @@ struct Place {
 
 /// The buffers of one thread.
 pub(crate) struct Worker {
+    /// The table of the last window, in case the lock of the current one is lost.
+    pub(crate) table: Option<Arc<InsertOnlyTable>>,
     positions: Positions,
     pub(crate) lookup: Lookup,
 }
@@ -97,6 +101,7 @@ pub struct Counts {
 impl Worker {
     pub(crate) fn new() -> Box<Self> {
         Box::new(Self {
+            table: None,
             positions: [0; _],
             lookup: Lookup {
                 tags: [0; QUEUE],
@@ -204,7 +209,7 @@ impl<'a, P: Iterator<Item = Part<'a>>> Window<'_, P> {
     #[inline(always)]
     fn run_with<I: Isa, R: Rules>(self, isa: I) {
         let Self { shared, table, worker, parts, bytes } = self;
-        let Worker { positions, lookup } = worker;
+        let Worker { positions, lookup, .. } = worker;
         lookup.shrink();
         if let Err(missing) = lookup.begin(bytes) {
             lookup.missing = Some(missing);

@@ -1,6 +1,6 @@
 //! The engine: definition, batches, decoding.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use thiserror::Error;
 use windrow_sync::table::InsertOnlyTable;
@@ -10,7 +10,7 @@ use crate::batch::Span;
 use crate::cache::{Cache, KEY_BYTES};
 use crate::encoder::{Counts, Part, Shared, Window, Worker};
 use crate::grammar::Grammar;
-use crate::memory::reserve;
+use crate::memory::{lock_briefly, reserve};
 use crate::model::{MergeScratch, Model};
 use crate::nfc;
 use crate::scan::Around;
@@ -141,12 +141,17 @@ impl Engine {
         if options.seeded {
             engine.seed();
         }
+        // Made now: a fork during their first use would leave a child with a table that is never ready.
+        Classes::get();
+        if *nfc {
+            nfc::table();
+        }
         Ok(engine)
     }
 
     /// Lets the cache learn all short tokens: not as themselves, but as what the merges make of them.
     fn seed(&self) {
-        let (table, mut scratch) = (self.cache.table(), MergeScratch::default());
+        let (Some(table), mut scratch) = (self.cache.table(), MergeScratch::default()) else { return };
         for token in self.model.tokens().filter(|token| token.len() <= KEY_BYTES) {
             let ids = self.model.encode(token, false, &mut scratch).expect("a short piece needs no memory");
             self.cache.learn_piece(&table, token, ids);
@@ -175,17 +180,16 @@ impl Engine {
 
     /// What the threads have done so far, as far as they are through with their windows.
     pub fn counts(&self) -> Counts {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.iter().fold(Counts::default(), |sum, worker| {
+        let workers = lock_briefly(&self.workers);
+        workers.iter().flat_map(|workers| workers.iter()).fold(Counts::default(), |sum, worker| {
             let Counts { pieces, misses } = worker.lookup.counts;
             Counts { pieces: sum.pieces + pieces, misses: sum.misses + misses }
         })
     }
 
-    /// Used slots and all slots of the cache, and its bytes of memory.
+    /// Used slots and all slots of the cache, and its bytes of memory. Zeros if a fork has made the cache unreachable.
     pub fn cache_size(&self) -> (usize, usize, usize) {
-        let table = self.cache.table();
-        (table.used(), table.capacity(), table.bytes())
+        self.cache.table().map_or((0, 0, 0), |table| (table.used(), table.capacity(), table.bytes()))
     }
 
     /// Appends the ids of `texts` to `ids`, on this thread, and to `ends` the length of `ids` behind each text.
@@ -226,7 +230,8 @@ impl Engine {
         documents: &[T],
         span: Span,
     ) -> Result<(), NoMemory> {
-        let table = self.cache.table();
+        let current = self.cache.table().or_else(|| worker.table.take());
+        let table = worker.table.insert(current.unwrap_or_else(Cache::empty_table)).clone();
         let parts = span.parts(documents);
         if self.splitter.goes_first() || self.nfc && parts.clone().any(|part| nfc::may_change(part.text)) {
             let mut splits = Vec::new();
@@ -316,11 +321,13 @@ impl Engine {
 
     /// Runs `body` with the buffers of a thread.
     pub(crate) fn with_worker<R>(&self, body: impl FnOnce(&mut Worker) -> R) -> R {
-        let kept = self.workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = lock_briefly(&self.workers).and_then(|mut workers| workers.pop());
         let mut worker = kept.unwrap_or_else(Worker::new);
         let result = body(&mut worker);
         // One that panics unwinds past this line and is not used again.
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+        if let Some(mut workers) = lock_briefly(&self.workers) {
+            workers.push(worker);
+        }
         result
     }
 }

@@ -14,7 +14,7 @@ use crate::unicode::{bits_of, decode};
 const RUNS: &[u8] = include_bytes!("../unicode/nfc.bin");
 
 /// The characters that normalization may change, as bits.
-fn table() -> &'static [u64] {
+pub(crate) fn table() -> &'static [u64] {
     static TABLE: OnceLock<Vec<u64>> = OnceLock::new();
     TABLE.get_or_init(|| bits_of(RUNS))
 }

@@ -7,6 +7,8 @@ mod decode;
 mod document_faults;
 mod encode_account;
 mod encode_stop;
+#[cfg(target_os = "linux")]
+mod fork;
 mod hostile_tokenizer;
 mod input_common;
 mod input_compression;
