@@ -246,15 +246,33 @@ impl Engine {
     /// # Errors
     /// Those of [`encode_batch`](Self::encode_batch); `batch` is then empty.
     pub fn encode_batch_into<T: AsRef<str> + Sync>(&self, documents: &[T], batch: &mut Ragged) -> Result<(), NoMemory> {
+        self.encode_batch_while(documents, batch, &|| true).map(drop)
+    }
+
+    /// [`encode_batch_into`](Self::encode_batch_into) as long as `goes_on` returns true, which each thread calls before each window: after some
+    /// tenths of a millisecond. Returns whether it has encoded all documents; `batch` is empty otherwise.
+    ///
+    /// # Errors
+    /// Those of [`encode_batch`](Self::encode_batch); `batch` is then empty.
+    pub fn encode_batch_while<T: AsRef<str> + Sync>(
+        &self,
+        documents: &[T],
+        batch: &mut Ragged,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, NoMemory> {
         let threads = windrow::current_num_threads();
         let windows = self.windows(documents, threads);
         let commits = Commits::new(self.most_ids(windows.bytes), documents.len(), std::mem::take(batch))
             .map_err(|bytes| NoMemory { document: 0, bytes })?;
+        // An error without a reason is a stop.
         let encode = |(number, span): (usize, Span)| {
+            if !goes_on() {
+                return Err(None);
+            }
             self.with_worker(|worker| {
                 let outcome = self.window(worker, documents, span);
                 commits.commit(number, &mut worker.lookup);
-                outcome
+                outcome.map_err(Some)
             })
         };
         let outcome = if windows.bytes <= windows.window || threads == 1 {
@@ -262,9 +280,14 @@ impl Engine {
         } else {
             windows.enumerate().par_bridge().try_for_each(encode)
         };
-        outcome?;
-        *batch = commits.finish();
-        Ok(())
+        match outcome {
+            Ok(()) => {
+                *batch = commits.finish();
+                Ok(true)
+            }
+            Err(None) => Ok(false),
+            Err(Some(failed)) => Err(failed),
+        }
     }
 
     /// The windows of a batch for so many threads.

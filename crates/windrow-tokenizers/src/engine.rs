@@ -71,30 +71,51 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// The first text, in order, that has no ids. `batch` is then empty.
     fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
-        encode_each(self, texts, batch)
+        self.encode_batch_while(texts, batch, &|| true).map(drop)
+    }
+
+    /// [`encode_batch`](Self::encode_batch) as long as `goes_on` returns true, which each thread calls again and again. Returns whether it
+    /// has encoded all texts; `batch` is empty otherwise.
+    ///
+    /// # Errors
+    /// Those of [`encode_batch`](Self::encode_batch); `batch` is then empty.
+    fn encode_batch_while(
+        &self,
+        texts: &[&str],
+        batch: &mut Ragged,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, BatchError> {
+        encode_each(self, texts, batch, goes_on)
     }
 }
 
-/// [`Engine::encode_batch`] of an engine whose encoders take one text at a time.
-fn encode_each<E: Engine + ?Sized>(engine: &E, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
+/// [`Engine::encode_batch_while`] of an engine whose encoders take one text at a time.
+fn encode_each<E: Engine + ?Sized>(
+    engine: &E,
+    texts: &[&str],
+    batch: &mut Ragged,
+    goes_on: &(dyn Fn() -> bool + Sync),
+) -> Result<bool, BatchError> {
     let Ragged { mut values, mut offsets } = std::mem::take(batch);
     values.clear();
     offsets.clear();
     offsets.push(0);
+    // After a stop, the texts that are left have no ids.
     let encoded = texts.par_iter().weigh(|text| text.len()).map_init(
         || engine.encoder(),
         |encoder, text| {
             let mut ids = Vec::new();
-            encoder.encode(text, &mut ids).map(|()| ids)
+            goes_on().then(|| encoder.encode(text, &mut ids).map(|()| ids))
         },
     );
     let encoded: Vec<_> = encoded.collect();
     for (document, ids) in encoded.into_iter().enumerate() {
+        let Some(ids) = ids else { return Ok(false) };
         values.extend(ids.map_err(|error| BatchError { document, error })?);
         offsets.push(values.len() as u64);
     }
     *batch = Ragged { values, offsets };
-    Ok(())
+    Ok(true)
 }
 
 /// Why a batch has no ids.

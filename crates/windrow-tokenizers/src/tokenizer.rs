@@ -367,6 +367,20 @@ impl Tokenizer {
         self.engine().encode_batch(texts, batch)
     }
 
+    /// [`encode_batch_ids_into`](Self::encode_batch_ids_into) as long as `goes_on` returns true, which each thread calls again and again: for
+    /// callers that listen for Ctrl-C or have a deadline. Returns whether it has encoded all texts; `batch` is empty otherwise.
+    ///
+    /// # Errors
+    /// Those of [`encode_batch_ids`](Self::encode_batch_ids); `batch` is then empty.
+    pub fn encode_batch_ids_while(
+        &self,
+        texts: &[&str],
+        batch: &mut Ragged,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, BatchError> {
+        self.engine().encode_batch_while(texts, batch, goes_on)
+    }
+
     /// The largest id that can be produced, plus one. There may be fewer tokens.
     pub fn vocab_size(&self) -> u32 {
         self.vocab_size

@@ -81,10 +81,18 @@ impl Engine for Bpe {
         self.engine.last_cut(part, from).filter(|_| self.cuts_documents())
     }
 
-    fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
-        self.engine.encode_batch_into(texts, batch).map_err(|failed| no_memory(texts, failed))?;
-        self.surround(batch);
-        Ok(())
+    fn encode_batch_while(
+        &self,
+        texts: &[&str],
+        batch: &mut Ragged,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, BatchError> {
+        let is_whole = self.engine.encode_batch_while(texts, batch, goes_on);
+        let is_whole = is_whole.map_err(|failed| no_memory(texts, failed))?;
+        if is_whole {
+            self.surround(batch);
+        }
+        Ok(is_whole)
     }
 }
 

@@ -124,10 +124,15 @@ impl Engine for Early {
         self.fast(part.len())?.last_cut(part, from)
     }
 
-    fn encode_batch(&self, texts: &[&str], batch: &mut Ragged) -> Result<(), BatchError> {
+    fn encode_batch_while(
+        &self,
+        texts: &[&str],
+        batch: &mut Ragged,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, BatchError> {
         match self.fast(texts.iter().map(|text| text.len()).sum()) {
-            Some(fast) => fast.encode_batch(texts, batch),
-            None => encode_each(self, texts, batch),
+            Some(fast) => fast.encode_batch_while(texts, batch, goes_on),
+            None => encode_each(self, texts, batch, goes_on),
         }
     }
 }
