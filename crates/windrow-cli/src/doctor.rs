@@ -8,9 +8,9 @@ use windrow_tokenizers::engine::instruction_sets;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadError, LoadOptions, Tokenizer};
 
-use crate::encode;
 use crate::exit::Code;
 use crate::report;
+use crate::threads;
 
 pub(crate) const HELP: &str = "\
 {about}
@@ -59,7 +59,7 @@ fn machine() -> String {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let mut text = format!("windrow: {}\ncpus: {cpus} allowed by affinity and quota\n", env!("CARGO_PKG_VERSION"));
     let mut why = String::new();
-    let threads = match encode::threads(None, |note| why = format!(": {note}")) {
+    let threads = match threads::asked(None, |note| why = format!(": {note}")) {
         0 => cpus,
         threads => threads,
     };

@@ -1,6 +1,5 @@
 //! `windrow encode`.
 
-use std::env;
 use std::io::{self, IsTerminal};
 use std::thread;
 
@@ -19,6 +18,7 @@ use crate::progress::Progress;
 use crate::report;
 use crate::signals;
 use crate::summary;
+use crate::threads;
 
 /// An error that is not reported yet, and the exit code.
 struct Refused(String, Code);
@@ -101,7 +101,7 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
     };
     let resolved = resolve(&options.inputs, &reading)?;
     resolved.notes.iter().for_each(note);
-    let threads = threads(options.threads, note);
+    let threads = threads::asked(options.threads, note);
 
     let reading = ReadOptions {
         field: options.field.clone(),
@@ -141,25 +141,6 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
         ..Job::new(resolved.files)
     };
     Ok(Prepared { job, tokenizer, output })
-}
-
-/// The number of threads, 0 for one per CPU. Without `--threads`, the environment variable of Hugging Face's `tokenizers` applies, with
-/// the same values.
-pub(crate) fn threads(asked: Option<usize>, mut note: impl FnMut(&String)) -> usize {
-    const SWITCH: &str = "TOKENIZERS_PARALLELISM";
-    match (asked, env::var(SWITCH)) {
-        (Some(threads), _) => threads,
-        (None, Ok(value)) if is_off(&value) => {
-            note(&format!("one thread encodes, because {SWITCH} is {:?} (--threads N counts more)", value));
-            1
-        }
-        (None, _) => 0,
-    }
-}
-
-/// Whether `tokenizers` reads a value as false.
-fn is_off(value: &str) -> bool {
-    matches!(value.to_ascii_lowercase().as_str(), "" | "off" | "false" | "f" | "no" | "n" | "0")
 }
 
 /// A text file that is one document of more bytes than this, 256 chunks, gets a note.
@@ -241,16 +222,6 @@ impl Prepared {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_switch_of_tokenizers_is_read_as_there() {
-        for off in ["", "0", "false", "False", "FALSE", "f", "no", "N", "off", "Off"] {
-            assert!(is_off(off), "{off}");
-        }
-        for on in ["1", "true", "TRUE", "yes", "on", "2", " false"] {
-            assert!(!is_off(on), "{on}");
-        }
-    }
 
     #[test]
     fn large_texts_that_one_thread_encodes_are_named() {

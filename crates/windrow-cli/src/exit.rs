@@ -1,7 +1,5 @@
 //! Exit codes. They are those of `sysexits.h` where that file has a fitting one.
 
-use std::process::ExitCode;
-
 use windrow_tokenizers::encode::EncodeError;
 use windrow_tokenizers::input::{ErrorClass, InputError};
 use windrow_tokenizers::output::{OutputError, OutputErrorKind};
@@ -37,12 +35,6 @@ impl Code {
     /// Whether the output was abandoned, which only a signal causes.
     pub(crate) fn is_interruption(error: &EncodeError) -> bool {
         matches!(error, EncodeError::Output(error) if error.kind() == OutputErrorKind::Interrupted)
-    }
-}
-
-impl From<Code> for ExitCode {
-    fn from(code: Code) -> Self {
-        code.number().into()
     }
 }
 

@@ -3,13 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use windrow_collective::{Calibration, Communicator, Error, Fused, Group, Link, Profile, Stage, Tried};
+use windrow_collective::{Calibration, Communicator, Error, Fused, Group, Link, Profile, Stage};
 use windrow_tiling::cost::{Fitting, Sample};
-use windrow_tiling::tile::Contention;
 use windrow_tiling::{Nanos, Rows};
 
 use super::args::Operation;
-use super::samples::Measured;
+use super::samples::{Calibrated, Measured};
 use super::{Options, Refused};
 use crate::exit::Code;
 
@@ -19,17 +18,6 @@ const MOST_RANKS: u64 = 64;
 const MOST_PASSES: usize = 12;
 /// How often each of the compared plans runs.
 const REPEATS: usize = 5;
-
-/// The results of a calibration beside its samples.
-#[derive(Debug)]
-pub(super) struct Calibrated {
-    /// The measured slowdown of both lanes by each other.
-    pub(super) contention: Contention,
-    /// The profile that `Tiles::Auto` plans with, under the requested limits and contention.
-    pub(super) profile: Profile,
-    /// Plans that were run, the fastest first.
-    pub(super) tried: Vec<Tried>,
-}
 
 /// A checked calibration: what every rank does.
 pub(super) struct Task<'a> {

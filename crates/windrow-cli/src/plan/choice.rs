@@ -85,7 +85,7 @@ mod tests {
     use windrow_tiling::{Nanos, Rows};
 
     use super::*;
-    use crate::plan::calibrate::Calibrated;
+    use crate::plan::samples::Calibrated;
 
     const ROWS: Rows = Rows(4096);
 

@@ -4,12 +4,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use windrow_collective::Tried;
+use windrow_collective::{Profile, Tried};
 use windrow_tiling::cost::{FitError, Fitting, Sample, fit};
 use windrow_tiling::tile::{Contention, Lane, Plan, Tiles};
 use windrow_tiling::{Nanos, Rows};
 
-use super::calibrate::Calibrated;
 use super::lane::{Cuts, LaneCost};
 use super::{Options, Refused};
 use crate::exit::Code;
@@ -26,6 +25,17 @@ pub(super) struct Measured {
     pub(super) origin: String,
     /// The other results of a calibration; `None` if the samples were read from a file.
     pub(super) calibrated: Option<Calibrated>,
+}
+
+/// The results of a calibration beside its samples.
+#[derive(Debug)]
+pub(super) struct Calibrated {
+    /// The measured slowdown of both lanes by each other.
+    pub(super) contention: Contention,
+    /// The profile that `Tiles::Auto` plans with, under the requested limits and contention.
+    pub(super) profile: Profile,
+    /// Plans that were run, the fastest first.
+    pub(super) tried: Vec<Tried>,
 }
 
 /// The cost functions that were fitted to samples.
