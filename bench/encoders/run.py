@@ -214,23 +214,27 @@ def commit():
 
 
 def record(name, cells):
-    folder = os.environ.get("WINDROW_RECORD_FOLDER") or ROOT / "bench" / "record"
+    folder = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or ROOT / "bench" / "record")
+    failures = [f"{cell.name}: {arm} failed: {why}" for cell in cells for arm, why in cell.failures.items()]
+    tables = [list(cell.lines()) for cell in cells]
+    lines = [line for table in tables for line in table[1:]]
+    write_record(folder, name, "run.py", tables[0][0], lines, ["cells are tokenizer/corpus/threads", *failures])
+
+
+def write_record(folder, name, program, columns, lines, notes):
     slug = "-".join(re.findall(r"[A-Za-z0-9]+", machine())).lower()
     day = datetime.datetime.now(datetime.timezone.utc).date()
     head = [
-        f"command: python3 bench/encoders/run.py {shlex.join(sys.argv[1:])}",
+        f"command: python3 bench/encoders/{program} {shlex.join(sys.argv[1:])}",
         f"machine: {machine()}",
         f"commit: {commit()}",
         f"compiler: {said('rustc', '--version')}",
         *versions(),
-        "cells are tokenizer/corpus/threads",
-        *[f"{cell.name}: {arm} failed: {why}" for cell in cells for arm, why in cell.failures.items()],
+        *notes,
     ]
-    tables = [list(cell.lines()) for cell in cells]
-    lines = [*(f"# {line}" for line in head), tables[0][0], *(line for table in tables for line in table[1:])]
-    path = pathlib.Path(folder) / slug / f"{day}-{name}.csv"
+    path = folder / slug / f"{day}-{name}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join([*(f"# {line}" for line in head), columns, *lines]) + "\n")
     print(f"\n{path}")
 
 
