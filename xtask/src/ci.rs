@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::suite::{self, Repeat};
 use crate::workspace::{self, Workspace};
-use crate::{api, deps, house, mutants, orderings, rayon, results};
+use crate::{api, deps, house, mutants, orderings, python, rayon, results};
 
 /// In the order in which they run: steps of seconds come before steps of minutes.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -34,9 +34,11 @@ pub(crate) enum Step {
     ClippyPortable,
     /// the documentation builds without a warning
     Doc,
-    /// all tests
+    /// all tests of Rust
     Test,
-    /// the same tests on the portable fallback
+    /// the tests of the Python package
+    Python,
+    /// the tests of Rust on the portable fallback
     TestPortable,
     /// the models of the synchronization
     Loom,
@@ -97,6 +99,7 @@ fn one(workspace: &Workspace, step: Step) -> Result<()> {
             succeed(command.args(EVERYDAY).env("RUSTDOCFLAGS", "-D warnings"))
         }
         Step::Test => tests(workspace, EVERYDAY),
+        Step::Python => python::run(workspace),
         Step::TestPortable => tests(workspace, PORTABLE),
         // A separate folder: the flag changes every crate, and would replace the usual build each time.
         Step::Loom => {

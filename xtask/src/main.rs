@@ -6,6 +6,7 @@ mod deps;
 mod house;
 mod mutants;
 mod orderings;
+mod python;
 mod rayon;
 mod results;
 mod suite;

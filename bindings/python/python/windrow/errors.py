@@ -1,0 +1,27 @@
+"""What windrow raises besides the exceptions of Python."""
+
+__all__ = ["ItemError", "TokenizerError", "WindrowError"]
+
+
+class WindrowError(Exception):
+    """The base of all errors of this package."""
+
+
+class TokenizerError(WindrowError, ValueError):
+    """A tokenizer cannot be loaded, or does not support what is asked of it."""
+
+
+class ItemError(WindrowError, ValueError):
+    """An item of a batch has no result.
+
+    Nothing of the batch is returned. ``item`` is the place of the first such item in the batch, from 0.
+    """
+
+    item: int
+
+    def __init__(self, item: int, reason: str) -> None:
+        super().__init__(item, reason)
+        self.item = item
+
+    def __str__(self) -> str:
+        return f"item {self.item}: {self.args[1]}"

@@ -1,0 +1,80 @@
+//! The door: every call that works for more than a moment enters Rust here.
+//!
+//! Inside, the interpreter runs other threads. The thread of the call asks Python for signals again and again, so that Ctrl-C ends a
+//! batch. Errors, panics and interrupts become exceptions in one place.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Instant;
+
+use pyo3::prelude::*;
+
+use crate::errors::Failure;
+
+/// A signal waits so long before Python handles it, beside the longest item. People notice 100 ms.
+const POLL_MILLIS: u64 = 25;
+
+/// Tells the work whether to go on.
+pub(crate) struct Watch {
+    /// The thread of the call: Python handles signals on its main thread alone, which may be this one.
+    caller: ThreadId,
+    begin: Instant,
+    /// Milliseconds from `begin` to the next question.
+    next: AtomicU64,
+    stopped: AtomicBool,
+    interrupt: Mutex<Option<PyErr>>,
+}
+
+impl Watch {
+    fn new() -> Self {
+        Self {
+            caller: thread::current().id(),
+            begin: Instant::now(),
+            next: AtomicU64::new(POLL_MILLIS),
+            stopped: AtomicBool::new(false),
+            interrupt: Mutex::new(None),
+        }
+    }
+
+    /// Whether no signal has raised an exception so far. All threads of the work call it again and again.
+    pub(crate) fn goes_on(&self) -> bool {
+        // Relaxed: a thread may see the stop late.
+        if self.stopped.load(Ordering::Relaxed) {
+            return false;
+        }
+        if thread::current().id() != self.caller {
+            return true;
+        }
+        let now = self.begin.elapsed().as_millis() as u64;
+        // Relaxed: only the caller's thread uses it.
+        if now < self.next.load(Ordering::Relaxed) {
+            return true;
+        }
+        // Relaxed: see above.
+        self.next.store(now + POLL_MILLIS, Ordering::Relaxed);
+        let Err(interrupt) = Python::attach(|py| py.check_signals()) else { return true };
+        *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupt);
+        // Relaxed: see above. `enter` takes the exception on this same thread.
+        self.stopped.store(true, Ordering::Relaxed);
+        false
+    }
+}
+
+/// Runs `work` without the interpreter's lock. If a signal has raised an exception, that is the result, whatever `work` returns.
+pub(crate) fn enter<R: Send>(py: Python<'_>, work: impl FnOnce(&Watch) -> Result<R, Failure> + Send) -> PyResult<R> {
+    let watch = Watch::new();
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&watch))));
+    if let Some(interrupt) = watch.interrupt.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(interrupt);
+    }
+    let outcome = outcome.unwrap_or_else(|payload| Err(Failure::Panic(message(payload.as_ref()))));
+    outcome.map_err(|failure| failure.into_error(py))
+}
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
+}
