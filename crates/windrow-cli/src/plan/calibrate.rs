@@ -168,6 +168,7 @@ mod tests {
     use clap::Parser;
     use windrow_collective::{Measured as Sample, Shape};
     use windrow_tiling::Rows;
+    use windrow_tiling::tile::Contention;
 
     use super::*;
     use crate::args::{Arguments, Command};
