@@ -141,21 +141,9 @@ def measure(arm, options, path, threads):
         words = [options.windrow, "encode", path, "-o", out, "--threads", str(threads), "--tokenizer", tokenizer, "--json"]
     else:
         words = [run.VENV / "bin" / "python", "-c", SCRIPTS[arm], tokenizer, path, out.with_suffix(".npy"), str(threads)]
-    cpus = sorted(os.sched_getaffinity(0))[-threads:]
-    settings = {name: str(threads) for name in ("RAYON_NUM_THREADS", "FASTOKENS_BPE_THREADS")}
-
-    def start():
-        os.sched_setaffinity(0, cpus)
-        try:
-            pathlib.Path("/proc/self/autogroup").write_text("-20")
-        except OSError:
-            pass
-
     begin = time.perf_counter()
-    process = subprocess.Popen(
-        list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, **settings}, start_new_session=True, preexec_fn=start,
-    )  # fmt: skip
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(list(map(str, words)), text=True, **pipes, **run.placed(threads))
     said, complaint = process.stdout.read(), process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - begin

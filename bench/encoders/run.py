@@ -67,25 +67,29 @@ def prepare():
         stamp.write_text(wanted)
 
 
-def child(arm, tokenizer, corpus, threads, passes, every=1, batch=0, timeout=600):
-    """What a measurement says, or a text that says why it failed."""
-    program = [VENV / "bin" / "python", HERE / "child.py"] if arm in PYTHON else [HERE / "target/release/encoders"]
-    numbers = [str(number) for number in (threads, passes, every, batch)]
+def placed(threads):
+    """The options of a process on as many CPUs as it has threads, in a session with the highest priority."""
     cpus = sorted(os.sched_getaffinity(0))[-threads:]
     settings = {name: str(threads) for name in ("RAYON_NUM_THREADS", "FASTOKENS_BPE_THREADS")}
 
     def start():
         os.sched_setaffinity(0, cpus)
         try:
-            # The new session has a group of its own, which only root may raise.
+            # The new session has a separate group, which only root may raise.
             pathlib.Path("/proc/self/autogroup").write_text("-20")
         except OSError:
             pass
 
+    return {"env": {**os.environ, **settings}, "start_new_session": True, "preexec_fn": start}
+
+
+def child(arm, tokenizer, corpus, threads, passes, every=1, batch=0, timeout=600):
+    """What a measurement says, or a text that says why it failed."""
+    program = [VENV / "bin" / "python", HERE / "child.py"] if arm in PYTHON else [HERE / "target/release/encoders"]
+    numbers = [str(number) for number in (threads, passes, every, batch)]
     command = [*program, arm, tokenizer, corpus, *numbers]
-    options = {"env": {**os.environ, **settings}, "start_new_session": True, "preexec_fn": start, "timeout": timeout}
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, **options)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=timeout, **placed(threads))
     except subprocess.TimeoutExpired:
         return f"timeout after {timeout} s"
     if ended.returncode != 0:

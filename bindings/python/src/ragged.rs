@@ -101,7 +101,6 @@ impl PyRagged {
     /// What `__reduce__` took apart.
     #[staticmethod]
     fn _restore(values: &[u8], offsets: &[u8]) -> PyResult<Self> {
-        let damaged = || PyValueError::new_err("damaged columns of a Ragged");
         let (values, rest) = values.as_chunks::<4>();
         let (offsets, more) = offsets.as_chunks::<8>();
         let batch = Ragged {
@@ -110,6 +109,6 @@ impl PyRagged {
         };
         let ends = (batch.offsets.first() == Some(&0)) && batch.offsets.last() == Some(&(batch.values.len() as u64));
         let is_whole = rest.is_empty() && more.is_empty() && ends && batch.offsets.is_sorted();
-        if is_whole { Ok(Self::new(batch)) } else { Err(damaged()) }
+        if is_whole { Ok(Self::new(batch)) } else { Err(PyValueError::new_err("damaged columns of a Ragged")) }
     }
 }

@@ -3,7 +3,7 @@
 use std::hint;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// Attempts to lock: some microseconds, a hundred times as long as a lock of this crate is held.
+/// Attempts to lock: some microseconds, where a lock of this crate is held for a few instructions.
 const ATTEMPTS: usize = 1000;
 
 /// The lock, unless another thread holds it for long. That thread may not exist: a fork copies locks, but no threads that would release them.

@@ -1,7 +1,7 @@
 //! Memory for slots, in large pages where the system has them.
 //!
-//! A search reads one slot anywhere in the table. With pages of 4 KiB, most searches in a table of megabytes also miss the first
-//! translation buffer of the CPU.
+//! A search reads one slot anywhere in the table. With pages of 4 KiB, a table of megabytes has more pages than the first translation
+//! buffer of a CPU has entries.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::Deref;
