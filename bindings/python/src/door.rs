@@ -55,8 +55,12 @@ impl Watch {
         }
         // Relaxed: see above.
         self.next.store(now + POLL_MILLIS, Ordering::Relaxed);
-        let Err(interrupt) = Python::attach(|py| py.check_signals()) else { return true };
-        *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupt);
+        match Python::try_attach(|py| py.check_signals()) {
+            Some(Ok(())) => return true,
+            Some(Err(interrupt)) => *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupt),
+            // The interpreter has ended, and this is a thread that it left behind.
+            None => {}
+        }
         // Relaxed: see above. `enter` takes the exception on this same thread.
         self.stopped.store(true, Ordering::Relaxed);
         false

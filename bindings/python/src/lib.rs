@@ -5,16 +5,21 @@
 
 mod column;
 mod door;
+mod encoding;
 mod errors;
+mod inputs;
 mod ragged;
+mod stream;
 mod texts;
 mod tokenizer;
+mod vocabulary;
 
 // Makes its allocator the global one of this module.
 #[cfg(feature = "mimalloc")]
 use windrow_allocator as _;
 
 use pyo3::prelude::*;
+use windrow_tokenizers::tokenizers_023::utils::parallelism::set_parallelism;
 
 /// Runs the command, which treats the process as its own, and returns the exit code.
 #[pyfunction]
@@ -25,7 +30,11 @@ fn run_command(py: Python<'_>, words: Vec<String>) -> u8 {
 #[pymodule(gil_used = false)]
 fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    // Its threads would be missing in a forked process; windrow's pool has the work.
+    set_parallelism(false);
     module.add_class::<column::Column>()?;
+    module.add_class::<encoding::PyEncoding>()?;
+    module.add_class::<stream::PyDecodeStream>()?;
     module.add_class::<ragged::PyRagged>()?;
     module.add_class::<tokenizer::PyTokenizer>()?;
     module.add_function(wrap_pyfunction!(run_command, module)?)

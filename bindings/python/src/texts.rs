@@ -66,6 +66,14 @@ impl Texts {
         }
     }
 
+    /// One of the texts of a list.
+    pub(crate) fn str(&self, number: usize) -> Result<&str, Failure> {
+        match self {
+            Self::Items(items) => items[number].text(number),
+            Self::Columns(_) => Ok(self.strs()?[number]),
+        }
+    }
+
     /// The texts themselves.
     pub(crate) fn strs(&self) -> Result<Vec<&str>, Failure> {
         match self {
@@ -90,7 +98,7 @@ impl Texts {
 }
 
 impl Item {
-    fn of(number: usize, text: Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn of(number: usize, text: Bound<'_, PyAny>) -> PyResult<Self> {
         let py = text.py();
         match text.cast_into::<PyString>() {
             Ok(text) => PyBackedStr::try_from(text).map(Self::Str).map_err(|error| not_unicode(py, number, error)),
@@ -104,7 +112,7 @@ impl Item {
         }
     }
 
-    fn text(&self, number: usize) -> Result<&str, Failure> {
+    pub(crate) fn text(&self, number: usize) -> Result<&str, Failure> {
         match self {
             Self::Str(text) => Ok(text),
             Self::Bytes(bytes) => std::str::from_utf8(bytes).map_err(|error| {

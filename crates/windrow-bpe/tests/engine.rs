@@ -199,6 +199,10 @@ proptest! {
                 ends.push(bytes.len());
             }
             prop_assert_eq!(places.len(), ids.len());
+            let words = engine.words(&text, &ids);
+            prop_assert_eq!(words.len(), ids.len());
+            prop_assert!(words.first().is_none_or(|first| *first == 0));
+            prop_assert!(words.windows(2).all(|pair| pair[0] == pair[1] || pair[0] + 1 == pair[1]));
             if nfc {
                 // No added token of these texts is next to a mark.
                 prop_assert_eq!(String::from_utf8(bytes).unwrap(), text.nfc().map(|(c, _)| c).collect::<String>());

@@ -1,8 +1,7 @@
 //! Batches of Hugging Face's `tokenizers` 0.23 on windrow's pool.
 
-use tokenizers_023::utils::padding::pad_encodings;
 use tokenizers_023::utils::parallelism::get_parallelism;
-use tokenizers_023::{EncodeInput, Encoding, Error, InputSequence, Tokenizer};
+use tokenizers_023::{EncodeInput, Encoding, Error, InputSequence, PaddingParams, PaddingStrategy, Tokenizer};
 use windrow::prelude::*;
 
 /// The batch methods of Hugging Face's `tokenizers` 0.23 on windrow's pool, with the same results.
@@ -90,19 +89,19 @@ fn batch<'s>(
     let inputs: Vec<EncodeInput<'s>> = inputs.into_iter().map(Into::into).collect();
     let mut encodings: Vec<Encoding> = if get_parallelism() {
         // One place in a program encodes short texts now and long ones then: their bytes tell how much there is to do.
-        let encoded: Vec<Result<Encoding, Error>> = inputs.into_par_iter().weigh(bytes).map(encode).collect();
+        let encoded: Vec<Result<Encoding, Error>> = inputs.into_par_iter().weigh(bytes_of).map(encode).collect();
         encoded.into_iter().collect::<Result<_, _>>()?
     } else {
         inputs.into_iter().map(encode).collect::<Result<_, _>>()?
     };
     if let Some(padding) = tokenizer.get_padding() {
-        pad_encodings(&mut encodings, padding)?;
+        pad(&mut encodings, padding);
     }
     Ok(encodings)
 }
 
 /// Bytes of text of an input.
-fn bytes(input: &EncodeInput<'_>) -> usize {
+pub(crate) fn bytes_of(input: &EncodeInput<'_>) -> usize {
     let of = |sequence: &InputSequence<'_>| match sequence {
         InputSequence::Raw(text) => text.len(),
         InputSequence::PreTokenized(words) => words.iter().map(|word| word.len()).sum(),
@@ -113,4 +112,27 @@ fn bytes(input: &EncodeInput<'_>) -> usize {
         EncodeInput::Single(sequence) => of(sequence),
         EncodeInput::Dual(first, second) => of(first) + of(second),
     }
+}
+
+/// Pads all encodings of a batch, as the library does, but never with the threads of rayon: those are missing in a forked process.
+pub(crate) fn pad(encodings: &mut [Encoding], padding: &PaddingParams) {
+    let longest = encodings.iter().map(Encoding::len).max().unwrap_or(0);
+    let mut len = match padding.strategy {
+        PaddingStrategy::Fixed(len) => len,
+        PaddingStrategy::BatchLongest => longest,
+    };
+    if let Some(multiple) = padding.pad_to_multiple_of.filter(|&multiple| multiple > 0) {
+        len = len.next_multiple_of(multiple);
+    }
+    for encoding in encodings {
+        pad_to(encoding, len, padding);
+    }
+}
+
+fn pad_to(encoding: &mut Encoding, len: usize, padding: &PaddingParams) {
+    let PaddingParams { pad_id, pad_type_id, pad_token, direction, .. } = padding;
+    let mut overflowing = encoding.take_overflowing();
+    overflowing.iter_mut().for_each(|part| pad_to(part, len, padding));
+    encoding.pad(len, *pad_id, *pad_type_id, pad_token, *direction);
+    encoding.set_overflowing(overflowing);
 }

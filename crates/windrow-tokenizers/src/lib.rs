@@ -5,6 +5,7 @@ mod batch_encode;
 pub mod document;
 pub mod encode;
 pub mod engine;
+pub mod full;
 pub mod input;
 pub mod manifest;
 pub mod output;

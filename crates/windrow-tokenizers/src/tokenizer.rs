@@ -30,6 +30,7 @@ mod rank_file;
 mod route;
 
 pub use crate::engine::options::{EngineChoice, LoadOptions};
+pub(crate) use choice::released_without_processor;
 pub use explain::{CacheUse, Explanation};
 pub use names::vocabulary_of;
 
@@ -252,7 +253,8 @@ impl Tokenizer {
         let (engine, delegated) = choice::engine(&file, &checked, name, options, &mut notes)?;
         let is_own = matches!(engine, ChosenEngine::Bpe(_));
         let others = is_own.then(|| OtherTokens::of_file(&file, &checked));
-        let (joins_bytes, trims) = (decode::joins_bytes(&file), Trims::of(&file, &checked).filter(|_| is_own));
+        let trims = others.as_ref().and_then(|others| Trims::of(&file, others));
+        let joins_bytes = decode::joins_bytes(&file);
         let suffices = matches!(engine, ChosenEngine::Released(_)) || (is_own && joins_bytes && trims.is_some());
         let reference = (!suffices && !file.canonical).then(|| Reference::new(text, options));
         let added = file.added.into_iter().zip(checked.added);

@@ -3,6 +3,7 @@
 //! Encoding finds no places: the lengths of the tokens give them afterwards. Where text is normalized, the places are those of the characters
 //! that a normalized character was made of, as the reference aligns them.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::Engine;
@@ -36,10 +37,51 @@ impl Engine {
     /// # Panics
     /// The engine has no offsets: see [`has_offsets`](Self::has_offsets).
     pub fn encode_with_offsets(&self, text: &str) -> Result<(Vec<u32>, Vec<Range<usize>>), NoMemory> {
-        assert!(self.has_offsets(), "added tokens take more than their text");
         let ids = self.encode_batch(&[text])?.values;
         let places = self.places(text, &ids);
         Ok((ids, places))
+    }
+
+    /// The number of the piece that each of `ids` is a part of, from 0: what Hugging Face calls the word of a token. Added tokens are pieces
+    /// too.
+    ///
+    /// ```
+    /// # use windrow_bpe::{Definition, Engine, EngineOptions, Grammar};
+    /// # let tokens = (0..=255).map(|byte| (vec![byte], u32::from(byte))).chain([(b"ab".to_vec(), 256)]).collect();
+    /// # let merges = vec![(u32::from(b'a'), u32::from(b'b'))];
+    /// # let definition =
+    /// #     Definition { grammar: Grammar::Gpt2, tokens, merges, ignore_merges: false, added: Vec::new(), nfc: false };
+    /// let engine = Engine::new(&definition, &EngineOptions::default())?;
+    /// let ids = engine.encode_batch(&["abc d"])?.values;
+    /// assert_eq!(engine.words("abc d", &ids), [0, 0, 1, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// `ids` are not those of `text`, or the engine has no offsets: see [`has_offsets`](Self::has_offsets).
+    pub fn words(&self, text: &str, ids: &[u32]) -> Vec<u32> {
+        assert!(self.has_offsets(), "added tokens take more than their text");
+        let mut words = Vec::with_capacity(ids.len());
+        let (mut begin, mut word) = (0, 0);
+        loop {
+            let found = self.added_token(text.as_bytes(), begin);
+            let part = &text[begin..found.as_ref().map_or(text.len(), |(at, _)| at.start)];
+            let is_changed = self.nfc && nfc::may_change(part.as_bytes());
+            let part = if is_changed { Cow::from(nfc::normalized(part)) } else { Cow::from(part) };
+            let (mut piece_end, mut end) = (0, 0);
+            while piece_end < part.len() {
+                piece_end = self.grammar.piece_end(part.as_bytes(), piece_end);
+                while end < piece_end {
+                    end += self.token(ids[words.len()]).len();
+                    words.push(word);
+                }
+                word += 1;
+            }
+            let Some((at, _)) = found else { return words };
+            words.push(word);
+            word += 1;
+            begin = at.end;
+        }
     }
 
     /// Whether it is known which bytes each id stands for: not if added tokens take white space, or are found in normalized text.
@@ -58,8 +100,12 @@ impl Engine {
         }
     }
 
-    /// The place of each id of `text`.
-    fn places(&self, text: &str, ids: &[u32]) -> Vec<Range<usize>> {
+    /// The bytes of `text` that each of its `ids` stands for: see [`encode_with_offsets`](Self::encode_with_offsets).
+    ///
+    /// # Panics
+    /// `ids` are not those of `text`, or the engine has no offsets: see [`has_offsets`](Self::has_offsets).
+    pub fn places(&self, text: &str, ids: &[u32]) -> Vec<Range<usize>> {
+        assert!(self.has_offsets(), "added tokens take more than their text");
         let mut places = Vec::with_capacity(ids.len());
         let mut begin = 0;
         loop {

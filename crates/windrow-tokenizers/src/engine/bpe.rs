@@ -27,6 +27,13 @@ impl Bpe {
         &self.engine
     }
 
+    /// The ids of `text`, without those that go around a document.
+    pub(crate) fn encode_plain(&self, text: &str) -> Result<Vec<u32>, EngineError> {
+        let (mut ids, mut ends) = (Vec::new(), Vec::new());
+        let encoded = self.engine.encode_all(&[text], &mut ids, &mut ends);
+        encoded.map(|()| ids).map_err(|failed| no_memory(&[text], failed).error)
+    }
+
     /// The ids of `text`, and the bytes of `text` that each stands for: not trimmed yet.
     pub(crate) fn encode_with_offsets(&self, text: &str) -> Result<Encoded, EngineError> {
         let located = self.engine.encode_with_offsets(text);

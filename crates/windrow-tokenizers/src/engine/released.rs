@@ -11,8 +11,8 @@ use tokenizers_023::normalizer::{NormalizedString, SplitDelimiterBehavior};
 use tokenizers_023::normalizers::Precompiled;
 use tokenizers_023::pattern::Invert;
 use tokenizers_023::{
-    Model, ModelWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizedString, PreTokenizerWrapper,
-    TokenizerImpl,
+    EncodeInput, Encoding, InputSequence, Model, ModelWrapper, NormalizerWrapper, PostProcessorWrapper,
+    PreTokenizedString, PreTokenizerWrapper, TokenizerImpl,
 };
 
 use super::decoder::Decoder;
@@ -20,6 +20,7 @@ use super::node::{kind, members, regex_of, replacement};
 use super::options::LoadOptions;
 use super::regex::{self, Regex};
 use super::{DecodeError, Encoded, Encoder, Engine, EngineError, LARGE, caught, has_memory};
+use crate::batch_encode::bytes_of;
 
 /// Memory that the library uses per byte of a text.
 const BYTES_PER_BYTE: usize = 128;
@@ -75,14 +76,29 @@ impl Released {
         Ok(Encoded { ids: encoding.get_ids().to_vec(), offsets })
     }
 
+    /// All that the library says of a text or of words, with offsets in characters.
+    pub(crate) fn encode_sequence(&self, sequence: InputSequence<'_>) -> Result<Encoding, EngineError> {
+        let input = EncodeInput::Single(sequence);
+        self.guarded_bytes(bytes_of(&input), || self.tokenizer.encode_char_offsets(input, false))
+    }
+
+    pub(crate) fn id_to_token(&self, id: u32) -> Option<String> {
+        self.tokenizer.id_to_token(id)
+    }
+
     /// Runs code of the library on `text`, within limits.
     fn guarded<T>(&self, text: &str, run: impl FnOnce() -> tokenizers_023::Result<T>) -> Result<T, EngineError> {
+        self.guarded_bytes(text.len(), run)
+    }
+
+    /// [`guarded`](Self::guarded) for so many bytes of text.
+    fn guarded_bytes<T>(&self, text: usize, run: impl FnOnce() -> tokenizers_023::Result<T>) -> Result<T, EngineError> {
         // Each byte has two alignments of 16 bytes and three copies, each token 100 bytes.
-        let bytes = text.len().saturating_mul(BYTES_PER_BYTE);
-        if text.len() > LARGE && !has_memory(bytes) {
-            return Err(EngineError::no_memory(Self::NAME, text.len(), bytes));
+        let bytes = text.saturating_mul(BYTES_PER_BYTE);
+        if text > LARGE && !has_memory(bytes) {
+            return Err(EngineError::no_memory(Self::NAME, text, bytes));
         }
-        regex::begin(text.len());
+        regex::begin(text);
         let outcome = caught(run);
         if let Some(reason) = regex::gave_up() {
             return Err(EngineError::refused(Self::NAME, reason));

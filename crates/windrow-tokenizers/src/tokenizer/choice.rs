@@ -92,6 +92,13 @@ fn pipeline(file: &File<'_>, checked: &Checked) -> Result<PipelineTokenizer, Str
     }
 }
 
+/// The released library with a file that was read before, without its post-processor.
+pub(crate) fn released_without_processor(text: &str, options: &LoadOptions) -> Result<Released, String> {
+    let mut file = File::parse(text).map_err(|fault| fault.reason)?;
+    file.parts.remove("post_processor");
+    released(&file, options).map_err(|reason| fault::shortened(&reason, fault::MAX_REASON))
+}
+
 fn released(file: &File<'_>, options: &LoadOptions) -> Result<Released, String> {
     Released::from_json(&file.released_json()?, file.decoder.map(|decoder| decoder.get()), options)
 }

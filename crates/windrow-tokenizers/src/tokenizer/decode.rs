@@ -2,25 +2,31 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 use tk_encode::utils::byte_level::char_to_byte;
+use tokenizers_023::Encoding;
 use windrow::prelude::*;
 
 use super::check::Checked;
 use super::choice::ChosenEngine;
 use super::file::File;
 use super::{AddedId, Tokenizer};
-use crate::engine::{DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId};
+use crate::engine::{Bpe, DecodeBatchError, DecodeError, Encoded, EngineError, Released, UnknownId};
+use crate::full;
 
 /// The tokens whose bytes the table of an engine does not have: added tokens, and tokens that are not in the byte-level alphabet.
 pub(super) struct OtherTokens {
     by_id: HashMap<u32, OtherToken>,
     /// Whether unknown ids are left out, as by Hugging Face's library. tiktoken refuses them.
     leaves_out_unknown: bool,
+    /// Whether an id stands for one token only. Hugging Face numbers added tokens itself, and may give one the id of a token of the model.
+    tells_tokens: bool,
 }
 
 struct OtherToken {
+    content: Box<str>,
     bytes: Box<[u8]>,
     is_special: bool,
     /// White space that offsets leave out, at the beginning and at the end.
@@ -37,17 +43,22 @@ impl OtherTokens {
         // An added token replaces the token of the model with its id.
         let by_id = foreign.chain(added).map(|(id, token, is_special)| {
             let bytes = to_bytes(token).unwrap_or_else(|| token.into());
-            (id, OtherToken { bytes: bytes.into(), is_special, spaces: spaces(token) })
+            (id, OtherToken { content: token.into(), bytes: bytes.into(), is_special, spaces: spaces(token) })
         });
-        Self { by_id: by_id.collect(), leaves_out_unknown: true }
+        let contents: HashMap<u32, &str> =
+            file.added.iter().zip(&checked.added).map(|(token, id)| (*id, token.content.as_str())).collect();
+        let collides = |(token, id): &(String, u32)| contents.get(id).is_some_and(|content| content != token);
+        let tells_tokens = !file.model.vocab.iter().any(collides);
+        Self { by_id: by_id.collect(), leaves_out_unknown: true, tells_tokens }
     }
 
     /// Those of a vocabulary of tiktoken.
     pub(super) fn of_ranks(special: &[AddedId]) -> Self {
         let by_id = special.iter().map(|AddedId { content, id, special }| {
-            (*id, OtherToken { bytes: content.as_bytes().into(), is_special: *special, spaces: spaces(content) })
+            let (bytes, spaces) = (content.as_bytes().into(), spaces(content));
+            (*id, OtherToken { content: content.as_str().into(), bytes, is_special: *special, spaces })
         });
-        Self { by_id: by_id.collect(), leaves_out_unknown: false }
+        Self { by_id: by_id.collect(), leaves_out_unknown: false, tells_tokens: true }
     }
 
     /// The text of `ids`. `decode` appends the bytes of other ids, up to the first that no token has.
@@ -82,6 +93,37 @@ impl OtherTokens {
     }
 }
 
+impl OtherTokens {
+    /// A token as the file spells it. `bytes` are those that the table of the engine has.
+    fn spelling(&self, id: u32, bytes: &[u8]) -> String {
+        static ALPHABET: LazyLock<[char; 256]> = LazyLock::new(|| {
+            let mut alphabet = ['\0'; 256];
+            for character in '\0'..='\u{17f}' {
+                if let Some(byte) = char_to_byte(character) {
+                    alphabet[usize::from(byte)] = character;
+                }
+            }
+            alphabet
+        });
+        match self.by_id.get(&id) {
+            Some(token) => token.content.as_ref().to_owned(),
+            None => bytes.iter().map(|&byte| ALPHABET[usize::from(byte)]).collect(),
+        }
+    }
+}
+
+/// Places in bytes as places in characters. `text` has characters of several bytes.
+fn in_characters(text: &str, places: &[Range<usize>]) -> Vec<(usize, usize)> {
+    let mut characters = vec![0; text.len() + 1];
+    let mut count = 0;
+    for (at, _) in text.char_indices() {
+        characters[at] = count;
+        count += 1;
+    }
+    characters[text.len()] = count;
+    places.iter().map(|place| (characters[place.start], characters[place.end])).collect()
+}
+
 /// The bytes of a token in the byte-level alphabet.
 fn to_bytes(token: &str) -> Option<Vec<u8>> {
     token.chars().map(char_to_byte).collect()
@@ -114,7 +156,7 @@ impl Trims {
     }
 
     /// Those of a file, or `None` if it has processors of other types, or if an id does not tell its token.
-    pub(super) fn of(file: &File<'_>, checked: &Checked) -> Option<Self> {
+    pub(super) fn of(file: &File<'_>, others: &OtherTokens) -> Option<Self> {
         fn add(node: &Value, trims: &mut Vec<bool>) -> Option<()> {
             let flag = |name: &str| node.get(name).and_then(Value::as_bool).unwrap_or(true);
             match node.get("type").and_then(Value::as_str)? {
@@ -130,11 +172,7 @@ impl Trims {
             None | Some(Value::Null) => {}
             Some(node) => add(node, &mut trims)?,
         }
-        // Hugging Face numbers added tokens itself, and may give one the id of a token of the model.
-        let added: HashMap<u32, &str> =
-            file.added.iter().zip(&checked.added).map(|(token, id)| (*id, token.content.as_str())).collect();
-        let collides = |(token, id): &(String, u32)| added.get(id).is_some_and(|content| content != token);
-        (trims.is_empty() || !file.model.vocab.iter().any(collides)).then_some(Self(trims))
+        (trims.is_empty() || others.tells_tokens).then_some(Self(trims))
     }
 
     /// Leaves white space out of offsets. `spaces` is that of a token, at its beginning and at its end.
@@ -263,6 +301,69 @@ impl Tokenizer {
             }
         });
         Ok(encoded)
+    }
+
+    /// windrow's own engine with the tokens that it does not know, if the place of each id follows from the ids.
+    fn locating(&self) -> Option<(&Bpe, &OtherTokens)> {
+        let bpe = match &self.engine {
+            ChosenEngine::Bpe(bpe) => Some(bpe.as_ref()),
+            ChosenEngine::Early(early) => early.built(),
+            ChosenEngine::Pipeline(_) | ChosenEngine::Released(_) => None,
+        };
+        let others = self.others.as_ref().filter(|others| others.tells_tokens);
+        bpe.filter(|bpe| bpe.engine().has_offsets()).zip(others)
+    }
+
+    /// Whether [`own_encoding`](Self::own_encoding) has an encoding.
+    pub(crate) fn locates_ids(&self) -> bool {
+        self.locating().is_some()
+    }
+
+    /// Whether the vocabulary is one of tiktoken.
+    pub(crate) fn is_of_ranks(&self) -> bool {
+        self.embedded.is_some()
+    }
+
+    /// The encoding of a text before post-processing; `None` if it does not follow from the ids. `ids` are those of `text` without special
+    /// tokens around them, if they are known.
+    pub(crate) fn own_encoding(
+        &self,
+        text: &str,
+        ids: Option<&[u32]>,
+        type_id: u32,
+    ) -> Result<Option<Encoding>, EngineError> {
+        let Some((bpe, others)) = self.locating() else { return Ok(None) };
+        let engine = bpe.engine();
+        let ids = match ids {
+            Some(ids) => ids.to_vec(),
+            None => bpe.encode_plain(text)?,
+        };
+        let tokens = ids.iter().map(|&id| others.spelling(id, engine.token(id))).collect();
+        let words = engine.words(text, &ids).into_iter().map(Some).collect();
+        let places = engine.places(text, &ids);
+        let offsets = if text.is_ascii() {
+            places.into_iter().map(|place| (place.start, place.end)).collect()
+        } else {
+            in_characters(text, &places)
+        };
+        Ok(Some(full::encoding(ids, tokens, words, offsets, type_id)))
+    }
+
+    /// The token with this id, as the `tokenizer.json` spells it: `Ġthe` for " the" in a byte-level vocabulary.
+    ///
+    /// `None` also if the engine that encodes is not windrow's own and does not know its tokens by their ids.
+    pub fn id_to_token(&self, id: u32) -> Option<String> {
+        if let Some(added) = self.added.iter().find(|added| added.id == id) {
+            return Some(added.content.clone());
+        }
+        match (&self.engine, &self.others) {
+            (ChosenEngine::Bpe(bpe), Some(others)) => {
+                let token = others.spelling(id, bpe.engine().token(id));
+                Some(token).filter(|token| !token.is_empty())
+            }
+            (ChosenEngine::Released(released), _) => released.id_to_token(id),
+            _ => self.reference().ok()?.id_to_token(id),
+        }
     }
 
     /// The released library with the same file, or why there is none.

@@ -102,7 +102,9 @@ fn forked_children_encode() {
             command.env("WINDROW_THREADS", "2");
         },
         || {
-            let tokenizer = tokenizer();
+            let mut tokenizer = tokenizer();
+            // The library pads with threads of rayon, which a child does not have.
+            tokenizer.with_padding(Some(PaddingParams::default()));
             let ids = |inputs| -> Vec<Vec<u32>> {
                 let encodings = tokenizer.encode_batch(inputs, false).unwrap();
                 encodings.iter().map(|encoding| encoding.get_ids().to_vec()).collect()

@@ -11,6 +11,7 @@ use tk_encode::utils::byte_level::BYTES_CHAR_LOOKUP;
 use tokenizers_023::Tokenizer as Oracle;
 use windrow::Pool;
 use windrow_tokenizers::engine::DecodeError;
+use windrow_tokenizers::full::FullTokenizer;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 const FILES: [&str; 6] = ["gpt2", "qwen2_5", "mistral_nemo", "deepseek_v3", "bert_base_uncased", "t5_small"];
@@ -46,6 +47,7 @@ fn all_options() -> impl Iterator<Item = LoadOptions> {
 /// A tokenizer, and the reference with the same settings.
 struct Pair {
     ours: Tokenizer,
+    full: FullTokenizer,
     oracle: Oracle,
     options: LoadOptions,
 }
@@ -53,11 +55,12 @@ struct Pair {
 impl Pair {
     fn new(json: &[u8], options: LoadOptions) -> Self {
         let ours = Tokenizer::from_json(json, "x.json", &options).expect("loads");
+        let full = FullTokenizer::from_json(json, "x.json", &options).expect("loads");
         let mut oracle = Oracle::from_bytes(json).expect("the reference reads the file");
         oracle.with_truncation(None).expect("no truncation is always possible");
         oracle.with_padding(None);
         oracle.set_encode_special_tokens(!options.special_in_text);
-        Self { ours, oracle, options }
+        Self { ours, full, oracle, options }
     }
 
     #[track_caller]
@@ -72,6 +75,22 @@ impl Pair {
         assert_eq!(encoded.ids, ids, "{text:?}");
     }
 
+    /// Whole encodings, of the text alone and in a pair.
+    #[track_caller]
+    fn same_encodings(&self, text: &str) {
+        let (full, special) = (&self.full, self.options.add_special_tokens);
+        let mut plain = full.post_processing().clone();
+        plain.set_truncation(None).expect("no truncation is always possible");
+        plain.set_padding(None);
+        let expected = self.oracle.encode_char_offsets(text, special).expect("encodes");
+        assert_eq!(full.encode(text.into(), special, &plain).expect("encodes"), expected, "{text:?}");
+        let mut ids = Vec::new();
+        full.tokenizer().engine().encoder().encode(text, &mut ids).expect("encodes");
+        assert_eq!(full.encoding_of(text, &ids, special, &plain).expect("encodes"), expected, "{text:?}");
+        let expected = self.oracle.encode_char_offsets((text, "the é"), special).expect("encodes");
+        assert_eq!(full.encode((text, "the é").into(), special, &plain).expect("encodes"), expected, "{text:?}");
+    }
+
     #[track_caller]
     fn same_text(&self, ids: &[u32]) {
         for skip_special_tokens in [false, true] {
@@ -84,6 +103,7 @@ impl Pair {
     #[track_caller]
     fn same(&self, text: &str, ids: &[u32]) {
         self.same_offsets(text);
+        self.same_encodings(text);
         self.same_text(self.oracle.encode(text, self.options.add_special_tokens).expect("encodes").get_ids());
         self.same_text(ids);
     }

@@ -1,0 +1,313 @@
+//! `Encoding` of Python.
+
+use std::sync::{Arc, OnceLock};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use windrow_tokenizers::engine::Ragged;
+use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
+use windrow_tokenizers::tokenizers_023::{Encoding, PaddingDirection, TruncationDirection};
+
+use crate::door::enter;
+use crate::errors::Failure;
+use crate::texts::Texts;
+
+/// The encoding of an input: whole, or its ids, of which the rest is made when it is first asked for.
+#[pyclass(name = "Encoding", module = "windrow")]
+pub(crate) struct PyEncoding(Made);
+
+enum Made {
+    Whole(Box<Encoding>),
+    OfIds { batch: Arc<BatchOfIds>, number: usize, whole: OnceLock<Box<Encoding>> },
+}
+
+/// The ids of single texts that are neither truncated nor padded.
+pub(crate) struct BatchOfIds {
+    pub(crate) full: Arc<FullTokenizer>,
+    pub(crate) post_processing: Arc<PostProcessing>,
+    pub(crate) add_special_tokens: bool,
+    /// What goes around each text: an encoding whose one ordinary token stands for the text.
+    pub(crate) around: Encoding,
+    pub(crate) texts: Texts,
+    /// Without what goes around them.
+    pub(crate) ids: Ragged,
+}
+
+impl BatchOfIds {
+    fn ids(&self, number: usize) -> &[u32] {
+        &self.ids.values[self.ids.offsets[number] as usize..self.ids.offsets[number + 1] as usize]
+    }
+
+    /// The tokens before and behind the text.
+    fn around(&self) -> [usize; 2] {
+        let special = self.around.get_special_tokens_mask();
+        let before = special.iter().take_while(|mask| **mask == 1).count();
+        [before, special.len() - before - 1]
+    }
+
+    /// A column of an encoding: `inner` in the place of the one token of `around`.
+    fn column(&self, around: &[u32], inner: impl Iterator<Item = u32>) -> Vec<u32> {
+        let [before, _] = self.around();
+        around[..before].iter().copied().chain(inner).chain(around[before + 1..].iter().copied()).collect()
+    }
+
+    fn whole(&self, number: usize) -> Result<Encoding, Failure> {
+        let text = self.texts.str(number)?;
+        let ids = self.ids(number);
+        let made = self.full.encoding_of(text, ids, self.add_special_tokens, &self.post_processing);
+        made.map_err(|error| Failure::Item { item: number, reason: error.to_string() })
+    }
+}
+
+impl PyEncoding {
+    pub(crate) fn whole(encoding: Encoding) -> Self {
+        Self(Made::Whole(Box::new(encoding)))
+    }
+
+    pub(crate) fn of_ids(batch: &Arc<BatchOfIds>, number: usize) -> Self {
+        Self(Made::OfIds { batch: Arc::clone(batch), number, whole: OnceLock::new() })
+    }
+
+    /// All of the encoding.
+    fn get(&self, py: Python<'_>) -> PyResult<&Encoding> {
+        match &self.0 {
+            Made::Whole(encoding) => Ok(encoding),
+            Made::OfIds { batch, number, whole } => {
+                if let Some(encoding) = whole.get() {
+                    return Ok(encoding);
+                }
+                let made = enter(py, |_| batch.whole(*number))?;
+                // Two threads may make it; one is kept.
+                Ok(whole.get_or_init(|| Box::new(made)))
+            }
+        }
+    }
+
+    fn get_mut(&mut self, py: Python<'_>) -> PyResult<&mut Encoding> {
+        if let Made::OfIds { .. } = self.0 {
+            let encoding = self.get(py)?.clone();
+            self.0 = Made::Whole(Box::new(encoding));
+        }
+        let Made::Whole(encoding) = &mut self.0 else { unreachable!("it was made whole above") };
+        Ok(encoding)
+    }
+}
+
+pub(crate) fn padding_direction(direction: &str) -> PyResult<PaddingDirection> {
+    match direction {
+        "left" => Ok(PaddingDirection::Left),
+        "right" => Ok(PaddingDirection::Right),
+        other => Err(PyValueError::new_err(format!("direction {other:?} is neither \"left\" nor \"right\""))),
+    }
+}
+
+pub(crate) fn truncation_direction(direction: &str) -> PyResult<TruncationDirection> {
+    Ok(match padding_direction(direction)? {
+        PaddingDirection::Left => TruncationDirection::Left,
+        PaddingDirection::Right => TruncationDirection::Right,
+    })
+}
+
+#[pymethods]
+impl PyEncoding {
+    #[getter]
+    fn ids(&self) -> Vec<u32> {
+        match &self.0 {
+            Made::Whole(encoding) => encoding.get_ids().to_vec(),
+            Made::OfIds { batch, number, .. } => {
+                batch.column(batch.around.get_ids(), batch.ids(*number).iter().copied())
+            }
+        }
+    }
+
+    #[getter]
+    fn type_ids(&self) -> Vec<u32> {
+        match &self.0 {
+            Made::Whole(encoding) => encoding.get_type_ids().to_vec(),
+            Made::OfIds { batch, number, .. } => {
+                let types = batch.around.get_type_ids();
+                let [before, _] = batch.around();
+                batch.column(types, std::iter::repeat_n(types[before], batch.ids(*number).len()))
+            }
+        }
+    }
+
+    #[getter]
+    fn attention_mask(&self) -> Vec<u32> {
+        match &self.0 {
+            Made::Whole(encoding) => encoding.get_attention_mask().to_vec(),
+            Made::OfIds { .. } => vec![1; self.__len__()],
+        }
+    }
+
+    #[getter]
+    fn special_tokens_mask(&self) -> Vec<u32> {
+        match &self.0 {
+            Made::Whole(encoding) => encoding.get_special_tokens_mask().to_vec(),
+            Made::OfIds { batch, number, .. } => {
+                let special = batch.around.get_special_tokens_mask();
+                batch.column(special, std::iter::repeat_n(0, batch.ids(*number).len()))
+            }
+        }
+    }
+
+    fn __len__(&self) -> usize {
+        match &self.0 {
+            Made::Whole(encoding) => encoding.len(),
+            Made::OfIds { batch, number, .. } => batch.ids(*number).len() + batch.around().iter().sum::<usize>(),
+        }
+    }
+
+    #[getter]
+    fn n_sequences(&self) -> usize {
+        match &self.0 {
+            Made::Whole(encoding) => encoding.n_sequences(),
+            Made::OfIds { .. } => 1,
+        }
+    }
+
+    #[getter]
+    fn overflowing(&self) -> Vec<Self> {
+        match &self.0 {
+            Made::Whole(encoding) => encoding.get_overflowing().iter().cloned().map(Self::whole).collect(),
+            Made::OfIds { .. } => Vec::new(),
+        }
+    }
+
+    #[getter]
+    fn tokens(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.get(py)?.get_tokens().to_vec())
+    }
+
+    #[getter]
+    fn offsets(&self, py: Python<'_>) -> PyResult<Vec<(usize, usize)>> {
+        Ok(self.get(py)?.get_offsets().to_vec())
+    }
+
+    #[getter]
+    fn word_ids(&self, py: Python<'_>) -> PyResult<Vec<Option<u32>>> {
+        Ok(self.get(py)?.get_word_ids().to_vec())
+    }
+
+    /// The older name of `word_ids`.
+    #[getter]
+    fn words(&self, py: Python<'_>) -> PyResult<Vec<Option<u32>>> {
+        self.word_ids(py)
+    }
+
+    #[getter]
+    fn sequence_ids(&self, py: Python<'_>) -> PyResult<Vec<Option<usize>>> {
+        Ok(self.get(py)?.get_sequence_ids())
+    }
+
+    #[pyo3(signature = (char_pos, sequence_index = 0))]
+    fn char_to_token(&self, py: Python<'_>, char_pos: usize, sequence_index: usize) -> PyResult<Option<usize>> {
+        Ok(self.get(py)?.char_to_token(char_pos, sequence_index))
+    }
+
+    #[pyo3(signature = (char_pos, sequence_index = 0))]
+    fn char_to_word(&self, py: Python<'_>, char_pos: usize, sequence_index: usize) -> PyResult<Option<u32>> {
+        Ok(self.get(py)?.char_to_word(char_pos, sequence_index))
+    }
+
+    fn token_to_chars(&self, py: Python<'_>, token_index: usize) -> PyResult<Option<(usize, usize)>> {
+        Ok(self.get(py)?.token_to_chars(token_index).map(|(_, chars)| chars))
+    }
+
+    fn token_to_sequence(&self, py: Python<'_>, token_index: usize) -> PyResult<Option<usize>> {
+        Ok(self.get(py)?.token_to_sequence(token_index))
+    }
+
+    fn token_to_word(&self, py: Python<'_>, token_index: usize) -> PyResult<Option<u32>> {
+        Ok(self.get(py)?.token_to_word(token_index).map(|(_, word)| word))
+    }
+
+    #[pyo3(signature = (word_index, sequence_index = 0))]
+    fn word_to_chars(
+        &self,
+        py: Python<'_>,
+        word_index: u32,
+        sequence_index: usize,
+    ) -> PyResult<Option<(usize, usize)>> {
+        Ok(self.get(py)?.word_to_chars(word_index, sequence_index))
+    }
+
+    #[pyo3(signature = (word_index, sequence_index = 0))]
+    fn word_to_tokens(
+        &self,
+        py: Python<'_>,
+        word_index: u32,
+        sequence_index: usize,
+    ) -> PyResult<Option<(usize, usize)>> {
+        Ok(self.get(py)?.word_to_tokens(word_index, sequence_index))
+    }
+
+    /// Pads this encoding and its overflowing parts.
+    #[pyo3(signature = (length, direction = "right", pad_id = 0, pad_type_id = 0, pad_token = "[PAD]"))]
+    fn pad(
+        &mut self,
+        py: Python<'_>,
+        length: usize,
+        direction: &str,
+        pad_id: u32,
+        pad_type_id: u32,
+        pad_token: &str,
+    ) -> PyResult<()> {
+        let direction = padding_direction(direction)?;
+        self.get_mut(py)?.pad(length, pad_id, pad_type_id, pad_token, direction);
+        Ok(())
+    }
+
+    /// Truncates this encoding; what is cut off becomes overflowing parts.
+    #[pyo3(signature = (max_length, stride = 0, direction = "right"))]
+    fn truncate(&mut self, py: Python<'_>, max_length: usize, stride: usize, direction: &str) -> PyResult<()> {
+        let direction = truncation_direction(direction)?;
+        if max_length > 0 && stride >= max_length {
+            return Err(PyValueError::new_err(format!("the stride {stride} is not below max_length {max_length}")));
+        }
+        self.get_mut(py)?.truncate(max_length, stride, direction);
+        Ok(())
+    }
+
+    /// Says that all tokens are of this sequence.
+    fn set_sequence_id(&mut self, py: Python<'_>, sequence_id: usize) -> PyResult<()> {
+        self.get_mut(py)?.set_sequence_id(sequence_id);
+        Ok(())
+    }
+
+    /// One encoding of several.
+    #[staticmethod]
+    #[pyo3(signature = (encodings, growing_offsets = true))]
+    fn merge(py: Python<'_>, encodings: Vec<PyRef<'_, Self>>, growing_offsets: bool) -> PyResult<Self> {
+        let encodings: PyResult<Vec<Encoding>> = encodings.iter().map(|one| one.get(py).cloned()).collect();
+        Ok(Self::whole(Encoding::merge(encodings?, growing_offsets)))
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(other) = other.extract::<PyRef<'_, Self>>() else { return Ok(false) };
+        Ok(self.get(py)? == other.get(py)?)
+    }
+
+    fn __repr__(&self) -> String {
+        let overflowing = match &self.0 {
+            Made::Whole(encoding) => encoding.get_overflowing().len(),
+            Made::OfIds { .. } => 0,
+        };
+        format!("<windrow.Encoding of {} tokens, {overflowing} overflowing>", self.__len__())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let py = slf.py();
+        let json =
+            serde_json::to_vec(slf.borrow().get(py)?).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let restore = slf.get_type().getattr("_restore")?;
+        (restore, (PyBytes::new(py, &json),)).into_pyobject(py)
+    }
+
+    #[staticmethod]
+    fn _restore(json: &[u8]) -> PyResult<Self> {
+        let encoding = serde_json::from_slice(json).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Self::whole(encoding))
+    }
+}

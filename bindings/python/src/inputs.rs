@@ -1,0 +1,116 @@
+//! What Hugging Face's library takes as an input: a text, or words if `is_pretokenized`; or a pair of them.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+use windrow_tokenizers::tokenizers_023::{EncodeInput, InputSequence};
+
+use crate::errors::Failure;
+use crate::texts::{Item, Texts};
+
+enum Sequence {
+    Text(Item),
+    Words(Vec<Item>),
+}
+
+struct Input {
+    first: Sequence,
+    second: Option<Sequence>,
+}
+
+/// The inputs of a batch, kept alive.
+pub(crate) struct Inputs(Vec<Input>);
+
+impl Inputs {
+    pub(crate) fn of(inputs: &Bound<'_, PyAny>, is_pretokenized: bool) -> PyResult<Self> {
+        if inputs.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err("expected several inputs, not a single text (hint: encode takes one)"));
+        }
+        let read = |(number, input): (usize, PyResult<Bound<'_, PyAny>>)| Input::of(number, &input?, is_pretokenized);
+        inputs.try_iter()?.enumerate().map(read).collect::<PyResult<_>>().map(Self)
+    }
+
+    /// A batch of one.
+    pub(crate) fn one(
+        first: &Bound<'_, PyAny>,
+        second: Option<&Bound<'_, PyAny>>,
+        is_pretokenized: bool,
+    ) -> PyResult<Self> {
+        let first = Sequence::of(0, first, is_pretokenized)?;
+        let second = second.map(|second| Sequence::of(0, second, is_pretokenized)).transpose()?;
+        Ok(Self(vec![Input { first, second }]))
+    }
+
+    /// The texts, if all inputs are single texts.
+    pub(crate) fn into_texts(self) -> Result<Texts, Self> {
+        if self.0.iter().any(|input| input.second.is_some() || matches!(input.first, Sequence::Words(_))) {
+            return Err(self);
+        }
+        let text = |input: Input| match input.first {
+            Sequence::Text(text) => text,
+            Sequence::Words(_) => unreachable!("there are none"),
+        };
+        Ok(Texts::Items(self.0.into_iter().map(text).collect()))
+    }
+
+    /// As the library takes them.
+    pub(crate) fn inputs(&self) -> Result<Vec<EncodeInput<'_>>, Failure> {
+        self.0.iter().enumerate().map(|(number, input)| input.as_library(number)).collect()
+    }
+}
+
+impl Input {
+    fn of(number: usize, input: &Bound<'_, PyAny>, is_pretokenized: bool) -> PyResult<Self> {
+        // A pair is a tuple or list of two texts, or of two lists of words.
+        let is_sequence = |item: &Bound<'_, PyAny>| item.is_instance_of::<PyString>() != is_pretokenized;
+        let parts = match (input.cast::<PyTuple>(), input.cast::<PyList>()) {
+            (Ok(tuple), _) => Some(tuple.iter().collect::<Vec<_>>()),
+            (_, Ok(list)) => Some(list.iter().collect()),
+            _ => None,
+        };
+        if let Some([first, second]) = parts.as_deref()
+            && is_sequence(first)
+            && is_sequence(second)
+        {
+            let second = Some(Sequence::of(number, second, is_pretokenized)?);
+            return Ok(Self { first: Sequence::of(number, first, is_pretokenized)?, second });
+        }
+        Ok(Self { first: Sequence::of(number, input, is_pretokenized)?, second: None })
+    }
+
+    fn as_library(&self, number: usize) -> Result<EncodeInput<'_>, Failure> {
+        let first = self.first.sequence(number)?;
+        Ok(match &self.second {
+            None => EncodeInput::Single(first),
+            Some(second) => EncodeInput::Dual(first, second.sequence(number)?),
+        })
+    }
+}
+
+impl Sequence {
+    fn of(number: usize, sequence: &Bound<'_, PyAny>, is_pretokenized: bool) -> PyResult<Self> {
+        let is_text = sequence.is_instance_of::<PyString>();
+        if is_pretokenized && !is_text {
+            let words = sequence.try_iter()?.map(|word| Item::of(number, word?)).collect::<PyResult<_>>()?;
+            return Ok(Self::Words(words));
+        }
+        if is_text && !is_pretokenized {
+            return Ok(Self::Text(Item::of(number, sequence.clone())?));
+        }
+        let name = sequence.get_type().name()?;
+        let expected = if is_pretokenized { "a list of words, or two" } else { "a str, or a pair of str" };
+        let hint =
+            if is_pretokenized { "is_pretokenized=False takes texts" } else { "is_pretokenized=True takes words" };
+        Err(PyTypeError::new_err(format!("item {number}: expected {expected}, not {name} (hint: {hint})")))
+    }
+
+    fn sequence(&self, number: usize) -> Result<InputSequence<'_>, Failure> {
+        Ok(match self {
+            Self::Text(text) => InputSequence::from(text.text(number)?),
+            Self::Words(words) => {
+                let words: Result<Vec<&str>, Failure> = words.iter().map(|word| word.text(number)).collect();
+                InputSequence::from(words?)
+            }
+        })
+    }
+}

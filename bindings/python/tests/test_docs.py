@@ -1,0 +1,27 @@
+"""The examples of the documents run."""
+
+import doctest
+import pathlib
+import re
+
+import windrow
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def test_examples() -> None:
+    readme = (ROOT / "bindings/python/README.md").read_text(encoding="utf-8")
+    section = re.search(r"^## Python$(.*?)^## ", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert section
+    for text in (readme, section[1]):
+        blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        assert blocks
+        names: dict[str, object] = {}
+        for block in blocks:
+            exec(compile(block, "an example", "exec"), names)
+
+
+def test_docstrings() -> None:
+    outcome = doctest.testmod(windrow)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0

@@ -1,0 +1,324 @@
+//! The whole interface of Hugging Face's `tokenizers` 0.23, over the engine that encodes.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokenizers_023::models::wordlevel::WordLevel;
+use tokenizers_023::{
+    DecoderWrapper, EncodeInput, Encoding, InputSequence, NormalizerWrapper, PaddingParams, PostProcessor,
+    PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl, TruncationParams,
+};
+use windrow::prelude::*;
+
+use crate::batch_encode::{bytes_of, pad};
+use crate::engine::{BatchError, EngineError, Released, caught};
+use crate::tokenizer::{LoadError, LoadOptions, Tokenizer, released_without_processor};
+
+/// A tokenizer that makes whole encodings: with tokens, offsets in characters, words and masks, of single texts, pairs and lists of words, truncated
+/// and padded.
+///
+/// They are those of Hugging Face's `tokenizers` 0.23.3. Where windrow's own engine encodes ([`Tokenizer::delegated`] tells), all of them follow from the
+/// ids and the text; the library itself encodes the rest: other tokenizers, and words that are given as such.
+///
+/// ```
+/// use windrow_tokenizers::full::FullTokenizer;
+/// use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
+///
+/// let full = FullTokenizer::new(Tokenizer::load("gpt2", &LoadOptions::default())?);
+/// let encoding = full.encode("Hello wörld".into(), true, full.post_processing())?;
+/// assert_eq!(encoding.get_tokens(), ["Hello", "Ġw", "Ã¶r", "ld"]);
+/// assert_eq!(encoding.get_offsets(), [(0, 5), (5, 7), (7, 9), (9, 11)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FullTokenizer {
+    /// It adds no special tokens around texts.
+    tokenizer: Tokenizer,
+    post_processing: PostProcessing,
+    reference: Option<Reference>,
+}
+
+/// The library with the same file without its post-processor, when it is first needed.
+struct Reference {
+    json: Box<str>,
+    options: LoadOptions,
+    released: OnceLock<Result<Released, String>>,
+}
+
+/// What happens to the encodings of one or two texts: they are truncated, special tokens are put around them, and they are padded.
+///
+/// It is a value: to change it changes no other call.
+#[derive(Clone, Debug)]
+pub struct PostProcessing {
+    /// A tokenizer of the library that has nothing else.
+    library: TokenizerImpl<WordLevel, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>,
+    padding: Option<PaddingParams>,
+    /// Why it cannot be applied.
+    unreadable: Option<String>,
+}
+
+impl PostProcessing {
+    /// Nothing.
+    fn none() -> Self {
+        Self { library: TokenizerImpl::new(WordLevel::default()), padding: None, unreadable: None }
+    }
+
+    /// That of a `tokenizer.json`, with its truncation and padding.
+    fn of_file(json: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Settings<'a> {
+            #[serde(borrow)]
+            post_processor: Option<&'a RawValue>,
+            truncation: Option<TruncationParams>,
+            padding: Option<PaddingParams>,
+        }
+        let settings: Settings<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let mut this = Self::none();
+        if let Some(processor) = settings.post_processor {
+            match caught(|| serde_json::from_str::<Option<PostProcessorWrapper>>(processor.get()))? {
+                Ok(processor) => drop(this.library.with_post_processor(processor)),
+                // A file of version 2.0 has others. Its ids can be encoded all the same.
+                Err(error) => this.unreadable = Some(format!("post_processor: {error}")),
+            }
+        }
+        this.set_truncation(settings.truncation)?;
+        this.set_padding(settings.padding);
+        Ok(this)
+    }
+
+    /// How texts are truncated; `None` if they are not.
+    pub fn truncation(&self) -> Option<&TruncationParams> {
+        self.library.get_truncation()
+    }
+
+    /// Changes how texts are truncated.
+    ///
+    /// # Errors
+    /// The stride is not below the maximal length.
+    pub fn set_truncation(&mut self, truncation: Option<TruncationParams>) -> Result<(), String> {
+        if let Some(params) =
+            truncation.as_ref().filter(|params| params.max_length > 0 && params.stride >= params.max_length)
+        {
+            let (stride, max_length) = (params.stride, params.max_length);
+            return Err(format!("truncation: the stride {stride} is not below max_length {max_length}"));
+        }
+        self.library.with_truncation(truncation).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// How encodings are padded; `None` if they are not.
+    pub fn padding(&self) -> Option<&PaddingParams> {
+        self.padding.as_ref()
+    }
+
+    /// Changes how encodings are padded.
+    pub fn set_padding(&mut self, padding: Option<PaddingParams>) {
+        self.padding = padding;
+    }
+
+    /// How many special tokens are put around a text, or around the two of a pair.
+    pub fn special_tokens(&self, is_pair: bool) -> usize {
+        self.library.get_post_processor().map_or(0, |processor| processor.added_tokens(is_pair))
+    }
+
+    /// Truncates and surrounds.
+    fn apply(
+        &self,
+        first: Encoding,
+        second: Option<Encoding>,
+        add_special_tokens: bool,
+    ) -> Result<Encoding, EngineError> {
+        let refused = |reason: String| EngineError::refused(Released::NAME, reason);
+        if let Some(reason) = &self.unreadable {
+            return Err(refused(reason.clone()));
+        }
+        if let Some(truncation) = self.truncation().filter(|params| params.max_length > 0) {
+            let special = if add_special_tokens { self.special_tokens(second.is_some()) } else { 0 };
+            let (most, stride) = (truncation.max_length, truncation.stride);
+            if most < special || (stride > 0 && most - special <= stride) {
+                let reason =
+                    format!("max_length {most} has no room for {special} special tokens and a stride of {stride}");
+                return Err(refused(format!("truncation: {reason}")));
+            }
+        }
+        caught(|| self.library.post_process(first, second, add_special_tokens))
+            .map_err(&refused)?
+            .map_err(|error| refused(error.to_string()))
+    }
+
+    /// An encoding, padded as a batch of one.
+    fn padded(&self, encoding: Encoding) -> Encoding {
+        let mut one = [encoding];
+        if let Some(padding) = &self.padding {
+            pad(&mut one, padding);
+        }
+        let [encoding] = one;
+        encoding
+    }
+}
+
+impl FullTokenizer {
+    /// Over a tokenizer whose vocabulary is one of tiktoken: no special tokens, no truncation, no padding.
+    ///
+    /// # Panics
+    /// The tokenizer comes from a `tokenizer.json`; [`from_json`](Self::from_json) reads those.
+    pub fn new(tokenizer: Tokenizer) -> Self {
+        assert!(tokenizer.is_of_ranks(), "{} is not a vocabulary of tiktoken", tokenizer.name());
+        Self { tokenizer, post_processing: PostProcessing::none(), reference: None }
+    }
+
+    /// Reads a `tokenizer.json`. `name` is for messages; [`LoadOptions::add_special_tokens`] is not used.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::from_json`], or its settings of post-processing, truncation or padding cannot be read.
+    pub fn from_json(json: &[u8], name: &str, options: &LoadOptions) -> Result<Self, LoadError> {
+        let options = LoadOptions { add_special_tokens: false, ..*options };
+        let tokenizer = Tokenizer::from_json(json, name, &options)?;
+        let json = String::from_utf8_lossy(json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json));
+        let post_processing =
+            PostProcessing::of_file(&json).map_err(|reason| LoadError::Refused { name: name.to_owned(), reason })?;
+        Ok(Self {
+            tokenizer,
+            post_processing,
+            reference: Some(Reference { json: json.into(), options, released: OnceLock::new() }),
+        })
+    }
+
+    /// The tokenizer, which adds no special tokens around texts.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The post-processing that the file has.
+    pub fn post_processing(&self) -> &PostProcessing {
+        &self.post_processing
+    }
+
+    /// The encoding of a text, a pair of texts, or words. Offsets are in characters.
+    ///
+    /// # Errors
+    /// The engine cannot encode, or `post_processing` cannot truncate: see [`EngineError`].
+    pub fn encode(
+        &self,
+        input: EncodeInput<'_>,
+        add_special_tokens: bool,
+        post_processing: &PostProcessing,
+    ) -> Result<Encoding, EngineError> {
+        let encoding = self.encode_unpadded(input, add_special_tokens, post_processing)?;
+        Ok(post_processing.padded(encoding))
+    }
+
+    fn encode_unpadded(
+        &self,
+        input: EncodeInput<'_>,
+        add_special_tokens: bool,
+        post_processing: &PostProcessing,
+    ) -> Result<Encoding, EngineError> {
+        let (first, second) = match input {
+            EncodeInput::Single(first) => (first, None),
+            EncodeInput::Dual(first, second) => (first, Some(second)),
+        };
+        let first = self.sequence(first, 0)?;
+        let second = second.map(|second| self.sequence(second, 1)).transpose()?;
+        post_processing.apply(first, second, add_special_tokens)
+    }
+
+    /// [`encode`](Self::encode) of a single text whose ids are known: those of [`tokenizer`](Self::tokenizer).
+    ///
+    /// # Errors
+    /// Those of [`encode`](Self::encode).
+    ///
+    /// # Panics
+    /// `ids` are not those of `text`.
+    pub fn encoding_of(
+        &self,
+        text: &str,
+        ids: &[u32],
+        add_special_tokens: bool,
+        post_processing: &PostProcessing,
+    ) -> Result<Encoding, EngineError> {
+        match self.tokenizer.own_encoding(text, Some(ids), 0)? {
+            Some(encoding) => Ok(post_processing.padded(post_processing.apply(encoding, None, add_special_tokens)?)),
+            None => self.encode(text.into(), add_special_tokens, post_processing),
+        }
+    }
+
+    /// What [`encode`](Self::encode) puts around the ids of a single text: an encoding of one token with the id 0, neither truncated nor padded.
+    ///
+    /// # Errors
+    /// The post-processor fails.
+    pub fn around(&self, add_special_tokens: bool) -> Result<Encoding, EngineError> {
+        let mut plain = self.post_processing.clone();
+        plain.set_truncation(None).map_err(|reason| EngineError::refused(Released::NAME, reason))?;
+        plain.apply(encoding(vec![0], vec![String::new()], vec![Some(0)], vec![(0, 0)], 0), None, add_special_tokens)
+    }
+
+    /// Whether the encoding of a text follows from its ids, so that [`encoding_of`](Self::encoding_of) encodes nothing.
+    pub fn follows_from_ids(&self) -> bool {
+        self.tokenizer.locates_ids()
+    }
+
+    /// The encodings of a batch, by the threads of the current pool, as long as `goes_on` returns true, which each thread calls again and
+    /// again. `None` if it does not.
+    ///
+    /// # Errors
+    /// The first input, in order, that has no encoding.
+    pub fn encode_batch(
+        &self,
+        inputs: Vec<EncodeInput<'_>>,
+        add_special_tokens: bool,
+        post_processing: &PostProcessing,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Vec<Encoding>>, BatchError> {
+        let encoded: Vec<_> = inputs
+            .into_par_iter()
+            .weigh(bytes_of)
+            .map(|input| goes_on().then(|| self.encode_unpadded(input, add_special_tokens, post_processing)))
+            .collect();
+        let mut encodings = Vec::with_capacity(encoded.len());
+        for (document, encoding) in encoded.into_iter().enumerate() {
+            let Some(encoding) = encoding else { return Ok(None) };
+            encodings.push(encoding.map_err(|error| BatchError { document, error })?);
+        }
+        if let Some(padding) = post_processing.padding() {
+            pad(&mut encodings, padding);
+        }
+        Ok(Some(encodings))
+    }
+
+    /// One sequence, before post-processing.
+    fn sequence(&self, sequence: InputSequence<'_>, type_id: u32) -> Result<Encoding, EngineError> {
+        if let InputSequence::Raw(text) = &sequence
+            && let Some(encoding) = self.tokenizer.own_encoding(text, None, type_id)?
+        {
+            return Ok(encoding);
+        }
+        let found = self.reference()?.encode_sequence(sequence)?;
+        if type_id == 0 {
+            return Ok(found);
+        }
+        // The library takes it for the first sequence of a pair, and says so in a field that cannot be changed.
+        let (words, offsets) = (found.get_word_ids().to_vec(), found.get_offsets().to_vec());
+        Ok(encoding(found.get_ids().to_vec(), found.get_tokens().to_vec(), words, offsets, type_id))
+    }
+
+    fn reference(&self) -> Result<&Released, EngineError> {
+        let refused = |reason: &str| EngineError::refused(Released::NAME, reason);
+        let Some(Reference { json, options, released }) = &self.reference else {
+            return Err(refused("it has no file of this vocabulary (hint: use a tokenizer.json)"));
+        };
+        released.get_or_init(|| released_without_processor(json, options)).as_ref().map_err(|reason| refused(reason))
+    }
+}
+
+/// An encoding of one sequence.
+pub(crate) fn encoding(
+    ids: Vec<u32>,
+    tokens: Vec<String>,
+    words: Vec<Option<u32>>,
+    offsets: Vec<(usize, usize)>,
+    type_id: u32,
+) -> Encoding {
+    let all = |value: u32| vec![value; ids.len()];
+    let (types, special, attention) = (all(type_id), all(0), all(1));
+    Encoding::new(ids, types, tokens, words, offsets, special, attention, Vec::new(), Default::default())
+}
