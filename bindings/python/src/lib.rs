@@ -3,6 +3,7 @@
 //! A thin layer: what Python passes is checked and borrowed here, and all work runs behind [`door::enter`]. There is no state between
 //! calls but what the objects of Python hold.
 
+mod batcher;
 mod column;
 mod door;
 mod encoding;
@@ -32,6 +33,7 @@ fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     // Its threads would be missing in a forked process; windrow's pool has the work.
     set_parallelism(false);
+    module.add_class::<batcher::PyBatcher>()?;
     module.add_class::<column::Column>()?;
     module.add_class::<encoding::PyEncoding>()?;
     module.add_class::<stream::PyDecodeStream>()?;

@@ -17,10 +17,12 @@ from collections.abc import Iterable
 
 from windrow._windrow import Column, DecodeStream, Encoding, Ragged, Tokenizer, __version__
 from windrow.added import AddedToken
+from windrow.batcher import Batcher
 from windrow.errors import ItemError, TokenizerError, WindrowError
 
 __all__ = [
     "AddedToken",
+    "Batcher",
     "Column",
     "DecodeStream",
     "Encoding",

@@ -1,12 +1,26 @@
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from asyncio import Future
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Literal, SupportsIndex, final
 
 from windrow.added import AddedToken
 
-__all__ = ["Column", "DecodeStream", "Encoding", "Ragged", "Tokenizer", "__version__", "run_command"]
+__all__ = ["Batcher", "Column", "DecodeStream", "Encoding", "Ragged", "Tokenizer", "__version__", "run_command"]
 
 __version__: str
+
+class Batcher:
+    """Calls of many threads and tasks, run as one call. See ``windrow.Batcher``."""
+
+    def __new__(
+        cls, function: Callable[[list[Any]], Iterable[Any]], *, limit: int | None = None, queue: int | None = None
+    ) -> Batcher: ...
+    def call(self, item: Any) -> Any: ...
+    def submit(self, item: Any) -> Future[Any]: ...
+    def stats(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Batcher: ...
+    def __exit__(self, *_exception: Any) -> None: ...
 
 @final
 class Column:
