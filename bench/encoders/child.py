@@ -16,6 +16,19 @@ CALLS = 4000
 TINY = ["x y", "hello", "1", "zz"]
 
 
+# Python packages by what a program reads of a batch.
+PACKAGES = {
+    "windrow-py": ("windrow", "flat"),
+    "windrow-py-lists": ("windrow", "lists"),
+    "windrow-py-masks": ("windrow", "masks"),
+    "windrow-py-offsets": ("windrow", "offsets"),
+    "tokenizers-py-masks": ("tokenizers", "masks"),
+    "tokenizers-py-offsets": ("tokenizers", "offsets"),
+    "fastokens-py": ("fastokens", "flat"),
+}
+READ = {"masks": ["ids", "attention_mask"], "offsets": ["ids", "attention_mask", "offsets"]}
+
+
 def load(arm, path):
     """Brings texts into the form that the encoder takes, encodes that, and lists the ids of each text."""
     if arm == "reference":
@@ -24,6 +37,20 @@ def load(arm, path):
         tokenizer = tokenizers.Tokenizer.from_file(path)
         encode = lambda texts: tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         return list, encode, lambda result: (numpy.array(it.ids, numpy.uint32) for it in result)
+
+    if arm in PACKAGES:
+        package, kind = PACKAGES[arm]
+        tokenizer = __import__(package).Tokenizer.from_file(path)
+        if kind in READ:
+            names = READ[kind]
+            read = lambda it: [getattr(it, name) for name in names]
+            encode = lambda texts: [read(it) for it in tokenizer.encode_batch(texts, add_special_tokens=False)]
+            return list, encode, lambda result: (numpy.array(it[0], numpy.uint32) for it in result)
+        if package == "fastokens":
+            return list, lambda texts: tokenizer.encode_batch_flat(texts, add_special_tokens=False), flat_bytes
+        if kind == "lists":
+            return list, lambda texts: tokenizer.encode_batch_ids(texts).tolist(), iter
+        return list, tokenizer.encode_batch_ids, iter
 
     import gigatoken
 
@@ -35,6 +62,11 @@ def load(arm, path):
         prepare = lambda texts: gigatoken.BytesSource(b"\xff".join(text.encode() for text in texts), b"\xff")
         return prepare, tokenizer.encode_batch, flat
     return list, tokenizer.encode_batch, flat
+
+
+def flat_bytes(result):
+    ids, edges = numpy.frombuffer(result[0], "<u4"), numpy.frombuffer(result[1], "<u8")
+    return (ids[a:b] for a, b in zip(edges, edges[1:]))
 
 
 def flat(result):

@@ -25,10 +25,13 @@ import corpora
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 VENV = corpora.CACHE / "venv"
-PYTHON = ["gigatoken", "gigatoken-bytes", "gigatoken-each", "reference"]
+# Python packages, by what a program reads of a batch: see child.py. They are measured if they are asked for.
+PACKAGES = ["windrow-py", "windrow-py-lists", "windrow-py-masks", "windrow-py-offsets", "tokenizers-py-masks", "tokenizers-py-offsets"]
+PACKAGES += ["fastokens-py"]
+PYTHON = [*PACKAGES, "gigatoken", "gigatoken-bytes", "gigatoken-each", "reference"]
 RUST = ["windrow", "windrow-fresh", "fastokens", "tokenizers-1.0", "tokie", "tokenizers-0.23"]
 # Far slower than the others: it encodes each eighth document, in few rounds.
-SLOW, EVERY, SLOW_ROUNDS = "tokenizers-0.23", 8, 2
+SLOW, EVERY, SLOW_ROUNDS = ["tokenizers-0.23", "tokenizers-py-masks", "tokenizers-py-offsets"], 8, 2
 PASSES = 9
 TEXTS = ["big6k", "bigline", "tiny", "bigwhole", "code", "multi"]
 PROMPTS = ["p1", "p8", "p64", "p200k"]
@@ -55,8 +58,8 @@ def builds():
             pass
 
 
-def prepare():
-    """Builds the arms and installs the wheels, each only if it is missing."""
+def prepare(arms=()):
+    """Builds the arms and installs the wheels, each only if it is missing, and the package of this commit."""
     subprocess.run(["cargo", "build", "--release", "--quiet", "--locked"], cwd=HERE, check=True)
     wanted = (HERE / "requirements.txt").read_text()
     stamp = VENV / "requirements.txt"
@@ -65,6 +68,9 @@ def prepare():
         pip = [VENV / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "-r", HERE / "requirements.txt"]
         subprocess.run(pip, check=True)
         stamp.write_text(wanted)
+    if any(arm.startswith("windrow-py") for arm in arms):
+        package = ROOT / "bindings" / "python"
+        subprocess.run([VENV / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", package], check=True)
 
 
 def placed(threads):
@@ -135,10 +141,10 @@ class Cell:
         expected = None if self.options.latency else reference(self.tokenizer, self.corpus)
         for repetition in range(self.options.rounds):
             for arm in self.options.arms:
-                if arm in self.failures or (arm == SLOW and repetition >= SLOW_ROUNDS):
+                if arm in self.failures or (arm in SLOW and repetition >= SLOW_ROUNDS):
                     continue
-                every = EVERY if arm == SLOW and not self.options.latency else 1
-                passes = 1 if arm == SLOW else PASSES
+                every = EVERY if arm in SLOW and not self.options.latency else 1
+                passes = 1 if arm in SLOW else PASSES
                 place = (self.tokenizer, self.corpus, self.threads)
                 found = child(arm, *place, passes, every, self.batch, self.options.timeout)
                 if isinstance(found, str):
@@ -285,7 +291,7 @@ def main():
     refuse = lambda: [] if options.busy else list(builds())
     if running := refuse():
         stop(f"a build is running: {', '.join(running)}", "wait for it; --busy measures all the same")
-    prepare()
+    prepare(options.arms)
     print(", ".join(versions()))
     cells = []
     for tokenizer in options.tokenizers:

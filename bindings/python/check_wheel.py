@@ -19,7 +19,7 @@ def problems(wheel: pathlib.Path, max_bytes: int) -> list[str]:
         libraries = [name for name in names if "_windrow" in name and name.endswith((".so", ".pyd"))]
         if len(libraries) != 1:
             found.append(f"has {len(libraries)} extension modules")
-        found.extend("is not stripped" for name in libraries if b".debug_info" in files.read(name))
+        found.extend("is not stripped" for name in libraries if b"\0.symtab\0" in files.read(name))
         found.extend(f"has no {name}" for name in ("windrow/py.typed", "windrow/_windrow.pyi") if name not in names)
         scripts = [files.read(name) for name in names if name.endswith("entry_points.txt")]
     if not any(b"windrow=windrow.__main__:main" in text.replace(b" ", b"") for text in scripts):
