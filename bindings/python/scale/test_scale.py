@@ -32,7 +32,9 @@ def expected(file: str) -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def rays() -> object:
-    ray.init(num_cpus=4, include_dashboard=False, logging_level="warning")
+    # The actors take some, and what feeds them needs others.
+    path = {"env_vars": {"PYTHONPATH": str(pathlib.Path(__file__).parent)}}
+    ray.init(num_cpus=8, include_dashboard=False, logging_level="warning", runtime_env=path)
     yield
     ray.shutdown()
 
