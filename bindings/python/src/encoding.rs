@@ -52,6 +52,13 @@ impl BatchOfIds {
         around[..before].iter().copied().chain(inner).chain(around[before + 1..].iter().copied()).collect()
     }
 
+    fn offsets(&self, number: usize) -> Result<Option<Vec<(usize, usize)>>, Failure> {
+        let Some(inner) = self.full.offsets_of(self.texts.str(number)?, self.ids(number)) else { return Ok(None) };
+        let [before, behind] = self.around();
+        let special = |count| std::iter::repeat_n((0, 0), count);
+        Ok(Some(special(before).chain(inner).chain(special(behind)).collect()))
+    }
+
     fn whole(&self, number: usize) -> Result<Encoding, Failure> {
         let text = self.texts.str(number)?;
         let ids = self.ids(number);
@@ -182,6 +189,13 @@ impl PyEncoding {
 
     #[getter]
     fn offsets(&self, py: Python<'_>) -> PyResult<Vec<(usize, usize)>> {
+        // They are made alone and not kept: the rest would take several times as long, and memory.
+        if let Made::OfIds { batch, number, whole } = &self.0
+            && whole.get().is_none()
+            && let Some(offsets) = enter(py, |_| batch.offsets(*number))?
+        {
+            return Ok(offsets);
+        }
         Ok(self.get(py)?.get_offsets().to_vec())
     }
 

@@ -242,6 +242,14 @@ impl FullTokenizer {
         }
     }
 
+    /// The offsets of [`encoding_of`](Self::encoding_of) without those of special tokens around the text, if they can be had without the rest.
+    ///
+    /// # Panics
+    /// `ids` are not those of `text`.
+    pub fn offsets_of(&self, text: &str, ids: &[u32]) -> Option<Vec<(usize, usize)>> {
+        self.tokenizer.own_offsets(text, ids)
+    }
+
     /// What [`encode`](Self::encode) puts around the ids of a single text: an encoding of one token with the id 0, neither truncated nor padded.
     ///
     /// # Errors

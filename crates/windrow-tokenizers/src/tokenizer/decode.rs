@@ -94,6 +94,16 @@ impl OtherTokens {
 }
 
 impl OtherTokens {
+    /// The white space of a token that offsets leave out, at its beginning and at its end.
+    fn spaces(&self, id: u32, engine: &windrow_bpe::Engine) -> [usize; 2] {
+        if let Some(token) = self.by_id.get(&id) {
+            return token.spaces;
+        }
+        let bytes = engine.token(id);
+        let is_space = |byte: &&u8| **byte == b' ';
+        [bytes.iter().take_while(is_space).count(), bytes.iter().rev().take_while(is_space).count()]
+    }
+
     /// A token as the file spells it. `bytes` are those that the table of the engine has.
     fn spelling(&self, id: u32, bytes: &[u8]) -> String {
         static ALPHABET: LazyLock<[char; 256]> = LazyLock::new(|| {
@@ -112,8 +122,11 @@ impl OtherTokens {
     }
 }
 
-/// Places in bytes as places in characters. `text` has characters of several bytes.
+/// Places in bytes as places in characters.
 fn in_characters(text: &str, places: &[Range<usize>]) -> Vec<(usize, usize)> {
+    if text.is_ascii() {
+        return places.iter().map(|place| (place.start, place.end)).collect();
+    }
     let mut characters = vec![0; text.len() + 1];
     let mut count = 0;
     for (at, _) in text.char_indices() {
@@ -292,15 +305,22 @@ impl Tokenizer {
             return self.reference().map_err(|reason| refused(&reason))?.encode_with_offsets(text);
         };
         let mut encoded = bpe.encode_with_offsets(text)?;
-        trims.apply(&mut encoded, |id| match others.by_id.get(&id) {
-            Some(token) => token.spaces,
-            None => {
-                let bytes = bpe.engine().token(id);
-                let is_space = |byte: &&u8| **byte == b' ';
-                [bytes.iter().take_while(is_space).count(), bytes.iter().rev().take_while(is_space).count()]
-            }
-        });
+        trims.apply(&mut encoded, |id| others.spaces(id, bpe.engine()));
         Ok(encoded)
+    }
+
+    /// The offsets of the `ids` of a text, in characters and trimmed, without special tokens around them; `None` if they do not follow from the ids.
+    ///
+    /// # Panics
+    /// `ids` are not those of `text`.
+    pub(crate) fn own_offsets(&self, text: &str, ids: &[u32]) -> Option<Vec<(usize, usize)>> {
+        let ((bpe, others), trims) = self.locating().zip(self.trims.as_ref())?;
+        // The library trims characters off offsets in characters.
+        let offsets = in_characters(text, &bpe.engine().places(text, ids));
+        let offsets = offsets.into_iter().map(|(start, end)| start..end).collect();
+        let mut encoded = Encoded { ids: ids.to_vec(), offsets };
+        trims.apply(&mut encoded, |id| others.spaces(id, bpe.engine()));
+        Some(encoded.offsets.into_iter().map(|place| (place.start, place.end)).collect())
     }
 
     /// windrow's own engine with the tokens that it does not know, if the place of each id follows from the ids.
@@ -340,12 +360,7 @@ impl Tokenizer {
         };
         let tokens = ids.iter().map(|&id| others.spelling(id, engine.token(id))).collect();
         let words = engine.words(text, &ids).into_iter().map(Some).collect();
-        let places = engine.places(text, &ids);
-        let offsets = if text.is_ascii() {
-            places.into_iter().map(|place| (place.start, place.end)).collect()
-        } else {
-            in_characters(text, &places)
-        };
+        let offsets = in_characters(text, &engine.places(text, &ids));
         Ok(Some(full::encoding(ids, tokens, words, offsets, type_id)))
     }
 

@@ -87,6 +87,11 @@ impl Pair {
         let mut ids = Vec::new();
         full.tokenizer().engine().encoder().encode(text, &mut ids).expect("encodes");
         assert_eq!(full.encoding_of(text, &ids, special, &plain).expect("encodes"), expected, "{text:?}");
+        if let Some(offsets) = full.offsets_of(text, &ids) {
+            let special = expected.get_special_tokens_mask().iter().zip(expected.get_offsets());
+            let inner: Vec<_> = special.filter(|(mask, _)| **mask == 0).map(|(_, offsets)| *offsets).collect();
+            assert_eq!(offsets, inner, "{text:?}");
+        }
         let expected = self.oracle.encode_char_offsets((text, "the é"), special).expect("encodes");
         assert_eq!(full.encode((text, "the é").into(), special, &plain).expect("encodes"), expected, "{text:?}");
     }
