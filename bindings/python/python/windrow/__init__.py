@@ -13,12 +13,17 @@
 (['Hello', 'Ġw', 'Ã¶r', 'ld'], [(0, 5), (5, 7), (7, 9), (9, 11)])
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
 
 from windrow._windrow import Column, DecodeStream, Encoding, Ragged, Tokenizer, __version__
-from windrow.added import AddedToken
-from windrow.batcher import Batcher
 from windrow.errors import ItemError, TokenizerError, WindrowError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from windrow.added import AddedToken
+    from windrow.batcher import Batcher
 
 __all__ = [
     "AddedToken",
@@ -34,6 +39,19 @@ __all__ = [
     "__version__",
     "encode_batch_ids",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Imports what needs larger modules when it is first used."""
+    if name == "Batcher":
+        from windrow.batcher import Batcher
+
+        return Batcher
+    if name == "AddedToken":
+        from windrow.added import AddedToken
+
+        return AddedToken
+    raise AttributeError(f"module 'windrow' has no attribute {name!r}")
 
 
 def encode_batch_ids(

@@ -1,14 +1,18 @@
 """Calls of many threads and tasks, run as one call."""
 
-import asyncio
+from __future__ import annotations
+
 import atexit
 import contextlib
 import weakref
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windrow import _windrow
+
+if TYPE_CHECKING:
+    import asyncio
+    from types import TracebackType
 
 __all__ = ["Batcher"]
 
@@ -46,7 +50,7 @@ class Batcher(_windrow.Batcher, Generic[Item, Result]):
         result: Result = super().call(item)
         return result
 
-    def submit(self, item: Item) -> "asyncio.Future[Result]":
+    def submit(self, item: Item) -> asyncio.Future[Result]:
         """A future of the running event loop, for the result for an item. To cancel it takes the item back, if its batch has not begun."""
         return super().submit(item)
 
@@ -58,7 +62,7 @@ class Batcher(_windrow.Batcher, Generic[Item, Result]):
         """Takes no more items, and returns when all items that were handed in before have results."""
         super().close()
 
-    def __enter__(self) -> "Batcher[Item, Result]":
+    def __enter__(self) -> Batcher[Item, Result]:
         return self
 
     def __exit__(
