@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -33,7 +33,6 @@ impl BatchOps for Function {
         // Without an interpreter nothing is answered; nothing waits for an answer any more.
         Python::try_attach(|py| {
             let items: Vec<Item> = batch.iter_mut().map(|entry| entry.take()).collect();
-            let count = items.len();
             match self.replies(py, items) {
                 Ok(replies) => {
                     for (entry, reply) in batch.iter_mut().zip(replies) {
@@ -47,7 +46,6 @@ impl BatchOps for Function {
                     }
                 }
                 Err(error) => {
-                    debug_assert!(count > 0, "a batch has items");
                     batch.iter_mut().for_each(|entry| entry.reply(Err(error.clone_ref(py))));
                 }
             }
@@ -80,10 +78,11 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let batched = self.0.take();
-        // Without another thread, it is leaked.
-        let dropping = thread::Builder::new().name("windrow-close".to_owned());
-        if let Err(error) = dropping.spawn(move || drop(batched)) {
-            std::mem::forget(error);
+        let (hand_over, dropped) = mpsc::channel();
+        match thread::Builder::new().name("windrow-close".to_owned()).spawn(move || drop(dropped.recv())) {
+            Ok(_) => drop(hand_over.send(batched)),
+            // Without another thread, it is leaked.
+            Err(_) => std::mem::forget(batched),
         }
     }
 }
