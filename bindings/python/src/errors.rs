@@ -16,8 +16,14 @@ pub(crate) enum Failure {
     File(std::io::ErrorKind, String),
     /// A tokenizer cannot be loaded, or not do what is asked of it.
     Tokenizer(String),
+    /// An input or an option is bad.
+    Input(String),
+    /// What Python has raised.
+    Python(PyErr),
     /// The text of a panic.
     Panic(String),
+    /// Anything else.
+    Other(String),
 }
 
 impl Failure {
@@ -25,6 +31,9 @@ impl Failure {
         match self {
             Self::Item { item, reason } => from_package(py, "ItemError", (item, reason)),
             Self::Tokenizer(message) => from_package(py, "TokenizerError", (message,)),
+            Self::Input(message) => from_package(py, "InputError", (message,)),
+            Self::Other(message) => from_package(py, "WindrowError", (message,)),
+            Self::Python(error) => error,
             Self::Memory(message) => PyMemoryError::new_err(message),
             Self::File(std::io::ErrorKind::NotFound, message) => PyFileNotFoundError::new_err(message),
             Self::File(_, message) => PyOSError::new_err(message),

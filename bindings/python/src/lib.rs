@@ -8,6 +8,7 @@ mod column;
 mod door;
 mod encoding;
 mod errors;
+mod files;
 mod inputs;
 mod ragged;
 mod stream;
@@ -39,5 +40,7 @@ fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stream::PyDecodeStream>()?;
     module.add_class::<ragged::PyRagged>()?;
     module.add_class::<tokenizer::PyTokenizer>()?;
+    module.add_function(wrap_pyfunction!(files::encode_files, module)?)?;
+    module.add_function(wrap_pyfunction!(files::count, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)
 }

@@ -62,11 +62,11 @@ impl Core {
         Ok(Self { full: Arc::new(full), source, encode_special_tokens, adding: OnceLock::new() })
     }
 
-    fn plain(&self) -> &Tokenizer {
+    pub(crate) fn plain(&self) -> &Tokenizer {
         self.full.tokenizer()
     }
 
-    fn of(&self, add_special_tokens: bool) -> Result<&Tokenizer, Failure> {
+    pub(crate) fn of(&self, add_special_tokens: bool) -> Result<&Tokenizer, Failure> {
         let Source::Json(json) = &self.source else { return Ok(self.plain()) };
         if !add_special_tokens {
             return Ok(self.plain());
@@ -97,7 +97,7 @@ fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs a batch with the threads of the pool, or with this one if `TOKENIZERS_PARALLELISM` says so.
-fn in_parallel<R: Send>(batch: impl FnOnce() -> R + Send) -> R {
+pub(crate) fn in_parallel<R: Send>(batch: impl FnOnce() -> R + Send) -> R {
     let is_off = std::env::var("TOKENIZERS_PARALLELISM")
         .is_ok_and(|value| ["", "off", "false", "f", "no", "n", "0"].contains(&value.to_ascii_lowercase().as_str()));
     if is_off { Pool::new(1).install(batch) } else { batch() }

@@ -1,6 +1,11 @@
+import signal
+
 import pytest
 
 import windrow
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would the processes that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,8 @@ import pathlib
 import re
 
 import windrow
+import windrow.batcher
+import windrow.files
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -22,6 +24,7 @@ def test_examples() -> None:
 
 
 def test_docstrings() -> None:
-    outcome = doctest.testmod(windrow)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
+    for module in (windrow, windrow.batcher, windrow.files):
+        outcome = doctest.testmod(module)
+        assert outcome.attempted > 0
+        assert outcome.failed == 0

@@ -19,7 +19,7 @@ mod lines;
 mod text;
 
 pub(crate) use args::Options;
-use lines::{Lines, Table};
+use lines::{Finished, Lines, Table};
 use text::{Count, Counter, Uncounted};
 
 /// The weight of a text of unknown length.
@@ -122,37 +122,24 @@ fn inputs(options: &Options) -> Inputs {
 
 /// Counts all inputs and prints the counts.
 fn count(options: &Options, tokenizer: &Tokenizer, found: Inputs) -> Code {
-    let counter = Counter::new(tokenizer);
-    let Inputs { inputs, mut failed, .. } = found;
-    // As in wc, the width of a column depends on the bytes, which are known before the tokens.
-    let bytes = inputs.iter().map(|input| input.bytes).sum();
-    let table = Table::new(options, bytes, inputs.len() > 1);
-    let lines = Lines::new(&inputs, table);
-    // The only error here is that of stdout, so later files need not be counted.
-    let printed = inputs.par_iter().weigh(weight).enumerate().try_for_each(|(at, input)| {
-        let outcome = match input.count(&counter) {
-            Ok(count) => Outcome::Counted(count),
-            Err(Uncounted::Binary) if !input.named => Outcome::Skipped,
-            Err(uncounted) => failure(input, uncounted),
-        };
-        lines.add(at, outcome)
+    let finished = counted(options, tokenizer, found, &|| true).and_then(|finished| {
+        lines::print(&finished.text)?;
+        Ok(finished)
     });
-    let finished = printed.and_then(|()| lines.finish(tokenizer, &failed));
-    let mut code = Code::Done;
-    match finished {
+    let (mut code, failed) = match finished {
         Ok(finished) => {
-            failed.extend(finished.failed);
             if finished.skipped > 0 && !options.quiet {
                 let files = if finished.skipped == 1 { "file" } else { "files" };
                 report::note(format_args!("{} binary {files} skipped", finished.skipped));
             }
+            (Code::Done, finished.failed)
         }
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Code::Done,
         Err(error) => {
             report::error(format_args!("cannot write to stdout: {error}\nhint: check where it leads to"));
-            code = Code::Io;
+            (Code::Io, Vec::new())
         }
-    }
+    };
     for (message, failed) in failed {
         report::error(message);
         // A file that cannot be read is a more serious failure than one that is not text.
@@ -161,6 +148,50 @@ fn count(options: &Options, tokenizer: &Tokenizer, found: Inputs) -> Code {
         }
     }
     code
+}
+
+/// Counts all inputs. The error is that of stdout, or says that `goes_on` returned false.
+fn counted(
+    options: &Options,
+    tokenizer: &Tokenizer,
+    found: Inputs,
+    goes_on: &(dyn Fn() -> bool + Sync),
+) -> io::Result<Finished> {
+    let counter = Counter::new(tokenizer, goes_on);
+    let Inputs { inputs, mut failed, .. } = found;
+    // As in wc, the width of a column depends on the bytes, which are known before the tokens.
+    let bytes = inputs.iter().map(|input| input.bytes).sum();
+    let table = Table::new(options, bytes, inputs.len() > 1);
+    let lines = Lines::new(&inputs, table);
+    // After an error no more files need to be counted.
+    inputs.par_iter().weigh(weight).enumerate().try_for_each(|(at, input)| {
+        let outcome = match input.count(&counter) {
+            Ok(count) => Outcome::Counted(count),
+            Err(Uncounted::Stopped) => return Err(io::ErrorKind::Interrupted.into()),
+            Err(Uncounted::Binary) if !input.named => Outcome::Skipped,
+            Err(uncounted) => failure(input, uncounted),
+        };
+        lines.add(at, outcome)
+    })?;
+    let mut finished = lines.finish(tokenizer, &failed);
+    failed.append(&mut finished.failed);
+    Ok(Finished { failed, ..finished })
+}
+
+/// Counts with a tokenizer that has been loaded before, and prints nothing. `None` if `goes_on` returned false.
+pub(crate) fn call(
+    options: &Options,
+    tokenizer: &Tokenizer,
+    goes_on: &(dyn Fn() -> bool + Sync),
+) -> Option<(String, Vec<(String, Code)>)> {
+    let found = inputs(options);
+    let count = || counted(options, tokenizer, found, goes_on);
+    let finished = match options.threads {
+        0 => count(),
+        threads => Pool::new(threads).install(count),
+    };
+    // JSON is printed at the end only, so there was no error of stdout.
+    finished.ok().map(|finished| (finished.text, finished.failed))
 }
 
 /// The cost of a file: its bytes, and opening it.
@@ -181,6 +212,7 @@ fn failure(input: &Input, uncounted: Uncounted) -> Outcome {
             (format!("{name}: byte {byte}: is not UTF-8\nhint: convert it: iconv -t UTF-8"), Code::BadInput)
         }
         Uncounted::Engine(error) => (format!("{name}: {error}"), Code::BadInput),
+        Uncounted::Stopped => unreachable!("it ends the run"),
     };
     Outcome::Failed(message, code)
 }

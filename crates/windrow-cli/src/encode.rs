@@ -1,6 +1,7 @@
 //! `windrow encode`.
 
 use std::io::{self, IsTerminal};
+use std::ops::Deref;
 use std::thread;
 
 use indicatif::ProgressBar;
@@ -21,7 +22,7 @@ use crate::summary;
 use crate::threads;
 
 /// An error that is not reported yet, and the exit code.
-struct Refused(String, Code);
+pub(crate) struct Refused(pub(crate) String, pub(crate) Code);
 
 impl Refused {
     fn usage(message: impl Into<String>) -> Self {
@@ -49,7 +50,12 @@ pub(crate) fn run(options: Encode) -> Code {
         ));
         return Code::Failed;
     }
-    match prepare(&options, &staging) {
+    let note = |note: &String| {
+        if !options.quiet {
+            report::note(note);
+        }
+    };
+    match prepare(&options, None, &staging, note) {
         Ok(prepared) => prepared.run(&options, bar),
         // The thread that watches for signals reports it; this call ensures that it is reported only once.
         Err(Refused(_, Code::Signal(_))) => signals::interrupted(),
@@ -57,7 +63,8 @@ pub(crate) fn run(options: Encode) -> Code {
             report::error(&message);
             if options.json {
                 // A failure to print the result changes nothing: the run has already failed.
-                let _ = report::print(summary::json(&Summary::default(), &options, Some(&message)));
+                let name = options.vocabulary.shown();
+                let _ = report::print(summary::json(&Summary::default(), &options, name, Some(&message)));
             }
             code
         }
@@ -65,13 +72,36 @@ pub(crate) fn run(options: Encode) -> Code {
 }
 
 /// A run after all checks: everything is open, and nothing has been read.
-struct Prepared {
+pub(crate) struct Prepared<'t> {
     job: Job,
-    tokenizer: Tokenizer,
+    tokenizer: Loaded<'t>,
     output: Output,
 }
 
-fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
+/// A tokenizer, of this run or of a caller.
+enum Loaded<'t> {
+    Here(Box<Tokenizer>),
+    Before(&'t Tokenizer),
+}
+
+impl Deref for Loaded<'_> {
+    type Target = Tokenizer;
+
+    fn deref(&self) -> &Tokenizer {
+        match self {
+            Self::Here(tokenizer) => tokenizer,
+            Self::Before(tokenizer) => tokenizer,
+        }
+    }
+}
+
+/// Opens everything. A tokenizer that is given replaces the one that `options` names.
+pub(crate) fn prepare<'t>(
+    options: &Encode,
+    tokenizer: Option<&'t Tokenizer>,
+    staging: &Staging,
+    mut note: impl FnMut(&String),
+) -> Result<Prepared<'t>, Refused> {
     if options.lines && options.input_format.is_some_and(|format| format == InputFormat::Jsonl) {
         return Err(Refused::usage("--lines contradicts --input-format jsonl\nhint: leave out one of them"));
     }
@@ -83,11 +113,6 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
             "--max-skipped has no effect: the first bad document ends the run\nhint: pass --on-error skip too";
         return Err(Refused::usage(message));
     }
-    let note = |note: &String| {
-        if !options.quiet {
-            report::note(note);
-        }
-    };
     let format = options.input_format.map(Into::into);
     // Ignore files do not apply to corpora, which may be in a folder that git ignores. They apply to source code, because build output
     // is not source code.
@@ -100,8 +125,8 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
         walk: WalkOptions { hidden: options.hidden, ignore_files: takes_source && !options.no_ignore },
     };
     let resolved = resolve(&options.inputs, &reading)?;
-    resolved.notes.iter().for_each(note);
-    let threads = threads::asked(options.threads, note);
+    resolved.notes.iter().for_each(&mut note);
+    let threads = threads::asked(options.threads, &mut note);
 
     let reading = ReadOptions {
         field: options.field.clone(),
@@ -115,9 +140,12 @@ fn prepare(options: &Encode, staging: &Staging) -> Result<Prepared, Refused> {
         special_in_text: reading.special_in_text,
         engine: options.vocabulary.engine.into(),
     };
-    let tokenizer = Tokenizer::load(options.vocabulary.name()?, &load)?;
+    let tokenizer = match tokenizer {
+        Some(tokenizer) => Loaded::Before(tokenizer),
+        None => Loaded::Here(Box::new(Tokenizer::load(options.vocabulary.name()?, &load)?)),
+    };
     if !tokenizer.engine().divides_documents() {
-        one_thread_each(&resolved.files, threads).iter().for_each(note);
+        one_thread_each(&resolved.files, threads).iter().for_each(&mut note);
     }
     tokenizer.notes().iter().for_each(note);
 
@@ -172,14 +200,26 @@ fn one_thread_each(files: &[InputFile], threads: usize) -> Option<String> {
     ))
 }
 
-impl Prepared {
+impl Prepared<'_> {
+    /// Bytes of all inputs as stored, if all are known.
+    pub(crate) fn stored(&self) -> Option<u64> {
+        self.job.inputs.iter().map(InputFile::bytes).sum()
+    }
+
+    /// Encodes, and returns the summary as JSON.
+    pub(crate) fn call(self, options: &Encode, observer: &dyn Observer) -> Result<String, Refused> {
+        let Self { job, tokenizer, output } = self;
+        match encode(job, &tokenizer, output, observer) {
+            Ok(summary) => Ok(summary::json(&summary, options, tokenizer.name(), None)),
+            Err(failed) => Err(failed.error.into()),
+        }
+    }
+
     fn run(self, options: &Encode, bar: ProgressBar) -> Code {
+        let stored = self.stored();
         let Self { job, tokenizer, output } = self;
         let shown = !options.quiet && !options.no_progress && io::stderr().is_terminal();
-        let progress = shown.then(|| {
-            let stored = job.inputs.iter().map(InputFile::bytes).sum();
-            Progress::start(bar, stored)
-        });
+        let progress = shown.then(|| Progress::start(bar, stored));
         let described = summary::Described {
             skips: job.reading.on_error == OnError::Skip,
             budget: job.memory,
@@ -210,7 +250,8 @@ impl Prepared {
         }
         let error = error.map(|error| error.to_string());
         if options.json
-            && let Err(error) = report::print(summary::json(&summary, options, error.as_deref()))
+            && let Err(error) =
+                report::print(summary::json(&summary, options, options.vocabulary.shown(), error.as_deref()))
         {
             report::error(format_args!("cannot write to stdout: {error}\nhint: the run itself is not concerned by it"));
             return if code == Code::Done { Code::Io } else { code };

@@ -12,6 +12,8 @@ pub(crate) enum Code {
     /// Any failure without a specific code.
     Failed,
     Usage,
+    /// A named file does not exist, which counts as a wrong usage.
+    Missing,
     BadInput,
     CannotCreate,
     Io,
@@ -24,7 +26,7 @@ impl Code {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
-            Self::Usage => 2,
+            Self::Usage | Self::Missing => 2,
             Self::BadInput => 65,
             Self::CannotCreate => 73,
             Self::Io => 74,
@@ -41,6 +43,7 @@ impl Code {
 impl From<&InputError> for Code {
     fn from(error: &InputError) -> Self {
         match error.class() {
+            _ if matches!(error, InputError::Missing { .. }) => Self::Missing,
             ErrorClass::Usage => Self::Usage,
             ErrorClass::Data => Self::BadInput,
             ErrorClass::Io => Self::Io,

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod calls;
 mod count;
 mod doctor;
 mod encode;
@@ -21,6 +22,8 @@ use std::panic;
 use clap::Parser;
 
 use args::{Arguments, Command};
+
+pub use calls::{EncodeFiles, Failed, FailureKind, count_files};
 
 /// Runs the command with these words, of which the first is its name, and returns the exit code.
 ///

@@ -49,8 +49,8 @@ struct Documents {
     failed: u64,
 }
 
-/// The summary as one line of JSON.
-pub(crate) fn json(summary: &Summary, options: &Encode, error: Option<&str>) -> String {
+/// The summary as one line of JSON. `tokenizer` is its name.
+pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: Option<&str>) -> String {
     let documents = summary.documents;
     let report = Report {
         schema: SCHEMA,
@@ -62,7 +62,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, error: Option<&str>) -> 
         },
         bytes: summary.text_bytes,
         tokens: summary.tokens,
-        tokenizer: options.vocabulary.shown(),
+        tokenizer,
         format: options.format.name(),
         dtype: summary.published.as_ref().and_then(dtype),
         seconds: summary.elapsed.as_secs_f64(),

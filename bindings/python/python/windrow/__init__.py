@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from windrow._windrow import Column, DecodeStream, Encoding, Ragged, Tokenizer, __version__
-from windrow.errors import ItemError, TokenizerError, WindrowError
+from windrow.errors import InputError, ItemError, TokenizerError, WindrowError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from windrow.added import AddedToken
     from windrow.batcher import Batcher
+    from windrow.files import count, encode_files
 
 __all__ = [
     "AddedToken",
@@ -31,13 +32,16 @@ __all__ = [
     "Column",
     "DecodeStream",
     "Encoding",
+    "InputError",
     "ItemError",
     "Ragged",
     "Tokenizer",
     "TokenizerError",
     "WindrowError",
     "__version__",
+    "count",
     "encode_batch_ids",
+    "encode_files",
 ]
 
 
@@ -51,6 +55,10 @@ def __getattr__(name: str) -> object:
         from windrow.added import AddedToken
 
         return AddedToken
+    if name in ("count", "encode_files"):
+        from windrow import files
+
+        return getattr(files, name)
     raise AttributeError(f"module 'windrow' has no attribute {name!r}")
 
 

@@ -5,7 +5,18 @@ from typing import Any, Literal, SupportsIndex, final
 
 from windrow.added import AddedToken
 
-__all__ = ["Batcher", "Column", "DecodeStream", "Encoding", "Ragged", "Tokenizer", "__version__", "run_command"]
+__all__ = [
+    "Batcher",
+    "Column",
+    "DecodeStream",
+    "Encoding",
+    "Ragged",
+    "Tokenizer",
+    "__version__",
+    "count",
+    "encode_files",
+    "run_command",
+]
 
 __version__: str
 
@@ -201,4 +212,8 @@ class Tokenizer:
         self, sequences: Iterable[Sequence[int]] | Ragged, skip_special_tokens: bool = True
     ) -> Coroutine[Any, Any, list[str]]: ...
 
+def count(words: list[str], tokenizer: Tokenizer, lists_errors: bool) -> str: ...
+def encode_files(
+    words: list[str], tokenizer: Tokenizer, add_special_tokens: bool, progress: Callable[..., object] | None
+) -> tuple[str, list[str]]: ...
 def run_command(words: list[str]) -> int: ...

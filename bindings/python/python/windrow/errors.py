@@ -1,6 +1,6 @@
 """What windrow raises besides the exceptions of Python."""
 
-__all__ = ["ItemError", "TokenizerError", "WindrowError"]
+__all__ = ["InputError", "ItemError", "TokenizerError", "WindrowError"]
 
 
 class WindrowError(Exception):
@@ -9,6 +9,10 @@ class WindrowError(Exception):
 
 class TokenizerError(WindrowError, ValueError):
     """A tokenizer cannot be loaded, or does not support what is asked of it."""
+
+
+class InputError(WindrowError, ValueError):
+    """A document, a file or an option of ``encode_files`` or ``count`` is bad."""
 
 
 class ItemError(WindrowError, ValueError):

@@ -65,8 +65,9 @@ struct State {
     failed: Vec<(usize, String, Code)>,
 }
 
-/// What was printed, and what failed.
+/// What remains to be printed, and what failed.
 pub(super) struct Finished {
+    pub(super) text: String,
     pub(super) skipped: usize,
     pub(super) failed: Vec<(String, Code)>,
 }
@@ -109,8 +110,8 @@ impl<'i> Lines<'i> {
         writeln!(text, "{:width$} {}", count.tokens, shown(&self.inputs[at].path)).expect("memory");
     }
 
-    /// Prints the lines that had to wait for the end. `failed` are additional failures for JSON.
-    pub(super) fn finish(self, tokenizer: &Tokenizer, failed: &[(String, Code)]) -> io::Result<Finished> {
+    /// The lines that had to wait for the end. `failed` are additional failures for JSON.
+    pub(super) fn finish(self, tokenizer: &Tokenizer, failed: &[(String, Code)]) -> Finished {
         let (inputs, table) = (self.inputs, self.table);
         let mut state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(top) = table.top {
@@ -141,13 +142,12 @@ impl<'i> Lines<'i> {
                 writeln!(text, "{:width$} total", state.total.tokens, width = table.width).expect("memory");
             }
         }
-        print(&text)?;
         let failed = state.failed.into_iter().map(|(_, message, code)| (message, code)).collect();
-        Ok(Finished { skipped: state.skipped.len(), failed })
+        Finished { text, skipped: state.skipped.len(), failed }
     }
 }
 
-fn print(text: &str) -> io::Result<()> {
+pub(super) fn print(text: &str) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());
     }

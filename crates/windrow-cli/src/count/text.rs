@@ -36,11 +36,15 @@ pub(super) enum Uncounted {
         byte: u64,
     },
     Engine(EngineError),
+    /// The caller wants no more.
+    Stopped,
 }
 
 /// Counts texts; shared by all threads.
 pub(super) struct Counter<'t> {
     tokenizer: &'t Tokenizer,
+    /// Asked before each piece, by all threads.
+    goes_on: &'t (dyn Fn() -> bool + Sync),
     /// Unused benches; there are no more than threads.
     encoders: Mutex<Vec<Bench<'t>>>,
     buffers: Mutex<Vec<Vec<u8>>>,
@@ -52,8 +56,8 @@ struct Bench<'t> {
 }
 
 impl<'t> Counter<'t> {
-    pub(super) fn new(tokenizer: &'t Tokenizer) -> Self {
-        Self { tokenizer, encoders: Mutex::default(), buffers: Mutex::default() }
+    pub(super) fn new(tokenizer: &'t Tokenizer, goes_on: &'t (dyn Fn() -> bool + Sync)) -> Self {
+        Self { tokenizer, goes_on, encoders: Mutex::default(), buffers: Mutex::default() }
     }
 
     /// Counts the rest of `input`.
@@ -105,8 +109,8 @@ impl<'t> Counter<'t> {
     fn tokens(&self, text: &str) -> Result<u64, Uncounted> {
         let pieces = self.pieces(text);
         let counts = pieces.par_iter().weigh(|piece| piece.len()).map(|piece| self.encode(piece));
-        let counts: Result<Vec<u64>, EngineError> = counts.collect();
-        Ok(counts.map_err(Uncounted::Engine)?.into_iter().sum())
+        let counts: Result<Vec<u64>, Uncounted> = counts.collect();
+        Ok(counts?.into_iter().sum())
     }
 
     fn pieces<'a>(&self, mut text: &'a str) -> Vec<&'a str> {
@@ -121,11 +125,14 @@ impl<'t> Counter<'t> {
         pieces
     }
 
-    fn encode(&self, text: &str) -> Result<u64, EngineError> {
+    fn encode(&self, text: &str) -> Result<u64, Uncounted> {
+        if !(self.goes_on)() {
+            return Err(Uncounted::Stopped);
+        }
         let kept = self.encoders.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut bench = kept.unwrap_or_else(|| Bench { encoder: self.tokenizer.engine().encoder(), ids: Vec::new() });
         bench.ids.clear();
-        bench.encoder.encode(text, &mut bench.ids)?;
+        bench.encoder.encode(text, &mut bench.ids).map_err(Uncounted::Engine)?;
         let tokens = bench.ids.len() as u64;
         if bench.ids.capacity() > KEPT {
             bench.ids = Vec::new();

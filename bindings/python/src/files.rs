@@ -1,0 +1,138 @@
+//! `encode_files` and `count`: the commands as functions.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use windrow_cli::{EncodeFiles, Failed, FailureKind, count_files};
+use windrow_tokenizers::encode::{Observer, Step};
+use windrow_tokenizers::output::Staging;
+
+use crate::door::enter;
+use crate::errors::Failure;
+use crate::tokenizer::{PyTokenizer, in_parallel};
+
+/// Time between two looks at signals and progress.
+const LOOK: Duration = Duration::from_millis(25);
+
+/// After an interrupt the call waits so long for its run, which may sit in a read of a pipe that nothing ends.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a run has done so far.
+#[derive(Default)]
+struct Done {
+    /// Known once the inputs are open.
+    stored: Option<u64>,
+    sum: Step,
+}
+
+struct Steps(Arc<Mutex<Done>>);
+
+impl Observer for Steps {
+    fn advanced(&self, step: &Step) {
+        let sum = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).sum;
+        sum.stored += step.stored;
+        sum.documents += step.documents;
+        sum.text_bytes += step.text_bytes;
+        sum.ids += step.ids;
+    }
+}
+
+/// Runs `windrow encode` in these words, and returns the object of `--json`, with the notes of the command. `progress` is called now and
+/// then, on this thread.
+///
+/// The run has a thread, because this one answers signals, also while the run waits for an input.
+#[pyfunction]
+pub(crate) fn encode_files(
+    py: Python<'_>,
+    words: Vec<String>,
+    tokenizer: &Bound<'_, PyTokenizer>,
+    add_special_tokens: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, Vec<String>)> {
+    let core = tokenizer.get().core();
+    enter(py, |watch| {
+        let (staging, done) = (Staging::default(), Arc::<Mutex<Done>>::default());
+        let (sender, receiver) = channel();
+        let run = {
+            let (staging, done) = (staging.clone(), Arc::clone(&done));
+            move || -> Result<_, Failure> {
+                let files = EncodeFiles::prepare(&words, core.of(add_special_tokens)?, &staging)?;
+                done.lock().unwrap_or_else(PoisonError::into_inner).stored = files.stored();
+                let notes = files.notes().to_vec();
+                Ok((files.run(&Steps(done))?, notes))
+            }
+        };
+        let thread = thread::Builder::new().name("windrow-files".to_owned()).spawn(move || {
+            // The caller has left if nothing receives it.
+            let _ = sender.send(run());
+        });
+        let thread = thread.map_err(|error| Failure::Other(format!("cannot start a thread: {error}")))?;
+        let report = || match &progress {
+            Some(progress) => {
+                let (stored, sum) = {
+                    let done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    (done.stored, done.sum)
+                };
+                let numbers = (sum.stored, stored, sum.documents, sum.text_bytes, sum.ids);
+                Python::attach(|py| progress.call1(py, numbers)).map(drop).map_err(Failure::Python)
+            }
+            None => Ok(()),
+        };
+        loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(outcome) => {
+                    let outcome = outcome?;
+                    report()?;
+                    return Ok(outcome);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let reported = report();
+                    if watch.goes_on() && reported.is_ok() {
+                        continue;
+                    }
+                    staging.abandon();
+                    // What it answers does not matter any more.
+                    let _ = receiver.recv_timeout(PATIENCE);
+                    reported?;
+                    return Err(Failure::Other("interrupted; nothing was published".to_owned()));
+                }
+                Err(RecvTimeoutError::Disconnected) => match thread.join() {
+                    Ok(()) => unreachable!("it sends before it ends"),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                },
+            }
+        }
+    })
+}
+
+/// Runs `windrow count --json` in these words, and returns the object. What has no count is an error, unless `lists_errors`.
+#[pyfunction]
+pub(crate) fn count(
+    py: Python<'_>,
+    words: Vec<String>,
+    tokenizer: &Bound<'_, PyTokenizer>,
+    lists_errors: bool,
+) -> PyResult<String> {
+    let core = tokenizer.get().core();
+    enter(py, |watch| {
+        let (json, failed) = in_parallel(|| count_files(&words, core.plain(), &|| watch.goes_on()))?;
+        match failed.into_iter().next() {
+            Some(first) if !lists_errors => Err(first.into()),
+            _ => Ok(json),
+        }
+    })
+}
+
+impl From<Failed> for Failure {
+    fn from(Failed { message, kind }: Failed) -> Self {
+        match kind {
+            FailureKind::Usage | FailureKind::BadInput => Self::Input(message),
+            FailureKind::Missing => Self::File(std::io::ErrorKind::NotFound, message),
+            FailureKind::Io => Self::File(std::io::ErrorKind::Other, message),
+            _ => Self::Other(message),
+        }
+    }
+}
