@@ -4,13 +4,14 @@ use std::sync::{Arc, OnceLock};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 use windrow_tokenizers::engine::Ragged;
 use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
 use windrow_tokenizers::tokenizers_023::{Encoding, PaddingDirection, TruncationDirection};
 
 use crate::door::enter;
 use crate::errors::Failure;
+use crate::inputs::Inputs;
 use crate::texts::Texts;
 
 /// The encoding of an input: whole, or its ids, of which the rest is made when it is first asked for.
@@ -98,6 +99,31 @@ impl PyEncoding {
         }
         let Made::Whole(encoding) = &mut self.0 else { unreachable!("it was made whole above") };
         Ok(encoding)
+    }
+}
+
+/// Where the characters of a text begin, for the text that was last asked about.
+#[derive(Default)]
+struct CharStarts<'t> {
+    text: &'t str,
+    /// Empty if each character is a byte.
+    starts: Vec<usize>,
+}
+
+impl<'t> CharStarts<'t> {
+    /// The byte at which this character begins; the last one has its end behind it.
+    fn byte(&mut self, text: &'t str, character: usize) -> Option<usize> {
+        if !std::ptr::eq(self.text, text) {
+            self.text = text;
+            self.starts.clear();
+            if !text.is_ascii() {
+                self.starts.extend(text.char_indices().map(|(start, _)| start).chain([text.len()]));
+            }
+        }
+        match self.starts.is_empty() {
+            true => (character <= text.len()).then_some(character),
+            false => self.starts.get(character).copied(),
+        }
     }
 }
 
@@ -197,6 +223,34 @@ impl PyEncoding {
             return Ok(offsets);
         }
         Ok(self.get(py)?.get_offsets().to_vec())
+    }
+
+    /// The offsets in bytes of UTF-8, for what was encoded: a text, or words; and the second part of a pair.
+    #[pyo3(signature = (sequence, pair = None))]
+    fn byte_offsets(
+        &self,
+        py: Python<'_>,
+        sequence: &Bound<'_, PyAny>,
+        pair: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<(usize, usize)>> {
+        let inputs = Inputs::one(sequence, pair, !sequence.is_instance_of::<PyString>())?;
+        let offsets = self.offsets(py)?;
+        let encoding = self.get(py)?;
+        let (sequences, words) = (encoding.get_sequence_ids(), encoding.get_word_ids());
+        enter(py, |_| {
+            let places = sequences.into_iter().zip(words.iter().copied());
+            let mut starts = CharStarts::default();
+            let in_bytes = |((begin, end), (sequence, word)): ((usize, usize), (Option<usize>, Option<u32>))| {
+                // A token that is not of a text has no place.
+                let Some(sequence) = sequence.filter(|_| end > 0) else { return Some((0, 0)) };
+                let text = inputs.text(sequence, word)?;
+                Some((starts.byte(text, begin)?, starts.byte(text, end)?))
+            };
+            let found: Option<Vec<_>> = offsets.into_iter().zip(places).map(in_bytes).collect();
+            found.ok_or_else(|| {
+                Failure::Input("the encoding is not of this input (hint: pass what was encoded)".to_owned())
+            })
+        })
     }
 
     #[getter]

@@ -53,6 +53,17 @@ impl Inputs {
         Ok(Texts::Items(self.0.into_iter().map(text).collect()))
     }
 
+    /// In a batch of one: the text of this sequence, or its word.
+    pub(crate) fn text(&self, sequence: usize, word: Option<u32>) -> Option<&str> {
+        let [input] = self.0.as_slice() else { return None };
+        let sequence = if sequence == 0 { Some(&input.first) } else { input.second.as_ref() };
+        let item = match sequence? {
+            Sequence::Text(text) => text,
+            Sequence::Words(words) => words.get(word? as usize)?,
+        };
+        item.text(0).ok()
+    }
+
     /// As the library takes them.
     pub(crate) fn inputs(&self) -> Result<Vec<EncodeInput<'_>>, Failure> {
         self.0.iter().enumerate().map(|(number, input)| input.as_library(number)).collect()

@@ -33,19 +33,17 @@ pub(crate) struct PyTokenizer {
 /// What the file of a tokenizer says.
 pub(crate) struct Core {
     pub(crate) full: Arc<FullTokenizer>,
-    source: Source,
     encode_special_tokens: bool,
     /// From when it is first asked for: the tokenizer that adds special tokens around texts.
     adding: OnceLock<Tokenizer>,
 }
 
 /// Where a tokenizer comes from.
-#[derive(Clone)]
-enum Source {
+enum Source<'a> {
     /// A `tokenizer.json`.
-    Json(Arc<[u8]>),
+    Json(&'a [u8]),
     /// A vocabulary of tiktoken: its name, or the path of its file.
-    Ranks(String),
+    Ranks(&'a str),
 }
 
 fn options(add_special_tokens: bool, encode_special_tokens: bool) -> LoadOptions {
@@ -53,13 +51,20 @@ fn options(add_special_tokens: bool, encode_special_tokens: bool) -> LoadOptions
 }
 
 impl Core {
-    fn load(source: Source, name: &str, encode_special_tokens: bool) -> Result<Self, Failure> {
+    fn load(source: Source<'_>, name: &str, encode_special_tokens: bool) -> Result<Self, Failure> {
         let options = options(false, encode_special_tokens);
-        let full = match &source {
+        let full = match source {
             Source::Json(json) => FullTokenizer::from_json(json, name, &options)?,
             Source::Ranks(name) => FullTokenizer::new(Tokenizer::load(name, &options)?),
         };
-        Ok(Self { full: Arc::new(full), source, encode_special_tokens, adding: OnceLock::new() })
+        Ok(Self { full: Arc::new(full), encode_special_tokens, adding: OnceLock::new() })
+    }
+
+    /// The same with another setting.
+    fn reloaded(&self, encode_special_tokens: bool) -> Result<Self, Failure> {
+        let name = self.plain().name();
+        let source = self.full.json().map_or(Source::Ranks(name), |json| Source::Json(json.as_bytes()));
+        Self::load(source, name, encode_special_tokens)
     }
 
     pub(crate) fn plain(&self) -> &Tokenizer {
@@ -67,28 +72,24 @@ impl Core {
     }
 
     pub(crate) fn of(&self, add_special_tokens: bool) -> Result<&Tokenizer, Failure> {
-        let Source::Json(json) = &self.source else { return Ok(self.plain()) };
-        if !add_special_tokens {
-            return Ok(self.plain());
-        }
+        let Some(json) = self.full.json().filter(|_| add_special_tokens) else { return Ok(self.plain()) };
         if let Some(adding) = self.adding.get() {
             return Ok(adding);
         }
         // Two threads may load it; one is kept.
-        let adding = Tokenizer::from_json(json, self.plain().name(), &options(true, self.encode_special_tokens))?;
+        let options = options(true, self.encode_special_tokens);
+        let adding = Tokenizer::from_json(json.as_bytes(), self.plain().name(), &options)?;
         Ok(self.adding.get_or_init(|| adding))
     }
 
     /// The file.
     fn json(&self) -> Result<&[u8], Failure> {
-        match &self.source {
-            Source::Json(json) => Ok(json),
-            Source::Ranks(name) => {
-                let reason = "is a vocabulary of tiktoken, which has no tokenizer.json";
-                let hint = "hint: load a tokenizer.json with the same tokens";
-                Err(Failure::Tokenizer(format!("tokenizer {name}: {reason}\n{hint}")))
-            }
-        }
+        self.full.json().map(str::as_bytes).ok_or_else(|| {
+            let name = self.plain().name();
+            let reason = "is a vocabulary of tiktoken, which has no tokenizer.json";
+            let hint = "hint: load a tokenizer.json with the same tokens";
+            Failure::Tokenizer(format!("tokenizer {name}: {reason}\n{hint}"))
+        })
     }
 }
 
@@ -109,7 +110,7 @@ impl PyTokenizer {
         Self { core: Mutex::new(Arc::new(core)), post_processing: Mutex::new(post_processing) }
     }
 
-    fn load(py: Python<'_>, source: Source, name: &str) -> PyResult<Self> {
+    fn load(py: Python<'_>, source: Source<'_>, name: &str) -> PyResult<Self> {
         enter(py, |_| Core::load(source, name, false)).map(Self::new)
     }
 
@@ -130,14 +131,27 @@ impl PyTokenizer {
     fn add(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>, special: bool) -> PyResult<usize> {
         let tokens: Vec<Added> =
             tokens.try_iter()?.map(|token| Added::of(&token?, special)).collect::<PyResult<_>>()?;
-        let core = self.core();
-        let (count, core) = enter(py, |_| {
-            let (count, json) = vocabulary::with_added(core.json()?, tokens, special)?;
-            let source = Source::Json(json.into_bytes().into());
-            Ok((count, Core::load(source, core.plain().name(), core.encode_special_tokens)?))
-        })?;
-        *locked(&self.core) = Arc::new(core);
-        Ok(count)
+        loop {
+            let before = self.core();
+            let (count, after) = enter(py, |_| {
+                let (count, json) = vocabulary::with_added(before.json()?, &tokens, special)?;
+                let source = Source::Json(json.as_bytes());
+                Ok((count, Core::load(source, before.plain().name(), before.encode_special_tokens)?))
+            })?;
+            if self.replace(&before, after) {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Replaces what `after` was made of, unless another thread has done so meanwhile.
+    fn replace(&self, before: &Arc<Core>, after: Core) -> bool {
+        let mut core = locked(&self.core);
+        let is_as_before = Arc::ptr_eq(&core, before);
+        if is_as_before {
+            *core = Arc::new(after);
+        }
+        is_as_before
     }
 
     /// A coroutine that calls a method of this object on another thread.
@@ -201,7 +215,7 @@ impl PyTokenizer {
             return Err(PyTypeError::new_err(format!("{expected}, not {name} ({hint})")));
         };
         let json: String = to_str.call0()?.extract()?;
-        Self::load(py, Source::Json(json.into_bytes().into()), "an object")
+        Self::load(py, Source::Json(json.as_bytes()), "an object")
     }
 
     /// Reads a `tokenizer.json`, a folder that has one, or a published `.tiktoken` file.
@@ -211,21 +225,21 @@ impl PyTokenizer {
         let file = if path.is_dir() && inside.is_file() { inside } else { path };
         let name = file.to_string_lossy().into_owned();
         if file.extension().is_some_and(|extension| extension == "tiktoken") {
-            return Self::load(py, Source::Ranks(name.clone()), &name);
+            return Self::load(py, Source::Ranks(&name), &name);
         }
         let read = |error: std::io::Error| Failure::File(error.kind(), format!("tokenizer {name}: {error}"));
         let json = enter(py, |_| std::fs::read(&file).map_err(read))?;
-        Self::load(py, Source::Json(json.into()), &name)
+        Self::load(py, Source::Json(&json), &name)
     }
 
     #[staticmethod]
     fn from_str(py: Python<'_>, json: String) -> PyResult<Self> {
-        Self::load(py, Source::Json(json.into_bytes().into()), "a string")
+        Self::load(py, Source::Json(json.as_bytes()), "a string")
     }
 
     #[staticmethod]
     fn from_buffer(py: Python<'_>, buffer: &[u8]) -> PyResult<Self> {
-        Self::load(py, Source::Json(buffer.into()), "a buffer")
+        Self::load(py, Source::Json(buffer), "a buffer")
     }
 
     /// The tokenizer of a model on the Hugging Face Hub: from the cache, or downloaded by the library `huggingface_hub`.
@@ -253,7 +267,7 @@ impl PyTokenizer {
             let message = format!("tokenizer {name:?} is not the name of a vocabulary\nhint: from_file reads files");
             return Err(Failure::Tokenizer(message).into_error(py));
         }
-        Self::load(py, Source::Ranks(name.to_owned()), name)
+        Self::load(py, Source::Ranks(name), name)
     }
 
     /// The file with the truncation and the padding that are set now.
@@ -278,15 +292,13 @@ impl PyTokenizer {
         let core = this.core();
         let restore = slf.get_type().getattr("_restore")?;
         let (name, encodes) = (core.plain().name(), core.encode_special_tokens);
-        match &core.source {
-            Source::Json(_) => (restore, (this.to_str(py, false)?, name, encodes)).into_pyobject(py),
-            Source::Ranks(name) => (restore, (py.None(), name, encodes)).into_pyobject(py),
-        }
+        let json = core.full.json().is_some().then(|| this.to_str(py, false)).transpose()?;
+        (restore, (json, name, encodes)).into_pyobject(py)
     }
 
     #[staticmethod]
     fn _restore(py: Python<'_>, json: Option<String>, name: &str, encode_special_tokens: bool) -> PyResult<Self> {
-        let source = json.map_or_else(|| Source::Ranks(name.to_owned()), |json| Source::Json(json.into_bytes().into()));
+        let source = json.as_ref().map_or(Source::Ranks(name), |json| Source::Json(json.as_bytes()));
         enter(py, |_| Core::load(source, name, encode_special_tokens)).map(Self::new)
     }
 
@@ -378,12 +390,16 @@ impl PyTokenizer {
 
     #[setter]
     fn set_encode_special_tokens(&self, py: Python<'_>, value: bool) -> PyResult<()> {
-        let core = self.core();
-        if core.encode_special_tokens != value {
-            let loaded = enter(py, |_| Core::load(core.source.clone(), core.plain().name(), value))?;
-            *locked(&self.core) = Arc::new(loaded);
+        loop {
+            let before = self.core();
+            if before.encode_special_tokens == value {
+                return Ok(());
+            }
+            let after = enter(py, |_| before.reloaded(value))?;
+            if self.replace(&before, after) {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// How encodings are padded; `None` if they are not.

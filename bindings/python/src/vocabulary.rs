@@ -45,10 +45,10 @@ fn library(json: &[u8]) -> Result<Tokenizer, Failure> {
 }
 
 /// A file with more tokens, and how many of them are new.
-pub(crate) fn with_added(json: &[u8], tokens: Vec<Added>, special: bool) -> Result<(usize, String), Failure> {
+pub(crate) fn with_added(json: &[u8], tokens: &[Added], special: bool) -> Result<(usize, String), Failure> {
     let mut library = library(json)?;
     let failed = |error: windrow_tokenizers::tokenizers_023::Error| Failure::Tokenizer(error.to_string());
-    let tokens = tokens.into_iter().map(|added| added.0);
+    let tokens = tokens.iter().map(|added| added.0.clone());
     let added = if special { library.add_special_tokens(tokens) } else { library.add_tokens(tokens) };
     let count = added.map_err(failed)?;
     Ok((count, library.to_string(false).map_err(failed)?))
@@ -90,7 +90,6 @@ pub(crate) fn with_settings(json: &[u8], post_processing: &PostProcessing, prett
         "model",
     ];
     let failed = |error: serde_json::Error| Failure::Tokenizer(error.to_string());
-    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
     let mut parts: HashMap<&str, &RawValue> = serde_json::from_slice(json).map_err(failed)?;
     let truncation = serde_json::value::to_raw_value(&post_processing.truncation()).map_err(failed)?;
     let padding = serde_json::value::to_raw_value(&post_processing.padding()).map_err(failed)?;

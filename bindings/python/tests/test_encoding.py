@@ -282,3 +282,35 @@ def test_vocabularies_of_tiktoken() -> None:
     with pytest.raises(windrow.ItemError, match="item 0: .*it has no file of this vocabulary"):
         tokenizer.encode_batch([["a", "word"]], is_pretokenized=True)
     assert windrow.encode_batch_ids(tokenizers.Tokenizer.from_str(byte_level()), ["ab"]).tolist() == [[256]]
+
+
+def test_byte_offsets(gpt2: windrow.Tokenizer) -> None:
+    text = "Hello wörld 🎉 naïve"
+    encoding = gpt2.encode(text)
+    raw = text.encode()
+    assert encoding.byte_offsets(text) == [(len(text[:a].encode()), len(text[:b].encode())) for a, b in encoding.offsets]
+    assert raw[slice(*encoding.byte_offsets(text)[1])] == b" w"
+    with pytest.raises(windrow.InputError, match="not of this input"):
+        encoding.byte_offsets("Hello")
+
+
+def test_byte_offsets_of_pairs_and_words() -> None:
+    pieces = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "thé", "cat", "ü", "##nder", "ice"]
+    model = tokenizers.models.WordPiece({piece: id for id, piece in enumerate(pieces)}, unk_token="[UNK]")
+    reference = tokenizers.Tokenizer(model)
+    reference.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    reference.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
+    ours = windrow.Tokenizer(reference)
+    ours.enable_padding(length=12)
+    first, second = "thé cat", "ünder ice"
+
+    def in_bytes(text: str, place: tuple[int, int]) -> tuple[int, int]:
+        return len(text[: place[0]].encode()), len(text[: place[1]].encode())
+
+    encoding = ours.encode(first, second)
+    sequences = [(first, second)[one] if one is not None else "" for one in encoding.sequence_ids]
+    assert encoding.byte_offsets(first, second) == list(map(in_bytes, sequences, encoding.offsets))
+    words = ["thé", "cat"]
+    encoding = ours.encode(words, is_pretokenized=True)
+    parts = [words[one] if one is not None else "" for one in encoding.word_ids]
+    assert encoding.byte_offsets(words) == list(map(in_bytes, parts, encoding.offsets))

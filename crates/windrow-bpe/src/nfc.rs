@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use unicode_normalization_alignments::UnicodeNormalization;
 
-use crate::unicode::{bits_of, decode};
+use crate::unicode::{bits_of, decode, made_once};
 
 /// Runs of characters that are, in turn, outside and inside of the table: three bytes each, the first character of the next run.
 const RUNS: &[u8] = include_bytes!("../unicode/nfc.bin");
@@ -16,7 +16,7 @@ const RUNS: &[u8] = include_bytes!("../unicode/nfc.bin");
 /// The characters that normalization may change, as bits.
 pub(crate) fn table() -> &'static [u64] {
     static TABLE: OnceLock<Vec<u64>> = OnceLock::new();
-    TABLE.get_or_init(|| bits_of(RUNS))
+    made_once(&TABLE, || bits_of(RUNS)).as_slice()
 }
 
 /// Whether normalization may change a text, which is UTF-8.

@@ -43,6 +43,18 @@ const RUNS: &[u8] = include_bytes!("../unicode/classes.bin");
 /// Characters of the first plane, where almost all text is.
 const PLANE: usize = 1 << 16;
 
+/// The value of a cell that is filled at first use.
+///
+/// It is made before the cell is taken: in a process that is forked meanwhile a cell that another thread had taken
+/// would never be filled, and each reader would wait for it. Two threads may make it; one is kept.
+pub(crate) fn made_once<T>(cell: &'static OnceLock<T>, make: impl FnOnce() -> T) -> &'static T {
+    if let Some(value) = cell.get() {
+        return value;
+    }
+    let value = make();
+    cell.get_or_init(|| value)
+}
+
 /// The class of every character.
 pub(crate) struct Classes {
     plane: Box<[Class; PLANE]>,
@@ -54,7 +66,7 @@ impl Classes {
     /// The table, made at first use.
     pub(crate) fn get() -> &'static Self {
         static CLASSES: OnceLock<Classes> = OnceLock::new();
-        CLASSES.get_or_init(Self::new)
+        made_once(&CLASSES, Self::new)
     }
 
     fn new() -> Self {
@@ -93,7 +105,7 @@ const WORD: &[u8] = include_bytes!("../unicode/word.bin");
 /// Whether a character is `\w`, which is what an added token that is a single word must not have beside it.
 pub(crate) fn is_word(character: char) -> bool {
     static WORDS: OnceLock<Vec<u64>> = OnceLock::new();
-    let bits = WORDS.get_or_init(|| bits_of(WORD));
+    let bits = made_once(&WORDS, || bits_of(WORD));
     let character = character as usize;
     bits[character / 64] >> (character % 64) & 1 == 1
 }

@@ -1,7 +1,5 @@
 //! The whole interface of Hugging Face's `tokenizers` 0.23, over the engine that encodes.
 
-use std::sync::OnceLock;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokenizers_023::models::wordlevel::WordLevel;
@@ -13,7 +11,7 @@ use windrow::prelude::*;
 
 use crate::batch_encode::{bytes_of, pad};
 use crate::engine::{BatchError, EngineError, Released, caught};
-use crate::tokenizer::{LoadError, LoadOptions, Tokenizer, released_without_processor};
+use crate::tokenizer::{Late, LoadError, LoadOptions, Tokenizer, released_without_processor};
 
 /// A tokenizer that makes whole encodings: with tokens, offsets in characters, words and masks, of single texts, pairs and lists of words, truncated
 /// and padded.
@@ -42,7 +40,7 @@ pub struct FullTokenizer {
 struct Reference {
     json: Box<str>,
     options: LoadOptions,
-    released: OnceLock<Result<Released, String>>,
+    released: Late,
 }
 
 /// What happens to the encodings of one or two texts: they are truncated, special tokens are put around them, and they are padded.
@@ -179,13 +177,18 @@ impl FullTokenizer {
         Ok(Self {
             tokenizer,
             post_processing,
-            reference: Some(Reference { json: json.into(), options, released: OnceLock::new() }),
+            reference: Some(Reference { json: json.into(), options, released: Late::default() }),
         })
     }
 
     /// The tokenizer, which adds no special tokens around texts.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
+    }
+
+    /// The `tokenizer.json`; `None` for a vocabulary of tiktoken.
+    pub fn json(&self) -> Option<&str> {
+        self.reference.as_ref().map(|reference| &*reference.json)
     }
 
     /// The post-processing that the file has.
@@ -314,7 +317,7 @@ impl FullTokenizer {
         let Some(Reference { json, options, released }) = &self.reference else {
             return Err(refused("it has no file of this vocabulary (hint: use a tokenizer.json)"));
         };
-        released.get_or_init(|| released_without_processor(json, options)).as_ref().map_err(|reason| refused(reason))
+        released.get(|| released_without_processor(json, options)).map_err(refused)
     }
 }
 

@@ -30,7 +30,7 @@ mod rank_file;
 mod route;
 
 pub use crate::engine::options::{EngineChoice, LoadOptions};
-pub(crate) use choice::released_without_processor;
+pub(crate) use choice::{Late, released_without_processor};
 pub use explain::{CacheUse, Explanation};
 pub use names::vocabulary_of;
 

@@ -90,6 +90,11 @@ class Encoding:
     def tokens(self) -> list[str]: ...
     @property
     def offsets(self) -> list[tuple[int, int]]: ...
+    def byte_offsets(
+        self, sequence: str | Sequence[str | bytes], pair: str | Sequence[str | bytes] | None = None
+    ) -> list[tuple[int, int]]:
+        """The offsets in bytes of UTF-8, for what was encoded: a text, or words; and the second part of a pair."""
+
     @property
     def word_ids(self) -> list[int | None]: ...
     @property

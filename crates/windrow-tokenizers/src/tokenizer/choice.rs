@@ -103,18 +103,39 @@ fn released(file: &File<'_>, options: &LoadOptions) -> Result<Released, String> 
     Released::from_json(&file.released_json()?, file.decoder.map(|decoder| decoder.get()), options)
 }
 
+/// The released library, built when it is first needed.
+#[derive(Default)]
+pub(crate) struct Late(OnceLock<Result<Released, String>>);
+
+impl Late {
+    /// An error is why `build` failed.
+    ///
+    /// The library is built before the cell is taken: in a process that is forked meanwhile, a cell that another thread had taken would never
+    /// be filled, and each reader would wait for it. Two threads may build it; one is kept.
+    pub(crate) fn get(&self, build: impl FnOnce() -> Result<Released, String>) -> Result<&Released, &str> {
+        let built = match self.0.get() {
+            Some(built) => built,
+            None => {
+                let built = build();
+                self.0.get_or_init(|| built)
+            }
+        };
+        built.as_ref().map_err(String::as_str)
+    }
+}
+
 /// The released library with the same file. It decodes, and finds offsets, where the engine that encodes does not. It is built when it is first
 /// needed, because most programs only encode.
 pub(super) struct Reference {
     text: Box<str>,
     options: LoadOptions,
-    released: OnceLock<Result<Released, String>>,
+    released: Late,
 }
 
 impl Reference {
     /// `text` is a file that was read before.
     pub(super) fn new(text: &str, options: &LoadOptions) -> Self {
-        Self { text: text.into(), options: *options, released: OnceLock::new() }
+        Self { text: text.into(), options: *options, released: Late::default() }
     }
 
     /// An error is why the library cannot read the file.
@@ -123,6 +144,6 @@ impl Reference {
             let file = File::parse(&self.text).map_err(|fault| fault.reason)?;
             released(&file, &self.options)
         };
-        self.released.get_or_init(build).as_ref().map_err(|reason| fault::shortened(reason, fault::MAX_REASON))
+        self.released.get(build).map_err(|reason| fault::shortened(reason, fault::MAX_REASON))
     }
 }

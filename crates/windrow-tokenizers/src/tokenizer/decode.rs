@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use serde_json::Value;
 use tk_encode::utils::byte_level::char_to_byte;
@@ -19,6 +18,8 @@ use crate::full;
 /// The tokens whose bytes the table of an engine does not have: added tokens, and tokens that are not in the byte-level alphabet.
 pub(super) struct OtherTokens {
     by_id: HashMap<u32, OtherToken>,
+    /// How a file spells each byte.
+    alphabet: Box<[char; 256]>,
     /// Whether unknown ids are left out, as by Hugging Face's library. tiktoken refuses them.
     leaves_out_unknown: bool,
     /// Whether an id stands for one token only. Hugging Face numbers added tokens itself, and may give one the id of a token of the model.
@@ -49,7 +50,7 @@ impl OtherTokens {
             file.added.iter().zip(&checked.added).map(|(token, id)| (*id, token.content.as_str())).collect();
         let collides = |(token, id): &(String, u32)| contents.get(id).is_some_and(|content| content != token);
         let tells_tokens = !file.model.vocab.iter().any(collides);
-        Self { by_id: by_id.collect(), leaves_out_unknown: true, tells_tokens }
+        Self { by_id: by_id.collect(), alphabet: alphabet(), leaves_out_unknown: true, tells_tokens }
     }
 
     /// Those of a vocabulary of tiktoken.
@@ -58,7 +59,7 @@ impl OtherTokens {
             let (bytes, spaces) = (content.as_bytes().into(), spaces(content));
             (*id, OtherToken { content: content.as_str().into(), bytes, is_special: *special, spaces })
         });
-        Self { by_id: by_id.collect(), leaves_out_unknown: false, tells_tokens: true }
+        Self { by_id: by_id.collect(), alphabet: alphabet(), leaves_out_unknown: false, tells_tokens: true }
     }
 
     /// The text of `ids`. `decode` appends the bytes of other ids, up to the first that no token has.
@@ -106,20 +107,22 @@ impl OtherTokens {
 
     /// A token as the file spells it. `bytes` are those that the table of the engine has.
     fn spelling(&self, id: u32, bytes: &[u8]) -> String {
-        static ALPHABET: LazyLock<[char; 256]> = LazyLock::new(|| {
-            let mut alphabet = ['\0'; 256];
-            for character in '\0'..='\u{17f}' {
-                if let Some(byte) = char_to_byte(character) {
-                    alphabet[usize::from(byte)] = character;
-                }
-            }
-            alphabet
-        });
         match self.by_id.get(&id) {
             Some(token) => token.content.as_ref().to_owned(),
-            None => bytes.iter().map(|&byte| ALPHABET[usize::from(byte)]).collect(),
+            None => bytes.iter().map(|&byte| self.alphabet[usize::from(byte)]).collect(),
         }
     }
+}
+
+/// The character of each byte in the byte-level alphabet.
+fn alphabet() -> Box<[char; 256]> {
+    let mut alphabet = Box::new(['\0'; 256]);
+    for character in '\0'..='\u{17f}' {
+        if let Some(byte) = char_to_byte(character) {
+            alphabet[usize::from(byte)] = character;
+        }
+    }
+    alphabet
 }
 
 /// Places in bytes as places in characters.
