@@ -29,7 +29,7 @@ const LAYERS: &[(&str, &str)] = &[
         "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-records windrow-sqlite \
          windrow-sync windrow-testkit windrow-tiling windrow-tokenizers",
     ),
-    ("windrow-python", "windrow windrow-allocator windrow-cli windrow-tokenizers"),
+    ("windrow-python", "windrow windrow-allocator windrow-cli windrow-collective windrow-tiling windrow-tokenizers"),
     ("xtask", "windrow-records windrow-sources"),
 ];
 

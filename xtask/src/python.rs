@@ -39,7 +39,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         succeed(command.args(words).current_dir(&folder).env("VIRTUAL_ENV", &place))
     };
     tool("maturin", &["develop", "--quiet", "--locked", "--profile", "dev"])?;
-    tool("mypy", &["--strict", "python", "tests"])?;
+    tool("mypy", &["--strict", "python", "tests", "examples"])?;
     tool("stubtest", &["windrow", "--ignore-disjoint-bases"])?;
     tool("python", &["-m", "pytest", "--quiet", "-p", "no:cacheprovider"])
 }

@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use windrow_tokenizers::engine::Ragged;
-use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
-use windrow_tokenizers::tokenizers_023::{Encoding, PaddingDirection, TruncationDirection};
+use windrow_tokenizers::full::{FullTokenizer, PostProcessing, pad_encoding};
+use windrow_tokenizers::tokenizers_023::{
+    Encoding, PaddingDirection, PaddingParams, PaddingStrategy, TruncationDirection,
+};
 
 use crate::door::enter;
 use crate::errors::Failure;
@@ -323,8 +325,10 @@ impl PyEncoding {
         pad_token: &str,
     ) -> PyResult<()> {
         let direction = padding_direction(direction)?;
-        self.get_mut(py)?.pad(length, pad_id, pad_type_id, pad_token, direction);
-        Ok(())
+        let strategy = PaddingStrategy::Fixed(length);
+        let pad_token = pad_token.to_owned();
+        let padding = PaddingParams { strategy, direction, pad_to_multiple_of: None, pad_id, pad_type_id, pad_token };
+        pad_encoding(self.get_mut(py)?, &padding).map_err(PyMemoryError::new_err)
     }
 
     /// Truncates this encoding; what is cut off becomes overflowing parts.

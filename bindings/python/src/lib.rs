@@ -10,6 +10,7 @@ mod encoding;
 mod errors;
 mod files;
 mod inputs;
+mod profile;
 mod ragged;
 mod stream;
 mod texts;
@@ -38,6 +39,7 @@ fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<column::Column>()?;
     module.add_class::<encoding::PyEncoding>()?;
     module.add_class::<stream::PyDecodeStream>()?;
+    module.add_class::<profile::PyProfile>()?;
     module.add_class::<ragged::PyRagged>()?;
     module.add_class::<tokenizer::PyTokenizer>()?;
     module.add_function(wrap_pyfunction!(files::encode_files, module)?)?;

@@ -101,7 +101,19 @@ fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn in_parallel<R: Send>(batch: impl FnOnce() -> R + Send) -> R {
     let is_off = std::env::var("TOKENIZERS_PARALLELISM")
         .is_ok_and(|value| ["", "off", "false", "f", "no", "n", "0"].contains(&value.to_ascii_lowercase().as_str()));
-    if is_off { Pool::new(1).install(batch) } else { batch() }
+    if !is_off {
+        return batch();
+    }
+    // It has no threads, so a forked process may use it. Made before the cell is taken, which a fork might leave so.
+    static ONE: OnceLock<Pool> = OnceLock::new();
+    let pool = match ONE.get() {
+        Some(pool) => pool,
+        None => {
+            let pool = Pool::new(1);
+            ONE.get_or_init(|| pool)
+        }
+    };
+    pool.install(batch)
 }
 
 impl PyTokenizer {

@@ -7,6 +7,8 @@ import re
 import windrow
 import windrow.batcher
 import windrow.files
+import windrow.overlap
+import windrow.products
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -24,7 +26,7 @@ def test_examples() -> None:
 
 
 def test_docstrings() -> None:
-    for module in (windrow, windrow.batcher, windrow.files):
+    for module in (windrow, windrow.batcher, windrow.files, windrow.overlap, windrow.products):
         outcome = doctest.testmod(module)
         assert outcome.attempted > 0
         assert outcome.failed == 0

@@ -4,6 +4,8 @@ use tokenizers_023::utils::parallelism::get_parallelism;
 use tokenizers_023::{EncodeInput, Encoding, Error, InputSequence, PaddingParams, PaddingStrategy, Tokenizer};
 use windrow::prelude::*;
 
+use crate::engine::has_memory;
+
 /// The batch methods of Hugging Face's `tokenizers` 0.23 on windrow's pool, with the same results.
 ///
 /// The library encodes a batch with rayon, one text a task. Here, a short batch is encoded serially, and a longer one in coarse tasks. A process
@@ -95,7 +97,7 @@ fn batch<'s>(
         inputs.into_iter().map(encode).collect::<Result<_, _>>()?
     };
     if let Some(padding) = tokenizer.get_padding() {
-        pad(&mut encodings, padding);
+        pad(&mut encodings, padding)?;
     }
     Ok(encodings)
 }
@@ -115,18 +117,39 @@ pub(crate) fn bytes_of(input: &EncodeInput<'_>) -> usize {
 }
 
 /// Pads all encodings of a batch, as the library does, but never with the threads of rayon: those are missing in a forked process.
-pub(crate) fn pad(encodings: &mut [Encoding], padding: &PaddingParams) {
+///
+/// An error says that there is no memory for so much padding. An allocation of the library that fails would end the process.
+pub(crate) fn pad(encodings: &mut [Encoding], padding: &PaddingParams) -> Result<(), String> {
     let longest = encodings.iter().map(Encoding::len).max().unwrap_or(0);
-    let mut len = match padding.strategy {
+    let len = match padding.strategy {
         PaddingStrategy::Fixed(len) => len,
         PaddingStrategy::BatchLongest => longest,
     };
-    if let Some(multiple) = padding.pad_to_multiple_of.filter(|&multiple| multiple > 0) {
-        len = len.next_multiple_of(multiple);
+    let multiple = padding.pad_to_multiple_of.filter(|&multiple| multiple > 0).unwrap_or(1);
+    let len = len.checked_next_multiple_of(multiple).unwrap_or(usize::MAX);
+    let tokens: Option<usize> =
+        encodings.iter().try_fold(0_usize, |sum, encoding| sum.checked_add(missing_in(encoding, len)?));
+    let bytes = tokens.and_then(|tokens| tokens.checked_mul(TOKEN_BYTES + padding.pad_token.len()));
+    if tokens != Some(0) && !bytes.is_some_and(has_memory) {
+        return Err(format!(
+            "padding: no memory for encodings of {len} tokens\nhint: pad to a smaller length, or fewer at a time"
+        ));
     }
     for encoding in encodings {
         pad_to(encoding, len, padding);
     }
+    Ok(())
+}
+
+/// Bytes of a token in an encoding, in all of its columns and with the allocation for its text.
+const TOKEN_BYTES: usize = 88;
+
+/// Tokens that are missing to a length of `len`, in an encoding and its overflowing parts.
+fn missing_in(encoding: &Encoding, len: usize) -> Option<usize> {
+    let parts = encoding.get_overflowing().iter();
+    parts
+        .map(|part| missing_in(part, len))
+        .try_fold(len.saturating_sub(encoding.len()), |sum, part| sum.checked_add(part?))
 }
 
 fn pad_to(encoding: &mut Encoding, len: usize, padding: &PaddingParams) {

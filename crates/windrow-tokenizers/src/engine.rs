@@ -243,7 +243,7 @@ const LARGE: usize = 1 << 20;
 
 /// Whether this much memory is available now. A failed allocation in a library ends the process, so windrow checks before the library
 /// allocates. Another thread may take the memory in between.
-fn has_memory(bytes: usize) -> bool {
+pub(crate) fn has_memory(bytes: usize) -> bool {
     let mut trial = Vec::<u8>::new();
     let reserved = trial.try_reserve_exact(bytes);
     // Prevents the compiler from optimizing the allocation away.

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use tokenizers_023::models::wordlevel::WordLevel;
 use tokenizers_023::{
     DecoderWrapper, EncodeInput, Encoding, InputSequence, NormalizerWrapper, PaddingParams, PostProcessor,
-    PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl, TruncationParams,
+    PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl, TruncationParams, truncate_encodings,
 };
 use windrow::prelude::*;
 
@@ -50,6 +50,7 @@ struct Reference {
 pub struct PostProcessing {
     /// A tokenizer of the library that has nothing else.
     library: TokenizerImpl<WordLevel, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>,
+    truncation: Option<TruncationParams>,
     padding: Option<PaddingParams>,
     /// Why it cannot be applied.
     unreadable: Option<String>,
@@ -58,7 +59,7 @@ pub struct PostProcessing {
 impl PostProcessing {
     /// Nothing.
     fn none() -> Self {
-        Self { library: TokenizerImpl::new(WordLevel::default()), padding: None, unreadable: None }
+        Self { library: TokenizerImpl::new(WordLevel::default()), truncation: None, padding: None, unreadable: None }
     }
 
     /// That of a `tokenizer.json`, with its truncation and padding.
@@ -86,7 +87,7 @@ impl PostProcessing {
 
     /// How texts are truncated; `None` if they are not.
     pub fn truncation(&self) -> Option<&TruncationParams> {
-        self.library.get_truncation()
+        self.truncation.as_ref()
     }
 
     /// Changes how texts are truncated.
@@ -94,13 +95,18 @@ impl PostProcessing {
     /// # Errors
     /// The stride is not below the maximal length.
     pub fn set_truncation(&mut self, truncation: Option<TruncationParams>) -> Result<(), String> {
-        if let Some(params) =
-            truncation.as_ref().filter(|params| params.max_length > 0 && params.stride >= params.max_length)
-        {
-            let (stride, max_length) = (params.stride, params.max_length);
-            return Err(format!("truncation: the stride {stride} is not below max_length {max_length}"));
+        if let Some(params) = truncation.as_ref().filter(|params| params.max_length > 0) {
+            let (stride, max_length, special) = (params.stride, params.max_length, self.special_tokens(false));
+            if stride >= max_length {
+                return Err(format!("truncation: the stride {stride} is not below max_length {max_length}"));
+            }
+            if max_length.checked_sub(special).is_some_and(|most| stride > most) {
+                let rest = format!("{max_length} without {special} special tokens");
+                return Err(format!("truncation: the stride {stride} is above max_length {rest}"));
+            }
         }
-        self.library.with_truncation(truncation).map(drop).map_err(|error| error.to_string())
+        self.truncation = truncation;
+        Ok(())
     }
 
     /// How encodings are padded; `None` if they are not.
@@ -138,19 +144,29 @@ impl PostProcessing {
                 return Err(refused(format!("truncation: {reason}")));
             }
         }
-        caught(|| self.library.post_process(first, second, add_special_tokens))
-            .map_err(&refused)?
-            .map_err(|error| refused(error.to_string()))
+        let added = if add_special_tokens { self.special_tokens(second.is_some()) } else { 0 };
+        let process = || {
+            let (first, second) = match &self.truncation {
+                // The library's own: without room for special tokens, a length of nothing does not truncate.
+                Some(params) if params.max_length >= added => {
+                    let max_length = params.max_length - added;
+                    truncate_encodings(first, second, &TruncationParams { max_length, ..params.clone() })?
+                }
+                _ => (first, second),
+            };
+            self.library.post_process(first, second, add_special_tokens)
+        };
+        caught(process).map_err(&refused)?.map_err(|error| refused(error.to_string()))
     }
 
     /// An encoding, padded as a batch of one.
-    fn padded(&self, encoding: Encoding) -> Encoding {
+    fn padded(&self, encoding: Encoding) -> Result<Encoding, EngineError> {
         let mut one = [encoding];
         if let Some(padding) = &self.padding {
-            pad(&mut one, padding);
+            pad(&mut one, padding).map_err(|reason| EngineError::refused(Released::NAME, reason))?;
         }
         let [encoding] = one;
-        encoding
+        Ok(encoding)
     }
 }
 
@@ -207,7 +223,7 @@ impl FullTokenizer {
         post_processing: &PostProcessing,
     ) -> Result<Encoding, EngineError> {
         let encoding = self.encode_unpadded(input, add_special_tokens, post_processing)?;
-        Ok(post_processing.padded(encoding))
+        post_processing.padded(encoding)
     }
 
     fn encode_unpadded(
@@ -240,7 +256,7 @@ impl FullTokenizer {
         post_processing: &PostProcessing,
     ) -> Result<Encoding, EngineError> {
         match self.tokenizer.own_encoding(text, Some(ids), 0)? {
-            Some(encoding) => Ok(post_processing.padded(post_processing.apply(encoding, None, add_special_tokens)?)),
+            Some(encoding) => post_processing.padded(post_processing.apply(encoding, None, add_special_tokens)?),
             None => self.encode(text.into(), add_special_tokens, post_processing),
         }
     }
@@ -291,7 +307,8 @@ impl FullTokenizer {
             encodings.push(encoding.map_err(|error| BatchError { document, error })?);
         }
         if let Some(padding) = post_processing.padding() {
-            pad(&mut encodings, padding);
+            let refused = |reason| BatchError { document: 0, error: EngineError::refused(Released::NAME, reason) };
+            pad(&mut encodings, padding).map_err(refused)?;
         }
         Ok(Some(encodings))
     }
@@ -319,6 +336,24 @@ impl FullTokenizer {
         };
         released.get(|| released_without_processor(json, options)).map_err(refused)
     }
+}
+
+/// Pads an encoding and its overflowing parts.
+///
+/// # Errors
+/// There is no memory for so much padding; the encoding is as before.
+///
+/// ```
+/// use windrow_tokenizers::full::pad_encoding;
+/// use windrow_tokenizers::tokenizers_023::{Encoding, PaddingParams, PaddingStrategy};
+///
+/// let mut encoding = Encoding::default();
+/// pad_encoding(&mut encoding, &PaddingParams { strategy: PaddingStrategy::Fixed(2), ..PaddingParams::default() })?;
+/// assert_eq!(encoding.get_tokens(), ["[PAD]", "[PAD]"]);
+/// # Ok::<(), String>(())
+/// ```
+pub fn pad_encoding(encoding: &mut Encoding, padding: &PaddingParams) -> Result<(), String> {
+    pad(std::slice::from_mut(encoding), padding)
 }
 
 /// An encoding of one sequence.

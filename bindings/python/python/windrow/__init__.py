@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from windrow.added import AddedToken
     from windrow.batcher import Batcher
     from windrow.files import count, encode_files
+    from windrow.overlap import Profile, calibrate, plan
+    from windrow.products import all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter
 
 __all__ = [
     "AddedToken",
@@ -34,31 +36,42 @@ __all__ = [
     "Encoding",
     "InputError",
     "ItemError",
+    "Profile",
     "Ragged",
     "Tokenizer",
     "TokenizerError",
     "WindrowError",
     "__version__",
+    "all_gather_matmul",
+    "calibrate",
     "count",
     "encode_batch_ids",
     "encode_files",
+    "matmul_all_reduce",
+    "matmul_reduce_scatter",
+    "plan",
 ]
+
+# What needs larger modules, which are imported when it is first used.
+_LATE = {
+    "AddedToken": "added",
+    "Batcher": "batcher",
+    "Profile": "overlap",
+    "all_gather_matmul": "products",
+    "calibrate": "overlap",
+    "count": "files",
+    "encode_files": "files",
+    "matmul_all_reduce": "products",
+    "matmul_reduce_scatter": "products",
+    "plan": "overlap",
+}
 
 
 def __getattr__(name: str) -> object:
-    """Imports what needs larger modules when it is first used."""
-    if name == "Batcher":
-        from windrow.batcher import Batcher
+    if name in _LATE:
+        import importlib
 
-        return Batcher
-    if name == "AddedToken":
-        from windrow.added import AddedToken
-
-        return AddedToken
-    if name in ("count", "encode_files"):
-        from windrow import files
-
-        return getattr(files, name)
+        return getattr(importlib.import_module(f"windrow.{_LATE[name]}"), name)
     raise AttributeError(f"module 'windrow' has no attribute {name!r}")
 
 

@@ -10,6 +10,7 @@ __all__ = [
     "Column",
     "DecodeStream",
     "Encoding",
+    "Profile",
     "Ragged",
     "Tokenizer",
     "__version__",
@@ -70,6 +71,16 @@ class Ragged:
     def __reduce__(self) -> tuple[Any, ...]: ...
     @staticmethod
     def _restore(values: bytes, offsets: bytes) -> Ragged: ...
+
+class Profile:
+    """The measured costs of an operation's tiles. See ``windrow.overlap.Profile``."""
+
+    def __new__(cls, json: str) -> Profile: ...
+    def to_json(self) -> str: ...
+    @property
+    def fit_error(self) -> float: ...
+    def _plan(self, rows: int) -> tuple[list[int], float, float, float, str]: ...
+    def predict(self, tiles: Sequence[int]) -> float: ...
 
 @final
 class Encoding:

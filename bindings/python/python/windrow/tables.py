@@ -27,8 +27,10 @@ class EncodeColumn:
         ids: str = "ids",
         add_special_tokens: bool = False,
     ) -> None:
-        self.tokenizer = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_file(tokenizer)
-        self.column, self.ids, self.add_special_tokens = column, ids, add_special_tokens
+        self.tokenizer: Tokenizer = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_file(tokenizer)
+        self.column: str = column
+        self.ids: str = ids
+        self.add_special_tokens: bool = add_special_tokens
 
     def __call__(self, table: Any) -> Any:
         """The table with one more column; one that has its name is replaced."""

@@ -1,0 +1,310 @@
+"""Work cut into tiles, so that the computation of one tile overlaps with the communication of another.
+
+Two functions do the work of a range of rows: ``compute(begin, end)`` and ``communicate(begin, end)``. ``calibrate`` measures them, the
+``Profile`` plans how to cut, or not to cut, and ``run`` runs them in two threads. ``matmul_all_reduce``, ``matmul_reduce_scatter`` and
+``all_gather_matmul`` do this with numpy and a communicator: one of mpi4py, or the ranks of a ``Group`` in one process.
+
+>>> profile = Profile.of([(256, 60), (512, 110), (1024, 210)], [(256, 50), (512, 90), (1024, 170)])
+>>> plan = profile.plan(4096)
+>>> len(plan.tiles) > 1 and plan.predicted < plan.serial
+True
+
+The idea of tiles from fitted costs is that of Huawei's guide to fused operators of computation and communication (MC2).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from windrow import _windrow
+
+__all__ = ["Outcome", "Plan", "Profile", "Samples", "Work", "calibrate", "plan", "run"]
+
+Work: TypeAlias = Callable[[int, int], object]
+Samples: TypeAlias = Iterable[tuple[int, float]]
+
+if TYPE_CHECKING:
+    _Operation: TypeAlias = Literal["matmul-all-reduce", "matmul-reduce-scatter", "all-gather-matmul"]
+
+TOGETHER = 2000.0
+"""Microseconds for which both functions are measured side by side, at least: one wake-up of a thread (50) must not count."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to cut. Times are in microseconds."""
+
+    tiles: list[int]
+    """Rows of each tile, in order. A single one means that tiles do not pay."""
+    predicted: float
+    serial: float
+    """Predicted without tiles."""
+    gap: float
+    """The best cut is faster by this share at most."""
+    explanation: str
+
+    def __str__(self) -> str:
+        return self.explanation
+
+
+class Profile(_windrow.Profile):
+    """The measured costs of an operation's tiles. Its JSON is what ``windrow plan`` and the Rust library read and write."""
+
+    @staticmethod
+    def of(
+        compute: Samples,
+        communicate: Samples,
+        *,
+        contention: tuple[float, float] = (1.0, 1.0),
+        align: int = 1,
+        most_tiles: int | None = None,
+        operation: _Operation = "matmul-all-reduce",
+        element: str = "f32",
+        ranks: int = 1,
+        n: int = 1,
+        k: int = 1,
+        limit: float = 0.3,
+    ) -> Profile:
+        """A profile of times measured elsewhere: (rows, microseconds) of tiles, in each lane alone, of at least three sizes.
+
+        ``contention`` is the factor by which each lane takes longer while the other one is busy. ``operation`` says which lane comes first.
+        A fit that misses a sample by a larger share than ``limit`` is refused.
+        """
+        lanes = (("compute", compute), ("communicate", communicate))
+        stored: dict[str, object] = {
+            **{"operation": operation, "element": element, "ranks": ranks, "n": n, "k": k},
+            **{"align": align, "tolerance": 0.1, "limit": limit, "noise": 0.01},
+            "contention": dict(zip(("compute", "communicate"), map(float, contention), strict=True)),
+            "samples": [{"stage": lane, "m": rows, "microseconds": float(us)} for lane, samples in lanes for rows, us in samples],
+        }
+        if most_tiles is not None:
+            stored["most_tiles"] = most_tiles
+        return Profile(json.dumps(stored))
+
+    @property
+    def operation(self) -> _Operation:
+        operation: _Operation = json.loads(self.to_json())["operation"]
+        return operation
+
+    def plan(self, rows: int) -> Plan:
+        """The best cut of so many rows, which may be no cut."""
+        return Plan(*self._plan(rows))
+
+
+def plan(rows: int, compute: Samples, communicate: Samples, *, align: int = 1, most_tiles: int | None = None) -> Plan:
+    """The best cut of so many rows, by samples as for ``Profile.of``."""
+    return Profile.of(compute, communicate, align=align, most_tiles=most_tiles).plan(rows)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happened. Times are in microseconds since the call began."""
+
+    tiles: list[int]
+    elapsed: float
+    compute: list[tuple[float, float]]
+    """Begin and end of each tile."""
+    communicate: list[tuple[float, float]]
+    predicted: float | None = None
+
+
+class _Lane:
+    """One of the two functions, timed."""
+
+    def __init__(self, work: Work, begin: float) -> None:
+        self.work, self.begin = work, begin
+        self.spans: list[tuple[float, float]] = []
+
+    def run(self, first: int, last: int) -> None:
+        start = time.perf_counter()
+        self.work(first, last)
+        self.spans.append(((start - self.begin) * 1e6, (time.perf_counter() - self.begin) * 1e6))
+
+
+def run(
+    tiles: Plan | Sequence[int],
+    compute: Work,
+    communicate: Work,
+    *,
+    order: Literal["compute-first", "communicate-first"] = "compute-first",
+    communicate_all: bool = False,
+) -> Outcome:
+    """Runs the tiles through both functions, each of which is called with the first row of a tile and the one behind its last.
+
+    This thread computes and another one communicates, in the order of the tiles. A single tile needs no other thread. If a function raises,
+    no further tile begins, and this call raises it. With ``communicate_all`` all tiles are communicated nevertheless: then other
+    processes that take part do not wait for this one.
+    """
+    sizes = list(tiles.tiles if isinstance(tiles, Plan) else tiles)
+    if any(rows <= 0 for rows in sizes):
+        raise ValueError(f"tiles {sizes} have one without rows")
+    ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
+    ranges = [(end - rows, end) for rows, end in zip(sizes, ends, strict=True)]
+    begin = time.perf_counter()
+    computes, communicates = _Lane(compute, begin), _Lane(communicate, begin)
+    if order == "compute-first":
+        _compute_first(ranges, computes, communicates, communicate_all)
+    elif order == "communicate-first":
+        _communicate_first(ranges, computes, communicates, communicate_all)
+    else:
+        raise ValueError(f"order {order!r} is neither 'compute-first' nor 'communicate-first'")
+    elapsed = (time.perf_counter() - begin) * 1e6
+    predicted = tiles.predicted if isinstance(tiles, Plan) else None
+    return Outcome(sizes, elapsed, computes.spans, communicates.spans, predicted)
+
+
+def _compute_first(ranges: list[tuple[int, int]], computes: _Lane, communicates: _Lane, all_of_them: bool) -> None:
+    failed: list[BaseException] = []
+    if len(ranges) < 2:
+        for place in ranges:
+            _attempt(computes, place, failed)
+            if all_of_them or not failed:
+                _attempt(communicates, place, failed)
+    else:
+        ready: SimpleQueue[tuple[int, int] | None] = SimpleQueue()
+
+        def others() -> None:
+            while (place := ready.get()) is not None:
+                if all_of_them or not failed:
+                    _attempt(communicates, place, failed)
+
+        with _Thread(others, lambda: ready.put(None)):
+            for place in ranges:
+                if not failed:
+                    _attempt(computes, place, failed)
+                if all_of_them or not failed:
+                    ready.put(place)
+    if failed:
+        raise failed[0]
+
+
+def _communicate_first(ranges: list[tuple[int, int]], computes: _Lane, communicates: _Lane, all_of_them: bool) -> None:
+    failed: list[BaseException] = []
+    ready: SimpleQueue[tuple[int, int]] = SimpleQueue()
+
+    def others() -> None:
+        for place in ranges:
+            if all_of_them or not failed:
+                _attempt(communicates, place, failed)
+            ready.put(place)
+
+    def these() -> None:
+        for _ in ranges:
+            place = ready.get()
+            if not failed:
+                _attempt(computes, place, failed)
+
+    if len(ranges) < 2:
+        others()
+        these()
+    else:
+        with _Thread(others, lambda: None):
+            these()
+    if failed:
+        raise failed[0]
+
+
+def _attempt(lane: _Lane, place: tuple[int, int], failed: list[BaseException]) -> None:
+    try:
+        lane.run(*place)
+    except BaseException as error:
+        failed.append(error)
+
+
+class _Thread:
+    """A thread that has ended when its block is left, however that is."""
+
+    def __init__(self, work: Callable[[], None], end: Callable[[], None]) -> None:
+        self.thread, self.end = threading.Thread(target=work, name="windrow-communicate"), end
+
+    def __enter__(self) -> None:
+        self.thread.start()
+
+    def __exit__(self, *_exception: object) -> None:
+        self.end()
+        self.thread.join()
+
+
+def calibrate(
+    compute: Work,
+    communicate: Work,
+    rows: Sequence[int],
+    *,
+    order: Literal["compute-first", "communicate-first"] = "compute-first",
+    repeats: int = 5,
+    tiles: int = 4,
+    align: int = 1,
+    slowest: Callable[[list[float]], list[float]] = list,
+    **shape: object,
+) -> Profile:
+    """Measures both functions for tiles of so many rows, each alone and both side by side.
+
+    ``tiles`` of one size run back to back, and a time is the median of ``repeats``, with all sizes taken in turn. If the functions communicate
+    with other processes, all of them call this with the same arguments, and ``slowest`` returns the largest values of all processes for its
+    own, so that all call the functions equally often. ``shape`` are further arguments of ``Profile.of``.
+    """
+    if len(set(rows)) < 3:
+        raise ValueError(f"rows {list(rows)} are fewer than three sizes")
+    times: dict[int, tuple[list[float], list[float]]] = {size: ([], []) for size in rows}
+    for size in rows:
+        _timed(compute, size, 1)
+        _timed(communicate, size, 1)
+    for _ in range(repeats):
+        for size, (computing, communicating) in times.items():
+            computing.append(_timed(compute, size, tiles))
+            communicating.append(_timed(communicate, size, tiles))
+    medians = [statistics.median(values) for both in times.values() for values in both]
+    agreed = slowest(medians)
+    alone = dict(zip(times, zip(agreed[::2], agreed[1::2], strict=True), strict=True))
+    middle = sorted(alone)[len(alone) // 2]
+    factors = slowest(list(_side_by_side(compute, communicate, middle, alone[middle], repeats)))
+    if order == "communicate-first":
+        shape.setdefault("operation", "all-gather-matmul")
+    computed, communicated = ([(size, both[lane]) for size, both in alone.items()] for lane in (0, 1))
+    contention = (max(factors[0], 1.0), max(factors[1], 1.0))
+    return Profile.of(computed, communicated, contention=contention, align=align, limit=1e6, **shape)  # type: ignore[arg-type]
+
+
+def _timed(work: Work, rows: int, count: int) -> float:
+    """Microseconds of a call."""
+    start = time.perf_counter()
+    for _ in range(count):
+        work(0, rows)
+    return (time.perf_counter() - start) * 1e6 / count
+
+
+def _side_by_side(
+    compute: Work, communicate: Work, rows: int, alone: tuple[float, float], repeats: int
+) -> tuple[float, float]:
+    """The factors by which each function takes longer while the other one runs too."""
+    longest = max(TOGETHER, 3 * max(alone))
+    counts = [max(1, round(longest / us)) for us in alone]
+    factors: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repeats):
+        both = threading.Barrier(2)
+        spans: list[list[tuple[float, float]]] = [[], []]
+
+        def busy(lane: int, work: Work, both: threading.Barrier = both, spans: list[list[tuple[float, float]]] = spans) -> None:
+            both.wait()
+            # Half as many again: contention must not leave either one alone at the end.
+            for _ in range(counts[lane] + counts[lane] // 2 + 1):
+                start = time.perf_counter()
+                work(0, rows)
+                spans[lane].append((start, time.perf_counter()))
+
+        other = threading.Thread(target=busy, args=(1, communicate))
+        other.start()
+        busy(0, compute)
+        other.join()
+        begin, end = max(lane[0][0] for lane in spans), min(lane[-1][1] for lane in spans)
+        for factor, lane, us in zip(factors, spans, alone, strict=True):
+            calls = sum(max(0.0, min(stop, end) - max(start, begin)) / (stop - start) for start, stop in lane)
+            factor.append((end - begin) * 1e6 / (calls * us) if calls > 0 else 1.0)
+    return statistics.median(factors[0]), statistics.median(factors[1])

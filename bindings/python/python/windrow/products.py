@@ -1,0 +1,393 @@
+"""Matrix products that overlap with their collective, of arrays of numpy.
+
+A communicator is one of mpi4py, or a ``Rank`` of a ``Group``, whose ranks are threads of this process:
+
+>>> import numpy as np
+>>> def product(rank):
+...     a = np.full((4, 2), rank.Get_rank() + 1.0)
+...     return matmul_all_reduce(rank, a, np.ones((2, 3)), tiles=2)
+>>> Group(2).run(product)[0].tolist()[0]
+[6.0, 6.0, 6.0]
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from windrow.errors import WindrowError
+from windrow.overlap import Outcome, Plan, Profile, calibrate, run
+
+if TYPE_CHECKING:
+    from windrow.overlap import _Operation
+
+__all__ = [
+    "Communicator",
+    "Group",
+    "Rank",
+    "RankError",
+    "all_gather_matmul",
+    "calibrate_matmul",
+    "matmul_all_reduce",
+    "matmul_reduce_scatter",
+]
+
+Array = np.ndarray[Any, Any]
+Tiles = int | Sequence[int] | Plan | None
+Result = TypeVar("Result")
+
+
+class Communicator(Protocol):
+    """What is used of a communicator of mpi4py."""
+
+    def Get_rank(self) -> int: ...
+    def Get_size(self) -> int: ...
+    def allgather(self, sendobj: Any) -> list[Any]: ...
+    def Allreduce(self, sendbuf: Any, recvbuf: Any) -> None: ...
+    def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any) -> None: ...
+    def Allgather(self, sendbuf: Any, recvbuf: Any) -> None: ...
+
+
+class RankError(WindrowError):
+    """A rank failed, so all of them have no result. ``rank`` is the first one that did."""
+
+    rank: int
+
+    def __init__(self, rank: int, reason: str) -> None:
+        super().__init__(rank, reason)
+        self.rank = rank
+
+    def __str__(self) -> str:
+        return f"rank {self.rank}: {self.args[1]}"
+
+
+class Group:
+    """Ranks in one process, a thread each, for tests and for learning."""
+
+    def __init__(self, size: int) -> None:
+        if size < 1:
+            raise ValueError(f"a group of {size} ranks")
+        self._barrier = threading.Barrier(size)
+        self._posted: list[Any] = [None] * size
+        self.ranks = [Rank(self, rank) for rank in range(size)]
+
+    def run(self, function: Callable[[Rank], Result]) -> list[Result]:
+        """Calls ``function`` with each rank in a thread, and returns the results in order. If one raises, the others are released."""
+        results: list[Any] = [None] * len(self.ranks)
+        errors: list[BaseException] = []
+
+        def of(rank: Rank) -> None:
+            try:
+                results[rank.Get_rank()] = function(rank)
+            except BaseException as error:
+                errors.append(error)
+                self._barrier.abort()
+
+        threads = [threading.Thread(target=of, args=(rank,), name=f"windrow-rank-{rank.Get_rank()}") for rank in self.ranks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self._barrier.reset()
+        if errors:
+            raise next((error for error in errors if not isinstance(error, threading.BrokenBarrierError)), errors[0])
+        return results
+
+
+class Rank:
+    """A rank of a ``Group``, with the methods of a communicator of mpi4py that are used here. Sums are added up in the order of the ranks."""
+
+    def __init__(self, group: Group, rank: int) -> None:
+        self._group, self._rank = group, rank
+
+    def Get_rank(self) -> int:
+        return self._rank
+
+    def Get_size(self) -> int:
+        return len(self._group.ranks)
+
+    def _meet(self, mine: Any, take: Callable[[list[Any]], Result]) -> Result:
+        group = self._group
+        group._posted[self._rank] = mine
+        group._barrier.wait()
+        try:
+            return take(group._posted)
+        finally:
+            # What was posted may change only when all have taken it.
+            group._barrier.wait()
+
+    def allgather(self, sendobj: Any) -> list[Any]:
+        return self._meet(sendobj, list)
+
+    def Allreduce(self, sendbuf: Any, recvbuf: Any) -> None:
+        self._meet(sendbuf, lambda all_of_them: _sum(all_of_them, recvbuf))
+
+    def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any) -> None:
+        def take(all_of_them: list[Any]) -> None:
+            parts = [part.reshape(self.Get_size(), -1)[self._rank] for part in all_of_them]
+            _sum(parts, recvbuf.reshape(-1))
+
+        self._meet(sendbuf, take)
+
+    def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
+        def take(all_of_them: list[Any]) -> None:
+            for place, part in zip(recvbuf.reshape(self.Get_size(), -1), all_of_them, strict=True):
+                place[:] = part.reshape(-1)
+
+        self._meet(sendbuf, take)
+
+
+def _sum(parts: list[Any], out: Any) -> None:
+    out[:] = parts[0]
+    for part in parts[1:]:
+        out += part
+
+
+def matmul_all_reduce(
+    comm: Communicator,
+    a: Array,
+    b: Array,
+    out: Array | None = None,
+    *,
+    tiles: Tiles = None,
+    profile: Profile | None = None,
+    outcomes: list[Outcome] | None = None,
+) -> Array:
+    """The sum over all ranks of ``a @ b``, on all ranks: m x k times k x n. Ranks may have different k.
+
+    ``tiles`` is their number, their rows, or a ``Plan``; otherwise the ``profile`` of rank 0 decides. Without both there is one tile. What
+    rank 0 decides holds for all. ``out`` must be contiguous; ``outcomes`` gets what happened on this rank. If one rank fails, all raise
+    ``RankError``.
+    """
+
+    def prepared() -> _Call:
+        m, n = a.shape[0], b.shape[1]
+        sums = _result(out, (m, n), a, b)
+        partial = np.empty_like(sums)
+
+        def compute(begin: int, end: int) -> None:
+            np.matmul(a[begin:end], b, out=partial[begin:end])
+
+        def communicate(begin: int, end: int) -> None:
+            comm.Allreduce(partial[begin:end], sums[begin:end])
+
+        return _Call((m, n), 1, sums, compute, communicate)
+
+    return _run(comm, "matmul-all-reduce", prepared, tiles, profile, outcomes)
+
+
+def matmul_reduce_scatter(
+    comm: Communicator,
+    a: Array,
+    b: Array,
+    out: Array | None = None,
+    *,
+    tiles: Tiles = None,
+    profile: Profile | None = None,
+    outcomes: list[Outcome] | None = None,
+) -> Array:
+    """This rank's rows of the sum over all ranks of ``a @ b``: m x k times k x n gives m / ranks x n. Rank 0 gets the first rows.
+
+    The arguments are those of ``matmul_all_reduce``. Rows of tiles are those of all ranks together.
+    """
+
+    def prepared() -> _Call:
+        ranks = comm.Get_size()
+        m, n = a.shape[0], b.shape[1]
+        each = _each(m, ranks)
+        sums = _result(out, (each, n), a, b)
+        by_rank = a.reshape(ranks, each, a.shape[1])
+        computed: dict[int, Array] = {}
+
+        def compute(begin: int, end: int) -> None:
+            computed[begin] = np.matmul(by_rank[:, begin:end], b)
+
+        def communicate(begin: int, end: int) -> None:
+            # After a failed computation the other ranks still wait for this one.
+            part = computed.pop(begin, None)
+            part = np.zeros((ranks, end - begin, n), sums.dtype) if part is None else part
+            comm.Reduce_scatter_block(part, sums[begin:end])
+
+        return _Call((m, n), ranks, sums, compute, communicate)
+
+    return _run(comm, "matmul-reduce-scatter", prepared, tiles, profile, outcomes)
+
+
+def all_gather_matmul(
+    comm: Communicator,
+    a: Array,
+    b: Array,
+    out: Array | None = None,
+    *,
+    tiles: Tiles = None,
+    profile: Profile | None = None,
+    outcomes: list[Outcome] | None = None,
+) -> Array:
+    """The rows of all ranks times ``b``: m / ranks x k times k x n gives m x n. The rows of rank 0 come first. Ranks may have different n.
+
+    The arguments are those of ``matmul_all_reduce``. Rows of tiles are those of all ranks together.
+    """
+
+    def prepared() -> _Call:
+        ranks = comm.Get_size()
+        each, k, n = a.shape[0], a.shape[1], b.shape[1]
+        product = _result(out, (each * ranks, n), a, b)
+        by_rank = product.reshape(ranks, each, n)
+        mine = np.ascontiguousarray(a)
+        gathered: dict[int, Array] = {}
+
+        def communicate(begin: int, end: int) -> None:
+            rows = np.empty((ranks, end - begin, k), mine.dtype)
+            comm.Allgather(mine[begin:end], rows)
+            gathered[begin] = rows
+
+        def compute(begin: int, end: int) -> None:
+            np.matmul(gathered.pop(begin), b, out=by_rank[:, begin:end])
+
+        return _Call((each * ranks, k), ranks, product, compute, communicate)
+
+    return _run(comm, "all-gather-matmul", prepared, tiles, profile, outcomes)
+
+
+class _Call(NamedTuple):
+    """A call whose arguments fit each other."""
+
+    equal: tuple[int, int]
+    """Rows, and the other size that all ranks have in common."""
+    unit: int
+    """Tiles have a multiple of this many rows."""
+    out: Array
+    compute: Callable[[int, int], None]
+    communicate: Callable[[int, int], None]
+
+
+def _result(out: Array | None, shape: tuple[int, int], a: Array, b: Array) -> Array:
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"a is {a.shape[0]} x {a.shape[1]} and b is {b.shape[0]} x {b.shape[1]}: they cannot be multiplied")
+    dtype = np.result_type(a, b)
+    if out is None:
+        return np.empty(shape, dtype)
+    if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
+        raise ValueError(f"out must be a contiguous {shape[0]} x {shape[1]} array of {dtype}, not {out.shape} of {out.dtype}")
+    return out
+
+
+def _each(m: int, ranks: int) -> int:
+    if m % ranks:
+        raise ValueError(f"{m} rows cannot be dealt out to {ranks} ranks")
+    return m // ranks
+
+
+def _run(
+    comm: Communicator,
+    operation: _Operation,
+    prepared: Callable[[], _Call],
+    tiles: Tiles,
+    profile: Profile | None,
+    outcomes: list[Outcome] | None,
+) -> Array:
+    """Agrees with the other ranks about the call, runs it, and agrees about how it ended. No rank raises before the others know."""
+    call, cut, failed = None, None, None
+    try:
+        call = prepared()
+        cut = _cut(call.equal[0], call.unit, tiles, profile) if comm.Get_rank() == 0 else None
+    except Exception as error:
+        failed = error
+    header = (operation, *call.equal, call.out.dtype.str) if call else None
+    calls = comm.allgather((header, cut, _reason(failed)))
+    _raise_of([reason for _, _, reason in calls], failed)
+    for rank, (other, _, _) in enumerate(calls):
+        if other != calls[0][0]:
+            kinds = [f"{name} of {rows} rows, {common} and {dtype}" for name, rows, common, dtype in (other, calls[0][0])]
+            raise RankError(rank, f"calls {kinds[0]}, but rank 0 {kinds[1]}")
+    assert call is not None, "otherwise it has failed"
+    sizes, predicted = calls[0][1]
+    order: Any = "communicate-first" if operation == "all-gather-matmul" else "compute-first"
+    outcome = None
+    try:
+        parts = [size // call.unit for size in sizes]
+        outcome = run(parts, call.compute, call.communicate, order=order, communicate_all=True)
+    except Exception as error:
+        failed = error
+    _raise_of(comm.allgather(_reason(failed)), failed)
+    if outcomes is not None and outcome is not None:
+        outcomes.append(replace(outcome, tiles=list(sizes), predicted=predicted))
+    return call.out
+
+
+def _reason(failed: Exception | None) -> str | None:
+    return None if failed is None else f"{type(failed).__name__}: {failed}"
+
+
+def _raise_of(reasons: list[str | None], failed: Exception | None) -> None:
+    for rank, reason in enumerate(reasons):
+        if reason is not None:
+            raise RankError(rank, reason) from failed
+
+
+def _cut(rows: int, unit: int, tiles: Tiles, profile: Profile | None) -> tuple[list[int], float | None]:
+    """The rows of each tile, of all ranks together, and the predicted time."""
+    if tiles is None and profile is not None:
+        tiles = profile.plan(rows)
+    if isinstance(tiles, Plan):
+        return tiles.tiles, tiles.predicted
+    if tiles is None:
+        tiles = 1
+    if isinstance(tiles, int):
+        units = rows // unit
+        count = min(max(tiles, 1), max(units, 1))
+        sizes = [(units * (place + 1) // count - units * place // count) * unit for place in range(count)]
+        return [size for size in sizes if size], None
+    if sum(tiles) != rows or any(size <= 0 or size % unit for size in tiles):
+        raise ValueError(f"tiles {list(tiles)} are not {rows} rows in multiples of {unit}")
+    return list(tiles), None
+
+
+def calibrate_matmul(
+    comm: Communicator,
+    operation: _Operation,
+    n: int,
+    k: int,
+    rows: Sequence[int] = (256, 512, 768, 1024, 2048),
+    *,
+    dtype: Any = np.float32,
+    align: int = 128,
+    repeats: int = 5,
+    tiles: int = 4,
+) -> Profile:
+    """Measures the tiles of a product and its collective. All ranks call it with the same arguments, and all get the same profile.
+
+    Where rows are dealt out to ranks, ``rows`` are multiples of their number.
+    """
+    ranks, unit = comm.Get_size(), 1 if operation == "matmul-all-reduce" else comm.Get_size()
+    for size in rows:
+        _each(size, unit)
+    dtype = np.dtype(dtype)
+    b = np.ones((k, n), dtype)
+    most = max(rows)
+    a, c = np.ones((most, k), dtype), np.empty((most, n), dtype)
+    received = np.empty((most, max(n, k)), dtype)
+
+    def compute(_: int, size: int) -> None:
+        np.matmul(a[:size], b, out=c[:size])
+
+    def communicate(_: int, size: int) -> None:
+        each, flat = size // unit, received.reshape(-1)
+        if operation == "matmul-all-reduce":
+            comm.Allreduce(c[:size], flat[: size * n].reshape(size, n))
+        elif operation == "matmul-reduce-scatter":
+            comm.Reduce_scatter_block(c[:size], flat[: each * n].reshape(each, n))
+        else:
+            comm.Allgather(a[:each], flat[: size * k].reshape(size, k))
+
+    def slowest(values: list[float]) -> list[float]:
+        return [max(of) for of in zip(*comm.allgather(values), strict=True)]
+
+    element = {"float32": "f32", "float64": "f64"}.get(dtype.name, dtype.name)
+    shape = {"operation": operation, "element": element, "ranks": ranks, "n": n, "k": k}
+    order: Any = "communicate-first" if operation == "all-gather-matmul" else "compute-first"
+    return calibrate(compute, communicate, rows, order=order, repeats=repeats, tiles=tiles, align=align, slowest=slowest, **shape)
