@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,45 @@ def test_tasks() -> None:
     for _ in range(3):
         asyncio.run(all_of_them())
     assert batcher.stats()["batches"] < 30
+
+
+def test_a_batch_wakes_an_event_loop_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = items = rings = 0
+
+    def counts(some: list[int]) -> list[int]:
+        nonlocal batches, items
+        results = slow(some)
+        batches, items = batches + 1, items + len(some)
+        return results
+
+    async def all_of_them() -> None:
+        loop = asyncio.get_running_loop()
+        ring = loop.call_soon_threadsafe
+
+        def counted(callback: Any, *arguments: Any, **settings: Any) -> asyncio.Handle:
+            nonlocal rings
+            rings += 1
+            return ring(callback, *arguments, **settings)
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+        for turn in range(20):
+            before = batches, rings
+            calls = [batcher.submit(n) for n in range(500)]
+            # The loop is busy until the batches have ended.
+            while items < 500 * (turn + 1):
+                time.sleep(0.01)
+            time.sleep(0.02)
+            assert await asyncio.gather(*calls) == double(list(range(500)))
+            assert 1 <= rings - before[1] <= batches - before[0]
+        # A loop that is not busy may poll calls while a batch wakes others.
+        before = batches, rings
+        for _ in range(20):
+            assert await asyncio.gather(*map(batcher.submit, range(500))) == double(list(range(500)))
+        assert 20 <= batches - before[0] <= 200
+        assert 20 <= rings - before[1] <= 20 * 500 / 10
+
+    with windrow.Batcher(counts) as batcher:
+        asyncio.run(all_of_them())
 
 
 def test_limit_and_room() -> None:
@@ -211,6 +251,8 @@ def threading_count() -> int:
 def test_interrupts_and_exits() -> None:
     code = (
         "import signal, threading, time, windrow\n"
+        # In the background of a shell it is ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "batcher = windrow.Batcher(lambda items: time.sleep(3) or items)\n"
         "threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()\n"
         "begin = time.monotonic()\n"

@@ -1,7 +1,14 @@
 """Loading tokenizers."""
 
+import inspect
 import json
 import pathlib
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -76,33 +83,211 @@ def test_what_cannot_be_loaded(tmp_path: pathlib.Path) -> None:
         windrow.Tokenizer()  # type: ignore[call-arg]
 
 
-def damaged(change) -> str:  # type: ignore[no-untyped-def]
+def hub(monkeypatch: pytest.MonkeyPatch, download: Callable[..., str]) -> None:
+    """Puts a library in the place of ``huggingface_hub``."""
+    library = types.ModuleType("huggingface_hub")
+    library.hf_hub_download = download  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "huggingface_hub", library)
+
+
+def test_from_pretrained(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "tokenizer.json"
+    file.write_text(byte_level())
+    calls = []
+
+    def download(*arguments: str, **settings: Any) -> str:
+        calls.append((arguments, settings))
+        return str(file)
+
+    hub(monkeypatch, download)
+    assert windrow.Tokenizer.from_pretrained("owner/model").encode_batch_ids(["abc"]).tolist() == [[256, 99]]
+    tokenizer = windrow.Tokenizer.from_pretrained("owner/model", revision="v2", token="secret")
+    assert tokenizer.name == str(file)
+    assert calls == [
+        (("owner/model", "tokenizer.json"), {"revision": "main", "token": None}),
+        (("owner/model", "tokenizer.json"), {"revision": "v2", "token": "secret"}),
+    ]
+    file.unlink()
+    with pytest.raises(FileNotFoundError, match="tokenizer.json"):
+        windrow.Tokenizer.from_pretrained("owner/model")
+
+
+def test_from_pretrained_passes_the_errors_of_the_library_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoSuchModel(Exception):
+        pass
+
+    def download(*arguments: str, **settings: Any) -> str:
+        raise NoSuchModel(arguments[0])
+
+    hub(monkeypatch, download)
+    with pytest.raises(NoSuchModel, match="owner/nothing"):
+        windrow.Tokenizer.from_pretrained("owner/nothing")
+
+
+def test_from_pretrained_calls_the_library_as_it_is() -> None:
+    library = pytest.importorskip("huggingface_hub")
+    inspect.signature(library.hf_hub_download).bind("owner/model", "tokenizer.json", revision="main", token=None)
+
+
+def test_from_pretrained_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(windrow.TokenizerError) as caught:
+        windrow.Tokenizer.from_pretrained("owner/model")
+    message = str(caught.value)
+    assert message.startswith("tokenizer owner/model: the library huggingface_hub is missing\n")
+    assert "hint: pip install huggingface_hub" in message and "from_file" in message
+    assert isinstance(caught.value.__cause__, ImportError)
+
+
+def damaged(change: Callable[[dict[str, Any]], Any]) -> str:
     value = json.loads(byte_level(special=True))
     change(value)
     return json.dumps(value)
 
 
-HOSTILE = {
-    "stride": lambda it: it.update(
-        truncation={"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 5}
+def split(regex: str) -> dict[str, Any]:
+    return {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
+
+
+def padded(**settings: Any) -> dict[str, Any]:
+    usual = {"strategy": "BatchLongest", "direction": "Left", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0, "pad_token": "x"}
+    return {**usual, **settings}
+
+
+def truncated(**settings: Any) -> dict[str, Any]:
+    return {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0, **settings}
+
+
+def deep(it: dict[str, Any]) -> None:
+    nested = {"type": "Lowercase"}
+    for _ in range(60):
+        nested = {"type": "Sequence", "normalizers": [nested]}  # type: ignore[dict-item]
+    it.update(normalizer=nested)
+
+
+ADDED = json.loads(byte_level())["added_tokens"][0]
+# What is changed, and a part of the message that refuses it; `None` for a file that loads.
+HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str | None]] = {
+    "stride": (lambda it: it.update(truncation=truncated(stride=5)), "stride 5"),
+    "truncation to nothing": (lambda it: it.update(truncation=truncated(max_length=0)), None),
+    "truncation below the special tokens": (lambda it: it.update(truncation=truncated()), None),
+    "huge truncation": (lambda it: it.update(truncation=truncated(max_length=2**64 - 1)), None),
+    "padding to nothing": (lambda it: it.update(padding=padded(strategy={"Fixed": 0})), None),
+    "padding to a multiple of nothing": (lambda it: it.update(padding=padded(pad_to_multiple_of=0)), None),
+    "huge number": (lambda it: it["model"]["vocab"].update(ab=10**30), "token \"ab\""),
+    "large id": (lambda it: it["model"]["vocab"].update(ab=4_000_000_000), "4000000000"),
+    "negative id": (lambda it: it["model"]["vocab"].update(ab=-1), "token \"ab\""),
+    "id twice": (lambda it: it["model"]["vocab"].update(ab=97), "the same id 97"),
+    "added token twice": (lambda it: it.update(added_tokens=[ADDED, {**ADDED, "id": 300}]), "there twice"),
+    "merge of nothing": (lambda it: it["model"].update(merges=["a \u0100\u0101"]), "not in the vocabulary"),
+    "merge of a text": (lambda it: it["model"].update(merges=["ab"]), "not two tokens"),
+    "merges in a circle": (lambda it: it["model"].update(merges=["ab a", "a b", "a ba"]), "not in the vocabulary"),
+    "merge of itself": (lambda it: it["model"].update(merges=["a ", " a"]), "model.merges"),
+    "no merges": (lambda it: it["model"].update(merges=[]), None),
+    "no model": (lambda it: it.pop("model"), "model: is missing"),
+    "empty model": (lambda it: it.update(model={}), "model"),
+    "model of another type": (lambda it: it.update(model=[]), "model: invalid type"),
+    "vocabulary of another type": (lambda it: it["model"].update(vocab=[]), "model.vocab"),
+    "added tokens of another type": (lambda it: it.update(added_tokens={}), "added_tokens"),
+    "no bytes": (lambda it: it["model"].update(vocab={"ab": 0}, merges=[]), "without tokens for"),
+    "template": (lambda it: it["post_processor"].update(special_tokens={}), "not in special_tokens"),
+    "template of unknown ids": (
+        lambda it: it["post_processor"]["special_tokens"]["<s>"].update(ids=[4_000_000_000]),
+        "4000000000",
     ),
-    "no padding": lambda it: it.update(
-        padding={"strategy": {"Fixed": 0}, "direction": "Left", "pad_to_multiple_of": 0, "pad_id": 0, "pad_type_id": 0, "pad_token": "x"}
-    ),
-    "merge of nothing": lambda it: it["model"].update(merges=["a \u0100\u0101"]),
-    "template": lambda it: it["post_processor"].update(special_tokens={}),
-    "backtracking": lambda it: it.update(
-        pre_tokenizer={"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}
-    ),
-    "large id": lambda it: it["model"]["vocab"].update(ab=4_000_000_000),
-    "no bytes": lambda it: it["model"].update(vocab={"ab": 0}, merges=[]),
+    "invalid regex": (lambda it: it.update(pre_tokenizer=split("(a")), "regex"),
+    "backtracking": (lambda it: it.update(pre_tokenizer=split("(a+)+$")), None),
+    "pieces of nothing": (lambda it: it.update(pre_tokenizer={"type": "FixedLength", "length": 0}), "pre_tokenizer.length"),
+    "deep": (deep, "nested more than 8 deep"),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_files_give_ordinary_exceptions(name: str) -> None:
-    try:
-        tokenizer = windrow.Tokenizer.from_str(damaged(HOSTILE[name]))
-        tokenizer.encode_batch_ids(["ab", "a" * 5000 + "b"], add_special_tokens=True)
-    except Exception as error:  # A panic would be a BaseException.
-        assert isinstance(error, (windrow.WindrowError, MemoryError)), repr(error)
+    change, message = HOSTILE[name]
+    if message is not None:
+        with pytest.raises(windrow.TokenizerError, match=re.escape(message)):
+            windrow.Tokenizer.from_str(damaged(change))
+        return
+    tokenizer = windrow.Tokenizer.from_str(damaged(change))
+    texts = ["ab", "", "a" * 5000 + "b"]
+
+    def offsets(encodings: list[windrow.Encoding]) -> None:
+        for encoding in encodings:
+            assert len(encoding.offsets) == len(encoding.tokens) == len(encoding.ids) == len(encoding)
+
+    works: list[Callable[[], object]] = [
+        lambda: tokenizer.encode_batch_ids(texts, add_special_tokens=True),
+        lambda: [tokenizer.encode_batch_ids([text]) for text in texts],
+        lambda: offsets([tokenizer.encode(text) for text in texts]),
+        lambda: offsets([tokenizer.encode("ab", "ab")]),
+        lambda: offsets([tokenizer.encode(["a", "b"], is_pretokenized=True)]),
+        lambda: offsets(tokenizer.encode_batch(texts)),
+        lambda: windrow.Tokenizer.from_str(tokenizer.to_str()),
+    ]
+    for work in works:
+        try:
+            work()
+        except Exception as error:  # A panic would be a BaseException.
+            assert isinstance(error, (windrow.WindrowError, MemoryError)), repr(error)
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_settings_beyond_all_limits(special: bool) -> None:
+    tokenizer = windrow.Tokenizer.from_str(byte_level(special=special))
+    huge = 2**64 - 1
+    settings: list[Callable[[], object]] = [
+        lambda: tokenizer.enable_truncation(0),
+        lambda: tokenizer.enable_truncation(huge, stride=huge - 1),
+        lambda: tokenizer.enable_padding(pad_to_multiple_of=0),
+        lambda: tokenizer.enable_padding(length=0, pad_to_multiple_of=0),
+        lambda: tokenizer.encode("ab").pad(0),
+        lambda: tokenizer.encode("ab").truncate(0),
+        lambda: tokenizer.encode("ab").truncate(huge, stride=huge - 1),
+    ]
+    for number, setting in enumerate(settings):
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        try:
+            setting()
+            assert len(tokenizer.encode("abc").offsets) == len(tokenizer.encode_batch(["abc", "a"])[0])
+        except Exception as error:  # A panic would be a BaseException.
+            assert isinstance(error, (ValueError, windrow.WindrowError)), (number, repr(error))
+
+
+LENGTHS = {
+    "file": "file['padding'] = dict(json.loads(sys.argv[1]), strategy={'Fixed': length})",
+    "multiple of a file": "file['padding'] = dict(json.loads(sys.argv[1]), pad_to_multiple_of=length)",
+    "length": "pad = lambda tokenizer: tokenizer.enable_padding(length=length)",
+    "multiple": "pad = lambda tokenizer: tokenizer.enable_padding(pad_to_multiple_of=length)",
+    "encoding": "pad = lambda tokenizer: tokenizer.encode('ab').pad(length)",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no limit of memory")
+@pytest.mark.parametrize("length", [10**12, 2**64 - 1])
+@pytest.mark.parametrize("name", LENGTHS)
+def test_padding_that_no_memory_holds(name: str, length: int) -> None:
+    code = (
+        "import json, resource, sys, windrow\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
+        "file, pad, length = json.load(sys.stdin), lambda tokenizer: None, int(sys.argv[2])\n"
+        f"{LENGTHS[name]}\n"
+        "try:\n"
+        "    tokenizer = windrow.Tokenizer.from_str(json.dumps(file))\n"
+        "    pad(tokenizer)\n"
+        "    tokenizer.encode_batch(['a', 'b'])\n"
+        "except (MemoryError, ValueError, windrow.WindrowError) as error:\n"
+        "    print(type(error).__name__)\n"
+    )
+    command = [sys.executable, "-c", code, json.dumps(padded()), str(length)]
+    done = subprocess.run(command, input=byte_level(), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() in ("MemoryError", "ValueError", "ItemError", "TokenizerError")
+
+
+def test_a_file_that_is_nested_too_deep() -> None:
+    brackets = "[" * 200_000 + "]" * 200_000
+    for text in (brackets, f'{{"normalizer": {brackets}}}', f'{{"model": {{"vocab": {{"a": {brackets}}}}}}}'):
+        with pytest.raises(windrow.TokenizerError):
+            windrow.Tokenizer.from_str(text)
