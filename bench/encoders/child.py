@@ -22,11 +22,33 @@ PACKAGES = {
     "windrow-py-lists": ("windrow", "lists"),
     "windrow-py-masks": ("windrow", "masks"),
     "windrow-py-offsets": ("windrow", "offsets"),
+    "windrow-py-masks-each": ("windrow", "masks-each"),
+    "windrow-py-offsets-each": ("windrow", "offsets-each"),
     "tokenizers-py-masks": ("tokenizers", "masks"),
     "tokenizers-py-offsets": ("tokenizers", "offsets"),
+    "tokenizers-py-masks-each": ("tokenizers", "masks-each"),
+    "tokenizers-py-offsets-each": ("tokenizers", "offsets-each"),
+    "tokenizers-1.0-py": ("tokenizers", "masks"),
+    "gigatoken-lists": ("gigatoken", "lists"),
+    "fastokens-lists": ("fastokens", "lists"),
+    "tiktoken-lists": ("tiktoken", "lists"),
     "fastokens-py": ("fastokens", "flat"),
 }
 READ = {"masks": ["ids", "attention_mask"], "offsets": ["ids", "attention_mask", "offsets"]}
+
+
+def tiktoken(path):
+    """GPT-2 by tiktoken, whose ranks are the ids of the file. It would download them."""
+    import tiktoken
+    import tiktoken_ext.openai_public as public
+
+    letters = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in letters]
+    bytes_of = {chr(byte): byte for byte in letters} | {chr(256 + n): byte for n, byte in enumerate(others)}
+    vocabulary = json.loads(pathlib.Path(path).read_text())["model"]["vocab"]
+    special = {"<|endoftext|>": vocabulary.pop("<|endoftext|>")}
+    ranks = {bytes(bytes_of[letter] for letter in token): rank for token, rank in vocabulary.items()}
+    return tiktoken.Encoding("gpt2", pat_str=public.r50k_pat_str, mergeable_ranks=ranks, special_tokens=special)
 
 
 def load(arm, path):
@@ -38,14 +60,38 @@ def load(arm, path):
         encode = lambda texts: tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         return list, encode, lambda result: (numpy.array(it.ids, numpy.uint32) for it in result)
 
+    if arm == "tiktoken-lists":
+        encoding, threads = tiktoken(path), int(sys.argv[4])
+        return list, lambda texts: encoding.encode_batch(texts, num_threads=threads, allowed_special="all"), iter
+
+    if arm == "gigatoken-lists":
+        import gigatoken
+
+        return list, gigatoken.Tokenizer.from_json(pathlib.Path(path).read_bytes()).encode_batch_list, iter
+
     if arm in PACKAGES:
         package, kind = PACKAGES[arm]
         tokenizer = __import__(package).Tokenizer.from_file(path)
+        if kind.endswith("-each"):
+            # All are read, and the ids kept: what is read of an encoding does not live longer than it takes to read.
+            names = READ[kind.removesuffix("-each")][1:]
+
+            def encode(texts):
+                ids = []
+                for it in tokenizer.encode_batch(texts, add_special_tokens=False):
+                    for name in names:
+                        getattr(it, name)
+                    ids.append(numpy.array(it.ids, numpy.uint32))
+                return ids
+
+            return list, encode, iter
         if kind in READ:
             names = READ[kind]
             read = lambda it: [getattr(it, name) for name in names]
             encode = lambda texts: [read(it) for it in tokenizer.encode_batch(texts, add_special_tokens=False)]
             return list, encode, lambda result: (numpy.array(it[0], numpy.uint32) for it in result)
+        if (package, kind) == ("fastokens", "lists"):
+            return list, lambda texts: [it.ids for it in tokenizer.encode_batch(texts, add_special_tokens=False)], iter
         if package == "fastokens":
             return list, lambda texts: tokenizer.encode_batch_flat(texts, add_special_tokens=False), flat_bytes
         if kind == "lists":
@@ -84,6 +130,8 @@ def main():
     _, passes, every, batch = map(int, sys.argv[4:])
     texts = [text.decode() for text in corpora.documents(pathlib.Path(corpus))[::every]]
     # To import it is no part of loading a tokenizer.
+    if arm == "tokenizers-1.0-py":
+        sys.path.insert(0, str(corpora.CACHE / "tokenizers-1.0"))
     __import__(arm.split("-")[0].replace("reference", "tokenizers"))
     start = time.perf_counter_ns()
     prepare, encode, each = load(arm, path)

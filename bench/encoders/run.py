@@ -27,11 +27,12 @@ ROOT = HERE.parents[1]
 VENV = corpora.CACHE / "venv"
 # Python packages, by what a program reads of a batch: see child.py. They are measured if they are asked for.
 PACKAGES = ["windrow-py", "windrow-py-lists", "windrow-py-masks", "windrow-py-offsets", "tokenizers-py-masks", "tokenizers-py-offsets"]
-PACKAGES += ["fastokens-py"]
+PACKAGES += ["fastokens-py", "windrow-py-masks-each", "windrow-py-offsets-each", "tokenizers-py-masks-each", "tokenizers-py-offsets-each"]
+PACKAGES += ["tokenizers-1.0-py", "gigatoken-lists", "fastokens-lists", "tiktoken-lists"]
 PYTHON = [*PACKAGES, "gigatoken", "gigatoken-bytes", "gigatoken-each", "reference"]
 RUST = ["windrow", "windrow-fresh", "fastokens", "tokenizers-1.0", "tokie", "tokenizers-0.23"]
 # Far slower than the others: it encodes each eighth document, in few rounds.
-SLOW, EVERY, SLOW_ROUNDS = ["tokenizers-0.23", "tokenizers-py-masks", "tokenizers-py-offsets"], 8, 2
+SLOW, EVERY, SLOW_ROUNDS = ["tokenizers-0.23", *(arm for arm in PACKAGES if arm.startswith("tokenizers-py"))], 8, 2
 PASSES = 9
 TEXTS = ["big6k", "bigline", "tiny", "bigwhole", "code", "multi"]
 PROMPTS = ["p1", "p8", "p64", "p200k"]
@@ -68,6 +69,10 @@ def prepare(arms=()):
         pip = [VENV / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "-r", HERE / "requirements.txt"]
         subprocess.run(pip, check=True)
         stamp.write_text(wanted)
+    if "tokenizers-1.0-py" in arms:
+        # It has the name of the reference, so it has a folder by itself.
+        place = [f"--target={corpora.CACHE / 'tokenizers-1.0'}", "--upgrade", "--no-deps", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([VENV / "bin" / "pip", "install", *place, "tokenizers==1.0.0rc3"], check=True)
     if any(arm.startswith("windrow-py") for arm in arms):
         package = ROOT / "bindings" / "python"
         subprocess.run([VENV / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", package], check=True)
