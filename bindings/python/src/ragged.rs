@@ -73,6 +73,7 @@ impl PyRagged {
     }
 
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let _paused = CollectorPause::begin(py)?;
         let lists: PyResult<Vec<_>> = self.0.iter().map(|ids| PyList::new(py, ids)).collect();
         PyList::new(py, lists?)
     }
@@ -110,5 +111,30 @@ impl PyRagged {
         let ends = (batch.offsets.first() == Some(&0)) && batch.offsets.last() == Some(&(batch.values.len() as u64));
         let is_whole = rest.is_empty() && more.is_empty() && ends && batch.offsets.is_sorted();
         if is_whole { Ok(Self::new(batch)) } else { Err(PyValueError::new_err("damaged columns of a Ragged")) }
+    }
+}
+
+/// Python's cycle collector does not run while this lives.
+///
+/// It would look at all lists again and again while they are made, which takes longer than to make them, and none is garbage yet.
+struct CollectorPause<'py>(Option<Bound<'py, PyModule>>);
+
+impl<'py> CollectorPause<'py> {
+    fn begin(py: Python<'py>) -> PyResult<Self> {
+        let collector = py.import("gc")?;
+        if !collector.call_method0("isenabled")?.is_truthy()? {
+            return Ok(Self(None));
+        }
+        collector.call_method0("disable")?;
+        Ok(Self(Some(collector)))
+    }
+}
+
+impl Drop for CollectorPause<'_> {
+    fn drop(&mut self) {
+        if let Some(collector) = &self.0 {
+            // It takes no argument and has nothing to fail at.
+            let _ = collector.call_method0("enable");
+        }
     }
 }

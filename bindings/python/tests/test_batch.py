@@ -2,6 +2,7 @@
 
 import copy
 import doctest
+import gc
 import pickle
 import sys
 import threading
@@ -152,3 +153,17 @@ def test_threads_share_a_tokenizer(gpt2: windrow.Tokenizer, expected: list[list[
 def test_documentation() -> None:
     failed, tried = doctest.testmod(windrow)
     assert failed == 0 and tried > 0
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_lists_leave_the_collector_as_it_was(gpt2: windrow.Tokenizer, enabled: bool) -> None:
+    batch = gpt2.encode_batch_ids(["a b"] * 5000)
+    (gc.enable if enabled else gc.disable)()
+    try:
+        before = gc.get_stats()[0]["collections"]
+        lists = batch.tolist()
+        # One is due when they are made.
+        assert gc.get_stats()[0]["collections"] <= before + 1 and len(lists) == 5000
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable()
