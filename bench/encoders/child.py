@@ -62,6 +62,9 @@ def load(arm, path):
 
     if arm == "tiktoken-lists":
         encoding, threads = tiktoken(path), int(sys.argv[4])
+        if threads == 1:
+            # Its batches take a future for each text.
+            return list, lambda texts: [encoding.encode(text, allowed_special="all") for text in texts], iter
         return list, lambda texts: encoding.encode_batch(texts, num_threads=threads, allowed_special="all"), iter
 
     if arm == "gigatoken-lists":
