@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use windrow_tokenizers::engine::Ragged;
 use windrow_tokenizers::full::{FullTokenizer, PostProcessing, pad_encoding};
 use windrow_tokenizers::tokenizers_023::{
@@ -14,6 +14,7 @@ use windrow_tokenizers::tokenizers_023::{
 use crate::door::enter;
 use crate::errors::Failure;
 use crate::inputs::Inputs;
+use crate::ints::Ints;
 use crate::texts::Texts;
 
 /// The encoding of an input: whole, or its ids, of which the rest is made when it is first asked for.
@@ -35,6 +36,8 @@ pub(crate) struct BatchOfIds {
     pub(crate) texts: Texts,
     /// Without what goes around them.
     pub(crate) ids: Ragged,
+    /// From when ids are first looked at.
+    pub(crate) ints: OnceLock<Option<Ints>>,
 }
 
 impl BatchOfIds {
@@ -53,6 +56,15 @@ impl BatchOfIds {
     fn column(&self, around: &[u32], inner: impl Iterator<Item = u32>) -> Vec<u32> {
         let [before, _] = self.around();
         around[..before].iter().copied().chain(inner).chain(around[before + 1..].iter().copied()).collect()
+    }
+
+    /// The integers of its ids, if a table of them pays.
+    fn ints(&self) -> &Option<Ints> {
+        if let Some(ints) = self.ints.get() {
+            return ints;
+        }
+        let ints = Ints::of(&self.ids.values);
+        self.ints.get_or_init(|| ints)
     }
 
     fn offsets(&self, number: usize) -> Result<Option<Vec<(usize, usize)>>, Failure> {
@@ -147,11 +159,12 @@ pub(crate) fn truncation_direction(direction: &str) -> PyResult<TruncationDirect
 #[pymethods]
 impl PyEncoding {
     #[getter]
-    fn ids(&self) -> Vec<u32> {
+    fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         match &self.0 {
-            Made::Whole(encoding) => encoding.get_ids().to_vec(),
+            Made::Whole(encoding) => PyList::new(py, encoding.get_ids()),
             Made::OfIds { batch, number, .. } => {
-                batch.column(batch.around.get_ids(), batch.ids(*number).iter().copied())
+                let ids = batch.column(batch.around.get_ids(), batch.ids(*number).iter().copied());
+                Ints::list(batch.ints().as_ref(), py, ids.into_iter())
             }
         }
     }
@@ -169,10 +182,10 @@ impl PyEncoding {
     }
 
     #[getter]
-    fn attention_mask(&self) -> Vec<u32> {
+    fn attention_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match &self.0 {
-            Made::Whole(encoding) => encoding.get_attention_mask().to_vec(),
-            Made::OfIds { .. } => vec![1; self.__len__()],
+            Made::Whole(encoding) => Ok(PyList::new(py, encoding.get_attention_mask())?.into_any()),
+            Made::OfIds { .. } => PyList::new(py, [1])?.as_sequence().repeat(self.__len__()).map(Bound::into_any),
         }
     }
 

@@ -4,12 +4,14 @@
 //! calls but what the objects of Python hold.
 
 mod batcher;
+mod collector;
 mod column;
 mod door;
 mod encoding;
 mod errors;
 mod files;
 mod inputs;
+mod ints;
 mod profile;
 mod ragged;
 mod stream;

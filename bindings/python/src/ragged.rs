@@ -11,7 +11,9 @@ use pyo3::types::{PyBytes, PyCapsule, PyIterator, PyList, PyTuple};
 use pyo3_arrow::ffi::to_array_pycapsules;
 use windrow_tokenizers::engine::Ragged;
 
+use crate::collector::CollectorPause;
 use crate::column::{Column, Kind, buffer, place};
+use crate::ints::Ints;
 
 /// `Ragged` of Python: shared with the columns and arrays made of it, and never changed.
 #[pyclass(frozen, name = "Ragged", module = "windrow")]
@@ -74,7 +76,9 @@ impl PyRagged {
 
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let _paused = CollectorPause::begin(py)?;
-        let lists: PyResult<Vec<_>> = self.0.iter().map(|ids| PyList::new(py, ids)).collect();
+        let ints = Ints::of(&self.0.values);
+        let lists: PyResult<Vec<_>> =
+            self.0.iter().map(|ids| Ints::list(ints.as_ref(), py, ids.iter().copied())).collect();
         PyList::new(py, lists?)
     }
 
@@ -111,30 +115,5 @@ impl PyRagged {
         let ends = (batch.offsets.first() == Some(&0)) && batch.offsets.last() == Some(&(batch.values.len() as u64));
         let is_whole = rest.is_empty() && more.is_empty() && ends && batch.offsets.is_sorted();
         if is_whole { Ok(Self::new(batch)) } else { Err(PyValueError::new_err("damaged columns of a Ragged")) }
-    }
-}
-
-/// Python's cycle collector does not run while this lives.
-///
-/// It would look at all lists again and again while they are made, which takes longer than to make them, and none is garbage yet.
-struct CollectorPause<'py>(Option<Bound<'py, PyModule>>);
-
-impl<'py> CollectorPause<'py> {
-    fn begin(py: Python<'py>) -> PyResult<Self> {
-        let collector = py.import("gc")?;
-        if !collector.call_method0("isenabled")?.is_truthy()? {
-            return Ok(Self(None));
-        }
-        collector.call_method0("disable")?;
-        Ok(Self(Some(collector)))
-    }
-}
-
-impl Drop for CollectorPause<'_> {
-    fn drop(&mut self) {
-        if let Some(collector) = &self.0 {
-            // It takes no argument and has nothing to fail at.
-            let _ = collector.call_method0("enable");
-        }
     }
 }

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use windrow::Pool;
 use windrow_tokenizers::engine::{DecodeBatchError, Ragged};
 use windrow_tokenizers::full::{FullTokenizer, PostProcessing};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 use windrow_tokenizers::tokenizers_023::{PaddingParams, PaddingStrategy, TruncationParams, TruncationStrategy};
 
+use crate::collector::CollectorPause;
 use crate::door::{Watch, enter};
 use crate::encoding::{BatchOfIds, PyEncoding, padding_direction, truncation_direction};
 use crate::errors::Failure;
@@ -139,6 +140,18 @@ impl PyTokenizer {
         enter(py, |watch| in_parallel(|| encodings(&core.full, &post_processing, inputs, add_special_tokens, watch)))
     }
 
+    fn list_of_encodings<'py>(
+        &self,
+        input: &Bound<'py, PyAny>,
+        is_pretokenized: bool,
+        add_special_tokens: bool,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = input.py();
+        let encodings = self.encodings(py, Inputs::of(input, is_pretokenized)?, add_special_tokens)?;
+        let _paused = CollectorPause::begin(py)?;
+        PyList::new(py, encodings)
+    }
+
     /// Adds tokens, as the library does, and returns how many are new.
     fn add(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>, special: bool) -> PyResult<usize> {
         let tokens: Vec<Added> =
@@ -202,7 +215,9 @@ fn encodings(
                 full.tokenizer().encode_batch_ids_while(&texts.strs()?, &mut ids, &|| watch.goes_on())?;
                 ids.values.shrink_to_fit();
                 let (full, post_processing) = (Arc::clone(full), Arc::clone(post_processing));
-                let batch = Arc::new(BatchOfIds { full, post_processing, add_special_tokens, around, texts, ids });
+                let ints = OnceLock::new();
+                let batch = BatchOfIds { full, post_processing, add_special_tokens, around, texts, ids, ints };
+                let batch = Arc::new(batch);
                 return Ok((0..batch.ids.len()).map(|number| PyEncoding::of_ids(&batch, number)).collect());
             }
             Err(inputs) => inputs,
@@ -537,26 +552,24 @@ impl PyTokenizer {
 
     /// The encodings of many inputs, by all threads of the process's pool.
     #[pyo3(signature = (input, is_pretokenized = false, add_special_tokens = true))]
-    fn encode_batch(
+    fn encode_batch<'py>(
         &self,
-        py: Python<'_>,
-        input: &Bound<'_, PyAny>,
+        input: &Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
-    ) -> PyResult<Vec<PyEncoding>> {
-        self.encodings(py, Inputs::of(input, is_pretokenized)?, add_special_tokens)
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.list_of_encodings(input, is_pretokenized, add_special_tokens)
     }
 
     /// The same as `encode_batch`, which finds offsets only if they are looked at.
     #[pyo3(signature = (input, is_pretokenized = false, add_special_tokens = true))]
-    fn encode_batch_fast(
+    fn encode_batch_fast<'py>(
         &self,
-        py: Python<'_>,
-        input: &Bound<'_, PyAny>,
+        input: &Bound<'py, PyAny>,
         is_pretokenized: bool,
         add_special_tokens: bool,
-    ) -> PyResult<Vec<PyEncoding>> {
-        self.encode_batch(py, input, is_pretokenized, add_special_tokens)
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.list_of_encodings(input, is_pretokenized, add_special_tokens)
     }
 
     #[pyo3(signature = (sequence, pair = None, is_pretokenized = false, add_special_tokens = true))]

@@ -1,0 +1,28 @@
+//! Python's cycle collector.
+
+use pyo3::prelude::*;
+
+/// Python's cycle collector does not run while this lives.
+///
+/// It would look at all objects of a batch again and again while they are made, which takes longer than to make them, and none is garbage yet.
+pub(crate) struct CollectorPause<'py>(Option<Bound<'py, PyModule>>);
+
+impl<'py> CollectorPause<'py> {
+    pub(crate) fn begin(py: Python<'py>) -> PyResult<Self> {
+        let collector = py.import("gc")?;
+        if !collector.call_method0("isenabled")?.is_truthy()? {
+            return Ok(Self(None));
+        }
+        collector.call_method0("disable")?;
+        Ok(Self(Some(collector)))
+    }
+}
+
+impl Drop for CollectorPause<'_> {
+    fn drop(&mut self) {
+        if let Some(collector) = &self.0 {
+            // It takes no argument and has nothing to fail at.
+            let _ = collector.call_method0("enable");
+        }
+    }
+}
