@@ -7,7 +7,8 @@ Everything runs on one CPU. The arms take turns.
   Python;
 * `ids`: `encode_batch_ids([text])`;
 * `ids-off`: the same with `TOKENIZERS_PARALLELISM=false`;
-* `encode`: `encode(text).ids`.
+* `encode`: `encode(text).ids`;
+* `encode-batch`: `encode_batch([text])[0].ids`, which should cost no more.
 
 It needs the package: `pip install ./bindings/python`.
 """
@@ -24,7 +25,7 @@ import corpora
 import run
 
 SIZES = [10, 1_000, 6_500, 100_000]
-ARMS = ["batch", "ids", "ids-off", "encode"]
+ARMS = ["batch", "ids", "ids-off", "encode", "encode-batch"]
 BATCH = 1000
 OFF = "TOKENIZERS_PARALLELISM"
 
@@ -42,6 +43,7 @@ def measure(tokenizer, text, rounds, seconds):
         "ids": lambda: tokenizer.encode_batch_ids([text]),
         "ids-off": lambda: tokenizer.encode_batch_ids([text]),
         "encode": lambda: tokenizer.encode(text).ids,
+        "encode-batch": lambda: tokenizer.encode_batch([text])[0].ids,
     }
 
     def timed(arm, repetitions):

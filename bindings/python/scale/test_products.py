@@ -52,6 +52,28 @@ def of_torch(rank: int, ranks: int, meeting: str) -> None:
     dist.destroy_process_group()
 
 
+def test_workers_of_a_data_loader() -> None:
+    """They are forked from a process that has encoded, and encode with its tokenizer."""
+    torch = pytest.importorskip("torch")
+    import windrow
+
+    tokenizer = windrow.Tokenizer.from_tiktoken("gpt2")
+    texts = [f"text {n} " * 500 for n in range(64)]
+    expected = tokenizer.encode_batch_ids(texts * 10).tolist()[: len(texts)]
+
+    class Texts(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
+        def __len__(self) -> int:
+            return len(texts)
+
+        def __getitem__(self, place: int) -> str:
+            return texts[place]
+
+    loader = torch.utils.data.DataLoader(
+        Texts(), batch_size=8, num_workers=2, collate_fn=lambda batch: tokenizer.encode_batch_ids(batch * 10).tolist()[: len(batch)]
+    )
+    assert [ids for batch in loader for ids in batch] == expected
+
+
 def test_two_callables_of_torch(tmp_path: pathlib.Path) -> None:
     torch = pytest.importorskip("torch")
     torch.multiprocessing.spawn(of_torch, (2, str(tmp_path / "meeting")), nprocs=2)

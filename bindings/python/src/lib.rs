@@ -23,6 +23,9 @@ mod vocabulary;
 #[cfg(feature = "mimalloc")]
 use windrow_allocator as _;
 
+use std::sync::OnceLock;
+
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use windrow_tokenizers::tokenizers_023::utils::parallelism::set_parallelism;
 
@@ -32,8 +35,23 @@ fn run_command(py: Python<'_>, words: Vec<String>) -> u8 {
     py.detach(|| windrow_cli::run(words))
 }
 
+/// The types of this module are made once a process, and objects of two interpreters must not meet.
+fn refuse_other_interpreters(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    static FIRST: OnceLock<usize> = OnceLock::new();
+    // Each interpreter has a `sys` by itself.
+    let interpreter = module.py().import("sys")?.as_ptr() as usize;
+    if *FIRST.get_or_init(|| interpreter) == interpreter {
+        return Ok(());
+    }
+    let hint = "hint: run the others in processes";
+    Err(PyImportError::new_err(format!(
+        "windrow works in one interpreter of a process, and another one has it\n{hint}"
+    )))
+}
+
 #[pymodule(gil_used = false)]
 fn _windrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    refuse_other_interpreters(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     // Its threads would be missing in a forked process; windrow's pool has the work.
     set_parallelism(false);

@@ -259,3 +259,19 @@ def test_the_command(tmp_path: pathlib.Path, command: list[str]) -> None:
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) in (0, 130)
+
+
+def test_other_interpreters_are_refused() -> None:
+    code = (
+        "import windrow\n"
+        "try:\n    import _interpreters as interpreters\n"
+        "except ImportError:\n    import _xxsubinterpreters as interpreters\n"
+        "other = interpreters.create()\n"
+        "try:\n    failed = interpreters.run_string(other, 'import windrow')\n"
+        "except Exception as error:\n    failed = error\n"
+        "interpreters.destroy(other)\n"
+        "assert 'ImportError' in str(failed) and 'interpreter' in str(failed), failed\n"
+        "assert windrow.Tokenizer.from_tiktoken('gpt2').encode_batch_ids(['a']).tolist() == [[64]]\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
