@@ -76,7 +76,8 @@ def main():
     parser.add_argument("--record", metavar="NAME", help="write bench/record/<machine>/<date>-NAME.csv")
     options = parser.parse_args()
     # Before the pool counts the CPUs.
-    os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
+    cpus = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, [max(cpus)])
     import windrow
 
     is_file = "." in options.tokenizer or "/" in options.tokenizer
@@ -93,6 +94,7 @@ def main():
             base = medians["batch"]
             lines.append(f"{len(text.encode())},{arm},{median:.0f},{median - base:.0f},{median / base:.3f}")
             print(lines[-1], flush=True)
+    os.sched_setaffinity(0, cpus)
     if options.record:
         folder = pathlib.Path(os.environ.get("WINDROW_RECORD_FOLDER") or run.ROOT / "bench" / "record")
         run.write_record(folder, options.record, "../python/single.py", columns, lines, [f"medians of {options.rounds} rounds"])

@@ -2,13 +2,20 @@
 
 use pyo3::prelude::*;
 
+/// By default the collector runs after so many objects.
+const FIRST: usize = 700;
+
 /// Python's cycle collector does not run while this lives.
 ///
 /// It would look at all objects of a batch again and again while they are made, which takes longer than to make them, and none is garbage yet.
 pub(crate) struct CollectorPause<'py>(Option<Bound<'py, PyModule>>);
 
 impl<'py> CollectorPause<'py> {
-    pub(crate) fn begin(py: Python<'py>) -> PyResult<Self> {
+    /// For the making of so many objects.
+    pub(crate) fn begin(py: Python<'py>, objects: usize) -> PyResult<Self> {
+        if objects < FIRST {
+            return Ok(Self(None));
+        }
         let collector = py.import("gc")?;
         if !collector.call_method0("isenabled")?.is_truthy()? {
             return Ok(Self(None));

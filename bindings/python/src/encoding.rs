@@ -32,7 +32,7 @@ pub(crate) struct BatchOfIds {
     pub(crate) post_processing: Arc<PostProcessing>,
     pub(crate) add_special_tokens: bool,
     /// What goes around each text: an encoding whose one ordinary token stands for the text.
-    pub(crate) around: Encoding,
+    pub(crate) around: Arc<Encoding>,
     pub(crate) texts: Texts,
     /// Without what goes around them.
     pub(crate) ids: Ragged,

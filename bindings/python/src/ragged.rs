@@ -75,7 +75,7 @@ impl PyRagged {
     }
 
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let _paused = CollectorPause::begin(py)?;
+        let _paused = CollectorPause::begin(py, self.0.len())?;
         let ints = Ints::of(&self.0.values);
         let lists: PyResult<Vec<_>> =
             self.0.iter().map(|ids| Ints::list(ints.as_ref(), py, ids.iter().copied())).collect();

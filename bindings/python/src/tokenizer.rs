@@ -148,7 +148,7 @@ impl PyTokenizer {
     ) -> PyResult<Bound<'py, PyList>> {
         let py = input.py();
         let encodings = self.encodings(py, Inputs::of(input, is_pretokenized)?, add_special_tokens)?;
-        let _paused = CollectorPause::begin(py)?;
+        let _paused = CollectorPause::begin(py, encodings.len())?;
         PyList::new(py, encodings)
     }
 

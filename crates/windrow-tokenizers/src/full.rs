@@ -1,5 +1,8 @@
 //! The whole interface of Hugging Face's `tokenizers` 0.23, over the engine that encodes.
 
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokenizers_023::models::wordlevel::WordLevel;
@@ -34,6 +37,8 @@ pub struct FullTokenizer {
     tokenizer: Tokenizer,
     post_processing: PostProcessing,
     reference: Option<Reference>,
+    /// What goes around a text without and with special tokens, from when it is first asked for.
+    around: [OnceLock<Arc<Encoding>>; 2],
 }
 
 /// The library with the same file without its post-processor, when it is first needed.
@@ -177,7 +182,7 @@ impl FullTokenizer {
     /// The tokenizer comes from a `tokenizer.json`; [`from_json`](Self::from_json) reads those.
     pub fn new(tokenizer: Tokenizer) -> Self {
         assert!(tokenizer.is_of_ranks(), "{} is not a vocabulary of tiktoken", tokenizer.name());
-        Self { tokenizer, post_processing: PostProcessing::none(), reference: None }
+        Self { tokenizer, post_processing: PostProcessing::none(), reference: None, around: Default::default() }
     }
 
     /// Reads a `tokenizer.json`. `name` is for messages; [`LoadOptions::add_special_tokens`] is not used.
@@ -194,6 +199,7 @@ impl FullTokenizer {
             tokenizer,
             post_processing,
             reference: Some(Reference { json: json.into(), options, released: Late::default() }),
+            around: Default::default(),
         })
     }
 
@@ -273,10 +279,17 @@ impl FullTokenizer {
     ///
     /// # Errors
     /// The post-processor fails.
-    pub fn around(&self, add_special_tokens: bool) -> Result<Encoding, EngineError> {
+    pub fn around(&self, add_special_tokens: bool) -> Result<Arc<Encoding>, EngineError> {
+        let known = &self.around[usize::from(add_special_tokens)];
+        if let Some(around) = known.get() {
+            return Ok(Arc::clone(around));
+        }
         let mut plain = self.post_processing.clone();
         plain.set_truncation(None).map_err(|reason| EngineError::refused(Released::NAME, reason))?;
-        plain.apply(encoding(vec![0], vec![String::new()], vec![Some(0)], vec![(0, 0)], 0), None, add_special_tokens)
+        let text = encoding(vec![0], vec![String::new()], vec![Some(0)], vec![(0, 0)], 0);
+        let around = Arc::new(plain.apply(text, None, add_special_tokens)?);
+        // Made before the cell is taken, which a fork might leave so.
+        Ok(Arc::clone(known.get_or_init(|| around)))
     }
 
     /// Whether the encoding of a text follows from its ids, so that [`encoding_of`](Self::encoding_of) encodes nothing.
@@ -301,9 +314,13 @@ impl FullTokenizer {
             .weigh(bytes_of)
             .map(|input| goes_on().then(|| self.encode_unpadded(input, add_special_tokens, post_processing)))
             .collect();
+        if encoded.iter().any(Option::is_none) {
+            // To free thousands of encodings takes longer than people wait after Ctrl-C. Without another thread it is done here.
+            let _ = thread::Builder::new().name("windrow-free".to_owned()).spawn(move || drop(encoded));
+            return Ok(None);
+        }
         let mut encodings = Vec::with_capacity(encoded.len());
-        for (document, encoding) in encoded.into_iter().enumerate() {
-            let Some(encoding) = encoding else { return Ok(None) };
+        for (document, encoding) in encoded.into_iter().flatten().enumerate() {
             encodings.push(encoding.map_err(|error| BatchError { document, error })?);
         }
         if let Some(padding) = post_processing.padding() {
