@@ -12,12 +12,12 @@ import pathlib
 import random
 import signal
 import statistics
+import string
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "encoders"))
-import corpora
 import run
 
 ITEM = 0.001
@@ -35,9 +35,9 @@ def calibrated(encode, text):
     """Texts that take about `ITEM` seconds each, and what they take."""
     size = 1000
     while True:
-        # An engine that knows the pieces takes more text than there is, so each item begins elsewhere in it.
-        starts = [n * len(text) // 8 for n in range(8)]
-        texts = [(text[start:] + text * (1 + size // len(text)))[:size] for start in starts]
+        texts = [text[n * size : (n + 1) * size] for n in range(8)]
+        if len(texts[-1]) < size:
+            run.stop(f"{size} characters take less than {ITEM} s, and there are too few of them", "another --tokenizer")
         # The first time fills caches.
         item = statistics.median(min(seconds_of(lambda: encode([one])) for _ in range(3)) for one in texts)
         if 0.9 * ITEM < item < 1.1 * ITEM:
@@ -71,7 +71,6 @@ def main():
     parser.add_argument("--items", type=int, help="of a batch (those of 3 s)")
     parser.add_argument("--tokenizer", default="gpt2", help="a name of tiktoken or the path of a tokenizer.json (%(default)s)")
     parser.add_argument("--encodings", action="store_true", help="measure `encode_batch` of pairs instead of `encode_batch_ids`")
-    parser.add_argument("--data", type=pathlib.Path, default=corpora.DATA, help="folder with text/ (%(default)s)")
     parser.add_argument("--record", metavar="NAME", help="write bench/record/<machine>/<date>-NAME.csv")
     options = parser.parse_args()
     # A process that a shell has started in the background ignores Ctrl-C.
@@ -80,7 +79,8 @@ def main():
 
     is_file = "." in options.tokenizer or "/" in options.tokenizer
     tokenizer = (windrow.Tokenizer.from_file if is_file else windrow.Tokenizer.from_tiktoken)(options.tokenizer)
-    text = (options.data / "text" / "big.txt").read_bytes().decode()
+    # A single piece that no cache has: text of a language takes so little that a batch of seconds fills the memory.
+    text = "".join(random.Random(1).choices(string.ascii_lowercase, k=2_000_000))
     if options.encodings:
         encode = lambda texts: tokenizer.encode_batch([(one, "") for one in texts])
     else:
