@@ -7,12 +7,13 @@ use public_api::Builder;
 
 use crate::workspace::{self, Workspace};
 
-const LIBRARIES: [&str; 9] = [
+const LIBRARIES: [&str; 10] = [
     "windrow",
     "windrow-bpe",
     "windrow-collections",
     "windrow-collective",
     "windrow-plan",
+    "windrow-product",
     "windrow-sqlite",
     "windrow-sync",
     "windrow-tiling",

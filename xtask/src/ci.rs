@@ -49,7 +49,7 @@ pub(crate) enum Step {
 }
 
 /// All members except the crate of peers and measurements: its dependencies take longer to build than all other crates. With the views of
-/// ndarray, which windrow-collective uses anyway, and the service of tower.
+/// ndarray, which an example of windrow-product uses anyway, and the service of tower.
 const EVERYDAY: &[&str] = &["--workspace", "--exclude", "windrow-bench", "--features", "windrow/ndarray,windrow/tower"];
 
 /// Steps that run only if they are named.

@@ -11,6 +11,7 @@ use crate::workspace::{self, Workspace, list, members, text};
 const LAYERS: &[(&str, &str)] = &[
     ("windrow-allocator", ""),
     ("windrow-plan", ""),
+    ("windrow-product", ""),
     ("windrow-records", ""),
     ("windrow-sources", "windrow-records"),
     ("windrow-sync", ""),
@@ -20,7 +21,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-testkit", "windrow"),
     ("windrow-bpe", "windrow windrow-sync"),
     ("windrow-collections", "windrow windrow-sync"),
-    ("windrow-collective", "windrow windrow-sync windrow-testkit windrow-tiling"),
+    ("windrow-collective", "windrow windrow-product windrow-sync windrow-testkit windrow-tiling"),
     ("windrow-sqlite", "windrow windrow-testkit"),
     ("windrow-tokenizers", "windrow windrow-bpe windrow-testkit"),
     ("windrow-cli", "windrow windrow-allocator windrow-collective windrow-tiling windrow-tokenizers"),
@@ -39,8 +40,8 @@ const TESTKIT: &str = "windrow-testkit";
 /// The crate of unsafe code. It cannot inherit the lint that forbids it.
 const UNSAFE: &str = "windrow-sync";
 
-/// The crate with one file of unsafe code. It denies what the others forbid, since what is forbidden cannot be allowed in a file.
-const UNSAFE_IN_ONE_FILE: &str = "windrow-bpe";
+/// The crates with one file of unsafe code. They deny what the others forbid, since what is forbidden cannot be allowed in a file.
+const UNSAFE_IN_ONE_FILE: [&str; 2] = ["windrow-bpe", "windrow-product"];
 
 /// How a crate gets the lints of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +57,7 @@ impl Lints {
     fn of(name: &str) -> Self {
         match name {
             UNSAFE => Self::Repeated,
-            UNSAFE_IN_ONE_FILE => Self::Denying,
+            _ if UNSAFE_IN_ONE_FILE.contains(&name) => Self::Denying,
             _ => Self::Inherited,
         }
     }
@@ -239,7 +240,7 @@ mod tests {
         assert!(!denying("a = \"deny\"\nb = \"deny\""));
         assert!(!denying("unsafe_code = \"warn\"\na = \"deny\"\nb = \"deny\""));
         assert!(!denying("# unsafe_code = \"deny\"\na = \"deny\"\nb = \"deny\""));
-        assert_eq!(Lints::of("windrow-bpe"), Lints::Denying);
+        assert_eq!(["windrow-bpe", "windrow-product"].map(Lints::of), [Lints::Denying; 2]);
         assert_eq!([Lints::of("windrow-sync"), Lints::of("windrow")], [Lints::Repeated, Lints::Inherited]);
     }
 

@@ -4,8 +4,7 @@ use std::ops::Range;
 use std::thread;
 
 use half::bf16;
-use ndarray::linalg::general_mat_mul;
-use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+use windrow_product::{Matrix, MatrixMut, Number, PackedB, Workspace};
 
 use crate::buffer::Buffer;
 use crate::lanes::{Reused, Stages};
@@ -19,80 +18,53 @@ impl Float for f64 {}
 impl Float for bf16 {}
 
 /// Products of one kind of numbers. Not to be called from outside this crate.
-pub trait Multiply: Sized {
-    /// Prepares the right operand; must be called before `multiply` uses it.
-    fn prepare(b: MatRef<'_, Self>, scratch: &mut Scratch);
+pub trait Multiply: Number {
+    /// What products of these numbers need.
+    fn operand(scratch: &mut Scratch) -> &mut Operand<Self>;
+
+    /// Packs the right operand; must be called before `multiply` uses it.
+    fn prepare(b: MatRef<'_, Self>, scratch: &mut Scratch) {
+        Self::operand(scratch).b.pack(Matrix::with_stride(b.data, b.rows, b.cols, b.stride));
+    }
 
     /// `out = a * b`, for operands that fit.
-    fn multiply(out: MatMut<'_, Self>, a: MatRef<'_, Self>, b: MatRef<'_, Self>, scratch: &mut Scratch);
+    fn multiply(out: MatMut<'_, Self>, a: MatRef<'_, Self>, scratch: &mut Scratch) {
+        let Operand { b, workspace } = Self::operand(scratch);
+        let a = Matrix::with_stride(a.data, a.rows, a.cols, a.stride);
+        let out = MatrixMut::with_stride(out.data, out.rows, out.cols, out.stride);
+        windrow_product::Product::new(a, b).write(out, workspace);
+    }
 }
 
-/// Operands converted to wider numbers.
+/// A packed right operand, and the memory of products by it.
+#[derive(Debug, Default)]
+pub struct Operand<T: Number> {
+    b: PackedB<T>,
+    workspace: Workspace<T>,
+}
+
+/// Packed operands, kept from call to call.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    a: Buffer,
-    b: Buffer,
-    out: Buffer,
+    single: Operand<f32>,
+    double: Operand<f64>,
+    brain: Operand<bf16>,
 }
 
 macro_rules! multiply {
-    ($($float:ident)*) => {$(
+    ($($float:ident $operand:ident;)*) => {$(
         impl Multiply for $float {
-            fn prepare(_: MatRef<'_, Self>, _: &mut Scratch) {}
-
-            fn multiply(mut out: MatMut<'_, Self>, a: MatRef<'_, Self>, b: MatRef<'_, Self>, _: &mut Scratch) {
-                if out.rows == 0 || out.cols == 0 {
-                    return;
-                }
-                if a.cols == 0 {
-                    (0..out.rows).for_each(|row| out.row(row).fill(0.0));
-                    return;
-                }
-                let fits = "operands are checked";
-                // With one row, no row follows it, and its stride is not checked.
-                let shape = |rows: usize, cols: usize, stride: usize| {
-                    (rows, cols).strides((if rows > 1 { stride } else { cols }, 1))
-                };
-                let (a, b) = (
-                    ArrayView2::from_shape(shape(a.rows, a.cols, a.stride), a.data).expect(fits),
-                    ArrayView2::from_shape(shape(b.rows, b.cols, b.stride), b.data).expect(fits),
-                );
-                let shape = shape(out.rows, out.cols, out.stride);
-                let mut out = ArrayViewMut2::from_shape(shape, out.data).expect(fits);
-                general_mat_mul(1.0, &a, &b, 0.0, &mut out);
+            fn operand(scratch: &mut Scratch) -> &mut Operand<Self> {
+                &mut scratch.$operand
             }
         }
     )*};
 }
 
-multiply!(f32 f64);
-
-impl Multiply for bf16 {
-    fn prepare(b: MatRef<'_, Self>, scratch: &mut Scratch) {
-        widen(b, &mut scratch.b);
-    }
-
-    fn multiply(mut out: MatMut<'_, Self>, a: MatRef<'_, Self>, b: MatRef<'_, Self>, scratch: &mut Scratch) {
-        widen(a, &mut scratch.a);
-        let (rows, cols) = (out.rows, out.cols);
-        let wide = MatMut::new(scratch.out.resize::<f32>(rows * cols), rows, cols);
-        let (a, b) = (MatRef::new(scratch.a.get(), a.rows, a.cols), MatRef::new(scratch.b.get(), b.rows, b.cols));
-        f32::multiply(wide, a, b, &mut Scratch::default());
-        for (row, wide) in MatRef::new(scratch.out.get::<f32>(), rows, cols).iter().enumerate() {
-            for (out, &wide) in out.row(row).iter_mut().zip(wide) {
-                *out = bf16::from_f32(wide);
-            }
-        }
-    }
-}
-
-fn widen(narrow: MatRef<'_, bf16>, wide: &mut Buffer) {
-    let mut wide = MatMut::new(wide.resize::<f32>(narrow.rows * narrow.cols), narrow.rows, narrow.cols);
-    for (row, narrow) in narrow.iter().enumerate() {
-        for (wide, narrow) in wide.row(row).iter_mut().zip(narrow) {
-            *wide = narrow.to_f32();
-        }
-    }
+multiply! {
+    f32 single;
+    f64 double;
+    bf16 brain;
 }
 
 /// The memory of a tile on its way between the lanes.
@@ -192,23 +164,23 @@ fn shares(ranks: usize, each: usize, tile: &Range<usize>) -> impl Iterator<Item 
 /// Multiplications in a strip: 0.75 ms on a processor that does 45 in a nanosecond.
 const STRIP: usize = 1 << 25;
 
-/// The minimum rows of a strip, so that the cost of packing `b` for each strip is negligible.
+/// The minimum rows of a strip, so that the cost of reading the packed `b` for each strip is negligible.
 const ROWS: usize = 64;
 
 /// `out = a * b` in strips of rows. Between strips it yields to the communication thread: the scheduler of Linux would otherwise let that
 /// thread wait for a tick, 4 ms.
-fn multiply<T: Float>(mut out: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, scratch: &mut Scratch) {
+fn multiply<T: Float>(mut out: MatMut<'_, T>, a: MatRef<'_, T>, scratch: &mut Scratch) {
     // Without columns there are no elements, for any number of rows.
     if out.cols == 0 {
         return;
     }
-    let each = (STRIP / (b.rows * b.cols).max(1)).max(ROWS).next_multiple_of(ROWS);
+    let each = (STRIP / (a.cols * out.cols).max(1)).max(ROWS).next_multiple_of(ROWS);
     for start in (0..out.rows).step_by(each) {
         if start > 0 {
             thread::yield_now();
         }
         let rows = start..out.rows.min(start + each);
-        T::multiply(out.part(rows.clone()), a.part(rows), b, scratch);
+        T::multiply(out.part(rows.clone()), a.part(rows), scratch);
     }
 }
 
@@ -229,12 +201,12 @@ impl<T: Float> Stages<Parcel> for Product<'_, T> {
         match self.operation {
             Operation::MatmulAllReduce => {
                 let out = MatMut::new(parcel.give.resize(rows * cols), rows, cols);
-                multiply(out, self.a.part(tile), self.b, self.scratch);
+                multiply(out, self.a.part(tile), self.scratch);
             }
             Operation::MatmulReduceScatter => {
                 let mut out = MatMut::new(parcel.give.resize(ranks * rows * cols), ranks * rows, cols);
                 for (rank, share) in shares(ranks, each, &tile).enumerate() {
-                    multiply(out.part(rank * rows..(rank + 1) * rows), self.a.part(share), self.b, self.scratch);
+                    multiply(out.part(rank * rows..(rank + 1) * rows), self.a.part(share), self.scratch);
                 }
                 parcel.get.resize::<T>(rows * cols);
             }
@@ -260,7 +232,7 @@ impl<T: Float> Stages<Parcel> for Product<'_, T> {
                 let gathered = MatRef::new(parcel.get.get(), ranks * rows, depth);
                 for (rank, share) in shares(ranks, each, &tile).enumerate() {
                     let a = gathered.part(rank * rows..(rank + 1) * rows);
-                    multiply(self.c.part(share), a, self.b, self.scratch);
+                    multiply(self.c.part(share), a, self.scratch);
                 }
                 return;
             }
@@ -292,7 +264,7 @@ mod tests {
                     let (a, b) = (MatRef::new(&a[..], rows, depth), MatRef::new(&b[..], depth, cols));
                     let mut scratch = Scratch::default();
                     T::prepare(b, &mut scratch);
-                    T::multiply(inner, a, b, &mut scratch);
+                    T::multiply(inner, a, &mut scratch);
                     let (before, rest) = out.split_at(margin);
                     let (inner, after) = rest.split_at(rows * cols);
                     assert!(before.iter().chain(after).all(|&at| at == canary), "{rows} x {depth} x {cols}");

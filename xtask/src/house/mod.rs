@@ -15,7 +15,7 @@ use windrow_sources::{Source, matches};
 
 use crate::workspace::{self, Workspace};
 
-/// The crate of the synchronization, relative to the root. It holds all unsafe code but that of one file (`unsafety::PLACES`).
+/// The crate of the synchronization, relative to the root. It holds all unsafe code but that of two files (`unsafety::PLACES`).
 pub(crate) const SYNC: &str = "crates/windrow-sync/";
 
 const MOST_LINES: usize = 899;
@@ -63,8 +63,8 @@ pub(crate) fn run(workspace: &Workspace, write: bool) -> Result<()> {
         problems.extend(misplaced(file));
         problems.extend(unsafety::printed(file));
     }
-    let [sync, bpe] = unsafety::PLACES.map(|(folder, _)| workspace.read(&format!("{folder}README.md")));
-    problems.extend(unsafety::check(&rust, [&sync?, &bpe?]));
+    let [sync, bpe, product] = unsafety::PLACES.map(|(folder, _)| workspace.read(&format!("{folder}README.md")));
+    problems.extend(unsafety::check(&rust, [&sync?, &bpe?, &product?]));
     problems.extend(orderings::check(&rust, &Source::load(&workspace.root.join(SYNC))?));
     problems.extend(names(&rust));
     problems.extend(packages::check(workspace));

@@ -1,4 +1,4 @@
-//! Unsafe code is in one crate and one file of another only, explained at each place, and counted in the README of its crate.
+//! Unsafe code is in one crate and one file of each of two others only, explained at each place, and counted in the README of its crate.
 //!
 //! The compiler forbids it elsewhere, and clippy demands its comments, but in the code that it sees: the loom models are not part of that.
 
@@ -9,7 +9,8 @@ use windrow_sources::matches;
 use super::{RustFile, SYNC};
 
 /// The folders of the crates that may have unsafe code: in all files, or in the one that is named.
-pub(super) const PLACES: [(&str, Option<&str>); 2] = [(SYNC, None), ("crates/windrow-bpe/", Some("src/simd.rs"))];
+pub(super) const PLACES: [(&str, Option<&str>); 3] =
+    [(SYNC, None), ("crates/windrow-bpe/", Some("src/simd.rs")), ("crates/windrow-product/", Some("src/kernel.rs"))];
 
 /// The number of a place that may have unsafe code, and the path within its crate.
 fn place_of(path: &str) -> Option<(usize, &str)> {
@@ -26,8 +27,8 @@ pub(super) fn check(files: &[RustFile], readmes: [&str; PLACES.len()]) -> Vec<St
     for file in files {
         for (at, next) in matches(r"\bunsafe\b\s*(\w*)", &file.source.code) {
             let Some((number, name)) = place_of(&file.path) else {
-                problems
-                    .push(format!("{}: unsafe code outside of windrow-sync and windrow-bpe's simd.rs", file.place(at)));
+                let places = "windrow-sync, windrow-bpe's simd.rs and windrow-product's kernel.rs";
+                problems.push(format!("{}: unsafe code outside of {places}", file.place(at)));
                 continue;
             };
             *counts[number].entry(name).or_default() += 1;
@@ -77,7 +78,7 @@ mod tests {
     const README: &str = "# x\n\n| file | unsafe | why |\n|---|---|---|\n| `src/a.rs` | 1 | slots |\n";
 
     fn problems(text: &str) -> Vec<String> {
-        check(&[RustFile::new(PATH, text)], [README, ""])
+        check(&[RustFile::new(PATH, text)], [README, "", ""])
     }
 
     #[test]
@@ -130,23 +131,33 @@ mod tests {
         assert_eq!(problems("fn f() {}"), [row("1", "is wrong")]);
         let two = "// SAFETY: x\nunsafe impl A for B {}\n// SAFETY: y\nunsafe impl B for B {}";
         assert_eq!(problems(two), [row("1", "is wrong"), row("2", "is missing")]);
-        assert_eq!(check(&[RustFile::new(PATH, two)], ["", ""]), [row("2", "is missing")]);
-        assert_eq!(check(&[RustFile::new(PATH, "")], ["", ""]), Vec::<String>::new());
+        assert_eq!(check(&[RustFile::new(PATH, two)], ["", "", ""]), [row("2", "is missing")]);
+        assert_eq!(check(&[RustFile::new(PATH, "")], ["", "", ""]), Vec::<String>::new());
     }
 
     #[test]
     fn unsafe_stays_in_its_crate() {
         let file = |text| [RustFile::new("crates/windrow-plan/src/lib.rs", text)];
         let harmless = "//! unsafe\n#![forbid(unsafe_code)]\nconst S: &str = \"unsafe\";";
-        assert!(check(&file(harmless), ["", ""]).is_empty());
-        let leaked = check(&file("// SAFETY: x\nunsafe impl A for B {}"), ["", ""]);
-        let place = "crates/windrow-plan/src/lib.rs:2: unsafe code outside of windrow-sync and windrow-bpe's simd.rs";
-        assert_eq!(leaked, [place]);
+        assert!(check(&file(harmless), ["", "", ""]).is_empty());
+        let leaked = check(&file("// SAFETY: x\nunsafe impl A for B {}"), ["", "", ""]);
+        let place = "crates/windrow-plan/src/lib.rs:2: unsafe code outside of windrow-sync, ";
+        assert!(leaked.len() == 1 && leaked[0].starts_with(place), "{leaked:?}");
+    }
+
+    #[test]
+    fn the_file_of_each_crate_is_another() {
+        let found = |path: &str| check(&[RustFile::new(path, "// SAFETY: x\nunsafe impl A for B {}")], ["", "", ""]);
+        let kernel = found("crates/windrow-product/src/kernel.rs");
+        assert_eq!(kernel, ["crates/windrow-product/README.md: | `src/kernel.rs` | 1 | is missing"]);
+        for path in ["crates/windrow-product/src/simd.rs", "crates/windrow-bpe/src/kernel.rs"] {
+            assert!(found(path)[0].contains(":2: unsafe code outside of"), "{path}");
+        }
     }
 
     #[test]
     fn one_file_of_the_other_crate_may_have_it() {
-        let found = |path: &str, text: &str, readme: &str| check(&[RustFile::new(path, text)], ["", readme]);
+        let found = |path: &str, text: &str, readme: &str| check(&[RustFile::new(path, text)], ["", readme, ""]);
         let (simd, explained) = ("crates/windrow-bpe/src/simd.rs", "// SAFETY: x\nunsafe impl A for B {}");
         let table = README.replace("a.rs", "simd.rs");
         assert_eq!(found(simd, explained, &table), Vec::<String>::new());
@@ -159,7 +170,7 @@ mod tests {
             assert!(leaked.len() == 1 && leaked[0].contains(":2: unsafe code outside of"), "{path}: {leaked:?}");
         }
         // The counts of one crate do not stand for those of the other.
-        let sync = check(&[RustFile::new(simd, explained)], [&table, ""]);
+        let sync = check(&[RustFile::new(simd, explained)], [&table, "", ""]);
         assert_eq!(sync.len(), 2, "{sync:?}");
     }
 }

@@ -4,7 +4,7 @@ use half::bf16;
 use proptest::prelude::*;
 use windrow_collective::{Communicator, Error, Fused, Group, MatMut, MatRef, Operation, Rank, Tiles};
 
-use crate::common::{Case, OPERATIONS, on_all};
+use crate::common::{Case, Number, OPERATIONS, on_all};
 use windrow_tiling::{Rows, tile};
 
 fn plan(rows: &[u64]) -> Tiles {
@@ -40,6 +40,32 @@ fn fractions_stay_within_the_bound() {
                 case.check::<bf16>(&tiles, false);
             }
         }
+    }
+}
+
+#[test]
+fn fractions_have_the_same_bits_however_they_are_cut() {
+    fn check<T: Number>(case: &Case, tiles: &[Tiles]) {
+        on_all(Group::new(case.ranks).ranks(), |mut fused| {
+            let (whole, outcome) = case.run::<T, _>(&mut fused, &Tiles::None, false);
+            outcome.unwrap();
+            for tiles in tiles {
+                let (cut, outcome) = case.run::<T, _>(&mut fused, tiles, false);
+                outcome.unwrap();
+                let is_same = |(a, b): (&T, &T)| a.to().to_bits() == b.to().to_bits();
+                assert!(whole.iter().zip(&cut).all(is_same), "{case:?}, {tiles:?}");
+            }
+        });
+    }
+    for operation in OPERATIONS {
+        // 600 terms are two blocks of the inner axis, 53 columns a whole panel and a part of one.
+        let case = Case { operation, ranks: 2, each: 40, n: 53, k: 600, gap: 1 };
+        let (unit, m) = (case.operation.unit(2) as u64, case.m() as u64);
+        let tiles =
+            [Tiles::Uniform(2), Tiles::Uniform(7), Tiles::Uniform(1000), plan(&[unit, 9 * unit, m - 10 * unit])];
+        check::<f32>(&case, &tiles);
+        check::<f64>(&case, &tiles);
+        check::<bf16>(&case, &tiles);
     }
 }
 
