@@ -263,6 +263,43 @@ impl Problem<'_> {
         })
     }
 
+    /// This plan, or one tile if the plan's predicted gain is within the margin. [`plan`](Self::plan) finds the best cut by the costs alone;
+    /// this decides whether the costs are known well enough to prefer it. One tile then has the reason as its `why`, and the cut that it
+    /// replaces is the alternative `best`, unless the plan has that alternative already.
+    ///
+    /// ```
+    /// use windrow_tiling::tile::{Margin, PlanVerdict, Problem};
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let cost = |rows: Rows| Nanos::micros(40.0 + 0.1 * rows.0 as f64);
+    /// let problem = Problem { align: Rows(128), ..Problem::new(Rows(1024), &cost, &cost) };
+    /// let plan = problem.plan()?;
+    /// assert!(plan.verdict() == PlanVerdict::Tile && plan.benefit() < 0.1);
+    /// let judged = problem.judged(plan, Margin { error: 0.2, ..Margin::NONE })?;
+    /// assert_eq!(judged.verdict(), PlanVerdict::DoNotTile);
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`predict`](Self::predict).
+    pub fn judged(&self, mut plan: Plan, margin: Margin) -> Result<Plan, PlanError> {
+        plan.inputs.margin = margin;
+        if plan.tiles.len() <= 1 || margin.allows(plan.predicted, plan.serial) {
+            return Ok(plan);
+        }
+        // No cut takes less than this.
+        let least = plan.predicted.0 / (1.0 + plan.gap);
+        let tiles = std::mem::replace(&mut plan.tiles, Tiles::one(self.rows));
+        if plan.alternatives.iter().all(|cut| cut.name != "best") {
+            plan.alternatives.push(Candidate { name: "best", tiles, predicted: plan.predicted });
+        }
+        plan.predicted = plan.serial;
+        plan.losses = self.timeline(&plan.tiles)?.losses();
+        plan.gap = if least > 0.0 { (plan.predicted.0 / least - 1.0).max(0.0) } else { 0.0 };
+        plan.why = "the gain of the best cut is within the error of the predictions";
+        Ok(plan)
+    }
+
     fn cost_of_all(&self, lane: Lane) -> Result<Nanos, PlanError> {
         if self.rows == Rows(0) { Ok(Nanos(0.0)) } else { self.cost(lane, self.rows) }
     }
