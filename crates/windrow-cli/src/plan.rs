@@ -11,15 +11,21 @@ mod files;
 mod lane;
 #[cfg(feature = "mpi")]
 mod mpi;
+mod profiles;
 mod replay;
 mod samples;
+mod spans;
+mod steps;
 mod summary;
+mod table;
 mod trace;
 
 use std::fmt;
 
 use windrow_tiling::Rows;
-use windrow_tiling::tile::{Contention, Matmul, Problem, Tiles, Timeline};
+use windrow_tiling::tile::{
+    Contention, GUIDE_FACTOR, Matmul, PlanError, Problem, ShortLong, Tiles, Timeline, short_long_rule,
+};
 
 pub(crate) use args::{AFTER_HELP, HELP, Options};
 use args::{RULE_TILES, Where};
@@ -72,6 +78,8 @@ struct Planned<'a> {
     measured: &'a Measured,
     fits: &'a Fits,
     choice: Choice,
+    /// The steps of the short-long rule, unless its tiles are too many to list.
+    rule: Option<ShortLong>,
     replays: Vec<Replay>,
     /// What to know before trusting the plan.
     notes: Vec<String>,
@@ -94,31 +102,44 @@ fn planned(options: &Options) -> Result<String, Refused> {
 /// The same, given the measurements.
 fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Result<String, Refused> {
     outputs.write_samples(|| measured.csv())?;
+    outputs.write_profile(|profiles| profiles::add(profiles, options, measured))?;
     let fits = measured.fit(options)?;
+    with_problem(options, measured, &fits, |problem| {
+        let choice = Choice::new(problem, measured, options.family).map_err(|error| impossible(measured, error))?;
+        let rule = problem.matmul.map(|matmul| short_long_rule(problem, matmul, GUIDE_FACTOR)).transpose();
+        let rule = rule.map_err(|error| impossible(measured, error))?;
+        let replays = options.replay.iter().map(|path| Replay::read(path, problem)).collect::<Result<Vec<_>, _>>()?;
+        let notes = notes(options, measured, &fits, &choice, &replays);
+        let planned = Planned { options, measured, fits: &fits, choice, rule, replays, notes };
+        let table = table::text(options, measured)?;
+
+        let mut courses = vec![(planned.choice.name.to_owned(), &planned.choice.plan.tiles)];
+        courses.extend(planned.replays.iter().map(|replay| (replay.file.clone(), &replay.tiles)));
+        let course = |(name, tiles)| problem.timeline(tiles).map(|timeline| Course { name, tiles, timeline });
+        let courses = courses.into_iter().map(course).collect::<Result<Vec<_>, PlanError>>();
+        let courses = courses.map_err(|error| impossible(measured, error))?;
+        outputs.write(|| draw::svg(&planned, &courses), || trace::json(&planned, &courses), || table)?;
+        Ok(if options.json { summary::json(&planned) } else { summary::text(&planned) })
+    })
+}
+
+/// The problem of these options, with the fitted costs.
+fn with_problem<R>(options: &Options, measured: &Measured, fits: &Fits, solve: impl FnOnce(&Problem<'_>) -> R) -> R {
     let (compute, communicate) = (|rows| fits.compute.at(rows), |rows| fits.communicate.at(rows));
-    let problem = Problem {
+    solve(&Problem {
         order: options.operation.order(),
         contention: options.contention.or(measured.contention()).unwrap_or(Contention::NONE),
         align: Rows(options.aligned()),
         most_tiles: options.max_tiles.unwrap_or(usize::MAX),
+        min_tile: options.min_tile.map_or(fits.smallest(), Rows),
         matmul: options.lists_rule().then_some(Matmul { k: options.k, n: options.n }),
         ..Problem::new(Rows(options.m), &compute, &communicate)
-    };
-    // Flags are already checked, so an impossible value comes from the samples.
-    let impossible =
-        |error: windrow_collective::Error| Refused::bad_input(format_args!("{}: {error}", measured.origin));
-    let choice = Choice::new(&problem, measured).map_err(impossible)?;
-    let replays = options.replay.iter().map(|path| Replay::read(path, &problem)).collect::<Result<Vec<_>, _>>()?;
-    let notes = notes(options, measured, &fits, &choice, &replays);
-    let planned = Planned { options, measured, fits: &fits, choice, replays, notes };
+    })
+}
 
-    let mut courses = vec![(planned.choice.name.to_owned(), &planned.choice.plan.tiles)];
-    courses.extend(planned.replays.iter().map(|replay| (replay.file.clone(), &replay.tiles)));
-    let course = |(name, tiles)| problem.timeline(tiles).map(|timeline| Course { name, tiles, timeline });
-    let courses = courses.into_iter().map(course).collect::<Result<Vec<_>, _>>();
-    let courses = courses.map_err(|error| impossible(error.into()))?;
-    outputs.write(|| draw::svg(&planned, &courses), || trace::json(&planned, &courses))?;
-    Ok(if options.json { summary::json(&planned) } else { summary::text(&planned) })
+/// The refusal of an impossible value. Flags are already checked, so it comes from the samples.
+fn impossible(measured: &Measured, error: impl fmt::Display) -> Refused {
+    Refused::bad_input(format_args!("{}: {error}", measured.origin))
 }
 
 /// The measured times of the parts of the operation: from a file of samples, or calibrated.
@@ -132,10 +153,11 @@ fn measure(options: &Options) -> Result<Measured, Refused> {
              hint: build it with cargo install --path crates/windrow-cli --features mpi, and start it with mpiexec; \
              or calibrate in your program with windrow_collective::Fused::calibrate and pass the samples of its profile with --cost",
         )),
+        (None, None) if options.profile.is_some() => profiles::read(options),
         (None, None) => Err(Refused::usage(format_args!(
             "what the computation and the communication take is not known\n\
              hint: measure some sizes of both and pass them with --cost samples.csv; its header is {}; \
-             or let ranks of this process measure with --calibrate in-process",
+             or let ranks of this process measure with --calibrate in-process, and keep that with --profile profiles.json",
             samples::HEADER.join(",")
         ))),
     }
@@ -147,6 +169,13 @@ fn notes(options: &Options, measured: &Measured, fits: &Fits, choice: &Choice, r
     notes.extend(fits.beyond(plan));
     if options.contention.or(measured.contention()).is_none() {
         notes.push("contention was not measured; assuming none (set it with --contention C,M)".to_owned());
+    }
+    if let Some(calibrated) = &measured.calibrated {
+        let margin = calibrated.profile.margin();
+        if calibrated.profile.needs_refit() {
+            notes.push(format!("predictions of {} have drifted: calibrate again", measured.origin));
+        }
+        notes.push(format!("a cut is planned if it gains more than {margin}, which predictions may be off by"));
     }
     if !options.lists_rule() {
         notes.push(format!("the short-long rule may have more than {RULE_TILES} tiles here and is left out"));

@@ -543,10 +543,16 @@ mod tests {
     fn limits_of_a_profile() {
         let allows = |rows: &[u64]| {
             let tiles = tile::Tiles::new(rows.iter().copied().map(Rows).collect::<Vec<_>>()).unwrap();
-            profile(3).most_tiles(3).allows(&tiles)
+            [profile(3), profile(3).min_tile(1)].map(|profile| profile.most_tiles(3).allows(&tiles))
         };
         // Tiles begin at multiples of 128 rows that can be dealt out to three ranks. The last tile may end anywhere.
-        assert!(allows(&[384, 768, 3]) && allows(&[3]) && allows(&[]));
-        assert!(!allows(&[3, 384]) && !allows(&[128, 384]) && !allows(&[384; 4]));
+        for rows in [&[384, 768, 128][..], &[3], &[]] {
+            assert_eq!(allows(rows), [true; 2], "{rows:?}");
+        }
+        for rows in [&[3, 384][..], &[128, 384], &[384; 4]] {
+            assert_eq!(allows(rows), [false; 2], "{rows:?}");
+        }
+        // 128 rows is the smallest size that was measured.
+        assert_eq!(allows(&[384, 768, 127]), [false, true]);
     }
 }

@@ -261,6 +261,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             if decides && profile.refit().is_some_and(|refit| refit.refused.is_none()) {
                 plans.clear();
             }
+            plans.retain(|_, plan| profile.keeps(plan));
         }
         Ok(outcome)
     }
@@ -360,6 +361,31 @@ mod tests {
         // A new profile starts without plans.
         fused.use_profile(profile(all_reduce));
         assert_eq!(run(&mut fused).plan, Some(plan));
+    }
+
+    /// Once cuts have taken longer than predicted, by more than they gain, the kept plan is not used again.
+    #[test]
+    fn a_plan_that_disappoints_is_made_again() {
+        let all_reduce = Operation::MatmulAllReduce;
+        let mut profile = profile(all_reduce);
+        let cut = profile.plan(64).unwrap();
+        let late = Outcome {
+            tiles: cut.tiles.clone(),
+            plan: None,
+            predicted: Some(Nanos(1e3)),
+            trace: crate::Trace { end: Nanos(3e3), ..crate::Trace::default() },
+            elapsed: Nanos(3e3),
+        };
+        let mut fused = Fused::new(Group::new(1).ranks().remove(0)).unwrap();
+        fused.use_profile(profile.clone());
+        assert_eq!(run(&mut fused).tiles, cut.tiles);
+        assert_eq!(fused.profiles[0].1.len(), 1);
+        (0..16).for_each(|_| profile.observe(&late));
+        fused.use_profile(profile);
+        fused.profiles[0].1.insert(64, cut);
+        run(&mut fused);
+        assert!(fused.profiles[0].1.is_empty());
+        assert_eq!(run(&mut fused).plan.map(|plan| plan.verdict()), Some(PlanVerdict::DoNotTile));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 use windrow_tiling::cost::{Fit, Fitting, Joints, Sample, fit};
-use windrow_tiling::tile::{self, Candidate, Contention, Lane, Matmul, Plan, Problem};
+use windrow_tiling::tile::{self, Candidate, Contention, Lane, Margin, Matmul, Plan, Problem};
 use windrow_tiling::{Nanos, Rows};
 
 use crate::stored::{Factors, Measured, Refined, Shape, Stage, Stored, kept};
@@ -62,6 +62,8 @@ impl Profile {
             shape,
             align: ALIGN,
             most_tiles: None,
+            min_tile: None,
+            per_call: 0.0,
             tolerance: fitting.tolerance,
             limit: fitting.limit,
             noise: fitting.noise,
@@ -71,6 +73,7 @@ impl Profile {
             refined: Vec::new(),
             predictions: 0,
             errors: VecDeque::new(),
+            errors_of_cuts: VecDeque::new(),
             observed: VecDeque::new(),
             refits: VecDeque::new(),
         })
@@ -89,6 +92,21 @@ impl Profile {
         self
     }
 
+    /// Sets the minimum number of rows of a tile. The default is the smallest size that was measured in both lanes: times below it are
+    /// extrapolated, and no sample contradicts them. 0 means 1: no minimum.
+    pub fn min_tile(mut self, rows: u64) -> Self {
+        self.stored.min_tile = Some(rows.max(1));
+        self
+    }
+
+    /// Sets the additional time of a call that is cut, outside of its tiles, such as that of agreeing about them. A [plan](Self::plan)
+    /// counts it when it decides whether to cut; the default is 0. A time that is negative or no number means 0.
+    pub fn with_per_call(mut self, time: Nanos) -> Self {
+        let micros = kept(time.as_micros());
+        self.stored.per_call = if micros.is_finite() { micros.max(0.0) } else { 0.0 };
+        self
+    }
+
     /// Sets the factors by which the lanes slow each other down.
     ///
     /// # Errors
@@ -97,12 +115,9 @@ impl Profile {
         Self::try_from(Stored { contention: Factors { compute, communicate }, ..self.stored })
     }
 
-    /// Whether these tiles respect the alignment and the maximum number of tiles of the profile.
+    /// Whether these tiles respect the alignment of the profile, and its limits of their number and size.
     pub(crate) fn allows(&self, tiles: &tile::Tiles) -> bool {
-        let Stored { shape, align, most_tiles, .. } = &self.stored;
-        let align = common_multiple(*align, shape.operation.unit(shape.ranks) as u64);
-        tiles.len() <= most_tiles.unwrap_or(usize::MAX)
-            && tiles.iter().rev().skip(1).all(|tile| tile.0.is_multiple_of(align))
+        self.problem(tiles.total().0, |problem| Ok(problem.allows(tiles))).unwrap_or(false)
     }
 
     /// What the profile was measured for.
@@ -121,6 +136,22 @@ impl Profile {
     /// The largest share by which a fit misses a sample of its lane. Predictions may be off by as much.
     pub fn fit_error(&self) -> f64 {
         [&self.compute, &self.communicate].map(|fit| fit.worst().relative().abs()).into_iter().fold(0.0, f64::max)
+    }
+
+    /// What a cut has to gain for [`plan`](Self::plan) to prefer it. The error is the largest of three shares:
+    ///
+    /// - the noise of the samples (see [`Fitting`]);
+    /// - what the fits usually miss: the root of the mean square of the relative residuals, of the lane where that is more. (Not the largest
+    ///   residual: the time of a cut is a sum over many tiles.)
+    /// - by how much recent cuts took longer than predicted: the median of 8 to 16 of them.
+    pub fn margin(&self) -> Margin {
+        let error = [self.stored.noise, self.compute.typical(), self.communicate.typical(), self.shortfall()];
+        Margin { error: error.into_iter().fold(0.0, f64::max), per_call: Nanos::micros(self.stored.per_call.max(0.0)) }
+    }
+
+    /// Whether a plan is still the answer: a cut has to gain more than the [margin](Self::margin), which grows as predictions fail.
+    pub(crate) fn keeps(&self, plan: &Plan) -> bool {
+        plan.tiles.len() <= 1 || self.margin().allows(plan.predicted, plan.serial)
     }
 
     /// The share by which a prediction may be off: the tolerance of the fit, or the error of these fits if that is more.
@@ -144,7 +175,8 @@ impl Profile {
     /// so. Its `why` says that the samples cannot tell more tiles from these, its `gap` grows accordingly, and the best cut is its
     /// alternative `best`.
     ///
-    /// Without this rule, costs extrapolated below the smallest sample, which no sample contradicts, would give plans of many small tiles.
+    /// The answer is one tile if the predicted gain of that cut is within the [margin](Self::margin). The plan's `why` then says so, and the
+    /// cut is its alternative `best`.
     ///
     /// # Errors
     /// See [`Problem::plan`].
@@ -164,7 +196,7 @@ impl Profile {
                 }
                 few = Some(fewer);
             }
-            let Some(mut plan) = few else { return Ok(best) };
+            let Some(mut plan) = few else { return problem.judged(best, self.margin()) };
             plan.inputs.most_tiles = problem.most_tiles;
             // No cut takes less than this.
             let least = best.predicted.0 / (1.0 + best.gap);
@@ -179,7 +211,7 @@ impl Profile {
                 }
             };
             plan.alternatives.push(Candidate { name: "best", tiles: best.tiles, predicted: best.predicted });
-            Ok(plan)
+            problem.judged(plan, self.margin())
         })
     }
 
@@ -192,7 +224,8 @@ impl Profile {
     }
 
     fn problem<R>(&self, m: u64, solve: impl FnOnce(&Problem<'_>) -> Result<R, tile::PlanError>) -> Result<R, Error> {
-        let Stored { shape, align, most_tiles, .. } = &self.stored;
+        let Stored { shape, align, most_tiles, min_tile, .. } = &self.stored;
+        let measured = [&self.compute, &self.communicate].map(|fit| fit.measured().0);
         let compute = |rows: Rows| self.compute.cost.at(rows);
         let communicate = |rows: Rows| self.communicate.cost.at(rows);
         let problem = Problem {
@@ -200,6 +233,7 @@ impl Profile {
             contention: self.contention(),
             align: Rows(common_multiple(*align, shape.operation.unit(shape.ranks) as u64)),
             most_tiles: most_tiles.unwrap_or(usize::MAX),
+            min_tile: min_tile.map_or(measured[0].max(measured[1]), Rows),
             matmul: Some(Matmul { k: shape.k as u64, n: shape.n as u64 }),
             ..Problem::new(Rows(m), &compute, &communicate)
         };
@@ -259,8 +293,8 @@ impl TryFrom<Stored> for Profile {
     type Error = Error;
 
     fn try_from(mut stored: Stored) -> Result<Self, Error> {
-        let Stored { tolerance, limit, noise, contention, samples, .. } = &mut stored;
-        let shares = [tolerance, limit, noise, &mut contention.compute, &mut contention.communicate];
+        let Stored { tolerance, limit, noise, contention, samples, per_call, .. } = &mut stored;
+        let shares = [tolerance, limit, noise, &mut contention.compute, &mut contention.communicate, per_call];
         for number in shares.into_iter().chain(samples.iter_mut().map(|sample| &mut sample.microseconds)) {
             *number = kept(*number);
         }

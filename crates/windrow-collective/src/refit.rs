@@ -27,6 +27,9 @@ impl Profile {
         let Some(error) = error.filter(|error| error.is_finite()) else { return };
         self.stored.predictions += 1;
         keep(&mut self.stored.errors, kept(error), KEPT);
+        if outcome.tiles.len() > 1 {
+            keep(&mut self.stored.errors_of_cuts, kept(error), KEPT);
+        }
         if let Some([compute, communicate]) = self.alone(&outcome.trace) {
             let tiles = outcome.tiles.iter().map(|tile| tile.0).collect();
             let [took, compute, communicate] = [took, compute, communicate].map(|time| kept(time.as_micros()));
@@ -37,6 +40,19 @@ impl Profile {
     /// The shares by which recent predictions were above the times of the operations, the latest last.
     pub fn errors(&self) -> impl ExactSizeIterator<Item = f64> + '_ {
         self.stored.errors.iter().copied()
+    }
+
+    /// The share by which cuts usually took longer than predicted: the median of the latest 16 at most, and 0 with fewer than eight.
+    /// Operations in one tile do not count: how well those are predicted does not tell what a cut gains.
+    pub(crate) fn shortfall(&self) -> f64 {
+        let mut late: Vec<f64> = self.stored.errors_of_cuts.iter().map(|error| (1.0 + error).recip() - 1.0).collect();
+        if late.len() < LATEST {
+            return 0.0;
+        }
+        late.sort_by(f64::total_cmp);
+        let median = (late[(late.len() - 1) / 2] + late[late.len() / 2]) / 2.0;
+        // Infinite for a prediction of no time at all.
+        if median.is_finite() { median.max(0.0) } else { 0.0 }
     }
 
     /// Whether predictions have drifted: the machine has probably changed since it was calibrated. True if at least eight predictions are
@@ -77,6 +93,7 @@ impl Profile {
             Ok(fitted) => {
                 *self = fitted;
                 self.stored.errors.clear();
+                self.stored.errors_of_cuts.clear();
                 None
             }
             Err(why) => Some(why),

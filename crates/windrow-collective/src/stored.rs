@@ -51,6 +51,12 @@ pub(crate) struct Stored {
     pub(crate) align: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) most_tiles: Option<usize>,
+    /// Without a value: the smallest size that was measured in both lanes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) min_tile: Option<u64>,
+    /// The additional time of a call that is cut, in microseconds.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub(crate) per_call: f64,
     pub(crate) tolerance: f64,
     #[serde(default = "usual_limit")]
     pub(crate) limit: f64,
@@ -67,6 +73,9 @@ pub(crate) struct Stored {
     pub(crate) predictions: u64,
     #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
     pub(crate) errors: VecDeque<f64>,
+    /// Those of the errors that are of cuts.
+    #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
+    pub(crate) errors_of_cuts: VecDeque<f64>,
     #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
     pub(crate) observed: VecDeque<Observed>,
     #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
@@ -108,6 +117,10 @@ pub(crate) struct Observed {
     /// The time its tiles would have taken in each lane alone.
     pub(crate) compute: f64,
     pub(crate) communicate: f64,
+}
+
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 /// Profiles that were stored without a limit date from when every profile had this one.

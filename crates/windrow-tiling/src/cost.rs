@@ -80,6 +80,12 @@ impl<S: Size> Piece<S> {
         Self { from, at: Nanos(c[0] + x * (c[1] + x * c[2])), slope: c[1] + 2.0 * c[2] * x, curve: c[2] }
     }
 
+    /// The inverse of [`polynomial`](Self::polynomial): `c` so that the piece is `c[0] + c[1] * size + c[2] * size * size` nanoseconds.
+    pub fn coefficients(&self) -> [f64; 3] {
+        let x = self.from.count() as f64;
+        [self.at.0 - x * (self.slope - x * self.curve), self.slope - 2.0 * x * self.curve, self.curve]
+    }
+
     fn at(&self, size: S) -> f64 {
         let d = size.count() as f64 - self.from.count() as f64;
         self.at.0 + d * (self.slope + d * self.curve)

@@ -34,11 +34,13 @@ use crate::{Nanos, Rows};
 
 mod exact;
 mod families;
+mod margin;
 mod pipeline;
 mod plan;
 
 pub use exact::PlannerWork;
-pub use families::{Matmul, ShortLong, Steps, short_long_rule};
+pub use families::{GUIDE_FACTOR, Matmul, ShortLong, Steps, short_long_rule};
+pub use margin::Margin;
 pub use pipeline::{Losses, TileSpan, Timeline};
 pub use plan::{Bounds, Candidate, Inputs, Plan, PlanVerdict, Tiling};
 
@@ -184,6 +186,8 @@ pub struct Problem<'a> {
     pub align: Rows,
     /// Maximum number of tiles; `usize::MAX` for no limit.
     pub most_tiles: usize,
+    /// Minimum number of rows of a tile, also of the last one; 1 for no limit. An operation with fewer rows is one tile.
+    pub min_tile: Rows,
     /// The product behind the rows, for comparison with [`short_long_rule`].
     pub matmul: Option<Matmul>,
     /// The limits of the search.
@@ -221,6 +225,7 @@ impl<'a> Problem<'a> {
             contention: Contention::NONE,
             align: Rows(1),
             most_tiles: usize::MAX,
+            min_tile: Rows(1),
             matmul: None,
             effort: Effort::default(),
         }
@@ -269,6 +274,7 @@ impl fmt::Debug for Problem<'_> {
             .field("contention", &self.contention)
             .field("align", &self.align)
             .field("most_tiles", &self.most_tiles)
+            .field("min_tile", &self.min_tile)
             .field("matmul", &self.matmul)
             .field("effort", &self.effort)
             .finish_non_exhaustive()

@@ -7,6 +7,7 @@ use windrow_tiling::cost::Fitting;
 use windrow_tiling::tile::{Contention, Order};
 
 use super::Refused;
+use super::spans::Spans;
 
 pub(crate) const HELP: &str = "\
 {about}
@@ -16,6 +17,10 @@ Examples:
   windrow plan all-gather-matmul --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv --contention 1.3,1.05 --json
   windrow plan matmul-reduce-scatter --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv --replay mine.json --svg t.svg
   windrow plan matmul-all-reduce --m 2048 --n 512 --k 512 --ranks 2 --calibrate in-process --link 100,50 --refine
+  windrow plan matmul-all-reduce --m 4096 --n 8192 --k 3072 --ranks 8 --cost samples.csv --family two-sizes --max-tiles 16 \
+    --table tiles.h --table-m 512..8192
+  windrow plan matmul-all-reduce --m 2048 --n 512 --k 512 --ranks 2 --calibrate in-process --profile profiles.json
+  windrow plan matmul-all-reduce --m 4096 --n 512 --k 512 --ranks 2 --profile profiles.json
   mpiexec -n 2 windrow plan matmul-all-reduce --m 2048 --n 512 --k 512 --ranks 2 --calibrate mpi
 
 samples.csv:
@@ -33,7 +38,7 @@ pub(crate) const AFTER_HELP: &str = "\
 Exit codes: 0 done (also if the answer is not to tile), 1 failed, 2 usage, 65 bad input, 73 an output cannot be created, \
 74 reading or writing failed.";
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
     /// The operation: on every rank an m x k matrix times a k x n matrix, and a collective before or after it. Underscores are accepted
     /// too.
@@ -79,11 +84,28 @@ pub(crate) struct Options {
     #[arg(long, requires = "calibrate", conflicts_with = "cost")]
     pub(crate) refine: bool,
 
+    /// Profiles of many operations. With --calibrate, this measurement is added to the file; without it and without --cost, the plan is
+    /// made from the file.
+    #[arg(long, value_name = "profiles.json", conflicts_with = "cost")]
+    pub(crate) profile: Option<PathBuf>,
+
+    /// The machine of the profile; its processor and number of CPUs if not given.
+    #[arg(long, value_name = "NAME", requires = "profile")]
+    pub(crate) machine: Option<String>,
+
+    /// The link of the profile. If not given, --calibrate names it after --link, and the only one in the file is read.
+    #[arg(long, value_name = "NAME", requires = "profile")]
+    pub(crate) link_name: Option<String>,
+
+    /// The elements of the profile that is read; --calibrate measures f32.
+    #[arg(long, value_name = "ELEMENT", default_value = "f32", requires = "profile", conflicts_with = "calibrate")]
+    pub(crate) element: String,
+
     /// Slowdown of computation and communication while both run; as calibrated, or 1,1 if not given.
     #[arg(long, value_name = "C,M", value_parser = contention, allow_hyphen_values = true)]
     pub(crate) contention: Option<Contention>,
 
-    /// The share by which a fit may miss its samples before the plan is refused: 30 % with --cost; any share with --calibrate, which
+    /// The share by which a fit may miss its samples before the plan is refused: 30 % with --cost; any share with --profile or --calibrate, which
     /// repeats up to 12 passes to get below 10 %, or below this. Beyond 10 % a note says what that means for the plan.
     #[arg(long, value_name = "P%", value_parser = percent, allow_hyphen_values = true)]
     pub(crate) tolerance: Option<f64>,
@@ -95,6 +117,25 @@ pub(crate) struct Options {
     /// Maximum number of tiles; any number if not given.
     #[arg(long, value_name = "N", value_parser = tiles, allow_negative_numbers = true)]
     pub(crate) max_tiles: Option<usize>,
+
+    /// The cuts to choose from. two-sizes: equal tiles, and one tile of another size before or after them, as kernels with the parameters
+    /// tileM, tileNum, tailM and tailNum run them.
+    #[arg(long, value_name = "FAMILY", value_enum, default_value = "any")]
+    pub(crate) family: Family,
+
+    /// Minimum number of rows of a tile; if not given, the smallest size that was measured in both stages. Times of smaller tiles are
+    /// extrapolated.
+    #[arg(long, value_name = "ROWS", value_parser = at_least_1, allow_negative_numbers = true)]
+    pub(crate) min_tile: Option<u64>,
+
+    /// Write the tiles for the numbers of rows of --table-m: CSV, or a header of C if the name ends in .h. Needs --family two-sizes.
+    #[arg(long, value_name = "FILE", requires = "table_m")]
+    pub(crate) table: Option<PathBuf>,
+
+    /// Numbers of rows for --table: a list of numbers and ranges, 512,1024..8192 or 1024..8192..512. Without a step, ranges go by the
+    /// alignment.
+    #[arg(long, value_name = "M,FROM..TO..STEP", value_parser = Spans::parse, requires = "table", allow_hyphen_values = true)]
+    pub(crate) table_m: Option<Spans>,
 
     /// Predict and compare this plan too: {"tiles": [512, 896, ...]}, as --json prints it or written by hand. Can be repeated.
     #[arg(long, value_name = "plan.json")]
@@ -137,8 +178,14 @@ impl Options {
 
     /// The share by which a fit may miss its samples.
     pub(super) fn limit(&self) -> f64 {
-        let usual = if self.calibrate.is_some() { Fitting::UNLIMITED } else { Fitting::default() };
+        let usual =
+            if self.calibrate.is_some() || self.profile.is_some() { Fitting::UNLIMITED } else { Fitting::default() };
         self.tolerance.unwrap_or(usual.limit)
+    }
+
+    /// Whether plans have no other limits than the alignment.
+    pub(super) fn without_limits(&self) -> bool {
+        self.max_tiles.is_none() && self.min_tile.is_none() && self.contention.is_none() && self.family == Family::Any
     }
 
     /// The alignment of tiles: the one requested, with as many rows for each rank.
@@ -181,6 +228,17 @@ impl Options {
                  hint: leave it out, or choose --calibrate in-process",
             ));
         }
+        if self.table.is_some() && self.family == Family::Any {
+            return Err(Refused::usage(
+                "a table has the columns tileM, tileNum, tailM and tailNum, which hold no tiles of three sizes\n\
+                 hint: add --family two-sizes",
+            ));
+        }
+        if self.refine && self.family == Family::TwoSizes {
+            return Err(Refused::usage(
+                "--refine runs cuts of any family\nhint: leave out --refine, or --family two-sizes",
+            ));
+        }
         if self.calibrate.is_some() && !self.lists_rule() {
             return Err(Refused::usage(format_args!(
                 "{m} rows at multiples of {} may be {RULE_TILES} tiles or more, which are not calibrated for\n\
@@ -199,6 +257,24 @@ fn common_multiple(a: u64, b: u64) -> Option<u64> {
         (x, y) = (y, x % y);
     }
     (a / x).checked_mul(b)
+}
+
+/// The cuts to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Family {
+    /// All cuts.
+    Any,
+    /// Equal tiles, and one tile of another size before or after them.
+    TwoSizes,
+}
+
+impl Family {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::TwoSizes => "two-sizes",
+        }
+    }
 }
 
 /// Where to measure.

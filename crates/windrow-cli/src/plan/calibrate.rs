@@ -60,25 +60,40 @@ impl<'a> Task<'a> {
         } else {
             Vec::new()
         };
-        let of = |stage| {
-            let samples = measured.samples().iter().filter(move |sample| sample.stage == stage);
-            samples.map(|sample| Sample { size: Rows(sample.m), time: Nanos::micros(sample.microseconds) }).collect()
-        };
+        // A cut that was the fastest within limits is not kept for plans without them.
+        let refined = fused.profiles().find(|known| known.shape() == profile.shape() && self.options.without_limits());
         Ok(Measured {
-            compute: of(Stage::Compute),
-            communicate: of(Stage::Communicate),
+            compute: samples(&measured, Stage::Compute),
+            communicate: samples(&measured, Stage::Communicate),
             origin: "the calibration".to_owned(),
-            calibrated: Some(Calibrated { contention: measured.contention(), profile, tried }),
+            calibrated: Some(Calibrated {
+                contention: measured.contention(),
+                kept: refined.cloned().unwrap_or(measured),
+                profile,
+                tried,
+                refined: None,
+            }),
         })
     }
 
-    /// The measured profile, under the limits of the requested plan.
     fn profile(&self, measured: &Profile) -> Result<Profile, Error> {
-        let Options { contention, max_tiles, .. } = self.options;
-        let profile = measured.clone().with_contention(contention.unwrap_or(measured.contention()))?;
-        let profile = profile.align(self.how.align);
-        Ok(max_tiles.map_or(profile.clone(), |most| profile.most_tiles(most)))
+        limited(self.options, measured)
     }
+}
+
+/// A measured profile, under the limits of the requested plan.
+pub(super) fn limited(options: &Options, measured: &Profile) -> Result<Profile, Error> {
+    let Options { contention, max_tiles, min_tile, .. } = options;
+    let profile = measured.clone().with_contention(contention.unwrap_or(measured.contention()))?;
+    let profile = profile.align(options.aligned());
+    let profile = min_tile.map_or(profile.clone(), |rows| profile.min_tile(rows));
+    Ok(max_tiles.map_or(profile.clone(), |most| profile.most_tiles(most)))
+}
+
+/// The samples of a stage, as they are fitted.
+pub(super) fn samples(profile: &Profile, stage: Stage) -> Vec<Sample<Rows>> {
+    let samples = profile.samples().iter().filter(|sample| sample.stage == stage);
+    samples.map(|sample| Sample { size: Rows(sample.m), time: Nanos::micros(sample.microseconds) }).collect()
 }
 
 /// The error of a calibration that has failed midway.
@@ -154,7 +169,7 @@ fn check_memory(options: &Options, ranks: u64, most: usize) -> Result<(), Refuse
 }
 
 impl Operation {
-    fn collective(self) -> windrow_collective::Operation {
+    pub(super) fn collective(self) -> windrow_collective::Operation {
         match self {
             Self::MatmulAllReduce => windrow_collective::Operation::MatmulAllReduce,
             Self::MatmulReduceScatter => windrow_collective::Operation::MatmulReduceScatter,

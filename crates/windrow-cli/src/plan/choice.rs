@@ -4,6 +4,7 @@
 use windrow_collective::{Error, Profile, Tried};
 use windrow_tiling::tile::{Candidate, Plan, PlanError, Problem, Tiles};
 
+use super::args::Family;
 use super::samples::Measured;
 
 /// The plan that is shown.
@@ -20,13 +21,16 @@ pub(super) struct Choice {
 impl Choice {
     /// # Errors
     /// The samples give no plan.
-    pub(super) fn new(problem: &Problem<'_>, measured: &Measured) -> Result<Self, Error> {
+    pub(super) fn new(problem: &Problem<'_>, measured: &Measured, family: Family) -> Result<Self, Error> {
         let plan = problem.plan()?;
         let best = Self { why: plan.why.to_owned(), plan, name: "planned" };
+        if family == Family::TwoSizes {
+            return Ok(best.of_two_sizes(problem, measured)?);
+        }
         let Some(calibrated) = &measured.calibrated else { return Ok(best) };
         let planned = best.planned(problem, &calibrated.profile)?;
         match &calibrated.tried[..] {
-            [] => Ok(planned),
+            [] => Ok(planned.kept(problem, calibrated.refined.as_ref())?),
             [fastest, others @ ..] => Ok(planned.refined(problem, fastest, others)?),
         }
     }
@@ -38,6 +42,35 @@ impl Choice {
             self.why = planned.why.to_owned();
         }
         self.take(problem, planned.tiles, "exact")?;
+        Ok(self)
+    }
+
+    /// The best cut into tiles of two sizes. If costs were calibrated, its gain must exceed their error, as that of any other plan.
+    fn of_two_sizes(mut self, problem: &Problem<'_>, measured: &Measured) -> Result<Self, PlanError> {
+        let tiles = problem.two_sizes()?;
+        if tiles.len() <= 1 && self.plan.tiles.len() > 1 {
+            self.why = "no cut into tiles of two sizes is better than one tile".to_owned();
+        }
+        if tiles != self.plan.tiles {
+            self.take(problem, tiles, "exact")?;
+        }
+        if let Some(calibrated) = &measured.calibrated {
+            let cut = self.plan.tiles.len() > 1;
+            self.plan = problem.judged(self.plan, calibrated.profile.margin())?;
+            if cut && self.plan.tiles.len() <= 1 {
+                self.why = self.plan.why.to_owned();
+            }
+        }
+        Ok(self)
+    }
+
+    /// The cut that was the fastest when the profile was made, if any was run then.
+    fn kept(mut self, problem: &Problem<'_>, refined: Option<&Tiles>) -> Result<Self, PlanError> {
+        if let Some(tiles) = refined.filter(|tiles| problem.allows(tiles)) {
+            self.take(problem, tiles.clone(), "planned")?;
+            self.why = "the fastest of the cuts that were run when the profile was made".to_owned();
+            self.name = "refined";
+        }
         Ok(self)
     }
 
@@ -108,7 +141,8 @@ mod tests {
             .flat_map(|m| [sample(Stage::Compute, m, compute), sample(Stage::Communicate, m, communicate)]);
         let shape = Shape { operation: Operation::MatmulAllReduce, element: "f32".to_owned(), ranks: 2, n: 64, k: 64 };
         let profile = Profile::new(shape, samples.collect(), Contention::NONE).unwrap().align(32);
-        let calibrated = Calibrated { contention: Contention::NONE, profile, tried };
+        let calibrated =
+            Calibrated { contention: Contention::NONE, kept: profile.clone(), profile, tried, refined: None };
         Measured { compute: Vec::new(), communicate: Vec::new(), origin: String::new(), calibrated: Some(calibrated) }
     }
 
@@ -122,7 +156,7 @@ mod tests {
     #[test]
     fn samples_of_a_file_have_the_best_plan() {
         let measured = Measured { calibrated: None, ..calibrated(Vec::new()) };
-        let choice = Choice::new(&problem(), &measured).unwrap();
+        let choice = Choice::new(&problem(), &measured, Family::Any).unwrap();
         assert_eq!(choice.plan, problem().plan().unwrap());
         assert_eq!((&*choice.why, choice.name), (choice.plan.why, "planned"));
     }
@@ -130,7 +164,7 @@ mod tests {
     #[test]
     fn a_calibration_has_the_plan_that_auto_runs() {
         let measured = calibrated(Vec::new());
-        let choice = Choice::new(&problem(), &measured).unwrap();
+        let choice = Choice::new(&problem(), &measured, Family::Any).unwrap();
         let profile = &measured.calibrated.as_ref().unwrap().profile;
         let (auto, best) = (profile.plan(ROWS.0).unwrap(), problem().plan().unwrap());
         assert!(auto.tiles.len() < best.tiles.len(), "{} {}", auto.tiles, best.tiles);
@@ -148,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_fastest_that_was_run_wins_against_the_prediction() {
-        let auto = Choice::new(&problem(), &calibrated(Vec::new())).unwrap().plan;
+        let auto = Choice::new(&problem(), &calibrated(Vec::new()), Family::Any).unwrap().plan;
         let ran = |tiles: &Tiles, took| Tried {
             tiles: tiles.clone(),
             predicted: problem().predict(tiles).unwrap(),
@@ -156,7 +190,7 @@ mod tests {
         };
         let one = Tiles::one(ROWS);
         let measured = calibrated(vec![ran(&one, 700.0), ran(&auto.tiles, 900.5)]);
-        let choice = Choice::new(&problem(), &measured).unwrap();
+        let choice = Choice::new(&problem(), &measured, Family::Any).unwrap();
         assert_eq!((&choice.plan.tiles, choice.plan.verdict()), (&one, PlanVerdict::DoNotTile));
         assert_eq!((choice.plan.predicted, choice.plan.benefit()), (choice.plan.serial, 0.0));
         assert_eq!(alternative(&choice, "planned").tiles, auto.tiles);
@@ -168,7 +202,7 @@ mod tests {
         );
         assert_eq!(choice.why, says);
 
-        let only = Choice::new(&problem(), &calibrated(vec![ran(&auto.tiles, 900.5)])).unwrap();
+        let only = Choice::new(&problem(), &calibrated(vec![ran(&auto.tiles, 900.5)]), Family::Any).unwrap();
         assert_eq!((&only.plan.tiles, only.plan.gap), (&auto.tiles, auto.gap));
         let says = "the only plan there was to run, it took 900.5 us, predicted ";
         assert!(only.why.starts_with(says) && only.why.ends_with("; communication limits"), "{}", only.why);

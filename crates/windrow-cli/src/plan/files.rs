@@ -5,15 +5,20 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 
-use super::Refused;
+use windrow_collective::Profiles;
+
 use super::args::Options;
+use super::{Refused, profiles};
 use crate::exit::Code;
 
 /// The paths of the drawing, the trace and the samples, checked before anything is read.
 pub(super) struct Outputs<'a> {
     svg: Option<&'a Path>,
     trace: Option<&'a Path>,
+    table: Option<&'a Path>,
     samples: Option<&'a Path>,
+    /// The file of profiles that a calibration is added to.
+    profiles: Option<&'a Path>,
 }
 
 impl<'a> Outputs<'a> {
@@ -21,10 +26,23 @@ impl<'a> Outputs<'a> {
         let outputs = Self {
             svg: options.svg.as_deref(),
             trace: options.trace.as_deref(),
+            table: options.table.as_deref(),
             samples: options.samples_out.as_deref(),
+            profiles: options.profile.as_deref().filter(|_| options.calibrate.is_some()),
         };
-        let inputs: Vec<&Path> = options.cost.iter().chain(&options.replay).map(PathBuf::as_path).collect();
-        let flags = [("--svg", outputs.svg), ("--trace", outputs.trace), ("--samples-out", outputs.samples)];
+        if let Some(path) = outputs.profiles {
+            check_directory(path)?;
+            check_entry(path, true)?;
+            profiles::read_or_new(path)?;
+        }
+        let inputs = options.cost.iter().chain(&options.replay).chain(&options.profile);
+        let inputs: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
+        let flags = [
+            ("--svg", outputs.svg),
+            ("--trace", outputs.trace),
+            ("--table", outputs.table),
+            ("--samples-out", outputs.samples),
+        ];
         let mut paths: Vec<(&str, &Path)> = Vec::new();
         for (flag, path) in flags.into_iter().filter_map(|(flag, path)| Some((flag, path?))) {
             check_directory(path)?;
@@ -50,11 +68,25 @@ impl<'a> Outputs<'a> {
         self.samples.map_or(Ok(()), |path| Staged::new(path, &samples())?.publish())
     }
 
+    /// Adds a calibration to the file of profiles, if requested.
+    pub(super) fn write_profile(&self, add: impl FnOnce(&mut Profiles)) -> Result<(), Refused> {
+        let Some(path) = self.profiles else { return Ok(()) };
+        let mut profiles = profiles::read_or_new(path)?;
+        add(&mut profiles);
+        Staged::new(path, &profiles.to_json())?.publish()
+    }
+
     /// Writes the other requested files, under temporary names until all are complete.
-    pub(super) fn write(&self, svg: impl FnOnce() -> String, trace: impl FnOnce() -> String) -> Result<(), Refused> {
+    pub(super) fn write(
+        &self,
+        svg: impl FnOnce() -> String,
+        trace: impl FnOnce() -> String,
+        table: impl FnOnce() -> String,
+    ) -> Result<(), Refused> {
         let svg = self.svg.map(|path| Staged::new(path, &svg())).transpose()?;
         let trace = self.trace.map(|path| Staged::new(path, &trace())).transpose()?;
-        svg.into_iter().chain(trace).try_for_each(Staged::publish)
+        let table = self.table.map(|path| Staged::new(path, &table())).transpose()?;
+        svg.into_iter().chain(trace).chain(table).try_for_each(Staged::publish)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windrow_tiling::cost::{Fit, FitError, Fitting, Residual, Sample, fit};
+use windrow_tiling::cost::{Fit, FitError, Fitting, Piece, Residual, Sample, fit};
 use windrow_tiling::tile::{Lane, Tiles};
 use windrow_tiling::{Nanos, Rows};
 
@@ -111,6 +111,14 @@ impl LaneCost {
         match &self.source {
             Source::Fit(fit) => fit.worst().relative().abs(),
             Source::Table { .. } => 0.0,
+        }
+    }
+
+    /// The pieces of the fit; none of a table.
+    pub(super) fn pieces(&self) -> &[Piece<Rows>] {
+        match &self.source {
+            Source::Fit(fit) => fit.cost.pieces(),
+            Source::Table { .. } => &[],
         }
     }
 

@@ -34,8 +34,12 @@ pub(super) struct Calibrated {
     pub(super) contention: Contention,
     /// The profile that `Tiles::Auto` plans with, under the requested limits and contention.
     pub(super) profile: Profile,
+    /// The profile without these limits, as a file keeps it.
+    pub(super) kept: Profile,
     /// Plans that were run, the fastest first.
     pub(super) tried: Vec<Tried>,
+    /// The cut that was the fastest when the profile was made, of a profile from a file.
+    pub(super) refined: Option<Tiles>,
 }
 
 /// The cost functions that were fitted to samples.
@@ -106,6 +110,11 @@ impl Measured {
 }
 
 impl Fits {
+    /// The smallest size that was measured in both lanes. Times below it are extrapolated.
+    pub(super) fn smallest(&self) -> Rows {
+        self.compute.range().0.max(self.communicate.range().0)
+    }
+
     pub(super) fn lanes(&self) -> [&LaneCost; 2] {
         [&self.compute, &self.communicate]
     }

@@ -9,6 +9,7 @@ use windrow_tiling::tile::{Candidate, Losses, Plan, Tiles, Tiling};
 use super::choice::Choice;
 use super::lane::LaneCost;
 use super::replay::Replay;
+use super::steps::{self, Polynomial, Rule};
 use super::{Options, Planned};
 
 /// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
@@ -26,6 +27,8 @@ struct Report<'a> {
     align: u64,
     /// Null if there is no limit.
     max_tiles: Option<usize>,
+    min_tile: u64,
+    family: &'a str,
     contention: Pair<f64>,
     /// The source of the costs.
     cost: &'a str,
@@ -44,6 +47,8 @@ struct Report<'a> {
     alternatives: BTreeMap<String, f64>,
     alternative_tiles: BTreeMap<String, Vec<u64>>,
     fits: Pair<Fitted>,
+    /// The steps of the short-long rule; null where it is left out.
+    rule: Option<Rule>,
     replays: Vec<Replayed<'a>>,
     /// Plans that ran.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -87,6 +92,8 @@ struct Fitted {
     largest: u64,
     /// The largest share by which the fit misses a sample.
     worst: f64,
+    /// None if times are looked up.
+    pieces: Vec<Polynomial>,
 }
 
 #[derive(Serialize)]
@@ -105,7 +112,7 @@ struct Replayed<'a> {
 
 /// The plan as one line of JSON.
 pub(super) fn json(planned: &Planned<'_>) -> String {
-    let Planned { options, measured, fits, choice: Choice { plan, why, .. }, replays, notes } = planned;
+    let Planned { options, measured, fits, choice: Choice { plan, why, .. }, rule, replays, notes } = planned;
     let fitted = |cost: &LaneCost, whole: Nanos| {
         let (smallest, largest) = cost.range();
         Fitted {
@@ -115,6 +122,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
             smallest: smallest.0,
             largest: largest.0,
             worst: cost.worst(),
+            pieces: cost.pieces().iter().map(Polynomial::of).collect(),
         }
     };
     let report = Report {
@@ -126,6 +134,8 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
         ranks: options.ranks,
         align: options.align,
         max_tiles: options.max_tiles,
+        min_tile: plan.inputs.min_tile.0,
+        family: options.family.name(),
         contention: Pair { compute: plan.inputs.contention.compute, communicate: plan.inputs.contention.communicate },
         cost: &measured.origin,
         verdict: plan.verdict().to_string(),
@@ -145,6 +155,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
             compute: fitted(&fits.compute, plan.inputs.compute),
             communicate: fitted(&fits.communicate, plan.inputs.communicate),
         },
+        rule: rule.as_ref().map(Rule::of),
         replays: replays.iter().map(|replay| Replayed::of(replay, plan)).collect(),
         refined: measured
             .tried()
@@ -217,12 +228,16 @@ fn sum(predicted: Nanos, losses: &Losses) -> String {
 
 /// The plan as some lines of text.
 pub(super) fn text(planned: &Planned<'_>) -> String {
-    let Planned { options, measured, fits, choice: Choice { plan, why, name }, replays, notes } = planned;
+    let Planned { options, measured, fits, choice: Choice { plan, why, name }, rule, replays, notes } = planned;
     let Options { m, n, k, ranks, .. } = options;
+    let shortest = match plan.inputs.min_tile.0 {
+        rows if rows > options.aligned() => format!(", of {rows} rows or more"),
+        _ => String::new(),
+    };
     let mut lines = vec![
         format!("{}: {why}", Tiling(plan.tiles.clone())),
         format!(
-            "  {} of {m} x {k} times {k} x {n} on {ranks} ranks, tiles aligned to {}",
+            "  {} of {m} x {k} times {k} x {n} on {ranks} ranks, tiles aligned to {}{shortest}",
             options.operation.name(),
             options.aligned()
         ),
@@ -255,15 +270,17 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
         Some(format!("  {file}: said {stated:.1} us, now {:.1} us", replay.predicted.as_micros()))
     };
     lines.extend(replays.iter().filter_map(stated));
-    lines.extend(fits.lanes().map(|cost| {
+    lines.extend(fits.lanes().into_iter().flat_map(|cost| {
         let (lane, (least, most), worst) = (cost.lane, cost.range(), 100.0 * cost.worst());
         let (sizes, origin) = (cost.sizes(), &measured.origin);
         let how = match cost.source() {
             "fit" => format!("fitted within {worst:.1} %"),
             _ => "looked up".to_owned(),
         };
-        format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, {how}")
+        let line = format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, {how}");
+        std::iter::once(line).chain(cost.pieces().iter().map(|piece| format!("    {}", Polynomial::of(piece))))
     }));
+    lines.extend(rule.iter().flat_map(|rule| steps::text(rule, options.m)));
     lines.extend(measured.tried().iter().map(|tried| {
         let (took, predicted) = (tried.took.as_micros(), tried.predicted.as_micros());
         format!("  run: {} took {took:.1} us, predicted {predicted:.1} us", tried.tiles)

@@ -14,5 +14,7 @@ mod doctor;
 mod encode;
 mod engines;
 mod plan;
+mod plan_kernels;
+mod plan_profiles;
 mod same_bytes;
 mod signals;

@@ -73,12 +73,14 @@ fn every_key_is_there() {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
     assert_eq!(
         keys(&plan),
-        "align alternative_tiles alternatives benefit bound_us bound_with_contention_us contention cost fits gap grain k \
-         losses m max_tiles n notes op predicted_us ranks replays schema serial_us tiles verdict why"
+        "align alternative_tiles alternatives benefit bound_us bound_with_contention_us contention cost family fits gap \
+         grain k losses m max_tiles min_tile n notes op predicted_us ranks replays rule schema serial_us tiles verdict why"
     );
     assert_eq!(keys(&plan["alternatives"]), "serial short_long_rule two_sizes uniform");
     assert_eq!(keys(&plan["alternative_tiles"]), keys(&plan["alternatives"]));
-    assert_eq!(keys(&plan["fits"]["compute"]), "largest sizes smallest source whole_us worst");
+    assert_eq!(keys(&plan["fits"]["compute"]), "largest pieces sizes smallest source whole_us worst");
+    assert_eq!(keys(&plan["fits"]["compute"]["pieces"][0]), "a_us b_us c_us from");
+    assert_eq!(keys(&plan["rule"]), "factor limit steps thresholds tiles");
     assert_eq!(keys(&plan["losses"]), "contention_us expansion_us lane waiting_us whole_us");
     assert_eq!(keys(&plan["replays"][0]), "above_plan benefit file losses predicted_us tiles");
     for (key, value) in [
@@ -90,6 +92,8 @@ fn every_key_is_there() {
         ("ranks", json!(8)),
         ("align", json!(128)),
         ("max_tiles", json!(null)),
+        ("min_tile", json!(64)),
+        ("family", json!("any")),
         ("contention", json!({"compute": 1.0, "communicate": 1.0})),
         ("cost", json!("samples.csv")),
     ] {
@@ -206,7 +210,15 @@ fn why_not_to_tile() {
 fn sizes_beyond_the_samples_are_mentioned() {
     let place = Place::new();
     place.file("samples.csv", samples(&[256, 512, 768, 1024, 2048], |m| 0.2 * m, |m| 10.0 + 0.2 * m));
+    // Tiles are no smaller than what was measured, so only one size is beyond it.
     let plan = place.line(&format!("{GUIDE} --json")).ok().summary();
+    assert!(rows(&plan["tiles"]).iter().all(|tile| (256..=2048).contains(tile)), "{plan}");
+    assert_eq!(plan["min_tile"], 256);
+    let says = "computation was measured from 256 to 2048 rows; for all 4096 rows in one it is extrapolated";
+    assert_eq!(plan["notes"][0], says);
+    assert!(place.line(GUIDE).ok().stdout.contains("tiles aligned to 128, of 256 rows or more\n"));
+    // Unless that is asked for.
+    let plan = place.line(&format!("{GUIDE} --min-tile 128 --json")).ok().summary();
     assert!(rows(&plan["tiles"]).contains(&128), "{plan}");
     for (place, lane) in ["computation", "communication"].into_iter().enumerate() {
         let says = format!(
@@ -546,9 +558,13 @@ fn a_calibration_gives_a_plan() {
     let of_samples = place.line(&format!("{SHAPE} --cost s.csv --json {ANY}")).ok().summary();
     // A file stores times in thousandths of a microsecond.
     near(&of_samples["serial_us"], plan["serial_us"].as_f64().unwrap(), 0.01);
-    // The best plan according to the samples is an alternative, and better only by as much as they scatter.
+    // The best plan according to the samples is an alternative, and better only by as much as they scatter; unless it gains too little.
     let exact = plan["alternatives"]["exact"].as_f64().unwrap();
-    near(&plan["predicted_us"], exact, 0.011 * exact);
+    if plan["why"].as_str().unwrap().contains("within the error of the predictions") {
+        assert_eq!(plan["verdict"], "do-not-tile");
+    } else {
+        near(&plan["predicted_us"], exact, 0.011 * exact);
+    }
     assert!(plan["gap"].as_f64().unwrap() >= plan["predicted_us"].as_f64().unwrap() / exact - 1.0 - 1e-9);
 }
 

@@ -6,4 +6,5 @@ mod explain;
 mod faults;
 mod fused;
 mod profile;
+mod profiles;
 mod refit;

@@ -6,7 +6,7 @@ use windrow_collective::{
     Calibration, Communicator, Error, Group, Link, Measured, Operation, Outcome, Profile, Shape, Stage, Tiles, Trace,
 };
 use windrow_tiling::cost::{Fitting, Joints};
-use windrow_tiling::tile::{self, Contention, Lane, PlanVerdict};
+use windrow_tiling::tile::{self, Contention, Lane, Margin, PlanVerdict};
 use windrow_tiling::{Nanos, Rows};
 
 use crate::common::{Case, OPERATIONS, on_all};
@@ -209,7 +209,7 @@ fn a_plan_of_fewer_tiles_says_what_it_gave_up() {
     for (compute, communicate, limit) in
         [([0.1, 5.0], [0.1, 6.0], "communication limits"), ([0.1, 6.0], [0.1, 5.0], "computation limits")]
     {
-        let profile = profile(&case, "f32", compute, communicate);
+        let profile = profile(&case, "f32", compute, communicate).min_tile(1);
         let plan = profile.plan(512).unwrap();
         let best = plan.alternatives.iter().find(|cut| cut.name == "best").expect("a better one is known");
         assert!(best.tiles.len() >= 2 * plan.tiles.len(), "{plan}");
@@ -354,6 +354,83 @@ fn a_loose_profile_knows_its_error() {
     let slowed = bent(1.0).unwrap().with_contention(Contention { compute: 1.5, communicate: 2.0 }).unwrap();
     assert_eq!((slowed.contention().compute, slowed.contention().communicate), (1.5, 2.0));
     assert!(slowed.with_contention(Contention { compute: 0.5, communicate: 1.0 }).is_err());
+}
+
+/// Tiling is not the answer unless its gain exceeds what predictions are off by, whether samples or outcomes tell.
+#[test]
+fn a_cut_has_to_gain_more_than_predictions_are_off_by() {
+    let case = Case { operation: Operation::MatmulAllReduce, ranks: 2, each: 512, n: 5, k: 6, gap: 0 };
+    let fresh = profile(&case, "f32", [400.0, 5.0], [400.0, 5.0]);
+    assert_eq!(fresh.margin(), Margin { error: 0.01, per_call: Nanos(0.0) });
+    let plan = fresh.plan(512).unwrap();
+    assert_eq!(plan.verdict(), PlanVerdict::Tile);
+    let gain = plan.serial.0 / plan.predicted.0 - 1.0;
+    assert!((0.1..1.0).contains(&gain), "{plan}");
+    let not_to_tile = |profile: &Profile| {
+        let plan = profile.plan(512).unwrap();
+        assert!(plan.verdict() == PlanVerdict::Tile || plan.why.contains("within the error"), "{plan}");
+        assert_eq!(plan.inputs.margin, profile.margin());
+        plan.verdict() == PlanVerdict::DoNotTile
+    };
+
+    // Additional time of a call that is cut.
+    let saved = plan.serial.0 - plan.predicted.0;
+    for (share, expected) in [(0.5, false), (1.1, true), (-5.0, false)] {
+        assert_eq!(not_to_tile(&fresh.clone().with_per_call(Nanos(share * saved))), expected, "{share}");
+    }
+
+    // Cuts that took longer than predicted, seven and then eight of them. One tile says nothing, nor do cuts that took less.
+    let outcome = |tiles: &[u64], late: f64| Outcome {
+        tiles: tile::Tiles::new(tiles.iter().copied().map(Rows).collect::<Vec<_>>()).unwrap(),
+        plan: None,
+        predicted: Some(Nanos(1e6)),
+        trace: Trace { end: Nanos(1e6 * (1.0 + late)), ..Trace::default() },
+        elapsed: Nanos(1e6),
+    };
+    for (tiles, late, times, expected) in [
+        (&[256, 256][..], gain + 0.01, 7, false),
+        (&[256, 256], gain + 0.01, 8, true),
+        (&[256, 256], gain - 0.02, 8, false),
+        (&[256, 256], -0.5, 16, false),
+        (&[512], gain + 0.01, 16, false),
+    ] {
+        let mut profile = fresh.clone();
+        (0..times).for_each(|_| profile.observe(&outcome(tiles, late)));
+        assert_eq!(not_to_tile(&profile), expected, "{tiles:?} {late} {times}");
+        let error = if times >= 8 && tiles.len() > 1 { late.max(0.01) } else { 0.01 };
+        assert!((profile.margin().error - error).abs() < 1e-6, "{:?}", profile.margin());
+        check_json(&profile);
+    }
+
+    // Fits that usually miss by so much.
+    let scattered = |off: f64| {
+        let sample = |stage, place: usize, m: u64| {
+            let off = if place.is_multiple_of(2) { 1.0 + off } else { 1.0 - off };
+            Measured { stage, m, microseconds: off * (900.0 + 5.0 * m as f64) }
+        };
+        let samples = [32, 64, 128, 256, 512].into_iter().enumerate();
+        let samples =
+            samples.flat_map(|(place, m)| [Stage::Compute, Stage::Communicate].map(|lane| sample(lane, place, m)));
+        Profile::new(fresh.shape().clone(), samples.collect(), Contention::NONE).unwrap().align(4)
+    };
+    let loose = scattered(0.08);
+    let typical = [Lane::Compute, Lane::Communicate].map(|lane| loose.fit(lane).typical());
+    assert_eq!(loose.margin().error, typical[0].max(typical[1]));
+    assert!(loose.margin().error > 0.03 && loose.margin().error < loose.fit_error());
+    assert!(not_to_tile(&loose) && !not_to_tile(&scattered(0.0)));
+}
+
+/// No time below the smallest sample is used unless the profile is told to.
+#[test]
+fn tiles_are_no_smaller_than_what_was_measured() {
+    let case = Case { operation: Operation::MatmulAllReduce, ranks: 2, each: 512, n: 5, k: 6, gap: 0 };
+    let profile = profile(&case, "f32", [0.1, 5.0], [0.1, 6.0]);
+    let shortest = |profile: &Profile| profile.plan(512).unwrap().tiles.iter().min().unwrap();
+    assert_eq!(profile.plan(512).unwrap().inputs.min_tile, Rows(10));
+    assert_eq!(shortest(&profile), Rows(12));
+    assert!(shortest(&profile.clone().min_tile(0)) < Rows(12));
+    assert!(shortest(&profile.clone().min_tile(50)) >= Rows(52));
+    check_json(&profile.min_tile(50));
 }
 
 #[test]

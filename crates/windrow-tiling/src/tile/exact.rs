@@ -25,7 +25,9 @@ pub(super) struct CostGrid {
     /// Rows per unit; the last unit may have fewer.
     pub(super) grain: Rows,
     pub(super) units: usize,
-    /// Costs by number of units, of tiles without the last unit.
+    /// Units of the shortest tile without the last unit, and of the shortest one that includes it. (Both are `units` if there is one tile.)
+    shortest: [usize; 2],
+    /// Costs by number of units, of tiles without the last unit. No number for tiles that are too short.
     inner: [Vec<f64>; 2],
     /// Costs by number of units, of tiles that include the last unit.
     last: [Vec<f64>; 2],
@@ -38,14 +40,25 @@ impl CostGrid {
         let most = u64::try_from(problem.effort.units).unwrap_or(u64::MAX);
         let grain = align.saturating_mul(rows.0.div_ceil(align).div_ceil(most).max(1));
         let units = usize::try_from(rows.0.div_ceil(grain)).expect("at most effort.units");
-        let mut grid =
-            CostGrid { rows, grain: Rows(grain), units, inner: Default::default(), last: Default::default() };
+        let mut grid = CostGrid {
+            rows,
+            grain: Rows(grain),
+            units,
+            shortest: [1; 2],
+            inner: Default::default(),
+            last: Default::default(),
+        };
+        let enough = |rows: Rows| rows >= problem.min_tile;
+        let inner = (1..units).find(|&n| enough(grid.rows_between(0, n))).unwrap_or(units).max(1);
+        let last = (1..units).find(|&n| enough(grid.rows_between(units - n, units))).unwrap_or(units).max(1);
+        grid.shortest = [inner, last];
         for (place, lane) in problem.order.lanes().into_iter().enumerate() {
             let cost = |begin, end| problem.cost(lane, grid.rows_between(begin, end)).map(|time| time.0);
             // A placeholder for 0 units, so that the index is the number of units.
-            let nothing = || std::iter::once(Ok(f64::NAN));
-            let inner = nothing().chain((1..units).map(|n| cost(0, n))).collect::<Result<_, _>>()?;
-            let last = nothing().chain((1..=units).map(|n| cost(units - n, units))).collect::<Result<_, _>>()?;
+            let nothing = |units: usize| std::iter::repeat_n(Ok(f64::NAN), units);
+            let [inner, last] = grid.shortest;
+            let inner = nothing(inner).chain((inner..units).map(|n| cost(0, n))).collect::<Result<_, _>>()?;
+            let last = nothing(last).chain((last..=units).map(|n| cost(units - n, units))).collect::<Result<_, _>>()?;
             (grid.inner[place], grid.last[place]) = (inner, last);
         }
         Ok(grid)
@@ -54,6 +67,29 @@ impl CostGrid {
     fn rows_between(&self, begin: usize, end: usize) -> Rows {
         let rows = |unit: usize| (unit as u64).saturating_mul(self.grain.0).min(self.rows.0);
         Rows(rows(end) - rows(begin))
+    }
+
+    /// Whether a tile from unit `begin` to unit `end` is long enough, and the rows after it can be tiles that are.
+    fn joins(&self, begin: usize, end: usize) -> bool {
+        let ([inner, last], units) = (self.shortest, self.units);
+        if end == units { begin + last <= end } else { begin + inner <= end && end + last <= units }
+    }
+
+    /// Where a tile that begins at this unit may end.
+    fn ends(&self, begin: usize) -> impl Iterator<Item = usize> + '_ {
+        (begin + 1..=self.units).filter(move |&end| self.joins(begin, end))
+    }
+
+    /// Whether the tiles with these numbers of units are long enough.
+    pub(super) fn allows(&self, tiles: &[usize]) -> bool {
+        let [inner, last] = self.shortest;
+        let Some((end, before)) = tiles.split_last() else { return true };
+        before.is_empty() || (*end >= last && before.iter().all(|&tile| tile >= inner))
+    }
+
+    /// Whether the rows can be cut at all.
+    pub(super) fn can_be_cut(&self) -> bool {
+        self.ends(0).any(|end| end < self.units)
     }
 
     /// The cost of the tile from unit `begin` to unit `end` in the first and in the second lane.
@@ -84,7 +120,7 @@ impl CostGrid {
     pub(super) fn least(&self, second: bool) -> Vec<f64> {
         let mut least = vec![0.0; self.units + 1];
         for begin in (0..self.units).rev() {
-            let rest = (begin + 1..=self.units).map(|end| {
+            let rest = self.ends(begin).map(|end| {
                 let cost = self.cost(begin, end);
                 least[end] + if second { cost.1 } else { cost.0 }
             });
@@ -119,7 +155,7 @@ impl LowerBound {
         let rest = [grid.least(false), grid.least(true)];
         for begin in (0..grid.units).rev() {
             let mut least = [f64::INFINITY; CELLS];
-            for end in begin + 1..=grid.units {
+            for end in grid.ends(begin) {
                 let (first, second) = grid.cost(begin, end);
                 for (cell, least) in least.iter_mut().enumerate() {
                     let state = PipelineState { time: 0.0, backlog: cell as f64 * width }.step(first, second, slow);
@@ -178,7 +214,7 @@ fn guided(grid: &CostGrid, bound: &LowerBound, slow: Slow, most: usize) -> Vec<u
     let (mut begin, mut state, mut tiles) = (0, PipelineState::default(), Vec::new());
     while begin < grid.units {
         let first = if tiles.len() + 1 == most { grid.units } else { begin + 1 };
-        let next = (first..=grid.units).map(|end| {
+        let next = grid.ends(begin).filter(|&end| end >= first).map(|end| {
             let (first, second) = grid.cost(begin, end);
             (end, state.step(first, second, slow))
         });
@@ -223,7 +259,7 @@ fn explored(grid: &CostGrid, problem: &Problem<'_>, bound: &LowerBound, known: f
     let mut reached = Vec::new();
     for end in 1..=units {
         reached.clear();
-        for (begin, front) in fronts.iter().enumerate() {
+        for (begin, front) in fronts.iter().enumerate().filter(|(begin, _)| grid.joins(*begin, end)) {
             let (first, second) = grid.cost(begin, end);
             work.steps += front.len() as u64;
             for (place, kept) in front.iter().enumerate() {
@@ -393,6 +429,9 @@ impl Problem<'_> {
                     tiles.push(end - begin);
                     begin = end;
                 }
+            }
+            if !grid.allows(&tiles) {
+                continue;
             }
             let end = grid.end_of(&tiles, self.slow());
             if (end, tiles.len()) < (best.0, best.1.len()) {

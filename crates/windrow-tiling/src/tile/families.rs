@@ -19,7 +19,8 @@ fn best(cuts: impl Iterator<Item = Vec<usize>>, grid: &CostGrid, slow: Slow) -> 
 
 /// The best cut into equal tiles; one tile is allowed.
 pub(super) fn best_uniform(grid: &CostGrid, slow: Slow, most: usize) -> (Vec<usize>, f64) {
-    best((1..=grid.units.min(most)).map(|tiles| equal(grid.units, tiles)), grid, slow)
+    let cuts = (1..=grid.units.min(most)).map(|tiles| equal(grid.units, tiles));
+    best(cuts.filter(|cut| grid.allows(cut)), grid, slow)
 }
 
 /// The best cut into equal tiles and one tile of another size at either end; equal tiles and one tile are allowed.
@@ -30,11 +31,11 @@ pub(super) fn best_two_sizes(grid: &CostGrid, slow: Slow, most: usize) -> (Vec<u
         let (longs, short) = (std::iter::repeat_n(long, count), Some(units - long * count).filter(|&short| short > 0));
         [short.into_iter().chain(longs.clone()).collect::<Vec<_>>(), longs.chain(short).collect()]
     });
-    best(cuts.filter(|cut| cut.len() <= most), grid, slow)
+    best(cuts.filter(|cut| cut.len() <= most && grid.allows(cut)), grid, slow)
 }
 
 impl Problem<'_> {
-    /// Equal tiles, as far as the alignment allows. Fewer than `tiles` if there are fewer places to cut.
+    /// Equal tiles, as far as the alignment allows. Fewer than `tiles` if there are fewer places to cut. They may be shorter than `min_tile`.
     ///
     /// # Errors
     /// As for [`plan`](Self::plan), and if `tiles` is 0.
@@ -117,6 +118,9 @@ pub struct Steps {
     /// The remaining rows: the final short tile.
     pub short_tile: Rows,
 }
+
+/// The guide's contention factor: the one that plans give to [`short_long_rule`].
+pub const GUIDE_FACTOR: f64 = 1.15;
 
 /// The guide's rule: a short tile from thresholds, a long tile that balances it in the other lane, and as many long tiles as fit.
 ///

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::exact::{self, CostGrid, PlannerWork};
 use super::families::{best_two_sizes, best_uniform};
-use super::{Contention, Lane, Losses, Order, PlanError, Problem, Tiles, short_long_rule};
+use super::{Contention, GUIDE_FACTOR, Lane, Losses, Margin, Order, PlanError, Problem, Tiles, short_long_rule};
 use crate::{Alternative, Alternatives, Decision, Nanos, Rows};
 
 /// Whether to cut.
@@ -93,11 +93,15 @@ pub struct Inputs {
     pub align: Rows,
     /// Maximum number of tiles.
     pub most_tiles: usize,
+    /// Minimum number of rows of a tile.
+    pub min_tile: Rows,
+    /// What a cut has to gain: [`Margin::NONE`] unless the plan was [judged](Problem::judged).
+    pub margin: Margin,
 }
 
 impl fmt::Display for Inputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inputs { rows, order, compute, communicate, contention, align, most_tiles } = self;
+        let Inputs { rows, order, compute, communicate, contention, align, most_tiles, min_tile, margin } = self;
         match order {
             Order::ComputeFirst => {
                 write!(f, "{rows} rows, computation of {compute}, then communication of {communicate}")?
@@ -114,6 +118,12 @@ impl fmt::Display for Inputs {
         }
         if *most_tiles < usize::MAX {
             write!(f, ", at most {most_tiles} tiles")?;
+        }
+        if *min_tile > Rows(1) {
+            write!(f, ", tiles of {min_tile} rows or more")?;
+        }
+        if *margin != Margin::NONE {
+            write!(f, ", a cut has to gain {margin}")?;
         }
         Ok(())
     }
@@ -216,7 +226,7 @@ impl Problem<'_> {
             let tiles = short_long_rule(self, matmul, GUIDE_FACTOR)?.tiles;
             alternatives.push(Candidate { name: "short-long rule", predicted: self.predict(&tiles)?, tiles });
         }
-        let allowed = alternatives.iter().filter(|cut| cut.tiles.len() <= self.most_tiles && self.aligned(&cut.tiles));
+        let allowed = alternatives.iter().filter(|cut| self.allows(&cut.tiles));
         // The first one of equals. So not to cut is preferred.
         let known = allowed.min_by(|a, b| a.predicted.0.total_cmp(&b.predicted.0)).unwrap_or(&serial);
         let found = exact::search(&grid, self, known.predicted.0);
@@ -235,9 +245,11 @@ impl Problem<'_> {
             contention: self.contention,
             align: self.align,
             most_tiles: self.most_tiles,
+            min_tile: self.min_tile,
+            margin: Margin::NONE,
         };
         Ok(Plan {
-            why: self.why(&tiles, losses.lane, grid.units),
+            why: self.why(&tiles, losses.lane, &grid),
             gap: if found.least > 0.0 { (predicted.0 / found.least - 1.0).max(0.0) } else { 0.0 },
             bounds: Bounds { plain: Nanos(plain), contended: Nanos(contended) },
             serial: serial.predicted,
@@ -251,15 +263,56 @@ impl Problem<'_> {
         })
     }
 
+    /// This plan, or one tile if the plan's predicted gain is within the margin. [`plan`](Self::plan) finds the best cut by the costs alone;
+    /// this decides whether the costs are known well enough to prefer it. One tile then has the reason as its `why`, and the cut that it
+    /// replaces is the alternative `best`, unless the plan has that alternative already.
+    ///
+    /// ```
+    /// use windrow_tiling::tile::{Margin, PlanVerdict, Problem};
+    /// use windrow_tiling::{Nanos, Rows};
+    ///
+    /// let cost = |rows: Rows| Nanos::micros(40.0 + 0.1 * rows.0 as f64);
+    /// let problem = Problem { align: Rows(128), ..Problem::new(Rows(1024), &cost, &cost) };
+    /// let plan = problem.plan()?;
+    /// assert!(plan.verdict() == PlanVerdict::Tile && plan.benefit() < 0.1);
+    /// let judged = problem.judged(plan, Margin { error: 0.2, ..Margin::NONE })?;
+    /// assert_eq!(judged.verdict(), PlanVerdict::DoNotTile);
+    /// # Ok::<(), windrow_tiling::tile::PlanError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`predict`](Self::predict).
+    pub fn judged(&self, mut plan: Plan, margin: Margin) -> Result<Plan, PlanError> {
+        plan.inputs.margin = margin;
+        if plan.tiles.len() <= 1 || margin.allows(plan.predicted, plan.serial) {
+            return Ok(plan);
+        }
+        // No cut takes less than this.
+        let least = plan.predicted.0 / (1.0 + plan.gap);
+        let tiles = std::mem::replace(&mut plan.tiles, Tiles::one(self.rows));
+        if plan.alternatives.iter().all(|cut| cut.name != "best") {
+            plan.alternatives.push(Candidate { name: "best", tiles, predicted: plan.predicted });
+        }
+        plan.predicted = plan.serial;
+        plan.losses = self.timeline(&plan.tiles)?.losses();
+        plan.gap = if least > 0.0 { (plan.predicted.0 / least - 1.0).max(0.0) } else { 0.0 };
+        plan.why = "the gain of the best cut is within the error of the predictions";
+        Ok(plan)
+    }
+
     fn cost_of_all(&self, lane: Lane) -> Result<Nanos, PlanError> {
         if self.rows == Rows(0) { Ok(Nanos(0.0)) } else { self.cost(lane, self.rows) }
     }
 
-    fn aligned(&self, tiles: &Tiles) -> bool {
-        tiles.iter().rev().skip(1).all(|tile| tile.0.is_multiple_of(self.align.0))
+    /// Whether these tiles are within the limits: their number, their alignment and their minimum size.
+    pub fn allows(&self, tiles: &Tiles) -> bool {
+        let aligned = |tile: Rows| self.align.0 > 0 && tile.0.is_multiple_of(self.align.0);
+        tiles.len() <= self.most_tiles
+            && tiles.iter().rev().skip(1).all(aligned)
+            && (tiles.len() <= 1 || tiles.iter().all(|tile| tile >= self.min_tile))
     }
 
-    fn why(&self, tiles: &Tiles, limit: Lane, units: usize) -> &'static str {
+    fn why(&self, tiles: &Tiles, limit: Lane, grid: &CostGrid) -> &'static str {
         if tiles.len() > 1 {
             return match limit {
                 Lane::Compute => "computation limits, the tiles hide communication behind it",
@@ -269,12 +322,10 @@ impl Problem<'_> {
         match () {
             () if self.rows == Rows(0) => "there are no rows",
             () if self.most_tiles == 1 => "one tile is all that is allowed",
-            () if units == 1 => "there are too few rows for two aligned tiles",
+            () if grid.units == 1 => "there are too few rows for two aligned tiles",
+            () if !grid.can_be_cut() => "there are too few rows for two tiles of the minimum size",
             () if self.contention.defeats_overlap() => "the lanes slow each other down by more than overlapping saves",
             () => "more tiles cost more than they hide",
         }
     }
 }
-
-/// The guide's contention factor.
-const GUIDE_FACTOR: f64 = 1.15;

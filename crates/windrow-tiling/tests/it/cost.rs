@@ -210,6 +210,15 @@ fn impossible_samples_are_refused() {
 }
 
 #[test]
+fn a_piece_is_the_polynomial_it_was_made_of() {
+    for from in [0, 1, 512, 100_000] {
+        let (piece, c) = (Piece::polynomial(Rows(from), [1500.0, 200.0, 0.25]), [1500.0, 200.0, 0.25]);
+        let same = piece.coefficients().into_iter().zip(c).all(|(a, b)| (a / b - 1.0).abs() < 1e-5);
+        assert!(same, "{from}: {:?}", piece.coefficients());
+    }
+}
+
+#[test]
 fn pieces_by_hand_are_checked() {
     let piece = |from, at, slope, curve| Piece { from: Rows(from), at: Nanos(at), slope, curve };
     let cost = Cost::new(vec![piece(0, 10.0, 2.0, 0.0), piece(100, 50.0, 0.0, 0.5)]).unwrap();

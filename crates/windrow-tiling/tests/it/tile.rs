@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use windrow_tiling::cost::{Cost, Piece};
 use windrow_tiling::tile::{
-    Contention, Effort, Lane, Matmul, Order, Plan, PlanError, PlanVerdict, Problem, Tiles, short_long_rule,
+    Contention, Effort, Lane, Margin, Matmul, Order, Plan, PlanError, PlanVerdict, Problem, Tiles, short_long_rule,
 };
 use windrow_tiling::{Bytes, Nanos, Rows};
 
@@ -282,7 +282,7 @@ fn best_of_all(problem: &Problem<'_>) -> (Tiles, Nanos) {
             }
         }
         let cut = tiles(&sizes);
-        if cut.len() > problem.most_tiles {
+        if cut.len() > problem.most_tiles || cut.len() > 1 && cut.iter().any(|tile| tile < problem.min_tile) {
             continue;
         }
         let end = problem.predict(&cut).unwrap();
@@ -296,19 +296,24 @@ fn best_of_all(problem: &Problem<'_>) -> (Tiles, Nanos) {
 #[test]
 fn a_plan_of_rows_that_do_not_divide_is_the_best_of_all_aligned_cuts() {
     let mut random = Random(5);
-    let mut ragged = 0;
-    for case in 0..600 {
+    let (mut ragged, mut limited) = (0, 0);
+    for case in 0..900 {
         let (align, units) = (random.pick(&[2, 3, 7, 16, 128]), random.pick(&[2, 3, 5, 8, 9, 10]));
         let rows = (units - 1) * align + random.pick(&[1, align / 2 + 1, align - 1, align]).min(align);
         let wild = random.pick(&[false, false, true]);
         let factors: &[f64] = if case % 2 == 0 { &[1.0] } else { &[1.0, 1.15, 1.3, 1.93, 2.5] };
         let table = Table::of(&mut random, rows, wild, factors);
         let most_tiles = random.pick(&[usize::MAX, usize::MAX, 2, 3, 4]);
+        let min_tile = Rows(random.pick(&[1, 1, align / 2 + 1, align, align + 1, 3 * align, rows / 2 + 1]) as u64);
         table.with(|problem| {
-            let problem = Problem { align: Rows(align as u64), most_tiles, ..problem };
+            let problem = Problem { align: Rows(align as u64), most_tiles, min_tile, ..problem };
             let (plan, (best, end)) = (problem.plan().unwrap(), best_of_all(&problem));
-            let said =
-                format!("{case}: {rows} rows, aligned to {align}, at most {most_tiles}: {plan}\nbest: {end} {best}");
+            let said = format!(
+                "{case}: {rows} rows, aligned to {align}, at most {most_tiles} of {min_tile}: {plan}\nbest: {end} {best}"
+            );
+            assert!(problem.allows(&plan.tiles) && problem.allows(&problem.two_sizes().unwrap()), "{said}");
+            let free = Problem { min_tile: Rows(1), ..problem }.plan().unwrap();
+            limited += u32::from(free.predicted < plan.predicted && plan.tiles.len() > 1);
             assert!((plan.predicted.0 - end.0).abs() <= 1e-9 * end.0, "{said}");
             assert_eq!(plan.predicted, problem.predict(&plan.tiles).unwrap(), "{said}");
             assert!(plan.gap <= 1e-9 && plan.tiles.len() <= most_tiles, "{said}");
@@ -319,6 +324,7 @@ fn a_plan_of_rows_that_do_not_divide_is_the_best_of_all_aligned_cuts() {
         });
     }
     assert!(ragged > 200, "only {ragged} had a last unit of fewer rows, and were cut");
+    assert!(limited > 50, "only {limited} are cut and would be cut otherwise without the minimum size");
 }
 
 /// Every row of both tables, up to 1024 ranks, must match the documentation.
@@ -440,6 +446,8 @@ fn nothing_to_gain_is_not_tiled() {
         (problem, "more tiles cost more than they hide"),
         (Problem { most_tiles: 1, ..linear }, "one tile is all that is allowed"),
         (Problem { align: Rows(64), ..linear }, "there are too few rows for two aligned tiles"),
+        (Problem { min_tile: Rows(33), ..linear }, "there are too few rows for two tiles of the minimum size"),
+        (Problem { min_tile: Rows(65), ..linear }, "there are too few rows for two tiles of the minimum size"),
         (Problem { contention: harm, ..linear }, "the lanes slow each other down by more than overlapping saves"),
         (Problem { rows: Rows(0), ..linear }, "there are no rows"),
         (Problem::new(Rows(64), &nothing, &nothing), "more tiles cost more than they hide"),
@@ -450,6 +458,46 @@ fn nothing_to_gain_is_not_tiled() {
         assert_eq!((plan.predicted, plan.benefit()), (plan.serial, 0.0));
         assert!(plan.to_string().starts_with("do not tile: "), "{plan}");
     }
+}
+
+/// A cut is kept exactly if its gain exceeds the margin; otherwise the plan is one tile that says what it replaces.
+#[test]
+fn a_gain_within_the_margin_is_not_worth_a_cut() {
+    with_guide(|problem| {
+        let plan = problem.plan().unwrap();
+        let gain = plan.serial.0 / plan.predicted.0 - 1.0;
+        let per_call = |share: f64| Nanos(share * (plan.serial.0 - plan.predicted.0));
+        let kept = [
+            Margin::NONE,
+            Margin { error: gain * 0.999, ..Margin::NONE },
+            Margin { error: 0.0, per_call: per_call(0.999) },
+            Margin { error: gain * 0.499, per_call: per_call(0.5) },
+        ];
+        for margin in kept {
+            let judged = problem.judged(plan.clone(), margin).unwrap();
+            assert_eq!(judged.inputs.margin, margin);
+            assert_eq!(Plan { inputs: plan.inputs, ..judged }, plan);
+        }
+        let dropped = [
+            Margin { error: gain * 1.001, ..Margin::NONE },
+            Margin { error: 0.0, per_call: per_call(1.001) },
+            Margin { error: gain * 0.501, per_call: per_call(0.5) },
+        ];
+        for margin in dropped {
+            let judged = problem.judged(plan.clone(), margin).unwrap();
+            assert_eq!((judged.verdict(), &judged.tiles), (PlanVerdict::DoNotTile, &Tiles::one(problem.rows)));
+            assert_eq!((judged.predicted, judged.benefit()), (plan.serial, 0.0));
+            assert_eq!(judged.why, "the gain of the best cut is within the error of the predictions");
+            let best = alternative(&judged, "best");
+            assert_eq!((&best.tiles, best.predicted), (&plan.tiles, plan.predicted));
+            assert!((judged.gap - gain).abs() < 1e-9, "{} {gain}", judged.gap);
+            assert_eq!(judged.losses, problem.timeline(&judged.tiles).unwrap().losses());
+            let said = judged.to_string();
+            assert!(said.starts_with("do not tile: ") && said.contains(", a cut has to gain "), "{said}");
+            // Judging again changes nothing.
+            assert_eq!(problem.judged(judged.clone(), margin).unwrap(), judged);
+        }
+    });
 }
 
 #[test]

@@ -1,0 +1,152 @@
+//! `windrow plan --profile`: calibrations that are kept in a file.
+
+use serde_json::{Value, json};
+
+use crate::common::Place;
+
+const SHAPE: &str = "plan matmul-reduce-scatter --m 60 --n 64 --k 48 --ranks 2 --align 4";
+const CALIBRATE: &str = "--calibrate in-process --link 200,300";
+
+/// Everything of a plan that does not say where its costs come from.
+fn without_origin(mut plan: Value) -> Value {
+    let fields = plan.as_object_mut().unwrap();
+    for key in ["cost", "notes", "refined"] {
+        fields.remove(key);
+    }
+    plan
+}
+
+fn profiles(place: &Place) -> Vec<Value> {
+    let file = place.json("p.json");
+    assert_eq!(file["schema"], 1);
+    file["profiles"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_calibration_gives_the_same_plan_in_another_command() {
+    let place = Place::new();
+    let first = place.line(&format!("{SHAPE} {CALIBRATE} --profile p.json --json")).ok().summary();
+    let again = place.line(&format!("{SHAPE} --profile p.json --json")).ok().summary();
+    assert_eq!((&first["cost"], &again["cost"]), (&json!("the calibration"), &json!("p.json")));
+    assert_eq!(without_origin(first.clone()), without_origin(again.clone()));
+    let margin = |plan: &Value| {
+        plan["notes"].as_array().unwrap().iter().find(|note| note.to_string().contains("gains more than")).cloned()
+    };
+    assert!(margin(&first).is_some() && margin(&first) == margin(&again), "{first} {again}");
+
+    let kept = profiles(&place);
+    assert_eq!(kept.len(), 1);
+    assert_eq!(kept[0]["link"], "200 MB/s, 300 us");
+    assert!(kept[0]["machine"].as_str().unwrap().ends_with(" CPUs"), "{}", kept[0]["machine"]);
+    assert_eq!(kept[0]["profile"]["operation"], "matmul-reduce-scatter");
+
+    // The contention of the file is that of the plan.
+    let mut file = place.json("p.json");
+    file["profiles"][0]["profile"]["contention"] = json!({"compute": 1.25, "communicate": 1.5});
+    place.file("p.json", file.to_string());
+    let slowed = place.line(&format!("{SHAPE} --profile p.json --json")).ok().summary();
+    assert_eq!(slowed["contention"], json!({"compute": 1.25, "communicate": 1.5}));
+    assert!(!slowed["notes"].to_string().contains("contention was not measured"), "{slowed}");
+
+    // Under other limits, by the same costs.
+    let limited =
+        place.line(&format!("{SHAPE} --profile p.json --max-tiles 1 --contention 1.5,1.25 --json")).ok().summary();
+    assert_eq!(
+        (&limited["tiles"], &limited["contention"]),
+        (&json!([60]), &json!({"compute": 1.5, "communicate": 1.25}))
+    );
+    assert_eq!(limited["serial_us"], first["serial_us"]);
+    let longer = place.line(&format!("{} --profile p.json --json", SHAPE.replace("--m 60", "--m 120"))).ok().summary();
+    assert_eq!(longer["m"], 120);
+}
+
+#[test]
+fn the_fastest_of_a_calibration_is_kept() {
+    let place = Place::new();
+    let first = place.line(&format!("{SHAPE} {CALIBRATE} --refine --profile p.json --json")).ok().summary();
+    let again = place.line(&format!("{SHAPE} --profile p.json --json")).ok().summary();
+    assert_eq!((&first["tiles"], &first["predicted_us"]), (&again["tiles"], &again["predicted_us"]));
+    assert!(again["why"].as_str().unwrap().starts_with("the fastest of the cuts that were run"), "{again}");
+    // One that was the fastest within a limit is not.
+    place.line(&format!("{SHAPE} {CALIBRATE} --refine --max-tiles 1 --profile p.json")).ok();
+    let again = place.line(&format!("{SHAPE} --profile p.json --json")).ok().summary();
+    assert!(!again["why"].as_str().unwrap().contains("were run"), "{again}");
+}
+
+#[test]
+fn calibrations_are_added_and_told_apart() {
+    let place = Place::new();
+    let calibrate = |flags: &str| place.line(&format!("{SHAPE} {flags} --profile p.json")).ok();
+    calibrate(CALIBRATE);
+    let first = profiles(&place);
+    calibrate("--calibrate in-process");
+    calibrate("--calibrate in-process --machine elsewhere --link-name wire");
+    place.line(&format!("{} {CALIBRATE} --profile p.json", SHAPE.replace("--n 64", "--n 32"))).ok();
+    let kept = profiles(&place);
+    assert_eq!(kept.len(), 4);
+    assert_eq!(kept[0], first[0]);
+    let links: Vec<&Value> = kept.iter().map(|entry| &entry["link"]).collect();
+    assert_eq!(links, ["200 MB/s, 300 us", "shared memory", "wire", "200 MB/s, 300 us"]);
+    // The same again replaces the first one.
+    calibrate(CALIBRATE);
+    let kept = profiles(&place);
+    assert!(kept.len() == 4 && kept[0] != first[0]);
+
+    // The contention tells the entries apart.
+    let mut file = place.json("p.json");
+    for (place, entry) in file["profiles"].as_array_mut().unwrap().iter_mut().enumerate() {
+        entry["profile"]["contention"]["compute"] = json!([1.125, 1.25, 1.375, 1.5][place]);
+    }
+    place.file("p.json", file.to_string());
+    let kept = profiles(&place);
+    let line = format!("{SHAPE} --profile p.json");
+    place.line(&line).fails(
+        &line,
+        2,
+        &["over several links: 200 MB/s, 300 us; shared memory\n", "hint: choose one with --link-name"],
+    );
+    let chosen = |flags: &[&str]| {
+        let arguments = line.split_whitespace().chain(flags.iter().copied()).chain(["--json"]);
+        place.run(arguments).ok().summary()["contention"].clone()
+    };
+    assert_eq!(chosen(&["--link-name", "shared memory"]), kept[1]["profile"]["contention"]);
+    assert_eq!(chosen(&["--link-name", "200 MB/s, 300 us"]), kept[0]["profile"]["contention"]);
+    // There is one link there.
+    assert_eq!(chosen(&["--machine", "elsewhere"]), kept[2]["profile"]["contention"]);
+    for (line, says) in [
+        (format!("{line} --link-name wire"), "k = 48, over wire on "),
+        (format!("{line} --machine nowhere"), "on nowhere\n"),
+        (format!("{line} --machine elsewhere --element f64"), "of f64, 2 ranks"),
+        (format!("{} --profile p.json", SHAPE.replace("--k 48", "--k 47")), "n = 64, k = 47, on "),
+    ] {
+        place.line(&line).fails(
+            &line,
+            65,
+            &["p.json has no profile of matmul-reduce-scatter of ", says, "hint: the file has "],
+        );
+    }
+}
+
+#[test]
+fn files_that_are_none_are_refused_before_anything_is_measured() {
+    let place = Place::new();
+    let read = format!("{SHAPE} --profile p.json");
+    place.line(&read).fails(&read, 2, &["p.json does not exist"]);
+    for (text, says) in [
+        ("not json", "p.json:1:2: "),
+        ("{\"schema\": 1,\n\"profiles\": [3]}", "p.json:2:"),
+        ("{\"schema\": 7}", "p.json: profiles of version 7, and this windrow reads version 1"),
+    ] {
+        place.file("p.json", text);
+        place.line(&read).fails(&read, 65, &[says, "hint: "]);
+        // Whatever would be measured; nothing is, as this shape is refused later.
+        let write = format!("{SHAPE} {CALIBRATE} --profile p.json --samples-out s.csv");
+        place.line(&write).fails(&write, 65, &[says]);
+        assert_eq!(place.read("p.json"), text.as_bytes());
+        assert!(!place.path("s.csv").exists());
+    }
+    let both = format!("{SHAPE} --profile p.json --cost s.csv");
+    place.line(&both).fails(&both, 2, &["cannot be used with"]);
+    let alone = format!("{SHAPE} --machine m");
+    place.line(&alone).fails(&alone, 2, &["--profile"]);
+}
