@@ -7,8 +7,17 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Communicator, Error, Operation, Tiles};
 
+/// The tiles that rank 0 decided for a call, as this rank knows them.
+#[derive(Clone, Debug)]
+pub(crate) struct Agreed {
+    /// The number of the decision, given by rank 0; never 0.
+    pub(crate) generation: u64,
+    pub(crate) tiles: tile::Tiles,
+    pub(crate) predicted: Nanos,
+}
+
 /// The arguments of an operation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Header {
     pub(crate) operation: Operation,
     pub(crate) element: &'static str,
@@ -57,14 +66,23 @@ fn shown(words: &[u64], field: usize) -> String {
 }
 
 /// Checks that all ranks made the same call; otherwise all get the same error.
+///
+/// `generation` is that of the tiles that this rank knows for the call, or 0. Returns that of rank 0, and whether all ranks have it: then
+/// nothing needs to be broadcast. All ranks return the same.
 pub(crate) fn on_call(
     communicator: &mut impl Communicator,
     header: &Header,
     tiles: &Tiles,
     cut: &tile::Tiles,
-) -> Result<(), Error> {
-    let mine = header.words(tiles, cut);
-    same(communicator, header.operation, &mine, |words, field| (FIELDS[field], shown(words, field)))
+    generation: u64,
+) -> Result<(u64, bool), Error> {
+    let words = header.words(tiles, cut);
+    let mine: Vec<u64> = words.into_iter().chain([generation]).collect();
+    let show = |words: &[u64], field: usize| (FIELDS[field], shown(words, field));
+    let all = same(communicator, header.operation, &mine, words.len(), show)?;
+    let mut generations = all.chunks(mine.len()).map(|words| words[FIELDS.len()]);
+    let first = generations.next().unwrap_or(0);
+    Ok((first, generations.all(|other| other == first)))
 }
 
 /// An argument other than an operand.
@@ -101,25 +119,28 @@ pub(crate) fn on_settings(
     settings: &[Setting],
 ) -> Result<(), Error> {
     let mine: Vec<u64> = settings.iter().map(|setting| setting.word).collect();
-    same(communicator, operation, &mine, |words, field| (settings[field].name, (settings[field].shown)(words[field])))
+    let show = |words: &[u64], field: usize| (settings[field].name, (settings[field].shown)(words[field]));
+    same(communicator, operation, &mine, mine.len(), show).map(drop)
 }
 
+/// The words of all ranks, of which the first ones must be equal.
 fn same(
     communicator: &mut impl Communicator,
     operation: Operation,
     mine: &[u64],
+    compared: usize,
     shown: impl Fn(&[u64], usize) -> (&'static str, String),
-) -> Result<(), Error> {
+) -> Result<Vec<u64>, Error> {
     let mut all = vec![0; mine.len() * communicator.size()];
     communicator.all_gather(mine, &mut all)?;
     let (first, rest) = all.split_at(mine.len());
     for (rank, other) in rest.chunks(mine.len()).enumerate() {
-        if let Some(field) = (0..mine.len()).find(|&field| first[field] != other[field]) {
+        if let Some(field) = (0..compared).find(|&field| first[field] != other[field]) {
             let ((what, theirs), (_, its)) = (shown(first, field), shown(other, field));
             return Err(Error::Disagree { operation, what, values: Box::new([(0, theirs), (rank + 1, its)]) });
         }
     }
-    Ok(())
+    Ok(all)
 }
 
 /// Broadcasts the tiles of rank 0 and its predicted time to all ranks.

@@ -197,7 +197,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let cut = sizes.and_then(|sizes| Tiles::Plan(sizes).cut(total, unit));
         let cut = self.or_refuse(cut)?;
         let header = Header { operation, element: T::NAME, m: total, n, k };
-        agree::on_call(&mut *self.communicator(), &header, &Tiles::Plan(cut.clone()), &cut)?;
+        agree::on_call(&mut *self.communicator(), &header, &Tiles::Plan(cut.clone()), &cut, 0)?;
         agree::on_settings(&mut *self.communicator(), operation, &how.settings())?;
 
         // Twice the rows of the largest tile, so that tiles of all sizes find their operands in the same memory as in an operation.
@@ -360,7 +360,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         {
             let mut communicator = self.communicator();
             let header = Header { operation, element: T::NAME, m, n, k };
-            agree::on_call(&mut *communicator, &header, &Tiles::Auto, &tile::Tiles::default())?;
+            agree::on_call(&mut *communicator, &header, &Tiles::Auto, &tile::Tiles::default(), 0)?;
             let repeats = [Setting::count("the number of repeats", repeats as u64)];
             agree::on_settings(&mut *communicator, operation, &repeats)?;
             let mut count = [mine.len() as u64];

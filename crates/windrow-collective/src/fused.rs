@@ -1,8 +1,9 @@
 //! Matrix products that overlap with their collectives.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -10,7 +11,7 @@ use std::time::Instant;
 use windrow_tiling::Nanos;
 use windrow_tiling::tile::{self, Lane};
 
-use crate::agree::{self, Header};
+use crate::agree::{self, Agreed, Header};
 use crate::lanes::{Carry, Fault, Helper, Lanes, Watch};
 use crate::product::{self, Parcel, Product, Scratch};
 use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Outcome, Profile, Tiles};
@@ -18,8 +19,9 @@ use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Outcome, Prof
 /// A rank with two lanes: the caller's thread computes, and a separate thread communicates. The thread and the memory of tiles are kept
 /// from call to call; the memory has about the size of what the largest operation communicates.
 ///
-/// All ranks make the same calls in the same order. Besides its tiles, an operation runs a few small collectives. An all-gather of 56 bytes
-/// compares the arguments, and with [`Tiles::Auto`] two broadcasts carry the tiles. A barrier ends the operation, so no rank returns `Ok` if
+/// All ranks make the same calls in the same order. Besides its tiles, an operation runs a few small collectives. An all-gather of 64 bytes
+/// compares the arguments. The first call with [`Tiles::Auto`] for some sizes has two broadcasts, which carry the tiles, and so has a later one for
+/// which rank 0 decides otherwise. A barrier ends the operation, so no rank returns `Ok` if
 /// another fails.
 pub struct Fused<C> {
     /// Dropped first, so that the communicator is dropped on the caller's thread.
@@ -31,6 +33,11 @@ pub struct Fused<C> {
     pub(crate) scratch: Scratch,
     watch: Option<Watch>,
     profiles: Vec<Known>,
+    /// What rank 0 decided for the calls so far.
+    agreed: HashMap<Header, Agreed>,
+    /// On rank 0: the number of the latest decision. The first one is random, so that ranks never take the decisions of an earlier `Fused`
+    /// for those of this one.
+    decisions: u64,
 }
 
 /// A profile, and the plans made from it so far.
@@ -52,6 +59,8 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             scratch: Scratch::default(),
             watch: None,
             profiles: Vec::new(),
+            agreed: HashMap::new(),
+            decisions: RandomState::new().build_hasher().finish(),
         })
     }
 
@@ -233,14 +242,11 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         });
         let (header, decided, mut cut) = self.or_refuse(ready)?;
         let mut predicted = None;
-        {
-            let mut communicator = self.communicator();
-            agree::on_call(&mut *communicator, &header, tiles, &cut)?;
-            if *tiles == Tiles::Auto {
-                let mine = decided.as_ref().map(|decided| (&decided.tiles, decided.predicted));
-                let (tiles, time) = agree::on_tiles(&mut *communicator, mine)?;
-                (cut, predicted) = (tiles, Some(time));
-            }
+        if *tiles == Tiles::Auto {
+            let agreed = self.agree(&header, decided.as_ref())?;
+            (cut, predicted) = (agreed.tiles, Some(agreed.predicted));
+        } else {
+            agree::on_call(&mut *self.communicator(), &header, tiles, &cut, 0)?;
         }
         product.tiles = Tiles::ranges(&cut, unit);
         T::prepare(b, product.scratch);
@@ -264,6 +270,35 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             plans.retain(|_, plan| profile.keeps(plan));
         }
         Ok(outcome)
+    }
+
+    /// Agrees with the other ranks about a call with [`Tiles::Auto`]. `decided` is the decision of rank 0.
+    ///
+    /// The ranks keep what was agreed, and compare its number with the arguments. So rank 0 broadcasts a decision only once.
+    fn agree(&mut self, header: &Header, decided: Option<&Decided>) -> Result<Agreed, Error> {
+        if let Some(Decided { tiles, predicted, .. }) = decided {
+            let known = self.agreed.get(header);
+            if known.is_none_or(|known| (&known.tiles, known.predicted) != (tiles, *predicted)) {
+                // 0 is what a rank says that knows no decision.
+                self.decisions = self.decisions.wrapping_add(1).max(1);
+                let agreed = Agreed { generation: self.decisions, tiles: tiles.clone(), predicted: *predicted };
+                self.agreed.insert(*header, agreed);
+            }
+        }
+        let known = self.agreed.get(header);
+        let generation = known.map_or(0, |known| known.generation);
+        let mut communicator = self.communicator.lock().unwrap_or_else(PoisonError::into_inner);
+        let (first, is_known) =
+            agree::on_call(&mut *communicator, header, &Tiles::Auto, &tile::Tiles::default(), generation)?;
+        if let (true, Some(known)) = (is_known, known) {
+            return Ok(known.clone());
+        }
+        let mine = decided.map(|decided| (&decided.tiles, decided.predicted));
+        let (tiles, predicted) = agree::on_tiles(&mut *communicator, mine)?;
+        drop(communicator);
+        let agreed = Agreed { generation: first, tiles, predicted };
+        self.agreed.insert(*header, agreed.clone());
+        Ok(agreed)
     }
 
     /// The decision of rank 0 with [`Tiles::Auto`].

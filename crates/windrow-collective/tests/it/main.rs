@@ -1,5 +1,6 @@
 //! All tests of the crate but those over MPI, which `mpirun` starts.
 
+mod agreement;
 mod common;
 mod contention;
 mod explain;
