@@ -215,5 +215,5 @@ fn ranks_that_disagree_are_named() {
         0 => fused.matmul_all_reduce(one, one, c, &Tiles::None).map(drop),
         _ => fused.communicator().barrier(),
     });
-    assert_eq!(errors, ["rank 0 called all_gather of 7 u64 to 14, rank 1 called barrier"; 2]);
+    assert_eq!(errors, ["rank 0 called all_gather of 8 u64 to 16, rank 1 called barrier"; 2]);
 }
