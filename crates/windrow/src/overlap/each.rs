@@ -17,7 +17,7 @@
 //! 5. *Leave.* If no more tiles come, or none before the cut is in the lane, the first member that sees it ends the queue behind the lane.
 //!
 //! A member that finds the source locked does not wait for it, since the source may be an iterator that blocks. It sets `missed` and tries
-//! once more. Who held the lock checks `missed` after the unlock, and rings. Race prevented: a ring wakes a member that finds the source
+//! once more. The holder checks `missed` after the unlock, and rings. Race prevented: a ring wakes a member that finds the source
 //! locked and sleeps again, while the holder goes on to run its tile.
 
 use std::collections::VecDeque;
