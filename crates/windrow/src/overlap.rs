@@ -122,6 +122,7 @@ use crate::runtime::pool::{Installed, current_state, installed_state};
 
 mod crew;
 mod each;
+mod help;
 mod lane;
 mod queue;
 mod run;
@@ -131,10 +132,10 @@ pub use lane::CompletionToken;
 pub use trace::{LaneKind, LaneTrace, Limits, TileTrace, Trace};
 
 use crew::{Crew, CrewBell};
-use each::{Each, EachLane, EachStation};
+use each::{ApplyEach, EachStation};
 use lane::{Apply, Input, Start};
 use queue::{Bell, Giver, QueueBound, Ring, Taker, queue};
-use run::{Met, OverlapRun, Station, TileFault};
+use run::{EachLane, Met, OverlapRun, Station, TileFault};
 use trace::Log;
 
 /// The default bound of a queue: one waiting tile, and one more that the taker can begin while the giver is woken.
@@ -464,7 +465,7 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
         let bell = Arc::new(CrewBell { crew: self.lanes.crew.clone(), caller: self.lanes.bell.clone() });
         self.add(name, LaneKind::ComputeEach, bell.clone(), |lane, input, output, log, lanes| {
             let lane: Arc<dyn EachLane<E> + Sync + 'env> =
-                Arc::new(Each::new(lane, under_way, (input, output), f, bell, log));
+                Arc::new(ApplyEach::new(lane, under_way, (input, output), f, bell, log));
             lanes.here.push(Box::new(EachStation { lane: lane.clone(), width: 1 }));
             lanes.each.push(lane);
         })
@@ -592,7 +593,7 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
             }
             let lanes: Vec<&(dyn EachLane<E> + Sync)> = each.iter().map(|lane| &**lane).collect();
             match &pool {
-                Some(pool) if !lanes.is_empty() => crew::lead(&run, here, &lanes, &crew, pool),
+                Some(pool) if !lanes.is_empty() => help::lead(&run, here, &lanes, &crew, pool),
                 _ => _ = run.lead(&mut here, || false),
             }
         });

@@ -1,7 +1,7 @@
 //! A lane that takes several tiles at once: its station, which the calling thread and workers of the pool step together.
 //!
 //! # Glossary
-//! * *Member*: the calling thread, or a worker of the pool that has joined the run's region (see `crew`).
+//! * *Member*: the calling thread, or a worker of the pool that has joined the run's region (see `help`).
 //! * *Begun* tile: a member has pulled it. *Ended* tile: its closure has returned. *In the lane*: begun and not handed on.
 //! * *Head*: the oldest tile in the lane.
 //!
@@ -28,7 +28,7 @@ use std::time::Instant;
 use super::crew::CrewBell;
 use super::lane::Input;
 use super::queue::{Giver, Took, lock};
-use super::run::{OverlapRun, Station, Step, TileFault};
+use super::run::{EachLane, OverlapRun, Station, Step, TileFault};
 use super::trace::{LaneTrace, Log};
 use crate::runtime::cancel::{Ambient, CancelToken};
 use windrow_sync::unwind::Payload;
@@ -38,17 +38,6 @@ use windrow_sync::unwind::Payload;
 ///
 /// Measure: count of tiles.
 const TILES_OF_MEMBER: usize = 2;
-
-/// A lane as its members see it.
-pub(super) trait EachLane<E> {
-    /// Takes a tile and runs it, if there is one.
-    fn step(&self, run: &OverlapRun<E>) -> Step;
-
-    /// The head, and the lane.
-    fn at(&self) -> (usize, usize);
-
-    fn take_trace(&self, members: usize) -> Option<LaneTrace>;
-}
 
 /// Where tiles come from.
 struct Origin<'env, T> {
@@ -80,7 +69,7 @@ struct InOrder<U> {
 }
 
 /// A lane whose closure turns tiles into results, on several members at once.
-pub(super) struct Each<'env, T, U, F> {
+pub(super) struct ApplyEach<'env, T, U, F> {
     lane: usize,
     /// The maximum of tiles in the lane; `None` depends on the pool.
     under_way: Option<usize>,
@@ -90,7 +79,7 @@ pub(super) struct Each<'env, T, U, F> {
     f: F,
 }
 
-/// What [`Each::begin`] comes to.
+/// What [`ApplyEach::begin`] comes to.
 enum Begin<T> {
     Tile {
         tile: usize,
@@ -103,7 +92,7 @@ enum Begin<T> {
     Through,
 }
 
-impl<'env, T, U, F> Each<'env, T, U, F> {
+impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
     pub(super) fn new(
         lane: usize,
         under_way: Option<usize>,
@@ -277,7 +266,7 @@ impl<'env, T, U, F> Each<'env, T, U, F> {
     }
 }
 
-impl<T, U, E, F: Fn(T) -> Result<U, E>> EachLane<E> for Each<'_, T, U, F> {
+impl<T, U, E, F: Fn(T) -> Result<U, E>> EachLane<E> for ApplyEach<'_, T, U, F> {
     fn step(&self, run: &OverlapRun<E>) -> Step {
         let (tile, item, token) = match self.begin(run) {
             Begin::Tile { tile, item, token } => (tile, item, token),

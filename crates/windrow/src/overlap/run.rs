@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::crew::Crew;
-use super::each::EachLane;
 use super::queue::{Bell, Ring, lock};
 use super::trace::LaneTrace;
 use crate::runtime::cancel::CancelToken;
@@ -46,6 +45,17 @@ pub(super) trait Station<E> {
     fn at(&self) -> (usize, usize);
 
     fn take_trace(&mut self) -> Option<LaneTrace>;
+}
+
+/// A lane that takes several tiles at once, as its members see it.
+pub(super) trait EachLane<E> {
+    /// Takes a tile and runs it, if there is one.
+    fn step(&self, run: &OverlapRun<E>) -> Step;
+
+    /// The head, and the lane.
+    fn at(&self) -> (usize, usize);
+
+    fn take_trace(&self, members: usize) -> Option<LaneTrace>;
 }
 
 /// Why a tile did not pass a lane.
