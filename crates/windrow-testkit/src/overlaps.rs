@@ -85,6 +85,9 @@ pub struct Case {
     pub faults: Vec<Fault>,
 }
 
+/// All kinds of lanes.
+pub const KINDS: [LaneKind; 4] = [LaneKind::Compute, LaneKind::ComputeEach, LaneKind::Blocking, LaneKind::Completion];
+
 /// Operations of completion lanes under way, in cases.
 pub const UNDER_WAY: usize = 3;
 
@@ -121,7 +124,7 @@ impl Case {
         let mut rng = Rng(seed);
         let lanes: Vec<Lane> = (0..1 + rng.index(4))
             .map(|_| Lane {
-                kind: [LaneKind::Compute, LaneKind::Blocking, LaneKind::Completion][rng.index(3)],
+                kind: KINDS[rng.index(KINDS.len())],
                 ahead: 1 + rng.index(3),
                 inside: match rng.index(12) {
                     0 => Inside::Region,
@@ -166,7 +169,16 @@ impl Case {
     /// The most tiles that may be anywhere at once.
     fn most_in_flight(&self) -> usize {
         // The fed queue; the queue after each lane (the recording one is last); what completion lanes hold; the last lane's own.
-        let own = |lane: &Lane| lane.ahead + if lane.kind == LaneKind::Completion { UNDER_WAY } else { 0 };
+        let threads = windrow::current_num_threads();
+        let own = |lane: &Lane| {
+            lane.ahead
+                + match lane.kind {
+                    LaneKind::Completion => UNDER_WAY,
+                    // One of them is the result that would wait anyway.
+                    LaneKind::ComputeEach if threads > 1 => 2 * threads - 1,
+                    _ => 0,
+                }
+        };
         // One more is in the feeder's hands.
         let fed = if self.fed { self.lanes[0].ahead + 1 } else { 0 };
         fed + self.lanes.iter().map(own).sum::<usize>() + 1
@@ -231,6 +243,7 @@ impl Case {
             };
             overlap = match kind {
                 LaneKind::Compute => overlap.compute(&name, work),
+                LaneKind::ComputeEach => overlap.compute_each(&name, work),
                 LaneKind::Blocking => overlap.blocking(&name, work),
                 LaneKind::Completion => overlap.completion(&name, UNDER_WAY, move |tile, token| {
                     if self.fault(tile.number, at) == Some(How::Lose) {

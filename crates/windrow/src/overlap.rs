@@ -51,6 +51,8 @@
 //! # Lanes
 //! * [`compute`](Overlap::compute) runs on the calling thread, and may use windrow inside: all CPUs work on one tile. Several compute
 //!   lanes take turns. Of the lanes with work, the last one goes first.
+//! * [`compute_each`](Overlap::compute_each) runs on the calling thread and on workers, several tiles at once, and hands results on in order:
+//!   for tiles that are independent and too small to be divided, such as blocks to compress.
 //! * [`blocking`](Overlap::blocking) has a separate helper thread, for calls that block: input and output, a blocking collective.
 //! * [`completion`](Overlap::completion) starts operations that end elsewhere, several at a time. An executor, a library's thread or a
 //!   callback reports the end of an operation through its [`CompletionToken`].
@@ -62,7 +64,7 @@
 //! A tile is in the source, in a lane, or in the queue between two lanes. It moves by value, in order. A lane begins a tile when
 //! there is room for the result in the queue after it: fewer than [`ahead`](Overlap::ahead) tiles, and less than the limit of
 //! [`weigh`](Overlap::weigh). So the number of tiles in the run is bounded: by the sum of the room in all queues, the operations under way in
-//! completion lanes, and one tile in the last lane. A queue may exceed its weight limit by less than one tile.
+//! completion lanes, the tiles in lanes of several tiles, and one tile in the last lane. A queue may exceed its weight limit by less than one tile.
 //!
 //! *Errors and panics.* When a tile fails in a lane, the tiles before it go on to the end. The tiles after it are dropped, and lanes
 //! without work leave. So the reported failure is the first in tile order, at any timing: the failure of a serial run, after the same
@@ -84,14 +86,15 @@
 //! [`explain`](crate::explain()), tiles are not timed.
 //!
 //! # When not to use it
-//! * If all steps use the CPUs, overlap gains nothing: apply the steps one after the other to each item, in one parallel iterator.
+//! * If all steps use the CPUs, overlap gains nothing: apply the steps one after the other to each item, in one parallel iterator. If
+//!   the items come from a serial iterator, and results have an order: [`par_map_ordered`](crate::ParallelBridge::par_map_ordered).
 //! * Two long calls without tiles: use [`scope`](crate::scope()) or a thread.
 //! * More operations under way than there can be threads: use an async runtime; a completion lane can hand over to it.
 //! * Tiles that cost more than they hide: [`windrow-tiling`](https://docs.rs/windrow-tiling) predicts it.
 //!
 //! # Trade-offs
-//! * A compute or blocking lane runs one tile at a time, so order costs nothing and memory is bounded. If the tiles are independent, such a
-//!   lane can use that only by parallel work inside of a tile.
+//! * A compute or blocking lane runs one tile at a time, so order costs nothing. If its tiles are independent,
+//!   [`compute_each`](Overlap::compute_each) uses that; a result may wait for an earlier one there.
 //! * Compute lanes share the calling thread. A blocking lane with CPU work takes a CPU from them: tell the planner of this contention.
 //! * Tiles before a failed one go through all lanes, however long that takes: that is the price of a definite outcome.
 //!
@@ -115,8 +118,11 @@ use windrow_plan::Nanos;
 
 use crate::runtime::cancel::{CancelToken, ambient};
 use crate::runtime::explain::{self, CallKind, Explained};
-use crate::runtime::pool::{Installed, installed_state};
+use crate::runtime::pool::{Installed, current_state, installed_state};
 
+mod crew;
+mod each;
+mod help;
 mod lane;
 mod queue;
 mod run;
@@ -125,9 +131,11 @@ mod trace;
 pub use lane::CompletionToken;
 pub use trace::{LaneKind, LaneTrace, Limits, TileTrace, Trace};
 
+use crew::{Crew, CrewBell};
+use each::{ApplyEach, EachStation};
 use lane::{Apply, Input, Start};
-use queue::{Bell, Giver, QueueBound, Taker, queue};
-use run::{Met, OverlapRun, Station, TileFault};
+use queue::{Bell, Giver, QueueBound, Ring, Taker, queue};
+use run::{EachLane, Met, OverlapRun, Station, TileFault};
 use trace::Log;
 
 /// The default bound of a queue: one waiting tile, and one more that the taker can begin while the giver is woken.
@@ -148,8 +156,13 @@ struct Lanes<'env, E> {
     /// Lanes of the calling thread.
     here: Vec<Box<dyn Station<E> + 'env>>,
     helpers: Vec<Helper<'env, E>>,
+    /// Lanes of the calling thread and of workers; their stations are in `here`, too.
+    each: Vec<Arc<dyn EachLane<E> + Sync + 'env>>,
+    crew: Arc<Crew>,
     bell: Arc<Bell>,
     token: Option<CancelToken>,
+    /// The run also ends when the current token of the calling thread is cancelled.
+    heeds: bool,
     trace: Option<&'env mut Trace>,
 }
 
@@ -305,14 +318,37 @@ impl<T> Drop for Feeder<T> {
     }
 }
 
+/// Runs `f` on the items, at most `ahead` of them before `consume`, which runs on the calling thread. Only an error of `consume` or a panic
+/// ends the run.
+pub(crate) fn ordered<'env, T, U, E>(
+    items: impl Iterator<Item = T> + Send + 'env,
+    ahead: usize,
+    f: impl Fn(T) -> Result<U, E> + Sync + 'env,
+    consume: impl FnMut(U) -> Result<(), E> + 'env,
+    place: &'static Location<'static>,
+) -> Result<usize, Failure<E>>
+where
+    T: Send + 'env,
+    U: Send + 'env,
+    E: Send + 'env,
+{
+    // One result waits at least: so `ahead` bounds those in the lane and those behind it together.
+    let mut lanes = source(items).compute_some("map", Some(ahead), f).ahead(1).compute("consume", consume);
+    lanes.lanes.heeds = false;
+    lanes.go(false, place).map(|(_, tiles)| tiles)
+}
+
 impl<E> Lanes<'_, E> {
     fn new() -> Self {
         Lanes {
             names: Vec::new(),
             here: Vec::new(),
             helpers: Vec::new(),
+            each: Vec::new(),
+            crew: Arc::default(),
             bell: Arc::default(),
             token: None,
+            heeds: true,
             trace: None,
         }
     }
@@ -383,11 +419,63 @@ impl<'env, T: 'env, E: 'env> Overlap<'env, T, E> {
         })
     }
 
+    /// Adds a lane that takes several tiles at once: `f` runs on the calling thread and on workers of the pool, and results are handed on in
+    /// order. So tiles need not be grouped for the CPUs: a tile may be as small as one block of a compressor.
+    ///
+    /// Twice as many tiles as the pool has threads may be in the lane: begun, or ended and waiting for an earlier one. Together
+    /// with the results that wait for the next lane, there are fewer than that number and [`ahead`](Self::ahead) together. A limit of
+    /// [`weigh`](Self::weigh) may be exceeded by the tiles in the lane.
+    /// With a pool of one thread, if workers have other work, or if tiles are shorter than a wakeup, the lane is a
+    /// [`compute`](Self::compute) lane: so no tile may wait for a later one. The calling thread runs the other compute lanes between two of
+    /// its tiles. Workers that have waited for a tile longer than a tile lasts go back to the pool until they are needed.
+    ///
+    /// Members of the lane pull tiles from an iterator as [source](source()) one at a time. If it may block, put a blocking lane first.
+    ///
+    /// An error ends the run: see the [module page](self). Tiles that were begun after the failed one are told by
+    /// [`CancelToken::current`], and the run waits for them.
+    ///
+    /// ```
+    /// use windrow::overlap;
+    ///
+    /// let text = "a b c\nd e\nf";
+    /// let mut lengths = Vec::new();
+    /// let tiles = overlap::source(text.lines())
+    ///     .compute_each("count", |line: &str| Ok::<_, ()>(line.split(' ').count()))
+    ///     .compute("keep", |words| {
+    ///         lengths.push(words);
+    ///         Ok(())
+    ///     });
+    /// assert_eq!(tiles.run().unwrap(), 3);
+    /// assert_eq!(lengths, [3, 2, 1]);
+    /// ```
+    pub fn compute_each<U: Send + 'env, F>(self, name: &str, f: F) -> Overlap<'env, U, E>
+    where
+        T: Send,
+        F: Fn(T) -> Result<U, E> + Sync + 'env,
+    {
+        self.compute_some(name, None, f)
+    }
+
+    /// [`compute_each`](Self::compute_each), with at most `under_way` tiles in the lane.
+    fn compute_some<U: Send + 'env, F>(self, name: &str, under_way: Option<usize>, f: F) -> Overlap<'env, U, E>
+    where
+        T: Send,
+        F: Fn(T) -> Result<U, E> + Sync + 'env,
+    {
+        let bell = Arc::new(CrewBell { crew: self.lanes.crew.clone(), caller: self.lanes.bell.clone() });
+        self.add(name, LaneKind::ComputeEach, bell.clone(), |lane, input, output, log, lanes| {
+            let lane: Arc<dyn EachLane<E> + Sync + 'env> =
+                Arc::new(ApplyEach::new(lane, under_way, (input, output), f, bell, log));
+            lanes.here.push(Box::new(EachStation { lane: lane.clone(), width: 1 }));
+            lanes.each.push(lane);
+        })
+    }
+
     fn add<U>(
         self,
         name: &str,
         kind: LaneKind,
-        bell: Arc<Bell>,
+        bell: Arc<dyn Ring>,
         put: impl FnOnce(usize, Input<'env, T>, Giver<U>, Log, &mut Lanes<'env, E>),
     ) -> Overlap<'env, U, E> {
         let Overlap { mut lanes, input } = self;
@@ -476,14 +564,18 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
         let Overlap { lanes, input } = if self.lanes.names.is_empty() { self.compute("source", Ok) } else { self };
         let Input::Queue(results) = input else { unreachable!("there is a lane, and it has a queue") };
         results.set_bound(QueueBound::Results { kept });
-        let Lanes { names, here, helpers, bell, token, trace } = lanes;
+        let Lanes { names, mut here, helpers, each, crew, bell, token, heeds, trace } = lanes;
 
         let bells = std::iter::once(bell).chain(helpers.iter().map(|helper| helper.bell.clone())).collect();
-        let tokens = token.into_iter().chain(ambient()).collect();
+        let tokens = token.into_iter().chain(ambient().filter(|_| heeds)).collect();
         let listens = explain::listens();
-        let threads = 1 + helpers.len();
-        let run = OverlapRun::new(tokens, names.len(), bells, (trace.is_some() || listens).then(Instant::now));
-        let pool = installed_state();
+        // A run without such lanes does not build the global pool.
+        let pool = if each.is_empty() { installed_state() } else { Some(current_state()) };
+        let helped = pool.as_ref().filter(|_| !each.is_empty());
+        let (members, width) = helped.map_or((1, 1), |pool| (pool.members, pool.workers().most));
+        let threads = width + helpers.len();
+        let zero = (trace.is_some() || listens).then(Instant::now);
+        let run = OverlapRun::new(tokens, names.len(), bells, crew.clone(), (members, width), zero);
         thread::scope(|scope| {
             for Helper { lane, station, bell } in helpers {
                 // The system refuses names with a zero byte.
@@ -499,8 +591,13 @@ impl<'env, T: 'env, E: Send + 'env> Overlap<'env, T, E> {
                     run.helper_left();
                 }
             }
-            run.lead(here);
+            let lanes: Vec<&(dyn EachLane<E> + Sync)> = each.iter().map(|lane| &**lane).collect();
+            match &pool {
+                Some(pool) if !lanes.is_empty() => help::lead(&run, here, &lanes, &crew, pool),
+                _ => _ = run.lead(&mut here, || false),
+            }
         });
+        each.into_iter().for_each(|lane| run.close_each(lane));
         let wall = run.zero.map(|zero| Nanos(zero.elapsed().as_nanos() as f64));
         let (met, traced) = run.into_parts();
         let (whole, tiles) = results.into_whole();

@@ -9,6 +9,7 @@ use windrow_sync::sources::VecItems;
 
 use super::Par;
 use super::adaptors::{Empty, IterBridge, Once, Repeat, RepeatN};
+use super::ordered::MapOrdered;
 use super::recipe::{Indexed, Indices, Of, Recipe};
 use crate::runtime::cancellation::{Cancellation, Pulled};
 
@@ -79,6 +80,38 @@ pub trait ParallelBridge: Iterator + Sized {
     /// assert_eq!(receiver.into_iter().par_bridge().map(|i| i * 2).sum::<u32>(), 10100);
     /// ```
     fn par_bridge(self) -> IterBridge<Self>;
+
+    /// The results of `f` for the items of this iterator, in the order of the items: `f` runs on the calling thread and on workers of the
+    /// pool.
+    ///
+    /// At most `ahead` items have been pulled and not given to the consumer, besides the one that the consumer has now. So memory is
+    /// bounded, and the iterator may be endless. An `ahead` of twice the number of threads hides small differences between items. Members pull
+    /// one item at a time. An item should take some 10 us or more in `f`; shorter ones stay on the calling thread.
+    ///
+    /// The results are not an iterator but are consumed by [`for_each`](super::MapOrdered::for_each),
+    /// [`try_for_each`](super::MapOrdered::try_for_each) or [`collect`](super::MapOrdered::collect) on the calling thread. Workers that went on
+    /// between two calls of `next` would need threads that may outlive what `f` borrows, which safe Rust forbids.
+    ///
+    /// ```
+    /// use windrow::prelude::*;
+    ///
+    /// let lines = std::io::Cursor::new("one fish\ntwo fish\n");
+    /// let mut counts = Vec::new();
+    /// let counted = std::io::BufRead::lines(lines).par_map_ordered(16, |line| line.map(|line| line.split(' ').count()));
+    /// counted.try_for_each(|count| {
+    ///     counts.push(count?);
+    ///     Ok::<_, std::io::Error>(())
+    /// })?;
+    /// assert_eq!(counts, [2, 2]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If `ahead` is 0.
+    fn par_map_ordered<U, F>(self, ahead: usize, f: F) -> MapOrdered<Self, F>
+    where
+        F: Fn(Self::Item) -> U + Sync,
+        U: Send;
 }
 
 impl<I: Iterator<Item: Send> + Send> ParallelBridge for I {
@@ -87,6 +120,14 @@ impl<I: Iterator<Item: Send> + Send> ParallelBridge for I {
         let most = self.size_hint().1.unwrap_or(usize::MAX).max(1);
         let (items, exhausted, cancellation) = (Mutex::new(Some(self)), OnceLock::new(), OnceLock::new());
         Par::of(0..most, Bridge { items, end: most, exhausted, cancellation })
+    }
+
+    fn par_map_ordered<U, F>(self, ahead: usize, f: F) -> MapOrdered<Self, F>
+    where
+        F: Fn(Self::Item) -> U + Sync,
+        U: Send,
+    {
+        MapOrdered::new(self, ahead, f)
     }
 }
 

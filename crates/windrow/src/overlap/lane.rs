@@ -1,4 +1,4 @@
-//! The two stations: the work of one lane, in steps that never wait.
+//! The stations of lanes that belong to one thread: the work of one lane, in steps that never wait.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::queue::{Bell, Giver, Taker, Took, lock};
+use super::queue::{Bell, Giver, Ring, Taker, Took, lock};
 use super::run::{OverlapRun, Station, Step, TileFault};
 use super::trace::{LaneTrace, Log};
 use crate::runtime::cancel::Ambient;
@@ -18,10 +18,18 @@ pub(super) enum Input<'env, T> {
 }
 
 impl<T> Input<'_, T> {
-    fn take(&mut self) -> Took<T> {
+    pub(super) fn take(&mut self) -> Took<T> {
         match self {
             Input::Iter(iter) => iter.next().map_or(Took::Ended { whole: true }, Took::Item),
             Input::Queue(taker) => taker.take(),
+        }
+    }
+
+    /// Whether there may be one more item. If not, the bell rings when there is.
+    pub(super) fn has_more(&self) -> bool {
+        match self {
+            Input::Iter(_) => true,
+            Input::Queue(taker) => taker.has_more(),
         }
     }
 }

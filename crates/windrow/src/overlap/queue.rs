@@ -18,6 +18,11 @@ pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What an end of a queue rings: wakes the executors of a lane.
+pub(super) trait Ring: std::fmt::Debug + Send + Sync {
+    fn ring(&self);
+}
+
 /// Wakes one executor.
 #[derive(Debug, Default)]
 pub(super) struct Bell {
@@ -32,8 +37,15 @@ struct Rung {
     waiting: bool,
 }
 
+impl Ring for Bell {
+    fn ring(&self) {
+        self.wake();
+    }
+}
+
 impl Bell {
-    pub(super) fn ring(&self) {
+    /// Rings; returns whether the executor waited.
+    pub(super) fn wake(&self) -> bool {
         let mut state = lock(&self.state);
         state.rung = true;
         let waiting = state.waiting;
@@ -41,6 +53,7 @@ impl Bell {
         if waiting {
             self.rings.notify_one();
         }
+        waiting
     }
 
     /// Waits for a ring since the last wait, or for `at_most`.
@@ -72,6 +85,8 @@ struct Inner<T> {
     /// The number of items given so far.
     given: usize,
     bound: QueueBound,
+    /// Results beyond the bound, which a lane of several tiles may give: for each there was room when its tile was begun.
+    beside: usize,
     /// The weight of an item, if the weight is bounded.
     weigh: Option<fn(&T) -> usize>,
     limit: usize,
@@ -81,9 +96,9 @@ struct Inner<T> {
     ended: Option<bool>,
     /// No more items are wanted.
     closed: bool,
-    giver: Option<Arc<Bell>>,
+    giver: Option<Arc<dyn Ring>>,
     giver_waits: bool,
-    taker: Option<Arc<Bell>>,
+    taker: Option<Arc<dyn Ring>>,
     taker_waits: bool,
 }
 
@@ -92,16 +107,16 @@ impl<T> Inner<T> {
     fn has_room(&self) -> bool {
         let light = self.weigh.is_none() || self.weight < self.limit;
         match self.bound {
-            QueueBound::Tiles(most) => self.items.len() < most && light,
+            QueueBound::Tiles(most) => self.items.len() < most.saturating_add(self.beside) && light,
             QueueBound::Results { .. } => true,
         }
     }
 
-    fn marked_giver(&mut self) -> Option<Arc<Bell>> {
+    fn marked_giver(&mut self) -> Option<Arc<dyn Ring>> {
         std::mem::take(&mut self.giver_waits).then(|| self.giver.clone()).flatten()
     }
 
-    fn marked_taker(&mut self) -> Option<Arc<Bell>> {
+    fn marked_taker(&mut self) -> Option<Arc<dyn Ring>> {
         std::mem::take(&mut self.taker_waits).then(|| self.taker.clone()).flatten()
     }
 }
@@ -124,11 +139,12 @@ pub(super) enum Took<T> {
     },
 }
 
-pub(super) fn queue<T>(tiles: usize, giver: Arc<Bell>) -> (Giver<T>, Taker<T>) {
+pub(super) fn queue<T>(tiles: usize, giver: Arc<dyn Ring>) -> (Giver<T>, Taker<T>) {
     let inner = Arc::new(Mutex::new(Inner {
         items: VecDeque::new(),
         given: 0,
         bound: QueueBound::Tiles(tiles),
+        beside: 0,
         weigh: None,
         limit: 0,
         weight: 0,
@@ -149,6 +165,23 @@ impl<T> Giver<T> {
         let room = inner.closed || inner.has_room();
         inner.giver_waits = !room;
         room
+    }
+
+    /// Whether there is room for one more result of a lane that holds `held` tiles now, and at most `most`. All of them may come at once:
+    /// those and the items of the queue are fewer than the queue's bound and `most` together. If not, the bell rings as for
+    /// [`has_room`](Giver::has_room), or the lane has to hand on a tile.
+    pub(super) fn has_room_beside(&self, held: usize, most: usize) -> bool {
+        let mut inner = lock(&self.0);
+        inner.beside = most - 1;
+        let room = held < most
+            && match inner.bound {
+                QueueBound::Tiles(tiles) => {
+                    inner.items.len() + held < tiles.saturating_add(most - 1) && inner.has_room()
+                }
+                QueueBound::Results { .. } => true,
+            };
+        inner.giver_waits = !room && !inner.closed;
+        room || inner.closed
     }
 
     /// Gives an item, without a check of the limits. Returns the item if no more are wanted.
@@ -207,7 +240,15 @@ impl<T> Taker<T> {
         }
     }
 
-    pub(super) fn set_bell(&self, taker: Arc<Bell>) {
+    /// Whether an item is there, or the end. If not, the taker's bell rings when there is.
+    pub(super) fn has_more(&self) -> bool {
+        let mut inner = lock(&self.0);
+        let more = !inner.items.is_empty() || inner.ended.is_some();
+        inner.taker_waits |= !more;
+        more
+    }
+
+    pub(super) fn set_bell(&self, taker: Arc<dyn Ring>) {
         lock(&self.0).taker = Some(taker);
     }
 

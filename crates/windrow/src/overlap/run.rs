@@ -14,7 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::queue::{Bell, lock};
+use super::crew::Crew;
+use super::queue::{Bell, Ring, lock};
 use super::trace::LaneTrace;
 use crate::runtime::cancel::CancelToken;
 use crate::runtime::flag::Flag;
@@ -44,6 +45,17 @@ pub(super) trait Station<E> {
     fn at(&self) -> (usize, usize);
 
     fn take_trace(&mut self) -> Option<LaneTrace>;
+}
+
+/// A lane that takes several tiles at once, as its members see it.
+pub(super) trait EachLane<E> {
+    /// Takes a tile and runs it, if there is one.
+    fn step(&self, run: &OverlapRun<E>) -> Step;
+
+    /// The head, and the lane.
+    fn at(&self) -> (usize, usize);
+
+    fn take_trace(&self, members: usize) -> Option<LaneTrace>;
 }
 
 /// Why a tile did not pass a lane.
@@ -82,12 +94,24 @@ pub(super) struct OverlapRun<E> {
     lanes: Vec<CancelToken>,
     /// The bells of all executors; the calling thread's first.
     bells: Vec<Arc<Bell>>,
+    /// The workers that help.
+    crew: Arc<Crew>,
+    /// Threads of the pool, the calling one included; those of them that have a CPU.
+    pub(super) members: usize,
+    pub(super) width: usize,
     /// When the run began, if it is traced.
     pub(super) zero: Option<Instant>,
 }
 
 impl<E> OverlapRun<E> {
-    pub(super) fn new(tokens: Vec<CancelToken>, lanes: usize, bells: Vec<Arc<Bell>>, zero: Option<Instant>) -> Self {
+    pub(super) fn new(
+        tokens: Vec<CancelToken>,
+        lanes: usize,
+        bells: Vec<Arc<Bell>>,
+        crew: Arc<Crew>,
+        (members, width): (usize, usize),
+        zero: Option<Instant>,
+    ) -> Self {
         let token = || tokens.first().map_or_else(CancelToken::new, CancelToken::child);
         Self {
             trouble: Flag::new(),
@@ -101,6 +125,9 @@ impl<E> OverlapRun<E> {
                 traces: Vec::new(),
             }),
             bells,
+            crew,
+            members,
+            width,
             zero,
         }
     }
@@ -160,6 +187,7 @@ impl<E> OverlapRun<E> {
         self.trouble.raise();
         self.lanes[..lane].iter().for_each(CancelToken::cancel);
         self.bells.iter().for_each(|bell| bell.ring());
+        self.crew.ring_all();
     }
 
     pub(super) fn hand_in(&self, lane: usize, trace: LaneTrace) {
@@ -193,11 +221,15 @@ impl<E> OverlapRun<E> {
         self.close(station);
     }
 
-    /// On the calling thread: runs stations until all have ended and all helpers have left.
-    pub(super) fn lead(&self, mut stations: Vec<Box<dyn Station<E> + '_>>) {
+    /// On the calling thread: runs stations until all have ended and all helpers have left (true), or until `pause` returns true (false).
+    /// `pause` is asked before each step.
+    pub(super) fn lead(&self, stations: &mut Vec<Box<dyn Station<E> + '_>>, mut pause: impl FnMut() -> bool) -> bool {
         let looks = (!self.tokens.is_empty()).then_some(POLL);
         'busy: loop {
             self.look();
+            if pause() {
+                return false;
+            }
             // The last lane first: its tiles are nearly done, and make room.
             for at in (0..stations.len()).rev() {
                 match self.step(&mut *stations[at]) {
@@ -210,7 +242,7 @@ impl<E> OverlapRun<E> {
                 }
             }
             if stations.is_empty() && lock(&self.state).helpers == 0 {
-                return;
+                return true;
             }
             self.bells[0].wait(looks);
         }
@@ -223,6 +255,23 @@ impl<E> OverlapRun<E> {
             self.fail(tile, lane, TileFault::Panic(payload));
             Step::Through
         })
+    }
+
+    /// The same for a lane of several tiles, on any member.
+    pub(super) fn step_each(&self, lane: &(dyn EachLane<E> + '_)) -> Step {
+        catch_unwind(AssertUnwindSafe(|| lane.step(self))).unwrap_or_else(|payload| {
+            let (tile, number) = lane.at();
+            self.fail(tile, number, TileFault::Panic(payload));
+            Step::Worked
+        })
+    }
+
+    /// Drops the last hold on a lane of several tiles: its closure with its captures, and results that are not wanted.
+    pub(super) fn close_each(&self, lane: Arc<dyn EachLane<E> + Sync + '_>) {
+        let (tile, number) = lane.at();
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(lane))) {
+            self.fail(tile, number, TileFault::Panic(payload));
+        }
     }
 
     /// Drops a station: ends its queues, and drops its closure with its captures.

@@ -11,6 +11,8 @@ use windrow_plan::Nanos;
 pub enum LaneKind {
     /// Runs on the calling thread.
     Compute,
+    /// Runs on the calling thread and on workers of the pool, several tiles at a time.
+    ComputeEach,
     /// Runs on a separate helper thread.
     Blocking,
     /// Starts operations on a helper thread; each is completed through its [`CompletionToken`](super::CompletionToken).
@@ -21,6 +23,7 @@ impl fmt::Display for LaneKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LaneKind::Compute => "compute",
+            LaneKind::ComputeEach => "compute each",
             LaneKind::Blocking => "blocking",
             LaneKind::Completion => "completion",
         })
@@ -46,8 +49,10 @@ pub struct LaneTrace {
     pub name: String,
     /// The kind of the lane.
     pub kind: LaneKind,
-    /// Tiles that passed the lane, in order: tile `i` is at `i`. A tile that failed in a compute or blocking lane is the last. In a completion
-    /// lane, failed operations are missing, and so are those that were under way when the run ended.
+    /// Threads that may have a tile in the lane at the same time: those of the pool in a [`ComputeEach`](LaneKind::ComputeEach) lane, else 1.
+    pub members: usize,
+    /// Tiles that passed the lane, in order: tile `i` is at `i`. A tile that failed in a compute or blocking lane is the last. In other
+    /// lanes, failed tiles are missing, and so are those that were under way when the run ended.
     pub tiles: Vec<TileTrace>,
 }
 
@@ -73,7 +78,7 @@ impl TileTrace {
 }
 
 impl LaneTrace {
-    /// The time with a tile in the lane. If tiles overlap, in a completion lane, the time counts once.
+    /// The time with a tile in the lane. If tiles overlap, the time counts once.
     pub fn busy(&self) -> Nanos {
         let (mut busy, mut until) = (0.0, f64::NEG_INFINITY);
         for TileTrace { start, end, .. } in &self.tiles {
@@ -81,6 +86,11 @@ impl LaneTrace {
             until = until.max(end.0);
         }
         Nanos(busy)
+    }
+
+    /// The time of all tiles together. If tiles overlap, each counts.
+    pub fn work(&self) -> Nanos {
+        Nanos(self.tiles.iter().map(|tile| tile.length().0).sum())
     }
 
     fn waited(&self, which: fn(&TileTrace) -> Nanos) -> Nanos {
@@ -96,21 +106,31 @@ impl Trace {
 
     /// The lane that limits the run, and how far the run was from that limit.
     pub fn explain(&self) -> Limits {
-        let busy = |lane: &LaneTrace| lane.busy().0;
-        // The calling thread runs all compute lanes, one tile at a time.
-        let computes = self.lanes.iter().filter(|lane| lane.kind == LaneKind::Compute).count();
-        let computing: f64 = self.lanes.iter().filter(|lane| lane.kind == LaneKind::Compute).map(busy).sum();
-        let alone = self.lanes.iter().enumerate().filter(|(_, lane)| lane.kind != LaneKind::Compute);
-        let slowest = alone.max_by(|one, other| busy(one.1).total_cmp(&busy(other.1)));
-        let (bound, at) = match slowest {
-            Some((at, lane)) if busy(lane) > computing => (busy(lane), Some(at)),
-            _ => {
-                let largest = self.lanes.iter().enumerate().filter(|(_, lane)| lane.kind == LaneKind::Compute);
-                let at = largest.max_by(|one, other| busy(one.1).total_cmp(&busy(other.1))).map(|(at, _)| at);
-                (computing, at)
-            }
+        // A tile of a completion lane is not worked on, so its time counts once; members of other lanes work on each tile.
+        let busy = |lane: &LaneTrace| match lane.kind {
+            LaneKind::ComputeEach => lane.work().0,
+            _ => lane.busy().0,
         };
-        let shared = computes > 1 && at.is_some_and(|at| self.lanes[at].kind == LaneKind::Compute);
+        // The least time in which the lane's members can do that.
+        let share = |lane: &LaneTrace| busy(lane) / lane.members.max(1) as f64;
+        let computes = |lane: &LaneTrace| matches!(lane.kind, LaneKind::Compute | LaneKind::ComputeEach);
+        let sum = |is_one: &dyn Fn(&LaneTrace) -> bool| -> f64 {
+            self.lanes.iter().filter(|lane| is_one(lane)).map(busy).sum()
+        };
+        // The calling thread runs all compute lanes, one tile at a time. Members run the tiles of lanes of several tiles beside that.
+        let alone = sum(&|lane| lane.kind == LaneKind::Compute);
+        let members = self.lanes.iter().map(|lane| lane.members).max().unwrap_or(1).max(1);
+        let computing = alone.max(sum(&computes) / members as f64);
+        let largest = |is_one: &dyn Fn(&LaneTrace) -> bool| {
+            let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| is_one(lane));
+            lanes.max_by(|one, other| share(one.1).total_cmp(&share(other.1))).map(|(at, _)| at)
+        };
+        let (bound, at) = match largest(&|lane| !computes(lane)) {
+            Some(at) if busy(&self.lanes[at]) > computing => (busy(&self.lanes[at]), Some(at)),
+            _ => (computing, largest(&computes)),
+        };
+        let several = self.lanes.iter().filter(|lane| computes(lane)).count() > 1;
+        let shared = several && at.is_some_and(|at| computes(&self.lanes[at]));
         let lane = at.map(|at| &self.lanes[at]);
         let sum = |which| lane.map_or(Nanos(0.0), |lane| lane.waited(which));
         let first = lane.and_then(|lane| lane.tiles.first());
@@ -156,8 +176,8 @@ impl Trace {
                 let (empty, full) = (times.empty.as_micros(), times.full.as_micros());
                 let waits = format!(r#"{{"empty_us":{empty:.3},"full_us":{full:.3}}}"#);
                 let (start, end) = (times.start.as_micros(), times.end.as_micros());
-                if lane.kind == LaneKind::Completion {
-                    // Async events: tiles of a completion lane overlap, and events of a thread must not.
+                if matches!(lane.kind, LaneKind::Completion | LaneKind::ComputeEach) {
+                    // Async events: tiles of such a lane overlap, and events of a thread must not.
                     let id = format!("{number}.{tile}");
                     events.push(format!(r#"{{"ph":"b","id":"{id}","ts":{start:.3},{head},"args":{waits}}}"#));
                     events.push(format!(r#"{{"ph":"e","id":"{id}","ts":{end:.3},{head}}}"#));
@@ -195,7 +215,7 @@ pub struct Limits {
     /// The time of the run.
     pub wall: Nanos,
     /// The lower bound for any overlap of these tiles: the time of the slowest lane, or of all compute lanes together, since they share
-    /// the calling thread.
+    /// the calling thread. Of lanes that take several tiles at once, the work of all members counts, divided by the threads of the pool.
     pub bound: Nanos,
     /// The time of all lanes together: the time without overlap.
     pub serial: Nanos,
@@ -261,7 +281,7 @@ pub(super) struct Log {
 
 impl Log {
     pub(super) fn new(name: String, kind: LaneKind) -> Self {
-        Self { trace: Some(LaneTrace { name, kind, tiles: Vec::new() }), ..Self::default() }
+        Self { trace: Some(LaneTrace { name, kind, members: 1, tiles: Vec::new() }), ..Self::default() }
     }
 
     #[inline]
@@ -320,7 +340,7 @@ mod tests {
             empty: Nanos(1.0),
             full: Nanos(0.0),
         };
-        LaneTrace { name: name.into(), kind, tiles: spans.iter().map(tile).collect() }
+        LaneTrace { name: name.into(), kind, members: 1, tiles: spans.iter().map(tile).collect() }
     }
 
     #[test]

@@ -111,6 +111,23 @@ impl Drop for InsideCall {
     }
 }
 
+/// Calls that this thread is inside of.
+pub(crate) fn depth() -> usize {
+    DEPTH.get()
+}
+
+/// This thread is inside of as many calls as the thread that it helps, until this is dropped.
+pub(crate) struct AtDepth {
+    _inside: InsideCall,
+}
+
+impl AtDepth {
+    /// `depth`: the calls that the other thread is inside of.
+    pub(crate) fn new(depth: usize) -> Self {
+        AtDepth { _inside: InsideCall { before: DEPTH.replace(depth) } }
+    }
+}
+
 /// Runs a call that cannot be shared: as one chunk, or in pieces of about a heartbeat if the call can be cancelled.
 fn run_alone<'s, S: Divide, L>(
     pool: &PoolState,

@@ -17,6 +17,7 @@ mod linear;
 mod nested;
 mod oracle;
 mod overlap;
+mod overlap_each;
 mod overlap_fork;
 mod pool;
 mod scope;

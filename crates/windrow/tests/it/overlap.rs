@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use windrow::overlap::{self, CompletionToken, Failure, LaneKind, Trace};
 use windrow::prelude::*;
 use windrow::{CancelToken, Pool};
-use windrow_testkit::overlaps::{Case, Fault, How, Inside, Lane};
+use windrow_testkit::overlaps::{Case, Fault, How, Inside, KINDS, Lane};
 use windrow_testkit::spin_until;
 
 /// Under Miri everything takes a thousand times as long.
@@ -25,9 +25,8 @@ fn random_runs_with_faults_end_as_serial_ones() {
 
 #[test]
 fn every_fault_in_every_lane_at_every_tile() {
-    let kinds = [LaneKind::Compute, LaneKind::Blocking, LaneKind::Completion];
-    let lanes: Vec<Lane> = kinds.map(|kind| Lane { kind, ahead: 1, inside: Inside::Nothing }).into();
-    for (tile, lane) in (0..4).flat_map(|tile| (0..3).map(move |lane| (tile, lane))) {
+    let lanes: Vec<Lane> = KINDS.map(|kind| Lane { kind, ahead: 1, inside: Inside::Nothing }).into();
+    for (tile, lane) in (0..4).flat_map(|tile| (0..KINDS.len()).map(move |lane| (tile, lane))) {
         for how in [How::Error, How::Panic, How::Lose, How::CancelToken] {
             for fed in [false, true] {
                 let faults = vec![Fault { tile, lane, how }];
@@ -38,7 +37,7 @@ fn every_fault_in_every_lane_at_every_tile() {
 }
 
 fn lanes() -> impl Strategy<Value = Vec<Lane>> {
-    let kind = prop_oneof![Just(LaneKind::Compute), Just(LaneKind::Blocking), Just(LaneKind::Completion)];
+    let kind = prop::sample::select(&KINDS[..]);
     let inside = prop_oneof![10 => Just(Inside::Nothing), 1 => Just(Inside::Region), 1 => Just(Inside::Overlap)];
     let lane = (kind, 1..4usize, inside).prop_map(|(kind, ahead, inside)| Lane { kind, ahead, inside });
     prop::collection::vec(lane, 1..6)

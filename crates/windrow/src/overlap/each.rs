@@ -1,0 +1,316 @@
+//! A lane that takes several tiles at once: its station, which the calling thread and workers of the pool step together.
+//!
+//! # Glossary
+//! * *Member*: the calling thread, or a worker of the pool that has joined the run's region (see `help`).
+//! * *Begun* tile: a member has pulled it. *Ended* tile: its closure has returned. *In the lane*: begun and not handed on.
+//! * *Head*: the oldest tile in the lane.
+//!
+//! # Protocol
+//! 1. *Begin.* A member pulls the next tile under the lock of the source, so that tiles are numbered as the source gives them. It enters
+//!    the tile under the lock of the order, at the back. It begins no tile if the lane or the queue behind it has no room: so the
+//!    number of tiles is bounded, and a result never waits for room.
+//! 2. *Pass on.* A member that has begun a tile rings for the next one if there is one; else it leaves its mark in the queue that has
+//!    to change first. Race prevented: two tiles come, the queue rings once, and the second tile waits while members sleep.
+//! 3. *End.* A member stores the result. The member that stores the result of the head hands on that result and all that follow without a
+//!    gap. Results are given under the lock of the order. Race prevented: two members hand on at the same time, in the wrong order.
+//! 4. *Fail.* A failed tile has no result, so no later tile is handed on. Tiles before it go on. The tokens of later tiles are cancelled.
+//! 5. *Leave.* If no more tiles come, or none before the cut is in the lane, the first member that sees it ends the queue behind the lane.
+//!
+//! A member that finds the source locked does not wait for it, since the source may be an iterator that blocks. It sets `missed` and tries
+//! once more. The holder checks `missed` after the unlock, and rings. Race prevented: a ring wakes a member that finds the source
+//! locked and sleeps again, while the holder goes on to run its tile.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Instant;
+
+use super::crew::CrewBell;
+use super::lane::Input;
+use super::queue::{Giver, Took, lock};
+use super::run::{EachLane, OverlapRun, Station, Step, TileFault};
+use super::trace::{LaneTrace, Log};
+use crate::runtime::cancel::{Ambient, CancelToken};
+use windrow_sync::unwind::Payload;
+
+/// Tiles in a lane for each member of a pool: one that the member runs, and one that waits for its turn to be handed on. A pool of one
+/// thread has one tile in the lane.
+///
+/// Measure: count of tiles.
+const TILES_OF_MEMBER: usize = 2;
+
+/// Where tiles come from.
+struct Origin<'env, T> {
+    /// `None` if no more tiles come.
+    input: Option<Input<'env, T>>,
+    next: usize,
+}
+
+/// A tile in the lane.
+struct Begun<U> {
+    result: Option<U>,
+    token: CancelToken,
+    /// When it began and ended, if the run is traced.
+    begun: Option<Instant>,
+    ended: Option<Instant>,
+}
+
+/// The tiles in the lane, in order.
+struct InOrder<U> {
+    head: usize,
+    tiles: VecDeque<Begun<U>>,
+    /// `None` once the lane has left.
+    output: Option<Giver<U>>,
+    /// `Some` if the source has ended; true if all tiles have come.
+    whole: Option<bool>,
+    /// A member found the source locked.
+    missed: bool,
+    log: Log,
+}
+
+/// A lane whose closure turns tiles into results, on several members at once.
+pub(super) struct ApplyEach<'env, T, U, F> {
+    lane: usize,
+    /// The maximum of tiles in the lane; `None` depends on the pool.
+    under_way: Option<usize>,
+    origin: Mutex<Origin<'env, T>>,
+    order: Mutex<InOrder<U>>,
+    bell: Arc<CrewBell>,
+    f: F,
+}
+
+/// What [`ApplyEach::begin`] comes to.
+enum Begin<T> {
+    Tile {
+        tile: usize,
+        item: T,
+        token: CancelToken,
+    },
+    /// Something has changed: try again.
+    Again,
+    Nothing,
+    Through,
+}
+
+impl<'env, T, U, F> ApplyEach<'env, T, U, F> {
+    pub(super) fn new(
+        lane: usize,
+        under_way: Option<usize>,
+        (input, output): (Input<'env, T>, Giver<U>),
+        f: F,
+        bell: Arc<CrewBell>,
+        log: Log,
+    ) -> Self {
+        let order = InOrder { head: 0, tiles: VecDeque::new(), output: Some(output), whole: None, missed: false, log };
+        let origin = Origin { input: Some(input), next: 0 };
+        Self { lane, under_way, origin: Mutex::new(origin), order: Mutex::new(order), bell, f }
+    }
+
+    /// Whether one more tile may be in the lane. If not, a result that is taken or handed on rings.
+    fn has_room<E>(&self, order: &InOrder<U>, run: &OverlapRun<E>) -> bool {
+        let usual = if run.members == 1 { 1 } else { TILES_OF_MEMBER * run.members };
+        let (held, most) = (order.tiles.len(), self.under_way.unwrap_or(usual));
+        order.output.as_ref().is_some_and(|output| output.has_room_beside(held, most))
+    }
+
+    /// The lock of the source, unless another member has it, which rings then.
+    fn lock_origin(&self) -> Option<MutexGuard<'_, Origin<'env, T>>> {
+        let try_lock = || match self.origin.try_lock() {
+            Ok(origin) => Some(origin),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        try_lock().or_else(|| {
+            lock(&self.order).missed = true;
+            try_lock()
+        })
+    }
+
+    fn begin<E>(&self, run: &OverlapRun<E>) -> Begin<T> {
+        let Some(mut origin) = self.lock_origin() else { return Begin::Nothing };
+        if origin.next >= run.cut() || origin.input.is_none() {
+            // Queued tiles are user data: dropped outside of the lock.
+            let unwanted = origin.input.take();
+            drop(origin);
+            drop(unwanted);
+            return if self.leave(run) { Begin::Through } else { Begin::Nothing };
+        }
+        let (begin, more) = self.pull(&mut origin, run);
+        let next = origin.next;
+        drop(origin);
+        let missed = std::mem::take(&mut lock(&self.order).missed);
+        match begin {
+            Ok(begin) => {
+                if more {
+                    self.bell.pass_on();
+                } else if missed {
+                    self.bell.nudge();
+                }
+                begin
+            }
+            Err(why) => {
+                if let Some(why) = why {
+                    run.fail(next, self.lane, why);
+                }
+                self.bell.ring_all();
+                Begin::Again
+            }
+        }
+    }
+
+    /// Pulls a tile. `Err` if no more tiles come, perhaps with a reason to fail the next one. Also returns whether one more tile can be
+    /// begun.
+    fn pull<E>(
+        &self,
+        origin: &mut Origin<'env, T>,
+        run: &OverlapRun<E>,
+    ) -> (Result<Begin<T>, Option<TileFault<E>>>, bool) {
+        let idle = |full| lock(&self.order).log.idle(run.zero, full);
+        if !self.has_room(&lock(&self.order), run) {
+            idle(true);
+            return (Ok(Begin::Nothing), false);
+        }
+        let Some(input) = &mut origin.input else { return (Ok(Begin::Nothing), false) };
+        let token = run.token(self.lane).child();
+        let taken = {
+            let _token = Ambient::new(token.clone());
+            // The iterator of a source is user code, too.
+            catch_unwind(AssertUnwindSafe(|| input.take()))
+        };
+        match taken {
+            Ok(Took::Item(item)) => {
+                let tile = origin.next;
+                origin.next += 1;
+                let mut order = lock(&self.order);
+                let begun = order.log.now(run.zero);
+                order.log.begins(begun);
+                order.tiles.push_back(Begun { result: None, token: token.clone(), begun, ended: None });
+                let more = self.has_room(&order, run) && input.has_more();
+                (Ok(Begin::Tile { tile, item, token }), more)
+            }
+            Ok(Took::Empty) => {
+                idle(false);
+                (Ok(Begin::Nothing), false)
+            }
+            Ok(Took::Ended { whole }) => {
+                origin.input = None;
+                lock(&self.order).whole = Some(whole);
+                let lost = !whole && origin.next < run.cut();
+                (Err(lost.then_some(TileFault::Lost)), false)
+            }
+            Err(payload) => (Err(Some(TileFault::Panic(payload))), false),
+        }
+    }
+
+    fn end<E>(&self, run: &OverlapRun<E>, tile: usize, result: Result<Result<U, E>, Payload>) {
+        let why = match result {
+            Ok(Ok(made)) => {
+                let mut order = lock(&self.order);
+                let at = tile - order.head;
+                let ended = order.log.now(run.zero);
+                let begun = &mut order.tiles[at];
+                (begun.result, begun.ended) = (Some(made), ended);
+                return if at == 0 {
+                    self.hand_on(order, run)
+                };
+            }
+            Ok(Err(error)) => TileFault::Error(error),
+            Err(payload) => TileFault::Panic(payload),
+        };
+        run.fail(tile, self.lane, why);
+        let order = lock(&self.order);
+        let later = (tile + 1).saturating_sub(order.head);
+        order.tiles.iter().skip(later).for_each(|begun| begun.token.cancel());
+    }
+
+    /// Hands on the results of the head, and of those after it that have ended.
+    fn hand_on<E>(&self, mut order: MutexGuard<'_, InOrder<U>>, run: &OverlapRun<E>) {
+        let (mut unwanted, mut thrown) = (Vec::new(), None);
+        while order.head < run.cut() && order.tiles.front().is_some_and(|head| head.result.is_some()) {
+            let Some(Begun { result: Some(made), begun, ended, .. }) = order.tiles.pop_front() else { break };
+            let tile = order.head;
+            order.head += 1;
+            order.log.ends(run.zero, begun, ended);
+            // The weight of a tile is user code.
+            match catch_unwind(AssertUnwindSafe(|| order.output.as_ref().map_or(Ok(()), |output| output.give(made)))) {
+                Ok(given) => unwanted.extend(given.err()),
+                Err(payload) => {
+                    thrown = Some((tile, payload));
+                    break;
+                }
+            }
+        }
+        drop(order);
+        if let Some((tile, payload)) = thrown {
+            run.fail(tile, self.lane, TileFault::Panic(payload));
+        }
+        // Members may wait for room in the lane, and the calling thread for its end.
+        self.bell.nudge();
+        drop(unwanted);
+    }
+
+    /// Ends the queue behind the lane, if no tile of the lane will be handed on any more. Returns whether it is ended.
+    fn leave<E>(&self, run: &OverlapRun<E>) -> bool {
+        let mut order = lock(&self.order);
+        let is_cut = order.head >= run.cut();
+        if !is_cut && (order.whole.is_none() || !order.tiles.is_empty()) {
+            return order.output.is_none();
+        }
+        let whole = !is_cut && order.whole == Some(true);
+        let output = order.output.take();
+        drop(order);
+        if let (Some(output), true) = (output, whole) {
+            output.finish();
+        }
+        true
+    }
+}
+
+impl<T, U, E, F: Fn(T) -> Result<U, E>> EachLane<E> for ApplyEach<'_, T, U, F> {
+    fn step(&self, run: &OverlapRun<E>) -> Step {
+        let (tile, item, token) = match self.begin(run) {
+            Begin::Tile { tile, item, token } => (tile, item, token),
+            Begin::Again => return Step::Worked,
+            Begin::Nothing => return Step::Idle,
+            Begin::Through => return Step::Through,
+        };
+        let since = Instant::now();
+        let result = {
+            let _token = Ambient::new(token);
+            catch_unwind(AssertUnwindSafe(|| (self.f)(item)))
+        };
+        self.bell.crew.ran(since.elapsed());
+        self.end(run, tile, result);
+        Step::Worked
+    }
+
+    fn at(&self) -> (usize, usize) {
+        (lock(&self.order).head, self.lane)
+    }
+
+    fn take_trace(&self, members: usize) -> Option<LaneTrace> {
+        let trace = lock(&self.order).log.take();
+        trace.map(|trace| LaneTrace { members, ..trace })
+    }
+}
+
+/// The calling thread's station of such a lane.
+pub(super) struct EachStation<'env, E> {
+    pub(super) lane: Arc<dyn EachLane<E> + Sync + 'env>,
+    pub(super) width: usize,
+}
+
+impl<E> Station<E> for EachStation<'_, E> {
+    fn step(&mut self, run: &OverlapRun<E>) -> Step {
+        self.width = run.width;
+        self.lane.step(run)
+    }
+
+    fn at(&self) -> (usize, usize) {
+        self.lane.at()
+    }
+
+    fn take_trace(&mut self) -> Option<LaneTrace> {
+        self.lane.take_trace(self.width)
+    }
+}
