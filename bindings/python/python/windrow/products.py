@@ -73,7 +73,7 @@ class Group:
             raise ValueError(f"a group of {size} ranks")
         self._barrier = threading.Barrier(size)
         self._posted: list[Any] = [None] * size
-        self.ranks = [Rank(self, rank) for rank in range(size)]
+        self.ranks: list[Rank] = [Rank(self, rank) for rank in range(size)]
 
     def run(self, function: Callable[[Rank], Result]) -> list[Result]:
         """Calls ``function`` with each rank in a thread, and returns the results in order. If one raises, the others are released."""
