@@ -25,6 +25,12 @@ use super::run::{EachLane, OverlapRun, Station, Step};
 use crate::runtime::region::{AtDepth, depth};
 use crate::runtime::state::PoolState;
 
+/// A worker that has joined leaves if so many tiles are shorter than a wake. The door opens at one wake, so tiles about as long as that do
+/// not have workers come and go.
+///
+/// Measure: count of tiles.
+const TOO_SHORT: f64 = 4.0;
+
 /// The state of the calling thread's door.
 #[derive(Clone, Copy, PartialEq)]
 enum DoorState {
@@ -122,7 +128,7 @@ fn attend<E: Send>(run: &OverlapRun<E>, lanes: &[&(dyn EachLane<E> + Sync + '_)]
             (state.turn, state.called_back)
         };
         let wake = pool.guess().enter(WorkerState::AsleepLong);
-        let is_short = crew.tile().0 > 0.0 && 4.0 * crew.tile().0 < wake.0;
+        let is_short = crew.tile().0 > 0.0 && TOO_SHORT * crew.tile().0 < wake.0;
         if called_back || is_short {
             break;
         }
