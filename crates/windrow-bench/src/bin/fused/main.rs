@@ -9,7 +9,7 @@ use windrow_bench::record;
 use windrow_bench::stats::{median, quantile};
 use windrow_collective::Operation;
 
-use self::ranks::{ARMS, Cell, Measured, Once, Shape};
+use self::ranks::{ARMS, Cell, Measured, Once, Shape, Speed};
 
 mod ranks;
 
@@ -26,7 +26,10 @@ struct Options {
     /// Number of turns of each cut.
     #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(2..))]
     repetitions: u16,
-    /// Two shapes, three repetitions.
+    /// Cells where not to tile is best or nearly so, and wide products.
+    #[arg(long)]
+    border: bool,
+    /// Six cells, three repetitions.
     #[arg(long)]
     quick: bool,
     /// Write a record below bench/record.
@@ -50,8 +53,36 @@ const SHAPES: [Shape; 7] = [
     Shape { m: 4096, n: 768, k: 768 },
 ];
 
+/// Places of arms.
+const SERIAL: usize = 2;
+const UNIFORM_8: usize = 5;
+
 /// The ratios of communication to computation.
 const RATES: [f64; 3] = [0.5, 1.0, 2.0];
+
+/// Where not to tile is best or nearly so, or tiles are costly: small products and slow links; and wide ones.
+const BORDER: [(Shape, Speed); 20] = [
+    (Shape { m: 256, n: 256, k: 256 }, Speed::Given(400, 200)),
+    (Shape { m: 384, n: 384, k: 384 }, Speed::Given(1000, 100)),
+    (Shape { m: 512, n: 512, k: 512 }, Speed::Given(400, 500)),
+    (Shape { m: 512, n: 512, k: 512 }, Speed::Given(4000, 20)),
+    (Shape { m: 512, n: 512, k: 512 }, Speed::Given(4000, 1000)),
+    (Shape { m: 512, n: 256, k: 256 }, Speed::Given(2000, 20)),
+    (Shape { m: 1024, n: 256, k: 256 }, Speed::Given(1000, 100)),
+    (Shape { m: 1024, n: 1024, k: 256 }, Speed::Given(800, 3000)),
+    (Shape { m: 1024, n: 512, k: 512 }, Speed::Given(1000, 3000)),
+    (Shape { m: 2048, n: 256, k: 256 }, Speed::Given(1000, 500)),
+    (Shape { m: 2048, n: 512, k: 512 }, Speed::Given(200, 50)),
+    (Shape { m: 2048, n: 512, k: 512 }, Speed::Given(200, 1000)),
+    (Shape { m: 4096, n: 256, k: 2048 }, Speed::Given(400, 2000)),
+    (Shape { m: 4096, n: 512, k: 1024 }, Speed::Given(250, 50)),
+    (Shape { m: 1024, n: 1024, k: 1024 }, Speed::Given(1000, 20)),
+    (Shape { m: 1024, n: 1024, k: 1024 }, Speed::Given(1000, 500)),
+    (Shape { m: 512, n: 2048, k: 2048 }, Speed::Given(2000, 20)),
+    (Shape { m: 512, n: 2048, k: 2048 }, Speed::Given(2000, 1000)),
+    (Shape { m: 256, n: 8192, k: 3072 }, Speed::Given(1000, 100)),
+    (Shape { m: 256, n: 8192, k: 3072 }, Speed::Given(1000, 1000)),
+];
 
 fn main() -> ExitCode {
     windrow_bench::exit_code(run(&Options::parse()))
@@ -59,14 +90,18 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), String> {
     record::allowed(options.record)?;
-    let shapes = if options.quick { &SHAPES[..2] } else { &SHAPES[..] };
+    let usual = SHAPES.iter().flat_map(|&shape| RATES.map(|times| (shape, Speed::Times(times))));
+    let of: Vec<(Shape, Speed)> = match (options.quick, options.border) {
+        (true, false) => usual.take(6).collect(),
+        (false, false) => usual.collect(),
+        (true, true) => BORDER[..6].to_vec(),
+        (false, true) => BORDER.to_vec(),
+    };
     let repetitions = if options.quick { 3 } else { options.repetitions.into() };
-    let computations = ranks::computations(options.operation, shapes).map_err(|error| error.to_string())?;
-    let cells: Vec<Cell> = shapes
-        .iter()
-        .zip(computations)
-        .flat_map(|(&shape, computation)| RATES.map(|rate| Cell { shape, rate, computation }))
-        .collect();
+    let shapes: Vec<Shape> = of.iter().map(|cell| cell.0).collect();
+    let computations = ranks::computations(options.operation, &shapes).map_err(|error| error.to_string())?;
+    let cells: Vec<Cell> =
+        of.iter().zip(computations).map(|(&(shape, speed), computation)| Cell { shape, speed, computation }).collect();
     println!(
         "{} on {} ranks, {}, {repetitions} repetitions of {} cells",
         options.operation,
@@ -83,7 +118,7 @@ fn run(options: &Options) -> Result<(), String> {
     let notes = bars(&found);
     notes.iter().for_each(|note| println!("  {note}"));
     if options.record {
-        write(options.operation, &found, &measured, &notes)?;
+        write(options, &found, &measured, &notes)?;
     }
     match found.iter().find_map(|found| found.impossible.as_ref()) {
         Some(impossible) => Err(format!("a time is below what is possible: {impossible}")),
@@ -101,6 +136,10 @@ struct Found<'a> {
     best: &'static str,
     /// The time of auto relative to the best of the others.
     ratio: f64,
+    /// The time of auto relative to that without tiles, in each half of the repetitions.
+    by_serial: [f64; 2],
+    /// The time of auto relative to that with 8 equal tiles.
+    by_uniform: f64,
     /// The time of auto relative to itself.
     control: f64,
     /// The bound relative to auto's time.
@@ -143,6 +182,8 @@ impl<'a> Found<'a> {
             times: [computation, communication, auto].map(|nanos| nanos / 1e6),
             best: ARMS[best].0,
             ratio: ratio(elapsed(0, 1), elapsed(best, 1)),
+            by_serial: [0, 1].map(|half| ratio(elapsed(0, half), elapsed(SERIAL, half))),
+            by_uniform: ratio(elapsed(0, 1), elapsed(UNIFORM_8, 1)),
             control: ratio(
                 measured.times[1].iter().map(|once| once.elapsed).collect(),
                 measured.times[0].iter().map(|once| once.elapsed).collect(),
@@ -159,7 +200,7 @@ impl<'a> Found<'a> {
         let [computation, communication, auto] = self.times;
         format!(
             "{m:>4} x {k:>4} x {n:>4} {:>3}  {computation:>5.1} {communication:>5.1} ms  auto {auto:>5.1} ms x{:.3} of {:<10} (x{:.3})  {:.3} {:.3}  predicted {:+5.1} % ({:+5.1} %)  slowdown {}  {}",
-            self.cell.rate,
+            self.cell.speed,
             self.ratio,
             self.best,
             self.control,
@@ -192,9 +233,10 @@ fn impossible(cell: &Cell, measured: &Measured) -> Option<String> {
 fn bars(found: &[Found]) -> Vec<String> {
     let met = |met| if met { "met" } else { "missed" };
     let least = |rate: Option<f64>, value: fn(&Found) -> f64| {
-        let values = found.iter().filter(|found| rate.is_none_or(|rate| found.cell.rate == rate)).map(value);
+        let values =
+            found.iter().filter(|found| rate.is_none_or(|rate| found.cell.speed == Speed::Times(rate))).map(value);
         let values: Vec<f64> = values.collect();
-        (quantile(&values, 0.0), median(&values))
+        (!values.is_empty()).then(|| (quantile(&values, 0.0), median(&values)))
     };
     let slow = found.iter().filter(|found| found.ratio > 1.05).count();
     let mut bars = vec![format!(
@@ -202,12 +244,21 @@ fn bars(found: &[Found]) -> Vec<String> {
         found.len(),
         met(21 * slow <= found.len())
     )];
+    let worse = found.iter().filter(|found| found.by_serial.iter().all(|&ratio| ratio > 1.02)).count();
+    let worst = found.iter().map(|found| found.by_serial[0].min(found.by_serial[1])).fold(0.0, f64::max);
+    bars.push(format!(
+        "auto more than 2 % slower than no tiles, in both halves, in {worse} of {} cells, worst x{worst:.3}, bar 0: {}",
+        found.len(),
+        met(worse == 0)
+    ));
+    let mean = (found.iter().map(|found| found.by_uniform.ln()).sum::<f64>() / found.len() as f64).exp();
+    bars.push(format!("auto by 8 equal tiles x{mean:.3} in geometric mean, bar 0.93: {}", met(mean <= 0.93)));
     for (name, rate, value, bar) in [
         ("bound with contention", None, (|found| found.contended) as fn(&Found) -> f64, 0.90),
         ("plain bound where communication is twice", Some(2.0), |found| found.plain, 0.95),
         ("plain bound where both are equal", Some(1.0), |found| found.plain, 0.85),
     ] {
-        let (least, middle) = least(rate, value);
+        let Some((least, middle)) = least(rate, value) else { continue };
         bars.push(format!(
             "{name} by auto: {least:.3} at least, {middle:.3} in the middle, bar {bar}: {}",
             met(least >= bar)
@@ -233,7 +284,7 @@ fn bars(found: &[Found]) -> Vec<String> {
     bars
 }
 
-fn write(operation: Operation, found: &[Found], measured: &[Measured], notes: &[String]) -> Result<(), String> {
+fn write(options: &Options, found: &[Found], measured: &[Measured], notes: &[String]) -> Result<(), String> {
     let columns = "m,n,k,rate,cut,tiles,computation_ns,communication_ns,compute_slowdown,communicate_slowdown,predicted_tiles_ns,median_ns,ns_of_each_repetition,tiles_ns_of_each_repetition";
     let mut lines = Vec::new();
     for (found, measured) in found.iter().zip(measured) {
@@ -251,7 +302,7 @@ fn write(operation: Operation, found: &[Found], measured: &[Measured], notes: &[
             };
             lines.push(format!(
                 "{m},{n},{k},{},{name},{tiles},{:.0},{:.0},{},{predicted},{:.0},{},{}",
-                found.cell.rate,
+                found.cell.speed,
                 1e6 * found.times[0],
                 1e6 * found.times[1],
                 found.slowdown,
@@ -261,7 +312,7 @@ fn write(operation: Operation, found: &[Found], measured: &[Measured], notes: &[
             ));
         }
     }
-    let name = format!("fused-{operation}");
+    let name = format!("fused-{}{}", if options.border { "border-" } else { "" }, options.operation);
     let written =
         record::write_lines(Path::new("bench/record"), &name, &record::command("fused"), notes, columns, &lines);
     println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());

@@ -3,6 +3,7 @@
 //! A product with a vector checks a result (Freivalds 1977): `c x` is compared with `sum over ranks of a (b x)`. All values are
 //! whole numbers that `f64` and `f32` hold, so there is no tolerance. The check takes much less time than the product.
 
+use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,11 +43,29 @@ pub(crate) struct Shape {
     pub(crate) k: usize,
 }
 
-/// A product over a link on which its communication takes `rate` times as long as its computation.
+/// The speed of a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Speed {
+    /// Communication takes so many times as long as computation.
+    Times(f64),
+    /// 10^6 bytes a second, and a latency in microseconds.
+    Given(u64, u64),
+}
+
+impl fmt::Display for Speed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Times(times) => write!(f, "{times}"),
+            Self::Given(megabytes, latency) => write!(f, "{megabytes} MB/s {latency} us"),
+        }
+    }
+}
+
+/// A product over a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
     pub(crate) shape: Shape,
-    pub(crate) rate: f64,
+    pub(crate) speed: Speed,
     /// Nanoseconds.
     pub(crate) computation: f64,
 }
@@ -59,8 +78,14 @@ impl Cell {
             Operation::MatmulReduceScatter => (n, 1),
             Operation::AllGatherMatmul => (k, 1),
         };
+        let times = match self.speed {
+            Speed::Given(megabytes, latency) => {
+                return Link::new(1e6 * megabytes as f64, Duration::from_micros(latency));
+            }
+            Speed::Times(times) => times,
+        };
         let bytes = (m * columns * size_of::<f32>() * steps * (RANKS - 1) / RANKS) as f64;
-        let seconds = self.rate * self.computation / 1e9;
+        let seconds = times * self.computation / 1e9;
         Link::new(bytes / (seconds - (steps * (RANKS - 1)) as f64 * LATENCY.as_secs_f64()), LATENCY)
     }
 }
