@@ -256,10 +256,10 @@ pub(crate) fn computations(operation: Operation, shapes: &[Shape]) -> Result<Vec
     Ok((0..shapes.len()).map(|at| ranks.iter().map(|rank| rank[at]).fold(0.0, f64::max)).collect())
 }
 
-/// The tiles of the calibration: a 32nd to half of the rows.
+/// The tiles of the calibration: a 32nd of the rows to all of them.
 fn calibration(shape: Shape) -> Calibration {
     let align = (shape.m / 64).next_multiple_of(8);
-    let rows = [32, 16, 8, 4, 2].map(|parts| (shape.m / parts).next_multiple_of(align));
+    let rows = [32, 16, 8, 4, 2, 1].map(|parts| (shape.m / parts).next_multiple_of(align));
     Calibration { rows: rows.to_vec(), align: align as u64, ..Calibration::default() }
 }
 
