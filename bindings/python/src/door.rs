@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use crate::errors::Failure;
 
 /// A signal waits so long before Python handles it, beside the longest item. People notice 100 ms.
-const POLL_MILLIS: u64 = 25;
+pub(crate) const POLL_MILLIS: u64 = 25;
 
 /// Tells the work whether to go on.
 pub(crate) struct Watch {

@@ -10,12 +10,12 @@ use windrow_cli::{EncodeFiles, Failed, FailureKind, count_files};
 use windrow_tokenizers::encode::{Observer, Step};
 use windrow_tokenizers::output::Staging;
 
-use crate::door::enter;
+use crate::door::{POLL_MILLIS, enter};
 use crate::errors::Failure;
 use crate::tokenizer::{PyTokenizer, in_parallel};
 
 /// Time between two looks at signals and progress.
-const LOOK: Duration = Duration::from_millis(25);
+const LOOK: Duration = Duration::from_millis(POLL_MILLIS);
 
 /// After an interrupt the call waits so long for its run, which may sit in a read of a pipe that nothing ends.
 const PATIENCE: Duration = Duration::from_millis(500);
