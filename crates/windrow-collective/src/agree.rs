@@ -13,7 +13,16 @@ pub(crate) struct Agreed {
     /// The number of the decision, given by rank 0; never 0.
     pub(crate) generation: u64,
     pub(crate) tiles: tile::Tiles,
-    pub(crate) predicted: Nanos,
+    pub(crate) predicted: Predicted,
+}
+
+/// What rank 0 predicts of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Predicted {
+    /// The time of its tiles.
+    pub(crate) tiles: Nanos,
+    /// The time of the whole call.
+    pub(crate) call: Nanos,
 }
 
 /// The arguments of an operation.
@@ -143,18 +152,20 @@ fn same(
     Ok(all)
 }
 
-/// Broadcasts the tiles of rank 0 and its predicted time to all ranks.
+/// Broadcasts the tiles of rank 0 and its predictions to all ranks.
 pub(crate) fn on_tiles(
     communicator: &mut impl Communicator,
-    decided: Option<(&tile::Tiles, Nanos)>,
-) -> Result<(tile::Tiles, Nanos), Error> {
+    decided: Option<(&tile::Tiles, Predicted)>,
+) -> Result<(tile::Tiles, Predicted), Error> {
+    let nothing = Predicted { tiles: Nanos(0.0), call: Nanos(0.0) };
     let (tiles, predicted) =
-        decided.map_or((tile::Tiles::default(), Nanos(0.0)), |(tiles, time)| (tiles.clone(), time));
-    let mut head = [tiles.len() as u64, predicted.0.to_bits()];
+        decided.map_or((tile::Tiles::default(), nothing), |(tiles, predicted)| (tiles.clone(), predicted));
+    let mut head = [tiles.len() as u64, predicted.tiles.0.to_bits(), predicted.call.0.to_bits()];
     communicator.broadcast(0, &mut head)?;
     let mut rows: Vec<u64> = tiles.iter().map(|rows| rows.0).collect();
     rows.resize(head[0] as usize, 0);
     communicator.broadcast(0, &mut rows)?;
     let tiles = tile::Tiles::new(rows.into_iter().map(Rows).collect::<Vec<_>>())?;
-    Ok((tiles, Nanos(f64::from_bits(head[1]))))
+    let [tiles_take, call_takes] = [head[1], head[2]].map(|bits| Nanos(f64::from_bits(bits)));
+    Ok((tiles, Predicted { tiles: tiles_take, call: call_takes }))
 }

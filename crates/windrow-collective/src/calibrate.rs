@@ -18,7 +18,7 @@ use windrow_tiling::cost::Fitting;
 use windrow_tiling::tile::{self, Contention, Order, TileSpan};
 use windrow_tiling::{Nanos, Rows};
 
-use crate::agree::{self, Header, Setting};
+use crate::agree::{self, Header, Predicted, Setting};
 use crate::fused::Fused;
 use crate::lanes::{Carry, Lanes, Stages, Trace};
 use crate::product::{Parcel, Product};
@@ -62,6 +62,9 @@ impl Calibration {
 /// The minimum time in nanoseconds for which both lanes are busy at once. In a shorter time, one lane's wake-up (50 us) would count.
 const TOGETHER: f64 = 2e6;
 
+/// Whole calls that are measured in a repeat: as many as it takes until the wake-ups of their ranks have a median.
+const CALLS: usize = 3;
+
 /// Operands of the measured products.
 struct Operands<T> {
     a: Vec<T>,
@@ -75,11 +78,7 @@ struct Operands<T> {
 impl<T: Float> Operands<T> {
     /// Operands of a product of `m` rows.
     fn new(operation: Operation, ranks: usize, m: usize, n: usize, k: usize) -> Self {
-        let rows = match operation {
-            Operation::MatmulAllReduce => [m, m],
-            Operation::MatmulReduceScatter => [m, m / ranks],
-            Operation::AllGatherMatmul => [m / ranks, m],
-        };
+        let rows = operation.operand_rows(ranks, m);
         // Zeros and ones: no sum is subnormal or overflows, so no kernel is slow with them.
         let fill = |len: usize| (0..len).map(|at| T::from(u8::from(at % 3 == 0))).collect::<Vec<_>>();
         Self { a: fill(rows[0] * k), b: fill(k * n), c: fill(rows[1] * n), rows, n, k }
@@ -222,7 +221,29 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let factor = |lane: usize| median(factors.iter().map(|factors| factors[lane]).collect()).max(1.0);
         let contention = Contention { compute: factor(0), communicate: factor(1) };
         let shape = Shape { operation, element: T::NAME.to_owned(), ranks, n, k };
-        Ok(Profile::fitted(shape, samples, contention, &how.fitting)?.align(how.align))
+        let fixed = self.outside(operation, &mut operands, how)?;
+        Ok(Profile::fitted(shape, samples, contention, &how.fitting)?.align(how.align).with_fixed(fixed))
+    }
+
+    /// The time of a call outside of its tiles: the median over calls with the smallest tile, in one piece.
+    fn outside<T: Float>(
+        &mut self,
+        operation: Operation,
+        operands: &mut Operands<T>,
+        how: &Calibration,
+    ) -> Result<Nanos, Error> {
+        let least = how.rows.iter().copied().min().unwrap_or(0);
+        let [a_rows, c_rows] = operation.operand_rows(self.size(), least);
+        let mut times = Vec::new();
+        for _ in 0..CALLS * how.repeats.max(1) {
+            let (a, b, mut c) = operands.views();
+            self.communicator().barrier()?;
+            let outcome = self.run(operation, a.part(0..a_rows), b, c.part(0..c_rows), &Tiles::None)?;
+            times.push(outcome.elapsed.0 - outcome.trace.end.0);
+        }
+        let mut usual = [median(times).max(0.0)];
+        self.slowest(&mut usual)?;
+        Ok(Nanos(usual[0]))
     }
 
     /// The time of a tile of `rows` rows in each lane.
@@ -368,7 +389,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             for place in 0..count[0] as usize {
                 let mine = mine.get(place).map(|(tiles, predicted)| (tiles, *predicted));
                 let (tiles, predicted) = agree::on_tiles(&mut *communicator, mine)?;
-                tried.push(Tried { tiles, predicted, took: Nanos(0.0) });
+                tried.push(Tried { tiles, predicted: predicted.call, took: Nanos(0.0) });
             }
         }
         let mut operands = Operands::<T>::new(operation, self.size(), m, n, k);
@@ -399,23 +420,26 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         operation: Operation,
         element: &'static str,
         [m, n, k]: [usize; 3],
-    ) -> Result<Vec<(tile::Tiles, Nanos)>, Error> {
+    ) -> Result<Vec<(tile::Tiles, Predicted)>, Error> {
         let Some((profile, _)) = self.profile_mut(operation, element, n, k) else {
             return Err(Error::NoProfile { operation, element, n, k });
         };
         let plan = profile.plan(m as u64)?;
         // The alternative of the short-long rule ignores limits.
         let others = plan.alternatives.into_iter().filter(|other| profile.allows(&other.tiles));
-        let mut others: Vec<_> = others.map(|other| (other.tiles, other.predicted)).collect();
-        others.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let fixed = profile.fixed().0;
+        let predicted = |tiles: Nanos| Predicted { tiles, call: Nanos(tiles.0 + fixed) };
+        let faster = |a: &(_, Predicted), b: &(_, Predicted)| a.1.tiles.0.total_cmp(&b.1.tiles.0);
+        let mut others: Vec<_> = others.map(|other| (other.tiles, predicted(other.predicted))).collect();
+        others.sort_by(faster);
         // Within noise, alternatives may be predicted to be faster than the plan; the plan is a candidate all the same.
-        let mut candidates = vec![(plan.tiles, plan.predicted)];
+        let mut candidates = vec![(plan.tiles, predicted(plan.predicted))];
         for other in others {
             if candidates.len() < 3 && candidates.iter().all(|known| known.0 != other.0) {
                 candidates.push(other);
             }
         }
-        candidates.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        candidates.sort_by(faster);
         Ok(candidates)
     }
 }
@@ -425,9 +449,9 @@ impl<C: Communicator + Send + 'static> Fused<C> {
 pub struct Tried {
     /// The tiles.
     pub tiles: tile::Tiles,
-    /// Their predicted time.
+    /// The predicted time of the whole call.
     pub predicted: Nanos,
-    /// The time of the whole call.
+    /// The time that it took.
     pub took: Nanos,
 }
 
@@ -520,7 +544,7 @@ mod tests {
             fused.use_profile(profile);
             let candidates = fused.candidates(operation, "f32", [m as usize, n, k]).unwrap();
             assert!(candidates.iter().any(|known| known.0 == plan.tiles), "{m}: {candidates:?} {plan}");
-            assert!((2..=3).contains(&candidates.len()) && candidates.is_sorted_by(|a, b| a.1 <= b.1));
+            assert!((2..=3).contains(&candidates.len()) && candidates.is_sorted_by(|a, b| a.1.call <= b.1.call));
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 use windrow_tiling::Nanos;
 use windrow_tiling::tile::{self, Lane};
 
-use crate::agree::{self, Agreed, Header};
+use crate::agree::{self, Agreed, Header, Predicted};
 use crate::lanes::{Carry, Fault, Helper, Lanes, Watch};
 use crate::product::{self, Parcel, Product, Scratch};
 use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Outcome, Profile, Tiles};
@@ -260,7 +260,9 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         }
         let elapsed = Nanos(began.elapsed().as_nanos() as f64);
         let plan = decided.map(|decided| decided.plan);
-        let outcome = Outcome { tiles: cut, plan, predicted, trace, elapsed };
+        let [predicted, predicted_call] =
+            [predicted.map(|predicted| predicted.tiles), predicted.map(|predicted| predicted.call)];
+        let outcome = Outcome { tiles: cut, plan, predicted, predicted_call, trace, elapsed };
         let decides = self.rank == 0;
         if let Some((profile, plans)) = self.profile_mut(operation, T::NAME, header.n, header.k) {
             profile.observe(&outcome);
@@ -311,7 +313,8 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(profile.plan(m as u64)?),
         };
-        let (tiles, predicted) = profile.choose(m as u64, plan)?;
+        let (tiles, take) = profile.choose(m as u64, plan)?;
+        let predicted = Predicted { tiles: take, call: Nanos(take.0 + profile.fixed().0) };
         Ok(Decided { tiles, predicted, plan: plan.clone() })
     }
 
@@ -342,7 +345,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
 /// A cut, and the plan it comes from.
 struct Decided {
     tiles: tile::Tiles,
-    predicted: Nanos,
+    predicted: Predicted,
     plan: tile::Plan,
 }
 
@@ -408,6 +411,7 @@ mod tests {
             tiles: cut.tiles.clone(),
             plan: None,
             predicted: Some(Nanos(1e3)),
+            predicted_call: Some(Nanos(1e3)),
             trace: crate::Trace { end: Nanos(3e3), ..crate::Trace::default() },
             elapsed: Nanos(3e3),
         };

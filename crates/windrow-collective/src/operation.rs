@@ -33,6 +33,15 @@ impl Operation {
             Self::MatmulReduceScatter | Self::AllGatherMatmul => ranks,
         }
     }
+
+    /// Rows of a rank's `a` and `c`, where the product has `m`.
+    pub(crate) fn operand_rows(self, ranks: usize, m: usize) -> [usize; 2] {
+        match self {
+            Self::MatmulAllReduce => [m, m],
+            Self::MatmulReduceScatter => [m, m / ranks],
+            Self::AllGatherMatmul => [m / ranks, m],
+        }
+    }
 }
 
 impl fmt::Display for Operation {

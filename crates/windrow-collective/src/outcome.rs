@@ -15,8 +15,10 @@ pub struct Outcome {
     pub tiles: tile::Tiles,
     /// The plan, on rank 0 with [`Tiles::Auto`](crate::Tiles::Auto). If the tiles were [refined](crate::Fused::refine), the plan's tiles differ from `tiles`.
     pub plan: Option<tile::Plan>,
-    /// The predicted time of the tiles, with [`Tiles::Auto`](crate::Tiles::Auto).
+    /// The predicted time of the tiles, with [`Tiles::Auto`](crate::Tiles::Auto); the `end` of the trace is what they took.
     pub predicted: Option<Nanos>,
+    /// The predicted time of the whole call: that of the tiles, and what [the profile](crate::Profile::fixed) adds.
+    pub predicted_call: Option<Nanos>,
     /// When each tile was in each lane.
     pub trace: Trace,
     /// The time of the whole call, including the agreement of the ranks before and after.
@@ -32,13 +34,19 @@ impl Outcome {
         let explained = Explained::new(CallKind::Plan, Some(place), self.tiles.len() as u64, self.elapsed).on(2);
         windrow::tell(match &self.plan {
             Some(plan) => explained
-                .predicted_to_take(self.predicted)
-                .or("in one tile", Some(plan.serial))
+                .predicted_to_take(self.predicted_call)
+                .or("in one tile", self.in_one_tile(plan))
                 .because(format!("{}: {}", plan.verdict(), plan.why)),
             None if self.predicted.is_some() => {
-                explained.predicted_to_take(self.predicted).because("as rank 0 decided")
+                explained.predicted_to_take(self.predicted_call).because("as rank 0 decided")
             }
             None => explained.because("the tiles were given"),
         });
+    }
+
+    /// The predicted time of the whole call without a cut.
+    fn in_one_tile(&self, plan: &tile::Plan) -> Option<Nanos> {
+        let fixed = self.predicted_call?.0 - self.predicted?.0;
+        Some(Nanos(plan.serial.0 + fixed))
     }
 }

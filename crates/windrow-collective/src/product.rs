@@ -7,6 +7,7 @@ use half::bf16;
 use windrow_product::{Matrix, MatrixMut, Number, PackedB, Workspace};
 
 use crate::buffer::Buffer;
+use crate::call::part;
 use crate::lanes::{Reused, Stages};
 use crate::{Communicator, Element, Error, MatMut, MatRef, Operation};
 
@@ -164,7 +165,8 @@ fn shares(ranks: usize, each: usize, tile: &Range<usize>) -> impl Iterator<Item 
 /// Multiplications in a strip: 0.75 ms on a processor that does 45 in a nanosecond.
 const STRIP: usize = 1 << 25;
 
-/// The minimum rows of a strip. Fewer rows are bound by reading the packed `b`: 16 rows by 2048 x 2048 run at three quarters of the rate of 32.
+/// The minimum rows of a strip, if there are as many. Fewer rows are bound by reading the packed `b`: 16 rows by 2048 x 2048 run at three quarters of
+/// the rate of 32.
 const ROWS: usize = 32;
 
 /// `out = a * b` in strips of rows. Between strips it yields to the communication thread: the scheduler of Linux would otherwise let that
@@ -174,14 +176,19 @@ fn multiply<T: Float>(mut out: MatMut<'_, T>, a: MatRef<'_, T>, scratch: &mut Sc
     if out.cols == 0 {
         return;
     }
-    let each = (STRIP / (a.cols * out.cols).max(1)).max(ROWS).next_multiple_of(ROWS);
-    for start in (0..out.rows).step_by(each) {
-        if start > 0 {
+    for (strip, rows) in strips(out.rows, a.cols * out.cols).enumerate() {
+        if strip > 0 {
             thread::yield_now();
         }
-        let rows = start..out.rows.min(start + each);
         T::multiply(out.part(rows.clone()), a.part(rows), scratch);
     }
+}
+
+/// The strips of a product with so many multiplications a row: about equal, so that none has only the few rows that would be left over.
+fn strips(rows: usize, multiplications: usize) -> impl Iterator<Item = Range<usize>> {
+    let each = (STRIP / multiplications.max(1)).max(ROWS);
+    let strips = (rows / each).max(1);
+    (0..strips).map(move |strip| part(rows, strips, strip))
 }
 
 impl<T: Float> Stages<Parcel> for Product<'_, T> {
@@ -277,6 +284,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn strips_are_about_equal() {
+        let lengths = |rows, multiplications| strips(rows, multiplications).map(|rows| rows.len()).collect::<Vec<_>>();
+        // Of a wide matrix, 40 rows are one strip: 8 of them alone would take as long as 24.
+        for (rows, expected) in
+            [(1, vec![1]), (40, vec![40]), (63, vec![63]), (64, vec![32; 2]), (100, vec![34, 33, 33])]
+        {
+            assert_eq!(lengths(rows, 8192 * 3072), expected);
+        }
+        assert_eq!(lengths(1000, 1), [1000]);
+        assert_eq!(lengths(1024, 512 * 512), [128; 8]);
+        assert_eq!(lengths(1000, 512 * 512), [143, 143, 143, 143, 143, 143, 142]);
     }
 
     #[test]

@@ -64,6 +64,7 @@ impl Profile {
             most_tiles: None,
             min_tile: None,
             per_call: 0.0,
+            fixed: 0.0,
             tolerance: fitting.tolerance,
             limit: fitting.limit,
             noise: fitting.noise,
@@ -102,9 +103,21 @@ impl Profile {
     /// Sets the additional time of a call that is cut, outside of its tiles, such as that of agreeing about them. A [plan](Self::plan)
     /// counts it when it decides whether to cut; the default is 0. A time that is negative or no number means 0.
     pub fn with_per_call(mut self, time: Nanos) -> Self {
-        let micros = kept(time.as_micros());
-        self.stored.per_call = if micros.is_finite() { micros.max(0.0) } else { 0.0 };
+        self.stored.per_call = micros(time);
         self
+    }
+
+    /// Sets the time of a call outside of its tiles: agreeing about the call before them and after them, and packing `b`.
+    /// [`calibrate`](crate::Fused::calibrate) measures it; the default is 0. All cuts take it, so it decides nothing, but it belongs to the time of the
+    /// call. A time that is negative or no number means 0.
+    pub fn with_fixed(mut self, time: Nanos) -> Self {
+        self.stored.fixed = micros(time);
+        self
+    }
+
+    /// The time of a call outside of its tiles. Predictions of plans are without it.
+    pub fn fixed(&self) -> Nanos {
+        Nanos::micros(self.stored.fixed)
     }
 
     /// Sets the factors by which the lanes slow each other down.
@@ -275,6 +288,12 @@ impl Profile {
 /// The alignment of `windrow plan`: a multiple of every kernel's tile.
 const ALIGN: u64 = 128;
 
+/// A time as it is stored.
+fn micros(time: Nanos) -> f64 {
+    let micros = kept(time.as_micros());
+    if micros.is_finite() { micros.max(0.0) } else { 0.0 }
+}
+
 fn common_multiple(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);
     while y > 0 {
@@ -293,8 +312,8 @@ impl TryFrom<Stored> for Profile {
     type Error = Error;
 
     fn try_from(mut stored: Stored) -> Result<Self, Error> {
-        let Stored { tolerance, limit, noise, contention, samples, per_call, .. } = &mut stored;
-        let shares = [tolerance, limit, noise, &mut contention.compute, &mut contention.communicate, per_call];
+        let Stored { tolerance, limit, noise, contention, samples, per_call, fixed, .. } = &mut stored;
+        let shares = [tolerance, limit, noise, &mut contention.compute, &mut contention.communicate, per_call, fixed];
         for number in shares.into_iter().chain(samples.iter_mut().map(|sample| &mut sample.microseconds)) {
             *number = kept(*number);
         }

@@ -57,6 +57,9 @@ pub(crate) struct Stored {
     /// The additional time of a call that is cut, in microseconds.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub(crate) per_call: f64,
+    /// The time of a call outside of its tiles, in microseconds.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub(crate) fixed: f64,
     pub(crate) tolerance: f64,
     #[serde(default = "usual_limit")]
     pub(crate) limit: f64,

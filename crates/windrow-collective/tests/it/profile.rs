@@ -104,7 +104,11 @@ fn calibration_gives_all_ranks_one_profile() {
             let case = Case { operation, ranks: 2, each: 30, n: 5, k: 6, gap: 0 };
             let (result, outcome) = case.run::<f32, _>(&mut fused, &Tiles::Auto, true);
             case.compare(fused.rank(), &result, true);
-            assert!(outcome.unwrap().predicted.unwrap() > Nanos(0.0));
+            let outcome = outcome.unwrap();
+            let [tiles, call] = [outcome.predicted, outcome.predicted_call].map(Option::unwrap);
+            assert!(tiles > Nanos(0.0) && (call.0 - tiles.0 - profile.fixed().0).abs() < 1.0);
+            // The ranks compare their arguments, over the link, and meet at the end.
+            assert!(profile.fixed() >= Nanos::micros(20.0));
             assert_eq!(fused.profiles().next().unwrap().errors().len(), 1);
             profile
         });
@@ -296,6 +300,7 @@ fn drift_is_noticed() {
     let case = case(Operation::MatmulAllReduce);
     let mut profile = profile(&case, "f32", [1.0, 5.0], [1.0, 5.0]);
     let outcome = |predicted: f64, took: f64| Outcome {
+        predicted_call: None,
         tiles: tile::Tiles::one(Rows(1)),
         plan: None,
         predicted: Some(Nanos(predicted)),
@@ -336,6 +341,7 @@ fn a_loose_profile_knows_its_error() {
     assert!(loose.plan(4096).is_ok());
     check_json(&loose);
     let outcome = |off: f64| Outcome {
+        predicted_call: None,
         tiles: tile::Tiles::one(Rows(1)),
         plan: None,
         predicted: Some(Nanos(1e6 * (1.0 + off))),
@@ -381,6 +387,7 @@ fn a_cut_has_to_gain_more_than_predictions_are_off_by() {
 
     // Cuts that took longer than predicted, seven and then eight of them. One tile says nothing, nor do cuts that took less.
     let outcome = |tiles: &[u64], late: f64| Outcome {
+        predicted_call: None,
         tiles: tile::Tiles::new(tiles.iter().copied().map(Rows).collect::<Vec<_>>()).unwrap(),
         plan: None,
         predicted: Some(Nanos(1e6)),

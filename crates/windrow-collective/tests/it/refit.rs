@@ -63,7 +63,7 @@ impl Machine {
             end: timeline.end,
         };
         let (predicted, elapsed) = (Some(plan.predicted), timeline.end);
-        Outcome { tiles: plan.tiles.clone(), plan: Some(plan), predicted, trace, elapsed }
+        Outcome { tiles: plan.tiles.clone(), plan: Some(plan), predicted, predicted_call: None, trace, elapsed }
     }
 }
 
@@ -243,6 +243,7 @@ fn operations_without_rows_say_nothing() {
         tiles: tile::Tiles::default(),
         plan: None,
         predicted: Some(Nanos(0.0)),
+        predicted_call: None,
         trace: Trace { end: Nanos(300.0), ..Trace::default() },
         elapsed: Nanos(300.0),
     };
@@ -264,7 +265,7 @@ fn one_by_one(profile: &Profile, slower: [f64; 2]) -> Outcome {
     let [compute, communicate] = spans;
     let trace = Trace { compute, communicate, paces: Vec::new(), end: Nanos(at) };
     let (predicted, elapsed) = (Some(plan.predicted), Nanos(at));
-    Outcome { tiles: plan.tiles.clone(), plan: Some(plan), predicted, trace, elapsed }
+    Outcome { tiles: plan.tiles.clone(), plan: Some(plan), predicted, predicted_call: None, trace, elapsed }
 }
 
 proptest! {

@@ -190,7 +190,7 @@ impl<'a> Found<'a> {
             ),
             contended: bounds.map_or(f64::NAN, |bounds| bounds.contended.0 / auto),
             plain: bounds.map_or(f64::NAN, |bounds| bounds.plain.0 / auto),
-            errors: [predicted / tiles - 1.0, predicted / auto - 1.0],
+            errors: [predicted / tiles - 1.0, measured.predicted.unwrap_or(f64::NAN) / auto - 1.0],
             impossible: impossible(cell, measured),
         }
     }
@@ -285,7 +285,7 @@ fn bars(found: &[Found]) -> Vec<String> {
 }
 
 fn write(options: &Options, found: &[Found], measured: &[Measured], notes: &[String]) -> Result<(), String> {
-    let columns = "m,n,k,rate,cut,tiles,computation_ns,communication_ns,compute_slowdown,communicate_slowdown,predicted_tiles_ns,median_ns,ns_of_each_repetition,tiles_ns_of_each_repetition";
+    let columns = "m,n,k,rate,cut,tiles,computation_ns,communication_ns,compute_slowdown,communicate_slowdown,predicted_tiles_ns,predicted_ns,median_ns,ns_of_each_repetition,tiles_ns_of_each_repetition";
     let mut lines = Vec::new();
     for (found, measured) in found.iter().zip(measured) {
         let Shape { m, n, k } = found.cell.shape;
@@ -296,9 +296,10 @@ fn write(options: &Options, found: &[Found], measured: &[Measured], notes: &[Str
             let (tiles, predicted) = match measured.plan.as_ref().filter(|_| name.starts_with("auto")) {
                 Some(plan) => {
                     let rows: Vec<String> = plan.tiles.iter().map(|rows| rows.to_string()).collect();
-                    (rows.join(" "), format!("{:.0}", plan.predicted.0))
+                    let call = measured.predicted.unwrap_or(f64::NAN);
+                    (rows.join(" "), format!("{:.0},{call:.0}", plan.predicted.0))
                 }
-                None => (String::new(), String::new()),
+                None => (String::new(), ",".to_owned()),
             };
             lines.push(format!(
                 "{m},{n},{k},{},{name},{tiles},{:.0},{:.0},{},{predicted},{:.0},{},{}",

@@ -127,6 +127,8 @@ pub(crate) struct Measured {
     pub(crate) times: Vec<Vec<Once>>,
     /// The plan of rank 0.
     pub(crate) plan: Option<tile::Plan>,
+    /// Its predicted time of the whole call, in nanoseconds.
+    pub(crate) predicted: Option<f64>,
 }
 
 impl Measured {
@@ -295,7 +297,8 @@ pub(crate) fn measure(operation: Operation, cells: &[Cell], repetitions: usize) 
         if rank == 0 {
             println!("calibrated after {:.0} s", began.elapsed().as_secs_f64());
         }
-        let mut measured = vec![Measured { times: vec![Vec::new(); ARMS.len()], plan: None }; cells.len()];
+        let mut measured =
+            vec![Measured { times: vec![Vec::new(); ARMS.len()], plan: None, predicted: None }; cells.len()];
         for repetition in 0..repetitions {
             for ((fused, cell), measured) in of.iter_mut().zip(cells).zip(&mut measured) {
                 let operands = shapes.iter_mut().find(|known| known.shape == cell.shape).expect("all are there");
@@ -304,6 +307,7 @@ pub(crate) fn measure(operation: Operation, cells: &[Cell], repetitions: usize) 
                 for arm in in_turn(ARMS.len(), repetition) {
                     let outcome = operands.run(fused, &ARMS[arm].1)?;
                     measured.times[arm].push(Once::new(&outcome));
+                    measured.predicted = outcome.predicted_call.map(|time| time.0).or(measured.predicted);
                     measured.plan = outcome.plan.or(measured.plan.take());
                 }
             }
@@ -314,7 +318,11 @@ pub(crate) fn measure(operation: Operation, cells: &[Cell], repetitions: usize) 
         let arm = |(one, other): (Vec<Once>, Vec<Once>)| {
             one.into_iter().zip(other).map(|(one, other)| one.slower(other)).collect()
         };
-        Measured { times: one.times.into_iter().zip(other.times).map(arm).collect(), plan: one.plan.or(other.plan) }
+        Measured {
+            times: one.times.into_iter().zip(other.times).map(arm).collect(),
+            plan: one.plan.or(other.plan),
+            predicted: one.predicted.or(other.predicted),
+        }
     };
     let together = ranks
         .into_iter()
