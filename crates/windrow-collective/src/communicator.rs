@@ -55,6 +55,11 @@ pub trait Communicator {
     /// [`Error::Refused`], or [`Error::Left`] if a rank is gone.
     fn refuse(&mut self, why: &str) -> Error;
 
+    /// The number of ranks that share the CPUs of this one, this one included, as far as the backend knows. Each computes on its part of them.
+    fn sharers(&self) -> usize {
+        1
+    }
+
     /// The requested and the taken time of the latest collective, if this backend paces.
     fn pace(&self) -> Option<Pace> {
         None

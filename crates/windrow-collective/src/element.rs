@@ -2,20 +2,21 @@
 
 use std::fmt;
 
-use half::bf16;
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
 
 mod sealed {
     pub trait Sealed {}
 }
 
-/// A number that collectives carry and add up: `f32`, `f64`, [`half::bf16`], and `u64` for counts.
+/// A number that collectives carry and add up: `f32`, `f64`, [`half::bf16`], [`half::f16`], and `u64` for counts.
 pub trait Element: sealed::Sealed + bytemuck::Pod + Default + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// Its name in messages.
     const NAME: &'static str;
 
     /// Adds up the ranks' parts element by element, in rank order: `((x0 + x1) + x2) + ...`.
     ///
-    /// `bf16` is added up in `f32` and rounded once; `u64` wraps around.
+    /// `bf16` and `f16` are added up in `f32` and rounded once; `u64` wraps around.
     ///
     /// # Panics
     /// The parts are not all as long as the sums, or there are none.
@@ -48,29 +49,36 @@ elements! {
     u64: |sum, part| sum.wrapping_add(part);
 }
 
-impl sealed::Sealed for bf16 {}
+macro_rules! halves {
+    ($($element:ident)*) => {$(
+        impl sealed::Sealed for $element {}
 
-impl Element for bf16 {
-    const NAME: &'static str = "bf16";
+        impl Element for $element {
+            const NAME: &'static str = stringify!($element);
 
-    fn sum(parts: &[&[Self]], sums: &mut [Self]) {
-        // Sums a strip at a time in f32, so that the strip stays in the first-level cache.
-        const STRIP: usize = 512;
-        let mut wide = [0.0_f32; STRIP];
-        for (strip, sums) in sums.chunks_mut(STRIP).enumerate() {
-            let (from, wide) = (strip * STRIP, &mut wide[..sums.len()]);
-            for (rank, part) in parts.iter().enumerate() {
-                for (wide, part) in wide.iter_mut().zip(&part[from..from + sums.len()]) {
-                    let part = part.to_f32();
-                    *wide = if rank == 0 { part } else { *wide + part };
+            fn sum(parts: &[&[Self]], sums: &mut [Self]) {
+                // Sums a strip at a time in f32, so that the strip stays in the first-level cache.
+                const STRIP: usize = 512;
+                let (mut wide, mut next) = ([0.0_f32; STRIP], [0.0_f32; STRIP]);
+                for (strip, sums) in sums.chunks_mut(STRIP).enumerate() {
+                    let (from, wide, next) = (strip * STRIP, &mut wide[..sums.len()], &mut next[..sums.len()]);
+                    for (rank, part) in parts.iter().enumerate() {
+                        let part = &part[from..from + sums.len()];
+                        if rank == 0 {
+                            part.convert_to_f32_slice(wide);
+                            continue;
+                        }
+                        part.convert_to_f32_slice(next);
+                        wide.iter_mut().zip(&*next).for_each(|(wide, next)| *wide += next);
+                    }
+                    sums.convert_from_f32_slice(wide);
                 }
             }
-            for (sum, &wide) in sums.iter_mut().zip(&*wide) {
-                *sum = bf16::from_f32(wide);
-            }
         }
-    }
+    )*};
 }
+
+halves!(bf16 f16);
 
 #[cfg(test)]
 mod tests {
@@ -95,6 +103,15 @@ mod tests {
         let mut sums = vec![bf16::ZERO; 1300];
         bf16::sum(&parts, &mut sums);
         assert_eq!(sums, vec![bf16::from_f32(1.0 + 1.0 / 128.0); 1300]);
+    }
+
+    #[test]
+    fn halves_of_both_kinds_are_summed_in_f32() {
+        // Beyond the range of f16 between the ranks, and back.
+        let parts = [60_000.0, 60_000.0, -60_000.0].map(f16::from_f32);
+        let mut sums = [f16::ZERO];
+        f16::sum(&[&parts[..1], &parts[1..2], &parts[2..]], &mut sums);
+        assert_eq!(sums, [parts[0]]);
     }
 
     #[test]

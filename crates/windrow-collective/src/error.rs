@@ -69,6 +69,12 @@ pub enum Error {
         /// The first rank, and one that differs from it, with their arguments.
         values: Box<[(usize, String); 2]>,
     },
+    /// The processes of a program's own kernels could not meet: see [`Kernels::meet`](crate::Kernels::meet).
+    #[error("the processes cannot meet: {why}")]
+    Meeting {
+        /// What the program's function said.
+        why: String,
+    },
     /// An operand is not a valid matrix, or does not fit the others.
     #[error("operand {operand}: {why}")]
     Shape {

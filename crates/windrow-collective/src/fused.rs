@@ -8,13 +8,15 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use windrow_sync::machine;
 use windrow_tiling::Nanos;
 use windrow_tiling::tile::{self, Lane};
 
 use crate::agree::{self, Agreed, Header, Predicted};
-use crate::lanes::{Carry, Fault, Helper, Lanes, Watch};
-use crate::product::{self, Parcel, Product, Scratch};
-use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Outcome, Profile, Tiles};
+use crate::lanes::{Fault, Helper, Lanes, Watch};
+use crate::operands::Operands;
+use crate::product::{self, Parcel, Product, Scratch, Spare};
+use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Outcome, Pace, Profile, Tiles};
 
 /// A rank with two lanes: the caller's thread computes, and a separate thread communicates. The thread and the memory of tiles are kept
 /// from call to call; the memory has about the size of what the largest operation communicates.
@@ -29,8 +31,9 @@ pub struct Fused<C> {
     communicator: Arc<Mutex<C>>,
     rank: usize,
     size: usize,
-    pub(crate) spare: Vec<Parcel>,
-    pub(crate) scratch: Scratch,
+    pub(crate) memory: Memory,
+    /// Threads that compute.
+    pub(crate) threads: usize,
     watch: Option<Watch>,
     profiles: Vec<Known>,
     /// What rank 0 decided for the calls so far.
@@ -38,6 +41,13 @@ pub struct Fused<C> {
     /// On rank 0: the number of the latest decision. The first one is random, so that ranks never take the decisions of an earlier `Fused`
     /// for those of this one.
     decisions: u64,
+}
+
+/// Memory that is kept from call to call.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) scratch: Scratch,
+    pub(crate) spare: Spare,
 }
 
 /// A profile, and the plans made from it so far.
@@ -50,13 +60,15 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     /// The operating system cannot start a thread.
     pub fn new(communicator: C) -> Result<Self, Error> {
         let (rank, size) = (communicator.rank(), communicator.size());
+        let cpus = machine::Thread::this().allowed().len();
+        let threads = (cpus / communicator.sharers().max(1)).max(1);
         Ok(Self {
             communicator: Arc::new(Mutex::new(communicator)),
             rank,
             size,
             helper: Helper::start(format!("windrow-rank-{rank}"))?,
-            spare: Vec::new(),
-            scratch: Scratch::default(),
+            memory: Memory::default(),
+            threads,
             watch: None,
             profiles: Vec::new(),
             agreed: HashMap::new(),
@@ -77,6 +89,13 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     /// The rank itself, for collectives between fused operations.
     pub fn communicator(&mut self) -> MutexGuard<'_, C> {
         self.communicator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the number of threads that compute a product: at most as many, and only as far as it pays. By default these are the CPUs that this
+    /// thread may use, divided by the number of [ranks that share them](Communicator::sharers). [Calibrate](Self::calibrate) afterwards. 0 means
+    /// 1.
+    pub fn use_threads(&mut self, threads: usize) {
+        self.threads = threads.max(1);
     }
 
     /// Sets a function that is called in its lane before each tile is computed or communicated, with the tile's index. If it returns an
@@ -103,9 +122,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         c: MatMut<'_, T>,
         tiles: &Tiles,
     ) -> Result<Outcome, Error> {
-        let outcome = self.run(Operation::MatmulAllReduce, a, b, c, tiles)?;
-        outcome.explain(Location::caller());
-        Ok(outcome)
+        self.run(Operation::MatmulAllReduce, Operands::new(a, b), c, tiles)
     }
 
     /// `c = this rank's rows of the sum over ranks of a * b`: `a` is m x k, `b` is k x n, `c` is m / ranks x n. Rank 0 gets the first rows.
@@ -121,9 +138,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         c: MatMut<'_, T>,
         tiles: &Tiles,
     ) -> Result<Outcome, Error> {
-        let outcome = self.run(Operation::MatmulReduceScatter, a, b, c, tiles)?;
-        outcome.explain(Location::caller());
-        Ok(outcome)
+        self.run(Operation::MatmulReduceScatter, Operands::new(a, b), c, tiles)
     }
 
     /// `c = (rows of all ranks) * b`: `a` is m / ranks x k, `b` is k x n, `c` is m x n. The rows of rank 0 come first. Ranks may have
@@ -139,7 +154,22 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         c: MatMut<'_, T>,
         tiles: &Tiles,
     ) -> Result<Outcome, Error> {
-        let outcome = self.run(Operation::AllGatherMatmul, a, b, c, tiles)?;
+        self.run(Operation::AllGatherMatmul, Operands::new(a, b), c, tiles)
+    }
+
+    /// Any of the operations, with any [`Operands`]: a `b` that was packed before, and factors of the product and of the old contents of `c`.
+    ///
+    /// # Errors
+    /// As for the operation.
+    #[track_caller]
+    pub fn run<T: Float>(
+        &mut self,
+        operation: Operation,
+        operands: Operands<'_, T>,
+        c: MatMut<'_, T>,
+        tiles: &Tiles,
+    ) -> Result<Outcome, Error> {
+        let outcome = self.carry_out(operation, operands, c, tiles)?;
         outcome.explain(Location::caller());
         Ok(outcome)
     }
@@ -216,20 +246,30 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         self.profiles.iter_mut().find(|known| known.0.is_of(operation, element, size, n, k))
     }
 
-    pub(crate) fn run<T: Float>(
+    /// The same, without telling.
+    pub(crate) fn carry_out<T: Float>(
         &mut self,
         operation: Operation,
-        a: MatRef<'_, T>,
-        b: MatRef<'_, T>,
+        operands: Operands<'_, T>,
         c: MatMut<'_, T>,
         tiles: &Tiles,
     ) -> Result<Outcome, Error> {
+        let mut memory = std::mem::take(&mut self.memory);
+        let Memory { scratch, spare } = &mut memory;
+        let (ranks, threads) = (self.size, self.threads);
+        let product = Product { operation, ranks, operands, c, scratch, spare, threads, tiles: Vec::new() };
+        let outcome = self.carry_out_product(product, tiles);
+        self.memory = memory;
+        outcome
+    }
+
+    fn carry_out_product<T: Float>(&mut self, mut product: Product<'_, T>, tiles: &Tiles) -> Result<Outcome, Error> {
         let began = Instant::now();
-        let (size, unit) = (self.size, operation.unit(self.size));
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let mut product = Product { operation, ranks: size, a, b, c, scratch: &mut scratch, tiles: Vec::new() };
+        let operation = product.operation;
+        let unit = operation.unit(self.size);
         let ready = product.check().and_then(|m| {
-            let header = Header { operation, element: T::NAME, m, n: b.cols, k: a.cols };
+            let [k, n] = product.operands.inner();
+            let header = Header { operation, element: T::NAME, m, n, k };
             let decided = match tiles {
                 Tiles::Auto if self.rank == 0 => Some(self.decide(&header)?),
                 _ => None,
@@ -249,11 +289,11 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             agree::on_call(&mut *self.communicator(), &header, tiles, &cut, 0)?;
         }
         product.tiles = Tiles::ranges(&cut, unit);
-        T::prepare(b, product.scratch);
-        let (send, watch) = (self.carry::<T>(operation), self.watch.clone());
-        let lanes = Lanes { helper: &self.helper, order: operation.order(), watch, send, spare: &mut self.spare };
+        product.prepare();
+        let send = self.carry::<T>(operation);
+        let lanes = Lanes { helper: &self.helper, order: operation.order(), watch: self.watch.as_ref(), send: &send };
         let (trace, ran) = lanes.run(product.tiles.len(), &mut product);
-        self.scratch = scratch;
+        drop(send);
         match ran {
             Ok(()) => self.communicator().barrier()?,
             Err(fault) => return Err(self.tell(fault)),
@@ -319,13 +359,15 @@ impl<C: Communicator + Send + 'static> Fused<C> {
     }
 
     /// The work of the communication lane.
-    pub(crate) fn carry<T: Float>(&self, operation: Operation) -> Carry<Parcel> {
-        let communicator = Arc::clone(&self.communicator);
-        Arc::new(move |parcel| {
-            let mut communicator = communicator.lock().unwrap_or_else(PoisonError::into_inner);
-            product::communicate::<T>(operation, &mut *communicator, parcel)?;
-            Ok(communicator.pace())
-        })
+    pub(crate) fn carry<T: Float>(
+        &self,
+        operation: Operation,
+    ) -> impl Fn(usize, &mut Parcel) -> Result<Option<Pace>, Fault> + Sync + use<'_, C, T> {
+        move |_, parcel| {
+            let mut communicator = self.communicator.lock().unwrap_or_else(PoisonError::into_inner);
+            let sent = product::communicate::<T>(operation, &mut *communicator, parcel);
+            sent.map(|()| communicator.pace()).map_err(|error| Fault { error, agreed: true })
+        }
     }
 
     /// Turns an error of this rank alone into an error of all ranks.

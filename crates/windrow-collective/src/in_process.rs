@@ -305,6 +305,10 @@ impl Communicator for Rank {
         }
     }
 
+    fn sharers(&self) -> usize {
+        self.size()
+    }
+
     fn pace(&self) -> Option<Pace> {
         self.last
     }

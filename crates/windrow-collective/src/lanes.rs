@@ -3,7 +3,8 @@
 //! # Words
 //!
 //! - The *helper* is the thread of the communication lane. The caller is the thread of the computation lane.
-//! - A *parcel* is the memory of one tile on its way between the lanes. One lane owns it at a time, so the lanes share nothing.
+//! - A *parcel* is what belongs to one tile on its way between the lanes, such as its memory. One lane owns it at a time, so the lanes share
+//!   nothing.
 //! - The caller *fills* a parcel before the helper communicates it, and *drains* the parcel afterwards. One of the two computes the tile.
 //! - A fault is *agreed* if a collective returned it: then every rank has the same fault. Otherwise this rank has yet to tell the others.
 //!
@@ -44,6 +45,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use windrow_sync::lend::{Lender, Loan, lending};
 use windrow_tiling::Nanos;
 use windrow_tiling::tile::{Lane, Order, TileSpan};
 
@@ -56,18 +58,16 @@ pub(crate) type Watch = Arc<dyn Fn(Lane, usize) -> Result<(), String> + Send + S
 /// The communication thread. It runs until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Helper {
-    jobs: Option<Sender<Job>>,
+    jobs: Option<Sender<Loan>>,
     thread: Option<JoinHandle<()>>,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
-
 impl Helper {
     pub(crate) fn start(name: String) -> Result<Self, Error> {
-        let (jobs, taken) = mpsc::channel::<Job>();
+        let (jobs, taken) = mpsc::channel::<Loan>();
         let thread = thread::Builder::new().name(name).spawn(move || {
             be_prompt();
-            taken.into_iter().for_each(|job| job());
+            taken.into_iter().for_each(Loan::run);
         });
         match thread {
             Ok(thread) => Ok(Self { jobs: Some(jobs), thread: Some(thread) }),
@@ -75,8 +75,8 @@ impl Helper {
         }
     }
 
-    pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let sent = self.jobs.as_ref().map(|jobs| jobs.send(Box::new(job)));
+    fn submit(&self, job: Loan) -> Result<(), Error> {
+        let sent = self.jobs.as_ref().map(|jobs| jobs.send(job));
         if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(gone()) }
     }
 }
@@ -120,22 +120,19 @@ impl Trace {
     }
 }
 
-/// A parcel that carries a tile from lane to lane and is used again.
-pub(crate) trait Reused: Default + Send + 'static {
-    /// Capacity in bytes.
-    fn room(&self) -> usize;
-}
-
 /// What the caller does with parcels.
 pub(crate) trait Stages<P> {
-    /// Bytes that a tile's parcel needs.
-    fn room(&self, tile: usize) -> usize;
+    /// The parcel of a tile.
+    fn parcel(&mut self, tile: usize) -> P;
+
+    /// Takes a parcel back that is not used any more.
+    fn put_back(&mut self, _parcel: P) {}
 
     /// Runs before a tile is communicated: computes it, if computation comes first.
-    fn fill(&mut self, tile: usize, parcel: &mut P);
+    fn fill(&mut self, tile: usize, parcel: &mut P) -> Result<(), String>;
 
     /// Runs after a tile was communicated: computes it, if computation comes last.
-    fn drain(&mut self, tile: usize, parcel: &mut P);
+    fn drain(&mut self, tile: usize, parcel: &mut P) -> Result<(), String>;
 
     /// Whether the second tile waits until the caller begins to drain the first one, so that both lanes are busy at once. On a CPU that the
     /// lanes share, the helper could otherwise finish all tiles before the caller drains any.
@@ -164,29 +161,32 @@ struct Back<P> {
     fault: Option<Fault>,
 }
 
-/// The work of the communication lane on a parcel.
-pub(crate) type Carry<P> = Arc<dyn Fn(&mut P) -> Result<Option<Pace>, Error> + Send + Sync>;
+/// The work of the communication lane on the parcel of a tile.
+pub(crate) type Carry<'a, P> = dyn Fn(usize, &mut P) -> Result<Option<Pace>, Fault> + Sync + 'a;
 
 /// Two lanes, ready to run.
 pub(crate) struct Lanes<'a, P> {
     pub(crate) helper: &'a Helper,
     pub(crate) order: Order,
-    pub(crate) watch: Option<Watch>,
-    pub(crate) send: Carry<P>,
-    /// Parcels to use again.
-    pub(crate) spare: &'a mut Vec<P>,
+    pub(crate) watch: Option<&'a Watch>,
+    pub(crate) send: &'a Carry<'a, P>,
 }
 
-impl<P: Reused> Lanes<'_, P> {
+impl<'a, P: Send + 'a> Lanes<'a, P> {
     /// Runs all tiles through both lanes.
     pub(crate) fn run(self, tiles: usize, stages: &mut dyn Stages<P>) -> (Trace, Result<(), Fault>) {
+        // No loan is open in the end: the caller has all parcels back.
+        lending((|| ()) as fn(), |_| (), |lender| self.lend(tiles, stages, lender))
+    }
+
+    fn lend(self, tiles: usize, stages: &mut dyn Stages<P>, lender: &Lender<'a, fn()>) -> (Trace, Result<(), Fault>) {
         let (hand_back, backs) = mpsc::channel();
         let (began, stop) = (Instant::now(), Arc::new(Mutex::new(false)));
         let (begin, held) = mpsc::channel();
         // Dropping `begin` releases the helper: before the first tile is drained, and at any fault.
         let begin = stages.begins_together().then_some(begin);
         let mut held = begin.is_some().then_some(held);
-        let mut run = Run { lanes: self, stages, began, stop, begin, trace: Trace::default(), fault: None };
+        let mut run = Run { lanes: self, lender, stages, began, stop, begin, trace: Trace::default(), fault: None };
         let mut away = 0;
         for tile in 0..tiles {
             if run.lanes.order == Order::ComputeFirst {
@@ -221,6 +221,7 @@ impl<P: Reused> Lanes<'_, P> {
 
 struct Run<'a, 's, P> {
     lanes: Lanes<'a, P>,
+    lender: &'s Lender<'a, fn()>,
     stages: &'s mut dyn Stages<P>,
     began: Instant,
     stop: Arc<Mutex<bool>>,
@@ -229,7 +230,7 @@ struct Run<'a, 's, P> {
     fault: Option<Fault>,
 }
 
-impl<P: Reused> Run<'_, '_, P> {
+impl<'a, P: Send + 'a> Run<'a, '_, P> {
     /// Keeps the first fault.
     fn stop(&mut self, error: Error, agreed: bool) {
         *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
@@ -241,24 +242,16 @@ impl<P: Reused> Run<'_, '_, P> {
         if self.fault.is_some() {
             return None;
         }
-        let mut parcel = self.spare(self.stages.room(tile));
         let computes = self.lanes.order == Order::ComputeFirst;
-        self.caller(tile, computes, |stages| stages.fill(tile, &mut parcel));
+        let mut parcel = None;
+        self.caller(tile, computes, |stages| {
+            let parcel = parcel.insert(stages.parcel(tile));
+            stages.fill(tile, parcel)
+        });
         if self.fault.is_some() {
-            self.lanes.spare.push(parcel);
-            return None;
+            parcel.take().into_iter().for_each(|parcel| self.stages.put_back(parcel));
         }
-        Some(parcel)
-    }
-
-    /// Takes the smallest spare parcel that is large enough, or the largest one. Other choices would grow parcels again and again while the
-    /// cuts of operations change. New memory is touched for the first time during the computation.
-    fn spare(&mut self, room: usize) -> P {
-        let spare = &mut *self.lanes.spare;
-        let has = |place: &usize| spare[*place].room();
-        let fits = (0..spare.len()).filter(|place| has(place) >= room).min_by_key(has);
-        let place = fits.or_else(|| (0..spare.len()).max_by_key(has));
-        place.map_or_else(P::default, |place| spare.swap_remove(place))
+        parcel
     }
 
     fn hand_over(
@@ -268,9 +261,9 @@ impl<P: Reused> Run<'_, '_, P> {
         held: Option<Receiver<()>>,
         hand_back: &Sender<Back<P>>,
     ) -> Result<(), Error> {
-        let (watch, send) = (self.lanes.watch.clone(), Arc::clone(&self.lanes.send));
+        let (watch, send) = (self.lanes.watch, self.lanes.send);
         let (began, stop, hand_back) = (self.began, Arc::clone(&self.stop), hand_back.clone());
-        self.lanes.helper.submit(move || {
+        let job = self.lender.lend(move || {
             if let Some(held) = held {
                 // Nothing is ever sent there: this waits until the sender is dropped.
                 let _ = held.recv();
@@ -279,18 +272,19 @@ impl<P: Reused> Run<'_, '_, P> {
             let (mut sent, mut fault) = (None, None);
             if !*stopped() {
                 let start = since(began);
-                let result = in_lane(Lane::Communicate, tile, watch.as_ref(), || send(&mut parcel));
+                let result = in_lane(Lane::Communicate, tile, watch, || Ok(send(tile, &mut parcel)));
                 let span = TileSpan { start, end: since(began) };
                 match result {
                     Ok(Ok(pace)) => sent = Some((span, pace)),
-                    Ok(Err(error)) => fault = Some(Fault { error, agreed: true }),
+                    Ok(Err(failed)) => fault = Some(failed),
                     Err(error) => fault = Some(Fault { error, agreed: false }),
                 }
                 *stopped() |= fault.is_some();
             }
             // The receiver exists: the caller waits for all parcels.
             let _ = hand_back.send(Back { tile, parcel, sent, fault });
-        })
+        });
+        self.lanes.helper.submit(job)
     }
 
     fn take(&mut self, Back { tile, mut parcel, sent, fault }: Back<P>) {
@@ -309,12 +303,12 @@ impl<P: Reused> Run<'_, '_, P> {
                 self.caller(tile, computes, |stages| stages.drain(tile, &mut parcel));
             }
         }
-        self.lanes.spare.push(parcel);
+        self.stages.put_back(parcel);
     }
 
     /// Runs a stage on the caller. If the stage is the computation, calls the watch and records the span.
-    fn caller(&mut self, tile: usize, computes: bool, stage: impl FnOnce(&mut dyn Stages<P>)) {
-        let watch = self.lanes.watch.as_ref().filter(|_| computes);
+    fn caller(&mut self, tile: usize, computes: bool, stage: impl FnOnce(&mut dyn Stages<P>) -> Result<(), String>) {
+        let watch = self.lanes.watch.filter(|_| computes);
         let start = since(self.began);
         let done = in_lane(Lane::Compute, tile, watch, || stage(&mut *self.stages));
         match done {
@@ -330,11 +324,16 @@ fn since(began: Instant) -> Nanos {
 }
 
 /// Calls the watch and the stage, and catches panics.
-fn in_lane<R>(lane: Lane, tile: usize, watch: Option<&Watch>, stage: impl FnOnce() -> R) -> Result<R, Error> {
+pub(crate) fn in_lane<R>(
+    lane: Lane,
+    tile: usize,
+    watch: Option<&Watch>,
+    stage: impl FnOnce() -> Result<R, String>,
+) -> Result<R, Error> {
     // A parcel or a result that a panic has left half done is not used any more.
     let ran = catch_unwind(AssertUnwindSafe(|| {
         watch.map_or(Ok(()), |watch| watch(lane, tile))?;
-        Ok(stage())
+        stage()
     }));
     match ran {
         Ok(Ok(value)) => Ok(value),
@@ -354,14 +353,7 @@ mod tests {
 
     use super::*;
 
-    #[derive(Default)]
     struct Nothing;
-
-    impl Reused for Nothing {
-        fn room(&self) -> usize {
-            0
-        }
-    }
 
     /// Panics at a tile, before or after it is communicated.
     struct Panics {
@@ -371,17 +363,19 @@ mod tests {
     }
 
     impl Stages<Nothing> for Panics {
-        fn room(&self, _: usize) -> usize {
-            0
+        fn parcel(&mut self, _: usize) -> Nothing {
+            Nothing
         }
 
-        fn fill(&mut self, tile: usize, _: &mut Nothing) {
+        fn fill(&mut self, tile: usize, _: &mut Nothing) -> Result<(), String> {
             assert_ne!(self.at, Some((tile, false)));
+            Ok(())
         }
 
-        fn drain(&mut self, tile: usize, _: &mut Nothing) {
+        fn drain(&mut self, tile: usize, _: &mut Nothing) -> Result<(), String> {
             assert_ne!(self.at, Some((tile, true)));
             self.drained += 1;
+            Ok(())
         }
 
         fn begins_together(&self) -> bool {
@@ -398,20 +392,19 @@ mod tests {
     #[test]
     fn a_thread_that_is_held_is_let_go_whatever_happens() {
         let helper = Helper::start("held".to_owned()).unwrap();
-        let mut spare = Vec::new();
-        let mut run = |tiles, at, fails: Option<usize>| {
+        let run = |tiles, at, fails: Option<usize>| {
             let begun = Arc::new(Mutex::new(false));
             let (mut stages, sent) = (Panics { at, drained: 0, begun: begun.clone() }, Mutex::new(0));
             let is_whole = at.is_none() && fails.is_none();
-            let send: Carry<Nothing> = Arc::new(move |_| {
+            let send = move |_: usize, _: &mut Nothing| {
                 let mut sent = sent.lock().unwrap();
                 *sent += 1;
                 assert!(!is_whole || (*sent > 1) == *begun.lock().unwrap(), "the second one waits for the caller");
                 let error = Error::Thread { why: "failed".to_owned() };
-                if fails == Some(*sent - 1) { Err(error) } else { Ok(None) }
-            });
+                if fails == Some(*sent - 1) { Err(Fault { error, agreed: true }) } else { Ok(None) }
+            };
             let order = Order::CommunicateFirst;
-            let lanes = Lanes { helper: &helper, order, watch: None, send, spare: &mut spare };
+            let lanes = Lanes { helper: &helper, order, watch: None, send: &send };
             let (trace, ran) = lanes.run(tiles, &mut stages);
             (stages.drained, trace.communicate.len(), ran.is_ok())
         };

@@ -2,7 +2,7 @@
 //!
 //! Ranks add up sums themselves, because MPI promises neither an order of a reduction nor the same bits on all ranks. Elements travel to
 //! the rank that adds them up (`MPI_Alltoallv`), and sums travel to all ranks (`MPI_Allgatherv`). Each rank sends and receives as much as
-//! in a ring. To MPI, elements are bytes, `bf16` too.
+//! in a ring. To MPI, elements are bytes, `bf16` and `f16` too.
 //!
 //! Before a collective, ranks gather what each of them called, 48 bytes a rank. That turns differing calls, refusals and leaving ranks into
 //! errors of all ranks. It costs a small all-gather for every call.
@@ -167,7 +167,7 @@ enum Coming<'a> {
 }
 
 const NAMES: [&str; 5] = ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier"];
-const ELEMENTS: [&str; 5] = ["", "f32", "f64", "bf16", "u64"];
+const ELEMENTS: [&str; 6] = ["", "f32", "f64", "bf16", "u64", "f16"];
 
 // Words of a header: state, name, element, gives, gets, root + 1.
 const STATE: usize = 0;

@@ -1,71 +1,82 @@
 //! The computation and the communication of one tile.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use half::bf16;
-use windrow_product::{Matrix, MatrixMut, Number, PackedB, Workspace};
+use half::{bf16, f16};
+use windrow::prelude::*;
+use windrow_product::{Matrix, MatrixMut, Number, PackedB, Part, Workspace};
 
 use crate::buffer::Buffer;
 use crate::call::part;
-use crate::lanes::{Reused, Stages};
+use crate::lanes::Stages;
+use crate::operands::{Operands, Right};
 use crate::{Communicator, Element, Error, MatMut, MatRef, Operation};
 
-/// A number that matrices are made of: `f32`, `f64`, and [`half::bf16`]. Products of `bf16` are computed and added up in `f32`.
+/// A number that matrices are made of: `f32`, `f64`, [`half::bf16`] and [`half::f16`]. Products of the last two are computed and added up in `f32`.
 pub trait Float: Element + Multiply + From<u8> {}
 
 impl Float for f32 {}
 impl Float for f64 {}
 impl Float for bf16 {}
+impl Float for f16 {}
 
 /// Products of one kind of numbers. Not to be called from outside this crate.
 pub trait Multiply: Number {
     /// What products of these numbers need.
-    fn operand(scratch: &mut Scratch) -> &mut Operand<Self>;
+    fn memory(scratch: &mut Scratch) -> &mut Memory<Self>;
 
-    /// Packs the right operand; must be called before `multiply` uses it.
-    fn prepare(b: MatRef<'_, Self>, scratch: &mut Scratch) {
-        Self::operand(scratch).b.pack(Matrix::with_stride(b.data, b.rows, b.cols, b.stride));
-    }
-
-    /// `out = a * b`, for operands that fit.
-    fn multiply(out: MatMut<'_, Self>, a: MatRef<'_, Self>, scratch: &mut Scratch) {
-        let Operand { b, workspace } = Self::operand(scratch);
-        let a = Matrix::with_stride(a.data, a.rows, a.cols, a.stride);
-        let out = MatrixMut::with_stride(out.data, out.rows, out.cols, out.stride);
-        windrow_product::Product::new(a, b).write(out, workspace);
-    }
+    /// `sum + beta * old`.
+    fn plus(sum: Self, beta: Self::Sum, old: Self) -> Self;
 }
 
 /// A packed right operand, and the memory of products by it.
 #[derive(Debug, Default)]
-pub struct Operand<T: Number> {
+pub struct Memory<T: Number> {
     b: PackedB<T>,
-    workspace: Workspace<T>,
+    /// One for each thread of a product.
+    workspaces: Mutex<Vec<Workspace<T>>>,
 }
 
-/// Packed operands, kept from call to call.
+impl<T: Number> Memory<T> {
+    fn pack(&mut self, b: MatRef<'_, T>, threads: usize) {
+        if threads > 1 {
+            self.b.parts(b.matrix()).into_par_iter().for_each(Part::pack);
+        } else {
+            self.b.pack(b.matrix());
+        }
+    }
+}
+
+/// Memory of products, kept from call to call.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    single: Operand<f32>,
-    double: Operand<f64>,
-    brain: Operand<bf16>,
+    single: Memory<f32>,
+    double: Memory<f64>,
+    brain: Memory<bf16>,
+    half: Memory<f16>,
 }
 
 macro_rules! multiply {
-    ($($float:ident $operand:ident;)*) => {$(
+    ($($float:ident $memory:ident: |$sum:ident, $beta:ident, $old:ident| $plus:expr;)*) => {$(
         impl Multiply for $float {
-            fn operand(scratch: &mut Scratch) -> &mut Operand<Self> {
-                &mut scratch.$operand
+            fn memory(scratch: &mut Scratch) -> &mut Memory<Self> {
+                &mut scratch.$memory
+            }
+
+            fn plus($sum: Self, $beta: Self::Sum, $old: Self) -> Self {
+                $plus
             }
         }
     )*};
 }
 
 multiply! {
-    f32 single;
-    f64 double;
-    bf16 brain;
+    f32 single: |sum, beta, old| sum + beta * old;
+    f64 double: |sum, beta, old| sum + beta * old;
+    bf16 brain: |sum, beta, old| bf16::from_f32(sum.to_f32() + beta * old.to_f32());
+    f16 half: |sum, beta, old| f16::from_f32(sum.to_f32() + beta * old.to_f32());
 }
 
 /// The memory of a tile on its way between the lanes.
@@ -83,9 +94,22 @@ impl Parcel {
     }
 }
 
-impl Reused for Parcel {
-    fn room(&self) -> usize {
-        self.give.room() + self.get.room()
+/// Parcels that are kept from call to call.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(Vec<Parcel>);
+
+impl Spare {
+    /// Takes the smallest parcel that has so many bytes, or the largest one. Other choices would grow parcels again and again while the cuts of
+    /// operations change. New memory is touched for the first time during the computation.
+    pub(crate) fn take(&mut self, bytes: usize) -> Parcel {
+        let has = |place: &usize| self.0[*place].give.room() + self.0[*place].get.room();
+        let fits = (0..self.0.len()).filter(|place| has(place) >= bytes).min_by_key(has);
+        let place = fits.or_else(|| (0..self.0.len()).max_by_key(has));
+        place.map_or_else(Parcel::default, |place| self.0.swap_remove(place))
+    }
+
+    pub(crate) fn put_back(&mut self, parcel: Parcel) {
+        self.0.push(parcel);
     }
 }
 
@@ -104,13 +128,15 @@ pub(crate) fn communicate<T: Element>(
 }
 
 /// An operation with its operands, checked and cut.
-pub(crate) struct Product<'a, T> {
+pub(crate) struct Product<'a, T: Float> {
     pub(crate) operation: Operation,
     pub(crate) ranks: usize,
-    pub(crate) a: MatRef<'a, T>,
-    pub(crate) b: MatRef<'a, T>,
+    pub(crate) operands: Operands<'a, T>,
     pub(crate) c: MatMut<'a, T>,
     pub(crate) scratch: &'a mut Scratch,
+    pub(crate) spare: &'a mut Spare,
+    /// Threads that compute.
+    pub(crate) threads: usize,
     /// In units: rows, or rows of each rank.
     pub(crate) tiles: Vec<Range<usize>>,
 }
@@ -121,14 +147,10 @@ impl<T: Float> Product<'_, T> {
     /// # Errors
     /// An operand is not a valid matrix, or does not fit the others.
     pub(crate) fn check(&self) -> Result<usize, Error> {
-        let Self { operation, ranks, a, b, c, .. } = self;
-        a.check("a")?;
-        b.check("b")?;
+        let Self { operation, ranks, operands, c, .. } = self;
+        operands.check()?;
         c.check("c")?;
-        if b.rows != a.cols {
-            let why = format!("{} rows, but a has {} columns", b.rows, a.cols);
-            return Err(Error::Shape { operand: "b", why });
-        }
+        let (a, [_, cols]) = (operands.a, operands.inner());
         let (rows, of) = match operation {
             Operation::MatmulAllReduce => (Some(a.rows), a.rows),
             Operation::MatmulReduceScatter if !a.rows.is_multiple_of(*ranks) => {
@@ -138,21 +160,32 @@ impl<T: Float> Product<'_, T> {
             Operation::MatmulReduceScatter => (Some(a.rows / ranks), a.rows),
             Operation::AllGatherMatmul => (a.rows.checked_mul(*ranks), a.rows.saturating_mul(*ranks)),
         };
-        if rows != Some(c.rows) || c.cols != b.cols {
+        if rows != Some(c.rows) || c.cols != cols {
             let rows = rows.map_or_else(|| "more rows than can be counted".to_owned(), |rows| format!("{rows} rows"));
-            let why = format!("{} rows of {}, but the result has {rows} of {}", c.rows, c.cols, b.cols);
+            let why = format!("{} rows of {}, but the result has {rows} of {cols}", c.rows, c.cols);
             return Err(Error::Shape { operand: "c", why });
         }
         Ok(of)
     }
 
+    /// Packs `b`, if it is not packed. Must be called before tiles are computed.
+    pub(crate) fn prepare(&mut self) {
+        if let Right::Plain(b) = self.operands.b {
+            T::memory(self.scratch).pack(b, self.threads);
+        }
+    }
+
     /// Rows of each rank, where an axis is dealt out.
     fn each(&self) -> usize {
         match self.operation {
-            Operation::MatmulAllReduce => self.a.rows,
             Operation::MatmulReduceScatter => self.c.rows,
-            Operation::AllGatherMatmul => self.a.rows,
+            Operation::MatmulAllReduce | Operation::AllGatherMatmul => self.operands.a.rows,
         }
+    }
+
+    /// The columns of the result.
+    fn cols(&self) -> usize {
+        self.c.cols
     }
 }
 
@@ -169,18 +202,57 @@ const STRIP: usize = 1 << 25;
 /// the rate of 32.
 const ROWS: usize = 32;
 
-/// `out = a * b` in strips of rows. Between strips it yields to the communication thread: the scheduler of Linux would otherwise let that
-/// thread wait for a tick, 4 ms.
-fn multiply<T: Float>(mut out: MatMut<'_, T>, a: MatRef<'_, T>, scratch: &mut Scratch) {
-    // Without columns there are no elements, for any number of rows.
-    if out.cols == 0 {
-        return;
+/// The computation of rows of a product, on some threads.
+struct Computation<'a, T: Float> {
+    product: windrow_product::Product<'a, T>,
+    /// Terms of an element.
+    depth: usize,
+    workspaces: &'a Mutex<Vec<Workspace<T>>>,
+    threads: usize,
+}
+
+impl<'a, T: Float> Computation<'a, T> {
+    fn new(a: Matrix<'a, T>, operands: &Operands<'a, T>, scratch: &'a mut Scratch, threads: usize) -> Self {
+        let Memory { b, workspaces } = T::memory(scratch);
+        let b = if let Right::Packed(packed) = operands.b { packed } else { b };
+        let product = windrow_product::Product::new(a, b);
+        let product = operands.alpha.map_or(product, |alpha| product.alpha(alpha));
+        Self { product, depth: b.rows(), workspaces, threads }
     }
-    for (strip, rows) in strips(out.rows, a.cols * out.cols).enumerate() {
-        if strip > 0 {
-            thread::yield_now();
+
+    /// Writes these rows to `out`. The rows are divided among the threads, as far as it pays: the pool decides.
+    fn write(&self, rows: Range<usize>, out: MatMut<'_, T>) {
+        // Without columns there are no elements, for any number of rows.
+        if rows.is_empty() || out.cols == 0 {
+            return;
         }
-        T::multiply(out.part(rows.clone()), a.part(rows), scratch);
+        let shares = self.threads.min(rows.len() / ROWS);
+        if shares < 2 {
+            return self.write_strips(rows, out);
+        }
+        let (MatMut { data, cols, stride, .. }, each) = (out, rows.len().div_ceil(shares));
+        let end = (rows.len() - 1) * stride + cols;
+        data[..end].par_chunks_mut(each * stride).enumerate().for_each(|(share, data)| {
+            let start = rows.start + share * each;
+            let rows = start..rows.end.min(start + each);
+            self.write_strips(rows.clone(), MatMut { data, rows: rows.len(), cols, stride });
+        });
+    }
+
+    /// Writes rows in strips. Between strips it yields to the communication thread: the scheduler of Linux would otherwise let that thread wait
+    /// for a tick, 4 ms.
+    fn write_strips(&self, rows: Range<usize>, mut out: MatMut<'_, T>) {
+        let workspaces = || self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workspace = workspaces().pop().unwrap_or_default();
+        for (number, strip) in strips(rows.len(), self.depth * out.cols).enumerate() {
+            if number > 0 {
+                thread::yield_now();
+            }
+            let MatMut { data, rows: len, cols, stride } = out.part(strip.clone());
+            let part = rows.start + strip.start..rows.start + strip.end;
+            self.product.write_rows(part, MatrixMut::with_stride(data, len, cols, stride), &mut workspace);
+        }
+        workspaces().push(workspace);
     }
 }
 
@@ -192,61 +264,67 @@ fn strips(rows: usize, multiplications: usize) -> impl Iterator<Item = Range<usi
 }
 
 impl<T: Float> Stages<Parcel> for Product<'_, T> {
-    fn room(&self, tile: usize) -> usize {
-        let (rows, depth, cols) = (self.tiles[tile].len(), self.a.cols, self.b.cols);
+    fn parcel(&mut self, tile: usize) -> Parcel {
+        let (rows, depth, cols) = (self.tiles[tile].len(), self.operands.a.cols, self.cols());
         let elements = match self.operation {
             Operation::MatmulAllReduce => rows * cols,
             Operation::MatmulReduceScatter => (self.ranks + 1) * rows * cols,
             Operation::AllGatherMatmul => (self.ranks + 1) * rows * depth,
         };
-        elements * size_of::<T>()
+        self.spare.take(elements * size_of::<T>())
     }
 
-    fn fill(&mut self, tile: usize, parcel: &mut Parcel) {
-        let (tile, each, ranks, cols) = (self.tiles[tile].clone(), self.each(), self.ranks, self.b.cols);
+    fn put_back(&mut self, parcel: Parcel) {
+        self.spare.put_back(parcel);
+    }
+
+    fn fill(&mut self, tile: usize, parcel: &mut Parcel) -> Result<(), String> {
+        let (tile, each, ranks, cols) = (self.tiles[tile].clone(), self.each(), self.ranks, self.cols());
         let rows = tile.len();
-        match self.operation {
-            Operation::MatmulAllReduce => {
-                let out = MatMut::new(parcel.give.resize(rows * cols), rows, cols);
-                multiply(out, self.a.part(tile), self.scratch);
-            }
-            Operation::MatmulReduceScatter => {
-                let mut out = MatMut::new(parcel.give.resize(ranks * rows * cols), ranks * rows, cols);
-                for (rank, share) in shares(ranks, each, &tile).enumerate() {
-                    multiply(out.part(rank * rows..(rank + 1) * rows), self.a.part(share), self.scratch);
-                }
-                parcel.get.resize::<T>(rows * cols);
-            }
-            Operation::AllGatherMatmul => {
-                let depth = self.a.cols;
-                let mut out = MatMut::new(parcel.give.resize(rows * depth), rows, depth);
-                for (row, a) in self.a.part(tile).iter().enumerate() {
-                    out.row(row).copy_from_slice(a);
-                }
-                parcel.get.resize::<T>(ranks * rows * depth);
-            }
+        if self.operation == Operation::AllGatherMatmul {
+            let depth = self.operands.a.cols;
+            self.operands.a.copy_rows(tile, parcel.give.resize(rows * depth));
+            parcel.get.resize::<T>(ranks * rows * depth);
+            return Ok(());
         }
+        let of = Computation::new(self.operands.a.matrix(), &self.operands, self.scratch, self.threads);
+        if self.operation == Operation::MatmulAllReduce {
+            of.write(tile, MatMut::new(parcel.give.resize(rows * cols), rows, cols));
+            return Ok(());
+        }
+        let mut out = MatMut::new(parcel.give.resize(ranks * rows * cols), ranks * rows, cols);
+        for (rank, share) in shares(ranks, each, &tile).enumerate() {
+            of.write(share, out.part(rank * rows..(rank + 1) * rows));
+        }
+        parcel.get.resize::<T>(rows * cols);
+        Ok(())
     }
 
-    fn drain(&mut self, tile: usize, parcel: &mut Parcel) {
-        let (tile, each, ranks, cols) = (self.tiles[tile].clone(), self.each(), self.ranks, self.b.cols);
-        let rows = tile.len();
+    fn drain(&mut self, tile: usize, parcel: &mut Parcel) -> Result<(), String> {
+        let (tile, each, ranks, cols) = (self.tiles[tile].clone(), self.each(), self.ranks, self.cols());
+        let (rows, beta) = (tile.len(), self.operands.beta);
         let result = match self.operation {
             Operation::MatmulAllReduce => &parcel.give,
             Operation::MatmulReduceScatter => &parcel.get,
             Operation::AllGatherMatmul => {
-                let depth = self.a.cols;
-                let gathered = MatRef::new(parcel.get.get(), ranks * rows, depth);
+                let gathered = Matrix::new(parcel.get.get(), ranks * rows, self.operands.a.cols);
+                let mut of = Computation::new(gathered, &self.operands, self.scratch, self.threads);
+                of.product = beta.map_or(of.product, |beta| of.product.beta(beta));
                 for (rank, share) in shares(ranks, each, &tile).enumerate() {
-                    let a = gathered.part(rank * rows..(rank + 1) * rows);
-                    multiply(self.c.part(share), a, self.scratch);
+                    of.write(rank * rows..(rank + 1) * rows, self.c.part(share));
                 }
-                return;
+                return Ok(());
             }
         };
-        for (row, result) in tile.zip(MatRef::new(result.get(), rows, cols).iter()) {
-            self.c.row(row).copy_from_slice(result);
+        // Without columns there are no elements, for any number of rows.
+        for (row, result) in tile.zip(result.get::<T>().chunks_exact(cols.max(1))) {
+            let c = self.c.row(row);
+            match beta {
+                None => c.copy_from_slice(result),
+                Some(beta) => c.iter_mut().zip(result).for_each(|(c, &sum)| *c = T::plus(sum, beta, *c)),
+            }
         }
+        Ok(())
     }
 }
 
@@ -267,11 +345,11 @@ mod tests {
                     let mut out = vec![canary; margin + rows * cols + margin];
                     // Old contents must not matter.
                     out[margin..margin + rows * cols].fill(T::from(0_i8) / T::from(0_i8));
-                    let inner = MatMut { data: &mut out[margin..margin + rows * cols], rows, cols, stride: cols };
+                    let inner = MatMut::new(&mut out[margin..margin + rows * cols], rows, cols);
                     let (a, b) = (MatRef::new(&a[..], rows, depth), MatRef::new(&b[..], depth, cols));
                     let mut scratch = Scratch::default();
-                    T::prepare(b, &mut scratch);
-                    T::multiply(inner, a, &mut scratch);
+                    T::memory(&mut scratch).pack(b, 1);
+                    Computation::new(a.matrix(), &Operands::new(a, b), &mut scratch, 1).write(0..rows, inner);
                     let (before, rest) = out.split_at(margin);
                     let (inner, after) = rest.split_at(rows * cols);
                     assert!(before.iter().chain(after).all(|&at| at == canary), "{rows} x {depth} x {cols}");
@@ -305,5 +383,27 @@ mod tests {
         stays_inside::<f64>(|x| x);
         stays_inside::<f32>(f64::from);
         stays_inside::<bf16>(bf16::to_f64);
+        stays_inside::<f16>(f16::to_f64);
+    }
+
+    /// The bits do not depend on the number of threads, nor does what lies between rows change.
+    #[test]
+    fn threads_share_a_product() {
+        let (rows, cols, depth, stride) = (301, 70, 90, 75);
+        let numbers = |len: usize| (0..len).map(|at| (at * 7919 % 1009) as f32 / 1009.0 - 0.5).collect::<Vec<_>>();
+        let (a, b) = (numbers(rows * depth), numbers(depth * cols));
+        let (a, b) = (MatRef::new(&a, rows, depth), MatRef::new(&b, depth, cols));
+        let run = |threads: usize| {
+            let (mut out, mut scratch) = (vec![-77.0; rows * stride - 3], Scratch::default());
+            f32::memory(&mut scratch).pack(b, threads);
+            let of = Computation::new(a.matrix(), &Operands::new(a, b), &mut scratch, threads);
+            of.write(1..rows, MatMut::with_stride(&mut out, rows - 1, cols, stride));
+            out
+        };
+        let alone = run(1);
+        assert!(alone.chunks(stride).take(rows - 1).all(|row| row[cols..].iter().all(|&between| between == -77.0)));
+        for threads in [2, 3, 8, 1000] {
+            assert!(run(threads) == alone, "{threads} threads");
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::Operation;
 pub struct Shape {
     /// The operation.
     pub operation: Operation,
-    /// The kind of its numbers: `f32`, `f64`, `bf16`.
+    /// The kind of its numbers: `f32`, `f64`, `bf16`, `f16`.
     pub element: String,
     /// Ranks it was measured on.
     pub ranks: usize,

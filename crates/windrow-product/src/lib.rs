@@ -11,5 +11,5 @@ mod tests;
 pub use half::{bf16, f16};
 pub use matrix::{Matrix, MatrixMut};
 pub use number::Number;
-pub use packed::PackedB;
+pub use packed::{PackedB, Part};
 pub use product::{Product, Workspace};

@@ -83,7 +83,32 @@ impl<T: Number> PackedB<T> {
         self.pack_for(InstructionSet::best(), b);
     }
 
+    /// Makes room for another matrix, and returns the parts that are to be [packed](Part::pack), each by any thread. The elements of parts that are
+    /// not packed are unspecified.
+    ///
+    /// ```
+    /// use std::thread;
+    /// use windrow_product::{Matrix, PackedB, Part};
+    ///
+    /// let (b, mut packed) = ([1.0_f32; 600 * 50], PackedB::default());
+    /// thread::scope(|scope| {
+    ///     for part in packed.parts(Matrix::new(&b, 600, 50)) {
+    ///         scope.spawn(|| part.pack());
+    ///     }
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    /// As for [`new`](Self::new).
+    pub fn parts<'p>(&'p mut self, b: Matrix<'p, T>) -> Vec<Part<'p, T>> {
+        self.parts_for(InstructionSet::best(), b)
+    }
+
     pub(crate) fn pack_for(&mut self, set: InstructionSet, b: Matrix<'_, T>) {
+        self.parts_for(set, b).into_iter().for_each(Part::pack);
+    }
+
+    fn parts_for<'p>(&'p mut self, set: InstructionSet, b: Matrix<'p, T>) -> Vec<Part<'p, T>> {
         (self.rows, self.cols, self.set) = (b.rows, b.cols, set);
         let shape = self.shape();
         let line = 64 / size_of::<T::Sum>();
@@ -94,14 +119,15 @@ impl<T: Number> PackedB<T> {
             self.packed = vec![T::Sum::default(); len + line];
         }
         self.start = self.packed.as_ptr().align_offset(64).min(line);
-        let mut rest = &mut self.packed[self.start..][..len];
+        let (mut rest, mut parts) = (&mut self.packed[self.start..][..len], Vec::new());
         for block in blocks(b.rows) {
-            let (packed, others) = rest.split_at_mut(width * block.len());
-            rest = others;
             for cols in panels(b.cols, Shape { vectors: shape.vectors * TOGETHER, ..shape }) {
-                pack_panels(b, &block, &cols, shape, &mut packed[cols.start * block.len()..]);
+                let (packed, others) = rest.split_at_mut(cols.len().next_multiple_of(shape.lanes) * block.len());
+                rest = others;
+                parts.push(Part { b, block: block.clone(), cols, shape, packed });
             }
         }
+        parts
     }
 
     /// The number of rows: the inner axis of products.
@@ -136,6 +162,24 @@ impl<T: Number> PackedB<T> {
     pub(crate) fn part(&self, block: &Range<usize>, col: usize) -> &[T::Sum] {
         let width = self.cols.next_multiple_of(self.shape().lanes);
         &self.packed[self.start..][block.start * width..block.end * width][col * block.len()..]
+    }
+}
+
+/// A part of an operand that is yet to be packed: see [`PackedB::parts`].
+#[derive(Debug)]
+pub struct Part<'a, T: Number> {
+    b: Matrix<'a, T>,
+    block: Range<usize>,
+    cols: Range<usize>,
+    shape: Shape,
+    packed: &'a mut [T::Sum],
+}
+
+impl<T: Number> Part<'_, T> {
+    /// Packs it.
+    pub fn pack(self) {
+        let Self { b, block, cols, shape, packed } = self;
+        pack_panels(b, &block, &cols, shape, packed);
     }
 }
 

@@ -109,9 +109,9 @@ impl Case {
         let untouched = T::round(-77.0);
         let mut c = vec![untouched; c_rows * (n + gap)];
         let operands = (
-            MatRef { data: &a, rows: a_rows, cols: k, stride: k + gap },
-            MatRef { data: &b, rows: k, cols: n, stride: n + gap },
-            MatMut { data: &mut c, rows: c_rows, cols: n, stride: n + gap },
+            MatRef::with_stride(&a, a_rows, k, k + gap),
+            MatRef::with_stride(&b, k, n, n + gap),
+            MatMut::with_stride(&mut c, c_rows, n, n + gap),
         );
         let outcome = call(fused, self.operation, operands, tiles);
         for row in c.chunks((n + gap).max(1)) {

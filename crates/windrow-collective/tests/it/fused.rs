@@ -120,8 +120,8 @@ proptest! {
 fn rows_of_nothing_take_no_time() {
     on_all(Group::new(1).ranks(), |mut fused| {
         let rows = usize::MAX / 2;
-        let a = MatRef::<bf16> { data: &[], rows, cols: 0, stride: 7 };
-        let c = MatMut { data: &mut [], rows, cols: 0, stride: 0 };
+        let a = MatRef::<bf16>::with_stride(&[], rows, 0, 7);
+        let c = MatMut::new(&mut [], rows, 0);
         fused.matmul_all_reduce(a, MatRef::new(&[], 0, 0), c, &Tiles::Uniform(3)).unwrap();
     });
 }
@@ -148,9 +148,9 @@ fn misfit(change: impl Fn(&mut [usize; 9]) + Sync, operation: Operation, tiles: 
         let (a, b, mut c) = (vec![1.0_f32; 12], vec![1.0_f32; 6], vec![0.0_f32; 8]);
         let [a_shape, b_shape, c_shape] = [&shape[..3], &shape[3..6], &shape[6..]];
         let operands = (
-            MatRef { data: &a, rows: a_shape[0], cols: a_shape[1], stride: a_shape[2] },
-            MatRef { data: &b, rows: b_shape[0], cols: b_shape[1], stride: b_shape[2] },
-            MatMut { data: &mut c, rows: c_shape[0], cols: c_shape[1], stride: c_shape[2] },
+            MatRef::with_stride(&a, a_shape[0], a_shape[1], a_shape[2]),
+            MatRef::with_stride(&b, b_shape[0], b_shape[1], b_shape[2]),
+            MatMut::with_stride(&mut c, c_shape[0], c_shape[1], c_shape[2]),
         );
         let error = crate::common::call(&mut fused, operation, operands, tiles).unwrap_err().to_string();
         // The group stays usable.
