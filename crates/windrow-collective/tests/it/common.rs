@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use half::bf16;
+use half::{bf16, f16};
 use windrow_collective::{Communicator, Error, Float, Fused, Group, MatMut, MatRef, Operation, Outcome, Rank, Tiles};
 
 /// Runs every rank on a separate thread.
@@ -43,6 +43,15 @@ impl Number for f64 {
 impl Number for bf16 {
     fn round(number: f64) -> Self {
         bf16::from_f64(number)
+    }
+    fn to(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+impl Number for f16 {
+    fn round(number: f64) -> Self {
+        f16::from_f64(number)
     }
     fn to(self) -> f64 {
         self.to_f64()
@@ -159,6 +168,7 @@ impl Case {
         let e = f64::powi(2.0, half);
         let bound = match T::NAME {
             "bf16" => f64::powi(2.0, -7) + f64::powi(2.0, -14),
+            "f16" => f64::powi(2.0, -10) + f64::powi(2.0, -14),
             _ => terms * e / (1.0 - terms * e),
         };
         for (place, (&got, &[sum, size])) in result.iter().zip(&expected).enumerate() {

@@ -1,6 +1,6 @@
 //! Fused operations equal the product and the sum, for every cut.
 
-use half::bf16;
+use half::{bf16, f16};
 use proptest::prelude::*;
 use windrow_collective::{Communicator, Error, Fused, Group, MatMut, MatRef, Operation, Rank, Tiles};
 
@@ -24,6 +24,7 @@ fn whole_numbers_have_the_same_bits_however_they_are_cut() {
                 case.check::<f32>(&tiles, true);
                 case.check::<f64>(&tiles, true);
                 case.check::<bf16>(&tiles, true);
+                case.check::<f16>(&tiles, true);
             }
         }
     }
@@ -38,6 +39,7 @@ fn fractions_stay_within_the_bound() {
                 case.check::<f32>(&tiles, false);
                 case.check::<f64>(&tiles, false);
                 case.check::<bf16>(&tiles, false);
+                case.check::<f16>(&tiles, false);
             }
         }
     }
@@ -66,6 +68,7 @@ fn fractions_have_the_same_bits_however_they_are_cut() {
         check::<f32>(&case, &tiles);
         check::<f64>(&case, &tiles);
         check::<bf16>(&case, &tiles);
+        check::<f16>(&case, &tiles);
     }
 }
 
@@ -92,7 +95,7 @@ proptest! {
         gap in 0..3_usize,
         tiles in prop_oneof![Just(Tiles::None), (1..50_usize).prop_map(Tiles::Uniform)],
         cuts in prop::option::of(prop::collection::vec(1..20_u64, 0..6)),
-        element in 0..3,
+        element in 0..4,
         exact: bool,
     ) {
         let case = Case { operation, ranks, each, n, k, gap };
@@ -111,6 +114,7 @@ proptest! {
         match element {
             0 => case.check::<f32>(&tiles, exact),
             1 => case.check::<f64>(&tiles, exact),
+            2 => case.check::<f16>(&tiles, exact),
             _ => case.check::<bf16>(&tiles, exact),
         }
     }

@@ -6,6 +6,8 @@ mod contention;
 mod explain;
 mod faults;
 mod fused;
+mod kernels;
+mod operands;
 mod profile;
 mod profiles;
 mod refit;
