@@ -19,7 +19,7 @@ fn said(program: &str, arguments: &[&str]) -> String {
 }
 
 /// The peers that are crates.
-const PEERS: [&str; 14] = [
+const PEERS: [&str; 15] = [
     "rayon",
     "rayon-core",
     "chili",
@@ -29,6 +29,7 @@ const PEERS: [&str; 14] = [
     "hurdles",
     "tokio",
     "faer",
+    "matrixmultiply",
     "congee",
     "crossbeam-skiplist",
     "parking_lot",

@@ -1,0 +1,300 @@
+//! Compares products of matrices with those of faer, matrixmultiply and numpy: `cargo run --release -p windrow-bench --bin products -- --help`
+#![forbid(unsafe_code)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use faer::linalg::matmul::matmul;
+use faer::traits::ComplexField;
+use faer::{Accum, Par};
+use half::{bf16, f16};
+use ndarray::linalg::general_mat_mul;
+use ndarray::{ArrayView2, ArrayViewMut2, LinalgScalar};
+use windrow_bench::measure::in_turn;
+use windrow_bench::record;
+use windrow_bench::stats::median;
+use windrow_collective::{Float, Fused, Group, MatMut, MatRef, Operands, Operation, Rank, Tiles};
+use windrow_product::{Matrix, MatrixMut, Number, PackedB, Product, Workspace};
+
+/// Measures products of 1024 rows, n = k. `whole` packs `b` in the product, `packed` before; `64 rows` are as many products as that takes, with `b`
+/// packed before. One thread computes, but where two are named.
+#[derive(Parser)]
+struct Options {
+    /// Repetitions.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
+    repetitions: u16,
+    /// A Python with numpy, to compare with it: OpenBLAS in the wheels of PyPI.
+    #[arg(long, value_name = "PYTHON")]
+    numpy: Option<String>,
+    /// Write a record below bench/record.
+    #[arg(long)]
+    record: bool,
+}
+
+const ROWS: usize = 1024;
+const STRIP: usize = 64;
+const SIZES: [usize; 4] = [256, 512, 1024, 2048];
+
+/// Runs a product for every line it reads, and says how many nanoseconds it took.
+const NUMPY: &str = "
+import sys, time
+import numpy as np
+rows, size, kind, strip = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+random = np.random.default_rng(1)
+a = random.standard_normal((rows, size)).astype(kind)
+b = random.standard_normal((size, size)).astype(kind)
+c = np.empty((rows, size), kind)
+print(np.__version__, flush=True)
+for line in sys.stdin:
+    step = rows if line.strip() == 'whole' else strip
+    began = time.perf_counter_ns()
+    for row in range(0, rows, step):
+        np.matmul(a[row:row + step], b, out=c[row:row + step])
+    print(time.perf_counter_ns() - began, flush=True)
+";
+
+/// A process of Python.
+struct Numpy {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+    version: String,
+}
+
+impl Numpy {
+    fn start(python: &str, size: usize, kind: &str) -> Result<Self, String> {
+        let mut child = Command::new(python)
+            .args(["-c", NUMPY, &ROWS.to_string(), &size.to_string(), kind, &STRIP.to_string()])
+            .env("OPENBLAS_NUM_THREADS", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{python}: {error}"))?;
+        let answers = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+        let mut numpy = Self { child, answers, version: String::new() };
+        numpy.version = numpy.answer().map_err(|_| format!("{python} has no numpy"))?;
+        Ok(numpy)
+    }
+
+    fn answer(&mut self) -> Result<String, String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).map_err(|error| error.to_string())?;
+        if line.is_empty() { Err("numpy has ended".to_owned()) } else { Ok(line.trim().to_owned()) }
+    }
+
+    fn run(&mut self, what: &str) -> Duration {
+        writeln!(self.child.stdin.as_mut().expect("its input is a pipe"), "{what}").expect("numpy reads");
+        Duration::from_nanos(self.answer().expect("numpy answers").parse().expect("nanoseconds"))
+    }
+}
+
+impl Drop for Numpy {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+fn timed(run: impl FnOnce()) -> Duration {
+    let began = Instant::now();
+    run();
+    began.elapsed()
+}
+
+/// The operands of a cell, and all that its arms need.
+struct Cell<T: Number> {
+    size: usize,
+    a: Vec<T>,
+    b: Vec<T>,
+    c: Vec<T>,
+    packed: PackedB<T>,
+    workspace: Workspace<T>,
+    fused: Fused<Rank>,
+}
+
+impl<T: Float> Cell<T> {
+    fn new(size: usize, from: fn(f32) -> T) -> Self {
+        let numbers = |len: usize| (0..len).map(|at| from(((at * 7919) % 1009) as f32 / 1009.0 - 0.5)).collect();
+        let (a, b, c): (Vec<T>, Vec<T>, Vec<T>) = (numbers(ROWS * size), numbers(size * size), numbers(ROWS * size));
+        let packed = PackedB::new(Matrix::new(&b, size, size));
+        let fused = Fused::new(Group::new(1).ranks().remove(0)).expect("a thread starts");
+        Self { size, a, b, c, packed, workspace: Workspace::default(), fused }
+    }
+
+    /// Runs a product of this workspace.
+    fn own(&mut self, arm: &str) -> Duration {
+        let Self { size, a, b, c, packed, workspace, fused } = self;
+        let size = *size;
+        let view = Matrix::new(a, ROWS, size);
+        match arm {
+            "whole" | "whole again" => timed(|| {
+                packed.pack(Matrix::new(b, size, size));
+                Product::new(view, packed).write(MatrixMut::new(c, ROWS, size), workspace);
+            }),
+            "packed" => timed(|| Product::new(view, packed).write(MatrixMut::new(c, ROWS, size), workspace)),
+            "64 rows" => timed(|| {
+                let product = Product::new(view, packed);
+                for (strip, c) in c.chunks_mut(STRIP * size).enumerate() {
+                    let rows = strip * STRIP..(strip + 1) * STRIP;
+                    product.write_rows(rows, MatrixMut::new(c, STRIP, size), workspace);
+                }
+            }),
+            // The computation of a rank alone, without its copies.
+            "rank" | "rank on two threads" => {
+                fused.use_threads(if arm == "rank" { 1 } else { 2 });
+                let operands = Operands::packed(MatRef::new(a, ROWS, size), packed);
+                let c = MatMut::new(c, ROWS, size);
+                let outcome = fused.run(Operation::MatmulAllReduce, operands, c, &Tiles::None).expect("they fit");
+                Duration::from_nanos(outcome.trace.compute[0].length().0 as u64)
+            }
+            _ => unreachable!("{arm}"),
+        }
+    }
+}
+
+const OWN: [&str; 6] = ["whole", "whole again", "packed", "64 rows", "rank", "rank on two threads"];
+
+/// The product by a peer, in calls of `step` rows.
+fn matrixmultiply<T: Float + LinalgScalar>(cell: &mut Cell<T>, step: usize) -> Duration {
+    let Cell { size, a, b, c, .. } = cell;
+    let b = ArrayView2::from_shape((*size, *size), b).expect("the shape fits");
+    timed(|| {
+        for (a, c) in a.chunks(step * *size).zip(c.chunks_mut(step * *size)) {
+            let a = ArrayView2::from_shape((step, *size), a).expect("the shape fits");
+            let mut c = ArrayViewMut2::from_shape((step, *size), c).expect("the shape fits");
+            general_mat_mul(T::one(), &a, &b, T::zero(), &mut c);
+        }
+    })
+}
+
+fn faer<T: Float + ComplexField>(cell: &mut Cell<T>, one: T, threads: usize) -> Duration {
+    let Cell { size, a, b, c, .. } = cell;
+    let parallel = if threads > 1 { Par::rayon(threads) } else { Par::Seq };
+    timed(|| {
+        let c = faer::MatMut::from_row_major_slice_mut(c, ROWS, *size);
+        let (a, b) =
+            (faer::MatRef::from_row_major_slice(a, ROWS, *size), faer::MatRef::from_row_major_slice(b, *size, *size));
+        matmul(c, Accum::Replace, a, b, one, parallel);
+    })
+}
+
+/// The times of all arms of a cell.
+struct Measured {
+    name: String,
+    size: usize,
+    arms: Vec<(String, Vec<Duration>)>,
+}
+
+impl Measured {
+    /// Runs the arms in turn.
+    fn of(name: String, size: usize, repetitions: usize, arms: &[&str], mut run: impl FnMut(&str) -> Duration) -> Self {
+        let mut times = vec![Vec::new(); arms.len()];
+        for arm in arms {
+            run(arm);
+        }
+        for repetition in 0..repetitions {
+            for arm in in_turn(arms.len(), repetition) {
+                times[arm].push(run(arms[arm]));
+            }
+        }
+        let arms = arms.iter().map(ToString::to_string).zip(times).collect();
+        let measured = Self { name, size, arms };
+        println!("{}", measured.line());
+        measured
+    }
+
+    fn line(&self) -> String {
+        let work = 2.0 * (ROWS * self.size * self.size) as f64;
+        let rate =
+            |times: &[Duration]| work / median(&times.iter().map(|time| time.as_nanos() as f64).collect::<Vec<_>>());
+        let arms: Vec<String> = self.arms.iter().map(|(arm, times)| format!("{arm} {:.0}", rate(times))).collect();
+        format!("{:<10} {}", self.name, arms.join(", "))
+    }
+}
+
+/// Checks that the peers compute the same product.
+fn verify<T: Float + LinalgScalar + ComplexField + Into<f64>>(cell: &mut Cell<T>, one: T) -> Result<(), String> {
+    cell.own("whole");
+    let expected = cell.c.clone();
+    let runs: [(&str, fn(&mut Cell<T>, T) -> Duration); 3] = [
+        ("faer", |cell, one| faer(cell, one, 2)),
+        ("matrixmultiply", |cell, _| matrixmultiply(cell, STRIP)),
+        ("64 rows", |cell, _| cell.own("64 rows")),
+    ];
+    for (name, run) in runs {
+        cell.c.fill(T::zero());
+        run(cell, one);
+        let is_same = |(&got, &sum): (&T, &T)| (got.into() - sum.into()).abs() <= 1e-3 * (1.0 + sum.into().abs());
+        if !cell.c.iter().zip(&expected).all(is_same) {
+            return Err(format!("{name} gives another product of {}", cell.size));
+        }
+    }
+    Ok(())
+}
+
+fn wide<T: Float + LinalgScalar + ComplexField + Into<f64>>(
+    options: &Options,
+    [name, kind]: [&str; 2],
+    size: usize,
+    from: fn(f32) -> T,
+) -> Result<Measured, String> {
+    let mut cell = Cell::new(size, from);
+    verify(&mut cell, from(1.0))?;
+    let mut numpy = options.numpy.as_deref().map(|python| Numpy::start(python, size, kind)).transpose()?;
+    let mut arms = OWN.to_vec();
+    arms.extend(["faer", "faer on two threads", "matrixmultiply", "matrixmultiply 64 rows"]);
+    arms.extend(numpy.iter().flat_map(|_| ["numpy", "numpy 64 rows"]));
+    let one = from(1.0);
+    Ok(Measured::of(format!("{name}/{size}"), size, options.repetitions.into(), &arms, |arm| match arm {
+        "faer" => faer(&mut cell, one, 1),
+        "faer on two threads" => faer(&mut cell, one, 2),
+        "matrixmultiply" => matrixmultiply(&mut cell, ROWS),
+        "matrixmultiply 64 rows" => matrixmultiply(&mut cell, STRIP),
+        "numpy" => numpy.as_mut().expect("it runs").run("whole"),
+        "numpy 64 rows" => numpy.as_mut().expect("it runs").run("strips"),
+        own => cell.own(own),
+    }))
+}
+
+fn narrow<T: Float>(options: &Options, name: &str, size: usize, from: fn(f32) -> T) -> Measured {
+    let mut cell = Cell::new(size, from);
+    Measured::of(format!("{name}/{size}"), size, options.repetitions.into(), &OWN, |arm| cell.own(arm))
+}
+
+fn main() -> ExitCode {
+    windrow_bench::exit_code(run(&Options::parse()))
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    record::allowed(options.record)?;
+    let set = PackedB::new(Matrix::new(&[1.0_f32], 1, 1)).instruction_set();
+    println!("{ROWS} rows, n = k, {set}, {}: GFLOP/s, medians of {}", record::machine(), options.repetitions);
+    let mut cells = Vec::new();
+    for size in SIZES {
+        cells.push(wide::<f32>(options, ["f32", "float32"], size, |x| x)?);
+        cells.push(wide::<f64>(options, ["f64", "float64"], size, f64::from)?);
+        cells.push(narrow::<bf16>(options, "bf16", size, bf16::from_f32));
+        cells.push(narrow::<f16>(options, "f16", size, f16::from_f32));
+    }
+    if options.record {
+        let mut notes = vec![format!("instructions: {set}"), format!("peers: {}", record::versions().join(", "))];
+        if let Some(python) = &options.numpy {
+            notes.push(format!("numpy {}", Numpy::start(python, 1, "float32")?.version));
+        }
+        let lines: Vec<String> = cells.iter().flat_map(lines).collect();
+        let command = record::command("products");
+        let columns = "cell,arm,repetition,nanoseconds";
+        let written = record::write_lines(Path::new("bench/record"), "products", &command, &notes, columns, &lines);
+        println!("{}", written.map_err(|error| format!("no record: {error}"))?.display());
+    }
+    Ok(())
+}
+
+fn lines(cell: &Measured) -> Vec<String> {
+    let line = |arm: &str, (repetition, time): (usize, &Duration)| {
+        format!("{},{arm},{repetition},{}", cell.name, time.as_nanos())
+    };
+    cell.arms.iter().flat_map(|(arm, times)| times.iter().enumerate().map(move |time| line(arm, time))).collect()
+}
