@@ -13,9 +13,10 @@ use windrow_tiling::Nanos;
 use windrow_tiling::tile::{self, Lane};
 
 use crate::agree::{self, Agreed, Header, Predicted};
+use crate::float::Scratch;
 use crate::lanes::{Fault, Helper, Lanes, Watch};
 use crate::operands::Operands;
-use crate::product::{self, Parcel, Product, Scratch, Spare};
+use crate::product::{self, Parcel, Product, Spare};
 use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Outcome, Pace, Profile, Tiles};
 
 /// A rank with two lanes: the caller's thread computes, and a separate thread communicates. The thread and the memory of tiles are kept

@@ -8,10 +8,11 @@ use windrow_tiling::{Nanos, Rows};
 
 use crate::agree::{self, Header};
 use crate::calibrate::{Beside, Calibration, Subject, measure, median};
+use crate::float::Scratch;
 use crate::fused::{Fused, Memory};
 use crate::lanes::{Fault, Lanes, Stages, Trace};
 use crate::operands::Operands;
-use crate::product::{Parcel, Product, Scratch, Spare};
+use crate::product::{Parcel, Product, Spare};
 use crate::stored::Shape;
 use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tiles};
 

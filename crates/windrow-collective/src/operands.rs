@@ -2,7 +2,8 @@
 
 use windrow_product::PackedB;
 
-use crate::{Error, Float, MatRef};
+use crate::float::Float;
+use crate::{Error, MatRef};
 
 /// The operands of a product, `alpha * a * b`, and the factor `beta` of the old contents of `c`: as in BLAS, `c = alpha * a * b + beta * c`. `alpha` is
 /// 1 and `beta` 0 unless they are set; ranks may have different ones.

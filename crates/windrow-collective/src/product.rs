@@ -4,80 +4,15 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use half::{bf16, f16};
 use windrow::prelude::*;
-use windrow_product::{Matrix, MatrixMut, Number, PackedB, Part, Workspace};
+use windrow_product::{Matrix, MatrixMut, Workspace};
 
 use crate::buffer::Buffer;
 use crate::call::part;
+use crate::float::{Float, Memory, Scratch};
 use crate::lanes::Stages;
 use crate::operands::{Operands, Right};
-use crate::{Communicator, Element, Error, MatMut, MatRef, Operation};
-
-/// A number that matrices are made of: `f32`, `f64`, [`half::bf16`] and [`half::f16`]. Products of the last two are computed and added up in `f32`.
-pub trait Float: Element + Multiply + From<u8> {}
-
-impl Float for f32 {}
-impl Float for f64 {}
-impl Float for bf16 {}
-impl Float for f16 {}
-
-/// Products of one kind of numbers. Not to be called from outside this crate.
-pub trait Multiply: Number {
-    /// What products of these numbers need.
-    fn memory(scratch: &mut Scratch) -> &mut Memory<Self>;
-
-    /// `sum + beta * old`.
-    fn plus(sum: Self, beta: Self::Sum, old: Self) -> Self;
-}
-
-/// A packed right operand, and the memory of products by it.
-#[derive(Debug, Default)]
-pub struct Memory<T: Number> {
-    b: PackedB<T>,
-    /// One for each thread of a product.
-    workspaces: Mutex<Vec<Workspace<T>>>,
-}
-
-impl<T: Number> Memory<T> {
-    fn pack(&mut self, b: MatRef<'_, T>, threads: usize) {
-        if threads > 1 {
-            self.b.parts(b.matrix()).into_par_iter().for_each(Part::pack);
-        } else {
-            self.b.pack(b.matrix());
-        }
-    }
-}
-
-/// Memory of products, kept from call to call.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    single: Memory<f32>,
-    double: Memory<f64>,
-    brain: Memory<bf16>,
-    half: Memory<f16>,
-}
-
-macro_rules! multiply {
-    ($($float:ident $memory:ident: |$sum:ident, $beta:ident, $old:ident| $plus:expr;)*) => {$(
-        impl Multiply for $float {
-            fn memory(scratch: &mut Scratch) -> &mut Memory<Self> {
-                &mut scratch.$memory
-            }
-
-            fn plus($sum: Self, $beta: Self::Sum, $old: Self) -> Self {
-                $plus
-            }
-        }
-    )*};
-}
-
-multiply! {
-    f32 single: |sum, beta, old| sum + beta * old;
-    f64 double: |sum, beta, old| sum + beta * old;
-    bf16 brain: |sum, beta, old| bf16::from_f32(sum.to_f32() + beta * old.to_f32());
-    f16 half: |sum, beta, old| f16::from_f32(sum.to_f32() + beta * old.to_f32());
-}
+use crate::{Communicator, Element, Error, MatMut, Operation};
 
 /// The memory of a tile on its way between the lanes.
 #[derive(Debug, Default)]
@@ -330,7 +265,11 @@ impl<T: Float> Stages<Parcel> for Product<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use half::{bf16, f16};
+
     use super::*;
+    use crate::MatRef;
+    use crate::float::Multiply;
 
     fn stays_inside<T: Float + From<i8> + std::ops::Div<Output = T>>(check: impl Fn(T) -> f64) {
         let canary = T::from(-77_i8);

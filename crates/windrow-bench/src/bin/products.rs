@@ -218,7 +218,8 @@ impl Measured {
 fn verify<T: Float + LinalgScalar + ComplexField + Into<f64>>(cell: &mut Cell<T>, one: T) -> Result<(), String> {
     cell.own("whole");
     let expected = cell.c.clone();
-    let runs: [(&str, fn(&mut Cell<T>, T) -> Duration); 3] = [
+    type Run<T> = fn(&mut Cell<T>, T) -> Duration;
+    let runs: [(&str, Run<T>); 3] = [
         ("faer", |cell, one| faer(cell, one, 2)),
         ("matrixmultiply", |cell, _| matrixmultiply(cell, STRIP)),
         ("64 rows", |cell, _| cell.own("64 rows")),
