@@ -19,7 +19,7 @@ fn said(program: &str, arguments: &[&str]) -> String {
 }
 
 /// The peers that are crates.
-const PEERS: [&str; 15] = [
+const PEERS: [&str; 16] = [
     "rayon",
     "rayon-core",
     "chili",
@@ -31,6 +31,7 @@ const PEERS: [&str; 15] = [
     "faer",
     "matrixmultiply",
     "congee",
+    "crossbeam-channel",
     "crossbeam-skiplist",
     "parking_lot",
     "batch-aint-one",

@@ -4,12 +4,8 @@
 //! seconds of all stages divided by the threads, and the time of the slowest stage that cannot be split. Both are measured in turn with the
 //! runs: each stage alone, and then the run. There are two pipelines: one whose encode stage is a loop of known length, and one that
 //! encodes text with an embedded vocabulary.
-//!
-//! A third pipeline has blocks that one thread encodes, several at once: `compute_each` without groups, beside the same with channels of
-//! crossbeam, a thread for each CPU and a writer that restores the order.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,8 +47,6 @@ struct Options {
 
 /// The bar for pipelines whose encoding and writing are balanced, from the issue of this pipeline.
 const BAR: f64 = 0.90;
-/// The bar for blocks that are encoded several at once, divided by the time by hand.
-const BLOCKS_BAR: f64 = 1.03;
 /// The share by which a run may seem faster than its bound: the single stages are timed at other moments.
 const NOISE: f64 = 0.05;
 /// The time of the paced disk for a tile, divided by that of the encode stage.
@@ -257,72 +251,6 @@ fn hand_over() -> f64 {
     median(&(0..9).map(|_| once(20_000)).collect::<Vec<_>>())
 }
 
-/// Blocks of a run of [`blocks`] for each tile of the other pipelines.
-const BLOCKS: usize = 10;
-
-/// A block: copied, encoded by one thread, written.
-fn block(number: usize, turns: u64) -> Item {
-    // Every eighth block takes twice as long, so that blocks do not end in order.
-    Item { seed: number as u64, turns: if number.is_multiple_of(8) { 2 * turns } else { turns } }
-}
-
-fn blocks_overlapped(count: usize, turns: u64) -> Vec<u64> {
-    let mut written = Vec::new();
-    let lanes = overlap::source(0..count)
-        .blocking("read", |number| Ok::<_, ()>(block(number, turns)))
-        .compute_each("encode", |item| Ok(work(item)))
-        .blocking("write", |encoded| {
-            written.push(encoded);
-            Ok(())
-        });
-    lanes.run().expect("no lane fails");
-    written
-}
-
-fn blocks_by_hand(count: usize, turns: u64) -> Vec<u64> {
-    let (to_encode, read) = crossbeam_channel::bounded(4);
-    let (to_write, encoded) = crossbeam_channel::bounded(4);
-    thread::scope(|scope| {
-        scope.spawn(move || (0..count).all(|number| to_encode.send((number, block(number, turns))).is_ok()));
-        for _ in 0..windrow::current_num_threads() {
-            let (read, to_write) = (read.clone(), to_write.clone());
-            scope.spawn(move || read.iter().all(|(number, item)| to_write.send((number, work(item))).is_ok()));
-        }
-        drop((read, to_write));
-        let (mut written, mut early) = (Vec::new(), BTreeMap::new());
-        for (number, block) in encoded {
-            early.insert(number, block);
-            while let Some(block) = early.remove(&written.len()) {
-                written.push(block);
-            }
-        }
-        written
-    })
-}
-
-/// Blocks of a tenth of a tile. Fails if the results differ, or if the run takes more than [`BLOCKS_BAR`] times that by hand.
-fn blocks(options: &Options) -> bool {
-    let turns = Calibration::measure().turns(options.tile_us as f64 * 1000.0 / BLOCKS as f64);
-    let count = options.tiles * BLOCKS;
-    let mut ratios = Vec::new();
-    for at in 0..usize::from(options.repetitions) {
-        let (mut results, mut times) = ([Vec::new(), Vec::new()], [0.0; 2]);
-        for arm in in_turn(2, at) {
-            times[arm] = seconds(|| {
-                results[arm] = if arm == 0 { blocks_overlapped(count, turns) } else { blocks_by_hand(count, turns) };
-            });
-        }
-        assert!(results[0] == results[1], "both arms write the same blocks in the same order");
-        ratios.push(times[0] / times[1]);
-    }
-    let (ratio, (low, high)) = (median(&ratios), interval(&ratios));
-    println!("blocks, several at once: {ratio:.3} times by hand ({low:.3} to {high:.3}), bar <= {BLOCKS_BAR}");
-    if ratio > BLOCKS_BAR {
-        println!("  FAILED: above {BLOCKS_BAR}");
-    }
-    ratio <= BLOCKS_BAR
-}
-
 fn cell<S: Stages + Sync>(
     name: &str,
     stages: &S,
@@ -399,7 +327,6 @@ fn main() -> ExitCode {
         }
     };
     passed &= cell("gpt2", &text, &options, &mut lines, &mut notes);
-    passed &= blocks(&options);
     if options.record {
         let columns =
             "pipeline,write over encode,repetition,cpu s,read s,encode s,write s,bound s,overlapped s,by hand s";
