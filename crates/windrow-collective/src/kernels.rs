@@ -120,7 +120,7 @@ impl Kernels {
 
     /// Sets how the processes that take part in the communication meet: `largest` replaces each value by the largest of all processes. Then they
     /// communicate equally often in [`calibrate`](Self::calibrate), and all get the times of the slowest one. Over MPI it is an `MPI_Allreduce` with
-    /// `MPI_MAX`.
+    /// `MPI_MAX`. A process whose function fails leaves the calibration, and the others wait for it in `largest`.
     pub fn meet(&mut self, largest: impl FnMut(&mut [f64]) -> Result<(), String> + Send + 'static) {
         self.meet = Some(Box::new(largest));
     }

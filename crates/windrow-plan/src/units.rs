@@ -23,7 +23,8 @@ impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0;
         match nanos.abs() {
-            size if size < 1e3 => write!(f, "{nanos:.0} ns"),
+            // What rounds to 0 has no sign.
+            size if size < 1e3 => write!(f, "{:.0} ns", nanos.round() + 0.0),
             size if size < 1e6 => write!(f, "{:.1} us", nanos / 1e3),
             size if size < 1e9 => write!(f, "{:.1} ms", nanos / 1e6),
             _ => write!(f, "{:.2} s", nanos / 1e9),
@@ -67,8 +68,8 @@ mod tests {
 
     #[test]
     fn durations_choose_their_unit() {
-        let shown: Vec<String> = [0.0, 850.4, 12_500.0, 3.2e6, 1.75e9].map(|n| Nanos(n).to_string()).into();
-        assert_eq!(shown, ["0 ns", "850 ns", "12.5 us", "3.2 ms", "1.75 s"]);
+        let shown: Vec<String> = [0.0, -0.2, 850.4, 12_500.0, 3.2e6, 1.75e9].map(|n| Nanos(n).to_string()).into();
+        assert_eq!(shown, ["0 ns", "0 ns", "850 ns", "12.5 us", "3.2 ms", "1.75 s"]);
         assert_eq!(Nanos::micros(2.0), Nanos(2000.0));
         assert_eq!(Nanos(2500.0).as_micros(), 2.5);
         assert_eq!([Items(7).to_string(), Rows(7).to_string(), Bytes(7).to_string()], ["7", "7", "7"]);
