@@ -21,9 +21,9 @@ use windrow_tiling::{Nanos, Rows};
 use crate::agree::{self, Header, Setting};
 use crate::fused::Fused;
 use crate::lanes::{Carry, Lanes, Stages, Trace};
-use crate::product::{Parcel, Product};
+use crate::product::{self, Parcel, Product};
 use crate::stored::{Measured, Shape, Stage};
-use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tiles};
+use crate::{Call, Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tiles};
 
 /// Settings of a calibration, the same on all ranks.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,6 +101,11 @@ struct Idle {
 impl Idle {
     fn room<T>(&self) -> usize {
         (self.give + self.get) * size_of::<T>()
+    }
+
+    /// What the communication lane calls for so many tiles.
+    fn calls<T: Float>(&self, operation: Operation, tiles: usize) -> Vec<Call> {
+        vec![product::call::<T>(operation, self.give, self.get); tiles]
     }
 
     fn size<T: Float>(&self, parcel: &mut Parcel) {
@@ -239,6 +244,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let trace = self.pass(operation, operands, rows, count, nothing, None)?;
         let compute = trace.end.0 / count as f64;
         self.communicator().barrier()?;
+        self.communicator().announce(&idle.calls::<T>(operation, count));
         let mut stages = Alone::<T> { idle, of: std::marker::PhantomData };
         let carry = self.carry::<T>(operation);
         let trace = self.lanes(Order::CommunicateFirst, carry, count, &mut stages)?;
@@ -296,6 +302,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         let ran = match beside {
             None => self.lanes(operation.order(), carry, count, &mut product),
             Some(sent) => {
+                self.communicator().announce(&idle.calls::<T>(operation, sent));
                 let mut stages =
                     Beside { idle, product: &mut product, began: Instant::now(), start: None, computed: Vec::new() };
                 let ran = self.lanes(Order::CommunicateFirst, carry, sent, &mut stages);

@@ -250,6 +250,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         }
         product.tiles = Tiles::ranges(&cut, unit);
         T::prepare(b, product.scratch);
+        self.communicator().announce(&product.calls());
         let (send, watch) = (self.carry::<T>(operation), self.watch.clone());
         let lanes = Lanes { helper: &self.helper, order: operation.order(), watch, send, spare: &mut self.spare };
         let (trace, ran) = lanes.run(product.tiles.len(), &mut product);

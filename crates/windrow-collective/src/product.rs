@@ -8,7 +8,7 @@ use windrow_product::{Matrix, MatrixMut, Number, PackedB, Workspace};
 
 use crate::buffer::Buffer;
 use crate::lanes::{Reused, Stages};
-use crate::{Communicator, Element, Error, MatMut, MatRef, Operation};
+use crate::{Call, Communicator, Element, Error, MatMut, MatRef, Operation};
 
 /// A number that matrices are made of: `f32`, `f64`, and [`half::bf16`]. Products of `bf16` are computed and added up in `f32`.
 pub trait Float: Element + Multiply + From<u8> {}
@@ -102,6 +102,16 @@ pub(crate) fn communicate<T: Element>(
     }
 }
 
+/// The call of the communication lane for a tile with so many given and received elements.
+pub(crate) fn call<T: Element>(operation: Operation, give: usize, get: usize) -> Call {
+    let (name, gets) = match operation {
+        Operation::MatmulAllReduce => ("all_reduce", give),
+        Operation::MatmulReduceScatter => ("reduce_scatter", get),
+        Operation::AllGatherMatmul => ("all_gather", get),
+    };
+    Call { name, element: T::NAME, gives: give, gets, root: None }
+}
+
 /// An operation with its operands, checked and cut.
 pub(crate) struct Product<'a, T> {
     pub(crate) operation: Operation,
@@ -143,6 +153,20 @@ impl<T: Float> Product<'_, T> {
             return Err(Error::Shape { operand: "c", why });
         }
         Ok(of)
+    }
+
+    /// What the communication lane calls for the tiles.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        let Self { operation, ranks, ref a, ref b, .. } = *self;
+        let calls = self.tiles.iter().map(|tile| {
+            let (product, rows) = (tile.len() * b.cols, tile.len() * a.cols);
+            match operation {
+                Operation::MatmulAllReduce => call::<T>(operation, product, product),
+                Operation::MatmulReduceScatter => call::<T>(operation, ranks * product, product),
+                Operation::AllGatherMatmul => call::<T>(operation, rows, ranks * rows),
+            }
+        });
+        calls.collect()
     }
 
     /// Rows of each rank, where an axis is dealt out.
