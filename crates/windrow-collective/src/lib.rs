@@ -34,7 +34,7 @@ pub use fused::Fused;
 pub use in_process::{Group, Link, Paced, Rank};
 pub use lanes::Trace;
 #[cfg(feature = "mpi")]
-pub use mpi::World;
+pub use mpi::{MpiRank, World};
 pub use operation::Operation;
 pub use outcome::Outcome;
 pub use product::Float;
