@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Element, Error};
+use crate::{Call, Element, Error};
 
 /// One rank of a group. All ranks call the same collectives in the same order; each call returns when this rank's part is done.
 ///
@@ -50,6 +50,15 @@ pub trait Communicator {
     /// # Errors
     /// As for [`all_reduce`](Self::all_reduce).
     fn barrier(&mut self) -> Result<(), Error>;
+
+    /// Announces the next collectives of this rank. All ranks announce the same ones, in the same order, when they have agreed about them. A
+    /// backend then need not compare what ranks call, one call at a time. The default does nothing.
+    ///
+    /// Errors still belong to the group. A rank that cannot make an announced call [refuses](Self::refuse) it, or leaves. The announcement
+    /// ends with the last of its calls, and with an error. Until then, any other call refuses.
+    fn announce(&mut self, calls: &[Call]) {
+        let _ = calls;
+    }
 
     /// Takes the place of this rank's next collective and makes that collective fail on all ranks. All ranks get the returned error:
     /// [`Error::Refused`], or [`Error::Left`] if a rank is gone.

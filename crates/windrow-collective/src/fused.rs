@@ -291,6 +291,7 @@ impl<C: Communicator + Send + 'static> Fused<C> {
         }
         product.tiles = Tiles::ranges(&cut, unit);
         product.prepare();
+        self.communicator().announce(&product.calls());
         let send = self.carry::<T>(operation);
         let lanes = Lanes { helper: &self.helper, order: operation.order(), watch: self.watch.as_ref(), send: &send };
         let (trace, ran) = lanes.run(product.tiles.len(), &mut product);

@@ -41,7 +41,7 @@ pub use in_process::{Group, Link, Paced, Rank};
 pub use kernels::Kernels;
 pub use lanes::Trace;
 #[cfg(feature = "mpi")]
-pub use mpi::World;
+pub use mpi::{MpiRank, World};
 pub use operands::Operands;
 pub use operation::Operation;
 pub use outcome::Outcome;

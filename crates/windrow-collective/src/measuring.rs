@@ -12,7 +12,7 @@ use crate::float::Scratch;
 use crate::fused::{Fused, Memory};
 use crate::lanes::{Fault, Lanes, Stages, Trace};
 use crate::operands::Operands;
-use crate::product::{Parcel, Product, Spare};
+use crate::product::{self, Parcel, Product, Spare};
 use crate::stored::Shape;
 use crate::{Communicator, Error, Float, MatMut, MatRef, Operation, Profile, Tiles};
 
@@ -186,6 +186,11 @@ impl<C: Communicator + Send + 'static, T: Float> Measuring<'_, C, T> {
         }
     }
 
+    fn announce(&mut self, exchanged: [usize; 2], tiles: usize) {
+        let call = product::call::<T>(self.operation, exchanged);
+        self.fused.communicator().announce(&vec![call; tiles]);
+    }
+
     /// Tiles of one size, one below the other, then from the top again.
     fn tiles(&self, rows: usize, count: usize) -> Vec<Range<usize>> {
         let each = self.given.rows[usize::from(self.operation == Operation::MatmulReduceScatter)];
@@ -210,8 +215,10 @@ impl<C: Communicator + Send + 'static, T: Float> Subject for Measuring<'_, C, T>
     }
 
     fn communicate(&mut self, rows: usize, count: usize) -> Result<Trace, Error> {
+        let exchanged = self.exchanged(rows);
+        self.announce(exchanged, count);
         let mut memory = std::mem::take(&mut self.fused.memory);
-        let mut idle = Idle::<T>::new(&mut memory.spare, self.exchanged(rows));
+        let mut idle = Idle::<T>::new(&mut memory.spare, exchanged);
         let send = self.fused.carry::<T>(self.operation);
         let order = Order::CommunicateFirst;
         let lanes = Lanes { helper: &self.fused.helper, order, watch: None, send: &send };
@@ -223,6 +230,7 @@ impl<C: Communicator + Send + 'static, T: Float> Subject for Measuring<'_, C, T>
 
     fn both(&mut self, rows: usize, computed: usize, sent: usize) -> Result<Trace, Error> {
         let (tiles, exchanged) = (self.tiles(rows, computed), self.exchanged(rows));
+        self.announce(exchanged, sent);
         let Self { fused, operation, given } = self;
         let (mut memory, mut own) = (std::mem::take(&mut fused.memory), Spare::default());
         let Memory { scratch, spare } = &mut memory;

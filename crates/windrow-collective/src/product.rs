@@ -12,7 +12,7 @@ use crate::call::part;
 use crate::float::{Float, Memory, Scratch};
 use crate::lanes::Stages;
 use crate::operands::{Operands, Right};
-use crate::{Communicator, Element, Error, MatMut, Operation};
+use crate::{Call, Communicator, Element, Error, MatMut, Operation};
 
 /// The memory of a tile on its way between the lanes.
 #[derive(Debug, Default)]
@@ -27,6 +27,16 @@ impl Parcel {
         self.give.resize::<T>(give);
         self.get.resize::<T>(get);
     }
+}
+
+/// The call of the communication lane for a tile with so many given and received elements.
+pub(crate) fn call<T: Element>(operation: Operation, [give, get]: [usize; 2]) -> Call {
+    let (name, gets) = match operation {
+        Operation::MatmulAllReduce => ("all_reduce", give),
+        Operation::MatmulReduceScatter => ("reduce_scatter", get),
+        Operation::AllGatherMatmul => ("all_gather", get),
+    };
+    Call { name, element: T::NAME, gives: give, gets, root: None }
 }
 
 /// Parcels that are kept from call to call.
@@ -101,6 +111,21 @@ impl<T: Float> Product<'_, T> {
             return Err(Error::Shape { operand: "c", why });
         }
         Ok(of)
+    }
+
+    /// What the communication lane calls for the tiles.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        let Self { operation, ranks, operands, .. } = self;
+        let calls = self.tiles.iter().map(|tile| {
+            let (product, rows) = (tile.len() * self.cols(), tile.len() * operands.a.cols);
+            let exchanged = match operation {
+                Operation::MatmulAllReduce => [product, 0],
+                Operation::MatmulReduceScatter => [ranks * product, product],
+                Operation::AllGatherMatmul => [rows, ranks * rows],
+            };
+            call::<T>(*operation, exchanged)
+        });
+        calls.collect()
     }
 
     /// Packs `b`, if it is not packed. Must be called before tiles are computed.
