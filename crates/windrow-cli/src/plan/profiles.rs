@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use windrow_collective::{Profiles, Shape, Stage, Tiles as Cut};
+use windrow_collective::{Profile, Profiles, Refit, Shape, Stage, Tiles as Cut};
 
 use super::args::{Options, Where};
 use super::calibrate::{limited, samples};
@@ -32,6 +32,18 @@ pub(super) fn add(profiles: &mut Profiles, options: &Options, measured: &Measure
     if let Some(calibrated) = &measured.calibrated {
         profiles.insert(machine(options), link(options), calibrated.kept.clone());
     }
+}
+
+/// What became of the predictions that programs made with a profile: whether they drift, and the last re-fit.
+pub(super) fn drift(profile: &Profile, origin: &str) -> Vec<String> {
+    let drifted = profile.needs_refit().then(|| format!("predictions of {origin} have drifted: calibrate again"));
+    let refit = profile.refits().next_back().map(|Refit { after, compute, communicate, refused, .. }| match refused {
+        None => format!(
+            "the profile was re-fitted after {after} predictions: computation x {compute:.2}, communication x {communicate:.2}"
+        ),
+        Some(why) => format!("a re-fit of the profile after {after} predictions was refused: {why}"),
+    });
+    drifted.into_iter().chain(refit).collect()
 }
 
 fn machine(options: &Options) -> String {

@@ -40,6 +40,8 @@ struct Report<'a> {
     bound_us: f64,
     bound_with_contention_us: f64,
     gap: f64,
+    /// What a cut has to gain.
+    margin: Gain,
     /// Cuts were considered at multiples of this many rows; the gap is relative to the best of these.
     grain: u64,
     why: String,
@@ -54,6 +56,14 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refined: Vec<Refined>,
     notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Gain {
+    /// The share by which predictions may be off.
+    error: f64,
+    /// The additional time of a call that is cut.
+    per_call_us: f64,
 }
 
 #[derive(Serialize)]
@@ -146,6 +156,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
         bound_us: plan.bounds.plain.as_micros(),
         bound_with_contention_us: plan.bounds.contended.as_micros(),
         gap: plan.gap,
+        margin: Gain { error: plan.inputs.margin.error, per_call_us: plan.inputs.margin.per_call.as_micros() },
         grain: plan.grain.0,
         why: format!("{why}; {}", sum(plan.predicted, &plan.losses)),
         losses: Loss::of(&plan.losses),
@@ -264,6 +275,8 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
         0.0 => format!("  gap: 0; no cut at multiples of {} rows is better", plan.grain),
         gap => format!("  gap: a cut at multiples of {} rows is better by {:.3} % at most", plan.grain, 100.0 * gap),
     });
+    lines
+        .push(format!("  margin: a cut has to gain more than {}, by which predictions may be off", plan.inputs.margin));
     lines.extend(replays.iter().map(|replay| format!("  {}: {}", replay.file, sum(replay.predicted, &replay.losses))));
     let stated = |replay: &Replay| {
         let (file, stated) = (&replay.file, replay.stated_us?);
