@@ -10,6 +10,7 @@ mod element;
 mod error;
 mod fused;
 mod in_process;
+mod interpolate;
 mod lanes;
 #[cfg(feature = "mpi")]
 mod mpi;
@@ -40,6 +41,6 @@ pub use outcome::Outcome;
 pub use product::Float;
 pub use profile::Profile;
 pub use profiles::{ProfileEntry, Profiles, ProfilesError, ProfilesErrorKind};
-pub use stored::{Measured, Refit, Shape, Stage};
+pub use stored::{Interpolation, Measured, Refit, Shape, Stage};
 pub use tiles::Tiles;
 pub use view::{MatMut, MatRef};

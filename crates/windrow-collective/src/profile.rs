@@ -78,6 +78,7 @@ impl Profile {
             errors_of_cuts: VecDeque::new(),
             observed: VecDeque::new(),
             refits: VecDeque::new(),
+            interpolated: None,
         })
     }
 
@@ -135,17 +136,26 @@ impl Profile {
         }
     }
 
+    /// The samples of a lane, by size.
+    pub(crate) fn table(&self, lane: Lane) -> &TimeTable<Rows> {
+        match lane {
+            Lane::Compute => &self.tables[0],
+            Lane::Communicate => &self.tables[1],
+        }
+    }
+
     /// The largest share by which a fit misses a sample of its lane. Predictions may be off by as much.
     pub fn fit_error(&self) -> f64 {
         [&self.compute, &self.communicate].map(|fit| fit.worst().relative().abs()).into_iter().fold(0.0, f64::max)
     }
 
-    /// What a cut has to gain for [`plan`](Self::plan) to prefer it. The error is the largest of three shares:
+    /// What a cut has to gain for [`plan`](Self::plan) to prefer it. The error is the largest of these shares:
     ///
     /// - the noise of the samples (see [`Fitting`]);
     /// - what the fits usually miss: the root of the mean square of the relative residuals, of the lane where that is more. (Not the largest
     ///   residual: the time of a cut is a sum over many tiles.)
     /// - by how much recent cuts took longer than predicted: the median of 8 to 16 of them.
+    /// - the error of the [interpolation](Self::interpolation), if the profile is interpolated.
     pub fn margin(&self) -> Margin {
         self.margin_beside(self.compute.typical().max(self.communicate.typical()))
     }
@@ -157,7 +167,8 @@ impl Profile {
     }
 
     fn margin_beside(&self, fits: f64) -> Margin {
-        let error = [self.stored.noise, fits, self.shortfall()];
+        let interpolated = self.interpolation().map_or(0.0, |interpolation| interpolation.error);
+        let error = [self.stored.noise, fits, self.shortfall(), interpolated];
         Margin { error: error.into_iter().fold(0.0, f64::max), per_call: Nanos::micros(self.stored.per_call.max(0.0)) }
     }
 
@@ -166,9 +177,11 @@ impl Profile {
         plan.tiles.len() <= 1 || self.margin_at(plan.inputs.rows.0).allows(plan.predicted, plan.serial)
     }
 
-    /// The share by which a prediction may be off: the tolerance of the fit, or the error of these fits if that is more.
+    /// The share by which a prediction may be off: the tolerance of the fit, or the error of these fits or of the interpolation if that is
+    /// more.
     pub(crate) fn expected_error(&self) -> f64 {
-        self.stored.tolerance.max(self.fit_error())
+        let interpolated = self.interpolation().map_or(0.0, |interpolation| interpolation.error);
+        self.stored.tolerance.max(self.fit_error()).max(interpolated)
     }
 
     /// The factors by which the lanes slow each other down.
