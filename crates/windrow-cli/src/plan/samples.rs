@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use windrow_collective::{Profile, Tried};
+use windrow_collective::{Interpolation, Profile, Tried};
 use windrow_tiling::cost::{FitError, Fitting, Sample, fit};
 use windrow_tiling::tile::{Contention, Lane, Margin, Plan, Tiles};
 use windrow_tiling::{Nanos, Rows};
@@ -55,6 +55,11 @@ impl Measured {
     /// The measured slowdown of both lanes by each other, if known.
     pub(super) fn contention(&self) -> Option<Contention> {
         self.calibrated.as_ref().map(|calibrated| calibrated.contention)
+    }
+
+    /// What the costs are interpolated from, if they are.
+    pub(super) fn interpolation(&self) -> Option<&Interpolation> {
+        self.calibrated.as_ref().and_then(|calibrated| calibrated.kept.interpolation())
     }
 
     /// Plans that were run, the fastest first.

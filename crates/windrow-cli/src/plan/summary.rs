@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use windrow_collective::Interpolation;
 use windrow_tiling::Nanos;
 use windrow_tiling::tile::{Candidate, Losses, Plan, Tiles, Tiling};
 
@@ -10,7 +11,7 @@ use super::choice::Choice;
 use super::lane::LaneCost;
 use super::replay::Replay;
 use super::steps::{self, Polynomial, Rule};
-use super::{Options, Planned};
+use super::{Options, Planned, profiles};
 
 /// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
@@ -51,6 +52,9 @@ struct Report<'a> {
     fits: Pair<Fitted>,
     /// The steps of the short-long rule; null where it is left out.
     rule: Option<Rule>,
+    /// The measured shapes that the costs are interpolated from, if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interpolation: Option<&'a Interpolation>,
     replays: Vec<Replayed<'a>>,
     /// Plans that ran.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -167,6 +171,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
             communicate: fitted(&fits.communicate, plan.inputs.communicate),
         },
         rule: rule.as_ref().map(Rule::of),
+        interpolation: measured.interpolation(),
         replays: replays.iter().map(|replay| Replayed::of(replay, plan)).collect(),
         refined: measured
             .tried()
@@ -293,6 +298,7 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
         let line = format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, {how}");
         std::iter::once(line).chain(cost.pieces().iter().map(|piece| format!("    {}", Polynomial::of(piece))))
     }));
+    lines.extend(measured.interpolation().map(|from| format!("  costs: {}", profiles::origin(from))));
     lines.extend(rule.iter().flat_map(|rule| steps::text(rule, options.m)));
     lines.extend(measured.tried().iter().map(|tried| {
         let (took, predicted) = (tried.took.as_micros(), tried.predicted.as_micros());
