@@ -105,7 +105,9 @@ fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Res
     outputs.write_profile(|profiles| profiles::add(profiles, options, measured))?;
     let fits = measured.fit(options)?;
     with_problem(options, measured, &fits, |problem| {
-        let choice = Choice::new(problem, measured, options.family).map_err(|error| impossible(measured, error))?;
+        let margin = measured.margin(&fits, options.m);
+        let choice = Choice::new(problem, measured, margin, options.family);
+        let choice = choice.map_err(|error| impossible(measured, error))?;
         let rule = problem.matmul.map(|matmul| short_long_rule(problem, matmul, GUIDE_FACTOR)).transpose();
         let rule = rule.map_err(|error| impossible(measured, error))?;
         let replays = options.replay.iter().map(|path| Replay::read(path, problem)).collect::<Result<Vec<_>, _>>()?;
@@ -171,11 +173,7 @@ fn notes(options: &Options, measured: &Measured, fits: &Fits, choice: &Choice, r
         notes.push("contention was not measured; assuming none (set it with --contention C,M)".to_owned());
     }
     if let Some(calibrated) = &measured.calibrated {
-        let margin = calibrated.profile.margin();
-        if calibrated.profile.needs_refit() {
-            notes.push(format!("predictions of {} have drifted: calibrate again", measured.origin));
-        }
-        notes.push(format!("a cut is planned if it gains more than {margin}, which predictions may be off by"));
+        notes.extend(profiles::drift(&calibrated.profile, &measured.origin));
     }
     if !options.lists_rule() {
         notes.push(format!("the short-long rule may have more than {RULE_TILES} tiles here and is left out"));

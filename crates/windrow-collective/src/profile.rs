@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use windrow_tiling::cost::{Fit, Fitting, Joints, Sample, fit};
-use windrow_tiling::tile::{self, Candidate, Contention, Lane, Margin, Matmul, Plan, Problem};
+use windrow_tiling::cost::{Fit, Fitting, Joints, Sample, TimeTable, fit};
+use windrow_tiling::tile::{self, Contention, Lane, Margin, Matmul, Plan, Problem};
 use windrow_tiling::{Nanos, Rows};
 
 use crate::stored::{Factors, Measured, Refined, Shape, Stage, Stored, kept};
@@ -41,6 +41,8 @@ pub struct Profile {
     pub(crate) stored: Stored,
     compute: Fit<Rows>,
     communicate: Fit<Rows>,
+    /// The samples of both lanes, to be looked up where they have all tiles.
+    tables: [TimeTable<Rows>; 2],
 }
 
 impl Profile {
@@ -77,6 +79,7 @@ impl Profile {
             errors_of_cuts: VecDeque::new(),
             observed: VecDeque::new(),
             refits: VecDeque::new(),
+            interpolated: None,
         })
     }
 
@@ -146,30 +149,52 @@ impl Profile {
         }
     }
 
+    /// The samples of a lane, by size.
+    pub(crate) fn table(&self, lane: Lane) -> &TimeTable<Rows> {
+        match lane {
+            Lane::Compute => &self.tables[0],
+            Lane::Communicate => &self.tables[1],
+        }
+    }
+
     /// The largest share by which a fit misses a sample of its lane. Predictions may be off by as much.
     pub fn fit_error(&self) -> f64 {
         [&self.compute, &self.communicate].map(|fit| fit.worst().relative().abs()).into_iter().fold(0.0, f64::max)
     }
 
-    /// What a cut has to gain for [`plan`](Self::plan) to prefer it. The error is the largest of three shares:
+    /// What a cut has to gain for [`plan`](Self::plan) to prefer it. The error is the largest of these shares:
     ///
     /// - the noise of the samples (see [`Fitting`]);
     /// - what the fits usually miss: the root of the mean square of the relative residuals, of the lane where that is more. (Not the largest
     ///   residual: the time of a cut is a sum over many tiles.)
     /// - by how much recent cuts took longer than predicted: the median of 8 to 16 of them.
+    /// - the error of the [interpolation](Self::interpolation), if the profile is interpolated.
     pub fn margin(&self) -> Margin {
-        let error = [self.stored.noise, self.compute.typical(), self.communicate.typical(), self.shortfall()];
+        self.margin_beside(self.compute.typical().max(self.communicate.typical()))
+    }
+
+    /// The margin of a [plan](Self::plan) of `m` rows: the fit of a lane whose times are looked up does not count.
+    pub fn margin_at(&self, m: u64) -> Margin {
+        let fits = self.looked_up(m).into_iter().zip([&self.compute, &self.communicate]);
+        self.margin_beside(fits.filter(|(looked_up, _)| !looked_up).map(|(_, fit)| fit.typical()).fold(0.0, f64::max))
+    }
+
+    fn margin_beside(&self, fits: f64) -> Margin {
+        let interpolated = self.interpolation().map_or(0.0, |interpolation| interpolation.error);
+        let error = [self.stored.noise, fits, self.shortfall(), interpolated];
         Margin { error: error.into_iter().fold(0.0, f64::max), per_call: Nanos::micros(self.stored.per_call.max(0.0)) }
     }
 
     /// Whether a plan is still the answer: a cut has to gain more than the [margin](Self::margin), which grows as predictions fail.
     pub(crate) fn keeps(&self, plan: &Plan) -> bool {
-        plan.tiles.len() <= 1 || self.margin().allows(plan.predicted, plan.serial)
+        plan.tiles.len() <= 1 || self.margin_at(plan.inputs.rows.0).allows(plan.predicted, plan.serial)
     }
 
-    /// The share by which a prediction may be off: the tolerance of the fit, or the error of these fits if that is more.
+    /// The share by which a prediction may be off: the tolerance of the fit, or the error of these fits or of the interpolation if that is
+    /// more.
     pub(crate) fn expected_error(&self) -> f64 {
-        self.stored.tolerance.max(self.fit_error())
+        let interpolated = self.interpolation().map_or(0.0, |interpolation| interpolation.error);
+        self.stored.tolerance.max(self.fit_error()).max(interpolated)
     }
 
     /// The factors by which the lanes slow each other down.
@@ -189,43 +214,15 @@ impl Profile {
     /// alternative `best`.
     ///
     /// The answer is one tile if the predicted gain of that cut is within the [margin](Self::margin). The plan's `why` then says so, and the
-    /// cut is its alternative `best`.
+    /// cut is its alternative `best`. `windrow plan` decides by the same rule: see [`Problem::plan_within`].
+    ///
+    /// If every tile that `m` rows can have was measured, and a fit misses one of them by more than the samples scatter, the measured times
+    /// replace the fit: see [`TimeTable::replaces`].
     ///
     /// # Errors
     /// See [`Problem::plan`].
     pub fn plan(&self, m: u64) -> Result<Plan, Error> {
-        self.problem(m, |problem| {
-            let best = problem.plan()?;
-            let enough = best.predicted.0 * (1.0 + self.stored.noise);
-            let mut few: Option<Plan> = None;
-            loop {
-                let tiles = few.as_ref().map_or(best.tiles.len(), |plan| plan.tiles.len());
-                if tiles <= 2 {
-                    break;
-                }
-                let fewer = Problem { most_tiles: tiles / 2, ..*problem }.plan()?;
-                if fewer.predicted.0 > enough {
-                    break;
-                }
-                few = Some(fewer);
-            }
-            let Some(mut plan) = few else { return problem.judged(best, self.margin()) };
-            plan.inputs.most_tiles = problem.most_tiles;
-            // No cut takes less than this.
-            let least = best.predicted.0 / (1.0 + best.gap);
-            plan.gap = (plan.predicted.0 / least - 1.0).max(0.0);
-            plan.why = match plan.losses.lane {
-                _ if plan.tiles.len() == 1 => "the samples cannot tell any cut from none",
-                Lane::Compute => {
-                    "computation limits, the tiles hide communication behind it; the samples cannot tell more tiles from these"
-                }
-                Lane::Communicate => {
-                    "communication limits, the tiles hide computation behind it; the samples cannot tell more tiles from these"
-                }
-            };
-            plan.alternatives.push(Candidate { name: "best", tiles: best.tiles, predicted: best.predicted });
-            problem.judged(plan, self.margin())
-        })
+        self.problem(m, |problem| problem.plan_within(self.stored.noise, self.margin_at(m)))
     }
 
     /// The predicted time of a cut.
@@ -236,15 +233,33 @@ impl Profile {
         self.problem(m, |problem| problem.predict(tiles))
     }
 
+    /// Tiles begin at multiples of this many rows.
+    fn aligned(&self) -> Rows {
+        let Stored { shape, align, .. } = &self.stored;
+        Rows(common_multiple(*align, shape.operation.unit(shape.ranks) as u64))
+    }
+
+    /// Whether the times of tiles of `m` rows are looked up, in each lane.
+    fn looked_up(&self, m: u64) -> [bool; 2] {
+        let [compute, communicate] = &self.tables;
+        [(compute, &self.compute), (communicate, &self.communicate)]
+            .map(|(table, fit)| table.replaces(fit, Rows(m), self.aligned()))
+    }
+
     fn problem<R>(&self, m: u64, solve: impl FnOnce(&Problem<'_>) -> Result<R, tile::PlanError>) -> Result<R, Error> {
-        let Stored { shape, align, most_tiles, min_tile, .. } = &self.stored;
+        let Stored { shape, most_tiles, min_tile, .. } = &self.stored;
         let measured = [&self.compute, &self.communicate].map(|fit| fit.measured().0);
-        let compute = |rows: Rows| self.compute.cost.at(rows);
-        let communicate = |rows: Rows| self.communicate.cost.at(rows);
+        let lanes = [(&self.compute, &self.tables[0]), (&self.communicate, &self.tables[1])];
+        let [computed, communicated] = self.looked_up(m);
+        let cost = |place: usize, looked_up: bool| {
+            let (fit, table) = lanes[place];
+            move |rows: Rows| if looked_up { table.at(rows) } else { fit.cost.at(rows) }
+        };
+        let (compute, communicate) = (cost(0, computed), cost(1, communicated));
         let problem = Problem {
             order: shape.operation.order(),
             contention: self.contention(),
-            align: Rows(common_multiple(*align, shape.operation.unit(shape.ranks) as u64)),
+            align: self.aligned(),
             most_tiles: most_tiles.unwrap_or(usize::MAX),
             min_tile: min_tile.map_or(measured[0].max(measured[1]), Rows),
             matmul: Some(Matmul { k: shape.k as u64, n: shape.n as u64 }),
@@ -334,10 +349,11 @@ impl TryFrom<Stored> for Profile {
             let samples =
                 samples.map(|sample| Sample { size: Rows(sample.m), time: Nanos::micros(sample.microseconds) });
             let samples: Vec<_> = samples.collect();
-            fit(&samples, &fitting).map_err(|unfit| Error::FitError { lane, why: unfit.to_string() })
+            let fit = fit(&samples, &fitting).map_err(|unfit| Error::FitError { lane, why: unfit.to_string() })?;
+            Ok::<_, Error>((fit, TimeTable::new(&samples)))
         };
-        let compute = fitted(Lane::Compute, Stage::Compute)?;
-        let communicate = fitted(Lane::Communicate, Stage::Communicate)?;
-        Ok(Self { compute, communicate, stored })
+        let (compute, computed) = fitted(Lane::Compute, Stage::Compute)?;
+        let (communicate, communicated) = fitted(Lane::Communicate, Stage::Communicate)?;
+        Ok(Self { compute, communicate, tables: [computed, communicated], stored })
     }
 }

@@ -178,7 +178,7 @@ impl fmt::Display for ProfileEntry {
     }
 }
 
-/// Why profiles were not read or written. The message names the file, the line and the column, as far as there are any.
+/// Why profiles were not read, written or interpolated. The message names the file, the line and the column, as far as there are any.
 #[derive(Debug)]
 pub struct ProfilesError {
     path: Option<PathBuf>,
@@ -188,7 +188,7 @@ pub struct ProfilesError {
     why: String,
 }
 
-/// What kept profiles from being read or written.
+/// What kept profiles from being read, written or interpolated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProfilesErrorKind {
@@ -198,6 +198,10 @@ pub enum ProfilesErrorKind {
     Json,
     /// The file is of another version.
     Version,
+    /// There is no measurement that a profile could be made of.
+    Missing,
+    /// The shape is outside of the range of the measured ones.
+    Outside,
 }
 
 impl ProfilesError {
@@ -209,6 +213,10 @@ impl ProfilesError {
     /// The line and the column of the fault, from 1.
     pub fn place(&self) -> Option<(usize, usize)> {
         self.place
+    }
+
+    pub(crate) fn of(kind: ProfilesErrorKind, why: String) -> Self {
+        Self { path: None, place: None, kind, why }
     }
 
     fn json(error: serde_json::Error) -> Self {

@@ -83,6 +83,9 @@ pub(crate) struct Stored {
     pub(crate) observed: VecDeque<Observed>,
     #[serde(skip_serializing_if = "VecDeque::is_empty", default)]
     pub(crate) refits: VecDeque<Refit>,
+    /// Without a value: the profile was measured.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) interpolated: Option<Interpolation>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,6 +113,20 @@ pub struct Refit {
     /// Why the profile stayed unchanged, if it did.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub refused: Option<String>,
+}
+
+/// What a profile was interpolated from, and by how much it may be off.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Interpolation {
+    /// n and k of the measured shapes, the nearest first.
+    pub from: Vec<(usize, usize)>,
+    /// The share by which times may be off.
+    pub error: f64,
+    /// Number of measured shapes that were left out, one at a time, to measure the error. 0 if these are too few: then the error is assumed.
+    pub left_out: usize,
+    /// Whether the shape is outside of the range of the measured ones.
+    pub outside: bool,
 }
 
 /// An operation's times, in microseconds.

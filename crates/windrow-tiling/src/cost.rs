@@ -26,9 +26,11 @@ use std::fmt;
 use crate::{Bytes, Items, Nanos, Rows};
 
 mod fit;
+mod table;
 mod triangle;
 
 pub use fit::{FINE, Fit, FitError, Fitting, Joints, Residual, Sample, fit};
+pub use table::TimeTable;
 
 /// A count that a cost can depend on.
 pub trait Size: Copy + Ord + fmt::Debug + fmt::Display {

@@ -85,7 +85,7 @@ pub(crate) struct Options {
     pub(crate) refine: bool,
 
     /// Profiles of many operations. With --calibrate, this measurement is added to the file; without it and without --cost, the plan is
-    /// made from the file.
+    /// made from the file; n and k that were not measured are interpolated.
     #[arg(long, value_name = "profiles.json", conflicts_with = "cost")]
     pub(crate) profile: Option<PathBuf>,
 
@@ -96,6 +96,10 @@ pub(crate) struct Options {
     /// The link of the profile. If not given, --calibrate names it after --link, and the only one in the file is read.
     #[arg(long, value_name = "NAME", requires = "profile")]
     pub(crate) link_name: Option<String>,
+
+    /// Plan also for n and k outside of the range of the measured ones, with the rates of the nearest measured shape.
+    #[arg(long, requires = "profile", conflicts_with = "calibrate")]
+    pub(crate) extrapolate: bool,
 
     /// The elements of the profile that is read; --calibrate measures f32.
     #[arg(long, value_name = "ELEMENT", default_value = "f32", requires = "profile", conflicts_with = "calibrate")]

@@ -1,11 +1,11 @@
-//! Which plan is the answer: the best plan by its costs, the plan that a calibrated operation runs, or the plan that was fastest when
-//! it ran.
+//! Which plan is the answer: the plan that an operation with `Tiles::Auto` runs, or the plan that was fastest when it ran. The plan of a
+//! file of samples is that of a profile made of the same samples.
 
-use windrow_collective::{Error, Profile, Tried};
-use windrow_tiling::tile::{Candidate, Plan, PlanError, Problem, Tiles};
+use windrow_collective::{Error, Tried};
+use windrow_tiling::tile::{Candidate, Margin, Plan, PlanError, Problem, Tiles};
 
 use super::args::Family;
-use super::samples::Measured;
+use super::samples::{Measured, NOISE};
 
 /// The plan that is shown.
 #[derive(Debug)]
@@ -19,47 +19,55 @@ pub(super) struct Choice {
 }
 
 impl Choice {
+    /// `margin` is what a cut has to gain.
+    ///
     /// # Errors
     /// The samples give no plan.
-    pub(super) fn new(problem: &Problem<'_>, measured: &Measured, family: Family) -> Result<Self, Error> {
+    pub(super) fn new(
+        problem: &Problem<'_>,
+        measured: &Measured,
+        margin: Margin,
+        family: Family,
+    ) -> Result<Self, Error> {
         let plan = problem.plan()?;
         let best = Self { why: plan.why.to_owned(), plan, name: "planned" };
         if family == Family::TwoSizes {
-            return Ok(best.of_two_sizes(problem, measured)?);
+            return Ok(best.of_two_sizes(problem, margin)?);
         }
-        let Some(calibrated) = &measured.calibrated else { return Ok(best) };
-        let planned = best.planned(problem, &calibrated.profile)?;
+        let Some(calibrated) = &measured.calibrated else {
+            let planned = problem.plan_within(NOISE, margin)?;
+            return Ok(best.planned(problem, planned)?);
+        };
+        let planned = best.planned(problem, calibrated.profile.plan(problem.rows.0)?)?;
         match &calibrated.tried[..] {
             [] => Ok(planned.kept(problem, calibrated.refined.as_ref())?),
             [fastest, others @ ..] => Ok(planned.refined(problem, fastest, others)?),
         }
     }
 
-    /// The plan that `Tiles::Auto` runs: it has no more tiles than the samples can justify.
-    fn planned(mut self, problem: &Problem<'_>, profile: &Profile) -> Result<Self, Error> {
-        let planned = profile.plan(problem.rows.0)?;
+    /// The plan that `Tiles::Auto` runs: it has no more tiles than the samples can justify, and gains more than predictions may be off by.
+    fn planned(mut self, problem: &Problem<'_>, planned: Plan) -> Result<Self, PlanError> {
         if planned.tiles != self.plan.tiles {
             self.why = planned.why.to_owned();
         }
+        self.plan.inputs.margin = planned.inputs.margin;
         self.take(problem, planned.tiles, "exact")?;
         Ok(self)
     }
 
-    /// The best cut into tiles of two sizes. If costs were calibrated, its gain must exceed their error, as that of any other plan.
-    fn of_two_sizes(mut self, problem: &Problem<'_>, measured: &Measured) -> Result<Self, PlanError> {
+    /// The best cut into tiles of two sizes. Its gain must exceed the margin, as that of any other plan.
+    fn of_two_sizes(mut self, problem: &Problem<'_>, margin: Margin) -> Result<Self, PlanError> {
         let tiles = problem.two_sizes()?;
         if tiles.len() <= 1 && self.plan.tiles.len() > 1 {
             self.why = "no cut into tiles of two sizes is better than one tile".to_owned();
         }
-        if tiles != self.plan.tiles {
-            self.take(problem, tiles, "exact")?;
-        }
-        if let Some(calibrated) = &measured.calibrated {
-            let cut = self.plan.tiles.len() > 1;
-            self.plan = problem.judged(self.plan, calibrated.profile.margin())?;
-            if cut && self.plan.tiles.len() <= 1 {
-                self.why = self.plan.why.to_owned();
-            }
+        self.take(problem, tiles, "exact")?;
+        let cut = self.plan.tiles.len() > 1;
+        self.plan = problem.judged(self.plan, margin)?;
+        // The alternative "two sizes" is the same cut.
+        self.plan.alternatives.retain(|cut| cut.name != "best");
+        if cut && self.plan.tiles.len() <= 1 {
+            self.why = self.plan.why.to_owned();
         }
         Ok(self)
     }
@@ -113,7 +121,7 @@ impl Choice {
 
 #[cfg(test)]
 mod tests {
-    use windrow_collective::{Measured as Sample, Operation, Shape, Stage};
+    use windrow_collective::{Measured as Sample, Operation, Profile, Shape, Stage};
     use windrow_tiling::tile::{Contention, PlanVerdict};
     use windrow_tiling::{Nanos, Rows};
 
@@ -153,18 +161,25 @@ mod tests {
         found
     }
 
+    fn chosen(measured: &Measured) -> Choice {
+        let margin = measured.calibrated.as_ref().map(|calibrated| calibrated.profile.margin());
+        let margin = margin.unwrap_or(Margin { error: NOISE, ..Margin::NONE });
+        Choice::new(&problem(), measured, margin, Family::Any).unwrap()
+    }
+
     #[test]
-    fn samples_of_a_file_have_the_best_plan() {
-        let measured = Measured { calibrated: None, ..calibrated(Vec::new()) };
-        let choice = Choice::new(&problem(), &measured, Family::Any).unwrap();
-        assert_eq!(choice.plan, problem().plan().unwrap());
-        assert_eq!((&*choice.why, choice.name), (choice.plan.why, "planned"));
+    fn samples_of_a_file_are_planned_by_the_same_rule() {
+        let choice = chosen(&Measured { calibrated: None, ..calibrated(Vec::new()) });
+        let within = problem().plan_within(NOISE, Margin { error: NOISE, ..Margin::NONE }).unwrap();
+        assert_eq!((&choice.plan.tiles, choice.plan.predicted), (&within.tiles, within.predicted));
+        assert_eq!((&*choice.why, choice.name), (within.why, "planned"));
+        assert_eq!(alternative(&choice, "exact").tiles, problem().plan().unwrap().tiles);
     }
 
     #[test]
     fn a_calibration_has_the_plan_that_auto_runs() {
         let measured = calibrated(Vec::new());
-        let choice = Choice::new(&problem(), &measured, Family::Any).unwrap();
+        let choice = chosen(&measured);
         let profile = &measured.calibrated.as_ref().unwrap().profile;
         let (auto, best) = (profile.plan(ROWS.0).unwrap(), problem().plan().unwrap());
         assert!(auto.tiles.len() < best.tiles.len(), "{} {}", auto.tiles, best.tiles);
@@ -182,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_fastest_that_was_run_wins_against_the_prediction() {
-        let auto = Choice::new(&problem(), &calibrated(Vec::new()), Family::Any).unwrap().plan;
+        let auto = chosen(&calibrated(Vec::new())).plan;
         let ran = |tiles: &Tiles, took| Tried {
             tiles: tiles.clone(),
             predicted: problem().predict(tiles).unwrap(),
@@ -190,7 +205,7 @@ mod tests {
         };
         let one = Tiles::one(ROWS);
         let measured = calibrated(vec![ran(&one, 700.0), ran(&auto.tiles, 900.5)]);
-        let choice = Choice::new(&problem(), &measured, Family::Any).unwrap();
+        let choice = chosen(&measured);
         assert_eq!((&choice.plan.tiles, choice.plan.verdict()), (&one, PlanVerdict::DoNotTile));
         assert_eq!((choice.plan.predicted, choice.plan.benefit()), (choice.plan.serial, 0.0));
         assert_eq!(alternative(&choice, "planned").tiles, auto.tiles);
@@ -202,7 +217,7 @@ mod tests {
         );
         assert_eq!(choice.why, says);
 
-        let only = Choice::new(&problem(), &calibrated(vec![ran(&auto.tiles, 900.5)]), Family::Any).unwrap();
+        let only = chosen(&calibrated(vec![ran(&auto.tiles, 900.5)]));
         assert_eq!((&only.plan.tiles, only.plan.gap), (&auto.tiles, auto.gap));
         let says = "the only plan there was to run, it took 900.5 us, predicted ";
         assert!(only.why.starts_with(says) && only.why.ends_with("; communication limits"), "{}", only.why);

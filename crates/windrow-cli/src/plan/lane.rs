@@ -1,8 +1,6 @@
 //! The cost of tiles in a lane, as plans use it: a fit, or a table if every possible size of a tile was measured.
 
-use std::collections::BTreeMap;
-
-use windrow_tiling::cost::{Fit, FitError, Fitting, Piece, Residual, Sample, fit};
+use windrow_tiling::cost::{Fit, FitError, Fitting, Piece, Residual, Sample, TimeTable, fit};
 use windrow_tiling::tile::{Lane, Tiles};
 use windrow_tiling::{Nanos, Rows};
 
@@ -15,14 +13,8 @@ pub(super) struct Cuts {
 
 impl Cuts {
     /// Whether every possible tile has one of the sizes.
-    fn are_among(self, sizes: &BTreeMap<Rows, Nanos>) -> bool {
-        let Self { rows, align } = self;
-        // There are fewer sizes than places to cut.
-        if rows / align > sizes.len() as u64 {
-            return false;
-        }
-        let has = |rows: u64| rows == 0 || sizes.contains_key(&Rows(rows));
-        has(rows) && (1..=rows / align).all(|place| has(place * align) && has(rows - place * align))
+    fn are_among(self, table: &TimeTable<Rows>) -> bool {
+        table.has_all_tiles(Rows(self.rows), Rows(self.align))
     }
 }
 
@@ -31,7 +23,7 @@ impl Cuts {
 pub(super) struct LaneCost {
     pub(super) lane: Lane,
     /// Every measured size, with the median of its times.
-    measured: BTreeMap<Rows, Nanos>,
+    measured: TimeTable<Rows>,
     source: Source,
 }
 
@@ -48,9 +40,9 @@ impl LaneCost {
     /// A fit that misses its samples by no more than noise; otherwise a table if every possible tile was measured; otherwise a fit
     /// within the limit.
     pub(super) fn new(lane: Lane, samples: &[Sample<Rows>], cuts: Cuts, limit: f64) -> Result<Self, FitError<Rows>> {
-        let measured = medians(samples);
+        let measured = TimeTable::new(samples);
         let source = match fit(samples, &Fitting { limit, ..Fitting::default() }) {
-            Ok(fit) if fit.worst().relative().abs() > fit.noise && cuts.are_among(&measured) => {
+            Ok(fit) if measured.replaces(&fit, Rows(cuts.rows), Rows(cuts.align)) => {
                 Source::Table { unfit: missed(&fit.worst()) }
             }
             Ok(fit) => Source::Fit(fit),
@@ -72,37 +64,27 @@ impl LaneCost {
     pub(super) fn at(&self, rows: Rows) -> Nanos {
         match &self.source {
             Source::Fit(fit) => fit.cost.at(rows),
-            Source::Table { .. } => self.looked_up(rows),
-        }
-    }
-
-    /// The measured time. Other sizes, which only plans written by hand have, are interpolated between their neighbours.
-    fn looked_up(&self, rows: Rows) -> Nanos {
-        let below = self.measured.range(..=rows).next_back();
-        let above = self.measured.range(rows..).next();
-        match (below, above) {
-            (Some((low, least)), Some((high, _))) if low == high => *least,
-            (Some((low, least)), Some((high, most))) => {
-                let share = (rows.0 - low.0) as f64 / (high.0 - low.0) as f64;
-                Nanos(least.0 + share * (most.0 - least.0))
-            }
-            (Some((low, least)), None) => Nanos(least.0 * (rows.0 as f64 / low.0 as f64)),
-            (None, Some((_, most))) => *most,
-            (None, None) => Nanos(0.0),
+            Source::Table { .. } => self.measured.at(rows),
         }
     }
 
     /// Number of different sizes measured.
     pub(super) fn sizes(&self) -> usize {
-        self.measured.len()
+        self.measured.iter().len()
     }
 
     /// The smallest and the largest size measured.
     pub(super) fn range(&self) -> (Rows, Rows) {
-        let ends = (self.measured.first_key_value(), self.measured.last_key_value());
-        match ends {
-            (Some((least, _)), Some((most, _))) => (*least, *most),
-            _ => (Rows(0), Rows(0)),
+        let mut sizes = self.measured.iter().map(|(size, _)| size);
+        let least = sizes.next().unwrap_or(Rows(0));
+        (least, sizes.next_back().unwrap_or(least))
+    }
+
+    /// What the cost usually misses, as a share: the root of the mean square of the fit's residuals; 0 for a table.
+    pub(super) fn typical(&self) -> f64 {
+        match &self.source {
+            Source::Fit(fit) => fit.typical(),
+            Source::Table { .. } => 0.0,
         }
     }
 
@@ -156,19 +138,6 @@ impl LaneCost {
 fn missed(Residual { size, measured, fitted }: &Residual<Rows>) -> String {
     let off = 100.0 * (fitted.0 / measured.0 - 1.0).abs();
     format!("{size} rows took {measured}, it gives {fitted}, off by {off:.1} %")
-}
-
-/// The median of each size.
-fn medians(samples: &[Sample<Rows>]) -> BTreeMap<Rows, Nanos> {
-    let mut times: BTreeMap<Rows, Vec<f64>> = BTreeMap::new();
-    for Sample { size, time } in samples {
-        times.entry(*size).or_default().push(time.0);
-    }
-    let median = |mut times: Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        Nanos((times[(times.len() - 1) / 2] + times[times.len() / 2]) / 2.0)
-    };
-    times.into_iter().map(|(size, times)| (size, median(times))).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use windrow_collective::{Profiles, Shape, Stage, Tiles as Cut};
+use windrow_collective::{
+    Interpolation, Profile, ProfileEntry, Profiles, ProfilesErrorKind, Refit, Shape, Stage, Tiles as Cut,
+};
 
 use super::args::{Options, Where};
 use super::calibrate::{limited, samples};
@@ -34,6 +36,18 @@ pub(super) fn add(profiles: &mut Profiles, options: &Options, measured: &Measure
     }
 }
 
+/// What became of the predictions that programs made with a profile: whether they drift, and the last re-fit.
+pub(super) fn drift(profile: &Profile, origin: &str) -> Vec<String> {
+    let drifted = profile.needs_refit().then(|| format!("predictions of {origin} have drifted: calibrate again"));
+    let refit = profile.refits().next_back().map(|Refit { after, compute, communicate, refused, .. }| match refused {
+        None => format!(
+            "the profile was re-fitted after {after} predictions: computation x {compute:.2}, communication x {communicate:.2}"
+        ),
+        Some(why) => format!("a re-fit of the profile after {after} predictions was refused: {why}"),
+    });
+    drifted.into_iter().chain(refit).collect()
+}
+
 fn machine(options: &Options) -> String {
     options.machine.clone().unwrap_or_else(Profiles::this_machine)
 }
@@ -48,14 +62,24 @@ fn link(options: &Options) -> String {
     }
 }
 
-/// The measurements of the operation that a file of profiles has.
+/// The measurements of the operation that a file of profiles has, or those that are interpolated from measured n and k.
 pub(super) fn read(options: &Options) -> Result<Measured, Refused> {
     let Some(path) = &options.profile else { return Err(Refused::usage("no file of profiles is given")) };
     let (profiles, file, machine) = (parsed(path)?, path.display(), machine(options));
     let shape = shape(options)?;
-    let of_shape = profiles.iter().filter(|entry| *entry.profile.shape() == shape && entry.machine == machine);
-    let found: Vec<_> =
-        of_shape.filter(|entry| options.link_name.as_ref().is_none_or(|link| entry.link == *link)).collect();
+    let exact = |entry: &&ProfileEntry| *entry.profile.shape() == shape;
+    let alike = |entry: &&ProfileEntry| {
+        let Shape { operation, element, ranks, .. } = entry.profile.shape();
+        (*operation, element, *ranks) == (shape.operation, &shape.element, shape.ranks)
+    };
+    let of_machine = |wanted: &dyn Fn(&&ProfileEntry) -> bool| -> Vec<&ProfileEntry> {
+        let entries = profiles.iter().filter(|entry| entry.machine == machine && wanted(entry));
+        entries.filter(|entry| options.link_name.as_ref().is_none_or(|link| entry.link == *link)).collect()
+    };
+    let found = Some(of_machine(&exact)).filter(|found| !found.is_empty()).unwrap_or_else(|| of_machine(&alike));
+    let mut links: Vec<&str> = found.iter().map(|entry| &*entry.link).collect();
+    links.sort_unstable();
+    links.dedup();
     let listed = |entries: &mut dyn Iterator<Item = String>| {
         let mut names: Vec<String> = entries.take(LISTED + 1).collect();
         if names.len() > LISTED {
@@ -63,8 +87,8 @@ pub(super) fn read(options: &Options) -> Result<Measured, Refused> {
         }
         names.join("; ")
     };
-    let entry = match found[..] {
-        [entry] => entry,
+    let link = match links[..] {
+        [link] => link,
         [] => {
             let Shape { operation, element, ranks, n, k } = &shape;
             let link = options.link_name.as_ref().map_or(String::new(), |link| format!(" over {link}"));
@@ -80,11 +104,23 @@ pub(super) fn read(options: &Options) -> Result<Measured, Refused> {
         [..] => {
             return Err(Refused::usage(format_args!(
                 "{file} has profiles of this operation over several links: {}\nhint: choose one with --link-name",
-                listed(&mut found.iter().map(|entry| entry.link.clone()))
+                listed(&mut links.iter().map(ToString::to_string))
             )));
         }
     };
-    let kept = entry.profile.clone();
+    let kept = match options.extrapolate {
+        true => profiles.extrapolated(&machine, link, &shape),
+        false => profiles.interpolated(&machine, link, &shape),
+    };
+    let kept = kept.map_err(|error| {
+        let hint = match error.kind() {
+            ProfilesErrorKind::Outside => {
+                "\nhint: --calibrate with --profile measures it, --extrapolate plans with the rates of the nearest measured shape"
+            }
+            _ => "\nhint: --calibrate with --profile measures it",
+        };
+        Refused::bad_input(format_args!("{file}: {error}{hint}"))
+    })?;
     let measured = Measured {
         compute: samples(&kept, Stage::Compute),
         communicate: samples(&kept, Stage::Communicate),
@@ -98,6 +134,21 @@ pub(super) fn read(options: &Options) -> Result<Measured, Refused> {
     };
     let contention = kept.contention();
     Ok(Measured { calibrated: Some(Calibrated { contention, profile, kept, tried: Vec::new(), refined }), ..measured })
+}
+
+/// What an interpolated profile comes from, in words.
+pub(super) fn origin(interpolation: &Interpolation) -> String {
+    let Interpolation { from, error, left_out, outside, .. } = interpolation;
+    let mut shapes: Vec<String> = from.iter().take(LISTED).map(|(n, k)| format!("{n} x {k}")).collect();
+    if from.len() > LISTED {
+        shapes.push(format!("{} others", from.len() - LISTED));
+    }
+    let (what, error) = (if *outside { "extrapolated" } else { "interpolated" }, 100.0 * error);
+    let known = match left_out {
+        0 => format!("{error:.1} % assumed, as too few shapes can be left out to measure it"),
+        shapes => format!("{error:.1} %, by leaving out each of {shapes} shapes"),
+    };
+    format!("{what} from measurements of n x k = {}; off by {known}", shapes.join(", "))
 }
 
 fn shape(options: &Options) -> Result<Shape, Refused> {

@@ -4,9 +4,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use windrow_collective::{Profile, Tried};
+use windrow_collective::{Interpolation, Profile, Tried};
 use windrow_tiling::cost::{FitError, Fitting, Sample, fit};
-use windrow_tiling::tile::{Contention, Lane, Plan, Tiles};
+use windrow_tiling::tile::{Contention, Lane, Margin, Plan, Tiles};
 use windrow_tiling::{Nanos, Rows};
 
 use super::lane::{Cuts, LaneCost};
@@ -15,6 +15,9 @@ use crate::exit::Code;
 
 /// The columns of a file of samples.
 pub(super) const HEADER: [&str; 3] = ["stage", "m", "microseconds"];
+
+/// The share within which the samples of a file cannot tell plans apart: that of a profile.
+pub(super) const NOISE: f64 = Fitting::UNLIMITED.noise;
 
 /// Measured times of tiles of some sizes in each lane.
 #[derive(Debug)]
@@ -54,9 +57,19 @@ impl Measured {
         self.calibrated.as_ref().map(|calibrated| calibrated.contention)
     }
 
+    /// What the costs are interpolated from, if they are.
+    pub(super) fn interpolation(&self) -> Option<&Interpolation> {
+        self.calibrated.as_ref().and_then(|calibrated| calibrated.kept.interpolation())
+    }
+
     /// Plans that were run, the fastest first.
     pub(super) fn tried(&self) -> &[Tried] {
         self.calibrated.as_ref().map_or(&[], |calibrated| &calibrated.tried)
+    }
+
+    /// What a cut of `m` rows has to gain.
+    pub(super) fn margin(&self, fits: &Fits, m: u64) -> Margin {
+        self.calibrated.as_ref().map_or_else(|| fits.margin(), |calibrated| calibrated.profile.margin_at(m))
     }
 
     /// The name of a lane's stage in samples.
@@ -137,6 +150,12 @@ impl Fits {
             })
         };
         self.lanes().into_iter().filter_map(note).collect()
+    }
+
+    /// What a cut has to gain, as for a profile of the same samples: more than their noise, and than what the fits usually miss.
+    pub(super) fn margin(&self) -> Margin {
+        let error = self.lanes().into_iter().map(LaneCost::typical).fold(NOISE, f64::max);
+        Margin { error, ..Margin::NONE }
     }
 
     /// How far the costs can be trusted. A loose fit makes the plan equally uncertain; alternatives that may be as good are named.

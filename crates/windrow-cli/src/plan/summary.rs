@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use windrow_collective::Interpolation;
 use windrow_tiling::Nanos;
 use windrow_tiling::tile::{Candidate, Losses, Plan, Tiles, Tiling};
 
@@ -10,7 +11,7 @@ use super::choice::Choice;
 use super::lane::LaneCost;
 use super::replay::Replay;
 use super::steps::{self, Polynomial, Rule};
-use super::{Options, Planned};
+use super::{Options, Planned, profiles};
 
 /// The version of the object that `--json` prints. It increases when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
@@ -40,6 +41,8 @@ struct Report<'a> {
     bound_us: f64,
     bound_with_contention_us: f64,
     gap: f64,
+    /// What a cut has to gain.
+    margin: Gain,
     /// Cuts were considered at multiples of this many rows; the gap is relative to the best of these.
     grain: u64,
     why: String,
@@ -49,11 +52,22 @@ struct Report<'a> {
     fits: Pair<Fitted>,
     /// The steps of the short-long rule; null where it is left out.
     rule: Option<Rule>,
+    /// The measured shapes that the costs are interpolated from, if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interpolation: Option<&'a Interpolation>,
     replays: Vec<Replayed<'a>>,
     /// Plans that ran.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refined: Vec<Refined>,
     notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Gain {
+    /// The share by which predictions may be off.
+    error: f64,
+    /// The additional time of a call that is cut.
+    per_call_us: f64,
 }
 
 #[derive(Serialize)]
@@ -146,6 +160,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
         bound_us: plan.bounds.plain.as_micros(),
         bound_with_contention_us: plan.bounds.contended.as_micros(),
         gap: plan.gap,
+        margin: Gain { error: plan.inputs.margin.error, per_call_us: plan.inputs.margin.per_call.as_micros() },
         grain: plan.grain.0,
         why: format!("{why}; {}", sum(plan.predicted, &plan.losses)),
         losses: Loss::of(&plan.losses),
@@ -156,6 +171,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
             communicate: fitted(&fits.communicate, plan.inputs.communicate),
         },
         rule: rule.as_ref().map(Rule::of),
+        interpolation: measured.interpolation(),
         replays: replays.iter().map(|replay| Replayed::of(replay, plan)).collect(),
         refined: measured
             .tried()
@@ -264,6 +280,8 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
         0.0 => format!("  gap: 0; no cut at multiples of {} rows is better", plan.grain),
         gap => format!("  gap: a cut at multiples of {} rows is better by {:.3} % at most", plan.grain, 100.0 * gap),
     });
+    lines
+        .push(format!("  margin: a cut has to gain more than {}, by which predictions may be off", plan.inputs.margin));
     lines.extend(replays.iter().map(|replay| format!("  {}: {}", replay.file, sum(replay.predicted, &replay.losses))));
     let stated = |replay: &Replay| {
         let (file, stated) = (&replay.file, replay.stated_us?);
@@ -280,6 +298,7 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
         let line = format!("  {lane}: {sizes} sizes from {least} to {most} rows in {origin}, {how}");
         std::iter::once(line).chain(cost.pieces().iter().map(|piece| format!("    {}", Polynomial::of(piece))))
     }));
+    lines.extend(measured.interpolation().map(|from| format!("  costs: {}", profiles::origin(from))));
     lines.extend(rule.iter().flat_map(|rule| steps::text(rule, options.m)));
     lines.extend(measured.tried().iter().map(|tried| {
         let (took, predicted) = (tried.took.as_micros(), tried.predicted.as_micros());

@@ -29,7 +29,9 @@ pub(super) fn text(options: &Options, measured: &Measured) -> Result<String, Ref
         let options = Options { m, ..options.clone() };
         options.check()?;
         let fits = measured.fit(&options)?;
-        let choice = with_problem(&options, measured, &fits, |problem| Choice::new(problem, measured, options.family));
+        let margin = measured.margin(&fits, m);
+        let choice =
+            with_problem(&options, measured, &fits, |problem| Choice::new(problem, measured, margin, options.family));
         plans.push((m, choice.map_err(|error| impossible(measured, error))?.plan.tiles));
     }
     let rows = joined(&plans);

@@ -1,6 +1,8 @@
 //! `windrow plan`: what it prints and writes.
 
 use serde_json::{Value, json};
+use windrow_collective::{Measured, Operation, Profile, Shape, Stage};
+use windrow_tiling::tile::Contention;
 
 use crate::common::Place;
 
@@ -74,13 +76,14 @@ fn every_key_is_there() {
     assert_eq!(
         keys(&plan),
         "align alternative_tiles alternatives benefit bound_us bound_with_contention_us contention cost family fits gap \
-         grain k losses m max_tiles min_tile n notes op predicted_us ranks replays rule schema serial_us tiles verdict why"
+         grain k losses m margin max_tiles min_tile n notes op predicted_us ranks replays rule schema serial_us tiles verdict why"
     );
-    assert_eq!(keys(&plan["alternatives"]), "serial short_long_rule two_sizes uniform");
+    assert_eq!(keys(&plan["alternatives"]), "exact serial short_long_rule two_sizes uniform");
     assert_eq!(keys(&plan["alternative_tiles"]), keys(&plan["alternatives"]));
     assert_eq!(keys(&plan["fits"]["compute"]), "largest pieces sizes smallest source whole_us worst");
     assert_eq!(keys(&plan["fits"]["compute"]["pieces"][0]), "a_us b_us c_us from");
     assert_eq!(keys(&plan["rule"]), "factor limit steps thresholds tiles");
+    assert_eq!(keys(&plan["margin"]), "error per_call_us");
     assert_eq!(keys(&plan["losses"]), "contention_us expansion_us lane waiting_us whole_us");
     assert_eq!(keys(&plan["replays"][0]), "above_plan benefit file losses predicted_us tiles");
     for (key, value) in [
@@ -459,6 +462,86 @@ fn what_was_measured_for_all_tiles_needs_no_fit() {
     let line = format!("{line} --m 1152");
     place.line(&line).fails(&line, 65, &["samples.csv, stage compute: ", "--tolerance "]);
     place.line(&format!("{line} {ANY}")).ok();
+}
+
+/// The command and the library have one rule: a file of samples has the plan of a profile made of the same samples.
+#[test]
+fn samples_and_their_profile_have_one_plan() {
+    let place = Place::new();
+    let (mut cut, mut whole, mut fewer) = (0, 0, 0);
+    for (number, (start, fixed, each, scatter)) in [
+        (3.0, 20.0, 0.2, 0.0),
+        (3.0, 1.0, 0.3, 0.0),
+        (0.0, 0.2, 0.25, 0.004),
+        (3.0, 5.0, 0.02, 0.0),
+        (50.0, 60.0, 0.1, 0.04),
+        (40.0, 40.0, 0.1, 0.02),
+        (3.0, 80.0, 0.05, 0.0),
+        (0.1, 10.0, 0.2, 0.08),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let off = |m: f64| if ((m / 256.0) as u64).is_multiple_of(2) { 1.0 + scatter } else { 1.0 - scatter };
+        // A file has as many digits as a profile keeps, so both have the same numbers.
+        let rounded = |time: f64| (1e3 * time).round() / 1e3;
+        let compute = |m: f64| rounded(start + 0.1 * m);
+        let communicate = |m: f64| rounded((fixed + each * m) * off(m));
+        let sizes = [128, 256, 384, 512, 640, 1024, 1536, 2048];
+        place.file("s.csv", samples(&sizes, compute, communicate));
+        let measured = |stage, m: u64, microseconds| Measured { stage, m, microseconds };
+        let measured = sizes.into_iter().flat_map(|m| {
+            let rows = m as f64;
+            [measured(Stage::Compute, m, compute(rows)), measured(Stage::Communicate, m, communicate(rows))]
+        });
+        let shape = Shape { operation: Operation::MatmulAllReduce, element: "f32".to_owned(), ranks: 4, n: 512, k: 64 };
+        let contention = Contention { compute: 1.1, communicate: 1.2 };
+        let profile = Profile::new(shape, measured.collect(), contention).unwrap();
+        for m in [256, 512, 1024, 4096] {
+            let line = format!("plan matmul-all-reduce --m {m} --n 512 --k 64 --ranks 4 --cost s.csv --json");
+            let said = place.line(&format!("{line} --contention 1.1,1.2")).ok().summary();
+            let plan = profile.plan(m).unwrap();
+            let case = format!("{number}, {m} rows: {said}");
+            assert_eq!(rows(&said["tiles"]), plan.tiles.iter().map(|tile| tile.0).collect::<Vec<_>>(), "{case}");
+            near(&said["predicted_us"], plan.predicted.as_micros(), 1e-6 * plan.predicted.as_micros());
+            near(&said["margin"]["error"], plan.inputs.margin.error, 1e-6);
+            near(&said["gap"], plan.gap, 1e-6);
+            assert!(said["why"].as_str().unwrap().starts_with(plan.why), "{case}");
+            let exact = &said["alternative_tiles"]["exact"];
+            if plan.tiles.len() > 1 {
+                cut += 1
+            } else {
+                whole += 1
+            }
+            fewer += usize::from(*exact != said["tiles"]);
+        }
+    }
+    assert!(cut > 5 && whole > 5 && fewer > 1, "{cut} {whole} {fewer}");
+}
+
+/// A gain within the error of the predictions is no reason to cut; the best cut by the samples is still shown.
+#[test]
+fn a_cut_has_to_gain_more_than_predictions_are_off_by() {
+    let place = Place::new();
+    let scatter = |m: f64| if ((m / 256.0) as u64).is_multiple_of(2) { 1.04 } else { 0.96 };
+    let file = samples(&[256, 512, 768, 1024, 1280, 2048], |m| 60.0 + 0.1 * m, |m| scatter(m) * (60.0 + 0.1 * m));
+    place.file("samples.csv", file);
+    let line = "plan matmul-all-reduce --m 2048 --n 512 --k 64 --ranks 4 --cost samples.csv --contention 1.3,1.3";
+    let plan = place.line(&format!("{line} --json")).ok().summary();
+    assert_eq!((&plan["verdict"], &plan["tiles"]), (&json!("do-not-tile"), &json!([2048])), "{plan}");
+    assert!(
+        plan["why"].as_str().unwrap().starts_with("the gain of the best cut is within the error of the predictions")
+    );
+    let [exact, serial] = ["exact", "serial"].map(|name| plan["alternatives"][name].as_f64().unwrap());
+    let error = plan["margin"]["error"].as_f64().unwrap();
+    assert!(exact < serial && exact * (1.0 + error) >= serial && error > 0.01, "{plan}");
+    assert!(rows(&plan["alternative_tiles"]["exact"]).len() > 1, "{plan}");
+    let said = place.line(line).ok().stdout;
+    let margin =
+        format!("margin: a cut has to gain more than {:.1} %, by which predictions may be off\n", 100.0 * error);
+    assert!(said.contains(&margin) && said.contains("  exact "), "{said}");
+    let two = place.line(&format!("{line} --family two-sizes --json")).ok().summary();
+    assert_eq!((&two["verdict"], &two["margin"]), (&plan["verdict"], &plan["margin"]));
 }
 
 /// Between 10 % and 30 %, a fit gives a plan that says how far it can be trusted.

@@ -6,6 +6,7 @@ mod contention;
 mod explain;
 mod faults;
 mod fused;
+mod interpolate;
 mod kernels;
 mod operands;
 mod profile;

@@ -428,6 +428,30 @@ fn a_cut_has_to_gain_more_than_predictions_are_off_by() {
 }
 
 /// No time below the smallest sample is used unless the profile is told to.
+/// Times that no fit comes near, for every possible tile: they are looked up, and their fit is no error of the plan.
+#[test]
+fn what_was_measured_for_all_tiles_is_looked_up() {
+    let jagged = |m: u64| if m / 128 % 3 == 1 { 0.23 * m as f64 } else { 0.2 * m as f64 };
+    let sample = |stage, m, microseconds| Measured { stage, m, microseconds };
+    let samples = (1..=8).flat_map(|place| {
+        let m = 128 * place;
+        [sample(Stage::Compute, m, jagged(m)), sample(Stage::Communicate, m, 20.0 + 0.2 * m as f64)]
+    });
+    let shape = Shape { operation: Operation::MatmulAllReduce, element: "f32".into(), ranks: 2, n: 64, k: 64 };
+    let profile = Profile::new(shape, samples.collect(), Contention::NONE).unwrap();
+    assert!(profile.fit(Lane::Compute).worst().relative().abs() > 0.03);
+    let one = tile::Tiles::one(Rows(1024));
+    let computed = profile.plan(1024).unwrap().inputs.compute;
+    assert!((computed.as_micros() - jagged(1024)).abs() < 1e-6, "{computed}");
+    assert!(profile.predict(1024, &one).unwrap() > computed);
+    assert_eq!(
+        (profile.margin_at(1024).error, profile.margin_at(1024)),
+        (0.01, profile.plan(1024).unwrap().inputs.margin)
+    );
+    // A larger operation has tiles that were not measured.
+    assert!(profile.margin_at(1152).error > 0.01 && profile.margin_at(1152) == profile.margin());
+}
+
 #[test]
 fn tiles_are_no_smaller_than_what_was_measured() {
     let case = Case { operation: Operation::MatmulAllReduce, ranks: 2, each: 512, n: 5, k: 6, gap: 0 };

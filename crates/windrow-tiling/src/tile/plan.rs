@@ -300,6 +300,48 @@ impl Problem<'_> {
         Ok(plan)
     }
 
+    /// The plan to run if costs are known within an error: the best cut, or a cut with fewer tiles that the error does not tell from it, or
+    /// one tile. [`plan`](Self::plan) trusts the costs exactly.
+    ///
+    /// 1. The number of tiles is halved as long as the predicted time stays within the share `noise` of the best. If that changes the cut,
+    ///    `why` says that more tiles cannot be told from these, `gap` grows accordingly, and the best cut is the alternative `best`.
+    /// 2. The result is [judged](Self::judged): a cut has to gain more than the margin.
+    ///
+    /// # Errors
+    /// As for [`plan`](Self::plan).
+    pub fn plan_within(&self, noise: f64, margin: Margin) -> Result<Plan, PlanError> {
+        let best = self.plan()?;
+        let enough = best.predicted.0 * (1.0 + noise);
+        let mut few: Option<Plan> = None;
+        loop {
+            let tiles = few.as_ref().map_or(best.tiles.len(), |plan| plan.tiles.len());
+            if tiles <= 2 {
+                break;
+            }
+            let fewer = Problem { most_tiles: tiles / 2, ..*self }.plan()?;
+            if fewer.predicted.0 > enough {
+                break;
+            }
+            few = Some(fewer);
+        }
+        let Some(mut plan) = few else { return self.judged(best, margin) };
+        plan.inputs.most_tiles = self.most_tiles;
+        // No cut takes less than this.
+        let least = best.predicted.0 / (1.0 + best.gap);
+        plan.gap = (plan.predicted.0 / least - 1.0).max(0.0);
+        plan.why = match plan.losses.lane {
+            _ if plan.tiles.len() == 1 => "the samples cannot tell any cut from none",
+            Lane::Compute => {
+                "computation limits, the tiles hide communication behind it; the samples cannot tell more tiles from these"
+            }
+            Lane::Communicate => {
+                "communication limits, the tiles hide computation behind it; the samples cannot tell more tiles from these"
+            }
+        };
+        plan.alternatives.push(Candidate { name: "best", tiles: best.tiles, predicted: best.predicted });
+        self.judged(plan, margin)
+    }
+
     fn cost_of_all(&self, lane: Lane) -> Result<Nanos, PlanError> {
         if self.rows == Rows(0) { Ok(Nanos(0.0)) } else { self.cost(lane, self.rows) }
     }
