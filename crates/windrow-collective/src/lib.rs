@@ -24,6 +24,7 @@ mod prompt;
 mod refit;
 mod stored;
 mod tiles;
+mod timeline;
 mod view;
 
 pub use calibrate::{Calibration, Tried};
@@ -43,4 +44,5 @@ pub use profile::Profile;
 pub use profiles::{ProfileEntry, Profiles, ProfilesError, ProfilesErrorKind};
 pub use stored::{Interpolation, Measured, Refit, Shape, Stage};
 pub use tiles::Tiles;
+pub use timeline::MeasuredTimeline;
 pub use view::{MatMut, MatRef};

@@ -10,3 +10,4 @@ mod interpolate;
 mod profile;
 mod profiles;
 mod refit;
+mod timeline;
