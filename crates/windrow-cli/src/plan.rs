@@ -6,9 +6,13 @@
 mod args;
 mod calibrate;
 mod choice;
+mod csv;
 mod draw;
 mod files;
+mod format;
+mod import;
 mod lane;
+mod measured;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod profiles;
@@ -22,15 +26,18 @@ mod trace;
 
 use std::fmt;
 
-use windrow_tiling::Rows;
+use windrow_collective::MeasuredTimeline;
 use windrow_tiling::tile::{
-    Contention, GUIDE_FACTOR, Matmul, PlanError, Problem, ShortLong, Tiles, Timeline, short_long_rule,
+    Contention, GUIDE_FACTOR, Lane, Matmul, PlanError, Problem, ShortLong, TileSpan, Tiles, Timeline, short_long_rule,
 };
+use windrow_tiling::{Nanos, Rows};
 
 pub(crate) use args::{AFTER_HELP, HELP, Options};
 use args::{RULE_TILES, Where};
 use choice::Choice;
 use files::Outputs;
+use format::Format;
+use measured::Run;
 use replay::Replay;
 use samples::{Fits, Measured};
 
@@ -81,15 +88,57 @@ struct Planned<'a> {
     /// The steps of the short-long rule, unless its tiles are too many to list.
     rule: Option<ShortLong>,
     replays: Vec<Replay>,
+    /// Runs that a program measured.
+    runs: Vec<Run>,
     /// What to know before trusting the plan.
     notes: Vec<String>,
 }
 
-/// A named course of tiles over time.
+/// A named course of tiles over time, predicted or measured.
 struct Course<'a> {
     name: String,
     tiles: &'a Tiles,
-    timeline: Timeline,
+    compute: Vec<TileSpan>,
+    communicate: Vec<TileSpan>,
+    end: Nanos,
+}
+
+impl<'a> Course<'a> {
+    fn predicted(name: String, tiles: &'a Tiles, problem: &Problem<'_>) -> Result<Self, PlanError> {
+        let Timeline { compute, communicate, end, .. } = problem.timeline(tiles)?;
+        Ok(Self { name, tiles, compute, communicate, end })
+    }
+
+    fn measured(run: &'a Run) -> Self {
+        let MeasuredTimeline { tiles, compute, communicate, end, .. } = &run.timeline;
+        let (name, compute, communicate) = (format!("{}, measured", run.file), compute.clone(), communicate.clone());
+        Self { name, tiles, compute, communicate, end: *end }
+    }
+
+    fn spans(&self, lane: Lane) -> &[TileSpan] {
+        match lane {
+            Lane::Compute => &self.compute,
+            Lane::Communicate => &self.communicate,
+        }
+    }
+}
+
+impl Planned<'_> {
+    /// The plan, the replayed plans, and each measured run below the prediction of its tiles.
+    fn courses(&self, problem: &Problem<'_>) -> Result<Vec<Course<'_>>, PlanError> {
+        let mut courses = vec![Course::predicted(self.choice.name.to_owned(), &self.choice.plan.tiles, problem)?];
+        for Replay { file, tiles, .. } in &self.replays {
+            courses.push(Course::predicted(file.clone(), tiles, problem)?);
+        }
+        for run in &self.runs {
+            let tiles = &run.timeline.tiles;
+            if courses.last().is_none_or(|above| above.tiles != tiles) {
+                courses.push(Course::predicted(format!("{}, predicted", run.file), tiles, problem)?);
+            }
+            courses.push(Course::measured(run));
+        }
+        Ok(courses)
+    }
 }
 
 /// The text for stdout; the files are already written.
@@ -111,15 +160,12 @@ fn decided(options: &Options, outputs: &Outputs<'_>, measured: &Measured) -> Res
         let rule = problem.matmul.map(|matmul| short_long_rule(problem, matmul, GUIDE_FACTOR)).transpose();
         let rule = rule.map_err(|error| impossible(measured, error))?;
         let replays = options.replay.iter().map(|path| Replay::read(path, problem)).collect::<Result<Vec<_>, _>>()?;
-        let notes = notes(options, measured, &fits, &choice, &replays);
-        let planned = Planned { options, measured, fits: &fits, choice, rule, replays, notes };
+        let notes = notes(options, problem, measured, &fits, &choice, &replays);
+        let runs = options.measured.iter().map(|path| Run::read(path, problem)).collect::<Result<Vec<_>, _>>()?;
+        let planned = Planned { options, measured, fits: &fits, choice, rule, replays, runs, notes };
         let table = table::text(options, measured)?;
 
-        let mut courses = vec![(planned.choice.name.to_owned(), &planned.choice.plan.tiles)];
-        courses.extend(planned.replays.iter().map(|replay| (replay.file.clone(), &replay.tiles)));
-        let course = |(name, tiles)| problem.timeline(tiles).map(|timeline| Course { name, tiles, timeline });
-        let courses = courses.into_iter().map(course).collect::<Result<Vec<_>, PlanError>>();
-        let courses = courses.map_err(|error| impossible(measured, error))?;
+        let courses = planned.courses(problem).map_err(|error| impossible(measured, error))?;
         outputs.write(|| draw::svg(&planned, &courses), || trace::json(&planned, &courses), || table)?;
         Ok(if options.json { summary::json(&planned) } else { summary::text(&planned) })
     })
@@ -146,17 +192,18 @@ fn impossible(measured: &Measured, error: impl fmt::Display) -> Refused {
 
 /// The measured times of the parts of the operation: from a file of samples, or calibrated.
 fn measure(options: &Options) -> Result<Measured, Refused> {
-    match (&options.cost, options.calibrate) {
-        (Some(path), _) => samples::read(path),
-        (None, Some(Where::InProcess)) => calibrate::in_process(options),
+    match (&options.cost[..], options.calibrate) {
+        (paths @ [_, ..], _) if options.format == Format::Samples => samples::read(paths),
+        (paths @ [_, ..], _) => import::read(paths, options),
+        ([], Some(Where::InProcess)) => calibrate::in_process(options),
         // With MPI, this command runs in several processes, which do not get here.
-        (None, Some(Where::Mpi)) => Err(Refused::usage(
+        ([], Some(Where::Mpi)) => Err(Refused::usage(
             "this windrow was built without MPI\n\
              hint: build it with cargo install --path crates/windrow-cli --features mpi, and start it with mpiexec; \
              or calibrate in your program with windrow_collective::Fused::calibrate and pass the samples of its profile with --cost",
         )),
-        (None, None) if options.profile.is_some() => profiles::read(options),
-        (None, None) => Err(Refused::usage(format_args!(
+        ([], None) if options.profile.is_some() => profiles::read(options),
+        ([], None) => Err(Refused::usage(format_args!(
             "what the computation and the communication take is not known\n\
              hint: measure some sizes of both and pass them with --cost samples.csv; its header is {}; \
              or let ranks of this process measure with --calibrate in-process, and keep that with --profile profiles.json",
@@ -165,9 +212,16 @@ fn measure(options: &Options) -> Result<Measured, Refused> {
     }
 }
 
-fn notes(options: &Options, measured: &Measured, fits: &Fits, choice: &Choice, replays: &[Replay]) -> Vec<String> {
+fn notes(
+    options: &Options,
+    problem: &Problem<'_>,
+    measured: &Measured,
+    fits: &Fits,
+    choice: &Choice,
+    replays: &[Replay],
+) -> Vec<String> {
     let (plan, aligned) = (&choice.plan, options.aligned());
-    let mut notes = fits.trust(plan, &measured.origin);
+    let mut notes = fits.trust(problem, plan, &measured.origin);
     notes.extend(fits.beyond(plan));
     if options.contention.or(measured.contention()).is_none() {
         notes.push("contention was not measured; assuming none (set it with --contention C,M)".to_owned());

@@ -29,6 +29,7 @@ mod refine;
 mod refit;
 mod stored;
 mod tiles;
+mod timeline;
 mod view;
 
 pub use calibrate::Calibration;
@@ -51,5 +52,6 @@ pub use profiles::{ProfileEntry, Profiles, ProfilesError, ProfilesErrorKind};
 pub use refine::Tried;
 pub use stored::{Interpolation, Measured, Refit, Shape, Stage};
 pub use tiles::Tiles;
+pub use timeline::MeasuredTimeline;
 pub use view::{MatMut, MatRef};
 pub use windrow_product::PackedB;

@@ -7,6 +7,7 @@ use windrow_tiling::cost::Fitting;
 use windrow_tiling::tile::{Contention, Order};
 
 use super::Refused;
+use super::format::Format;
 use super::spans::Spans;
 
 pub(crate) const HELP: &str = "\
@@ -21,6 +22,10 @@ Examples:
     --table tiles.h --table-m 512..8192
   windrow plan matmul-all-reduce --m 2048 --n 512 --k 512 --ranks 2 --calibrate in-process --profile profiles.json
   windrow plan matmul-all-reduce --m 4096 --n 512 --k 512 --ranks 2 --profile profiles.json
+  windrow plan matmul-all-reduce --m 4096 --n 8192 --k 3072 --ranks 8 --cost op_summary.csv --format msprof \
+    --compute-kernel MatMul --communicate-kernel allReduce
+  windrow plan matmul-all-reduce --m 4096 --n 8192 --k 3072 --ranks 8 --cost trace.csv --format nsys \
+    --compute-kernel gemm --communicate-kernel ncclDevKernel_AllReduce --sizes 256,512,1024,2048
   mpiexec -n 2 windrow plan matmul-all-reduce --m 2048 --n 512 --k 512 --ranks 2 --calibrate mpi
 
 samples.csv:
@@ -62,9 +67,35 @@ pub(crate) struct Options {
     #[arg(long, value_name = "RANKS", value_parser = ranks, allow_negative_numbers = true)]
     pub(crate) ranks: u64,
 
-    /// Measured times of tiles of some sizes: CSV with the header stage,m,microseconds.
+    /// Measured times of tiles of some sizes: CSV with the header stage,m,microseconds, or what --format names. Can be repeated.
     #[arg(long, value_name = "samples.csv")]
-    pub(crate) cost: Option<PathBuf>,
+    pub(crate) cost: Vec<PathBuf>,
+
+    /// What the files of --cost hold: samples, or the table of a profiler, whose kernels are chosen by name.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "samples", requires = "cost")]
+    pub(crate) format: Format,
+
+    /// The kernels that compute: a part of their names, in which * stands for any text. Can be repeated.
+    #[arg(long, value_name = "PATTERN", requires = "cost")]
+    pub(crate) compute_kernel: Vec<String>,
+
+    /// The kernels that communicate: a part of their names. Can be repeated.
+    #[arg(long, value_name = "PATTERN", requires = "cost")]
+    pub(crate) communicate_kernel: Vec<String>,
+
+    /// The rows of the kernels of each lane, in order of their start, such as 256,512,1024. Every size stands for as many kernels. Without
+    /// it, the first input shape with two dimensions tells the rows.
+    #[arg(long, value_name = "ROWS,ROWS", value_parser = at_least_1, value_delimiter = ',', requires = "cost", allow_negative_numbers = true)]
+    pub(crate) sizes: Vec<u64>,
+
+    /// The column with the rows of a kernel; the input shapes if not given.
+    #[arg(long, value_name = "NAME", requires = "cost", conflicts_with = "sizes")]
+    pub(crate) size_column: Option<String>,
+
+    /// The column with the time of a kernel, in microseconds unless its name or its fields have a unit; the usual one of the format if not
+    /// given.
+    #[arg(long, value_name = "NAME", requires = "cost")]
+    pub(crate) time_column: Option<String>,
 
     /// Measure the times now: on ranks that multiply f32 on the CPU. Takes as long as some dozens of tiles of each size (256 to 2048
     /// rows), and their memory.
@@ -141,9 +172,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "M,FROM..TO..STEP", value_parser = Spans::parse, requires = "table", allow_hyphen_values = true)]
     pub(crate) table_m: Option<Spans>,
 
-    /// Predict and compare this plan too: {"tiles": [512, 896, ...]}, as --json prints it or written by hand. Can be repeated.
+    /// Predict and compare this plan too: {"tiles": [512, 896, ...]}, as --json prints it or written by hand, or a table that --table wrote.
+    /// Can be repeated.
     #[arg(long, value_name = "plan.json")]
     pub(crate) replay: Vec<PathBuf>,
+
+    /// Compare with a run of the operation that a program measured, and draw it beside its prediction: the JSON of a
+    /// windrow_collective::MeasuredTimeline. Can be repeated.
+    #[arg(long, value_name = "run.json")]
+    pub(crate) measured: Vec<PathBuf>,
 
     /// Print the plan as one JSON object.
     #[arg(long)]
@@ -225,6 +262,14 @@ impl Options {
                 "no number of rows that can be counted is a multiple of {} and of {ranks} ranks\nhint: give a smaller --align",
                 self.align
             )));
+        }
+        let of_kernels =
+            !(self.compute_kernel.is_empty() && self.communicate_kernel.is_empty() && self.sizes.is_empty());
+        if self.format == Format::Samples && (of_kernels || self.size_column.is_some() || self.time_column.is_some()) {
+            return Err(Refused::usage(
+                "kernels, their sizes and their columns are those of a profiler's table, and samples have none\n\
+                 hint: name what the file holds with --format msprof, nsys or torch",
+            ));
         }
         if self.calibrate == Some(Where::Mpi) && self.link.is_some() {
             return Err(Refused::usage(

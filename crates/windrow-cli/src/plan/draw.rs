@@ -48,7 +48,7 @@ impl Axis {
 
 fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt::Result {
     let Planned { options, choice, .. } = planned;
-    let longest = courses.iter().map(|course| course.timeline.end.as_micros()).fold(f64::MIN_POSITIVE, f64::max);
+    let longest = courses.iter().map(|course| course.end.as_micros()).fold(f64::MIN_POSITIVE, f64::max);
     let axis = Axis { longest };
     let bottom = TOP + COURSE * courses.len() as f64;
     let height = bottom + 40.0;
@@ -92,14 +92,14 @@ fn draw(svg: &mut String, planned: &Planned<'_>, courses: &[Course<'_>]) -> fmt:
 }
 
 fn draw_course(svg: &mut String, course: &Course<'_>, axis: &Axis, top: f64) -> fmt::Result {
-    let Course { name, tiles, timeline } = course;
-    let said = format!("{name}: {}, {}", counted(tiles.len()), micros(timeline.end));
+    let Course { name, tiles, end, .. } = course;
+    let said = format!("{name}: {}, {}", counted(tiles.len()), micros(*end));
     writeln!(svg, r#"<text x="10" y="{:.1}" font-weight="bold">{}</text>"#, top + 16.0, escaped(&said))?;
     let lanes = [(Lane::Compute, ["#9ec5e8", "#6fa8dc"]), (Lane::Communicate, ["#f9cb9c", "#f0a860"])];
     for (row, (lane, fills)) in lanes.into_iter().enumerate() {
         let y = top + 24.0 + LANE * row as f64;
         writeln!(svg, r#"<text x="10" y="{:.1}">{lane}</text>"#, y + 19.0)?;
-        for (place, (rows, &TileSpan { start, end })) in tiles.iter().zip(timeline.spans(lane)).enumerate() {
+        for (place, (rows, &TileSpan { start, end })) in tiles.iter().zip(course.spans(lane)).enumerate() {
             let (x, right) = (axis.x(start.as_micros()), axis.x(end.as_micros()));
             // Neighbours have different colours, so that the border between them is visible.
             let (width, fill) = (right - x, fills[place % 2]);

@@ -35,7 +35,7 @@ impl<'a> Outputs<'a> {
             check_entry(path, true)?;
             profiles::read_or_new(path)?;
         }
-        let inputs = options.cost.iter().chain(&options.replay).chain(&options.profile);
+        let inputs = options.cost.iter().chain(&options.replay).chain(&options.measured).chain(&options.profile);
         let inputs: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
         let flags = [
             ("--svg", outputs.svg),

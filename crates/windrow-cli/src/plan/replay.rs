@@ -1,4 +1,4 @@
-//! Plans that were saved or written by hand, predicted with the current costs.
+//! Plans that were saved or written by hand, and rows of tables, predicted with the current costs.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use serde::Deserialize;
 use windrow_tiling::tile::{Losses, Problem, Tiles};
 use windrow_tiling::{Nanos, Rows};
 
-use super::Refused;
 use super::args::Options;
 use super::samples::{self, Fits, shortened};
+use super::{Refused, table};
 
 /// The fields of a plan that are read. Written by hand, the tiles are enough.
 #[derive(Debug, Default, Deserialize)]
@@ -35,20 +35,34 @@ pub(super) struct Replay {
     saved: Saved,
 }
 
+/// A plan in JSON, or a bare list of tiles.
+fn saved(text: &str) -> Result<Saved, String> {
+    let read = match text.trim_start().starts_with('[') {
+        true => serde_json::from_str(text).map(|tiles| Saved { tiles, ..Saved::default() }),
+        false => serde_json::from_str(text),
+    };
+    read.map_err(|error| {
+        let error = shortened(&error.to_string());
+        format!(
+            "{error}\nhint: a plan is a list of tiles, [512, 896, ...], or a JSON object with \"tiles\": [512, 896, ...]"
+        )
+    })
+}
+
 impl Replay {
     pub(super) fn read(path: &Path, problem: &Problem<'_>) -> Result<Self, Refused> {
         let file = path.display().to_string();
         let refused = |message: String| Refused::bad_input(format_args!("{file}: {message}"));
         let text = samples::text(path)?;
-        // A bare list of tiles is a plan too.
-        let read = match text.trim_start().starts_with('[') {
-            true => serde_json::from_str(&text).map(|tiles| Saved { tiles, ..Saved::default() }),
-            false => serde_json::from_str(&text),
+        let saved = if table::is_table(&text) {
+            let tiles = table::tiles_for(&text, problem.rows.0).map_err(|(line, why)| match line {
+                Some(line) => Refused::bad_input(format_args!("{file}:{line}: {why}")),
+                None => refused(why),
+            })?;
+            Saved { tiles, ..Saved::default() }
+        } else {
+            saved(&text).map_err(refused)?
         };
-        let saved = read.map_err(|error| {
-            let error = shortened(&error.to_string());
-            refused(format!("{error}\nhint: a plan is a list of tiles, [512, 896, ...], or a JSON object with \"tiles\": [512, 896, ...]"))
-        })?;
         let total = saved.tiles.iter().try_fold(0_u64, |total, &rows| total.checked_add(rows));
         if total != Some(problem.rows.0) {
             let total = total.map_or("more rows than can be counted".to_owned(), |total| format!("{total} rows"));

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use windrow_collective::{Interpolation, Profile, Tried};
 use windrow_tiling::cost::{FitError, Fitting, Sample, fit};
-use windrow_tiling::tile::{Contention, Lane, Margin, Plan, Tiles};
+use windrow_tiling::tile::{Contention, Lane, Margin, Plan, PlanError, Problem, Tiles};
 use windrow_tiling::{Nanos, Rows};
 
 use super::lane::{Cuts, LaneCost};
@@ -158,11 +158,12 @@ impl Fits {
         Margin { error, ..Margin::NONE }
     }
 
-    /// How far the costs can be trusted. A loose fit makes the plan equally uncertain; alternatives that may be as good are named.
-    pub(super) fn trust(&self, plan: &Plan, origin: &str) -> Vec<String> {
+    /// How far the costs can be trusted. A loose fit makes the plan uncertain: a note has what that may cost, and the alternatives that may
+    /// be as good.
+    pub(super) fn trust(&self, problem: &Problem<'_>, plan: &Plan, origin: &str) -> Vec<String> {
         let mut notes: Vec<String> = self.lanes().into_iter().filter_map(|cost| cost.note(origin)).collect();
-        let loose = self.lanes().into_iter().filter(|cost| cost.worst() > Fitting::default().tolerance);
-        let error = loose.map(LaneCost::worst).fold(0.0, f64::max);
+        let errors = self.lanes().map(|cost| Some(cost.worst()).filter(|worst| *worst > Fitting::default().tolerance));
+        let error = errors.into_iter().flatten().fold(0.0, f64::max);
         if error > 0.0 {
             let near = |predicted: Nanos| predicted.0 <= plan.predicted.0 * (1.0 + error);
             let others = plan.alternatives.iter().filter(|other| other.tiles != plan.tiles && near(other.predicted));
@@ -171,8 +172,15 @@ impl Fits {
                 [] => "no alternative is predicted that close to it".to_owned(),
                 others => format!("so close to it that they may be better: {}", others.join(", ")),
             };
+            let regret = match regret(problem, plan, errors.map(Option::unwrap_or_default)) {
+                Ok(regret) => format!(
+                    "if a lane takes as much more or less time, another cut is faster by {:.1} % at most; ",
+                    100.0 * regret
+                ),
+                Err(_) => String::new(),
+            };
             notes.push(format!(
-                "predictions may be off by {:.1} %; {as_good}; repeated samples of more sizes make that less",
+                "predictions may be off by {:.1} %; {regret}{as_good}; repeated samples of more sizes make that less",
                 100.0 * error
             ));
         }
@@ -183,6 +191,24 @@ impl Fits {
     pub(super) fn extrapolates(&self, tiles: &Tiles) -> bool {
         self.lanes().into_iter().any(|cost| cost.outside(tiles).is_some())
     }
+}
+
+/// The sensitivity of a plan to these errors of its lanes: the largest share of its time that the best cut saves if one lane takes as much more
+/// time and the other as much less.
+fn regret(problem: &Problem<'_>, plan: &Plan, [compute, communicate]: [f64; 2]) -> Result<f64, PlanError> {
+    let mut most: f64 = 0.0;
+    for (slower, later) in [(1.0, -1.0), (-1.0, 1.0)] {
+        let (computes, communicates) = (1.0 + slower * compute, 1.0 + later * communicate);
+        let problem: Problem<'_> = *problem;
+        let compute = |rows| Nanos((problem.compute)(rows).0 * computes.max(0.0));
+        let communicate = |rows| Nanos((problem.communicate)(rows).0 * communicates.max(0.0));
+        let other = Problem { compute: &compute, communicate: &communicate, ..problem };
+        let (took, best) = (other.predict(&plan.tiles)?, other.plan()?.predicted);
+        if took.0 > 0.0 {
+            most = most.max(1.0 - best.0 / took.0);
+        }
+    }
+    Ok(most)
 }
 
 /// Text of a file for a message: its beginning, in quotes, without control characters.
@@ -219,9 +245,21 @@ pub(super) fn text(path: &Path) -> Result<String, Refused> {
     })
 }
 
-/// Reads the samples of a CSV file. Blank lines are ignored; fields may be quoted.
-pub(super) fn read(path: &Path) -> Result<Measured, Refused> {
-    parse(&text(path)?, path.display().to_string())
+/// Reads the samples of files. Blank lines are ignored; fields may be quoted.
+pub(super) fn read(paths: &[PathBuf]) -> Result<Measured, Refused> {
+    let origin = origin(paths);
+    let mut all = Measured { compute: Vec::new(), communicate: Vec::new(), origin, calibrated: None };
+    for path in paths {
+        let Measured { compute, communicate, .. } = parse(&text(path)?, path.display().to_string())?;
+        all.compute.extend(compute);
+        all.communicate.extend(communicate);
+    }
+    Ok(all)
+}
+
+/// The names of some files.
+pub(super) fn origin(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn parse(text: &str, origin: String) -> Result<Measured, Refused> {
@@ -238,7 +276,10 @@ fn parse(text: &str, origin: String) -> Result<Measured, Refused> {
         Some((line, fields)) => {
             return Err(refused(
                 line,
-                format!("the header is {}\nhint: the first line is {header}", quoted(&fields.join(","))),
+                format!(
+                    "the header is {}\nhint: the first line is {header}; the tables of profilers need --format msprof, nsys or torch",
+                    quoted(&fields.join(","))
+                ),
             ));
         }
     }

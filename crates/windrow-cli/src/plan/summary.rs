@@ -9,6 +9,7 @@ use windrow_tiling::tile::{Candidate, Losses, Plan, Tiles, Tiling};
 
 use super::choice::Choice;
 use super::lane::LaneCost;
+use super::measured::Run;
 use super::replay::Replay;
 use super::steps::{self, Polynomial, Rule};
 use super::{Options, Planned, profiles};
@@ -56,6 +57,9 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     interpolation: Option<&'a Interpolation>,
     replays: Vec<Replayed<'a>>,
+    /// Runs that a program measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    measured: Vec<Took<'a>>,
     /// Plans that ran.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refined: Vec<Refined>,
@@ -75,6 +79,18 @@ struct Refined {
     tiles: Vec<u64>,
     predicted_us: f64,
     took_us: f64,
+}
+
+#[derive(Serialize)]
+struct Took<'a> {
+    file: &'a str,
+    tiles: Vec<u64>,
+    took_us: f64,
+    /// The whole call.
+    elapsed_us: f64,
+    predicted_us: f64,
+    /// By what share it took longer than predicted.
+    late: f64,
 }
 
 /// A value per lane.
@@ -126,7 +142,7 @@ struct Replayed<'a> {
 
 /// The plan as one line of JSON.
 pub(super) fn json(planned: &Planned<'_>) -> String {
-    let Planned { options, measured, fits, choice: Choice { plan, why, .. }, rule, replays, notes } = planned;
+    let Planned { options, measured, fits, choice: Choice { plan, why, .. }, rule, replays, runs, notes } = planned;
     let fitted = |cost: &LaneCost, whole: Nanos| {
         let (smallest, largest) = cost.range();
         Fitted {
@@ -173,6 +189,7 @@ pub(super) fn json(planned: &Planned<'_>) -> String {
         rule: rule.as_ref().map(Rule::of),
         interpolation: measured.interpolation(),
         replays: replays.iter().map(|replay| Replayed::of(replay, plan)).collect(),
+        measured: runs.iter().map(Took::of).collect(),
         refined: measured
             .tried()
             .iter()
@@ -197,6 +214,20 @@ impl<'a> Replayed<'a> {
             above_plan: above(replay.predicted, plan.predicted),
             benefit: -above(replay.predicted, plan.serial),
             losses: Loss::of(&replay.losses),
+        }
+    }
+}
+
+impl<'a> Took<'a> {
+    fn of(run: &'a Run) -> Self {
+        let Run { file, timeline, predicted } = run;
+        Self {
+            file,
+            tiles: rows(&timeline.tiles),
+            took_us: timeline.end.as_micros(),
+            elapsed_us: timeline.elapsed.as_micros(),
+            predicted_us: predicted.as_micros(),
+            late: run.late(),
         }
     }
 }
@@ -244,7 +275,7 @@ fn sum(predicted: Nanos, losses: &Losses) -> String {
 
 /// The plan as some lines of text.
 pub(super) fn text(planned: &Planned<'_>) -> String {
-    let Planned { options, measured, fits, choice: Choice { plan, why, name }, rule, replays, notes } = planned;
+    let Planned { options, measured, fits, choice: Choice { plan, why, name }, rule, replays, runs, notes } = planned;
     let Options { m, n, k, ranks, .. } = options;
     let shortest = match plan.inputs.min_tile.0 {
         rows if rows > options.aligned() => format!(", of {rows} rows or more"),
@@ -303,6 +334,11 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
     lines.extend(measured.tried().iter().map(|tried| {
         let (took, predicted) = (tried.took.as_micros(), tried.predicted.as_micros());
         format!("  run: {} took {took:.1} us, predicted {predicted:.1} us", tried.tiles)
+    }));
+    lines.extend(runs.iter().map(|run| {
+        let (took, predicted) = (run.timeline.end.as_micros(), run.predicted.as_micros());
+        let late = 100.0 * run.late();
+        format!("  {}: {} took {took:.1} us, predicted {predicted:.1} us ({late:+.1} %)", run.file, run.timeline.tiles)
     }));
     lines.extend(notes.iter().map(|note| format!("  note: {note}")));
     lines.join("\n")

@@ -21,7 +21,7 @@ fn events(process: usize, course: &Course<'_>) -> Vec<Value> {
         let name = lane.to_string();
         events.push(json!({"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": name}}));
         let mut first = 0;
-        for (place, (rows, span)) in course.tiles.iter().zip(course.timeline.spans(lane)).enumerate() {
+        for (place, (rows, span)) in course.tiles.iter().zip(course.spans(lane)).enumerate() {
             events.push(json!({
                 "ph": "X", "cat": name, "name": format!("tile {place}"), "pid": process, "tid": thread,
                 "ts": span.start.as_micros(), "dur": span.length().as_micros(),

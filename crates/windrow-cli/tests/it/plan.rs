@@ -556,8 +556,15 @@ fn a_loose_fit_gives_a_plan_and_says_what_that_means() {
     assert!((0.1..0.3).contains(&worst), "{plan}");
     let notes = plan["notes"].to_string();
     assert!(notes.contains("the fit of the computation is loose: 512 rows took 133.1 us, it gives "), "{notes}");
-    let off = format!("predictions may be off by {:.1} %; so close to it that they may be better: ", 100.0 * worst);
-    assert!(notes.contains(&off) && notes.contains("uniform"), "{notes}");
+    let off = format!(
+        "predictions may be off by {:.1} %; if a lane takes as much more or less time, another cut is faster by ",
+        100.0 * worst
+    );
+    assert!(notes.contains(&off), "{notes}");
+    assert!(
+        notes.contains(" % at most; so close to it that they may be better: ") && notes.contains("uniform"),
+        "{notes}"
+    );
     let strict = format!("{line} --tolerance 5%");
     let remedy = format!("--tolerance {}%", (100.0 * worst).ceil());
     place.line(&strict).fails(&strict, 65, &["samples.csv, stage compute: the fit gives", "more than 5.0 %", &remedy]);

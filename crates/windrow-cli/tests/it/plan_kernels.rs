@@ -165,6 +165,40 @@ fn a_table_has_the_plan_of_every_m() {
     assert!(table.0.len() < 22, "{csv}");
 }
 
+/// A table that was written is read back with the same tiles, for the numbers of rows that it was made for and for those in between.
+#[test]
+fn a_table_can_be_replayed() {
+    let place = with_guide();
+    let family = "--family two-sizes --max-tiles 16";
+    for table in ["t.csv", "t.h"] {
+        place.line(&format!("{GUIDE} {family} --table {table} --table-m 256..8192..256")).ok();
+    }
+    for m in [256, 1024, 3072, 4096, 8192] {
+        let line = GUIDE.replace("--m 4096", &format!("--m {m}"));
+        let plan = place.line(&format!("{line} {family} --replay t.csv --replay t.h --json")).ok().summary();
+        for replay in [0, 1] {
+            let replay = &plan["replays"][replay];
+            assert_eq!((&replay["tiles"], &replay["predicted_us"]), (&plan["tiles"], &plan["predicted_us"]), "{m}");
+        }
+        assert!(!plan["notes"].to_string().contains("t.csv"), "{plan}");
+    }
+    let between =
+        place.line(&format!("{} {family} --replay t.csv --json", GUIDE.replace("4096", "4000"))).ok().summary();
+    assert_eq!(rows(&between["replays"][0]["tiles"]).iter().sum::<u64>(), 4000);
+    let line = format!("{} --replay t.h", GUIDE.replace("--m 4096", "--m 8193"));
+    place.line(&line).fails(
+        &line,
+        65,
+        &[
+            "t.h: the table has nothing for 8193 rows, it has from 256 to 8192 rows\n",
+            "hint: write one with --table-m 8193",
+        ],
+    );
+    place.file("t.csv", "m_from,m_to,tileM,tileNum,tailM,tailNum\n1,2,3\n");
+    let line = format!("{GUIDE} --replay t.csv");
+    place.line(&line).fails(&line, 65, &["t.csv:2: \"1,2,3\" is no row of a table", "hint: "]);
+}
+
 /// If rows are dealt out to ranks, so are those of every tile of a table.
 #[test]
 fn a_table_is_of_tiles_that_can_be_dealt_out() {

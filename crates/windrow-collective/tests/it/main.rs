@@ -12,3 +12,4 @@ mod operands;
 mod profile;
 mod profiles;
 mod refit;
+mod timeline;
