@@ -365,7 +365,9 @@ fn a_wrong_profile_is_put_right_by_operations() {
     let profile = profile.as_ref().expect("rank 0 has one");
     assert_eq!(used[0], first.tiles);
     assert_ne!(used.last(), Some(&first.tiles));
-    assert_eq!(used.last(), Some(&profile.plan(ROWS as u64).unwrap().tiles));
+    // Errors seen since have changed what a plan has to gain, so a new plan may differ; but by the new fit, these tiles pay or are one.
+    let predicted = profile.predict(ROWS as u64, used.last().expect("calls were made")).unwrap();
+    assert!(predicted <= profile.plan(ROWS as u64).unwrap().serial);
     let factor: f64 = profile.refits().filter(|refit| refit.refused.is_none()).map(|refit| refit.communicate).product();
     assert!((4.0..25.0).contains(&factor), "{:?}", profile.refits().collect::<Vec<_>>());
 }
