@@ -85,11 +85,8 @@ pub(crate) trait Subject {
     fn slowest(&mut self, values: &mut [f64]) -> Result<(), Error>;
 }
 
-/// The times of the tiles in each lane alone, and the slowdown of both lanes together: as it usually is, and the upper quartile.
-pub(crate) type Times = (Vec<Measured>, [Contention; 2]);
-
 /// Measures all sizes.
-pub(crate) fn measure(subject: &mut dyn Subject, how: &Calibration) -> Result<Times, Error> {
+pub(crate) fn measure(subject: &mut dyn Subject, how: &Calibration) -> Result<(Vec<Measured>, Contention), Error> {
     let most = how.rows.iter().copied().max().unwrap_or(0);
     let mut samples = Vec::new();
     for _ in 0..how.repeats.max(1) {
@@ -108,13 +105,8 @@ pub(crate) fn measure(subject: &mut dyn Subject, how: &Calibration) -> Result<Ti
         let each = [usual(Stage::Compute), usual(Stage::Communicate)];
         factors.push(together(subject, rows, how.tiles, each)?);
     }
-    let factor = |lane: usize, share: f64| {
-        let mut of: Vec<f64> = factors.iter().map(|factors| factors[lane]).collect();
-        of.sort_by(f64::total_cmp);
-        of.get((share * of.len() as f64) as usize).copied().unwrap_or(1.0).max(1.0)
-    };
-    let contention = |share| Contention { compute: factor(0, share), communicate: factor(1, share) };
-    Ok((samples, [contention(0.5), contention(0.75)]))
+    let factor = |lane: usize| median(factors.iter().map(|factors| factors[lane]).collect()).max(1.0);
+    Ok((samples, Contention { compute: factor(0), communicate: factor(1) }))
 }
 
 /// The time of a tile of `rows` rows in each lane.

@@ -155,8 +155,8 @@ impl Kernels {
             rows: 0,
             parcels: VecDeque::new(),
         };
-        let (samples, [usual, most]) = measure(&mut measuring, how)?;
-        Ok(Profile::fitted(shape, samples, usual, &how.fitting)?.align(how.align).with_most_contention(most))
+        let (samples, contention) = measure(&mut measuring, how)?;
+        Ok(Profile::fitted(shape, samples, contention, &how.fitting)?.align(how.align))
     }
 
     /// Runs the tiles through both lanes. `parcel` makes the parcels of all tiles, in their order, before the first tile begins; then each of the

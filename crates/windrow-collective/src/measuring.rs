@@ -122,11 +122,10 @@ impl<C: Communicator + Send + 'static> Fused<C> {
 
         // Twice the rows of the largest tile, so that tiles of all sizes find their operands in the same memory as in an operation.
         let mut given = Given::<T>::new(operation, ranks, 2 * most, n, k);
-        let (samples, [usual, most]) = measure(&mut Measuring { fused: self, operation, given: &mut given }, how)?;
+        let (samples, contention) = measure(&mut Measuring { fused: self, operation, given: &mut given }, how)?;
         let shape = Shape { operation, element: T::NAME.to_owned(), ranks, n, k };
         let fixed = self.outside(operation, &mut given, how)?;
-        let profile = Profile::fitted(shape, samples, usual, &how.fitting)?.align(how.align);
-        Ok(profile.with_most_contention(most).with_fixed(fixed))
+        Ok(Profile::fitted(shape, samples, contention, &how.fitting)?.align(how.align).with_fixed(fixed))
     }
 
     /// The time of a call outside of its tiles: the median over calls with the smallest tile, in one piece.

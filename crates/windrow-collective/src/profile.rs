@@ -72,7 +72,6 @@ impl Profile {
             noise: fitting.noise,
             continuous: fitting.joints == Joints::Continuous,
             contention: Factors { compute, communicate },
-            most_contention: None,
             samples,
             refined: Vec::new(),
             predictions: 0,
@@ -129,14 +128,7 @@ impl Profile {
     /// # Errors
     /// A factor is below 1.
     pub fn with_contention(self, Contention { compute, communicate }: Contention) -> Result<Self, Error> {
-        Self::try_from(Stored { contention: Factors { compute, communicate }, most_contention: None, ..self.stored })
-    }
-
-    /// Sets by how much the lanes may slow each other down at the most: see [`Margin::contention`]. [`calibrate`](crate::Fused::calibrate) takes the
-    /// upper quartile of what it measured at all sizes; the profile's own factors are their medians.
-    pub fn with_most_contention(mut self, Contention { compute, communicate }: Contention) -> Self {
-        self.stored.most_contention = Some(Factors { compute: kept(compute), communicate: kept(communicate) });
-        self
+        Self::try_from(Stored { contention: Factors { compute, communicate }, ..self.stored })
     }
 
     /// Whether these tiles respect the alignment of the profile, and its limits of their number and size.
@@ -177,8 +169,6 @@ impl Profile {
     ///   residual: the time of a cut is a sum over many tiles.)
     /// - by how much recent cuts took longer than predicted: the median of 8 to 16 of them.
     /// - the error of the [interpolation](Self::interpolation), if the profile is interpolated.
-    ///
-    /// A cut also has to gain with the [largest usual slowdown](Self::with_most_contention) of the lanes.
     pub fn margin(&self) -> Margin {
         self.margin_beside(self.compute.typical().max(self.communicate.typical()))
     }
@@ -192,12 +182,7 @@ impl Profile {
     fn margin_beside(&self, fits: f64) -> Margin {
         let interpolated = self.interpolation().map_or(0.0, |interpolation| interpolation.error);
         let error = [self.stored.noise, fits, self.shortfall(), interpolated];
-        let most = self.stored.most_contention.unwrap_or(Factors { compute: 1.0, communicate: 1.0 });
-        Margin {
-            error: error.into_iter().fold(0.0, f64::max),
-            per_call: Nanos::micros(self.stored.per_call.max(0.0)),
-            contention: Contention { compute: most.compute, communicate: most.communicate },
-        }
+        Margin { error: error.into_iter().fold(0.0, f64::max), per_call: Nanos::micros(self.stored.per_call.max(0.0)) }
     }
 
     /// Whether a plan is still the answer: a cut has to gain more than the [margin](Self::margin), which grows as predictions fail.

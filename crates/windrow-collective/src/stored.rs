@@ -68,9 +68,6 @@ pub(crate) struct Stored {
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub(crate) continuous: bool,
     pub(crate) contention: Factors,
-    /// The upper quartile of the factors that were measured.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(crate) most_contention: Option<Factors>,
     pub(crate) samples: Vec<Measured>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) refined: Vec<Refined>,

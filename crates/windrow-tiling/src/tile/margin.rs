@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use super::Contention;
 use crate::Nanos;
 
 /// What a cut has to gain to be worth it.
@@ -15,21 +14,19 @@ pub struct Margin {
     pub error: f64,
     /// The additional time of a call that is cut, outside of its tiles: such as agreeing about them.
     pub per_call: Nanos,
-    /// By how much the lanes may slow each other down: a cut also has to gain with these factors, where they are above those of the problem.
-    pub contention: Contention,
 }
 
 impl Margin {
     /// Any gain is worth a cut.
-    pub const NONE: Margin = Margin { error: 0.0, per_call: Nanos(0.0), contention: Contention::NONE };
+    pub const NONE: Margin = Margin { error: 0.0, per_call: Nanos(0.0) };
 
-    /// Whether a cut with this predicted time pays: its predicted time is below that of one tile, even if it takes as much longer as the margin says.
+    /// Whether a cut pays: its predicted time is below that of one tile, even if it takes as much longer as the margin says.
     ///
     /// ```
     /// use windrow_tiling::Nanos;
     /// use windrow_tiling::tile::Margin;
     ///
-    /// let margin = Margin { error: 0.1, per_call: Nanos(20.0), ..Margin::NONE };
+    /// let margin = Margin { error: 0.1, per_call: Nanos(20.0) };
     /// assert!(margin.allows(Nanos(800.0), Nanos(1000.0)));
     /// assert!(!margin.allows(Nanos(900.0), Nanos(1000.0)));
     /// ```
@@ -41,13 +38,6 @@ impl Margin {
 impl fmt::Display for Margin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.1} %", 100.0 * self.error)?;
-        if self.per_call.0 > 0.0 {
-            write!(f, " and {}", self.per_call)?;
-        }
-        if self.contention == Contention::NONE {
-            Ok(())
-        } else {
-            write!(f, ", also with lanes slower by {}", self.contention)
-        }
+        if self.per_call.0 > 0.0 { write!(f, " and {}", self.per_call) } else { Ok(()) }
     }
 }

@@ -284,7 +284,7 @@ impl Problem<'_> {
     /// As for [`predict`](Self::predict).
     pub fn judged(&self, mut plan: Plan, margin: Margin) -> Result<Plan, PlanError> {
         plan.inputs.margin = margin;
-        if plan.tiles.len() <= 1 || margin.allows(self.at_the_latest(&plan, margin)?, plan.serial) {
+        if plan.tiles.len() <= 1 || margin.allows(plan.predicted, plan.serial) {
             return Ok(plan);
         }
         // No cut takes less than this.
@@ -298,14 +298,6 @@ impl Problem<'_> {
         plan.gap = if least > 0.0 { (plan.predicted.0 / least - 1.0).max(0.0) } else { 0.0 };
         plan.why = "the gain of the best cut is within the error of the predictions";
         Ok(plan)
-    }
-
-    /// The time of a cut with the contention that the margin expects.
-    fn at_the_latest(&self, plan: &Plan, margin: Margin) -> Result<Nanos, PlanError> {
-        let (own, most) = (self.contention, margin.contention);
-        let contention =
-            Contention { compute: own.compute.max(most.compute), communicate: own.communicate.max(most.communicate) };
-        Problem { contention, ..*self }.predict(&plan.tiles)
     }
 
     /// The plan to run if costs are known within an error: the best cut, or a cut with fewer tiles that the error does not tell from it, or

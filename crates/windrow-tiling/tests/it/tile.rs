@@ -470,10 +470,8 @@ fn a_gain_within_the_margin_is_not_worth_a_cut() {
         let kept = [
             Margin::NONE,
             Margin { error: gain * 0.999, ..Margin::NONE },
-            Margin { per_call: per_call(0.999), ..Margin::NONE },
-            Margin { error: gain * 0.499, per_call: per_call(0.5), ..Margin::NONE },
-            // The problem has a larger slowdown.
-            Margin { contention: Contention { compute: 1.01, communicate: 1.0 }, ..Margin::NONE },
+            Margin { error: 0.0, per_call: per_call(0.999) },
+            Margin { error: gain * 0.499, per_call: per_call(0.5) },
         ];
         for margin in kept {
             let judged = problem.judged(plan.clone(), margin).unwrap();
@@ -482,9 +480,8 @@ fn a_gain_within_the_margin_is_not_worth_a_cut() {
         }
         let dropped = [
             Margin { error: gain * 1.001, ..Margin::NONE },
-            Margin { per_call: per_call(1.001), ..Margin::NONE },
-            Margin { error: gain * 0.501, per_call: per_call(0.5), ..Margin::NONE },
-            Margin { contention: Contention { compute: 2.1, communicate: 2.1 }, ..Margin::NONE },
+            Margin { error: 0.0, per_call: per_call(1.001) },
+            Margin { error: gain * 0.501, per_call: per_call(0.5) },
         ];
         for margin in dropped {
             let judged = problem.judged(plan.clone(), margin).unwrap();
