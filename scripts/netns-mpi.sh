@@ -5,8 +5,9 @@
 #
 #   scripts/netns-mpi.sh [RATE [M N K]]        1gbit 4096 512 1024 if not given
 #
-# Needs root, Linux with veth and tbf, and MPICH (Open MPI does not start its processes from here). The latency of the link is that of the kernel:
-# netem is not needed. PEER=no leaves mpi4py out, which would be installed with pip into a temporary folder.
+# Needs root, Linux with veth and tbf, and MPICH or Open MPI: MPI=openmpi chooses the latter where both are installed. The latency of the
+# link is that of the kernel: netem is not needed. PEER=no leaves mpi4py out. It would be installed with pip into a temporary folder,
+# with an MPICH of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,10 +32,20 @@ trap 'exit 130' INT TERM
 
 [ "$(uname -s)" = Linux ] || unavailable "network namespaces need Linux"
 [ "$(id -u)" = 0 ] || unavailable "network namespaces need root"
-for tool in ip tc mpiexec; do
+for tool in ip tc; do
     command -v "$tool" >/dev/null || unavailable "there is no $tool"
 done
-[[ $(mpiexec --version 2>&1) == *HYDRA* ]] || unavailable "mpiexec is not that of MPICH"
+# The compiler and the launcher of an MPI: the names of Debian, or the plain ones if they are of that MPI.
+for mpi in ${MPI:-mpich openmpi}; do
+    says=HYDRA cc=mpicc launch=mpiexec
+    if [ "$mpi" = openmpi ]; then says="Open MPI"; fi
+    if command -v "mpicc.$mpi" >/dev/null && command -v "mpiexec.$mpi" >/dev/null; then
+        cc=mpicc.$mpi launch=mpiexec.$mpi
+    fi
+    if command -v "$cc" >/dev/null && [[ $("$launch" --version 2>&1) == *"$says"* ]]; then break; fi
+    cc=
+done
+[ -n "$cc" ] || unavailable "there is neither MPICH nor Open MPI, or not the one in MPI"
 folder=$(mktemp -d)
 
 set_up() {
@@ -56,21 +67,40 @@ for _ in $(seq 50); do
 done
 
 # Processes of one machine would meet in shared memory otherwise. MPICH is built on libfabric (ofi) or UCX.
-export MPIR_CVAR_NOLOCAL=1 MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp
-mpichversion 2>/dev/null | grep -c 'ch4:ucx' >"$folder/ucx" && export MPIR_CVAR_CH4_NETMOD=ucx UCX_TLS=tcp,self || true
-in_both() {
-    local mpiexec=$1
-    shift
-    timeout 300 "$mpiexec" -launcher fork \
+export MPIR_CVAR_NOLOCAL=1 FI_PROVIDER=tcp UCX_TLS=tcp,self
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=10.253.7.0/24
+in_both_mpich() {
+    local mpiexec=$1 netmod=$2
+    shift 2
+    MPIR_CVAR_CH4_NETMOD=$netmod timeout 300 "$mpiexec" -launcher fork \
         -n 1 ip netns exec "$one" env FI_TCP_IFACE=wrv0 UCX_NET_DEVICES=wrv0 taskset -c 0 "$@" : \
         -n 1 ip netns exec "$other" env FI_TCP_IFACE=wrv1 UCX_NET_DEVICES=wrv1 taskset -c $(($(nproc) > 1)) "$@"
 }
+# A rank of Open MPI has to reach the server of mpiexec, which listens to the loopback otherwise. So mpiexec is in the first namespace, and
+# its server listens to the link.
+in_both_openmpi() {
+    local mpiexec=$1
+    shift
+    PMIX_MCA_ptl_base_if_include=wrv0 PMIX_MCA_ptl_base_remote_connections=1 \
+        timeout 300 ip netns exec "$one" "$mpiexec" --allow-run-as-root --oversubscribe \
+        -np 1 taskset -c 0 "$@" : -np 1 ip netns exec "$other" taskset -c $(($(nproc) > 1)) "$@"
+}
 
 example=mpi_matmul_all_reduce
-cargo build --quiet --release -p windrow-collective --features mpi --example "$example" ||
+# mpi-sys does not notice another MPICC, so each MPI has a target folder.
+target=${CARGO_TARGET_DIR:-target}/$mpi
+MPICC=$cc CARGO_TARGET_DIR=$target \
+    cargo build --quiet --release -p windrow-collective --features mpi --example "$example" ||
     unavailable "the feature mpi does not build here, see crates/windrow-collective/README.md"
-echo "$m x $k times $k x $n of f32, summed over 2 ranks, $rate"
-in_both mpiexec "${CARGO_TARGET_DIR:-target}/release/examples/$example" "$m" "$n" "$k"
+echo "$m x $k times $k x $n of f32, summed over 2 ranks, $rate, $mpi"
+run=("$target/release/examples/$example" "$m" "$n" "$k")
+if [ "$mpi" = openmpi ]; then
+    in_both_openmpi "$launch" "${run[@]}"
+else
+    netmod=ofi
+    if mpichversion 2>/dev/null | grep 'ch4:ucx' >/dev/null; then netmod=ucx; fi
+    in_both_mpich "$launch" "$netmod" "${run[@]}"
+fi
 
 [ "${PEER:-yes}" != no ] || exit 0
 python3 -m venv "$folder/venv" >/dev/null 2>&1 &&
@@ -121,5 +151,5 @@ if world.rank == 0:
         print(f"mpi4py {'none' if tiles == 1 else f'uniform {tiles}'}: {1e3 * sorted(times[tiles])[4]:.2f} ms", flush=True)
 PEER
 export OPENBLAS_NUM_THREADS=1
-MPIR_CVAR_CH4_NETMOD=ofi in_both "$folder/venv/bin/mpiexec" "$folder/venv/bin/python" "$folder/peer.py" "$m" "$n" "$k" ||
+in_both_mpich "$folder/venv/bin/mpiexec" ofi "$folder/venv/bin/python" "$folder/peer.py" "$m" "$n" "$k" ||
     echo "mpi4py not available: it does not start in a namespace"

@@ -163,7 +163,8 @@ impl MpiRank {
         cast_slice_mut::<u64, u8>(&mut mine[DATA..])[..data.len()].copy_from_slice(data);
         let mut all = vec![Header::default(); self.size];
         let words = all.as_flattened_mut();
-        run(self.handle, |scope, communicator| communicator.immediate_all_gather_into(scope, &mine[..], words));
+        let bytes = size_of_val(words);
+        run(self.handle, bytes, |scope, communicator| communicator.immediate_all_gather_into(scope, &mine[..], words));
         let posts: Vec<_> = all.iter().enumerate().map(|(rank, words)| header::post(rank, words)).collect();
         // A rank that leaves ends the group, before any other verdict.
         let mut left = posts.iter().filter_map(|post| post.call.as_ref().err());
@@ -231,10 +232,11 @@ impl MpiRank {
         }
     }
 
-    /// Runs the exchange of a collective to its end, and that of the words with it.
+    /// Runs the exchange of a collective to its end, and that of the words with it. It moves so many bytes.
     fn run_turn<'a, D: ?Sized + 'a>(
         &self,
         turn: &'a mut Turn,
+        bytes: usize,
         begin: impl for<'s> FnOnce(&'s LocalScope<'a>, &SimpleCommunicator) -> Request<'a, D, &'s LocalScope<'a>>,
     ) {
         request::scope(|scope| {
@@ -245,12 +247,12 @@ impl MpiRank {
                     .map(|(mine, all)| communicator.immediate_all_gather_into(scope, &mine[..], &mut all[..]));
                 (words, begin(scope, communicator))
             });
-            wait::both(Some(request), words);
+            wait::both(Some(request), words, bytes);
         });
     }
 
     fn cast(&self, root: usize, bytes: &mut [u8]) {
-        run(self.handle, |scope, communicator| {
+        run(self.handle, bytes.len(), |scope, communicator| {
             communicator.process_at_rank(root as i32).immediate_broadcast_into(scope, bytes)
         });
     }
@@ -266,7 +268,7 @@ impl MpiRank {
             let (counts, places) = partition::<T>(len * self.size, self.size);
             let taken = cast_slice_mut::<T, u8>(received.resize(len * self.size));
             let mut taken = PartitionMut::new(taken, counts, places);
-            self.run_turn(turn, |scope, communicator| {
+            self.run_turn(turn, bytes.len(), |scope, communicator| {
                 communicator.immediate_all_to_all_varcount_into(scope, &sent, &mut taken)
             });
         }
@@ -289,7 +291,7 @@ impl MpiRank {
 
     fn gather<T: Element>(&self, turn: &mut Turn, input: &[T], output: &mut [T]) {
         let (given, got): (&[u8], &mut [u8]) = (cast_slice(input), cast_slice_mut(output));
-        self.run_turn(turn, |scope, communicator| communicator.immediate_all_gather_into(scope, given, got));
+        self.run_turn(turn, got.len(), |scope, communicator| communicator.immediate_all_gather_into(scope, given, got));
     }
 
     /// Whether MPI adds up these elements.
@@ -308,7 +310,7 @@ impl MpiRank {
     }
 
     fn reduce<T: Equivalence>(&self, turn: &mut Turn, given: &[T], sums: &mut [T]) {
-        self.run_turn(turn, |scope, communicator| {
+        self.run_turn(turn, 2 * size_of_val(given), |scope, communicator| {
             communicator.immediate_all_reduce_into(scope, given, sums, SystemOperation::sum())
         });
     }
@@ -321,7 +323,7 @@ impl MpiRank {
     }
 
     fn reduce_blocks<T: Equivalence>(&self, turn: &mut Turn, input: &[T], output: &mut [T]) {
-        self.run_turn(turn, |scope, communicator| {
+        self.run_turn(turn, size_of_val(input), |scope, communicator| {
             communicator.immediate_reduce_scatter_block_into(scope, input, output, SystemOperation::sum())
         });
     }
@@ -352,14 +354,15 @@ impl Turn {
     }
 }
 
-/// Runs an operation of a communicator to its end.
+/// Runs an operation of a communicator to its end. It moves so many bytes.
 fn run<'a, D: ?Sized + 'a>(
     handle: u64,
+    bytes: usize,
     begin: impl for<'s> FnOnce(&'s LocalScope<'a>, &SimpleCommunicator) -> Request<'a, D, &'s LocalScope<'a>>,
 ) {
     request::scope(|scope| {
         let request = handles::with(handle, |communicator| begin(scope, communicator));
-        wait::both::<D, ()>(Some(request), None);
+        wait::both::<D, ()>(Some(request), None, bytes);
     });
 }
 
@@ -408,10 +411,10 @@ impl Communicator for MpiRank {
                 self.settle(turn)?;
             } else {
                 let (counts, places) = partition::<T>(data.len(), size);
-                let handle = self.handle;
+                let (handle, bytes) = (self.handle, size_of_val(data));
                 let sums: &[u8] = cast_slice(self.sum(turn, data)?);
                 let mut all = PartitionMut::new(cast_slice_mut::<T, u8>(data), counts, places);
-                run(handle, |scope, communicator| {
+                run(handle, bytes, |scope, communicator| {
                     communicator.immediate_all_gather_varcount_into(scope, sums, &mut all)
                 });
             }
