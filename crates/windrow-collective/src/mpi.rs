@@ -29,6 +29,8 @@ use ::mpi::environment::{Universe, is_finalized, is_initialized, threading_suppo
 use ::mpi::request::{self, LocalScope, Request};
 use ::mpi::topology::{Communicator as Topology, SimpleCommunicator};
 use bytemuck::{cast_slice, cast_slice_mut};
+use windrow_sync::machine;
+use xxhash_rust::xxh3::xxh3_64;
 
 use self::header::{Coming, DATA, Header, SMALL_BYTES};
 use crate::buffer::Buffer;
@@ -57,6 +59,8 @@ pub struct MpiRank {
     mpi_sums: bool,
     received: Buffer,
     summed: Buffer,
+    /// Ranks of this machine that may run on the same CPUs.
+    sharers: usize,
     /// If windrow has started MPI: ends it when it is dropped.
     universe: Option<Ending>,
 }
@@ -119,11 +123,12 @@ impl MpiRank {
             return Err(Error::Mpi { why: why.to_owned() });
         }
         let own = communicator.duplicate();
-        let (rank, size) = (own.rank() as usize, own.size() as usize);
+        let (rank, size, sharers) = (own.rank() as usize, own.size() as usize, sharers(&own));
         Ok(Self {
             handle: handles::keep(own),
             rank,
             size,
+            sharers,
             gone: None,
             announced: VecDeque::new(),
             mpi_sums: false,
@@ -392,6 +397,16 @@ fn partition<T>(len: usize, parts: usize) -> (Vec<i32>, Vec<i32>) {
     parts.map(|part| ((part.len() * size_of::<T>()) as i32, (part.start * size_of::<T>()) as i32)).unzip()
 }
 
+/// The ranks of the communicator on this machine that may run on the same CPUs as this one: all of them, unless `mpirun` has bound them.
+fn sharers(communicator: &SimpleCommunicator) -> usize {
+    let near = communicator.split_shared(communicator.rank());
+    let cpus: Vec<u8> = machine::Thread::this().allowed().iter().flat_map(|cpu| cpu.to_le_bytes()).collect();
+    let mine = xxh3_64(&cpus);
+    let mut all = vec![0_u64; near.size() as usize];
+    near.all_gather_into(&mine, &mut all[..]);
+    all.into_iter().filter(|cpus| *cpus == mine).count()
+}
+
 impl Communicator for MpiRank {
     fn rank(&self) -> usize {
         self.rank
@@ -399,6 +414,10 @@ impl Communicator for MpiRank {
 
     fn size(&self) -> usize {
         self.size
+    }
+
+    fn sharers(&self) -> usize {
+        self.sharers
     }
 
     fn all_reduce<T: Element>(&mut self, data: &mut [T]) -> Result<(), Error> {
