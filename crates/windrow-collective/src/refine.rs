@@ -45,7 +45,8 @@ impl<C: Communicator + Send + 'static> Fused<C> {
             for place in 0..count[0] as usize {
                 let mine = mine.get(place).map(|(tiles, predicted)| (tiles, *predicted));
                 let (tiles, predicted) = agree::on_tiles(&mut *communicator, mine)?;
-                tried.push(Tried { tiles, predicted: predicted.call, took: Nanos(0.0) });
+                let [predicted, predicted_call] = [predicted.tiles, predicted.call];
+                tried.push(Tried { tiles, predicted, predicted_call, took: Nanos(0.0) });
             }
         }
         let mut given = Given::<T>::new(operation, self.size(), m, n, k);
@@ -105,8 +106,10 @@ impl<C: Communicator + Send + 'static> Fused<C> {
 pub struct Tried {
     /// The tiles.
     pub tiles: tile::Tiles,
-    /// The predicted time of the whole call.
+    /// The predicted time of the tiles.
     pub predicted: Nanos,
+    /// The predicted time of the whole call.
+    pub predicted_call: Nanos,
     /// The time that it took.
     pub took: Nanos,
 }

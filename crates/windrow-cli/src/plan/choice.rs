@@ -85,7 +85,7 @@ impl Choice {
     /// The fastest of the plans that ran.
     fn refined(mut self, problem: &Problem<'_>, fastest: &Tried, others: &[Tried]) -> Result<Self, PlanError> {
         self.take(problem, fastest.tiles.clone(), "planned")?;
-        let (took, predicted) = (fastest.took.as_micros(), fastest.predicted.as_micros());
+        let (took, predicted) = (fastest.took.as_micros(), fastest.predicted_call.as_micros());
         let limit = match self.plan.tiles.len() {
             1 => String::new(),
             _ => format!("; {} limits", self.plan.losses.lane),
@@ -201,6 +201,7 @@ mod tests {
         let ran = |tiles: &Tiles, took| Tried {
             tiles: tiles.clone(),
             predicted: problem().predict(tiles).unwrap(),
+            predicted_call: problem().predict(tiles).unwrap(),
             took: Nanos::micros(took),
         };
         let one = Tiles::one(ROWS);

@@ -332,7 +332,7 @@ pub(super) fn text(planned: &Planned<'_>) -> String {
     lines.extend(measured.interpolation().map(|from| format!("  costs: {}", profiles::origin(from))));
     lines.extend(rule.iter().flat_map(|rule| steps::text(rule, options.m)));
     lines.extend(measured.tried().iter().map(|tried| {
-        let (took, predicted) = (tried.took.as_micros(), tried.predicted.as_micros());
+        let (took, predicted) = (tried.took.as_micros(), tried.predicted_call.as_micros());
         format!("  run: {} took {took:.1} us, predicted {predicted:.1} us", tried.tiles)
     }));
     lines.extend(runs.iter().map(|run| {
