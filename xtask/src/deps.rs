@@ -27,7 +27,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-cli", "windrow windrow-allocator windrow-collective windrow-tiling windrow-tokenizers"),
     (
         "windrow-bench",
-        "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-records windrow-sqlite \
+        "windrow windrow-allocator windrow-cli windrow-collections windrow-collective windrow-plan windrow-product windrow-records windrow-sqlite \
          windrow-sync windrow-testkit windrow-tiling windrow-tokenizers",
     ),
     ("windrow-python", "windrow windrow-allocator windrow-cli windrow-collective windrow-tiling windrow-tokenizers"),

@@ -33,7 +33,7 @@ pub struct Calibration {
     /// Passes over all sizes. The fit takes the median.
     pub repeats: usize,
     /// The kind of fit to the times. The default has no limit: on a busy machine, the predictions of the profile are then off by as much as
-    /// its fits. [`Profile::fit_error`] tells by how much.
+    /// its fits. [`Profile::fit_error`](crate::Profile::fit_error) tells by how much.
     pub fitting: Fitting,
     /// Alignment, in rows, of the plans made from the profile.
     pub align: u64,
