@@ -156,7 +156,9 @@ fn calibration_measures_both_functions() {
         };
         least(Stage::Compute, 500.0);
         least(Stage::Communicate, 1000.0);
-        assert!(profile.plan(64).unwrap().tiles.len() > 1);
+        // Whether cutting pays depends on how evenly this machine slept; `profile.rs` tests that on given times.
+        let plan = profile.plan(64).unwrap();
+        assert!(plan.tiles.total() == Rows(64) && plan.predicted <= plan.serial, "{plan}");
         assert_eq!(profile.fixed(), Nanos(0.0));
     }
 }
