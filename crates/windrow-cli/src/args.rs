@@ -55,7 +55,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Encode {
-    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd.
+    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd; .parquet.
     #[arg(value_name = "INPUT", required = true)]
     pub(crate) inputs: Vec<String>,
 
@@ -86,8 +86,8 @@ pub(crate) struct Encode {
     #[arg(long)]
     pub(crate) lines: bool,
 
-    /// The field of a JSON line that holds the text.
-    #[arg(long, value_name = "NAME", default_value = "text")]
+    /// The field of a JSON line, or the column of a Parquet file, that holds the text.
+    #[arg(long, visible_alias = "column", value_name = "NAME", default_value = "text")]
     pub(crate) field: String,
 
     /// Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read
@@ -187,6 +187,8 @@ pub(crate) enum InputFormat {
     Lines,
     /// A line is a JSON object with a document in one of its fields.
     Jsonl,
+    /// A row of a Parquet file is a document, in one of its columns.
+    Parquet,
 }
 
 impl From<InputFormat> for input::Format {
@@ -195,6 +197,7 @@ impl From<InputFormat> for input::Format {
             InputFormat::Text => Self::Text,
             InputFormat::Lines => Self::Lines,
             InputFormat::Jsonl => Self::Jsonl,
+            InputFormat::Parquet => Self::Parquet,
         }
     }
 }

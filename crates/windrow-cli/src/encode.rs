@@ -102,11 +102,14 @@ pub(crate) fn prepare<'t>(
     staging: &Staging,
     mut note: impl FnMut(&String),
 ) -> Result<Prepared<'t>, Refused> {
-    if options.lines && options.input_format.is_some_and(|format| format == InputFormat::Jsonl) {
-        return Err(Refused::usage("--lines contradicts --input-format jsonl\nhint: leave out one of them"));
-    }
-    if options.all_text && options.input_format == Some(InputFormat::Jsonl) {
-        return Err(Refused::usage("--all-text contradicts --input-format jsonl\nhint: leave out one of them"));
+    let has_fields = [(InputFormat::Jsonl, "jsonl"), (InputFormat::Parquet, "parquet")];
+    if let Some((_, name)) = has_fields.iter().find(|(format, _)| options.input_format == Some(*format)) {
+        for (option, given) in [("--lines", options.lines), ("--all-text", options.all_text)] {
+            if given {
+                let message = format!("{option} contradicts --input-format {name}\nhint: leave out one of them");
+                return Err(Refused::usage(message));
+            }
+        }
     }
     if options.max_skipped.is_some() && options.on_error == Policy::Fail {
         let message =

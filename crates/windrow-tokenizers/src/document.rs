@@ -63,7 +63,7 @@ impl Fault {
 ///
 /// let line = br#"{"text": null}"#;
 /// let fault = text_of(Format::Jsonl, line, "text", &mut String::new()).unwrap_err();
-/// let record = Record { file: 0, format: Format::Jsonl, line: 7, offset: 120, start: 0, len: line.len(), is_open: false };
+/// let record = Record { file: 0, format: Format::Jsonl, line: 7, offset: 120, start: 0, len: line.len(), is_open: false, null: None };
 /// let bad = BadDocument::new("corpus.jsonl", &record, fault);
 /// assert_eq!(bad.to_string(), r#"corpus.jsonl:7:1: field "text" is null, not a string"#);
 /// ```
@@ -71,7 +71,7 @@ impl Fault {
 pub struct BadDocument {
     /// Name of the file.
     pub file: String,
-    /// Line, 1-based.
+    /// Line, 1-based; of Parquet the row.
     pub line: u64,
     /// Byte within the line, 1-based; a byte order mark at the start of the file does not count.
     pub byte: u64,
@@ -103,6 +103,11 @@ impl fmt::Display for BadDocument {
     }
 }
 
+/// What is wrong with a row that has a null in `column`, which should hold its text.
+pub(crate) fn null_fault(column: &str) -> Fault {
+    Fault::new(FaultKind::MissingField, &[], 0, format!("column {column:?} is null, not a string"))
+}
+
 /// The text of the document in `record`: the record itself, or for [`Format::Jsonl`] its field `field`.
 ///
 /// The text borrows from the record if possible, otherwise from `scratch`, a buffer to be reused.
@@ -110,9 +115,12 @@ impl fmt::Display for BadDocument {
 /// # Errors
 /// The [`Fault`] of a bad document.
 pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a mut String) -> Result<&'a str, Fault> {
+    if format == Format::Parquet {
+        return utf8(record).map_err(|fault| Fault { line_in_record: 0, byte: fault.at as u64 + 1, ..fault });
+    }
     let text = utf8(record)?;
     match format {
-        Format::Text | Format::Lines => Ok(text),
+        Format::Text | Format::Lines | Format::Parquet => Ok(text),
         Format::Jsonl => field_of(text, field, scratch),
     }
 }

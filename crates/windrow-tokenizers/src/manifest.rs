@@ -127,7 +127,7 @@ pub struct InputFile {
     pub name: String,
     /// Number of bytes as stored.
     pub bytes: u64,
-    /// Number of bytes after decompression; equal to `bytes` if it is not compressed.
+    /// Number of bytes after decompression; equal to `bytes` if it is not compressed. Of Parquet, the bytes of the texts.
     pub decompressed_bytes: u64,
     /// blake3 of its bytes as stored, in hexadecimal.
     pub blake3: String,
@@ -161,11 +161,11 @@ impl Documents {
 pub struct SkippedDocument {
     /// The name of its input.
     pub file: String,
-    /// Its line, from 1.
+    /// Its line, from 1; of Parquet the row.
     pub line: u64,
     /// The offending byte within the line, from 1.
     pub byte: u64,
-    /// Where the line starts in the decompressed input, in bytes from 0.
+    /// Where the line starts in the decompressed input, in bytes from 0; of Parquet the rows before it.
     pub offset: u64,
     /// Why it was skipped.
     pub reason: String,

@@ -8,7 +8,7 @@ use windrow::CancelToken;
 use windrow::prelude::*;
 
 use super::{Observer, Step};
-use crate::document::{BadDocument, text_of};
+use crate::document::{BadDocument, null_fault, text_of};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
 use crate::input::{Batch, Format, Record};
 use crate::manifest::SkippedDocument;
@@ -68,6 +68,8 @@ pub(super) struct Workshop<'e> {
     pub(super) names: &'e [String],
     /// The field of a JSON line that holds the text.
     pub(super) field: &'e str,
+    /// The columns of a Parquet file that hold it.
+    pub(super) columns: &'e [String],
     /// Whether the first bad document ends the run, so that nothing after it is needed.
     pub(super) stop_at_bad: bool,
     pub(super) chunk_bytes: usize,
@@ -133,7 +135,11 @@ impl Workshop<'_> {
     fn text<'t>(&self, batch: &'t Batch, index: usize, unescaped: &'t mut String) -> Result<Text<'t>, Bad> {
         let record = &batch.records[index];
         let name = &self.names[record.file as usize];
-        match text_of(record.format, batch.bytes_of(record), self.field, unescaped) {
+        let text = match record.null {
+            Some(column) => Err(null_fault(&self.columns[usize::from(column)])),
+            None => text_of(record.format, batch.bytes_of(record), self.field, unescaped),
+        };
+        match text {
             Ok(text) => {
                 if record.format == Format::Text && name == "-" && is_json_line(text) {
                     self.note_json_lines();
@@ -290,8 +296,16 @@ mod tests {
     use super::*;
 
     fn records(lengths: &[usize]) -> Vec<Record> {
-        let record =
-            |&len| Record { file: 0, format: Format::Lines, line: 1, offset: 0, start: 0, len, is_open: false };
+        let record = |&len| Record {
+            file: 0,
+            format: Format::Lines,
+            line: 1,
+            offset: 0,
+            start: 0,
+            len,
+            is_open: false,
+            null: None,
+        };
         lengths.iter().map(record).collect()
     }
 

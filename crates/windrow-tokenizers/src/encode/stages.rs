@@ -21,7 +21,7 @@ use super::parts::OpenDocument;
 use super::{EncodeError, Job, MaxSkipped, Observer};
 use crate::document::text_of;
 use crate::engine::{Engine, caught};
-use crate::input::{Batch, FileReport, Reader, Record};
+use crate::input::{Batch, Fields, FileReport, Reader, Record};
 use crate::manifest::{Documents, OnError, SkippedDocument};
 use crate::output::{Output, OutputError, OutputErrorKind, WriteBack};
 
@@ -128,7 +128,8 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
     let budget = Arc::new(Budget::new(job.memory));
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let batch_bytes = job.batch_bytes();
-    let mut reader = Reader::new(job.inputs, batch_bytes);
+    let fields = Fields::new(&job.reading.field);
+    let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
     if engine.cuts_documents() {
         reader = reader.split_texts();
     }
@@ -158,6 +159,7 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
         observer,
         names: &names,
         field: &field,
+        columns: &fields.text,
         stop_at_bad: on_error == OnError::Fail,
         chunk_bytes: job.chunk_bytes,
         benches: Default::default(),

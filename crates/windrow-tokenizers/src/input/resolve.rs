@@ -60,6 +60,7 @@ impl InputOptions {
             // With --all-text, no file is anything else.
             _ if self.all_text => None,
             Some("jsonl" | "ndjson") => Some(Format::Jsonl),
+            Some("parquet") => Some(Format::Parquet),
             // Usually one value over many lines, so only on request.
             Some("json") if self.format == Some(Format::Jsonl) => Some(Format::Jsonl),
             _ => None,
@@ -106,7 +107,7 @@ pub struct Resolved {
 /// Finds the files that `args` stand for, and checks that they can be opened.
 ///
 /// - A file stands for itself. Its extension determines the format: `.txt`, `.text` and `.md` are text, `.jsonl` and `.ndjson` are
-///   jsonl. An additional `.gz`, `.zst` or `.zstd` determines the compression. All are recognized in upper or lower case.
+///   jsonl, `.parquet` is parquet. An additional `.gz`, `.zst` or `.zstd` determines the compression. All are recognized in upper or lower case.
 ///   [`InputOptions::extensions`] and [`InputOptions::all_text`] make more files text. With the format forced to jsonl, `.json` is
 ///   jsonl too.
 /// - A directory stands for all files with these extensions below it, as [`walk`] finds them.

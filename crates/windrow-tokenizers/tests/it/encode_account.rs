@@ -16,6 +16,8 @@ use windrow_tokenizers::manifest::{Documents, Manifest, OnError, TokenizerIdenti
 use windrow_tokenizers::output::{self, Output, OutputOptions};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
+use crate::input_columns;
+
 /// One id per byte, so that the output can be read as text. It refuses texts with a `\u{1}`.
 struct Bytes;
 
@@ -45,6 +47,10 @@ impl Encoder for Bytes {
 
 /// The documents of a file, and for each bad one the line where it is reported.
 fn reference(format: Format, bytes: &[u8]) -> Vec<Result<String, u64>> {
+    if format == Format::Parquet {
+        let rows = input_columns::column(bytes, "text").into_iter().zip(1..);
+        return rows.map(|(text, row)| text.filter(|text| !text.contains('\u{1}')).ok_or(row)).collect();
+    }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let refused = |text: &str| text.contains('\u{1}');
     if format == Format::Text {
@@ -123,6 +129,20 @@ fn json_line() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// A Parquet file with nulls.
+fn parquet() -> impl Strategy<Value = Corpus> {
+    let rows = vec(proptest::option::weighted(0.9, text()), 0..40);
+    (rows, 1..20_usize).prop_map(|(texts, group)| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.parquet");
+        let id =
+            input_columns::strings(&texts.iter().map(|text| text.clone().map(|text| text + "!")).collect::<Vec<_>>());
+        let columns = vec![("id", id), ("text", input_columns::strings(&texts))];
+        input_columns::write(&path, columns, group, input_columns::properties());
+        Corpus { format: Format::Parquet, bytes: fs::read(path).unwrap() }
+    })
+}
+
 fn corpus() -> impl Strategy<Value = Corpus> {
     let plain = prop_oneof![
         8 => text().prop_map(String::into_bytes),
@@ -146,12 +166,20 @@ fn corpus() -> impl Strategy<Value = Corpus> {
         3 => lines(json_line().boxed()).prop_map(|bytes| Corpus { format: Format::Jsonl, bytes }),
         2 => lines(plain.clone().boxed()).prop_map(|bytes| Corpus { format: Format::Lines, bytes }),
         1 => plain.prop_map(|bytes| Corpus { format: Format::Text, bytes }),
+        2 => parquet(),
     ]
 }
 
 fn run(directory: &Path, corpora: &[Corpus], job: Job) -> Result<Summary, Box<RunError>> {
+    let folder = tempfile::tempdir().unwrap();
     let inputs = corpora.iter().zip(0..).map(|(Corpus { format, bytes }, number)| {
-        InputFile::from_reader(format!("file-{number}"), Cursor::new(bytes.clone()), *format, Some(Compression::None))
+        let name = format!("file-{number}");
+        if *format == Format::Parquet {
+            let path = folder.path().join(&name);
+            fs::write(&path, bytes).unwrap();
+            return InputFile::from_path(path, *format, Compression::None).named(name);
+        }
+        InputFile::from_reader(name, Cursor::new(bytes.clone()), *format, Some(Compression::None))
     });
     let options = OutputOptions { format: output::Format::Jsonl, ..OutputOptions::new(directory.join("out"), 256) };
     let output = Output::create(&options).unwrap();
@@ -224,6 +252,10 @@ proptest! {
         for skipped in &manifest.skipped {
             // The line starts where the manifest says: at the start, after a line break, or after the mark.
             let number: usize = skipped.file.strip_prefix("file-").unwrap().parse().unwrap();
+            if corpora[number].format == Format::Parquet {
+                prop_assert_eq!(skipped.offset + 1, skipped.line);
+                continue;
+            }
             let before = &corpora[number].bytes[..usize::try_from(skipped.offset).unwrap()];
             prop_assert!(before.is_empty() || before.ends_with(b"\n") || before == b"\xef\xbb\xbf", "{:?}", skipped);
             prop_assert_eq!(before.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1, skipped.line);

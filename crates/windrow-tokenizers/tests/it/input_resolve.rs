@@ -268,7 +268,7 @@ fn an_unknown_extension_needs_a_format() {
         let path = arg(dir.path().join(name));
         let message = refused(std::slice::from_ref(&path));
         assert!(
-            message.contains("\nhint: add `--input-format text|lines|jsonl`, or take it for text with `--ext`"),
+            message.contains("\nhint: add `--input-format text|lines|jsonl|parquet`, or take it for text with `--ext`"),
             "{message}"
         );
         let forced = InputOptions { format: Some(Format::Jsonl), ..InputOptions::default() };

@@ -5,11 +5,14 @@ mod adversarial;
 mod batch_encode;
 mod decode;
 mod document_faults;
+#[cfg(feature = "parquet")]
 mod encode_account;
 mod encode_stop;
 #[cfg(target_os = "linux")]
 mod fork;
 mod hostile_tokenizer;
+#[cfg(feature = "parquet")]
+mod input_columns;
 mod input_common;
 mod input_compression;
 mod input_resolve;
