@@ -17,7 +17,11 @@ mod input_common;
 mod input_compression;
 mod input_resolve;
 mod input_split;
+#[cfg(feature = "parquet")]
+mod output_columns;
+#[cfg(feature = "parquet")]
 mod output_formats;
+#[cfg(feature = "parquet")]
 mod output_publish;
 mod output_python;
 mod parity;
