@@ -86,9 +86,18 @@ pub(crate) struct Encode {
     #[arg(long)]
     pub(crate) lines: bool,
 
-    /// The field of a JSON line, or the column of a Parquet file, that holds the text.
+    /// The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are
+    /// joined.
     #[arg(long, visible_alias = "column", value_name = "NAME", default_value = "text")]
-    pub(crate) field: String,
+    pub(crate) field: Vec<String>,
+
+    /// What stands between the texts of several fields; \n, \t and \\ are escapes [default: \n].
+    #[arg(long, value_name = "TEXT", value_parser = unescaped)]
+    pub(crate) join: Option<String>,
+
+    /// Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) keep: Vec<String>,
 
     /// Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read
     /// too.
@@ -168,6 +177,24 @@ fn extension(text: &str) -> Result<String, String> {
         name if name.contains(['/', '.', '*']) => Err("give the last part of the name only, such as rs".into()),
         name => Ok(name.to_ascii_lowercase()),
     }
+}
+
+/// A text with escapes.
+fn unescaped(text: &str) -> Result<String, String> {
+    let mut plain = String::new();
+    let mut rest = text.chars();
+    while let Some(next) = rest.next() {
+        plain.push(match (next, next == '\\') {
+            (next, false) => next,
+            (_, true) => match rest.next() {
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some('\\') => '\\',
+                _ => return Err(r"the escapes are \n, \t and \\".into()),
+            },
+        });
+    }
+    Ok(plain)
 }
 
 /// Values by the names that their type already has.

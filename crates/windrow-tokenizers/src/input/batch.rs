@@ -3,6 +3,7 @@
 use std::mem::size_of;
 
 use super::{Format, InputError};
+use crate::kept::Kept;
 
 /// One raw record of a batch: a document, unless its text turns out to be bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Batch {
     pub bytes: Vec<u8>,
     /// The records, one or more.
     pub records: Vec<Record>,
+    /// The values of the kept columns of Parquet files: those of record `i` begin at index `i` times the number of kept fields.
+    pub kept: Kept,
     /// Memory in bytes that was requested through `hold` for this batch.
     pub held: usize,
     /// Bytes as stored (compressed, if the files are) that were read since the previous batch.
@@ -81,16 +84,21 @@ impl<'h> Filling<'h> {
         batch_bytes: usize,
         hold: &'h mut dyn FnMut(usize) -> Result<(), Stopped>,
     ) -> Result<Self, InputError> {
-        let Batch { mut bytes, mut records, .. } = recycled;
+        let Batch { mut bytes, mut records, mut kept, .. } = recycled;
         records.clear();
-        let held = batch_bytes + records.capacity() * size_of::<Record>();
+        if kept.memory() > batch_bytes {
+            kept = Kept::default();
+        }
+        kept.bytes.clear();
+        kept.ends.clear();
+        let held = batch_bytes + records.capacity() * size_of::<Record>() + kept.memory();
         hold(held)?;
         if bytes.len() > batch_bytes {
             bytes.truncate(batch_bytes);
         }
         // A batch that once held one huge record must not keep its memory.
         bytes.shrink_to(batch_bytes);
-        let batch = Batch { bytes, records, held, stored: 0 };
+        let batch = Batch { bytes, records, kept, held, stored: 0 };
         let mut filling = Self { batch, start: 0, end: 0, batch_bytes, hold };
         if !filling.widen_to(batch_bytes) {
             return Err(InputError::NoMemory { bytes: batch_bytes });
@@ -107,7 +115,8 @@ impl<'h> Filling<'h> {
     /// bytes.
     pub(super) fn is_full(&self) -> bool {
         let records = self.batch.records.len();
-        records > 0 && (self.window() > self.batch_bytes || records * size_of::<Record>() >= self.batch_bytes)
+        let more = records * size_of::<Record>() + self.batch.kept.bytes.len();
+        records > 0 && (self.window() > self.batch_bytes || more >= self.batch_bytes)
     }
 
     /// Makes the window `bytes` long; false if there is no memory for it.
@@ -130,6 +139,28 @@ impl<'h> Filling<'h> {
         Err(InputError::TooLarge { name: name.into(), line, bytes: self.end - self.start })
     }
 
+    /// Adds the values of the kept fields of the record that is added next.
+    pub(super) fn keep(&mut self, values: &Kept, name: &str, line: u64) -> Result<(), InputError> {
+        let ends = (self.batch.records.len() + 1) * values.ends.len();
+        let bytes = self.batch.kept.bytes.len() + values.bytes.len();
+        let kept = &mut self.batch.kept;
+        let more_bytes = grown(kept.bytes.capacity(), bytes);
+        let more_ends = grown(kept.ends.capacity(), ends);
+        let more = more_bytes + more_ends * size_of::<usize>();
+        if more > 0 {
+            (self.hold)(more)?;
+            self.batch.held += more;
+            let reserved = kept.bytes.try_reserve_exact(more_bytes + kept.bytes.capacity() - kept.bytes.len());
+            let reserved =
+                reserved.and_then(|()| kept.ends.try_reserve_exact(more_ends + kept.ends.capacity() - kept.ends.len()));
+            reserved.map_err(|_| InputError::TooLarge { name: name.into(), line, bytes })?;
+        }
+        // Records of other files before it have none.
+        kept.ends.resize(ends - values.ends.len(), kept.bytes.len());
+        kept.append(values, 0, values.ends.len());
+        Ok(())
+    }
+
     /// Adds a record of the file with this name.
     pub(super) fn push(&mut self, record: Record, name: &str) -> Result<(), InputError> {
         let records = &mut self.batch.records;
@@ -147,4 +178,9 @@ impl<'h> Filling<'h> {
         records.push(record);
         Ok(())
     }
+}
+
+/// By how much a buffer of this capacity grows to hold so much.
+fn grown(capacity: usize, needed: usize) -> usize {
+    if needed > capacity { (needed - capacity).max(capacity).max(64) } else { 0 }
 }

@@ -16,8 +16,10 @@ use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::batch::{Advance, Filling, Record};
 use super::report::FileReport;
+use super::values::{ValueColumn, decode};
 use super::{Compression, Fields, Format, InputError, InputFile, Origin};
 use crate::engine::caught;
+use crate::kept::Kept;
 
 /// Rows decoded at a time. Few, because each of them may be in another page.
 const ROWS: usize = 32;
@@ -36,6 +38,9 @@ pub(super) struct ColumnFile {
     reader: SerializedFileReader<File>,
     texts: Vec<TextColumn>,
     join: String,
+    keep: Vec<ValueColumn>,
+    /// The kept values of a row.
+    kept: Kept,
     /// Row groups that were opened.
     groups: usize,
     /// Rows of the last of them that are not decoded.
@@ -78,17 +83,9 @@ impl TextColumn {
 
     /// Decodes the next rows, all of them.
     fn decode(&mut self, rows: usize) -> Result<(), ParquetError> {
-        self.levels.clear();
-        self.values.clear();
         self.next = 0;
         let reader = self.reader.as_mut().expect("a row group is open");
-        let levels = (self.level > 0).then_some(&mut self.levels);
-        let (read, ..) = reader.read_records(rows, levels, None, &mut self.values)?;
-        let values = self.levels.iter().filter(|level| **level == self.level).count();
-        if read != rows || self.values.len() != if self.level > 0 { values } else { rows } {
-            return Err(ParquetError::EOF("it has fewer values than the row group has rows".to_owned()));
-        }
-        Ok(())
+        decode(reader, rows, self.level, &mut self.levels, &mut self.values)
     }
 
     /// The value in a row, of those that are not taken yet.
@@ -132,6 +129,13 @@ impl ColumnFile {
         let schema = reader.metadata().file_metadata().schema_descr();
         let texts = fields.text.iter().map(|name| TextColumn::find(name, schema)).collect::<Result<_, _>>();
         let texts = texts.map_err(|(reason, hint)| refused(&reason, hint))?;
+        let keep = fields.keep.iter().map(|name| {
+            let leaf = find(name, schema)?;
+            let column = schema.column(leaf);
+            let refused = || format!("column {name:?} is {}, which cannot be kept", kind_of(&column));
+            ValueColumn::new(name, leaf, &column).ok_or_else(|| (refused(), "leave it out of --keep"))
+        });
+        let keep = keep.collect::<Result<_, _>>().map_err(|(reason, hint)| refused(&reason, hint))?;
         Ok(Self {
             index,
             hashed: Hashed { file, before, hasher: blake3::Hasher::new(), bytes: 0, block: Vec::new() },
@@ -139,6 +143,8 @@ impl ColumnFile {
             reader,
             texts,
             join: fields.join.clone(),
+            keep,
+            kept: Kept::default(),
             groups: 0,
             rest: 0,
             rows: 0,
@@ -213,6 +219,16 @@ impl ColumnFile {
                 }
             }
         }
+        if !self.keep.is_empty() {
+            self.kept.bytes.clear();
+            self.kept.ends.clear();
+            for column in &self.keep {
+                column.put(row, &mut self.kept.bytes);
+                self.kept.end();
+            }
+            filling.keep(&self.kept, &self.name, line)?;
+            self.keep.iter_mut().for_each(|column| column.take(row));
+        }
         let null = null.map(|column| u16::try_from(column).unwrap_or(u16::MAX));
         let (file, format) = (self.index, Format::Parquet);
         let record = Record { file, format, line, offset: self.records, start, len, is_open: false, null };
@@ -239,6 +255,10 @@ impl ColumnFile {
             let decoded = flat(caught(|| column.decode(rows)));
             decoded.map_err(|error| damaged(&self.name, self.groups, &column.name, &error))?;
         }
+        for column in &mut self.keep {
+            let decoded = flat(caught(|| column.decode(rows)));
+            decoded.map_err(|error| damaged(&self.name, self.groups, &column.name, &error))?;
+        }
         self.rows = rows;
         self.rest -= rows as u64;
         // Rows of a page share its memory, and large ones have a page each.
@@ -257,17 +277,21 @@ impl ColumnFile {
         self.rest = rows.map_err(|_| place(&ParquetError::General("a negative number of rows".to_owned())))?;
         let end = flat(caught(|| Ok(group.columns().iter().map(end_of).max().unwrap_or(0)))).map_err(|e| place(&e))?;
         self.hashed.advance(end, &self.name)?;
+        let pages = |leaf: usize| {
+            let chunk = group.column(leaf);
+            if !is_supported(chunk.compression()) {
+                return Err(ParquetError::NYI(format!("compressed by {}", chunk.compression())));
+            }
+            Ok((chunk.column_descr_ptr(), self.reader.get_row_group(number)?.get_column_page_reader(leaf)?))
+        };
         for column in &mut self.texts {
-            let opened = caught(|| {
-                let chunk = group.column(column.leaf);
-                if !is_supported(chunk.compression()) {
-                    return Err(ParquetError::NYI(format!("compressed by {}", chunk.compression())));
-                }
-                let pages = self.reader.get_row_group(number)?.get_column_page_reader(column.leaf)?;
-                Ok(ColumnReaderImpl::new(chunk.column_descr_ptr(), pages))
-            });
-            let reader = flat(opened).map_err(|error| damaged(&self.name, number + 1, &column.name, &error))?;
+            let opened = flat(caught(|| pages(column.leaf).map(|(leaf, pages)| ColumnReaderImpl::new(leaf, pages))));
+            let reader = opened.map_err(|error| damaged(&self.name, number + 1, &column.name, &error))?;
             column.reader = Some(reader);
+        }
+        for column in &mut self.keep {
+            let opened = flat(caught(|| pages(column.leaf).and_then(|(leaf, pages)| column.open(leaf, pages))));
+            opened.map_err(|error| damaged(&self.name, number + 1, &column.name, &error))?;
         }
         Ok(())
     }

@@ -7,12 +7,14 @@ pub struct Fields {
     pub text: Vec<String>,
     /// What stands between the texts of two fields.
     pub join: String,
+    /// The fields whose values are carried to the output.
+    pub keep: Vec<String>,
 }
 
 impl Fields {
     /// One field.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: vec![text.into()], join: String::new() }
+        Self { text: vec![text.into()], join: String::new(), keep: Vec::new() }
     }
 }
 

@@ -27,6 +27,8 @@ mod reader;
 mod report;
 mod resolve;
 mod stream;
+#[cfg(feature = "parquet")]
+mod values;
 mod walk;
 
 use std::fmt;

@@ -97,7 +97,8 @@ fn text() -> impl Strategy<Value = String> {
 
 /// A line of a `.jsonl` file, which may be bad or blank.
 fn json_line() -> impl Strategy<Value = Vec<u8>> {
-    let good = text().prop_map(|text| serde_json::json!({"id": 1, "text": text, "more": [{"text": null}]}).to_string());
+    let good = text()
+        .prop_map(|text| serde_json::json!({"id": [text.len()], "text": text, "more": [{"text": null}]}).to_string());
     let escaped = text().prop_map(|text| {
         let units: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
         format!("{{\"text\":\"{units}\"}}")
@@ -127,6 +128,21 @@ fn json_line() -> impl Strategy<Value = Vec<u8>> {
         3 => odd.prop_map(|line| line.as_bytes().to_vec()),
         1 => Just(b"{\"text\": \"\xff\"}".to_vec()),
     ]
+}
+
+/// The kept field of every document, good and bad.
+fn kept(format: Format, bytes: &[u8]) -> Vec<Value> {
+    match format {
+        Format::Parquet => input_columns::column(bytes, "id").into_iter().map(Value::from).collect(),
+        Format::Jsonl => {
+            let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+            let blank = |line: &[u8]| line.iter().all(|byte| b" \t\r\n".contains(byte));
+            let id = |line| serde_json::from_slice::<Value>(line).ok()?.get("id").cloned();
+            let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !blank(line));
+            lines.map(|line| id(line).unwrap_or(Value::Null)).collect()
+        }
+        Format::Text | Format::Lines => vec![Value::Null; reference(format, bytes).len()],
+    }
 }
 
 /// A Parquet file with nulls.
@@ -181,7 +197,9 @@ fn run(directory: &Path, corpora: &[Corpus], job: Job) -> Result<Summary, Box<Ru
         }
         InputFile::from_reader(name, Cursor::new(bytes.clone()), *format, Some(Compression::None))
     });
-    let options = OutputOptions { format: output::Format::Jsonl, ..OutputOptions::new(directory.join("out"), 256) };
+    let keep = job.reading.keep.clone();
+    let options =
+        OutputOptions { format: output::Format::Jsonl, keep, ..OutputOptions::new(directory.join("out"), 256) };
     let output = Output::create(&options).unwrap();
     encode_with(Job { inputs: inputs.collect(), ..job }, &Bytes, TokenizerIdentity::default(), output, &())
 }
@@ -203,7 +221,11 @@ proptest! {
         chunk_bytes in select(vec![1_usize, 50, 300, 1 << 16]),
         memory in select(vec![1_usize, 100_000, 1 << 30]),
     ) {
-        let job = || Job { threads, chunk_bytes, memory, ..Job::new(Vec::new()) };
+        let job = || {
+            let mut job = Job { threads, chunk_bytes, memory, ..Job::new(Vec::new()) };
+            job.reading.keep = vec!["id".to_owned()];
+            job
+        };
         let documents: Vec<(String, Result<String, u64>)> = corpora
             .iter()
             .zip(0..)
@@ -244,6 +266,12 @@ proptest! {
         prop_assert_eq!((summary.text_bytes, summary.tokens), (text_bytes(&good), text_bytes(&good)));
         let written = texts(directory.path());
         prop_assert_eq!(&written.iter().collect::<Vec<_>>(), &good);
+        // Exactly one line for each written document.
+        let all_kept = corpora.iter().flat_map(|corpus| kept(corpus.format, &corpus.bytes));
+        let kept: Vec<Value> = all_kept.zip(&documents).filter(|(_, (_, text))| text.is_ok()).map(|(id, _)| id).collect();
+        let lines = fs::read_to_string(directory.path().join("out.kept.jsonl")).unwrap();
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].take()).collect();
+        prop_assert_eq!(lines, kept);
         let manifest = fs::read(directory.path().join("out.manifest.json")).unwrap();
         let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
         prop_assert_eq!(manifest.documents, counts);

@@ -8,8 +8,9 @@ use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, DictionaryArray, Int64Array, LargeStringArray, RecordBatch, StringArray,
-    StringViewArray, StructArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array,
+    Float64Array, Int8Array, Int64Array, LargeStringArray, RecordBatch, StringArray, StringViewArray, StructArray,
+    TimestampMicrosecondArray, TimestampMillisecondArray, UInt64Array,
 };
 use arrow_schema::{DataType, Field, Fields as ArrowFields};
 use bytes::Bytes;
@@ -205,7 +206,7 @@ fn texts_of_columns_are_joined_and_the_first_null_is_named() {
     let (_directory, path) = place();
     let (one, two) = (texts(50), (0..50).map(|i| (i % 5 != 0).then(|| format!("b{i}"))).collect::<Vec<_>>());
     write(&path, vec![("one", strings(&one)), ("two", strings(&two))], 8, properties());
-    let fields = Fields { text: vec!["two".into(), "one".into()], join: "--".into() };
+    let fields = Fields { text: vec!["two".into(), "one".into()], join: "--".into(), keep: Vec::new() };
     let joined: Vec<_> =
         one.iter().zip(&two).map(|(one, two)| Some(format!("{}--{}", two.as_ref()?, one.as_ref()?))).collect();
     for batch_bytes in [1, 64, 1 << 20] {
@@ -220,6 +221,48 @@ fn texts_of_columns_are_joined_and_the_first_null_is_named() {
         _ => None,
     });
     assert!(batch.records.iter().map(|record| record.null).eq(nulls));
+}
+
+#[test]
+fn values_of_every_kind_are_kept_as_json() {
+    let (_directory, path) = place();
+    let dictionary: DictionaryArray<Int32Type> = [Some("x"), None, Some("\"é\n\"")].into_iter().collect();
+    let columns: Vec<(&str, ArrayRef, &str)> = vec![
+        ("long", Arc::new(Int64Array::from(vec![Some(-5), None, Some(i64::MAX)])), "-5,null,9223372036854775807"),
+        ("unsigned", Arc::new(UInt64Array::from(vec![0, u64::MAX, 7])), "0,18446744073709551615,7"),
+        ("byte", Arc::new(Int8Array::from(vec![-1, 2, 3])), "-1,2,3"),
+        ("yes", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None])), "true,false,null"),
+        ("single", Arc::new(Float32Array::from(vec![0.1, f32::NAN, -2.0])), "0.1,null,-2.0"),
+        ("double", Arc::new(Float64Array::from(vec![0.1, f64::INFINITY, 1e300])), "0.1,null,1e+300"),
+        ("text", Arc::new(StringArray::from(vec!["a", "b", "c"])), "\"a\",\"b\",\"c\""),
+        ("word", Arc::new(dictionary), "\"x\",null,\"\\\"é\\n\\\"\""),
+        ("day", Arc::new(Date32Array::from(vec![0, -1, 19_782])), "\"1970-01-01\",\"1969-12-31\",\"2024-02-29\""),
+        (
+            "time",
+            Arc::new(TimestampMillisecondArray::from(vec![1_700_000_000_120, 0, -1]).with_timezone("UTC")),
+            "\"2023-11-14T22:13:20.120Z\",\"1970-01-01T00:00:00Z\",\"1969-12-31T23:59:59.999Z\"",
+        ),
+        (
+            "local",
+            Arc::new(TimestampMicrosecondArray::from(vec![1, 0, 1_000_000])),
+            "\"1970-01-01T00:00:00.000001\",\"1970-01-01T00:00:00\",\"1970-01-01T00:00:01\"",
+        ),
+    ];
+    let arrays = columns.iter().map(|(name, array, _)| (*name, array.clone())).collect();
+    write(&path, arrays, 2, properties());
+    for (name, _, expected) in columns {
+        let fields = Fields { keep: vec![name.to_owned(), "long".to_owned()], ..Fields::default() };
+        let file = InputFile::from_path(&path, Format::Parquet, Compression::None);
+        let batch = Reader::new(vec![file], 1 << 20).fields(fields).next_batch(Default::default(), &mut |_| Ok(()));
+        let batch = batch.unwrap().expect("there are rows");
+        let values: Vec<_> = batch.kept.values().step_by(2).map(|value| str::from_utf8(value).unwrap()).collect();
+        assert_eq!(values.join(","), expected, "{name}");
+    }
+    let decimal = Decimal128Array::from(vec![1, 2, 3]);
+    write(&path, vec![("text", strings(&texts(3))), ("price", Arc::new(decimal))], 2, properties());
+    let fields = Fields { keep: vec!["price".to_owned()], ..Fields::default() };
+    let said = read(&path, fields, 100).unwrap_err().to_string();
+    assert!(said.contains("column \"price\" is decimal") && said.ends_with("hint: leave it out of --keep"), "{said}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod adversarial;
 mod batch_encode;
 mod decode;
 mod document_faults;
+mod document_fields;
 #[cfg(feature = "parquet")]
 mod encode_account;
 mod encode_stop;
