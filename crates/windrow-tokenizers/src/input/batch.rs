@@ -140,6 +140,7 @@ impl<'h> Filling<'h> {
     }
 
     /// Adds the values of the kept fields of the record that is added next.
+    #[cfg(feature = "parquet")]
     pub(super) fn keep(&mut self, values: &Kept, name: &str, line: u64) -> Result<(), InputError> {
         let ends = (self.batch.records.len() + 1) * values.ends.len();
         let bytes = self.batch.kept.bytes.len() + values.bytes.len();
@@ -181,6 +182,7 @@ impl<'h> Filling<'h> {
 }
 
 /// By how much a buffer of this capacity grows to hold so much.
+#[cfg(feature = "parquet")]
 fn grown(capacity: usize, needed: usize) -> usize {
     if needed > capacity { (needed - capacity).max(capacity).max(64) } else { 0 }
 }
