@@ -55,7 +55,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Encode {
-    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd.
+    /// Files, directories, quoted patterns, or `-` for stdin: .txt .text .md .jsonl .ndjson, plain or .gz .zst .zstd; .parquet.
     #[arg(value_name = "INPUT", required = true)]
     pub(crate) inputs: Vec<String>,
 
@@ -86,9 +86,18 @@ pub(crate) struct Encode {
     #[arg(long)]
     pub(crate) lines: bool,
 
-    /// The field of a JSON line that holds the text.
-    #[arg(long, value_name = "NAME", default_value = "text")]
-    pub(crate) field: String,
+    /// The field of a JSON line, or the column of a Parquet file, that holds the text; a.b is the field b in the object a. Several are
+    /// joined.
+    #[arg(long, visible_alias = "column", value_name = "NAME", default_value = "text")]
+    pub(crate) field: Vec<String>,
+
+    /// What stands between the texts of several fields; \n, \t and \\ are escapes [default: \n].
+    #[arg(long, value_name = "TEXT", value_parser = unescaped)]
+    pub(crate) join: Option<String>,
+
+    /// Fields or columns to carry along: in OUT.kept.jsonl, a line per document; as columns with arrow and parquet.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) keep: Vec<String>,
 
     /// Format of all inputs, regardless of their extensions. Stdin is text without it; with jsonl, .json files of directories are read
     /// too.
@@ -170,6 +179,24 @@ fn extension(text: &str) -> Result<String, String> {
     }
 }
 
+/// A text with escapes.
+fn unescaped(text: &str) -> Result<String, String> {
+    let mut plain = String::new();
+    let mut rest = text.chars();
+    while let Some(next) = rest.next() {
+        plain.push(match (next, next == '\\') {
+            (next, false) => next,
+            (_, true) => match rest.next() {
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some('\\') => '\\',
+                _ => return Err(r"the escapes are \n, \t and \\".into()),
+            },
+        });
+    }
+    Ok(plain)
+}
+
 /// Values by the names that their type already has.
 fn named<T, const N: usize>(names: [&'static str; N]) -> impl TypedValueParser<Value = T>
 where
@@ -187,6 +214,8 @@ pub(crate) enum InputFormat {
     Lines,
     /// A line is a JSON object with a document in one of its fields.
     Jsonl,
+    /// A row of a Parquet file is a document, in one of its columns.
+    Parquet,
 }
 
 impl From<InputFormat> for input::Format {
@@ -195,6 +224,7 @@ impl From<InputFormat> for input::Format {
             InputFormat::Text => Self::Text,
             InputFormat::Lines => Self::Lines,
             InputFormat::Jsonl => Self::Jsonl,
+            InputFormat::Parquet => Self::Parquet,
         }
     }
 }

@@ -102,11 +102,14 @@ pub(crate) fn prepare<'t>(
     staging: &Staging,
     mut note: impl FnMut(&String),
 ) -> Result<Prepared<'t>, Refused> {
-    if options.lines && options.input_format.is_some_and(|format| format == InputFormat::Jsonl) {
-        return Err(Refused::usage("--lines contradicts --input-format jsonl\nhint: leave out one of them"));
-    }
-    if options.all_text && options.input_format == Some(InputFormat::Jsonl) {
-        return Err(Refused::usage("--all-text contradicts --input-format jsonl\nhint: leave out one of them"));
+    let has_fields = [(InputFormat::Jsonl, "jsonl"), (InputFormat::Parquet, "parquet")];
+    if let Some((_, name)) = has_fields.iter().find(|(format, _)| options.input_format == Some(*format)) {
+        for (option, given) in [("--lines", options.lines), ("--all-text", options.all_text)] {
+            if given {
+                let message = format!("{option} contradicts --input-format {name}\nhint: leave out one of them");
+                return Err(Refused::usage(message));
+            }
+        }
     }
     if options.max_skipped.is_some() && options.on_error == Policy::Fail {
         let message =
@@ -128,8 +131,12 @@ pub(crate) fn prepare<'t>(
     resolved.notes.iter().for_each(&mut note);
     let threads = threads::asked(options.threads, &mut note);
 
+    check_fields(options, &resolved.files)?;
     let reading = ReadOptions {
-        field: options.field.clone(),
+        field: options.field.first().cloned().unwrap_or_default(),
+        more_fields: options.field.iter().skip(1).cloned().collect(),
+        join: if options.field.len() > 1 { options.join.clone().unwrap_or_else(|| "\n".into()) } else { String::new() },
+        keep: options.keep.clone(),
         lines: options.lines,
         on_error: options.on_error.into(),
         add_special_tokens: options.add_special_tokens,
@@ -156,6 +163,7 @@ pub(crate) fn prepare<'t>(
             .map_err(Refused::usage)?,
         overwrite: options.overwrite,
         list_skipped: options.on_error == Policy::Skip,
+        keep: options.keep.clone(),
         ..OutputOptions::new(&options.output, tokenizer.vocab_size())
     };
     output.check_inputs(resolved.files.iter().filter_map(InputFile::path))?;
@@ -169,6 +177,27 @@ pub(crate) fn prepare<'t>(
         ..Job::new(resolved.files)
     };
     Ok(Prepared { job, tokenizer, output })
+}
+
+/// Refuses options of fields that contradict each other or the inputs.
+fn check_fields(options: &Encode, files: &[InputFile]) -> Result<(), Refused> {
+    if options.join.is_some() && options.field.len() < 2 {
+        return Err(Refused::usage("--join has no effect with one field\nhint: give --field several times"));
+    }
+    for (number, name) in options.keep.iter().enumerate() {
+        if options.keep[..number].contains(name) {
+            return Err(Refused::usage(format!("--keep names {name:?} twice\nhint: leave out one of them")));
+        }
+    }
+    let has_fields = |file: &&InputFile| matches!(file.format(), input::Format::Jsonl | input::Format::Parquet);
+    match files.iter().find(|file| !has_fields(file)) {
+        Some(file) if !options.keep.is_empty() => {
+            let name = shown(file.name());
+            let message = format!("{name}: text has no fields for --keep\nhint: leave out --keep, or the file");
+            Err(Refused::usage(message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A text file that is one document of more bytes than this, 256 chunks, gets a note.

@@ -89,9 +89,7 @@ pub(crate) struct Described {
 pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Described) {
     let documents = summary.documents;
     if summary.stdin_looks_like_json_lines && !options.all_text {
-        report::note(
-            "-: begins with a line of JSON, and was read as one document of text (--input-format jsonl reads JSON lines)",
-        );
+        report::note("-: begins with a line of JSON, and was read as text (--input-format jsonl reads JSON lines)");
     }
     let Some(published) = &summary.published else {
         report::say(format_args!(

@@ -3,6 +3,10 @@
 //! A JSON line is good if `serde_json::from_str::<serde_json::Value>` accepts it, it is an object, and the wanted field is a string.
 //! (Of several fields with this name the last one counts, as in `Value`.) The rest of the line must be valid too: a line that is half
 //! garbage is a damaged line. No `Value` is built; text without escapes is borrowed from the line.
+//!
+//! A field `a.b` is the key `a.b` of the object if there is one, and otherwise the field `b` of the object under the key `a`.
+
+mod keep;
 
 use std::fmt;
 
@@ -10,8 +14,9 @@ use memchr::{memchr_iter, memmem, memrchr};
 use serde::Serialize;
 use serde::de::{self, DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
 
-use crate::input::{Format, Record};
+use crate::input::{Fields, Format, Record};
 use crate::shown;
+pub(crate) use keep::keep_of;
 
 /// What is wrong with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -63,7 +68,7 @@ impl Fault {
 ///
 /// let line = br#"{"text": null}"#;
 /// let fault = text_of(Format::Jsonl, line, "text", &mut String::new()).unwrap_err();
-/// let record = Record { file: 0, format: Format::Jsonl, line: 7, offset: 120, start: 0, len: line.len(), is_open: false };
+/// let record = Record { file: 0, format: Format::Jsonl, line: 7, offset: 120, start: 0, len: line.len(), is_open: false, null: None };
 /// let bad = BadDocument::new("corpus.jsonl", &record, fault);
 /// assert_eq!(bad.to_string(), r#"corpus.jsonl:7:1: field "text" is null, not a string"#);
 /// ```
@@ -71,7 +76,7 @@ impl Fault {
 pub struct BadDocument {
     /// Name of the file.
     pub file: String,
-    /// Line, 1-based.
+    /// Line, 1-based; of Parquet the row.
     pub line: u64,
     /// Byte within the line, 1-based; a byte order mark at the start of the file does not count.
     pub byte: u64,
@@ -103,6 +108,11 @@ impl fmt::Display for BadDocument {
     }
 }
 
+/// What is wrong with a row that has a null in `column`, which should hold its text.
+pub(crate) fn null_fault(column: &str) -> Fault {
+    Fault::new(FaultKind::MissingField, &[], 0, format!("column {column:?} is null, not a string"))
+}
+
 /// The text of the document in `record`: the record itself, or for [`Format::Jsonl`] its field `field`.
 ///
 /// The text borrows from the record if possible, otherwise from `scratch`, a buffer to be reused.
@@ -110,11 +120,37 @@ impl fmt::Display for BadDocument {
 /// # Errors
 /// The [`Fault`] of a bad document.
 pub fn text_of<'a>(format: Format, record: &'a [u8], field: &str, scratch: &'a mut String) -> Result<&'a str, Fault> {
+    if format == Format::Parquet {
+        return utf8(record).map_err(|fault| Fault { line_in_record: 0, byte: fault.at as u64 + 1, ..fault });
+    }
     let text = utf8(record)?;
     match format {
-        Format::Text | Format::Lines => Ok(text),
+        Format::Text | Format::Lines | Format::Parquet => Ok(text),
         Format::Jsonl => field_of(text, field, scratch),
     }
+}
+
+/// As [`text_of`], of one field or several: their texts, joined, are then in `scratch`.
+///
+/// # Errors
+/// The [`Fault`] of a bad document; of several fields, of the first that has one.
+pub fn text_in<'a>(
+    format: Format,
+    record: &'a [u8],
+    fields: &Fields,
+    scratch: &'a mut String,
+) -> Result<&'a str, Fault> {
+    if let ([_, _, ..], Format::Jsonl) = (fields.text.as_slice(), format) {
+        let line = utf8(record)?;
+        let (mut joined, mut part) = (String::new(), String::new());
+        for (number, field) in fields.text.iter().enumerate() {
+            joined.push_str(if number == 0 { "" } else { &fields.join });
+            joined.push_str(field_of(line, field, &mut part)?);
+        }
+        *scratch = joined;
+        return Ok(scratch);
+    }
+    text_of(format, record, fields.text.first().map_or("", String::as_str), scratch)
 }
 
 /// A record, or a part of one, as text.
@@ -281,30 +317,50 @@ impl<'de> Visitor<'de> for Walk {
     }
 }
 
-/// The name of a field: whether it is the wanted one.
+/// The name of a field: what it is of the wanted path.
 struct Key<'f>(&'f str);
 
+#[derive(PartialEq, Eq)]
+enum Match {
+    /// The path itself.
+    Whole,
+    /// What precedes the first dot of the path.
+    Head,
+    Nothing,
+}
+
 impl<'de> DeserializeSeed<'de> for Key<'_> {
-    type Value = bool;
-    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+    type Value = Match;
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Match, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
 impl Visitor<'_> for Key<'_> {
-    type Value = bool;
-    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
-        Ok(name == self.0)
+    type Value = Match;
+    fn visit_str<E>(self, name: &str) -> Result<Match, E> {
+        Ok(match self.0.strip_prefix(name) {
+            Some("") => Match::Whole,
+            Some(rest) if rest.starts_with('.') && !name.contains('.') => Match::Head,
+            _ => Match::Nothing,
+        })
     }
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a field")
     }
 }
 
-/// A whole line.
+/// A whole line, or an object in it.
 struct Line<'f, 's> {
     field: &'f str,
     scratch: &'s mut String,
+}
+
+impl<'de> DeserializeSeed<'de> for Line<'_, '_> {
+    type Value = Outcome<'de>;
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Outcome<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
 }
 
 impl<'de> Visitor<'de> for Line<'_, '_> {
@@ -318,12 +374,21 @@ impl<'de> Visitor<'de> for Line<'_, '_> {
         Ok(Outcome::NoObject("an array"))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Outcome<'de>, A::Error> {
-        let mut outcome = Outcome::NoField;
-        while let Some(wanted) = object.next_key_seed(Key(self.field))? {
-            if wanted {
-                outcome = Outcome::Text(object.next_value_seed(Field { scratch: self.scratch })?);
-            } else {
-                object.next_value_seed(Walk)?;
+        let (mut outcome, mut is_whole) = (Outcome::NoField, false);
+        let below = self.field.split_once('.').map_or("", |(_, below)| below);
+        while let Some(key) = object.next_key_seed(Key(self.field))? {
+            match key {
+                Match::Whole => {
+                    outcome = Outcome::Text(object.next_value_seed(Field { scratch: self.scratch })?);
+                    is_whole = true;
+                }
+                Match::Head if !is_whole => {
+                    outcome = match object.next_value_seed(Line { field: below, scratch: self.scratch })? {
+                        Outcome::NoObject(_) => Outcome::NoField,
+                        outcome => outcome,
+                    };
+                }
+                Match::Head | Match::Nothing => object.next_value_seed(Walk)?,
             }
         }
         Ok(outcome)

@@ -7,6 +7,7 @@ pub mod encode;
 pub mod engine;
 pub mod full;
 pub mod input;
+mod kept;
 pub mod manifest;
 pub mod output;
 mod remedy;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::input::Fields;
 use crate::output::{Dtype, Format};
 
 /// The version of the layout below. It increases when a field changes its meaning or is removed.
@@ -97,8 +98,17 @@ pub struct Options {
 /// Options for reading and encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadOptions {
-    /// The field of a JSON line that holds the text.
+    /// The field of a JSON line, or the column of a Parquet file, that holds the text; the first of several.
     pub field: String,
+    /// The others of them, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_fields: Vec<String>,
+    /// What stands between the texts of two of them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub join: String,
+    /// The fields whose values are carried to the output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<String>,
     /// Whether each line of a text file is a document.
     pub lines: bool,
     /// The effect of a bad document on the run.
@@ -107,6 +117,14 @@ pub struct ReadOptions {
     pub add_special_tokens: bool,
     /// Whether special tokens that are written in the text are recognized.
     pub special_in_text: bool,
+}
+
+impl ReadOptions {
+    /// The fields of the inputs that matter.
+    pub fn fields(&self) -> Fields {
+        let text = [&self.field].into_iter().chain(&self.more_fields).cloned().collect();
+        Fields { text, join: self.join.clone(), keep: self.keep.clone() }
+    }
 }
 
 /// The effect of a bad document on the run.
@@ -127,7 +145,7 @@ pub struct InputFile {
     pub name: String,
     /// Number of bytes as stored.
     pub bytes: u64,
-    /// Number of bytes after decompression; equal to `bytes` if it is not compressed.
+    /// Number of bytes after decompression; equal to `bytes` if it is not compressed. Of Parquet, the bytes of the texts.
     pub decompressed_bytes: u64,
     /// blake3 of its bytes as stored, in hexadecimal.
     pub blake3: String,
@@ -161,11 +179,11 @@ impl Documents {
 pub struct SkippedDocument {
     /// The name of its input.
     pub file: String,
-    /// Its line, from 1.
+    /// Its line, from 1; of Parquet the row.
     pub line: u64,
     /// The offending byte within the line, from 1.
     pub byte: u64,
-    /// Where the line starts in the decompressed input, in bytes from 0.
+    /// Where the line starts in the decompressed input, in bytes from 0; of Parquet the rows before it.
     pub offset: u64,
     /// Why it was skipped.
     pub reason: String,

@@ -81,14 +81,16 @@ def encode_files(
     output: Path,
     tokenizer: object = "o200k_base",
     *,
-    format: Literal["npy", "nanogpt", "megatron", "jsonl"] = "npy",
+    format: Literal["npy", "nanogpt", "megatron", "jsonl", "arrow", "parquet"] = "npy",
     dtype: str | None = None,
     append_eos: bool = False,
     eos: str | int | None = None,
     add_special_tokens: bool = False,
     lines: bool = False,
-    field: str = "text",
-    input_format: Literal["text", "lines", "jsonl"] | None = None,
+    field: str | Iterable[str] = "text",
+    join: str = "\n",
+    keep: Iterable[str] = (),
+    input_format: Literal["text", "lines", "jsonl", "parquet"] | None = None,
     extensions: Iterable[str] = (),
     all_text: bool = False,
     hidden: bool = False,
@@ -115,7 +117,8 @@ def encode_files(
     >>> encode_files(folder, folder / "ids", "gpt2")["tokens"]
     2
     """
-    words = ["windrow", "encode", f"--output={os.fspath(output)}", f"--format={format}", f"--field={field}"]
+    words = ["windrow", "encode", f"--output={os.fspath(output)}", f"--format={format}"]
+    words += _fields(field, join, keep)
     words += _options(dtype=dtype, eos=eos, input_format=input_format, max_skipped=max_skipped, threads=threads, memory=memory)
     words += _flags(append_eos=append_eos, add_special_tokens=add_special_tokens, lines=lines, all_text=all_text)
     words += _flags(hidden=hidden, no_ignore=not ignore_files, overwrite=overwrite)
@@ -172,6 +175,16 @@ def _options(**values: object) -> Iterator[str]:
 
 def _flags(**flags: bool) -> Iterator[str]:
     return (f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set)
+
+
+def _fields(field: str | Iterable[str], join: str, keep: Iterable[str]) -> list[str]:
+    """The options of fields. ``join`` has an effect with several."""
+    fields = [field] if isinstance(field, str) else list(field)
+    words = [f"--field={name}" for name in fields]
+    if len(fields) > 1:
+        escaped = join.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
+        words.append(f"--join={escaped}")
+    return words + [f"--keep={name}" for name in ([keep] if isinstance(keep, str) else keep)]
 
 
 def _strings(paths: Path | Iterable[Path]) -> list[str]:

@@ -309,12 +309,22 @@ fn source_code_is_text() {
 }
 
 #[test]
-fn c4_and_its_like_are_json_lines_on_request() {
+fn json_is_json_lines_if_compressed_or_on_request() {
     let place = corpus();
     place.file("c4/1.json.gz", gzip(b"{\"text\": \"a\"}\n{\"text\": \"b\"}\n")).file("c4/2.json", "{\"text\": \"c\"}");
     let line = "encode c4 -o out --tokenizer tiny.json --format jsonl";
-    place.line(line).fails(line, 2, &["c4: no input in this directory (2 files", "`--input-format jsonl` takes .json"]);
-    place.line(&format!("{line} --input-format jsonl")).ok();
+    let said = place.line(line).ok().stderr;
+    assert!(said.contains("note: c4: 1 file of other extensions passed over"), "{said}");
+    assert_eq!(ids_of(&place.read("out.jsonl")), ["a", "b"].map(tiny_ids));
+    std::fs::create_dir(place.path("plain")).unwrap();
+    place.file("plain/2.json", "{\"text\": \"c\"}");
+    let plain = "encode plain -o plain --tokenizer tiny.json";
+    place.line(plain).fails(
+        plain,
+        2,
+        &["plain: no input in this directory (1 files", "`--input-format jsonl` takes .json"],
+    );
+    place.line(&format!("{line} --input-format jsonl --overwrite")).ok();
     assert_eq!(ids_of(&place.read("out.jsonl")), ["a", "b", "c"].map(tiny_ids));
 }
 

@@ -4,6 +4,8 @@ mod bad_compression;
 mod bad_jsonl;
 mod bad_options;
 mod bad_output;
+#[cfg(feature = "parquet")]
+mod bad_parquet;
 mod bad_plan;
 mod bad_resources;
 mod bad_text;
@@ -12,6 +14,7 @@ mod common;
 mod count;
 mod doctor;
 mod encode;
+mod encode_fields;
 mod engines;
 mod plan;
 mod plan_import;

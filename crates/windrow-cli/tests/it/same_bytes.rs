@@ -51,7 +51,7 @@ fn whatever_the_threads_and_chunks() {
 #[test]
 fn whatever_the_memory() {
     let place = corpus();
-    for format in ["npy", "megatron", "nanogpt", "jsonl"] {
+    for format in ["npy", "megatron", "nanogpt", "jsonl", "arrow", "parquet"] {
         let common = format!(
             "encode c -o {format}/out --tokenizer tiny.json --overwrite --on-error skip --format {format} \
              --append-eos --eos 258 --threads 2 --chunk-bytes 1000"
@@ -62,6 +62,29 @@ fn whatever_the_memory() {
             let line = format!("{common} --memory {memory}");
             assert_eq!(written(&place, &line), first, "{line}");
         }
+    }
+}
+
+#[test]
+fn kept_fields_too() {
+    let place = corpus();
+    for format in ["megatron", "parquet"] {
+        let common = format!(
+            "encode c/1.jsonl.gz c/5.jsonl -o {format}/out --tokenizer tiny.json --overwrite --on-error skip --format {format} \
+             --keep id,text --field text --field text"
+        );
+        std::fs::create_dir(place.path(format)).unwrap();
+        let first = written(&place, &common);
+        for rest in ["--threads 1 --chunk-bytes 1", "--threads 4 --chunk-bytes 5000", "--memory 1", "--memory 100K"] {
+            assert_eq!(written(&place, &format!("{common} {rest}")), first, "{rest}");
+        }
+    }
+    let lines = String::from_utf8(place.read("megatron/out.kept.jsonl")).unwrap();
+    let written = &place.json("megatron/out.manifest.json")["documents"]["written"];
+    assert_eq!(lines.lines().count() as u64, written.as_u64().unwrap());
+    for line in lines.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["id"].as_u64().unwrap() as usize, line["text"].as_str().unwrap().len());
     }
 }
 

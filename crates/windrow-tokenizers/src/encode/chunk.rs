@@ -8,9 +8,10 @@ use windrow::CancelToken;
 use windrow::prelude::*;
 
 use super::{Observer, Step};
-use crate::document::{BadDocument, text_of};
+use crate::document::{BadDocument, keep_of, null_fault, text_in};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
-use crate::input::{Batch, Format, Record};
+use crate::input::{Batch, Fields, Format, Record};
+use crate::kept::Kept;
 use crate::manifest::SkippedDocument;
 
 /// The weight of a record beyond its bytes, in bytes, so that a million empty lines are not one chunk.
@@ -31,6 +32,8 @@ pub(super) struct Chunk {
     pub(super) ids: Vec<u32>,
     /// The end of each good record in `ids`.
     pub(super) ends: Vec<usize>,
+    /// The kept values of the good records.
+    pub(super) kept: Kept,
     /// The bad records, in order.
     pub(super) bad: Vec<Bad>,
     /// Bytes of text of the good records.
@@ -56,6 +59,7 @@ impl Chunk {
         self.ids.capacity() * size_of::<u32>()
             + self.ends.capacity() * size_of::<usize>()
             + self.bad.capacity() * size_of::<Bad>()
+            + self.kept.memory()
             + texts.sum::<usize>()
     }
 }
@@ -66,8 +70,8 @@ pub(super) struct Workshop<'e> {
     pub(super) observer: &'e dyn Observer,
     /// Names of the input files.
     pub(super) names: &'e [String],
-    /// The field of a JSON line that holds the text.
-    pub(super) field: &'e str,
+    /// The fields of a JSON line or columns of a Parquet file that matter.
+    pub(super) fields: &'e Fields,
     /// Whether the first bad document ends the run, so that nothing after it is needed.
     pub(super) stop_at_bad: bool,
     pub(super) chunk_bytes: usize,
@@ -133,9 +137,14 @@ impl Workshop<'_> {
     fn text<'t>(&self, batch: &'t Batch, index: usize, unescaped: &'t mut String) -> Result<Text<'t>, Bad> {
         let record = &batch.records[index];
         let name = &self.names[record.file as usize];
-        match text_of(record.format, batch.bytes_of(record), self.field, unescaped) {
+        let text = match record.null {
+            Some(column) => Err(null_fault(&self.fields.text[usize::from(column)])),
+            None => text_in(record.format, batch.bytes_of(record), self.fields, unescaped),
+        };
+        match text {
             Ok(text) => {
-                if record.format == Format::Text && name == "-" && is_json_line(text) {
+                let is_first = record.format == Format::Text || (record.format == Format::Lines && record.line == 1);
+                if is_first && name == "-" && is_json_line(text) {
                     self.note_json_lines();
                 }
                 Ok(Text { record: index, text })
@@ -203,6 +212,7 @@ impl Workshop<'_> {
                 self.encode_together(&run[..good], encoder, chunk).expect("the first text without ids is behind them");
             }
             chunk.text_bytes += run[..good].iter().map(|text| text.text.len() as u64).sum::<u64>();
+            run[..good].iter().for_each(|text| self.keep(batch, text.record, &mut chunk.kept));
             let Some(BatchError { error, .. }) = failed else { return false };
             let index = run[good].record;
             let record = &batch.records[index];
@@ -215,6 +225,20 @@ impl Workshop<'_> {
             run = &run[good + 1..];
         }
         false
+    }
+
+    /// Appends the kept values of a record.
+    fn keep(&self, batch: &Batch, index: usize, kept: &mut Kept) {
+        let fields = &self.fields.keep;
+        if fields.is_empty() {
+            return;
+        }
+        let record = &batch.records[index];
+        match record.format {
+            Format::Jsonl => keep_of(batch.bytes_of(record), fields, kept),
+            Format::Parquet => kept.append(&batch.kept, index * fields.len(), (index + 1) * fields.len()),
+            Format::Text | Format::Lines => put_nulls(fields.len(), kept),
+        }
     }
 
     /// Appends the ids of all texts, or of none. All threads share a long one, if the engine can cut it.
@@ -244,6 +268,14 @@ struct Text<'t> {
     /// Its index in the batch.
     record: usize,
     text: &'t str,
+}
+
+/// Appends the kept values of a document without fields.
+pub(super) fn put_nulls(fields: usize, kept: &mut Kept) {
+    for _ in 0..fields {
+        kept.bytes.extend_from_slice(b"null");
+        kept.end();
+    }
 }
 
 /// Whether the first line of a text is a JSON object.
@@ -290,8 +322,16 @@ mod tests {
     use super::*;
 
     fn records(lengths: &[usize]) -> Vec<Record> {
-        let record =
-            |&len| Record { file: 0, format: Format::Lines, line: 1, offset: 0, start: 0, len, is_open: false };
+        let record = |&len| Record {
+            file: 0,
+            format: Format::Lines,
+            line: 1,
+            offset: 0,
+            start: 0,
+            len,
+            is_open: false,
+            null: None,
+        };
         lengths.iter().map(record).collect()
     }
 

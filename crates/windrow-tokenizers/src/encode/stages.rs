@@ -16,14 +16,14 @@ use windrow::overlap::{self, Failure, Feeder};
 use windrow::{CancelToken, Pool};
 
 use super::budget::{Budget, Held};
-use super::chunk::{Bad, Chunk, Workshop, at_record};
+use super::chunk::{Bad, Chunk, Workshop, at_record, put_nulls};
 use super::parts::OpenDocument;
 use super::{EncodeError, Job, MaxSkipped, Observer};
-use crate::document::text_of;
+use crate::document::text_in;
 use crate::engine::{Engine, caught};
-use crate::input::{Batch, FileReport, Reader, Record};
+use crate::input::{Batch, Fields, FileReport, Reader, Record};
 use crate::manifest::{Documents, OnError, SkippedDocument};
-use crate::output::{Output, OutputError, OutputErrorKind, WriteBack};
+use crate::output::{Kept, Output, OutputError, OutputErrorKind, WriteBack};
 
 /// Batches per queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
 const QUEUE: usize = 2;
@@ -51,6 +51,11 @@ pub(super) trait Sink: Send {
     /// As [`Output::skip`].
     fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError>;
 
+    /// As [`Output::keep`].
+    fn keep(&mut self, _: &Kept) -> Result<(), OutputError> {
+        Ok(())
+    }
+
     /// As [`Output::write_back`].
     fn write_back(&mut self) -> Option<WriteBack> {
         None
@@ -76,6 +81,10 @@ impl Sink for Output {
 
     fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
         Output::skip(self, document)
+    }
+
+    fn keep(&mut self, kept: &Kept) -> Result<(), OutputError> {
+        Output::keep(self, kept)
     }
 
     fn write_back(&mut self) -> Option<WriteBack> {
@@ -128,11 +137,12 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
     let budget = Arc::new(Budget::new(job.memory));
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let batch_bytes = job.batch_bytes();
-    let mut reader = Reader::new(job.inputs, batch_bytes);
+    let fields = job.reading.fields();
+    let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
     if engine.cuts_documents() {
         reader = reader.split_texts();
     }
-    let (field, on_error) = (job.reading.field, job.reading.on_error);
+    let on_error = job.reading.on_error;
     let most_skipped = match job.max_skipped {
         Some(MaxSkipped::Documents(most)) => most,
         _ => u64::MAX,
@@ -157,7 +167,7 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
         engine,
         observer,
         names: &names,
-        field: &field,
+        fields: &fields,
         stop_at_bad: on_error == OnError::Fail,
         chunk_bytes: job.chunk_bytes,
         benches: Default::default(),
@@ -181,7 +191,7 @@ pub(super) fn run<S: Sink>(job: Job, engine: &dyn Engine, sink: S, observer: &dy
     };
     let account = Account::default();
     let part = OpenPart::Nothing;
-    let mut writer = Writer { sink, account, part, names: &names, field: &field, on_error, most_skipped };
+    let mut writer = Writer { sink, account, part, names: &names, fields: &fields, on_error, most_skipped };
     let (mut whole, mut reports) = (true, None);
     let write = |item| match item {
         Item::Batch(Encoded { batch, held, chunks }) => {
@@ -293,7 +303,7 @@ struct Writer<'e, S> {
     account: Account,
     part: OpenPart,
     names: &'e [String],
-    field: &'e str,
+    fields: &'e Fields,
     on_error: OnError,
     /// Maximum number of documents that may be skipped.
     most_skipped: u64,
@@ -370,6 +380,9 @@ impl<S: Sink> Writer<'_, S> {
             self.part = if record.is_open { OpenPart::Dropped } else { OpenPart::Nothing };
             return self.skip(bad);
         }
+        if !record.is_open {
+            self.keep(&nulls(self.fields.keep.len()))?;
+        }
         let bytes = before + chunk.text_bytes;
         self.part = if record.is_open { OpenPart::Written(bytes, begin) } else { OpenPart::Nothing };
         if !record.is_open {
@@ -378,6 +391,11 @@ impl<S: Sink> Writer<'_, S> {
             self.account.text_bytes += bytes;
         }
         Ok(())
+    }
+
+    /// Appends the kept values of the documents that were appended.
+    fn keep(&mut self, kept: &Kept) -> Result<(), EncodeError> {
+        if self.fields.keep.is_empty() { Ok(()) } else { Ok(self.sink.keep(kept)?) }
     }
 
     /// The bad document that the output refused.
@@ -395,6 +413,7 @@ impl<S: Sink> Writer<'_, S> {
         self.drop_text(chunk, batch, &good[kept..]);
         chunk.ids.truncate(kept.checked_sub(1).map_or(0, |before| chunk.ends[before]));
         chunk.ends.truncate(kept);
+        chunk.kept.remove(kept * self.fields.keep.len(), chunk.kept.ends.len());
         chunk.bad.retain(|bad| bad.record <= last);
     }
 
@@ -409,7 +428,7 @@ impl<S: Sink> Writer<'_, S> {
     fn drop_text(&self, chunk: &mut Chunk, batch: &Batch, records: &[usize]) {
         for &index in records {
             let record = &batch.records[index];
-            let text = text_of(record.format, batch.bytes_of(record), self.field, &mut String::new()).map(str::len);
+            let text = text_in(record.format, batch.bytes_of(record), self.fields, &mut String::new()).map(str::len);
             chunk.text_bytes -= text.expect("it had a text before") as u64;
         }
     }
@@ -426,6 +445,7 @@ impl<S: Sink> Writer<'_, S> {
                 },
             }
         }
+        self.keep(&chunk.kept)?;
         let written = chunk.ends.len() as u64;
         self.account.documents.read += written;
         self.account.documents.written += written;
@@ -447,9 +467,18 @@ impl<S: Sink> Writer<'_, S> {
         let end = chunk.ends[last - 1];
         chunk.ids.drain(begin..end);
         chunk.ends.drain(number..last);
+        let width = self.fields.keep.len();
+        chunk.kept.remove(number * width, last * width);
         chunk.ends[number..].iter_mut().for_each(|later| *later -= end - begin);
         let bad = self.refused(good[number], &batch.records[good[number]], error);
         let place = chunk.bad.partition_point(|other| other.record < bad.record);
         chunk.bad.insert(place, bad);
     }
+}
+
+/// The kept values of a document without fields.
+fn nulls(fields: usize) -> Kept {
+    let mut kept = Kept::default();
+    put_nulls(fields, &mut kept);
+    kept
 }

@@ -42,7 +42,7 @@ pub enum InputError {
     /// A file named on the command line whose extension is unknown.
     #[error(
         "{}: its extension does not tell what it holds\n\
-         hint: add `--input-format text|lines|jsonl`, or take it for text with `--ext` or `--all-text`",
+         hint: add `--input-format text|lines|jsonl|parquet`, or take it for text with `--ext` or `--all-text`",
         shown(name)
     )]
     UnknownExtension {
@@ -52,7 +52,7 @@ pub enum InputError {
     /// A directory without any file of a known extension.
     #[error(
         "{}: no input in this directory ({passed_over} files of other extensions){}\n\
-         hint: .txt .text .md .jsonl .ndjson are read, plain or with .gz .zst .zstd; `--ext rs,py` adds extensions of text, `--all-text` \
+         hint: .txt .text .md .jsonl .ndjson are read, plain or with .gz .zst .zstd, and .parquet; `--ext rs,py` adds extensions of text, `--all-text` \
          takes all text, `--input-format jsonl` takes .json, `--hidden` and `--no-ignore` take what is left out",
         shown(name),
         if *left_out > 0 { format!(", {left_out} hidden or ignored left out") } else { String::new() }
@@ -108,6 +108,16 @@ pub enum InputError {
         /// data it names the block; within gzip data it may be as late as the checksum that ends the member.
         offset: u64,
         /// What is wrong.
+        reason: String,
+        /// The remedy.
+        hint: &'static str,
+    },
+    /// A Parquet file that is damaged, or whose columns are not those that are wanted.
+    #[error("{}: {}\nhint: {hint}", shown(name), shown(reason))]
+    Columns {
+        /// The file.
+        name: String,
+        /// What is wrong, with the row group and the column if it is there.
         reason: String,
         /// The remedy.
         hint: &'static str,
@@ -170,7 +180,7 @@ impl InputError {
             | Self::NoMatch { .. }
             | Self::BadPattern { .. }
             | Self::StdinTwice => ErrorClass::Usage,
-            Self::Compressed { .. } => ErrorClass::Data,
+            Self::Compressed { .. } | Self::Columns { .. } => ErrorClass::Data,
             Self::Unreadable { .. }
             | Self::Read { .. }
             | Self::Changed { .. }

@@ -10,6 +10,7 @@
 //! - [`Format::Lines`]: `"\n"` and `"\r\n"` end a line and are not part of it. Every line is a record, even an empty one. The end of
 //!   the file adds none (`"a\nb"` and `"a\nb\n"` are two records each; an empty file has none).
 //! - [`Format::Jsonl`]: every line is a record, except those that contain only JSON whitespace.
+//! - [`Format::Parquet`]: every row is a record, in the order of the file. A row with a null where its text should be is a bad document.
 //! - One UTF-8 byte order mark at the start of a file is dropped. NUL bytes are kept.
 //! - A record is not split, whatever its size, unless the reader [splits texts](Reader::split_texts), and does not depend on how the file was read, cut or compressed.
 //! - Gzip files may have several members and zstd files several frames. Each must be complete and match its checksum, and nothing may
@@ -17,10 +18,17 @@
 //!
 //! Files are read, not mapped: a file that shrinks during the run gives an error message, not a signal.
 
+mod batch;
+#[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
+mod columns;
 mod error;
+mod fields;
 mod reader;
+mod report;
 mod resolve;
 mod stream;
+#[cfg(feature = "parquet")]
+mod values;
 mod walk;
 
 use std::fmt;
@@ -29,8 +37,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+pub use batch::{Batch, Record, Stopped};
 pub use error::{ErrorClass, InputError};
-pub use reader::{Batch, FileReport, Reader, Record, Stopped};
+pub use fields::Fields;
+pub use reader::Reader;
+pub use report::FileReport;
 pub use resolve::{InputOptions, Resolved, resolve};
 pub use walk::{WalkOptions, Walked, is_hidden, walk};
 
@@ -44,6 +55,8 @@ pub enum Format {
     Lines,
     /// Every line contains one JSON object, and one of its fields is the document.
     Jsonl,
+    /// Every row is a document, in one or several columns of text. (Needs the feature `parquet`.)
+    Parquet,
 }
 
 /// How the bytes of a file are compressed.
@@ -80,6 +93,12 @@ impl InputFile {
         let path = path.into();
         let name = path.display().to_string();
         Self { name, format, compression: Some(compression), bytes: None, origin: Origin::Path(path) }
+    }
+
+    /// The same file under another name in messages and manifests.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// Standard input; its compression is detected from its first bytes.

@@ -11,87 +11,17 @@
 //! it again first. The window grows only if the batch has no record yet. Each byte is searched for newlines once, so a long record
 //! costs no more per byte than a short one.
 
-use std::mem::size_of;
 use std::vec;
 
 use memchr::{memchr, memchr_iter};
-use serde::Serialize;
 
+use super::batch::{Advance, Batch, Filling, Record, Stopped};
+use super::columns::ColumnFile;
+use super::report::FileReport;
 use super::stream::{BUFFER, Stream};
-use super::{Compression, Format, InputError, InputFile};
+use super::{Fields, Format, InputError, InputFile};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// One raw record of a batch: a document, unless its text turns out to be bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Index of its file in the reader's list.
-    pub file: u32,
-    /// The meaning of its bytes.
-    pub format: Format,
-    /// Line of its first byte, 1-based.
-    pub line: u64,
-    /// Bytes before it in the decompressed file, including a byte order mark.
-    pub offset: u64,
-    /// Where it starts in [`Batch::bytes`].
-    pub start: usize,
-    /// Its length in bytes.
-    pub len: usize,
-    /// Whether the document goes on with the next record: see [`Reader::split_texts`].
-    pub is_open: bool,
-}
-
-/// Whole records in the order of the inputs. Pass a used batch to [`Reader::next_batch`], which reuses its memory.
-#[derive(Debug, Default)]
-pub struct Batch {
-    /// The bytes of the records; some bytes belong to no record.
-    pub bytes: Vec<u8>,
-    /// The records, one or more.
-    pub records: Vec<Record>,
-    /// Memory in bytes that was requested through `hold` for this batch.
-    pub held: usize,
-    /// Bytes as stored (compressed, if the files are) that were read since the previous batch.
-    pub stored: u64,
-}
-
-impl Batch {
-    /// The bytes of one of its records.
-    ///
-    /// # Panics
-    /// If `record` is from a larger batch.
-    pub fn bytes_of(&self, record: &Record) -> &[u8] {
-        &self.bytes[record.start..record.start + record.len]
-    }
-}
-
-/// The answer of a `hold` that grants no more memory because the run ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped;
-
-impl From<Stopped> for InputError {
-    fn from(_: Stopped) -> Self {
-        Self::Stopped
-    }
-}
-
-/// A file that was read to its end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FileReport {
-    /// Its name.
-    pub name: String,
-    /// The meaning of its bytes.
-    pub format: Format,
-    /// How it was compressed.
-    pub compression: Compression,
-    /// Its size as stored, in bytes.
-    pub bytes: u64,
-    /// Its size when decompressed, in bytes.
-    pub decompressed_bytes: u64,
-    /// BLAKE3 of the stored bytes, in hexadecimal.
-    pub blake3: String,
-    /// Records delivered, good and bad.
-    pub documents: u64,
-}
 
 /// Reads files one after the other and cuts them into batches of records.
 ///
@@ -101,9 +31,10 @@ pub struct FileReport {
 pub struct Reader {
     waiting: vec::IntoIter<InputFile>,
     opened: u32,
-    current: Option<OpenFile>,
+    current: Option<Current>,
     batch_bytes: usize,
     splits_texts: bool,
+    fields: Fields,
     spare: Spare,
     reports: Vec<FileReport>,
     /// Stored bytes of the finished files, and of all files when the last batch was delivered.
@@ -131,6 +62,7 @@ impl Reader {
             current: None,
             batch_bytes: batch_bytes.max(1),
             splits_texts: false,
+            fields: Fields::default(),
             spare: Spare::default(),
             reports: Vec::new(),
             stored: 0,
@@ -144,6 +76,12 @@ impl Reader {
     /// each is a batch by itself. So memory does not grow with the size of a text.
     pub fn split_texts(mut self) -> Self {
         self.splits_texts = true;
+        self
+    }
+
+    /// Reads these columns of Parquet files; without this call the column `text`.
+    pub fn fields(mut self, fields: Fields) -> Self {
+        self.fields = fields;
         self
     }
 
@@ -178,7 +116,7 @@ impl Reader {
 
     /// Bytes as stored that were read so far, of all files together.
     pub fn stored(&self) -> u64 {
-        self.stored + self.current.as_ref().map_or(0, |file| file.stream.stored())
+        self.stored + self.current.as_ref().map_or(0, Current::stored)
     }
 
     /// The files that were read to their end, in order; all of them once [`next_batch`](Self::next_batch) has returned `None`.
@@ -211,7 +149,11 @@ impl Reader {
     fn advance(&mut self, filling: &mut Filling<'_>) -> Result<bool, InputError> {
         if self.current.is_none() {
             let Some(file) = self.waiting.next() else { return Ok(false) };
-            self.current = Some(OpenFile::open(file, self.opened, self.splits_texts, &mut self.spare)?);
+            self.current = Some(if file.format == Format::Parquet {
+                Current::Columns(Box::new(ColumnFile::open(file, self.opened, &self.fields)?))
+            } else {
+                Current::Stream(Box::new(OpenFile::open(file, self.opened, self.splits_texts, &mut self.spare)?))
+            });
             self.opened += 1;
         }
         let Some(file) = &mut self.current else { unreachable!("a file was opened above") };
@@ -227,106 +169,36 @@ impl Reader {
     }
 }
 
-enum Advance {
-    /// The batch takes no more records.
-    Full,
-    /// The file's last record is in the batch.
-    Finished,
-}
-
-/// A batch that is being filled.
-struct Filling<'h> {
-    batch: Batch,
-    start: usize,
-    end: usize,
-    batch_bytes: usize,
-    hold: &'h mut dyn FnMut(usize) -> Result<(), Stopped>,
-}
-
-impl<'h> Filling<'h> {
-    fn begin(
-        recycled: Batch,
-        batch_bytes: usize,
-        hold: &'h mut dyn FnMut(usize) -> Result<(), Stopped>,
-    ) -> Result<Self, InputError> {
-        let Batch { mut bytes, mut records, .. } = recycled;
-        records.clear();
-        let held = batch_bytes + records.capacity() * size_of::<Record>();
-        hold(held)?;
-        if bytes.len() > batch_bytes {
-            bytes.truncate(batch_bytes);
-        }
-        // A batch that once held one huge record must not keep its memory.
-        bytes.shrink_to(batch_bytes);
-        let batch = Batch { bytes, records, held, stored: 0 };
-        let mut filling = Self { batch, start: 0, end: 0, batch_bytes, hold };
-        if !filling.widen_to(batch_bytes) {
-            return Err(InputError::NoMemory { bytes: batch_bytes });
-        }
-        Ok(filling)
-    }
-
-    fn window(&self) -> usize {
-        self.batch.bytes.len()
-    }
-
-    /// Whether the next record belongs to the next batch although the window may have space left. This is so if the batch is one
-    /// record that outgrew it. It is also so if the batch has so many short records that their entries need as much memory as their
-    /// bytes.
-    fn is_full(&self) -> bool {
-        let records = self.batch.records.len();
-        records > 0 && (self.window() > self.batch_bytes || records * size_of::<Record>() >= self.batch_bytes)
-    }
-
-    /// Makes the window `bytes` long; false if there is no memory for it.
-    fn widen_to(&mut self, bytes: usize) -> bool {
-        let vec = &mut self.batch.bytes;
-        if vec.try_reserve_exact(bytes - vec.len()).is_err() {
-            return false;
-        }
-        vec.resize(bytes, 0);
-        true
-    }
-
-    fn grow(&mut self, by: usize, file: &OpenFile) -> Result<(), InputError> {
-        (self.hold)(by)?;
-        self.batch.held += by;
-        let window = self.window().checked_add(by);
-        if window.is_some_and(|window| self.widen_to(window)) {
-            return Ok(());
-        }
-        Err(InputError::TooLarge { name: file.stream.name().into(), line: file.line, bytes: self.end - self.start })
-    }
-
-    /// Adds the record `self.start..end`.
-    fn push(&mut self, end: usize, is_open: bool, file: &mut OpenFile) -> Result<(), InputError> {
-        let records = &mut self.batch.records;
-        if records.len() == records.capacity() {
-            let more = records.len().max(16);
-            let bytes = more * size_of::<Record>();
-            (self.hold)(bytes)?;
-            self.batch.held += bytes;
-            records.try_reserve_exact(more).map_err(|_| InputError::TooLarge {
-                name: file.stream.name().into(),
-                line: file.line,
-                bytes,
-            })?;
-        }
-        records.push(Record {
-            file: file.index,
-            format: file.format,
-            line: file.line,
-            offset: file.offset,
-            start: self.start,
-            len: end - self.start,
-            is_open,
-        });
-        file.documents += u64::from(!is_open);
-        Ok(())
-    }
-}
-
 /// The file that is being read.
+enum Current {
+    Stream(Box<OpenFile>),
+    Columns(Box<ColumnFile>),
+}
+
+impl Current {
+    fn stored(&self) -> u64 {
+        match self {
+            Self::Stream(file) => file.stream.stored(),
+            Self::Columns(file) => file.stored(),
+        }
+    }
+
+    fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
+        match self {
+            Self::Stream(file) => file.advance(filling),
+            Self::Columns(file) => file.advance(filling),
+        }
+    }
+
+    fn close(self, spare: &mut Spare) -> Result<FileReport, InputError> {
+        match self {
+            Self::Stream(file) => file.close(spare),
+            Self::Columns(file) => file.close(),
+        }
+    }
+}
+
+/// A file that is read from front to back.
 struct OpenFile {
     index: u32,
     format: Format,
@@ -412,7 +284,7 @@ impl OpenFile {
             if ended {
                 let rest = filling.end - filling.start;
                 if self.format == Format::Text {
-                    filling.push(filling.end, false, self)?;
+                    self.push(filling.end, false, filling)?;
                 } else if rest > 0 {
                     self.line_ends(filling.end, false, filling)?;
                 }
@@ -425,7 +297,7 @@ impl OpenFile {
                     return Ok(Advance::Full);
                 }
                 if self.is_split && self.begun {
-                    filling.push(filling.end, true, self)?;
+                    self.push(filling.end, true, filling)?;
                     self.line += memchr_iter(b'\n', &filling.batch.bytes[filling.start..filling.end]).count() as u64;
                     self.skip(filling.end - filling.start, filling);
                     return Ok(Advance::Full);
@@ -437,7 +309,7 @@ impl OpenFile {
                     filling.end -= filling.start;
                     filling.start = 0;
                 } else {
-                    filling.grow(self.growth(filling), self)?;
+                    filling.grow(self.growth(filling), self.stream.name(), self.line)?;
                 }
             }
             (filling.hold)(0)?;
@@ -466,9 +338,26 @@ impl OpenFile {
         let line = &filling.batch.bytes[filling.start..end];
         match self.format {
             Format::Jsonl if line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) => Ok(()),
-            Format::Lines if by_newline && line.ends_with(b"\r") => filling.push(end - 1, false, self),
-            _ => filling.push(end, false, self),
+            Format::Lines if by_newline && line.ends_with(b"\r") => self.push(end - 1, false, filling),
+            _ => self.push(end, false, filling),
         }
+    }
+
+    /// Adds the record that ends at `end` of the batch.
+    fn push(&mut self, end: usize, is_open: bool, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        let record = Record {
+            file: self.index,
+            format: self.format,
+            line: self.line,
+            offset: self.offset,
+            start: filling.start,
+            len: end - filling.start,
+            is_open,
+            null: None,
+        };
+        filling.push(record, self.stream.name())?;
+        self.documents += u64::from(!is_open);
+        Ok(())
     }
 
     fn skip(&mut self, bytes: usize, filling: &mut Filling<'_>) {

@@ -60,8 +60,11 @@ impl InputOptions {
             // With --all-text, no file is anything else.
             _ if self.all_text => None,
             Some("jsonl" | "ndjson") => Some(Format::Jsonl),
-            // Usually one value over many lines, so only on request.
-            Some("json") if self.format == Some(Format::Jsonl) => Some(Format::Jsonl),
+            Some("parquet") => Some(Format::Parquet),
+            // Usually one value over many lines, so only on request; but large corpora name their compressed JSON lines so.
+            Some("json") if self.format == Some(Format::Jsonl) || compression != Compression::None => {
+                Some(Format::Jsonl)
+            }
             _ => None,
         };
         (format, compression)
@@ -106,9 +109,9 @@ pub struct Resolved {
 /// Finds the files that `args` stand for, and checks that they can be opened.
 ///
 /// - A file stands for itself. Its extension determines the format: `.txt`, `.text` and `.md` are text, `.jsonl` and `.ndjson` are
-///   jsonl. An additional `.gz`, `.zst` or `.zstd` determines the compression. All are recognized in upper or lower case.
-///   [`InputOptions::extensions`] and [`InputOptions::all_text`] make more files text. With the format forced to jsonl, `.json` is
-///   jsonl too.
+///   jsonl, `.parquet` is parquet. An additional `.gz`, `.zst` or `.zstd` determines the compression. All are recognized in upper or lower case.
+///   [`InputOptions::extensions`] and [`InputOptions::all_text`] make more files text. `.json.gz` and `.json.zst` are
+///   jsonl, and `.json` is with the format forced to jsonl.
 /// - A directory stands for all files with these extensions below it, as [`walk`] finds them.
 /// - `-` is stdin.
 /// - An argument that does not exist and contains `*`, `?` or `[` is a pattern. It stands for the names that a shell would expand it
@@ -224,6 +227,12 @@ impl Found<'_> {
                 passed_over += 1;
                 continue;
             };
+            // What has another extension is hardly Parquet, and the other way around.
+            let forced = self.options.format;
+            if forced.is_some_and(|forced| (forced == Format::Parquet) != (kind == Format::Parquet)) {
+                passed_over += 1;
+                continue;
+            }
             let format = self.options.format(Some(kind)).unwrap_or(kind);
             let metadata = fs::metadata(&path).map_err(|e| InputError::unreadable(&path, e))?;
             self.add(path, format, compression, &metadata)?;

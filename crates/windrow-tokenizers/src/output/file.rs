@@ -28,7 +28,7 @@ pub(crate) struct StagedFile {
 }
 
 /// A state to which a file can return.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Mark {
     bytes: u64,
     digest: LateHeadDigest,

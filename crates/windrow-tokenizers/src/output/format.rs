@@ -21,11 +21,16 @@ pub enum Format {
     Megatron,
     /// `OUT.jsonl`: a line `{"ids":[...]}` per document.
     Jsonl,
+    /// `OUT.arrow`, an Arrow IPC file: a row per document, with a column `ids` of large lists of u32 and a column of strings for each kept
+    /// field. (Needs the feature `parquet`.)
+    Arrow,
+    /// `OUT.parquet`: the same columns, compressed by zstd. (Needs the feature `parquet`.)
+    Parquet,
 }
 
 impl Format {
     /// Every format, in the order in which help texts list them.
-    pub const ALL: [Self; 4] = [Self::Npy, Self::Nanogpt, Self::Megatron, Self::Jsonl];
+    pub const ALL: [Self; 6] = [Self::Npy, Self::Nanogpt, Self::Megatron, Self::Jsonl, Self::Arrow, Self::Parquet];
 
     /// The name on the command line and in manifests.
     pub fn name(self) -> &'static str {
@@ -34,6 +39,8 @@ impl Format {
             Self::Nanogpt => "nanogpt",
             Self::Megatron => "megatron",
             Self::Jsonl => "jsonl",
+            Self::Arrow => "arrow",
+            Self::Parquet => "parquet",
         }
     }
 
@@ -44,7 +51,14 @@ impl Format {
             Self::Nanogpt => &[".bin"],
             Self::Megatron => &[".bin", ".idx"],
             Self::Jsonl => &[".jsonl"],
+            Self::Arrow => &[".arrow"],
+            Self::Parquet => &[".parquet"],
         }
+    }
+
+    /// Whether kept fields are columns beside the ids, not a separate file.
+    pub fn has_columns(self) -> bool {
+        matches!(self, Self::Arrow | Self::Parquet)
     }
 
     /// The element type for a vocabulary whose largest id is `largest`, or why none fits. `Jsonl` has none.
@@ -55,6 +69,7 @@ impl Format {
             Self::Nanogpt => &[Dtype::U16, Dtype::U32],
             Self::Megatron => &[Dtype::U16, Dtype::I32],
             Self::Jsonl => &[],
+            Self::Arrow | Self::Parquet => &[Dtype::U32],
         };
         if let Some(dtype) = requested.filter(|dtype| !allowed.contains(dtype)) {
             let error = usage(format!("the {self} format cannot hold {dtype} ids"));
@@ -69,6 +84,7 @@ impl Format {
         let dtype = match (self, requested) {
             (Self::Jsonl, _) => return Ok(None),
             (_, Some(dtype)) => dtype,
+            (Self::Arrow | Self::Parquet, None) => Dtype::U32,
             (Self::Npy, None) if largest > Dtype::U16.largest() => Dtype::U32,
             // Megatron's own rule keeps the upper 36 values of u16 free.
             (Self::Megatron, None) if largest >= 65_499 => Dtype::I32,

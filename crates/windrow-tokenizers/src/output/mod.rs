@@ -1,4 +1,4 @@
-//! Token files: four formats, written under temporary names beside the final ones and published all at once.
+//! Token files: several formats, written under temporary names beside the final ones and published all at once.
 //!
 //! [`Output::create`] stages the files, [`Output::append`] takes runs of documents in order, and [`Output::publish`] makes
 //! everything final and writes the manifest last. Until then no final name exists or changes. A run that ends early, by an error, a
@@ -20,11 +20,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
+mod columns;
 mod digest;
 mod error;
 mod file;
 mod format;
 mod run;
+mod sidecar;
 mod staging;
 mod storage;
 mod writer;
@@ -40,11 +43,15 @@ pub use error::{OutputError, OutputErrorKind};
 pub use format::{Dtype, Format};
 pub use staging::Staging;
 
+pub use crate::kept::Kept;
+
 use crate::manifest::{Manifest, ManifestBody, Options, OutputFile, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument};
 use crate::shown;
+use columns::ColumnWriter;
 pub(crate) use file::WriteBack;
 use file::{Mark, StagedFile, StorageWriter};
 use run::Run;
+use sidecar::Sidecar;
 use staging::{Targets, same_file};
 use writer::{MegatronWriter, Writer};
 
@@ -67,6 +74,9 @@ pub struct OutputOptions {
     pub overwrite: bool,
     /// Whether `OUT.skipped.jsonl` is written too: one [`SkippedDocument`] per line, for every skipped document.
     pub list_skipped: bool,
+    /// The names of the fields to [keep](Output::keep). They become columns if the [format has some](Format::has_columns), and otherwise a
+    /// file beside the ids, `OUT.kept.jsonl`: a JSON object per document.
+    pub keep: Vec<String>,
 }
 
 impl OutputOptions {
@@ -80,6 +90,7 @@ impl OutputOptions {
             append_eos: None,
             overwrite: false,
             list_skipped: false,
+            keep: Vec::new(),
         }
     }
 
@@ -95,12 +106,19 @@ impl OutputOptions {
             )
             .hint("name it with --eos TOKEN|ID, or use --format npy"));
         }
+        if self.format.has_columns() {
+            ColumnWriter::check(&self.keep)?;
+        }
         let largest = self.vocab_size.saturating_sub(1).max(self.append_eos.unwrap_or(0));
         self.format.dtype(self.dtype, largest)
     }
 
+    fn has_sidecar(&self) -> bool {
+        !self.keep.is_empty() && !self.format.has_columns()
+    }
+
     fn names(&self) -> Targets {
-        Targets::new(&self.prefix, self.format, self.list_skipped)
+        Targets::new(&self.prefix, self.format, self.has_sidecar(), self.list_skipped)
     }
 
     /// The files that publication creates or replaces, the manifest last.
@@ -159,6 +177,9 @@ pub struct Output {
     open: Option<Open>,
     documents: u64,
     tokens: u64,
+    /// The file with the kept fields, and the number of their values.
+    sidecar: Option<Sidecar>,
+    kept: u64,
     /// The list of skipped documents, their number, and the first of them.
     list: Option<StagedFile>,
     skipped: u64,
@@ -212,8 +233,9 @@ impl Output {
         let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
         let mut files: Vec<_> = files.collect();
         let list = if options.list_skipped { files.pop() } else { None };
+        let sidecar = if options.has_sidecar() { files.pop() } else { None };
         Ok(Self {
-            writer: Some(Writer::new(options.format, dtype, files)?),
+            writer: Some(Writer::new(options.format, dtype, files, &options.keep)?),
             manifest,
             options: options.clone(),
             dtype,
@@ -223,6 +245,8 @@ impl Output {
             open: None,
             documents: 0,
             tokens: 0,
+            sidecar: sidecar.map(|file| Sidecar::new(file, &options.keep)),
+            kept: 0,
             list,
             skipped: 0,
             first_skipped: Vec::new(),
@@ -309,6 +333,31 @@ impl Output {
         self.writer.as_mut().expect("present until published").return_to(open.mark)
     }
 
+    /// Appends the values of the kept fields of documents that were appended: all values of the first document that has none yet, then those of
+    /// the next one. Before the publication every document must have its values.
+    ///
+    /// # Errors
+    /// As for [`append`](Self::append): [`Io`](OutputErrorKind::Io), [`Interrupted`](OutputErrorKind::Interrupted).
+    ///
+    /// # Panics
+    /// If these are not whole documents, or more than were appended.
+    pub fn keep(&mut self, kept: &Kept) -> Result<(), OutputError> {
+        let fields = self.options.keep.len() as u64;
+        let values = self.kept + kept.ends.len() as u64;
+        assert!(
+            kept.ends.is_empty() || (fields > 0 && values.is_multiple_of(fields)),
+            "values of a part of a document"
+        );
+        assert!(values <= self.documents * fields, "values of documents that were not appended");
+        self.staging.check()?;
+        match &mut self.sidecar {
+            Some(sidecar) => sidecar.append(kept)?,
+            None => self.writer.as_mut().expect("present until published").keep(kept)?,
+        }
+        self.kept = values;
+        Ok(())
+    }
+
     /// Counts a skipped document and lists it: in `OUT.skipped.jsonl` if that was requested, and the first [`SKIPPED_IN_MANIFEST`] also
     /// in the manifest. Memory does not grow with their number.
     ///
@@ -372,6 +421,9 @@ impl Output {
         self.check_account(&body)?;
         let writer = self.writer.take().expect("present until published");
         let mut complete = writer.complete()?;
+        if let Some(sidecar) = self.sidecar.take() {
+            complete.push((sidecar.file.complete()?, None));
+        }
         if let Some(list) = self.list.take() {
             complete.push((list.complete()?, None));
         }
@@ -416,6 +468,15 @@ impl Output {
     fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
         let counts = body.documents;
         let listed = self.skipped;
+        let fields = self.options.keep.len() as u64;
+        if self.kept != self.documents * fields {
+            let message = format!(
+                "the account of kept fields does not add up: {} values of {fields} fields in {} documents",
+                self.kept, self.documents
+            );
+            let error = OutputError::new(OutputErrorKind::Accounting, message);
+            return Err(error.hint("this is a fault of windrow: please report it"));
+        }
         if counts.is_balanced() && counts.written == self.documents && counts.skipped == listed && self.open.is_none() {
             return Ok(());
         }

@@ -111,6 +111,9 @@ fn recover(storage: &dyn Storage, targets: &Targets) -> Result<(), OutputError> 
 /// The end of the manifest's name.
 const MANIFEST: &str = ".manifest.json";
 
+/// The end of the name of the file with the kept fields.
+const KEPT: &str = ".kept.jsonl";
+
 /// The end of the name of the list of skipped documents.
 const SKIPPED: &str = ".skipped.jsonl";
 
@@ -123,9 +126,10 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// With `skipped`, the list of skipped documents is the last of the data files.
-    pub(crate) fn new(prefix: &Path, format: Format, skipped: bool) -> Self {
-        let suffixes = format.suffixes().iter().copied().chain(skipped.then_some(SKIPPED));
+    /// With `kept`, the file with the kept fields follows the data files of the format. With `skipped`, the list of skipped documents is the last.
+    pub(crate) fn new(prefix: &Path, format: Format, kept: bool, skipped: bool) -> Self {
+        let others = kept.then_some(KEPT).into_iter().chain(skipped.then_some(SKIPPED));
+        let suffixes = format.suffixes().iter().copied().chain(others);
         Self {
             prefix: prefix.to_owned(),
             data: suffixes.map(|suffix| with_suffix(prefix, suffix)).collect(),
@@ -136,7 +140,7 @@ impl Targets {
     /// The data files of every format.
     fn any_data(&self) -> Vec<PathBuf> {
         let mut data: Vec<PathBuf> =
-            Format::ALL.into_iter().flat_map(|format| Self::new(&self.prefix, format, true).data).collect();
+            Format::ALL.into_iter().flat_map(|format| Self::new(&self.prefix, format, true, true).data).collect();
         data.sort();
         data.dedup();
         data
@@ -615,7 +619,7 @@ mod tests {
     #[test]
     fn a_lock_has_one_holder_though_its_name_comes_and_goes() {
         let directory = tempfile::tempdir().unwrap();
-        let targets = Targets::new(&directory.path().join("out"), Format::Npy, false);
+        let targets = Targets::new(&directory.path().join("out"), Format::Npy, false, false);
         let (held, acquired) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -1,13 +1,15 @@
-//! The four layouts.
+//! The layouts.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
+use super::columns::ColumnWriter;
 use super::error::OutputError;
 use super::file::{Complete, Mark, StagedFile, WriteBack};
 use super::format::{Dtype, Format};
 use super::run::{JsonLine, Run, put, put_json};
 use super::staging::staged_name;
+use crate::kept::Kept;
 
 /// Turns runs into the files of one format.
 #[derive(Debug)]
@@ -16,11 +18,17 @@ pub(crate) enum Writer {
     Nanogpt { bin: StagedFile, dtype: Dtype },
     Megatron(MegatronWriter),
     Jsonl { lines: StagedFile, line: JsonLine },
+    Columns(Box<ColumnWriter>),
 }
 
 impl Writer {
     /// `files` are those of `format`, in the order of [`Format::suffixes`].
-    pub(crate) fn new(format: Format, dtype: Option<Dtype>, files: Vec<StagedFile>) -> Result<Self, OutputError> {
+    pub(crate) fn new(
+        format: Format,
+        dtype: Option<Dtype>,
+        files: Vec<StagedFile>,
+        keep: &[String],
+    ) -> Result<Self, OutputError> {
         let mut files = files.into_iter();
         let mut next = || files.next().expect("one staged file for each suffix");
         let dtype = || dtype.expect("binary formats have an element type");
@@ -29,6 +37,7 @@ impl Writer {
             Format::Nanogpt => Self::Nanogpt { bin: next(), dtype: dtype() },
             Format::Megatron => Self::Megatron(MegatronWriter::new(next(), next(), dtype())?),
             Format::Jsonl => Self::Jsonl { lines: next(), line: JsonLine::default() },
+            Format::Arrow | Format::Parquet => Self::Columns(Box::new(ColumnWriter::new(format, next(), keep)?)),
         })
     }
 
@@ -38,6 +47,7 @@ impl Writer {
             Self::Nanogpt { bin, dtype } => run.put_ids(*dtype, bin),
             Self::Megatron(megatron) => megatron.append(run),
             Self::Jsonl { lines, .. } => run.documents().try_for_each(|ids| put_json(ids, run.eos, lines)),
+            Self::Columns(columns) => columns.append(run),
         }
     }
 
@@ -48,47 +58,68 @@ impl Writer {
             Self::Nanogpt { bin, dtype } => put(ids, *dtype, bin),
             Self::Megatron(megatron) => put(ids, megatron.dtype, &mut megatron.bin),
             Self::Jsonl { lines, line } => line.put(ids, lines),
+            Self::Columns(columns) => {
+                columns.append_part(ids);
+                Ok(())
+            }
         }
     }
 
     /// Ends a document that was written part by part and has so many ids, with `eos`.
     pub(crate) fn end_parts(&mut self, ids: usize, eos: Option<u32>) -> Result<(), OutputError> {
-        if let Self::Jsonl { lines, line } = self {
-            return line.end(eos, lines);
+        match self {
+            Self::Jsonl { lines, line } => return line.end(eos, lines),
+            Self::Columns(columns) => return columns.end_parts(eos),
+            _ => {}
         }
         self.append_part(eos.as_slice())?;
         match self {
             Self::Npy(npy) => npy.ends(std::iter::once(ids)),
             Self::Megatron(megatron) => megatron.ends(std::iter::once(ids)),
-            Self::Nanogpt { .. } | Self::Jsonl { .. } => Ok(()),
+            Self::Nanogpt { .. } | Self::Jsonl { .. } | Self::Columns(_) => Ok(()),
         }
     }
 
     /// The state before a document that is written part by part. Only the largest file changes before the document ends.
     pub(crate) fn mark(&mut self) -> Result<Mark, OutputError> {
-        self.largest().mark()
+        self.largest().map_or_else(|| Ok(Mark::default()), StagedFile::mark)
     }
 
     /// Removes the parts of a document that were written since.
     pub(crate) fn return_to(&mut self, mark: Mark) -> Result<(), OutputError> {
-        if let Self::Jsonl { line, .. } = self {
-            *line = JsonLine::default();
+        match self {
+            Self::Jsonl { line, .. } => *line = JsonLine::default(),
+            Self::Columns(columns) => columns.discard_parts(),
+            _ => {}
         }
-        self.largest().return_to(mark)
+        self.largest().map_or(Ok(()), |file| file.return_to(mark))
     }
 
-    fn largest(&mut self) -> &mut StagedFile {
-        match self {
+    /// The file with the ids, unless a document is complete before it is written.
+    fn largest(&mut self) -> Option<&mut StagedFile> {
+        Some(match self {
             Self::Npy(npy) => &mut npy.ids,
             Self::Nanogpt { bin, .. } => bin,
             Self::Megatron(megatron) => &mut megatron.bin,
             Self::Jsonl { lines, .. } => lines,
+            Self::Columns(_) => return None,
+        })
+    }
+
+    /// Appends the kept values of the documents that were appended, if they are columns.
+    pub(crate) fn keep(&mut self, kept: &Kept) -> Result<(), OutputError> {
+        match self {
+            Self::Columns(columns) => columns.keep(kept),
+            _ => Ok(()),
         }
     }
 
     /// The part of the largest file to be written back. The others are small beside it.
     pub(crate) fn write_back(&mut self) -> Option<WriteBack> {
-        self.largest().write_back()
+        match self {
+            Self::Columns(columns) => columns.write_back(),
+            _ => self.largest().and_then(StagedFile::write_back),
+        }
     }
 
     /// Completes the files and names the element type of each.
@@ -98,6 +129,7 @@ impl Writer {
             Self::Nanogpt { bin, dtype } => Ok(vec![(bin.complete()?, Some(dtype.name()))]),
             Self::Megatron(megatron) => megatron.complete(),
             Self::Jsonl { lines, .. } => Ok(vec![(lines.complete()?, None)]),
+            Self::Columns(columns) => Ok(vec![(columns.complete()?, Some(Dtype::U32.name()))]),
         }
     }
 }

@@ -207,7 +207,8 @@ fn bad_documents_are_reported_by_file_line_and_byte() {
     let bytes = b"\xef\xbb\xbffine\nalso f\xefne\n";
     let (records, _) = read_all(vec![in_memory(bytes, Format::Text, Compression::None)], 100).unwrap();
     let (file, line, offset, text) = records[0].clone();
-    let record = Record { file, format: Format::Text, line, offset, start: 0, len: text.len(), is_open: false };
+    let record =
+        Record { file, format: Format::Text, line, offset, start: 0, len: text.len(), is_open: false, null: None };
     let fault = text_of(Format::Text, &text, "text", &mut String::new()).unwrap_err();
     let bad = BadDocument::new("dir/a.txt", &record, fault);
     assert_eq!(bad.to_string(), "dir/a.txt:2:7: not valid UTF-8");

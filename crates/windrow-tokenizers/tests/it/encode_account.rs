@@ -16,6 +16,8 @@ use windrow_tokenizers::manifest::{Documents, Manifest, OnError, TokenizerIdenti
 use windrow_tokenizers::output::{self, Output, OutputOptions};
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
+use crate::input_columns;
+
 /// One id per byte, so that the output can be read as text. It refuses texts with a `\u{1}`.
 struct Bytes;
 
@@ -45,6 +47,10 @@ impl Encoder for Bytes {
 
 /// The documents of a file, and for each bad one the line where it is reported.
 fn reference(format: Format, bytes: &[u8]) -> Vec<Result<String, u64>> {
+    if format == Format::Parquet {
+        let rows = input_columns::column(bytes, "text").into_iter().zip(1..);
+        return rows.map(|(text, row)| text.filter(|text| !text.contains('\u{1}')).ok_or(row)).collect();
+    }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let refused = |text: &str| text.contains('\u{1}');
     if format == Format::Text {
@@ -91,7 +97,8 @@ fn text() -> impl Strategy<Value = String> {
 
 /// A line of a `.jsonl` file, which may be bad or blank.
 fn json_line() -> impl Strategy<Value = Vec<u8>> {
-    let good = text().prop_map(|text| serde_json::json!({"id": 1, "text": text, "more": [{"text": null}]}).to_string());
+    let good = text()
+        .prop_map(|text| serde_json::json!({"id": [text.len()], "text": text, "more": [{"text": null}]}).to_string());
     let escaped = text().prop_map(|text| {
         let units: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
         format!("{{\"text\":\"{units}\"}}")
@@ -123,6 +130,35 @@ fn json_line() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// The kept field of every document, good and bad.
+fn kept(format: Format, bytes: &[u8]) -> Vec<Value> {
+    match format {
+        Format::Parquet => input_columns::column(bytes, "id").into_iter().map(Value::from).collect(),
+        Format::Jsonl => {
+            let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+            let blank = |line: &[u8]| line.iter().all(|byte| b" \t\r\n".contains(byte));
+            let id = |line| serde_json::from_slice::<Value>(line).ok()?.get("id").cloned();
+            let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !blank(line));
+            lines.map(|line| id(line).unwrap_or(Value::Null)).collect()
+        }
+        Format::Text | Format::Lines => vec![Value::Null; reference(format, bytes).len()],
+    }
+}
+
+/// A Parquet file with nulls.
+fn parquet() -> impl Strategy<Value = Corpus> {
+    let rows = vec(proptest::option::weighted(0.9, text()), 0..40);
+    (rows, 1..20_usize).prop_map(|(texts, group)| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.parquet");
+        let id =
+            input_columns::strings(&texts.iter().map(|text| text.clone().map(|text| text + "!")).collect::<Vec<_>>());
+        let columns = vec![("id", id), ("text", input_columns::strings(&texts))];
+        input_columns::write(&path, columns, group, input_columns::properties());
+        Corpus { format: Format::Parquet, bytes: fs::read(path).unwrap() }
+    })
+}
+
 fn corpus() -> impl Strategy<Value = Corpus> {
     let plain = prop_oneof![
         8 => text().prop_map(String::into_bytes),
@@ -146,14 +182,24 @@ fn corpus() -> impl Strategy<Value = Corpus> {
         3 => lines(json_line().boxed()).prop_map(|bytes| Corpus { format: Format::Jsonl, bytes }),
         2 => lines(plain.clone().boxed()).prop_map(|bytes| Corpus { format: Format::Lines, bytes }),
         1 => plain.prop_map(|bytes| Corpus { format: Format::Text, bytes }),
+        2 => parquet(),
     ]
 }
 
 fn run(directory: &Path, corpora: &[Corpus], job: Job) -> Result<Summary, Box<RunError>> {
+    let folder = tempfile::tempdir().unwrap();
     let inputs = corpora.iter().zip(0..).map(|(Corpus { format, bytes }, number)| {
-        InputFile::from_reader(format!("file-{number}"), Cursor::new(bytes.clone()), *format, Some(Compression::None))
+        let name = format!("file-{number}");
+        if *format == Format::Parquet {
+            let path = folder.path().join(&name);
+            fs::write(&path, bytes).unwrap();
+            return InputFile::from_path(path, *format, Compression::None).named(name);
+        }
+        InputFile::from_reader(name, Cursor::new(bytes.clone()), *format, Some(Compression::None))
     });
-    let options = OutputOptions { format: output::Format::Jsonl, ..OutputOptions::new(directory.join("out"), 256) };
+    let keep = job.reading.keep.clone();
+    let options =
+        OutputOptions { format: output::Format::Jsonl, keep, ..OutputOptions::new(directory.join("out"), 256) };
     let output = Output::create(&options).unwrap();
     encode_with(Job { inputs: inputs.collect(), ..job }, &Bytes, TokenizerIdentity::default(), output, &())
 }
@@ -175,7 +221,11 @@ proptest! {
         chunk_bytes in select(vec![1_usize, 50, 300, 1 << 16]),
         memory in select(vec![1_usize, 100_000, 1 << 30]),
     ) {
-        let job = || Job { threads, chunk_bytes, memory, ..Job::new(Vec::new()) };
+        let job = || {
+            let mut job = Job { threads, chunk_bytes, memory, ..Job::new(Vec::new()) };
+            job.reading.keep = vec!["id".to_owned()];
+            job
+        };
         let documents: Vec<(String, Result<String, u64>)> = corpora
             .iter()
             .zip(0..)
@@ -216,6 +266,12 @@ proptest! {
         prop_assert_eq!((summary.text_bytes, summary.tokens), (text_bytes(&good), text_bytes(&good)));
         let written = texts(directory.path());
         prop_assert_eq!(&written.iter().collect::<Vec<_>>(), &good);
+        // Exactly one line for each written document.
+        let all_kept = corpora.iter().flat_map(|corpus| kept(corpus.format, &corpus.bytes));
+        let kept: Vec<Value> = all_kept.zip(&documents).filter(|(_, (_, text))| text.is_ok()).map(|(id, _)| id).collect();
+        let lines = fs::read_to_string(directory.path().join("out.kept.jsonl")).unwrap();
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].take()).collect();
+        prop_assert_eq!(lines, kept);
         let manifest = fs::read(directory.path().join("out.manifest.json")).unwrap();
         let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
         prop_assert_eq!(manifest.documents, counts);
@@ -224,6 +280,10 @@ proptest! {
         for skipped in &manifest.skipped {
             // The line starts where the manifest says: at the start, after a line break, or after the mark.
             let number: usize = skipped.file.strip_prefix("file-").unwrap().parse().unwrap();
+            if corpora[number].format == Format::Parquet {
+                prop_assert_eq!(skipped.offset + 1, skipped.line);
+                continue;
+            }
             let before = &corpora[number].bytes[..usize::try_from(skipped.offset).unwrap()];
             prop_assert!(before.is_empty() || before.ends_with(b"\n") || before == b"\xef\xbb\xbf", "{:?}", skipped);
             prop_assert_eq!(before.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1, skipped.line);

@@ -9,7 +9,11 @@ pub(crate) type Owned = (u32, u64, u64, Vec<u8>);
 
 /// All records and reports of a reader.
 pub(crate) fn read_all(files: Vec<InputFile>, batch_bytes: usize) -> Result<(Vec<Owned>, Vec<FileReport>), InputError> {
-    let mut reader = Reader::new(files, batch_bytes);
+    read_with(Reader::new(files, batch_bytes), batch_bytes)
+}
+
+/// The same, of a reader with batches of so many bytes.
+pub(crate) fn read_with(mut reader: Reader, batch_bytes: usize) -> Result<(Vec<Owned>, Vec<FileReport>), InputError> {
     let mut records = Vec::new();
     let mut recycled = Batch::default();
     loop {

@@ -202,10 +202,10 @@ fn all_text_is_what_begins_as_text() {
 }
 
 #[test]
-fn json_is_json_lines_on_request_only() {
+fn json_is_json_lines_if_compressed_or_on_request() {
     let dir = tree(&["c4.json.gz", "d.json", "e.jsonl"]);
-    assert_eq!(names(&dir, &plain(&[arg(dir.path())]).unwrap()), ["e.jsonl"]);
-    assert!(refused(&[arg(dir.path().join("c4.json.gz"))]).contains("--input-format"));
+    assert_eq!(names(&dir, &plain(&[arg(dir.path())]).unwrap()), ["c4.json.gz", "e.jsonl"]);
+    assert!(refused(&[arg(dir.path().join("d.json"))]).contains("--input-format"));
     let jsonl = InputOptions { format: Some(Format::Jsonl), ..InputOptions::default() };
     let resolved = resolve(&[arg(dir.path())], &jsonl).unwrap();
     assert_eq!(names(&dir, &resolved), ["c4.json.gz", "d.json", "e.jsonl"]);
@@ -268,7 +268,7 @@ fn an_unknown_extension_needs_a_format() {
         let path = arg(dir.path().join(name));
         let message = refused(std::slice::from_ref(&path));
         assert!(
-            message.contains("\nhint: add `--input-format text|lines|jsonl`, or take it for text with `--ext`"),
+            message.contains("\nhint: add `--input-format text|lines|jsonl|parquet`, or take it for text with `--ext`"),
             "{message}"
         );
         let forced = InputOptions { format: Some(Format::Jsonl), ..InputOptions::default() };

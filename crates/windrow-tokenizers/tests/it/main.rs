@@ -5,16 +5,24 @@ mod adversarial;
 mod batch_encode;
 mod decode;
 mod document_faults;
+mod document_fields;
+#[cfg(feature = "parquet")]
 mod encode_account;
 mod encode_stop;
 #[cfg(target_os = "linux")]
 mod fork;
 mod hostile_tokenizer;
+#[cfg(feature = "parquet")]
+mod input_columns;
 mod input_common;
 mod input_compression;
 mod input_resolve;
 mod input_split;
+#[cfg(feature = "parquet")]
+mod output_columns;
+#[cfg(feature = "parquet")]
 mod output_formats;
+#[cfg(feature = "parquet")]
 mod output_publish;
 mod output_python;
 mod parity;

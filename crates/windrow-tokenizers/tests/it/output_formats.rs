@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use windrow_tokenizers::manifest::{Documents, Manifest, ManifestBody, OnError, ReadOptions, SkippedDocument};
 use windrow_tokenizers::output::{Dtype, Format, Output, OutputError, OutputErrorKind, OutputOptions, Published};
 
+use crate::output_columns;
+
 fn options(directory: &Path, format: Format) -> OutputOptions {
     OutputOptions { format, ..OutputOptions::new(directory.join("out"), 300) }
 }
@@ -146,6 +148,7 @@ fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
         Format::Npy => assert_eq!(read_npy(options), expected),
         Format::Megatron => assert_eq!(read_megatron(options), expected),
         Format::Jsonl => assert_eq!(read_jsonl(options), expected),
+        Format::Arrow | Format::Parquet => assert_eq!(output_columns::read(options).0, expected),
         Format::Nanogpt => {
             let dtype = if options.dtype == Some(Dtype::U32) { "u4" } else { "u2" };
             assert_eq!(elements(&read(options, ".bin"), dtype), expected.concat());
@@ -180,7 +183,7 @@ fn combinations() -> Vec<OutputOptions> {
         }
     }
     all.retain(|options| options.element_type().is_ok());
-    assert_eq!(all.len(), 8 + 3 + 6 + 2, "npy, nanogpt, megatron, jsonl");
+    assert_eq!(all.len(), 8 + 3 + 6 + 2 + 4 + 4, "npy, nanogpt, megatron, jsonl, arrow, parquet");
     all
 }
 
@@ -210,6 +213,8 @@ fn large_ids_survive() {
         (Format::Nanogpt, Some(Dtype::U32), u32::MAX - 1),
         (Format::Megatron, None, i32::MAX as u32),
         (Format::Jsonl, None, u32::MAX - 1),
+        (Format::Arrow, None, u32::MAX - 1),
+        (Format::Parquet, None, u32::MAX - 1),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let options =
@@ -238,6 +243,7 @@ fn element_type_follows_the_vocabulary() {
     assert_eq!(chosen(Format::Megatron, 65_499), Some(Dtype::U16));
     assert_eq!(chosen(Format::Megatron, 65_500), Some(Dtype::I32));
     assert_eq!(chosen(Format::Jsonl, u32::MAX), None);
+    assert_eq!(chosen(Format::Parquet, 300), Some(Dtype::U32));
     let options = OutputOptions { append_eos: Some(70_000), ..OutputOptions::new("x", 300) };
     assert_eq!(options.element_type().unwrap(), Some(Dtype::U32), "the end-of-text id counts too");
 }
@@ -245,7 +251,7 @@ fn element_type_follows_the_vocabulary() {
 #[test]
 fn what_does_not_fit_is_refused_before_anything_is_created() {
     use Dtype::{I32, U16, U32};
-    use Format::{Jsonl, Megatron, Nanogpt, Npy};
+    use Format::{Arrow, Jsonl, Megatron, Nanogpt, Npy};
     for (format, dtype, vocab_size, append_eos, said) in [
         (Npy, Some(U16), 65_537, None, "ids up to 65536 do not fit the u16"),
         (Npy, Some(U16), 300, Some(65_536), "ids up to 65536 do not fit the u16"),
@@ -258,6 +264,7 @@ fn what_does_not_fit_is_refused_before_anything_is_created() {
         (Megatron, Some(U16), 65_537, None, "leave out --dtype"),
         (Megatron, None, u32::MAX, None, "--format npy"),
         (Jsonl, Some(U16), 300, None, "leave out --dtype"),
+        (Arrow, Some(U16), 300, None, "give one of u32"),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let options = OutputOptions { dtype, vocab_size, append_eos, ..options(directory.path(), format) };
@@ -299,10 +306,10 @@ fn names_parse_and_print() {
     for dtype in Dtype::ALL {
         assert_eq!(Dtype::from_str(&dtype.to_string()).unwrap(), dtype);
     }
-    let error = Format::from_str("parquet").unwrap_err();
+    let error = Format::from_str("orc").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no such output format: \"parquet\"\nhint: give one of npy, nanogpt, megatron, jsonl"
+        "no such output format: \"orc\"\nhint: give one of npy, nanogpt, megatron, jsonl, arrow, parquet"
     );
 }
 

@@ -1,0 +1,86 @@
+//! Fields: paths, several of them, and those that are kept.
+
+use serde_json::json;
+
+use crate::common::{Place, gzip, ids_of, tiny, tiny_ids};
+
+fn place() -> Place {
+    let place = Place::new();
+    let lines = concat!(
+        r#"{"id": 7, "a": {"b": "the path", "url": "x"}, "title": "of"}"#,
+        "\n",
+        r#"{"id": "n", "a": {"b": null}, "title": "of"}"#,
+        "\n",
+        r#"{"a.b": "thorns", "a": {"b": "no"}, "title": ""}"#,
+        "\n",
+    );
+    place.file("tiny.json", tiny().to_string()).file("in.jsonl", lines);
+    place
+}
+
+#[test]
+fn fields_are_joined_and_kept() {
+    let place = place();
+    let line = "encode in.jsonl -o out --tokenizer tiny.json --format jsonl --on-error skip --keep id,a.url";
+    place.run(line.split(' ').chain(["--field", "title", "--field", "a.b", "--join", r"\n--\t"])).ok();
+    assert_eq!(ids_of(&place.read("out.jsonl")), ["of\n--\tthe path", "\n--\tthorns"].map(tiny_ids));
+    let kept = String::from_utf8(place.read("out.kept.jsonl")).unwrap();
+    assert_eq!(kept, "{\"id\":7,\"a.url\":\"x\"}\n{\"id\":null,\"a.url\":null}\n");
+    let manifest = place.json("out.manifest.json");
+    let files: Vec<_> = manifest["outputs"].as_array().unwrap().iter().map(|file| file["file"].clone()).collect();
+    assert_eq!(files, ["out.jsonl", "out.kept.jsonl", "out.skipped.jsonl"]);
+    assert_eq!(manifest["outputs"][1]["blake3"], blake3::hash(kept.as_bytes()).to_hex().as_str());
+    let options = &manifest["options"];
+    let said = json!([options["field"], options["more_fields"], options["join"], options["keep"]]);
+    assert_eq!(said, json!(["title", ["a.b"], "\n--\t", ["id", "a.url"]]));
+}
+
+#[test]
+fn one_field_has_the_manifest_that_it_had() {
+    let place = place();
+    place.line("encode in.jsonl -o out --tokenizer tiny.json --field title").ok();
+    let options = place.json("out.manifest.json")["options"].clone();
+    assert_eq!(options["field"], "title");
+    assert!(["more_fields", "join", "keep"].iter().all(|name| options.get(name).is_none()), "{options}");
+}
+
+#[test]
+fn options_that_have_no_effect_are_refused() {
+    let place = place();
+    place.file("in.txt", "the path");
+    for (rest, says) in [
+        ("in.jsonl --field title --join x", "--join has no effect with one field"),
+        ("in.jsonl --field title --field a.b --join x\\y", r"the escapes are \n, \t and \\"),
+        ("in.jsonl --field title --keep id,id", "--keep names \"id\" twice"),
+        ("in.txt --keep id", "in.txt: text has no fields for --keep"),
+        ("in.jsonl --field title --keep ids --format arrow", "a kept field cannot have the name \"ids\""),
+    ] {
+        let ran = place.line(&format!("encode {rest} -o out --tokenizer tiny.json"));
+        assert_eq!(ran.code, Some(2), "{rest}: {}", ran.stderr);
+        assert!(ran.stderr.contains(says), "{rest}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn compressed_json_is_json_lines() {
+    let place = place();
+    let gz = gzip(b"{\"text\": \"the path\"}\n");
+    place.file("c/c4-train.00000-of-01024.json.gz", gz).file("c/other.json", "[]");
+    place.line("encode c -o out --tokenizer tiny.json --format jsonl").ok();
+    assert_eq!(ids_of(&place.read("out.jsonl")), ["the path"].map(tiny_ids));
+}
+
+#[test]
+fn json_lines_that_are_read_as_text_get_a_note() {
+    let place = place();
+    for line in [
+        "encode - -o out --tokenizer tiny.json --overwrite",
+        "encode - --lines -o out --tokenizer tiny.json --overwrite",
+    ] {
+        let ran = place.run_with(line, b"{\"text\": \"the\"}\n{\"text\": \"path\"}\n").ok();
+        assert!(ran.stderr.contains("--input-format jsonl reads JSON lines"), "{}", ran.stderr);
+    }
+    let ran =
+        place.run_with("encode - --lines -o out --tokenizer tiny.json --overwrite", b"the\n{\"text\": \"path\"}\n");
+    assert!(!ran.stderr.contains("JSON lines"), "{}", ran.stderr);
+}

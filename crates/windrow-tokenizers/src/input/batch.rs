@@ -1,0 +1,188 @@
+//! Batches of records, and how they are filled.
+
+use std::mem::size_of;
+
+use super::{Format, InputError};
+use crate::kept::Kept;
+
+/// One raw record of a batch: a document, unless its text turns out to be bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Index of its file in the reader's list.
+    pub file: u32,
+    /// The meaning of its bytes.
+    pub format: Format,
+    /// Line of its first byte, 1-based; for [`Format::Parquet`] its row.
+    pub line: u64,
+    /// Bytes before it in the decompressed file, including a byte order mark; for [`Format::Parquet`] the rows before it.
+    pub offset: u64,
+    /// Where it starts in [`Batch::bytes`].
+    pub start: usize,
+    /// Its length in bytes.
+    pub len: usize,
+    /// Whether the document goes on with the next record: see [`Reader::split_texts`](super::Reader::split_texts).
+    pub is_open: bool,
+    /// The first of the text columns that is null in its row, by its index: the record is no document.
+    pub null: Option<u16>,
+}
+
+/// Whole records in the order of the inputs. Pass a used batch to [`Reader::next_batch`](super::Reader::next_batch), which reuses its memory.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The bytes of the records; some bytes belong to no record.
+    pub bytes: Vec<u8>,
+    /// The records, one or more.
+    pub records: Vec<Record>,
+    /// The values of the kept columns of Parquet files: those of record `i` begin at index `i` times the number of kept fields.
+    pub kept: Kept,
+    /// Memory in bytes that was requested through `hold` for this batch.
+    pub held: usize,
+    /// Bytes as stored (compressed, if the files are) that were read since the previous batch.
+    pub stored: u64,
+}
+
+impl Batch {
+    /// The bytes of one of its records.
+    ///
+    /// # Panics
+    /// If `record` is from a larger batch.
+    pub fn bytes_of(&self, record: &Record) -> &[u8] {
+        &self.bytes[record.start..record.start + record.len]
+    }
+}
+
+/// The answer of a `hold` that grants no more memory because the run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+
+impl From<Stopped> for InputError {
+    fn from(_: Stopped) -> Self {
+        Self::Stopped
+    }
+}
+
+/// How far a file has come.
+pub(super) enum Advance {
+    /// The batch takes no more records.
+    Full,
+    /// The file's last record is in the batch.
+    Finished,
+}
+
+/// A batch that is being filled.
+pub(super) struct Filling<'h> {
+    pub(super) batch: Batch,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) batch_bytes: usize,
+    pub(super) hold: &'h mut dyn FnMut(usize) -> Result<(), Stopped>,
+}
+
+impl<'h> Filling<'h> {
+    pub(super) fn begin(
+        recycled: Batch,
+        batch_bytes: usize,
+        hold: &'h mut dyn FnMut(usize) -> Result<(), Stopped>,
+    ) -> Result<Self, InputError> {
+        let Batch { mut bytes, mut records, mut kept, .. } = recycled;
+        records.clear();
+        if kept.memory() > batch_bytes {
+            kept = Kept::default();
+        }
+        kept.bytes.clear();
+        kept.ends.clear();
+        let held = batch_bytes + records.capacity() * size_of::<Record>() + kept.memory();
+        hold(held)?;
+        if bytes.len() > batch_bytes {
+            bytes.truncate(batch_bytes);
+        }
+        // A batch that once held one huge record must not keep its memory.
+        bytes.shrink_to(batch_bytes);
+        let batch = Batch { bytes, records, kept, held, stored: 0 };
+        let mut filling = Self { batch, start: 0, end: 0, batch_bytes, hold };
+        if !filling.widen_to(batch_bytes) {
+            return Err(InputError::NoMemory { bytes: batch_bytes });
+        }
+        Ok(filling)
+    }
+
+    pub(super) fn window(&self) -> usize {
+        self.batch.bytes.len()
+    }
+
+    /// Whether the next record belongs to the next batch although the window may have space left. This is so if the batch is one
+    /// record that outgrew it. It is also so if the batch has so many short records that their entries need as much memory as their
+    /// bytes.
+    pub(super) fn is_full(&self) -> bool {
+        let records = self.batch.records.len();
+        let more = records * size_of::<Record>() + self.batch.kept.bytes.len();
+        records > 0 && (self.window() > self.batch_bytes || more >= self.batch_bytes)
+    }
+
+    /// Makes the window `bytes` long; false if there is no memory for it.
+    fn widen_to(&mut self, bytes: usize) -> bool {
+        let vec = &mut self.batch.bytes;
+        if vec.try_reserve_exact(bytes - vec.len()).is_err() {
+            return false;
+        }
+        vec.resize(bytes, 0);
+        true
+    }
+
+    pub(super) fn grow(&mut self, by: usize, name: &str, line: u64) -> Result<(), InputError> {
+        (self.hold)(by)?;
+        self.batch.held += by;
+        let window = self.window().checked_add(by);
+        if window.is_some_and(|window| self.widen_to(window)) {
+            return Ok(());
+        }
+        Err(InputError::TooLarge { name: name.into(), line, bytes: self.end - self.start })
+    }
+
+    /// Adds the values of the kept fields of the record that is added next.
+    #[cfg(feature = "parquet")]
+    pub(super) fn keep(&mut self, values: &Kept, name: &str, line: u64) -> Result<(), InputError> {
+        let ends = (self.batch.records.len() + 1) * values.ends.len();
+        let bytes = self.batch.kept.bytes.len() + values.bytes.len();
+        let kept = &mut self.batch.kept;
+        let more_bytes = grown(kept.bytes.capacity(), bytes);
+        let more_ends = grown(kept.ends.capacity(), ends);
+        let more = more_bytes + more_ends * size_of::<usize>();
+        if more > 0 {
+            (self.hold)(more)?;
+            self.batch.held += more;
+            let reserved = kept.bytes.try_reserve_exact(more_bytes + kept.bytes.capacity() - kept.bytes.len());
+            let reserved =
+                reserved.and_then(|()| kept.ends.try_reserve_exact(more_ends + kept.ends.capacity() - kept.ends.len()));
+            reserved.map_err(|_| InputError::TooLarge { name: name.into(), line, bytes })?;
+        }
+        // Records of other files before it have none.
+        kept.ends.resize(ends - values.ends.len(), kept.bytes.len());
+        kept.append(values, 0, values.ends.len());
+        Ok(())
+    }
+
+    /// Adds a record of the file with this name.
+    pub(super) fn push(&mut self, record: Record, name: &str) -> Result<(), InputError> {
+        let records = &mut self.batch.records;
+        if records.len() == records.capacity() {
+            let more = records.len().max(16);
+            let bytes = more * size_of::<Record>();
+            (self.hold)(bytes)?;
+            self.batch.held += bytes;
+            records.try_reserve_exact(more).map_err(|_| InputError::TooLarge {
+                name: name.into(),
+                line: record.line,
+                bytes,
+            })?;
+        }
+        records.push(record);
+        Ok(())
+    }
+}
+
+/// By how much a buffer of this capacity grows to hold so much.
+#[cfg(feature = "parquet")]
+fn grown(capacity: usize, needed: usize) -> usize {
+    if needed > capacity { (needed - capacity).max(capacity).max(64) } else { 0 }
+}

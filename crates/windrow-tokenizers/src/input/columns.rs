@@ -1,0 +1,454 @@
+//! Rows of Parquet files as records.
+//!
+//! Only the wanted columns are decoded, some rows at a time, in the order of the file. A page of each column is in memory, beside the batch.
+//! The manifest has the hash of the whole file, so all of its bytes are read once more: those of a row group just before it is decoded.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+
+use parquet::basic::{Compression as Codec, ConvertedType, LogicalType, Type};
+use parquet::column::reader::ColumnReaderImpl;
+use parquet::data_type::{ByteArray, ByteArrayType};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
+
+use super::batch::{Advance, Filling, Record};
+use super::report::FileReport;
+use super::values::{ValueColumn, decode};
+use super::{Compression, Fields, Format, InputError, InputFile, Origin};
+use crate::engine::caught;
+use crate::kept::Kept;
+
+/// Rows decoded at a time. Few, because each of them may be in another page.
+const ROWS: usize = 32;
+
+/// Bytes hashed at a time.
+const BLOCK: usize = 256 << 10;
+
+/// Columns that an error lists.
+const LISTED: usize = 20;
+
+/// An open Parquet file.
+pub(super) struct ColumnFile {
+    index: u32,
+    name: String,
+    hashed: Hashed,
+    reader: SerializedFileReader<File>,
+    texts: Vec<TextColumn>,
+    join: String,
+    keep: Vec<ValueColumn>,
+    /// The kept values of a row.
+    kept: Kept,
+    /// Row groups that were opened.
+    groups: usize,
+    /// Rows of the last of them that are not decoded.
+    rest: u64,
+    /// Rows that are decoded, and how many of them are records.
+    rows: usize,
+    taken: usize,
+    /// Rows to decode next.
+    step: usize,
+    /// Number of records, and their bytes.
+    records: u64,
+    bytes: u64,
+}
+
+/// A column of text.
+struct TextColumn {
+    name: String,
+    leaf: usize,
+    /// The definition level of a value; 0 if there are no nulls.
+    level: i16,
+    reader: Option<ColumnReaderImpl<ByteArrayType>>,
+    /// The levels of the decoded rows, unless `level` is 0.
+    levels: Vec<i16>,
+    /// Their values, without nulls.
+    values: Vec<ByteArray>,
+    next: usize,
+}
+
+impl TextColumn {
+    fn find(name: &str, schema: &SchemaDescriptor) -> Result<Self, (String, &'static str)> {
+        let leaf = find(name, schema)?;
+        let column = schema.column(leaf);
+        if !is_text(&column) {
+            let reason = format!("column {name:?} is {}, not text", kind_of(&column));
+            return Err((reason, "choose a column of strings with --column NAME"));
+        }
+        let level = column.max_def_level();
+        Ok(Self { name: name.to_owned(), leaf, level, reader: None, levels: Vec::new(), values: Vec::new(), next: 0 })
+    }
+
+    /// Decodes the next rows, all of them.
+    fn decode(&mut self, rows: usize) -> Result<(), ParquetError> {
+        self.next = 0;
+        let reader = self.reader.as_mut().expect("a row group is open");
+        decode(reader, rows, self.level, &mut self.levels, &mut self.values)
+    }
+
+    /// The value in a row, of those that are not taken yet.
+    fn get(&self, row: usize) -> Option<&[u8]> {
+        (self.level == 0 || self.levels[row] == self.level).then(|| self.values[self.next].data())
+    }
+
+    fn take(&mut self, row: usize) {
+        self.next += usize::from(self.get(row).is_some());
+    }
+}
+
+impl ColumnFile {
+    pub(super) fn open(file: InputFile, index: u32, fields: &Fields) -> Result<Self, InputError> {
+        let (name, compression) = (file.name, file.compression);
+        let refused = |reason: &str, hint| InputError::Columns { name: name.clone(), reason: reason.to_owned(), hint };
+        let Origin::Path(path) = file.origin else {
+            return Err(refused("Parquet cannot be read from a stream", SAVED));
+        };
+        if !matches!(compression, None | Some(Compression::None)) {
+            return Err(refused("a compressed Parquet file cannot be read in place", "decompress it first"));
+        }
+        let unreadable = |source| InputError::Unreadable { name: name.clone(), source };
+        let file = File::open(&path).map_err(unreadable)?;
+        let before = file.metadata().map_err(unreadable)?;
+        if !before.is_file() {
+            return Err(refused("Parquet cannot be read from a pipe or a device", SAVED));
+        }
+        let other = file.try_clone().map_err(unreadable)?;
+        let opened = caught(|| SerializedFileReader::new(other));
+        let reader = match opened {
+            Ok(Ok(reader)) => reader,
+            Ok(Err(error)) => {
+                let is_parquet = begins_as_parquet(&file).map_err(unreadable)?;
+                let hint = if is_parquet { DAMAGED } else { MISNAMED };
+                let what = if is_parquet { "damaged Parquet" } else { "not a Parquet file" };
+                return Err(refused(&format!("{what}: {}", said(&error)), hint));
+            }
+            Err(message) => return Err(refused(&format!("damaged Parquet: {message}"), DAMAGED)),
+        };
+        let schema = reader.metadata().file_metadata().schema_descr();
+        let texts = fields.text.iter().map(|name| TextColumn::find(name, schema)).collect::<Result<_, _>>();
+        let texts = texts.map_err(|(reason, hint)| refused(&reason, hint))?;
+        let keep = fields.keep.iter().map(|name| {
+            let leaf = find(name, schema)?;
+            let column = schema.column(leaf);
+            let refused = || format!("column {name:?} is {}, which cannot be kept", kind_of(&column));
+            ValueColumn::new(name, leaf, &column).ok_or_else(|| (refused(), "leave it out of --keep"))
+        });
+        let keep = keep.collect::<Result<_, _>>().map_err(|(reason, hint)| refused(&reason, hint))?;
+        Ok(Self {
+            index,
+            hashed: Hashed { file, before, hasher: blake3::Hasher::new(), bytes: 0, block: Vec::new() },
+            name,
+            reader,
+            texts,
+            join: fields.join.clone(),
+            keep,
+            kept: Kept::default(),
+            groups: 0,
+            rest: 0,
+            rows: 0,
+            taken: 0,
+            step: 1,
+            records: 0,
+            bytes: 0,
+        })
+    }
+
+    pub(super) fn stored(&self) -> u64 {
+        self.hashed.bytes
+    }
+
+    pub(super) fn close(mut self) -> Result<FileReport, InputError> {
+        let blake3 = self.hashed.finish(&self.name)?;
+        Ok(FileReport {
+            name: self.name,
+            format: Format::Parquet,
+            compression: Compression::None,
+            bytes: self.hashed.bytes,
+            decompressed_bytes: self.bytes,
+            blake3,
+            documents: self.records,
+        })
+    }
+
+    /// Moves records into the batch until it is full or the file ends.
+    pub(super) fn advance(&mut self, filling: &mut Filling<'_>) -> Result<Advance, InputError> {
+        loop {
+            if filling.is_full() {
+                return Ok(Advance::Full);
+            }
+            if self.taken == self.rows {
+                (filling.hold)(0)?;
+                if !self.decode(filling.batch_bytes)? {
+                    return Ok(Advance::Finished);
+                }
+            }
+            if !self.put_record(filling)? {
+                return Ok(Advance::Full);
+            }
+        }
+    }
+
+    /// Moves a row into the batch, if that has space for it.
+    fn put_record(&mut self, filling: &mut Filling<'_>) -> Result<bool, InputError> {
+        let row = self.taken;
+        let null = self.texts.iter().position(|column| column.get(row).is_none());
+        let len = match null {
+            Some(_) => 0,
+            None => {
+                let texts = self.texts.iter().map(|column| column.get(row).map_or(0, <[u8]>::len));
+                texts.sum::<usize>() + self.join.len() * (self.texts.len() - 1)
+            }
+        };
+        let line = self.records + 1;
+        let start = filling.end;
+        let missing = (start + len).saturating_sub(filling.window());
+        if missing > 0 {
+            if !filling.batch.records.is_empty() {
+                return Ok(false);
+            }
+            filling.grow(missing, &self.name, line)?;
+        }
+        if null.is_none() {
+            for (number, column) in self.texts.iter().enumerate() {
+                let between = if number == 0 { "" } else { &self.join };
+                for part in [between.as_bytes(), column.get(row).unwrap_or_default()] {
+                    filling.batch.bytes[filling.end..filling.end + part.len()].copy_from_slice(part);
+                    filling.end += part.len();
+                }
+            }
+        }
+        if !self.keep.is_empty() {
+            self.kept.bytes.clear();
+            self.kept.ends.clear();
+            for column in &self.keep {
+                column.put(row, &mut self.kept.bytes);
+                self.kept.end();
+            }
+            filling.keep(&self.kept, &self.name, line)?;
+            self.keep.iter_mut().for_each(|column| column.take(row));
+        }
+        let null = null.map(|column| u16::try_from(column).unwrap_or(u16::MAX));
+        let (file, format) = (self.index, Format::Parquet);
+        let record = Record { file, format, line, offset: self.records, start, len, is_open: false, null };
+        filling.push(record, &self.name)?;
+        filling.start = filling.end;
+        self.texts.iter_mut().for_each(|column| column.take(row));
+        self.taken += 1;
+        self.records += 1;
+        self.bytes += len as u64;
+        Ok(true)
+    }
+
+    /// Decodes some rows; false at the end of the file.
+    fn decode(&mut self, batch_bytes: usize) -> Result<bool, InputError> {
+        while self.rest == 0 {
+            if self.groups == self.reader.metadata().num_row_groups() {
+                return Ok(false);
+            }
+            self.open_group()?;
+        }
+        let rows = self.step.min(usize::try_from(self.rest).unwrap_or(usize::MAX));
+        (self.rows, self.taken) = (0, 0);
+        for column in &mut self.texts {
+            let decoded = flat(caught(|| column.decode(rows)));
+            decoded.map_err(|error| damaged(&self.name, self.groups, &column.name, &error))?;
+        }
+        for column in &mut self.keep {
+            let decoded = flat(caught(|| column.decode(rows)));
+            decoded.map_err(|error| damaged(&self.name, self.groups, &column.name, &error))?;
+        }
+        self.rows = rows;
+        self.rest -= rows as u64;
+        // Rows of a page share its memory, and large ones have a page each.
+        let bytes: usize = self.texts.iter().flat_map(|column| &column.values).map(ByteArray::len).sum();
+        self.step = if bytes > batch_bytes / 4 { 1 } else { (2 * rows).min(ROWS) };
+        Ok(true)
+    }
+
+    /// Hashes the bytes of the next row group and opens its columns.
+    fn open_group(&mut self) -> Result<(), InputError> {
+        let number = self.groups;
+        self.groups += 1;
+        let group = self.reader.metadata().row_group(number);
+        let place = |error: &ParquetError| damaged(&self.name, number + 1, &self.texts[0].name, error);
+        let rows = u64::try_from(group.num_rows());
+        self.rest = rows.map_err(|_| place(&ParquetError::General("a negative number of rows".to_owned())))?;
+        let end = flat(caught(|| Ok(group.columns().iter().map(end_of).max().unwrap_or(0)))).map_err(|e| place(&e))?;
+        self.hashed.advance(end, &self.name)?;
+        let pages = |leaf: usize| {
+            let chunk = group.column(leaf);
+            if !is_supported(chunk.compression()) {
+                return Err(ParquetError::NYI(format!("compressed by {}", chunk.compression())));
+            }
+            Ok((chunk.column_descr_ptr(), self.reader.get_row_group(number)?.get_column_page_reader(leaf)?))
+        };
+        for column in &mut self.texts {
+            let opened = flat(caught(|| pages(column.leaf).map(|(leaf, pages)| ColumnReaderImpl::new(leaf, pages))));
+            let reader = opened.map_err(|error| damaged(&self.name, number + 1, &column.name, &error))?;
+            column.reader = Some(reader);
+        }
+        for column in &mut self.keep {
+            let opened = flat(caught(|| pages(column.leaf).and_then(|(leaf, pages)| column.open(leaf, pages))));
+            opened.map_err(|error| damaged(&self.name, number + 1, &column.name, &error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a column of a row group ends in the file.
+fn end_of(chunk: &ColumnChunkMetaData) -> u64 {
+    let (start, bytes) = chunk.byte_range();
+    start.saturating_add(bytes)
+}
+
+/// The hash of a file, as far as it was read.
+struct Hashed {
+    file: File,
+    before: Metadata,
+    hasher: blake3::Hasher,
+    bytes: u64,
+    block: Vec<u8>,
+}
+
+impl Hashed {
+    /// Hashes the file up to `end`, or its end.
+    fn advance(&mut self, end: u64, name: &str) -> Result<(), InputError> {
+        let read = |offset, source| InputError::Read { name: name.to_owned(), offset, source };
+        if end <= self.bytes {
+            return Ok(());
+        }
+        self.block.resize(BLOCK, 0);
+        // The decoder moves the position of the file.
+        self.file.seek(SeekFrom::Start(self.bytes)).map_err(|source| read(self.bytes, source))?;
+        while self.bytes < end {
+            let block = &mut self.block[..(end - self.bytes).min(BLOCK as u64) as usize];
+            match self.file.read(block) {
+                Ok(0) => break,
+                Ok(n) => {
+                    self.hasher.update(&block[..n]);
+                    self.bytes += n as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(read(self.bytes, source)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Hashes the rest of the file, which has not changed.
+    fn finish(&mut self, name: &str) -> Result<String, InputError> {
+        self.advance(u64::MAX, name)?;
+        let unreadable = |source| InputError::Unreadable { name: name.to_owned(), source };
+        let after = self.file.metadata().map_err(unreadable)?;
+        let lengths = [self.before.len(), self.bytes];
+        if lengths != [after.len(); 2] || after.modified().ok() != self.before.modified().ok() {
+            return Err(InputError::Changed { name: name.to_owned() });
+        }
+        Ok(self.hasher.finalize().to_hex().to_string())
+    }
+}
+
+fn begins_as_parquet(mut file: &File) -> io::Result<bool> {
+    let mut magic = [0; 4];
+    file.seek(SeekFrom::Start(0))?;
+    match file.read_exact(&mut magic) {
+        Ok(()) => Ok(&magic == b"PAR1"),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The leaf with this name: a column, or a field of structs by its path.
+fn find(name: &str, schema: &SchemaDescriptor) -> Result<usize, (String, &'static str)> {
+    let leaves = || schema.columns().iter().enumerate();
+    let found = leaves().find(|(_, leaf)| matches!(leaf.path().parts(), [only] if only == name));
+    let found = found.or_else(|| leaves().find(|(_, leaf)| leaf.path().string() == name));
+    if let Some((leaf, column)) = found {
+        if column.max_rep_level() > 0 {
+            let reason = format!("column {name:?} is nested: a row has any number of values");
+            return Err((reason, "choose a column of strings with --column NAME"));
+        }
+        return Ok(leaf);
+    }
+    let below = leaves().filter(|(_, leaf)| {
+        let path = leaf.path().string();
+        path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+    });
+    let below = listed(below.map(|(_, leaf)| leaf.path().string()));
+    if !below.is_empty() {
+        let reason = format!("column {name:?} is nested: it holds {below}");
+        return Err((reason, "choose a column of strings, or a field of a struct by its path, with --column NAME"));
+    }
+    let columns = listed(leaves().map(|(_, leaf)| leaf.path().string()));
+    let reason =
+        format!("column {name:?} is missing; there are {}", if columns.is_empty() { "none" } else { &columns });
+    Err((reason, "choose one with --column NAME"))
+}
+
+/// Names in quotes.
+fn listed(names: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.map(|name| format!("{name:?}")).collect();
+    if names.len() > LISTED {
+        let more = names.len() - LISTED;
+        names.truncate(LISTED);
+        names.push(format!("and {more} more"));
+    }
+    names.join(", ")
+}
+
+/// Strings, and bytes that no annotation makes anything else: each row must then be UTF-8.
+fn is_text(column: &ColumnDescriptor) -> bool {
+    if column.physical_type() != Type::BYTE_ARRAY {
+        return false;
+    }
+    match column.logical_type_ref() {
+        Some(logical) => matches!(logical, LogicalType::String | LogicalType::Enum | LogicalType::Json),
+        None => {
+            let converted = column.converted_type();
+            matches!(converted, ConvertedType::NONE | ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON)
+        }
+    }
+}
+
+/// The type of a column, for messages.
+fn kind_of(column: &ColumnDescriptor) -> String {
+    match (column.logical_type_ref(), column.converted_type()) {
+        (Some(logical), _) => format!("{logical:?}").to_lowercase(),
+        (None, ConvertedType::NONE) => column.physical_type().to_string().to_lowercase(),
+        (None, converted) => converted.to_string().to_lowercase(),
+    }
+}
+
+fn is_supported(codec: Codec) -> bool {
+    use Codec::{GZIP, LZ4, LZ4_RAW, SNAPPY, UNCOMPRESSED, ZSTD};
+    matches!(codec, UNCOMPRESSED | SNAPPY | GZIP(_) | LZ4 | LZ4_RAW | ZSTD(_))
+}
+
+/// A panic of the decoder is an error of the file.
+fn flat<T>(outcome: Result<Result<T, ParquetError>, String>) -> Result<T, ParquetError> {
+    outcome.unwrap_or_else(|message| Err(ParquetError::General(message)))
+}
+
+/// `group` counts from 1.
+fn damaged(name: &str, group: usize, column: &str, error: &ParquetError) -> InputError {
+    let hint = match error {
+        ParquetError::NYI(_) => "write it anew with zstd, snappy, lz4 or gzip",
+        _ => DAMAGED,
+    };
+    let reason = format!("row group {group}, column {column:?}: {}", said(error));
+    InputError::Columns { name: name.to_owned(), reason, hint }
+}
+
+/// An error without the prefix that names its kind.
+fn said(error: &ParquetError) -> String {
+    match error {
+        ParquetError::General(message) | ParquetError::NYI(message) | ParquetError::EOF(message) => message.clone(),
+        other => other.to_string(),
+    }
+}
+
+const DAMAGED: &str = "the file is damaged; copy or download it again, or write it anew";
+const MISNAMED: &str = "give it the extension of its format, or name that with --input-format";
+const SAVED: &str = "save it as a file, and name that";

@@ -1,0 +1,26 @@
+//! Where the text of a document is.
+
+/// The fields of a JSON line, or the columns of a Parquet file, that matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fields {
+    /// The fields with the text, one or more. The text of a document is theirs, in this order.
+    pub text: Vec<String>,
+    /// What stands between the texts of two fields.
+    pub join: String,
+    /// The fields whose values are carried to the output.
+    pub keep: Vec<String>,
+}
+
+impl Fields {
+    /// One field.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: vec![text.into()], join: String::new(), keep: Vec::new() }
+    }
+}
+
+/// The field `text`.
+impl Default for Fields {
+    fn default() -> Self {
+        Self::new("text")
+    }
+}

@@ -1,0 +1,225 @@
+//! The values of a column of a Parquet file as JSON.
+
+use std::fmt::Display;
+use std::io::Write;
+
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type};
+use parquet::column::page::PageReader;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::ParquetError;
+use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
+
+const DAY: i64 = 86_400;
+
+/// What numbers stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    Plain,
+    Unsigned,
+    /// Days since 1970.
+    Date,
+    /// Such parts of a second since 1970, and whether they are of UTC.
+    Timestamp(i64, bool),
+}
+
+/// A decoder and the values that it has decoded, without nulls.
+enum Values {
+    None,
+    Bools(ColumnReaderImpl<parquet::data_type::BoolType>, Vec<bool>),
+    Ints(ColumnReaderImpl<parquet::data_type::Int32Type>, Vec<i32>),
+    Longs(ColumnReaderImpl<parquet::data_type::Int64Type>, Vec<i64>),
+    Floats(ColumnReaderImpl<parquet::data_type::FloatType>, Vec<f32>),
+    Doubles(ColumnReaderImpl<parquet::data_type::DoubleType>, Vec<f64>),
+    Bytes(ColumnReaderImpl<parquet::data_type::ByteArrayType>, Vec<ByteArray>),
+}
+
+/// A column of values that become JSON.
+pub(super) struct ValueColumn {
+    pub(super) name: String,
+    pub(super) leaf: usize,
+    meaning: Meaning,
+    level: i16,
+    levels: Vec<i16>,
+    values: Values,
+    next: usize,
+}
+
+impl ValueColumn {
+    /// `None` for a type that has no JSON.
+    pub(super) fn new(name: &str, leaf: usize, column: &ColumnDescriptor) -> Option<Self> {
+        let meaning = meaning(column)?;
+        let level = column.max_def_level();
+        let name = name.to_owned();
+        Some(Self { name, leaf, meaning, level, levels: Vec::new(), values: Values::None, next: 0 })
+    }
+
+    /// Goes on in another row group.
+    pub(super) fn open(&mut self, column: ColumnDescPtr, pages: Box<dyn PageReader>) -> Result<(), ParquetError> {
+        self.values = match get_column_reader(column, pages) {
+            ColumnReader::BoolColumnReader(reader) => Values::Bools(reader, Vec::new()),
+            ColumnReader::Int32ColumnReader(reader) => Values::Ints(reader, Vec::new()),
+            ColumnReader::Int64ColumnReader(reader) => Values::Longs(reader, Vec::new()),
+            ColumnReader::FloatColumnReader(reader) => Values::Floats(reader, Vec::new()),
+            ColumnReader::DoubleColumnReader(reader) => Values::Doubles(reader, Vec::new()),
+            ColumnReader::ByteArrayColumnReader(reader) => Values::Bytes(reader, Vec::new()),
+            _ => return Err(ParquetError::NYI("values of this type".to_owned())),
+        };
+        Ok(())
+    }
+
+    /// Decodes the next rows, all of them.
+    pub(super) fn decode(&mut self, rows: usize) -> Result<(), ParquetError> {
+        self.next = 0;
+        let (levels, level) = (&mut self.levels, self.level);
+        match &mut self.values {
+            Values::None => unreachable!("a row group is open"),
+            Values::Bools(reader, values) => decode(reader, rows, level, levels, values),
+            Values::Ints(reader, values) => decode(reader, rows, level, levels, values),
+            Values::Longs(reader, values) => decode(reader, rows, level, levels, values),
+            Values::Floats(reader, values) => decode(reader, rows, level, levels, values),
+            Values::Doubles(reader, values) => decode(reader, rows, level, levels, values),
+            Values::Bytes(reader, values) => decode(reader, rows, level, levels, values),
+        }
+    }
+
+    /// Appends the value of a row as JSON.
+    pub(super) fn put(&self, row: usize, bytes: &mut Vec<u8>) {
+        let written = if !self.has_value(row) {
+            bytes.write_all(b"null")
+        } else {
+            match &self.values {
+                Values::None => unreachable!("a row group is open"),
+                Values::Bools(_, values) => write!(bytes, "{}", values[self.next]),
+                Values::Ints(_, values) => self.put_number(values[self.next].into(), values[self.next] as u32, bytes),
+                Values::Longs(_, values) => self.put_number(values[self.next], values[self.next] as u64, bytes),
+                Values::Floats(_, values) => serde_json::to_writer(bytes, &values[self.next]).map_err(Into::into),
+                Values::Doubles(_, values) => serde_json::to_writer(bytes, &values[self.next]).map_err(Into::into),
+                Values::Bytes(_, values) => {
+                    let text = String::from_utf8_lossy(values[self.next].data());
+                    serde_json::to_writer(bytes, &text).map_err(Into::into)
+                }
+            }
+        };
+        written.expect("a vector takes all bytes");
+    }
+
+    fn put_number(&self, number: i64, unsigned: impl Display, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+        match self.meaning {
+            Meaning::Plain => write!(bytes, "{number}"),
+            Meaning::Unsigned => write!(bytes, "{unsigned}"),
+            Meaning::Date => {
+                let (year, month, day) = civil(number);
+                write!(bytes, "\"{year:04}-{month:02}-{day:02}\"")
+            }
+            Meaning::Timestamp(parts, is_utc) => {
+                let (seconds, rest) = (number.div_euclid(parts), number.rem_euclid(parts));
+                let (year, month, day) = civil(seconds.div_euclid(DAY));
+                let second = seconds.rem_euclid(DAY);
+                write!(bytes, "\"{year:04}-{month:02}-{day:02}T")?;
+                write!(bytes, "{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)?;
+                if rest > 0 {
+                    write!(bytes, ".{rest:0digits$}", digits = parts.ilog10() as usize)?;
+                }
+                bytes.write_all(if is_utc { b"Z\"" } else { b"\"" })
+            }
+        }
+    }
+
+    /// The row is done with.
+    pub(super) fn take(&mut self, row: usize) {
+        self.next += usize::from(self.has_value(row));
+    }
+
+    fn has_value(&self, row: usize) -> bool {
+        self.level == 0 || self.levels[row] == self.level
+    }
+}
+
+/// Decodes the next rows, all of them: their levels, unless `level` is 0, and their values without nulls.
+pub(super) fn decode<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    rows: usize,
+    level: i16,
+    levels: &mut Vec<i16>,
+    values: &mut Vec<T::T>,
+) -> Result<(), ParquetError> {
+    levels.clear();
+    values.clear();
+    let (read, ..) = reader.read_records(rows, (level > 0).then_some(&mut *levels), None, values)?;
+    let expected = if level > 0 { levels.iter().filter(|one| **one == level).count() } else { rows };
+    if read != rows || values.len() != expected || (level > 0 && levels.len() != rows) {
+        return Err(ParquetError::EOF("it has fewer values than the row group has rows".to_owned()));
+    }
+    Ok(())
+}
+
+/// What the values of a column mean; `None` if they have no JSON.
+fn meaning(column: &ColumnDescriptor) -> Option<Meaning> {
+    match (column.physical_type(), column.logical_type_ref(), column.converted_type()) {
+        (Type::INT96 | Type::FIXED_LEN_BYTE_ARRAY, ..) => None,
+        (_, Some(LogicalType::Integer(integer)), _) if !integer.is_signed => Some(Meaning::Unsigned),
+        (_, Some(LogicalType::Integer(_)), _) => Some(Meaning::Plain),
+        (Type::INT32, Some(LogicalType::Date), _) => Some(Meaning::Date),
+        (Type::INT64, Some(LogicalType::Timestamp(timestamp)), _) => {
+            let parts = match timestamp.unit {
+                TimeUnit::MILLIS => 1_000,
+                TimeUnit::MICROS => 1_000_000,
+                TimeUnit::NANOS => 1_000_000_000,
+            };
+            Some(Meaning::Timestamp(parts, timestamp.is_adjusted_to_u_t_c))
+        }
+        (Type::BYTE_ARRAY, Some(LogicalType::String | LogicalType::Enum | LogicalType::Json), _) => {
+            Some(Meaning::Plain)
+        }
+        (_, Some(_), _) => None,
+        (_, None, converted) => {
+            use ConvertedType::{
+                ENUM, INT_8, INT_16, INT_32, INT_64, JSON, NONE, UINT_8, UINT_16, UINT_32, UINT_64, UTF8,
+            };
+            match converted {
+                NONE | UTF8 | ENUM | JSON | INT_8 | INT_16 | INT_32 | INT_64 => Some(Meaning::Plain),
+                UINT_8 | UINT_16 | UINT_32 | UINT_64 => Some(Meaning::Unsigned),
+                ConvertedType::DATE => Some(Meaning::Date),
+                ConvertedType::TIMESTAMP_MILLIS => Some(Meaning::Timestamp(1_000, true)),
+                ConvertedType::TIMESTAMP_MICROS => Some(Meaning::Timestamp(1_000_000, true)),
+                _ => None,
+            }
+        }
+    }
+}
+
+/// Year, month and day of so many days since 1970, in the Gregorian calendar. Years begin in March here, so that leap days end them.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march + 2) / 5 + 1;
+    let month = if march < 10 { march + 3 } else { march - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_become_dates() {
+        let dates = [
+            (0, (1970, 1, 1)),
+            (-1, (1969, 12, 31)),
+            (59, (1970, 3, 1)),
+            (11_016, (2000, 2, 29)),
+            (11_017, (2000, 3, 1)),
+            (19_782, (2024, 2, 29)),
+            (-719_528, (0, 1, 1)),
+            (20_453, (2025, 12, 31)),
+        ];
+        for (days, date) in dates {
+            assert_eq!(civil(days), date, "{days}");
+        }
+    }
+}
