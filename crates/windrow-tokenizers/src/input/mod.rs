@@ -17,7 +17,9 @@
 //!
 //! Files are read, not mapped: a file that shrinks during the run gives an error message, not a signal.
 
+mod digest;
 mod error;
+mod position;
 mod reader;
 mod resolve;
 mod stream;
@@ -27,15 +29,17 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use error::{ErrorClass, InputError};
+pub(crate) use position::Position;
+pub(crate) use reader::Continuation;
 pub use reader::{Batch, FileReport, Reader, Record, Stopped};
 pub use resolve::{InputOptions, Resolved, resolve};
 pub use walk::{WalkOptions, Walked, is_hidden, walk};
 
 /// The meaning of the (decompressed) bytes of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// The whole file is one document.
@@ -47,7 +51,7 @@ pub enum Format {
 }
 
 /// How the bytes of a file are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
     /// Not compressed.

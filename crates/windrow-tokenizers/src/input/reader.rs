@@ -15,8 +15,9 @@ use std::mem::size_of;
 use std::vec;
 
 use memchr::{memchr, memchr_iter};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::position::{LastRecord, Origin, Position};
 use super::stream::{BUFFER, Stream};
 use super::{Compression, Format, InputError, InputFile};
 
@@ -52,6 +53,9 @@ pub struct Batch {
     pub held: usize,
     /// Bytes as stored (compressed, if the files are) that were read since the previous batch.
     pub stored: u64,
+    /// Files that were read to their end since the previous batch.
+    pub(crate) finished: Vec<FileReport>,
+    origin: Origin,
 }
 
 impl Batch {
@@ -61,6 +65,24 @@ impl Batch {
     /// If `record` is from a larger batch.
     pub fn bytes_of(&self, record: &Record) -> &[u8] {
         &self.bytes[record.start..record.start + record.len]
+    }
+
+    /// The place behind the record with this index. A text is the last record of its file, if it is complete.
+    pub(crate) fn position_behind(&self, index: usize) -> Position {
+        let record = &self.records[index];
+        if record.format == Format::Text {
+            return Position { file: record.file + 1, last: None };
+        }
+        let first = self.records[..index].partition_point(|other| other.file < record.file);
+        let Origin { records, prefix, .. } = match &self.origin {
+            origin if origin.file == record.file => origin.clone(),
+            _ => Origin::default(),
+        };
+        let number = records + (index - first) as u64 + 1;
+        Position {
+            file: record.file,
+            last: Some(LastRecord { offset: record.offset, line: record.line, number, prefix }),
+        }
     }
 }
 
@@ -75,7 +97,7 @@ impl From<Stopped> for InputError {
 }
 
 /// A file that was read to its end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileReport {
     /// Its name.
     pub name: String,
@@ -91,6 +113,13 @@ pub struct FileReport {
     pub blake3: String,
     /// Records delivered, good and bad.
     pub documents: u64,
+}
+
+/// Where another run continues, and the reports of the files before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Continuation {
+    pub(crate) position: Position,
+    pub(crate) reports: Vec<FileReport>,
 }
 
 /// Reads files one after the other and cuts them into batches of records.
@@ -112,6 +141,10 @@ pub struct Reader {
     failed: bool,
     /// The error after the last complete record of the batch delivered last.
     broken: Option<InputError>,
+    /// The record behind which the next file continues.
+    after: Option<LastRecord>,
+    /// Whether batches have what [`Batch::position_behind`] needs.
+    is_resumable: bool,
 }
 
 /// Buffers that are reused for the next file.
@@ -137,7 +170,27 @@ impl Reader {
             stored_before: 0,
             failed: false,
             broken: None,
+            after: None,
+            is_resumable: false,
         }
+    }
+
+    /// Makes [`Batch::position_behind`] known to batches.
+    pub(crate) fn resumable(mut self) -> Self {
+        self.is_resumable = true;
+        self
+    }
+
+    /// Continues where another reader of the same files was. Nothing may have been read before.
+    pub(crate) fn continue_at(&mut self, continuation: Continuation) {
+        let Continuation { position, reports } = continuation;
+        self.opened = position.file;
+        if let Some(before) = position.file.checked_sub(1) {
+            let _ = self.waiting.nth(before as usize);
+        }
+        self.stored = reports.iter().map(|report| report.bytes).sum();
+        self.reports = reports;
+        self.after = position.last;
     }
 
     /// Delivers a [text](Format::Text) that is larger than a batch in parts of any length: all but its last record are [open](Record::is_open), and
@@ -192,6 +245,17 @@ impl Reader {
         hold: &mut dyn FnMut(usize) -> Result<(), Stopped>,
     ) -> Result<Batch, InputError> {
         let mut filling = Filling::begin(recycled, self.batch_bytes, hold)?;
+        let reported = self.reports.len();
+        if self.is_resumable {
+            filling.batch.origin = match &mut self.current {
+                Some(file) => file.origin(),
+                None => Origin { file: self.opened, ..Origin::default() },
+            };
+            // The records of a file that is continued do not begin with the first one.
+            if let Some(last) = &self.after {
+                (filling.batch.origin.records, filling.batch.origin.prefix) = (last.number, last.prefix.clone());
+            }
+        }
         while !filling.is_full() {
             match self.advance(&mut filling) {
                 Ok(true) => {}
@@ -204,6 +268,9 @@ impl Reader {
                 Err(error) => return Err(error),
             }
         }
+        if self.is_resumable {
+            filling.batch.finished = self.reports[reported..].to_vec();
+        }
         Ok(filling.batch)
     }
 
@@ -211,8 +278,15 @@ impl Reader {
     fn advance(&mut self, filling: &mut Filling<'_>) -> Result<bool, InputError> {
         if self.current.is_none() {
             let Some(file) = self.waiting.next() else { return Ok(false) };
-            self.current = Some(OpenFile::open(file, self.opened, self.splits_texts, &mut self.spare)?);
+            let mut file = OpenFile::open(file, self.opened, self.splits_texts, &mut self.spare)?;
+            if self.is_resumable && file.format != Format::Text {
+                file.stream.keep_prefixes();
+            }
             self.opened += 1;
+            if let Some(last) = self.after.take() {
+                file.pass(last, filling)?;
+            }
+            self.current = Some(file);
         }
         let Some(file) = &mut self.current else { unreachable!("a file was opened above") };
         match file.advance(filling)? {
@@ -258,7 +332,7 @@ impl<'h> Filling<'h> {
         }
         // A batch that once held one huge record must not keep its memory.
         bytes.shrink_to(batch_bytes);
-        let batch = Batch { bytes, records, held, stored: 0 };
+        let batch = Batch { bytes, records, held, ..Batch::default() };
         let mut filling = Self { batch, start: 0, end: 0, batch_bytes, hold };
         if !filling.widen_to(batch_bytes) {
             return Err(InputError::NoMemory { bytes: batch_bytes });
@@ -300,6 +374,10 @@ impl<'h> Filling<'h> {
 
     /// Adds the record `self.start..end`.
     fn push(&mut self, end: usize, is_open: bool, file: &mut OpenFile) -> Result<(), InputError> {
+        if std::mem::take(&mut file.drops_next) {
+            file.documents += 1;
+            return Ok(());
+        }
         let records = &mut self.batch.records;
         if records.len() == records.capacity() {
             let more = records.len().max(16);
@@ -343,6 +421,8 @@ struct OpenFile {
     offset: u64,
     decompressed: u64,
     documents: u64,
+    /// Whether the next record is already known.
+    drops_next: bool,
 }
 
 impl OpenFile {
@@ -364,7 +444,35 @@ impl OpenFile {
             offset: 0,
             decompressed: 0,
             documents: 0,
+            drops_next: false,
         })
+    }
+
+    /// Passes over everything up to the end of a record.
+    fn pass(&mut self, last: LastRecord, filling: &mut Filling<'_>) -> Result<(), InputError> {
+        self.stream.seek(&last.prefix)?;
+        self.stream.keep_prefixes();
+        self.decompressed = last.prefix.bytes();
+        let mut left = last.offset - self.decompressed;
+        while left > 0 {
+            (filling.hold)(0)?;
+            let window = filling.batch.bytes.len();
+            let most = usize::try_from(left).map_or(window, |left| left.min(window));
+            let read = self.stream.read(&mut filling.batch.bytes[..most])?;
+            if read == 0 {
+                // It was that long before.
+                return Err(InputError::Changed { name: self.stream.name().into() });
+            }
+            self.decompressed += read as u64;
+            left -= read as u64;
+        }
+        (self.offset, self.line, self.documents) = (last.offset, last.line, last.number - 1);
+        (self.begun, self.drops_next) = (true, true);
+        Ok(())
+    }
+
+    fn origin(&mut self) -> Origin {
+        Origin { file: self.index, records: self.documents, prefix: self.stream.prefix_before(self.offset) }
     }
 
     fn close(self, spare: &mut Spare) -> Result<FileReport, InputError> {
