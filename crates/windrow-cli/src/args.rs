@@ -18,6 +18,7 @@ Examples:
   windrow encode --all-text src/ -o code
   windrow encode corpus/ more.jsonl.zst -o tokens --threads 2
   windrow encode 'corpus/*.jsonl.gz' -o train --tokenizer gpt2 --format nanogpt
+  windrow encode corpus/ -o shards --shard-size 1GiB --resume
   zcat dump.gz | windrow encode - --lines -o tokens --tokenizer path/to/tokenizer.json --json
 
 {usage-heading} {usage}
@@ -130,6 +131,15 @@ pub(crate) struct Encode {
     /// Replace existing files, once the new ones are complete.
     #[arg(long)]
     pub(crate) overwrite: bool,
+
+    /// Divide the output into shards of about this size of token data, such as 1GiB: OUT-00000.bin, OUT-00001.bin and so on. Each is
+    /// complete by itself, and no document is divided.
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    pub(crate) shard_size: Option<usize>,
+
+    /// Continue behind the last finished shard of an interrupted run with the same inputs and options, if there was one.
+    #[arg(long, requires = "shard_size")]
+    pub(crate) resume: bool,
 
     /// Add the tokens that the template of a tokenizer.json puts around a document, such as [CLS] and [SEP].
     #[arg(long)]

@@ -36,7 +36,7 @@ pub struct Manifest {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
-    /// The data files, in the order of [`Format::suffixes`]; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
+    /// The data files, in the order of [`Format::suffixes`], shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
     /// requested.
     pub outputs: Vec<OutputFile>,
     /// The first [`SKIPPED_IN_MANIFEST`] skipped documents, in input order.
@@ -89,6 +89,9 @@ pub struct Options {
     pub dtype: Option<Dtype>,
     /// The id appended to each document.
     pub eos: Option<u32>,
+    /// Bytes of token data with which a shard ends; none for an output without shards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard_bytes: Option<u64>,
     /// How the inputs were read and encoded.
     #[serde(flatten)]
     pub reading: ReadOptions,

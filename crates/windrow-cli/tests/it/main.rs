@@ -16,5 +16,7 @@ mod engines;
 mod plan;
 mod plan_kernels;
 mod plan_profiles;
+mod resume;
 mod same_bytes;
+mod shards;
 mod signals;

@@ -24,13 +24,19 @@ mod digest;
 mod error;
 mod file;
 mod format;
+mod lock;
+mod names;
+mod progress;
 mod run;
+mod shards;
 mod staging;
 mod storage;
 mod writer;
 
 #[cfg(test)]
 mod faults;
+#[cfg(all(test, unix))]
+mod weather;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -40,12 +46,18 @@ pub use error::{OutputError, OutputErrorKind};
 pub use format::{Dtype, Format};
 pub use staging::Staging;
 
-use crate::manifest::{Manifest, ManifestBody, Options, OutputFile, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument};
+use crate::input::{Continuation, FileReport};
+use crate::manifest::{
+    Manifest, ManifestBody, Options, OutputFile, ReadOptions, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument,
+};
 use crate::shown;
 pub(crate) use file::WriteBack;
-use file::{Mark, StagedFile, StorageWriter};
+use file::{Complete, Mark, StagedFile, StorageWriter};
+use names::{Targets, same_file, staged_name};
+pub(crate) use progress::{Checkpoint, InputIdentity, RunIdentity};
+use progress::{FinishedShard, Progress, ProgressWriter};
 use run::Run;
-use staging::{Targets, same_file};
+use shards::{Shards, bytes_of_document, bytes_of_ids};
 use writer::{MegatronWriter, Writer};
 
 /// What to write and where.
@@ -67,6 +79,12 @@ pub struct OutputOptions {
     pub overwrite: bool,
     /// Whether `OUT.skipped.jsonl` is written too: one [`SkippedDocument`] per line, for every skipped document.
     pub list_skipped: bool,
+    /// Whether the output is divided into shards: `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends with the
+    /// document that brings its token data to this number of bytes, so a document is never divided.
+    pub shard_bytes: Option<u64>,
+    /// Whether [`encode`](crate::encode::encode) continues behind the last shard that an interrupted run of the same inputs and
+    /// options has finished. Without such a run it starts from the beginning. Only an output with shards can resume.
+    pub resume: bool,
 }
 
 impl OutputOptions {
@@ -80,6 +98,8 @@ impl OutputOptions {
             append_eos: None,
             overwrite: false,
             list_skipped: false,
+            shard_bytes: None,
+            resume: false,
         }
     }
 
@@ -100,10 +120,11 @@ impl OutputOptions {
     }
 
     fn names(&self) -> Targets {
-        Targets::new(&self.prefix, self.format, self.list_skipped)
+        let names = if self.shard_bytes.is_some() { Targets::sharded } else { Targets::new };
+        names(&self.prefix, self.format, self.list_skipped)
     }
 
-    /// The files that publication creates or replaces, the manifest last.
+    /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known before.
     pub fn targets(&self) -> Vec<PathBuf> {
         self.names().all().cloned().collect()
     }
@@ -148,6 +169,7 @@ impl OutputOptions {
 /// An output in progress. Dropping it without [`publish`](Self::publish) removes everything.
 #[derive(Debug)]
 pub struct Output {
+    /// Of the open shard, if there are shards.
     writer: Option<Writer>,
     manifest: Option<File>,
     options: OutputOptions,
@@ -155,6 +177,9 @@ pub struct Output {
     targets: Targets,
     staging: Staging,
     longest: usize,
+    shards: Option<Shards>,
+    /// What another run has finished, until this one continues it.
+    progress: Option<Progress>,
     /// The document that is being written part by part.
     open: Option<Open>,
     documents: u64,
@@ -170,8 +195,9 @@ pub struct Output {
 struct Open {
     /// Where it begins.
     mark: Mark,
-    /// Number of ids so far.
+    /// Number of ids so far, and their bytes.
     ids: usize,
+    bytes: u64,
 }
 
 /// The result of a publication.
@@ -205,21 +231,29 @@ impl Output {
     /// Those of [`create`](Self::create), and [`Interrupted`](OutputErrorKind::Interrupted) if `staging` was abandoned.
     pub fn create_in(options: &OutputOptions, staging: &Staging) -> Result<Self, OutputError> {
         options.check_prefix()?;
+        if options.resume && options.shard_bytes.is_none() {
+            let message = "an output without shards cannot resume: nothing of it is finished before its end";
+            return Err(OutputError::new(OutputErrorKind::Usage, message).hint("pass --shard-size too, such as 1G"));
+        }
         let dtype = options.element_type()?;
         let targets = options.names();
-        let mut files = staging.open(&targets, options.overwrite)?;
+        let staging::Opened { mut files, progress } = staging.open(&targets, options.overwrite, options.resume)?;
         let manifest = files.pop();
         let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
         let mut files: Vec<_> = files.collect();
         let list = if options.list_skipped { files.pop() } else { None };
+        let shards = options.shard_bytes.map(Shards::new);
+        let writer = if shards.is_some() { None } else { Some(Writer::new(options.format, dtype, files)?) };
         Ok(Self {
-            writer: Some(Writer::new(options.format, dtype, files)?),
+            writer,
             manifest,
             options: options.clone(),
             dtype,
             targets,
             staging: staging.clone(),
             longest: if options.format == Format::Megatron { MegatronWriter::LONGEST } else { usize::MAX },
+            shards,
+            progress,
             open: None,
             documents: 0,
             tokens: 0,
@@ -232,6 +266,15 @@ impl Output {
     /// A handle with which another thread can stop this output.
     pub fn handle(&self) -> Staging {
         self.staging.clone()
+    }
+
+    pub(crate) fn has_shards(&self) -> bool {
+        self.shards.is_some()
+    }
+
+    /// As [`Staging::kept_shards`].
+    pub(crate) fn kept_shards(&self) -> usize {
+        self.staging.kept_shards()
     }
 
     /// Documents appended so far.
@@ -265,10 +308,155 @@ impl Output {
             self.refuse_long(self.documents + document as u64, length)?;
         }
         self.refuse_unfit(ids, ends)?;
-        self.writer.as_mut().expect("present until published").append(run)?;
-        self.documents += ends.len() as u64;
-        self.tokens += ids.len() as u64 + if run.eos.is_some() { ends.len() as u64 } else { 0 };
+        if self.shards.is_none() {
+            return self.append_run(run);
+        }
+        let (mut ids, mut ends) = (ids, ends.to_vec());
+        while !ends.is_empty() {
+            self.begin_document()?;
+            let count = self.end_of_shard(ids, &ends).unwrap_or(ends.len());
+            let later = ends.split_off(count);
+            let end = ends.last().copied().unwrap_or(0);
+            self.append_run(Run { ids: &ids[..end], ends: &ends, eos: self.options.append_eos })?;
+            ids = &ids[end..];
+            ends = later.into_iter().map(|later| later - end).collect();
+        }
         Ok(())
+    }
+
+    /// Appends documents that belong to one shard.
+    fn append_run(&mut self, run: Run<'_>) -> Result<(), OutputError> {
+        self.writer.as_mut().expect("present until published").append(run)?;
+        let documents = run.ends.len() as u64;
+        self.documents += documents;
+        self.tokens += run.ids.len() as u64 + if run.eos.is_some() { documents } else { 0 };
+        let bytes = self.sizes(run.ids, run.ends).sum();
+        if let Some(shards) = &mut self.shards {
+            shards.add(documents, bytes);
+        }
+        Ok(())
+    }
+
+    /// Bytes of the token data of documents. One that the format cannot hold has none.
+    fn sizes<'a>(&self, ids: &'a [u32], ends: &'a [usize]) -> impl Iterator<Item = u64> + use<'a> {
+        let (eos, dtype, longest) = (self.options.append_eos, self.dtype, self.longest);
+        let run = Run { ids, ends, eos };
+        run.documents().map(move |ids| {
+            let length = ids.len() + eos.as_slice().len();
+            if length > longest {
+                return 0;
+            }
+            let bytes = bytes_of_ids(dtype, ids) + bytes_of_ids(dtype, eos.as_slice());
+            bytes_of_document(dtype, bytes, length == 0)
+        })
+    }
+
+    /// Ends a full shard, and opens the next one.
+    fn begin_document(&mut self) -> Result<(), OutputError> {
+        if self.is_shard_full() {
+            self.finish_shard(None)?;
+        }
+        let Some(shards) = self.shards.as_ref().filter(|_| self.writer.is_none()) else { return Ok(()) };
+        assert!(self.progress.is_none(), "an output that resumes has not begun");
+        let mut files = Vec::new();
+        for target in self.targets.shard(self.options.format, shards.finished.len()) {
+            let file = self.staging.create(staged_name(&target))?;
+            files.push(StagedFile::new(file, &target, &self.staging));
+        }
+        self.writer = Some(Writer::new(self.options.format, self.dtype, files)?);
+        Ok(())
+    }
+
+    /// The number of these documents up to the one that ends the shard, if one does.
+    pub(crate) fn end_of_shard(&self, ids: &[u32], ends: &[usize]) -> Option<usize> {
+        self.shards.as_ref()?.end_in(self.sizes(ids, ends))
+    }
+
+    /// Whether the next document begins another shard.
+    pub(crate) fn is_shard_full(&self) -> bool {
+        self.shards.as_ref().is_some_and(Shards::is_full)
+    }
+
+    /// Begins the run, or continues the one that was interrupted: then it returns where.
+    pub(crate) fn begin(
+        &mut self,
+        identity: &dyn Fn(Options) -> RunIdentity,
+        reading: ReadOptions,
+    ) -> Result<Option<(Continuation, Checkpoint)>, OutputError> {
+        let options = self.manifest_options(reading);
+        let Some(shards) = &mut self.shards else { return Ok(None) };
+        let identity = identity(options);
+        let (storage, path) = (self.staging.storage(), self.targets.progress());
+        let failed = |error| self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error));
+        let Some(progress) = self.progress.take() else {
+            let file = self.staging.create(path.clone())?;
+            shards.record = Some(ProgressWriter::begin(storage, file, &identity).map_err(failed)?);
+            return Ok(None);
+        };
+        progress.check(&identity, &self.targets)?;
+        let record = storage.open(&path).and_then(|file| ProgressWriter::resume(storage, file, &progress));
+        shards.record = Some(record.map_err(failed)?);
+        let Some((last, (continuation, checkpoint))) = progress.shards.last().zip(progress.continuation()) else {
+            return Ok(None);
+        };
+        shards.finished = progress.shards.iter().map(|shard| shard.files.clone()).collect();
+        (self.documents, self.tokens, self.skipped) = (last.documents, last.tokens, checkpoint.account.skipped);
+        if let Some(list) = self.list.take() {
+            let (list, first) = resume_list(list, last.list_bytes)?;
+            (self.list, self.first_skipped) = (Some(list), first);
+        }
+        Ok(Some((continuation, checkpoint.clone())))
+    }
+
+    /// Ends the shard and records it, so that another run can continue here.
+    pub(crate) fn end_shard(&mut self, checkpoint: Checkpoint, reports: &[FileReport]) -> Result<(), OutputError> {
+        // A file that was not read to its end will fail the run.
+        self.finish_shard(Some((checkpoint, reports)).filter(|(checkpoint, _)| checkpoint.is_covered_by(reports)))
+    }
+
+    /// Ends the last shard. An output without documents has one that is empty.
+    pub(crate) fn end_shards(&mut self, checkpoint: Option<(Checkpoint, &[FileReport])>) -> Result<(), OutputError> {
+        let Some(shards) = &self.shards else { return Ok(()) };
+        let number = shards.finished.len();
+        if shards.documents == 0 && number > 0 {
+            // A document that was removed again may have begun a shard.
+            return match self.writer.take() {
+                Some(_) => self.staging.discard(&self.targets.shard(self.options.format, number)),
+                None => Ok(()),
+            };
+        }
+        self.begin_document()?;
+        self.finish_shard(checkpoint)
+    }
+
+    fn finish_shard(&mut self, checkpoint: Option<(Checkpoint, &[FileReport])>) -> Result<(), OutputError> {
+        let Some((writer, shards)) = self.writer.take().zip(self.shards.as_mut()) else { return Ok(()) };
+        let files: Vec<_> = writer.complete()?.into_iter().map(output_file).collect();
+        if let Some((checkpoint, reports)) = checkpoint
+            && let Some(record) = &mut shards.record
+        {
+            let list_bytes = self.list.as_mut().map_or(Ok(0), StagedFile::sync)?;
+            self.staging.sync_directory(&self.targets)?;
+            let (documents, tokens) = (self.documents, self.tokens);
+            let shard = FinishedShard { files: files.clone(), documents, tokens, list_bytes, checkpoint };
+            let path = self.targets.progress();
+            record.add(self.staging.storage(), shard, reports).map_err(|error| {
+                self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error))
+            })?;
+            let data = self.targets.shard(self.options.format, shards.finished.len());
+            let names = data.iter().chain(&self.targets.data).map(|target| staged_name(target));
+            self.staging.keep(&names.chain([path]).collect::<Vec<_>>())?;
+        } else {
+            // What follows cannot be continued without this shard.
+            shards.record = None;
+        }
+        shards.finish(files);
+        Ok(())
+    }
+
+    /// Removes finished shards too if nothing is published: no run can continue them.
+    pub(crate) fn forget_shards(&self) {
+        self.staging.forget();
     }
 
     /// Appends a part of a document, which it ends if `ends` is set. A document in parts becomes the same bytes as one that is appended whole.
@@ -279,23 +467,31 @@ impl Output {
     pub fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
         self.staging.check()?;
         let eos = self.options.append_eos;
+        if self.open.is_none() {
+            self.begin_document()?;
+        }
         let writer = self.writer.as_mut().expect("present until published");
-        let Open { mark, ids: before } = match self.open.take() {
+        let open = match self.open.take() {
             Some(open) => open,
-            None => Open { mark: writer.mark()?, ids: 0 },
+            None => Open { mark: writer.mark()?, ids: 0, bytes: 0 },
         };
-        let length = before + ids.len() + usize::from(eos.is_some());
-        self.open = Some(Open { mark, ids: before });
+        let length = open.ids + ids.len() + usize::from(eos.is_some());
+        let bytes = open.bytes + bytes_of_ids(self.dtype, ids);
+        self.open = Some(open);
         self.refuse_long(self.documents, length)?;
         self.refuse_unfit(ids, &[])?;
         let writer = self.writer.as_mut().expect("present until published");
         writer.append_part(ids)?;
-        self.open.iter_mut().for_each(|open| open.ids += ids.len());
+        self.open.iter_mut().for_each(|open| (open.ids, open.bytes) = (open.ids + ids.len(), bytes));
         if ends {
             writer.end_parts(length, eos)?;
             self.open = None;
             self.documents += 1;
             self.tokens += length as u64;
+            if let Some(shards) = &mut self.shards {
+                let bytes = bytes + bytes_of_ids(self.dtype, eos.as_slice());
+                shards.add(1, bytes_of_document(self.dtype, bytes, length == 0));
+            }
         }
         Ok(())
     }
@@ -370,31 +566,29 @@ impl Output {
     /// are back in place, and staged files are removed.
     pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
-        let writer = self.writer.take().expect("present until published");
-        let mut complete = writer.complete()?;
+        self.end_shards(None)?;
+        let mut files: Vec<_> = match (&mut self.shards, self.writer.take()) {
+            (Some(shards), _) => {
+                let numbers = 0..shards.finished.len();
+                let names = numbers.flat_map(|number| self.targets.shard(self.options.format, number));
+                let names: Vec<_> = names.collect();
+                self.targets.data.splice(..0, names);
+                std::mem::take(&mut shards.finished).concat()
+            }
+            (None, writer) => {
+                let writer = writer.expect("present until published");
+                writer.complete()?.into_iter().map(output_file).collect()
+            }
+        };
         if let Some(list) = self.list.take() {
-            complete.push((list.complete()?, None));
+            files.push(output_file((list.complete()?, None)));
         }
-        let files: Vec<_> = complete
-            .into_iter()
-            .map(|(file, dtype)| OutputFile {
-                file: file.target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-                bytes: file.bytes,
-                dtype: dtype.map(str::to_owned),
-                blake3: file.blake3.to_hex().to_string(),
-            })
-            .collect();
         let manifest = Manifest {
             schema: SCHEMA,
             windrow: env!("CARGO_PKG_VERSION").to_owned(),
             engine: body.engine,
             tokenizer: body.tokenizer,
-            options: Options {
-                format: self.options.format,
-                dtype: self.dtype,
-                eos: self.options.append_eos,
-                reading: body.reading,
-            },
+            options: self.manifest_options(body.reading),
             inputs: body.inputs,
             documents: body.documents,
             text_bytes: body.text_bytes,
@@ -411,6 +605,11 @@ impl Output {
             tokens: self.tokens,
             left_behind,
         })
+    }
+
+    fn manifest_options(&self, reading: ReadOptions) -> Options {
+        let OutputOptions { format, append_eos, shard_bytes, .. } = self.options;
+        Options { format, dtype: self.dtype, eos: append_eos, shard_bytes, reading }
     }
 
     fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {
@@ -446,6 +645,34 @@ impl Output {
     pub fn abandon(self) {
         drop(self);
     }
+}
+
+/// A complete file as the manifest lists it.
+fn output_file((file, dtype): (Complete, Option<&'static str>)) -> OutputFile {
+    OutputFile {
+        file: file.target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        bytes: file.bytes,
+        dtype: dtype.map(str::to_owned),
+        blake3: file.blake3.to_hex().to_string(),
+    }
+}
+
+/// Continues the list of skipped documents behind its first `bytes`. Returns the first of them too.
+fn resume_list(list: StagedFile, bytes: u64) -> Result<(StagedFile, Vec<SkippedDocument>), OutputError> {
+    let (mut first, mut line) = (Vec::new(), Vec::new());
+    let list = list.resume(bytes, |block| {
+        for part in block.split_inclusive(|&byte| byte == b'\n') {
+            if first.len() == SKIPPED_IN_MANIFEST {
+                return;
+            }
+            line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                first.extend(serde_json::from_slice::<SkippedDocument>(&line));
+                line.clear();
+            }
+        }
+    })?;
+    Ok((list, first))
 }
 
 impl Drop for Output {

@@ -1,13 +1,12 @@
 //! The four layouts.
 
-use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use super::error::OutputError;
-use super::file::{Complete, Mark, StagedFile, WriteBack};
+use super::file::{Complete, Mark, StagedFile, StorageReader, WriteBack};
 use super::format::{Dtype, Format};
+use super::names::staged_name;
 use super::run::{JsonLine, Run, put, put_json};
-use super::staging::staged_name;
 
 /// Turns runs into the files of one format.
 #[derive(Debug)]
@@ -213,9 +212,11 @@ impl MegatronWriter {
     fn complete(mut self) -> Result<Vec<(Complete, Option<&'static str>)>, OutputError> {
         self.idx.flush()?;
         let staged = staged_name(self.idx.target());
-        let lengths = File::open(&staged).and_then(|mut file| {
+        let staging = self.idx.staging().clone();
+        let storage = staging.storage();
+        let lengths = storage.open(&staged).and_then(|mut file| {
             file.seek(SeekFrom::Start(IDX_HEADER as u64))?;
-            Ok(BufReader::with_capacity(1 << 18, file))
+            Ok(BufReader::with_capacity(1 << 18, StorageReader { storage, file }))
         });
         let mut lengths = lengths.map_err(|error| self.idx.failed("cannot read back", error))?;
         let mut pointer = 0;
