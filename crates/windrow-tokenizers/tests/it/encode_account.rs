@@ -149,19 +149,33 @@ fn corpus() -> impl Strategy<Value = Corpus> {
     ]
 }
 
-fn run(directory: &Path, corpora: &[Corpus], job: Job) -> Result<Summary, Box<RunError>> {
+fn run(directory: &Path, corpora: &[Corpus], job: Job, shard_bytes: Option<u64>) -> Result<Summary, Box<RunError>> {
     let inputs = corpora.iter().zip(0..).map(|(Corpus { format, bytes }, number)| {
         InputFile::from_reader(format!("file-{number}"), Cursor::new(bytes.clone()), *format, Some(Compression::None))
     });
-    let options = OutputOptions { format: output::Format::Jsonl, ..OutputOptions::new(directory.join("out"), 256) };
+    let format = output::Format::Jsonl;
+    let options = OutputOptions { format, shard_bytes, ..OutputOptions::new(directory.join("out"), 256) };
     let output = Output::create(&options).unwrap();
     encode_with(Job { inputs: inputs.collect(), ..job }, &Bytes, TokenizerIdentity::default(), output, &())
 }
 
-fn texts(directory: &Path) -> Vec<String> {
+/// All lines of the output. Each shard but the last ends with the line that reaches the limit.
+fn texts(directory: &Path, shard_bytes: Option<u64>) -> Vec<String> {
     let ids = |line: &str| serde_json::from_str::<Value>(line).unwrap()["ids"].as_array().unwrap().clone();
     let byte = |id: &Value| u8::try_from(id.as_u64().unwrap()).unwrap();
-    let lines = fs::read_to_string(directory.join("out.jsonl")).unwrap();
+    let read = |name: String| fs::read_to_string(directory.join(name));
+    let lines = match shard_bytes {
+        None => read("out.jsonl".to_owned()).unwrap(),
+        Some(limit) => {
+            let shards: Vec<String> = (0..).map_while(|number| read(format!("out-{number:05}.jsonl")).ok()).collect();
+            for (number, shard) in shards.iter().enumerate() {
+                let last = shard.lines().last().map_or(0, |line| line.len() + 1);
+                assert!(((shard.len() - last) as u64) < limit, "shard {number} could have ended before its last line");
+                assert!(number + 1 == shards.len() || shard.len() as u64 >= limit, "shard {number} is too small");
+            }
+            shards.concat()
+        }
+    };
     lines.lines().map(|line| String::from_utf8(ids(line).iter().map(byte).collect()).unwrap()).collect()
 }
 
@@ -174,6 +188,7 @@ proptest! {
         threads in 1..5_usize,
         chunk_bytes in select(vec![1_usize, 50, 300, 1 << 16]),
         memory in select(vec![1_usize, 100_000, 1 << 30]),
+        shard_bytes in select(vec![None, Some(1_u64), Some(200), Some(5_000)]),
     ) {
         let job = || Job { threads, chunk_bytes, memory, ..Job::new(Vec::new()) };
         let documents: Vec<(String, Result<String, u64>)> = corpora
@@ -195,7 +210,7 @@ proptest! {
         let directory = tempfile::tempdir().unwrap();
         let mut skipping = job();
         skipping.reading.on_error = OnError::Skip;
-        let outcome = run(directory.path(), &corpora, skipping);
+        let outcome = run(directory.path(), &corpora, skipping, shard_bytes);
         let counts = Documents {
             read: documents.len() as u64,
             written: good.len() as u64,
@@ -214,7 +229,7 @@ proptest! {
         let summary = outcome.unwrap();
         prop_assert_eq!(summary.documents, counts);
         prop_assert_eq!((summary.text_bytes, summary.tokens), (text_bytes(&good), text_bytes(&good)));
-        let written = texts(directory.path());
+        let written = texts(directory.path(), shard_bytes);
         prop_assert_eq!(&written.iter().collect::<Vec<_>>(), &good);
         let manifest = fs::read(directory.path().join("out.manifest.json")).unwrap();
         let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
@@ -231,7 +246,7 @@ proptest! {
 
         // The first bad document ends the run.
         let directory = tempfile::tempdir().unwrap();
-        let outcome = run(directory.path(), &corpora, job());
+        let outcome = run(directory.path(), &corpora, job(), shard_bytes);
         let Some(first) = documents.iter().position(|(_, document)| document.is_err()) else {
             prop_assert_eq!(outcome.unwrap().documents, counts);
             return Ok(());
@@ -255,7 +270,7 @@ fn a_share_of_bad_documents_is_judged_at_the_end() {
         let directory = tempfile::tempdir().unwrap();
         let mut job = Job { max_skipped: Some(MaxSkipped::Percent(percent)), ..Job::new(Vec::new()) };
         job.reading.on_error = OnError::Skip;
-        let outcome = run(directory.path(), std::slice::from_ref(&corpus), job);
+        let outcome = run(directory.path(), std::slice::from_ref(&corpus), job, None);
         assert_eq!(outcome.is_ok(), is_ok, "{percent}");
         let Err(failed) = outcome else { continue };
         let said = failed.to_string();
