@@ -7,7 +7,7 @@ use windrow_tokenizers::input;
 use windrow_tokenizers::manifest::OnError;
 use windrow_tokenizers::output::{Dtype, Format};
 
-use crate::{count, doctor, plan, size};
+use crate::{count, dataset, doctor, plan, size};
 
 const HELP: &str = "\
 {about}
@@ -46,6 +46,15 @@ pub(crate) enum Command {
     /// Count tokens per file and in total, as wc counts words.
     #[command(help_template = count::args::HELP, after_help = count::args::AFTER_HELP)]
     Count(Box<count::Options>),
+    /// Read what encode has written, and compare hashes, counts, offsets and ids with the manifest.
+    #[command(after_help = dataset::AFTER_HELP)]
+    Verify(dataset::Verify),
+    /// Print a document of what encode has written as text.
+    #[command(after_help = dataset::AFTER_HELP)]
+    Decode(dataset::Decode),
+    /// Count documents and tokens of what encode has written, with lengths and frequent ids.
+    #[command(visible_alias = "head", after_help = dataset::AFTER_HELP)]
+    Stat(dataset::Stat),
     /// Plan where to cut a matrix product that is fused with a collective, or report that cutting does not pay.
     #[command(help_template = plan::HELP, after_help = plan::AFTER_HELP)]
     Plan(Box<plan::Options>),

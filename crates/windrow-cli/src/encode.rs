@@ -18,6 +18,7 @@ use crate::exit::Code;
 use crate::progress::Progress;
 use crate::report;
 use crate::signals;
+use crate::size;
 use crate::summary;
 use crate::threads;
 
@@ -191,7 +192,7 @@ fn one_thread_each(files: &[InputFile], threads: usize) -> Option<String> {
         return None;
     }
     let compressed = if largest.compression() == Some(Compression::None) { "" } else { " compressed" };
-    let size = summary::size(largest.bytes().unwrap_or(0));
+    let size = size::decimal(largest.bytes().unwrap_or(0));
     let name = shown(largest.name());
     let others = match large.len() - 1 {
         0 => String::new(),

@@ -9,6 +9,7 @@ use windrow_tokenizers::shown;
 
 use crate::args::Encode;
 use crate::report;
+use crate::size::{counted, decimal as size};
 
 /// Less text than this gets no rate: reading the clock and starting threads would be most of the time.
 const RATED: u64 = 1_000_000;
@@ -192,33 +193,9 @@ fn megabytes_per_second(summary: &Summary) -> f64 {
     encoded_bytes(summary) as f64 / 1e6 / summary.encoding.as_secs_f64().max(1e-9)
 }
 
-fn counted(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-/// Bytes in decimal units, like rates.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000 => counted(bytes, "byte"),
-        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        _ => format!("{:.2} GB", bytes as f64 / 1e9),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_for_people() {
-        assert_eq!(size(0), "0 bytes");
-        assert_eq!(size(1), "1 byte");
-        assert_eq!(size(999), "999 bytes");
-        assert_eq!(size(1_500), "1.5 kB");
-        assert_eq!(size(6_488_666), "6.5 MB");
-        assert_eq!(size(12_340_000_000), "12.34 GB");
-    }
 
     #[test]
     fn a_run_without_time_has_a_rate() {

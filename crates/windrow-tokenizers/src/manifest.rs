@@ -39,8 +39,23 @@ pub struct Manifest {
     /// The data files, in the order of [`Format::suffixes`], shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
     /// requested.
     pub outputs: Vec<OutputFile>,
+    /// blake3 of the outputs' hashes, 32 bytes each, one after the other, in hexadecimal: one hash for all data. Manifests of older
+    /// versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs_blake3: Option<String>,
     /// The first [`SKIPPED_IN_MANIFEST`] skipped documents, in input order.
     pub skipped: Vec<SkippedDocument>,
+}
+
+/// The value of [`Manifest::outputs_blake3`].
+pub(crate) fn root_of(outputs: &[OutputFile]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for output in outputs {
+        // A hash that is none changes the result, so it is noticed.
+        let hash = blake3::Hash::from_hex(&output.blake3).map_or([0; 32], Into::into);
+        hasher.update(&hash);
+    }
+    hasher.finalize().to_hex().to_string()
 }
 
 /// The part of a [`Manifest`] that the caller of the output provides.

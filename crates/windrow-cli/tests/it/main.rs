@@ -20,3 +20,4 @@ mod resume;
 mod same_bytes;
 mod shards;
 mod signals;
+mod verify;

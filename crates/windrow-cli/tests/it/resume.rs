@@ -104,7 +104,7 @@ fn a_killed_run_continues_and_writes_the_same_bytes() {
 fn a_terminated_run_says_what_it_keeps() {
     let place = corpus();
     let expected = expected(&place);
-    let ran = killed(&place, LINE, "-TERM", 2);
+    let ran = killed(&place, LINE, "-TERM", 4);
     assert_eq!(ran.code, Some(143));
     assert!(
         ran.stderr.contains("finished shards are kept; the same command with --resume continues"),
@@ -185,7 +185,7 @@ fn the_run_that_writes_the_output_is_named() {
     while fs::read(place.path("out.windrow-lock")).unwrap_or_default().is_empty() {
         assert!(begin.elapsed() < Duration::from_secs(60));
     }
-    let says = format!("another run (process {}) is writing out", child.id());
+    let says = format!("another run is writing out (process {})", child.id());
     place.line(LINE).fails(LINE, 73, &[&says, "hint: wait until it has finished"]);
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());

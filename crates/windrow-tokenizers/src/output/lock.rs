@@ -24,7 +24,7 @@ impl Lock {
         let busy = || {
             let holder = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u32>().ok());
             let holder = holder.map_or_else(String::new, |id| format!(" (process {id})"));
-            let message = format!("another run{holder} is writing {}", shown(&targets.prefix));
+            let message = format!("another run is writing {}{holder}", shown(&targets.prefix));
             OutputError::new(OutputErrorKind::CannotCreate, message)
                 .at(&path)
                 .hint("wait until it has finished, or choose another -o")

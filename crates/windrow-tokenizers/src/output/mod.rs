@@ -48,7 +48,7 @@ pub use staging::Staging;
 
 use crate::input::{Continuation, FileReport};
 use crate::manifest::{
-    Manifest, ManifestBody, Options, OutputFile, ReadOptions, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument,
+    Manifest, ManifestBody, Options, OutputFile, ReadOptions, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument, root_of,
 };
 use crate::shown;
 pub(crate) use file::WriteBack;
@@ -58,6 +58,7 @@ pub(crate) use progress::{Checkpoint, InputIdentity, RunIdentity};
 use progress::{FinishedShard, Progress, ProgressWriter};
 use run::Run;
 use shards::{Shards, bytes_of_document, bytes_of_ids};
+pub(crate) use writer::{IDX_HEADER, NPY_HEADER, idx_header, npy_header};
 use writer::{MegatronWriter, Writer};
 
 /// What to write and where.
@@ -593,6 +594,7 @@ impl Output {
             documents: body.documents,
             text_bytes: body.text_bytes,
             tokens: self.tokens,
+            outputs_blake3: Some(root_of(&files)),
             outputs: files,
             skipped: std::mem::take(&mut self.first_skipped),
         };

@@ -112,10 +112,10 @@ pub(crate) struct NpyWriter {
 }
 
 /// Size of an `.npy` header: the smallest multiple of 64, which the format requires, that fits any length.
-const NPY_HEADER: usize = 128;
+pub(crate) const NPY_HEADER: usize = 128;
 
 /// The header of a one-dimensional little-endian array, version 1.0.
-fn npy_header(descr: &str, length: u64) -> [u8; NPY_HEADER] {
+pub(crate) fn npy_header(descr: &str, length: u64) -> [u8; NPY_HEADER] {
     let dictionary = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({length},), }}");
     let mut header = [b' '; NPY_HEADER];
     header[..8].copy_from_slice(b"\x93NUMPY\x01\x00");
@@ -174,9 +174,11 @@ pub(crate) struct MegatronWriter {
     documents: u64,
 }
 
-const IDX_HEADER: usize = 34;
+/// Size of the header of an index.
+pub(crate) const IDX_HEADER: usize = 34;
 
-fn idx_header(dtype: Dtype, documents: u64) -> [u8; IDX_HEADER] {
+/// The header of an index of documents that are one sequence each.
+pub(crate) fn idx_header(dtype: Dtype, documents: u64) -> [u8; IDX_HEADER] {
     let mut header = [0; IDX_HEADER];
     header[..9].copy_from_slice(b"MMIDIDX\0\0");
     header[9..17].copy_from_slice(&1u64.to_le_bytes());
