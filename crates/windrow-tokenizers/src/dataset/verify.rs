@@ -46,15 +46,9 @@ impl Dataset {
         }
         let shards: Vec<Shard<'_>> = self.shards().into_iter().filter(|shard| is_in(shard, &whole)).collect();
         let is_complete = shards.len() == self.shards().len();
-        let (hashes, walked) = windrow::join(
-            || hashes(&whole),
-            || {
-                shards
-                    .par_iter()
-                    .map(|shard| self.walk_and_check(shard))
-                    .collect::<Vec<Result<[u64; 2], DatasetError>>>()
-            },
-        );
+        let hashes = hashes(&whole);
+        let walked: Vec<Result<[u64; 2], DatasetError>> =
+            shards.par_iter().map(|shard| self.walk_and_check(shard)).collect();
         for ((path, _), hash) in whole.iter().zip(hashes) {
             let listed = found.iter().find(|(_, other)| other == path).map_or("", |(file, _)| &file.blake3);
             match hash {
