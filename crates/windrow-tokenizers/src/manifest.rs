@@ -114,7 +114,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether kept fields have a file of their own.
+    /// Whether kept fields are in a separate file.
     pub(crate) fn has_sidecar(&self) -> bool {
         !self.reading.keep.is_empty() && !self.format.has_columns()
     }

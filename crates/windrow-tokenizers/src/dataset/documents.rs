@@ -2,19 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::columns;
 use super::error::DatasetError;
+use super::visit::Visitor;
 use crate::manifest::Options;
 use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, npy_header};
 
 /// Bytes that are read ahead.
 const BUFFER: usize = 256 << 10;
-
-/// Takes the ids of documents until it breaks.
-pub(super) type Visitor<'v> = &'v mut dyn FnMut(&[u32]) -> ControlFlow<()>;
 
 /// The files of one shard, or of an output without shards.
 pub(super) struct Shard<'m> {
