@@ -294,12 +294,12 @@ def measure(options, name, rng, folder):
     print(f"  {'cut':<13} {'predicted':>9} {'median us':>9} {'quartiles':>19} {'by auto':>8}  tiles")
     rows, medians, base = [], {}, statistics.median(times["auto"])
     for cut, of in times.items():
-        tiles, prophecy = " ".join(map(str, cuts.get(cut, []))), f"{predicted[cut]:.1f}" if cut in predicted else ""
+        tiles, expected = " ".join(map(str, cuts.get(cut, []))), f"{predicted[cut]:.1f}" if cut in predicted else ""
         low, middle, high = statistics.quantiles(of, n=4)
         medians[cut] = middle
-        print(f"  {cut:<13} {prophecy:>9} {middle:>9.1f} {low:>9.1f} {high:>9.1f} {middle / base:>8.3f}  {tiles}", flush=True)
+        print(f"  {cut:<13} {expected:>9} {middle:>9.1f} {low:>9.1f} {high:>9.1f} {middle / base:>8.3f}  {tiles}", flush=True)
         each = " ".join(f"{time:.2f}" for time in of)
-        rows.append([*about, cut, tiles, *costs, f"{bound:.1f}", prophecy, *(f"{time:.2f}" for time in (middle, low, high)), each])
+        rows.append([*about, cut, tiles, *costs, f"{bound:.1f}", expected, *(f"{time:.2f}" for time in (middle, low, high)), each])
     return rows, {"predicted": predicted, "medians": medians, "bound": bound}
 
 
