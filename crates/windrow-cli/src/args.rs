@@ -134,7 +134,7 @@ pub(crate) struct Encode {
     #[arg(long, value_name = "auto|N", value_parser = size::threads)]
     pub(crate) threads: Option<usize>,
 
-    /// Memory budget of the documents in flight, such as 512M. A larger document runs alone.
+    /// Memory budget of the run, such as 512M; the tokenizer comes on top.
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::bytes)]
     pub(crate) memory: usize,
 

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::thread;
 
 use indicatif::ProgressBar;
-use windrow_tokenizers::encode::{Job, Observer, Summary, encode};
+use windrow_tokenizers::encode::{Job, MemoryShares, Observer, Summary, encode};
 use windrow_tokenizers::input::{self, Compression, InputFile, InputOptions, WalkOptions, resolve};
 use windrow_tokenizers::manifest::{OnError, ReadOptions};
 use windrow_tokenizers::output::{Output, OutputOptions, Staging};
@@ -144,10 +144,13 @@ pub(crate) fn prepare<'t>(
         add_special_tokens: options.add_special_tokens,
         special_in_text: !options.no_special_in_text,
     };
+    let workers = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
+    let shares = MemoryShares::new(options.memory, workers);
     let load = LoadOptions {
         add_special_tokens: reading.add_special_tokens,
         special_in_text: reading.special_in_text,
         engine: options.vocabulary.engine.into(),
+        cache_bytes: shares.cache_bytes,
     };
     let tokenizer = match tokenizer {
         Some(tokenizer) => Loaded::Before(tokenizer),
@@ -175,7 +178,7 @@ pub(crate) fn prepare<'t>(
     let job = Job {
         reading,
         threads,
-        memory: options.memory,
+        memory: shares.documents,
         chunk_bytes: options.chunk_bytes,
         max_skipped: options.max_skipped,
         ..Job::new(resolved.files)
@@ -255,7 +258,7 @@ impl Prepared<'_> {
         let progress = shown.then(|| Progress::start(bar, stored));
         let described = summary::Described {
             skips: job.reading.on_error == OnError::Skip,
-            budget: job.memory,
+            budget: options.memory,
             tokenizer: tokenizer.name().to_owned(),
         };
         let outcome = match &progress {

@@ -48,6 +48,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use thiserror::Error;
 
+pub use budget::MemoryShares;
+
 use crate::engine::Engine;
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, Position};
 use crate::manifest::{self, Documents, ManifestBody, Options, ReadOptions, SkippedDocument, TokenizerIdentity};
@@ -67,12 +69,11 @@ pub struct Job {
     pub threads: usize,
     /// Memory budget in bytes of the documents in flight. It covers the buffers of all batches between reader and output, with 48 bytes
     /// per record, and the ids of their documents, 4 bytes each. Until the ids are known, one id per byte is assumed. A document that
-    /// exceeds the budget runs alone, unless it is a text that the engine can [cut](Engine::cuts_documents): that is read, encoded and
-    /// written part by part.
+    /// exceeds the budget runs alone, unless it is a text, a line or a JSON line that the engine can [cut](Engine::cuts_documents): that is
+    /// read, encoded and written part by part.
     ///
-    /// The budget does not cover the tokenizer, nor the buffers of the reader and the output (some MiB). It does not cover what
-    /// each worker needs while it encodes a document either: the engine's scratch, space for the ids to grow, and twice the text of
-    /// a JSON line with escapes.
+    /// The budget does not cover the tokenizer with what it remembers, nor the buffers of the reader and the output (some MiB), nor what
+    /// each worker needs while it encodes a document. [`MemoryShares`] divides the memory of a whole run.
     pub memory: usize,
     /// Bytes of consecutive documents that a worker claims at a time.
     pub chunk_bytes: usize,
