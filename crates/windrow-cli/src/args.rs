@@ -92,6 +92,10 @@ pub(crate) struct Encode {
     #[arg(long)]
     pub(crate) append_eos: bool,
 
+    /// Begin every document with this token, given by its name or its id.
+    #[arg(long, value_name = "TOKEN|ID")]
+    pub(crate) bos: Option<String>,
+
     /// Treat every line of a text file as a document.
     #[arg(long)]
     pub(crate) lines: bool,

@@ -1,4 +1,4 @@
-//! Selects the id that ends a document.
+//! Selects the ids that begin and end a document.
 
 use windrow_tokenizers::output::Format;
 use windrow_tokenizers::shown;
@@ -33,21 +33,31 @@ pub(crate) fn eos(
             )),
         };
     };
-    // A vocabulary has tokens that are digits, but such a token never ends a document.
+    named(tokenizer, "--eos", asked).map(Some)
+}
+
+/// The id with which documents begin, if any. No vocabulary has a usual one, so it must be named.
+pub(crate) fn bos(tokenizer: &Tokenizer, asked: Option<&str>) -> Result<Option<u32>, String> {
+    asked.map(|asked| named(tokenizer, "--bos", asked)).transpose()
+}
+
+/// The id that the value of an option names: a token, or the number of an id.
+fn named(tokenizer: &Tokenizer, option: &str, asked: &str) -> Result<u32, String> {
+    // A vocabulary has tokens that are digits, but such a token never begins or ends a document.
     if !asked.is_empty() && asked.bytes().all(|byte| byte.is_ascii_digit()) {
         return match asked.parse() {
-            Ok(id) if id < tokenizer.vocab_size() => Ok(Some(id)),
+            Ok(id) if id < tokenizer.vocab_size() => Ok(id),
             _ => Err(format!(
-                "--eos {asked}: the ids of {} end at {}\nhint: the special tokens are: {}",
+                "{option} {asked}: the ids of {} end at {}\nhint: the special tokens are: {}",
                 shown(tokenizer.name()),
                 tokenizer.vocab_size().saturating_sub(1),
                 candidates(tokenizer)
             )),
         };
     }
-    tokenizer.token_to_id(asked).map(Some).ok_or_else(|| {
+    tokenizer.token_to_id(asked).ok_or_else(|| {
         format!(
-            "--eos {asked:?} is no token of {}\nhint: its special tokens are: {}",
+            "{option} {asked:?} is no token of {}\nhint: its special tokens are: {}",
             shown(tokenizer.name()),
             candidates(tokenizer)
         )

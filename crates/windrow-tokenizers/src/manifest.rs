@@ -103,6 +103,9 @@ pub struct Options {
     pub format: Format,
     /// Element type of the ids; none if they are text.
     pub dtype: Option<Dtype>,
+    /// The id with which each document begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bos: Option<u32>,
     /// The id appended to each document.
     pub eos: Option<u32>,
     /// Bytes of token data with which a shard ends; none for an output without shards.

@@ -10,7 +10,7 @@ use windrow::prelude::*;
 use super::documents::Shard;
 use super::error::{DatasetError, DatasetErrorKind};
 use super::statistics::Statistics;
-use crate::manifest::{Manifest, OnError, OutputFile};
+use crate::manifest::{Manifest, OnError, Options, OutputFile};
 use crate::output::suffixes;
 use crate::shown;
 
@@ -92,8 +92,9 @@ impl Dataset {
     /// What is wrong with a document of a shard if it has an id that the tokenizer does not have.
     pub(super) fn beyond_vocabulary(&self, shard: &Shard<'_>, document: u64, ids: &[u32]) -> Option<DatasetError> {
         let size = self.manifest.tokenizer.vocab_size;
-        let eos = self.manifest.options.eos.map_or(0, |eos| eos.saturating_add(1));
-        let limit = if size == 0 { LARGEST_VOCABULARY } else { size.max(eos) };
+        let Options { bos, eos, .. } = self.manifest.options;
+        let around = bos.max(eos).map_or(0, |id| id.saturating_add(1));
+        let limit = if size == 0 { LARGEST_VOCABULARY } else { size.max(around) };
         // The compiler vectorizes the maximum, not the search.
         if ids.iter().fold(0, |most, &id| most.max(id)) < limit {
             return None;

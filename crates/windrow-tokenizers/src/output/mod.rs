@@ -63,7 +63,7 @@ use file::{Complete, Mark, StagedFile, StorageWriter};
 use names::{Targets, same_file, staged_name};
 pub(crate) use progress::{Checkpoint, InputIdentity, RunIdentity};
 use progress::{FinishedShard, Progress, ProgressWriter};
-use run::Run;
+use run::{Frame, Run};
 use shards::{Shards, bytes_of_document, bytes_of_ids};
 use sidecar::Sidecar;
 pub(crate) use writer::{IDX_HEADER, NPY_HEADER, idx_header, npy_header};
@@ -83,6 +83,8 @@ pub struct OutputOptions {
     pub vocab_size: u32,
     /// The id to append to every document, even an empty one. Nanogpt files need it.
     pub append_eos: Option<u32>,
+    /// The id with which every document begins, even an empty one.
+    pub prepend_bos: Option<u32>,
     /// Whether existing files of this format and an existing manifest are replaced once everything is complete. Files of another format
     /// under the same prefix stay; the manifest no longer lists them.
     pub overwrite: bool,
@@ -108,6 +110,7 @@ impl OutputOptions {
             dtype: None,
             vocab_size,
             append_eos: None,
+            prepend_bos: None,
             overwrite: false,
             list_skipped: false,
             keep: Vec::new(),
@@ -128,10 +131,16 @@ impl OutputOptions {
             )
             .hint("name it with --eos TOKEN|ID, or use --format npy"));
         }
+        if self.format == Format::Nanogpt && self.prepend_bos.is_some() && self.prepend_bos == self.append_eos {
+            let message = "the nanogpt format ends every document with the end-of-text id, so none can begin with it";
+            return Err(OutputError::new(OutputErrorKind::Usage, message)
+                .hint("leave out --bos, name another token with --eos, or use --format npy"));
+        }
         if self.format.has_columns() {
             ColumnWriter::check(&self.keep)?;
         }
-        let largest = self.vocab_size.saturating_sub(1).max(self.append_eos.unwrap_or(0));
+        let around = self.append_eos.max(self.prepend_bos).unwrap_or(0);
+        let largest = self.vocab_size.saturating_sub(1).max(around);
         self.format.dtype(self.dtype, largest)
     }
 
@@ -332,7 +341,7 @@ impl Output {
         assert_eq!(ends.last().copied().unwrap_or(0), ids.len(), "the last document does not end with the ids");
         assert!(self.open.is_none(), "the document before has not ended");
         self.staging.check()?;
-        let run = Run { ids, ends, eos: self.options.append_eos };
+        let run = Run { ids, ends, frame: self.frame() };
         if let Some((document, length)) = run.lengths().enumerate().find(|&(_, length)| length > self.longest) {
             self.refuse_long(self.documents + document as u64, length)?;
         }
@@ -346,11 +355,15 @@ impl Output {
             let count = self.end_of_shard(ids, &ends).unwrap_or(ends.len());
             let later = ends.split_off(count);
             let end = ends.last().copied().unwrap_or(0);
-            self.append_run(Run { ids: &ids[..end], ends: &ends, eos: self.options.append_eos })?;
+            self.append_run(Run { ids: &ids[..end], ends: &ends, frame: self.frame() })?;
             ids = &ids[end..];
             ends = later.into_iter().map(|later| later - end).collect();
         }
         Ok(())
+    }
+
+    fn frame(&self) -> Frame {
+        Frame { bos: self.options.prepend_bos, eos: self.options.append_eos }
     }
 
     /// Appends documents that belong to one shard.
@@ -358,7 +371,7 @@ impl Output {
         self.writer.as_mut().expect("present until published").append(run)?;
         let documents = run.ends.len() as u64;
         self.documents += documents;
-        self.tokens += run.ids.len() as u64 + if run.eos.is_some() { documents } else { 0 };
+        self.tokens += run.ids.len() as u64 + documents * run.frame.len() as u64;
         let bytes = self.sizes(run.ids, run.ends).sum();
         if let Some(shards) = &mut self.shards {
             shards.add(documents, bytes);
@@ -368,14 +381,14 @@ impl Output {
 
     /// Bytes of the token data of documents. One that the format cannot hold has none.
     fn sizes<'a>(&self, ids: &'a [u32], ends: &'a [usize]) -> impl Iterator<Item = u64> + use<'a> {
-        let (eos, dtype, longest) = (self.options.append_eos, self.dtype, self.longest);
-        let run = Run { ids, ends, eos };
+        let (frame, dtype, longest) = (self.frame(), self.dtype, self.longest);
+        let run = Run { ids, ends, frame };
         run.documents().map(move |ids| {
-            let length = ids.len() + eos.as_slice().len();
+            let length = ids.len() + frame.len();
             if length > longest {
                 return 0;
             }
-            let bytes = bytes_of_ids(dtype, ids) + bytes_of_ids(dtype, eos.as_slice());
+            let bytes = bytes_of_ids(dtype, ids) + bytes_of_ids(dtype, &frame.around(&[]));
             bytes_of_document(dtype, bytes, length == 0)
         })
     }
@@ -510,14 +523,18 @@ impl Output {
     /// there, and nothing of this one: only [`discard_parts`](Self::discard_parts) can follow.
     pub fn append_part(&mut self, ids: &[u32], ends: bool) -> Result<(), OutputError> {
         self.staging.check()?;
-        let eos = self.options.append_eos;
+        let Frame { bos, eos } = self.frame();
         if self.open.is_none() {
             self.begin_document()?;
         }
         let writer = self.writer.as_mut().expect("present until published");
         let open = match self.open.take() {
             Some(open) => open,
-            None => Open { mark: writer.mark()?, ids: 0, bytes: 0 },
+            None => {
+                let mark = writer.mark()?;
+                writer.append_part(bos.as_slice())?;
+                Open { mark, ids: bos.as_slice().len(), bytes: bytes_of_ids(self.dtype, bos.as_slice()) }
+            }
         };
         let length = open.ids + ids.len() + usize::from(eos.is_some());
         let bytes = open.bytes + bytes_of_ids(self.dtype, ids);
@@ -674,8 +691,8 @@ impl Output {
     }
 
     fn manifest_options(&self, reading: ReadOptions) -> Options {
-        let OutputOptions { format, append_eos, shard_bytes, .. } = self.options;
-        Options { format, dtype: self.dtype, eos: append_eos, shard_bytes, reading }
+        let OutputOptions { format, append_eos, prepend_bos, shard_bytes, .. } = self.options;
+        Options { format, dtype: self.dtype, bos: prepend_bos, eos: append_eos, shard_bytes, reading }
     }
 
     fn check_account(&self, body: &ManifestBody) -> Result<(), OutputError> {

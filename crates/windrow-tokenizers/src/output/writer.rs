@@ -45,7 +45,7 @@ impl Writer {
             Self::Npy(npy) => npy.append(run),
             Self::Nanogpt { bin, dtype } => run.put_ids(*dtype, bin),
             Self::Megatron(megatron) => megatron.append(run),
-            Self::Jsonl { lines, .. } => run.documents().try_for_each(|ids| put_json(ids, run.eos, lines)),
+            Self::Jsonl { lines, .. } => run.documents().try_for_each(|ids| put_json(ids, run.frame, lines)),
             Self::Columns(columns) => columns.append(run),
         }
     }

@@ -142,8 +142,8 @@ fn read_jsonl(options: &OutputOptions) -> Vec<Vec<u32>> {
 /// Writes, reads with the reader of the format, and checks the manifest against the files.
 fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
     let published = write(options, documents, &[1, 0, 2]).unwrap();
-    let expected: Vec<Vec<u32>> =
-        documents.iter().map(|ids| ids.iter().copied().chain(options.append_eos).collect()).collect();
+    let around = |ids: &Vec<u32>| options.prepend_bos.iter().chain(ids).chain(&options.append_eos).copied().collect();
+    let expected: Vec<Vec<u32>> = documents.iter().map(around).collect();
     match options.format {
         Format::Npy => assert_eq!(read_npy(options), expected),
         Format::Megatron => assert_eq!(read_megatron(options), expected),
@@ -172,18 +172,18 @@ fn check(options: &OutputOptions, documents: &[Vec<u32>]) {
     assert_eq!(names, suffixes.len() + 1, "nothing else is left in the directory");
 }
 
-/// Every combination of format, end-of-text id and element type that is allowed.
+/// Every combination of format, ids around a document and element type that is allowed.
 fn combinations() -> Vec<OutputOptions> {
     let mut all = Vec::new();
     for format in Format::ALL {
-        for append_eos in [None, Some(299)] {
+        for (prepend_bos, append_eos) in [(None, None), (None, Some(299)), (Some(1), None), (Some(1), Some(299))] {
             for dtype in [None, Some(Dtype::U16), Some(Dtype::U32), Some(Dtype::I32)] {
-                all.push(OutputOptions { append_eos, dtype, ..options(Path::new("x"), format) });
+                all.push(OutputOptions { prepend_bos, append_eos, dtype, ..options(Path::new("x"), format) });
             }
         }
     }
     all.retain(|options| options.element_type().is_ok());
-    assert_eq!(all.len(), 8 + 3 + 6 + 2 + 4 + 4, "npy, nanogpt, megatron, jsonl, arrow, parquet");
+    assert_eq!(all.len(), 2 * (8 + 3 + 6 + 2 + 4 + 4), "npy, nanogpt, megatron, jsonl, arrow, parquet");
     all
 }
 
@@ -398,10 +398,11 @@ proptest! {
         runs in prop::collection::vec(0usize..6, 0..12),
         format in prop::sample::select(Format::ALL.to_vec()),
         eos in prop::option::of(0u32..300),
+        bos in prop::option::of(300u32..310),
     ) {
         let directory = tempfile::tempdir().unwrap();
         let eos = if format == Format::Nanogpt { eos.or(Some(9)) } else { eos };
-        let whole = OutputOptions { append_eos: eos, ..options(directory.path(), format) };
+        let whole = OutputOptions { append_eos: eos, prepend_bos: bos, ..options(directory.path(), format) };
         let pieces = OutputOptions { prefix: directory.path().join("pieces").join("out"), ..whole.clone() };
         fs::create_dir(directory.path().join("pieces")).unwrap();
         write(&whole, &documents, &[]).unwrap();
