@@ -1,10 +1,12 @@
 //! The options of the command line.
 
+use std::num::NonZeroU64;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windrow_tokenizers::encode::{Job, MaxSkipped};
 use windrow_tokenizers::input;
-use windrow_tokenizers::manifest::OnError;
+use windrow_tokenizers::manifest::{OnError, Share};
 use windrow_tokenizers::output::{Dtype, Format};
 
 use crate::{count, dataset, doctor, plan, size};
@@ -149,6 +151,18 @@ pub(crate) struct Encode {
     /// Maximum number of documents to skip, or a percentage of those read. If all are bad, the run always fails.
     #[arg(long, value_name = "N|P%", value_parser = size::most_skipped)]
     pub(crate) max_skipped: Option<MaxSkipped>,
+
+    /// End with the document that is the N-th good one; what follows is not read.
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<NonZeroU64>,
+
+    /// Encode a share of the documents, such as 0.01 or 1%, chosen by a hash of the seed, the input and the document's number in it.
+    #[arg(long, value_name = "P|P%", value_parser = size::share)]
+    pub(crate) sample: Option<Share>,
+
+    /// Another number chooses other documents for --sample [default: 0].
+    #[arg(long, value_name = "S", requires = "sample")]
+    pub(crate) seed: Option<u64>,
 
     /// Replace existing files, once the new ones are complete.
     #[arg(long)]

@@ -7,7 +7,7 @@ use std::thread;
 use indicatif::ProgressBar;
 use windrow_tokenizers::encode::{Job, Observer, Summary, encode};
 use windrow_tokenizers::input::{self, Compression, InputFile, InputOptions, WalkOptions, resolve};
-use windrow_tokenizers::manifest::{OnError, ReadOptions};
+use windrow_tokenizers::manifest::{OnError, ReadOptions, Selection};
 use windrow_tokenizers::output::{Output, OutputOptions, Staging};
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
@@ -143,6 +143,7 @@ pub(crate) fn prepare<'t>(
         on_error: options.on_error.into(),
         add_special_tokens: options.add_special_tokens,
         special_in_text: !options.no_special_in_text,
+        selection: selection(options),
     };
     let load = LoadOptions {
         add_special_tokens: reading.add_special_tokens,
@@ -182,6 +183,12 @@ pub(crate) fn prepare<'t>(
         ..Job::new(resolved.files)
     };
     Ok(Prepared { job, tokenizer, output })
+}
+
+/// Which documents the options ask for. The seed is part of the manifest if it matters.
+fn selection(options: &Encode) -> Selection {
+    let Encode { limit, sample, .. } = *options;
+    Selection { limit, sample, seed: sample.map(|_| options.seed.unwrap_or(0)) }
 }
 
 /// Refuses options of fields that contradict each other or the inputs.

@@ -1,6 +1,7 @@
 //! Sizes and counts on the command line.
 
 use windrow_tokenizers::encode::MaxSkipped;
+use windrow_tokenizers::manifest::Share;
 
 /// Maximum number of threads; a larger number is a typing error.
 const MOST_THREADS: usize = 1023;
@@ -56,6 +57,11 @@ pub(crate) fn most_skipped(text: &str) -> Result<MaxSkipped, String> {
         }
         None => Err(wrong()),
     }
+}
+
+/// A share of the documents.
+pub(crate) fn share(text: &str) -> Result<Share, String> {
+    text.parse().map_err(str::to_owned)
 }
 
 /// A number of things.

@@ -57,6 +57,7 @@ struct Documents {
     written: u64,
     skipped: u64,
     failed: u64,
+    left_out: u64,
 }
 
 /// The summary as one line of JSON. `tokenizer` is its name.
@@ -69,6 +70,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
             written: documents.written,
             skipped: documents.skipped,
             failed: documents.failed,
+            left_out: documents.left_out,
         },
         bytes: summary.text_bytes,
         tokens: summary.tokens,
@@ -109,11 +111,12 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
     }
     let Some(published) = &summary.published else {
         report::say(format_args!(
-            "nothing was published; {} read until then: {} good, {} skipped, {} failed",
+            "nothing was published; {} read until then: {} good, {} skipped, {} failed{}",
             counted(documents.read, "document"),
             documents.written,
             documents.skipped,
-            documents.failed
+            documents.failed,
+            if options.sample.is_some() { format!(", {} left out", documents.left_out) } else { String::new() }
         ));
         report::kept(summary.kept_shards);
         return;
@@ -133,7 +136,14 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         let list = options.output.with_file_name(list);
         report::note(format_args!("{} left out, see {}", counted(documents.skipped, "bad document"), shown(&list)));
     }
-    let skipped = if described.skips { format!(" ({} skipped)", documents.skipped) } else { String::new() };
+    if summary.is_limited {
+        report::note("--limit was reached; what follows was not read");
+    }
+    let counts =
+        [(described.skips, documents.skipped, "skipped"), (options.sample.is_some(), documents.left_out, "left out")];
+    let counts: Vec<String> =
+        counts.iter().filter(|(shown, ..)| *shown).map(|(_, count, what)| format!("{count} {what}")).collect();
+    let skipped = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
     if let Some(resumed) = &summary.resumed {
         let shards = counted(resumed.shards as u64, "finished shard");
         report::note(format_args!("resumed behind {shards} with {}", counted(resumed.documents, "document")));

@@ -49,7 +49,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use thiserror::Error;
 
 use crate::engine::Engine;
-use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, Position};
+use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Position};
 use crate::manifest::{self, Documents, ManifestBody, Options, ReadOptions, SkippedDocument, TokenizerIdentity};
 use crate::output::{Checkpoint, InputIdentity, Output, OutputError, OutputErrorKind, Published, RunIdentity};
 use crate::shown;
@@ -85,7 +85,7 @@ pub struct Job {
 pub enum MaxSkipped {
     /// This number. One more ends the run.
     Documents(u64),
-    /// This percentage of the documents read, checked when everything is read.
+    /// This percentage of the documents read, without those left out, checked when everything is read.
     Percent(f64),
 }
 
@@ -94,7 +94,9 @@ impl MaxSkipped {
     fn is_exceeded(self, documents: &Documents) -> bool {
         match self {
             Self::Documents(most) => documents.skipped > most,
-            Self::Percent(most) => documents.skipped as f64 * 100.0 > most * documents.read as f64,
+            Self::Percent(most) => {
+                documents.skipped as f64 * 100.0 > most * (documents.read - documents.left_out) as f64
+            }
         }
     }
 }
@@ -157,8 +159,8 @@ pub struct Step {
 
 /// The result of a run.
 ///
-/// `documents` always balances: `read = written + skipped + failed`. If a bad document ended the run, `read` includes it and `failed`
-/// is 1. If the run ended otherwise, `read` is what was written or skipped until then. "Written" means passed to the output; a failed
+/// `documents` always balances: `read = written + skipped + failed + left_out`. If a bad document ended the run, `read` includes it and
+/// `failed` is 1. If the run ended otherwise, `read` is what was written or skipped until then. "Written" means passed to the output; a failed
 /// run publishes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -180,6 +182,8 @@ pub struct Summary {
     pub resumed: Option<Resumed>,
     /// Number of finished shards that were kept although the run failed: the next run can resume behind them.
     pub kept_shards: usize,
+    /// Whether the run ended with the document that reached its [limit](crate::manifest::Selection::limit): what follows was not read.
+    pub is_limited: bool,
     /// The published files; `None` if the run failed.
     pub published: Option<Published>,
 }
@@ -235,7 +239,7 @@ pub enum EncodeError {
         Place(first)
     )]
     AllSkipped {
-        /// Number of documents read.
+        /// Number of documents read, without those left out.
         read: u64,
         /// The first of them.
         first: SkippedDocument,
@@ -348,6 +352,7 @@ pub fn encode_with(
         let inputs = job.inputs.iter().map(input_identity).collect();
         RunIdentity::new(engine_identity(engine), identity.clone(), options, inputs)
     };
+    let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let has_shards = output.has_shards();
     let start = match begin_output(&mut output, &job, &run_identity) {
         Ok(start) => start,
@@ -378,26 +383,30 @@ pub fn encode_with(
         peak_in_flight: run.peak,
         resumed,
         kept_shards: 0,
+        is_limited: run.ended_at.is_some(),
         published: None,
     };
     let staging = run.sink.as_ref().map(Output::handle);
     let published = match (run.end, run.sink) {
         (Ok(reports), Some(mut output)) => {
             // Counted by the reader, so that the output compares two independent accounts.
-            summary.documents.read = reports.iter().map(|report| report.documents).sum();
+            let partial = run.ended_at.as_ref().and_then(|end| Some((end.file as usize, end.last.as_ref()?)));
+            summary.documents.read =
+                reports.iter().map(|report| report.documents).sum::<u64>() + partial.map_or(0, |(_, last)| last.number);
+            let partial = partial.map(|(file, last)| partly_read(&names[file], last));
             match too_many_skipped(&summary.documents, max_skipped, run.account.first_bad.clone()) {
                 Some(error) => {
                     output.forget_shards();
                     Err(error)
                 }
                 None => {
-                    let end = Position { file: files as u32, last: None };
+                    let end = run.ended_at.unwrap_or(Position { file: files as u32, last: None });
                     let ended = output.end_shards(Some((run.account.checkpoint(end), &reports)));
                     let body = ManifestBody {
                         engine: engine_identity(engine),
                         tokenizer: identity,
                         reading,
-                        inputs: reports.into_iter().map(listed).collect(),
+                        inputs: reports.into_iter().map(listed).chain(partial).collect(),
                         documents: summary.documents,
                         text_bytes: summary.text_bytes,
                     };
@@ -459,7 +468,7 @@ fn too_many_skipped(
 ) -> Option<EncodeError> {
     let first = first?;
     if documents.written == 0 {
-        return Some(EncodeError::AllSkipped { read: documents.read, first });
+        return Some(EncodeError::AllSkipped { read: documents.skipped, first });
     }
     let most = most.filter(|most| most.is_exceeded(documents))?;
     Some(EncodeError::TooManySkipped { documents: *documents, most, bad: Box::new(first) })
@@ -474,5 +483,12 @@ fn engine_identity(engine: &dyn Engine) -> manifest::Engine {
 
 fn listed(report: FileReport) -> manifest::InputFile {
     let FileReport { name, bytes, decompressed_bytes, blake3, documents, .. } = report;
-    manifest::InputFile { name, bytes, decompressed_bytes, blake3, documents }
+    manifest::InputFile { name, bytes, decompressed_bytes, blake3, documents, ended_at: None }
+}
+
+/// An input that was read up to this record.
+fn partly_read(name: &str, last: &LastRecord) -> manifest::InputFile {
+    let LastRecord { line, number, .. } = last;
+    let name = name.to_owned();
+    manifest::InputFile { name, documents: *number, ended_at: Some(*line), ..manifest::InputFile::default() }
 }

@@ -12,6 +12,7 @@ mod kept;
 pub mod manifest;
 pub mod output;
 mod remedy;
+mod selection;
 mod shown;
 pub mod tokenizer;
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::input::Fields;
 use crate::output::{Dtype, Format};
+pub use crate::selection::{Selection, Share};
 
 /// The version of the layout below. It increases when a field changes its meaning or is removed.
 pub const SCHEMA: u32 = 2;
@@ -145,6 +146,9 @@ pub struct ReadOptions {
     pub add_special_tokens: bool,
     /// Whether special tokens that are written in the text are recognized.
     pub special_in_text: bool,
+    /// Which documents are wanted.
+    #[serde(flatten)]
+    pub selection: Selection,
 }
 
 impl ReadOptions {
@@ -179,9 +183,13 @@ pub struct InputFile {
     pub blake3: String,
     /// Documents read from it, good and bad.
     pub documents: u64,
+    /// The line, of Parquet the row, with whose document the [limit](Selection::limit) was reached. The rest was not read, so the sizes are 0
+    /// and the hash is empty. Inputs behind it are not listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<u64>,
 }
 
-/// The account of documents: `read = written + skipped + failed`.
+/// The account of documents: `read = written + skipped + failed + left_out`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Documents {
     /// Found in the inputs.
@@ -192,12 +200,19 @@ pub struct Documents {
     pub skipped: u64,
     /// Dropped without being listed: 0 in every published manifest of a run that ended by itself.
     pub failed: u64,
+    /// Not chosen, and therefore not parsed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Documents {
     /// Whether no document was lost or counted twice.
     pub fn is_balanced(&self) -> bool {
-        let parts = [self.written, self.skipped, self.failed];
+        let parts = [self.written, self.skipped, self.failed, self.left_out];
         parts.into_iter().try_fold(0u64, u64::checked_add) == Some(self.read)
     }
 }

@@ -30,12 +30,13 @@ class Progress(NamedTuple):
 
 
 class Documents(TypedDict):
-    """The account of documents: ``read = written + skipped + failed``."""
+    """The account of documents: ``read = written + skipped + failed + left out``."""
 
     read: int
     written: int
     skipped: int
     failed: int
+    left_out: int
 
 
 class Summary(TypedDict):

@@ -84,7 +84,7 @@ impl Dataset {
             wrong("outputs_blake3 is not the hash of the outputs' hashes");
         }
         if !manifest.documents.is_balanced() {
-            wrong("the documents read are not those written, skipped and failed");
+            wrong("the documents read are not those written, skipped, failed and left out");
         }
         if manifest.inputs.iter().map(|input| input.documents).sum::<u64>() != manifest.documents.read {
             wrong("the documents of the inputs are not the documents read");

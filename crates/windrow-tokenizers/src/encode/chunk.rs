@@ -12,7 +12,7 @@ use crate::document::{BadDocument, keep_of, null_fault, text_in};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
 use crate::input::{Batch, Fields, Format, Record};
 use crate::kept::Kept;
-use crate::manifest::SkippedDocument;
+use crate::manifest::{Selection, SkippedDocument};
 
 /// The weight of a record beyond its bytes, in bytes, so that a million empty lines are not one chunk.
 const RECORD_WEIGHT: usize = 16;
@@ -72,6 +72,7 @@ pub(super) struct Workshop<'e> {
     pub(super) names: &'e [String],
     /// The fields of a JSON line or columns of a Parquet file that matter.
     pub(super) fields: &'e Fields,
+    pub(super) selection: &'e Selection,
     /// Whether the first bad document ends the run, so that nothing after it is needed.
     pub(super) stop_at_bad: bool,
     pub(super) chunk_bytes: usize,
@@ -113,8 +114,9 @@ impl Workshop<'_> {
         let mut chunk = Chunk { records: records.clone(), ..Chunk::default() };
         let Bench { encoder, unescaped } = &mut bench;
         unescaped.resize_with(records.len(), String::new);
+        let chosen = records.filter(|&at| is_chosen(self.selection, batch, at));
         let texts: Vec<_> =
-            records.zip(unescaped.iter_mut()).map(|(at, unescaped)| self.text(batch, at, unescaped)).collect();
+            chosen.zip(unescaped.iter_mut()).map(|(at, unescaped)| self.text(batch, at, unescaped)).collect();
         self.encode_texts(batch, texts, encoder.as_mut(), &mut chunk);
         self.observer.advanced(&Step {
             stored: 0,
@@ -268,6 +270,11 @@ struct Text<'t> {
     /// Its index in the batch.
     record: usize,
     text: &'t str,
+}
+
+/// Whether the document of a record is wanted.
+pub(super) fn is_chosen(selection: &Selection, batch: &Batch, index: usize) -> bool {
+    !selection.leaves_out() || selection.chooses(batch.records[index].file, batch.number_of(index))
 }
 
 /// Appends the kept values of a document without fields.

@@ -6,6 +6,7 @@
 //! The reader feeds the lanes from a thread outside of them: a blocked read cannot be interrupted, and a failed run does not wait for
 //! it. The reader may also wait for memory; closing the [`Budget`] ends that wait.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -16,13 +17,13 @@ use windrow::overlap::{self, Failure, Feeder};
 use windrow::{CancelToken, Pool};
 
 use super::budget::{Budget, Held};
-use super::chunk::{Bad, Chunk, Workshop, at_record, put_nulls};
+use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, put_nulls};
 use super::parts::OpenDocument;
 use super::{EncodeError, Job, MaxSkipped, Observer};
 use crate::document::text_in;
 use crate::engine::{Engine, caught};
 use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
-use crate::manifest::{Documents, OnError, SkippedDocument};
+use crate::manifest::{Documents, OnError, Selection, SkippedDocument};
 use crate::output::{Checkpoint, Kept, Output, OutputError, OutputErrorKind, WriteBack};
 
 /// Batches per queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
@@ -126,6 +127,8 @@ pub(super) struct Run<S> {
     pub(super) sink: Option<S>,
     pub(super) peak: usize,
     pub(super) stdin_looks_like_json_lines: bool,
+    /// The place of the document with which the limit was reached. The reports are those of the files before this place.
+    pub(super) ended_at: Option<Position>,
     pub(super) end: Result<Vec<FileReport>, EncodeError>,
 }
 
@@ -180,12 +183,26 @@ pub(super) fn run<S: Sink>(
     engine: &dyn Engine,
     sink: S,
     observer: &dyn Observer,
-    start: Option<Start>,
+    mut start: Option<Start>,
 ) -> Run<S> {
     let budget = Arc::new(Budget::new(job.memory));
     let names: Vec<String> = job.inputs.iter().map(|file| file.name().to_owned()).collect();
     let batch_bytes = job.batch_bytes();
     let fields = job.reading.fields();
+    let selection = &job.reading.selection;
+    let limit = selection.limit.map_or(u64::MAX, NonZeroU64::get);
+    if let Some(Start { continuation, account }) = start.take_if(|start| start.account.documents.written == limit) {
+        let Continuation { position, reports } = continuation;
+        let ended_at = Some(position);
+        return Run {
+            account,
+            sink: Some(sink),
+            peak: 0,
+            stdin_looks_like_json_lines: false,
+            ended_at,
+            end: Ok(reports),
+        };
+    }
     let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
     if engine.cuts_documents() {
         reader = reader.split_texts();
@@ -214,6 +231,7 @@ pub(super) fn run<S: Sink>(
                 sink: Some(sink),
                 peak: 0,
                 stdin_looks_like_json_lines: false,
+                ended_at: None,
                 end: Err(error),
             };
         }
@@ -223,6 +241,7 @@ pub(super) fn run<S: Sink>(
         observer,
         names: &names,
         fields: &fields,
+        selection,
         stop_at_bad: on_error == OnError::Fail,
         chunk_bytes: job.chunk_bytes,
         benches: Default::default(),
@@ -245,7 +264,19 @@ pub(super) fn run<S: Sink>(
         Item::End(reports) => Ok(Item::End(reports)),
     };
     let part = OpenPart::Nothing;
-    let mut writer = Writer { sink, account, part, reports, names: &names, fields: &fields, on_error, most_skipped };
+    let mut writer = Writer {
+        sink,
+        account,
+        part,
+        reports,
+        names: &names,
+        fields: &fields,
+        selection,
+        limit,
+        ended_at: None,
+        on_error,
+        most_skipped,
+    };
     let (mut whole, mut reports) = (true, None);
     let write = |item| match item {
         Item::Batch(Encoded { mut batch, held, chunks }) => {
@@ -280,16 +311,22 @@ pub(super) fn run<S: Sink>(
 
     let end = match end {
         Ok(_) => Ok(reports.expect("the last item that the reader feeds, unless it fails")),
+        // The writer's way to end the run.
+        Err(Failure::Error { error: EncodeError::Stopped, .. }) if writer.ended_at.is_some() => {
+            let files = writer.ended_at.as_ref().map_or(0, |position| position.file as usize);
+            writer.reports.truncate(files);
+            Ok(std::mem::take(&mut writer.reports))
+        }
         Err(Failure::Error { error, .. }) => Err(error),
         Err(Failure::Thread(error)) => Err(EncodeError::Thread(error)),
         Err(Failure::Cancelled { .. }) => Err(EncodeError::Stopped),
         Err(failure) => unreachable!("{failure}: the reader catches its panics"),
     };
-    let Writer { sink, account, .. } = writer;
+    let Writer { sink, account, ended_at, .. } = writer;
     let (sink, account) = if whole { (Some(sink), account) } else { (None, Account::default()) };
     // Relaxed: the workers have ended, and joining them ordered their stores.
     let stdin_looks_like_json_lines = workshop.stdin_looks_like_json_lines.load(Ordering::Relaxed);
-    Run { account, sink, peak: budget.peak(), stdin_looks_like_json_lines, end }
+    Run { account, sink, peak: budget.peak(), stdin_looks_like_json_lines, ended_at, end }
 }
 
 fn panics_in<T>(stage: &'static str, body: impl FnOnce() -> T) -> Result<T, EncodeError> {
@@ -357,10 +394,15 @@ struct Writer<'e, S> {
     sink: S,
     account: Account,
     part: OpenPart,
-    /// The inputs that were read to their end, if another run may continue this one.
+    /// The inputs that were read to their end.
     reports: Vec<FileReport>,
     names: &'e [String],
     fields: &'e Fields,
+    selection: &'e Selection,
+    /// Number of good documents with which the run ends.
+    limit: u64,
+    /// The place of that document.
+    ended_at: Option<Position>,
     on_error: OnError,
     /// Maximum number of documents that may be skipped.
     most_skipped: u64,
@@ -368,6 +410,10 @@ struct Writer<'e, S> {
 
 impl<S: Sink> Writer<'_, S> {
     fn write(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
+        if self.ended_at.is_some() {
+            // The next item says what is wrong with the file of the last document.
+            return Ok(());
+        }
         if chunk.is_part {
             return self.write_part(chunk, batch);
         }
@@ -382,6 +428,32 @@ impl<S: Sink> Writer<'_, S> {
         if let Some(last) = chunk.bad.iter().find(|bad| bad.is_out_of_memory).map(|bad| bad.record) {
             self.cut_after(&mut chunk, batch, last);
         }
+        // A document that the output refuses does not count, so the limit may be further on.
+        while chunk.ends.len() as u64 >= self.left() {
+            let later = self.split(&mut chunk, batch, self.left() as usize);
+            let last = chunk.records.end - 1;
+            self.write_shards(chunk, batch)?;
+            if self.left() == 0 {
+                return self.end_at(batch.position_behind(last));
+            }
+            chunk = later;
+        }
+        self.write_shards(chunk, batch)
+    }
+
+    /// Good documents up to the limit.
+    fn left(&self) -> u64 {
+        self.limit - self.account.documents.written
+    }
+
+    /// Ends the run, unless the file of its last document turns out to be damaged.
+    fn end_at(&mut self, position: Position) -> Result<(), EncodeError> {
+        let is_covered = position.file as usize <= self.reports.len();
+        self.ended_at = Some(position);
+        if is_covered { Err(EncodeError::Stopped) } else { Ok(()) }
+    }
+
+    fn write_shards(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         while let Some(count) = self.sink.end_of_shard(&chunk.ids, &chunk.ends) {
             let later = self.split(&mut chunk, batch, count);
             let last = chunk.records.end - 1;
@@ -394,12 +466,21 @@ impl<S: Sink> Writer<'_, S> {
 
     fn append_all(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         self.append(&mut chunk, batch)?;
+        if self.selection.leaves_out() {
+            let left_out = chunk.records.clone().filter(|&index| !is_chosen(self.selection, batch, index)).count();
+            self.leave_out(left_out as u64);
+        }
         chunk.bad.into_iter().try_for_each(|bad| self.skip(bad))
+    }
+
+    fn leave_out(&mut self, documents: u64) {
+        self.account.documents.read += documents;
+        self.account.documents.left_out += documents;
     }
 
     /// Splits a chunk behind its good document with this number, and returns the rest.
     fn split(&self, chunk: &mut Chunk, batch: &Batch, number: usize) -> Chunk {
-        let good = self.good(chunk);
+        let good = self.good(chunk, batch);
         let last = good[number - 1];
         let end = chunk.ends[number - 1];
         let text_bytes = good[..number].iter().map(|&index| self.text_bytes(batch, index)).sum();
@@ -451,6 +532,10 @@ impl<S: Sink> Writer<'_, S> {
     /// Appends a part of a document. If it is bad, the parts before are removed, and those behind it are dropped.
     fn write_part(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         let record = &batch.records[chunk.records.start];
+        if !is_chosen(self.selection, batch, chunk.records.start) {
+            self.leave_out(u64::from(!record.is_open));
+            return Ok(());
+        }
         let (before, begin) = match self.part {
             OpenPart::Nothing => (0, *record),
             OpenPart::Written(bytes, begin) => (bytes, begin),
@@ -487,6 +572,9 @@ impl<S: Sink> Writer<'_, S> {
             if self.sink.is_shard_full() {
                 self.end_shard(batch, chunk.records.start)?;
             }
+            if self.left() == 0 {
+                return self.end_at(batch.position_behind(chunk.records.start));
+            }
         }
         Ok(())
     }
@@ -506,19 +594,20 @@ impl<S: Sink> Writer<'_, S> {
 
     /// Drops everything behind the record with this index.
     fn cut_after(&self, chunk: &mut Chunk, batch: &Batch, last: usize) {
-        let good = self.good(chunk);
+        let good = self.good(chunk, batch);
         let kept = good.partition_point(|&record| record < last);
         self.drop_text(chunk, batch, &good[kept..]);
         chunk.ids.truncate(kept.checked_sub(1).map_or(0, |before| chunk.ends[before]));
         chunk.ends.truncate(kept);
         chunk.kept.remove(kept * self.fields.keep.len(), chunk.kept.ends.len());
         chunk.bad.retain(|bad| bad.record <= last);
+        chunk.records.end = last + 1;
     }
 
     /// The records with ids, of a chunk that ends with a bad record or with its last record.
-    fn good(&self, chunk: &Chunk) -> Vec<usize> {
+    fn good(&self, chunk: &Chunk, batch: &Batch) -> Vec<usize> {
         let mut bad = chunk.bad.iter().map(|bad| bad.record).peekable();
-        let is_good = |index: &usize| bad.next_if_eq(index).is_none();
+        let is_good = |index: &usize| is_chosen(self.selection, batch, *index) && bad.next_if_eq(index).is_none();
         chunk.records.clone().filter(is_good).take(chunk.ends.len()).collect()
     }
 
@@ -556,9 +645,10 @@ impl<S: Sink> Writer<'_, S> {
 
     /// Turns the good document with this number in the chunk into a bad one. If that ends the run, drops all documents behind it.
     fn reject(&self, chunk: &mut Chunk, batch: &Batch, number: usize, error: &OutputError) {
-        let good = self.good(chunk);
+        let good = self.good(chunk, batch);
         let last = if self.on_error == OnError::Fail {
             chunk.bad.clear();
+            chunk.records.end = good[number] + 1;
             chunk.ends.len()
         } else {
             number + 1

@@ -180,7 +180,7 @@ where
 }
 
 fn account(read: u64, written: u64, skipped: u64, failed: u64) -> Documents {
-    Documents { read, written, skipped, failed }
+    Documents { read, written, skipped, failed, left_out: 0 }
 }
 
 /// Endless lines, with a count of the bytes that were read.

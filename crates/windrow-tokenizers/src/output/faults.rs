@@ -139,7 +139,8 @@ fn write(options: &OutputOptions, staging: &Staging, variant: u32) -> Result<Pub
     output.append_part(&[1], false)?;
     output.append_part(&[2], true)?;
     (0..variant).try_for_each(|_| output.skip(SkippedDocument::default()))?;
-    let documents = Documents { read: 4 + u64::from(variant), written: 4, skipped: variant.into(), failed: 0 };
+    let documents =
+        Documents { read: 4 + u64::from(variant), written: 4, skipped: variant.into(), ..Documents::default() };
     output.publish(ManifestBody { documents, ..ManifestBody::default() })
 }
 
@@ -528,7 +529,7 @@ fn a_document_too_long_for_the_format_is_refused_before_it_is_written() {
     assert_eq!(error.document(), Some(3));
     assert_eq!((output.documents(), output.tokens()), (1, 3), "nothing of the refused run counts");
     output.append(&[4, 5], &[2]).unwrap();
-    let documents = Documents { read: 3, written: 2, skipped: 1, failed: 0 };
+    let documents = Documents { read: 3, written: 2, skipped: 1, ..Documents::default() };
     output.skip(SkippedDocument::default()).unwrap();
     output.publish(ManifestBody { documents, ..ManifestBody::default() }).unwrap();
     let bin = fs::read(directory.path().join("out.bin")).unwrap();

@@ -711,8 +711,9 @@ impl Output {
             return Ok(());
         }
         let message = format!(
-            "the account of documents does not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), failed {}",
-            counts.read, counts.written, self.documents, counts.skipped, counts.failed
+            "the account of documents does not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), \
+             failed {}, left out {}",
+            counts.read, counts.written, self.documents, counts.skipped, counts.failed, counts.left_out
         );
         Err(OutputError::new(OutputErrorKind::Accounting, message).hint("this is a fault of windrow: please report it"))
     }

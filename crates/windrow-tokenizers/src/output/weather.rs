@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ use super::{Format, Output, OutputErrorKind, OutputOptions, Staging, suffixes};
 use crate::encode::{EncodeError, Job, RunError, Summary, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, Format as InputFormat, InputFile};
-use crate::manifest::{Manifest, OnError, TokenizerIdentity};
+use crate::manifest::{Manifest, OnError, Selection, TokenizerIdentity};
 
 /// Deterministic random numbers.
 struct Random(u64);
@@ -377,6 +378,8 @@ impl Corpus {
         let mut job = Job::new(inputs.collect());
         job.reading.on_error = OnError::Skip;
         job.reading.keep = vec!["id".to_owned()];
+        let sample = "90%".parse().ok();
+        job.reading.selection = Selection { limit: NonZeroU64::new(800), sample, seed: Some(3) };
         job.threads = 1 + random.below(2) as usize;
         job.memory = [1, 200_000, 1 << 30][random.below(3) as usize];
         job.chunk_bytes = [1, 3_000, 64 << 10][random.below(3) as usize];
@@ -394,6 +397,7 @@ impl Corpus {
         let options = OutputOptions {
             format,
             append_eos: Some(7),
+            prepend_bos: Some(6),
             overwrite: true,
             list_skipped: true,
             keep: vec!["id".to_owned()],

@@ -8,6 +8,7 @@ mod document_faults;
 mod document_fields;
 #[cfg(feature = "parquet")]
 mod encode_account;
+mod encode_select;
 mod encode_stop;
 #[cfg(target_os = "linux")]
 mod fork;

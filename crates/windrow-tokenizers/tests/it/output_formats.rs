@@ -340,7 +340,7 @@ fn the_manifest_says_everything_and_is_the_same_twice() {
     };
     let body = ManifestBody {
         reading: ReadOptions { field: "text".into(), on_error: OnError::Skip, ..ReadOptions::default() },
-        documents: Documents { read: 3, written: 1, skipped: 2, failed: 0 },
+        documents: Documents { read: 3, written: 1, skipped: 2, ..Documents::default() },
         text_bytes: 12,
         ..ManifestBody::default()
     };
@@ -369,8 +369,8 @@ fn a_wrong_account_is_never_published() {
     for documents in [
         Documents { read: 2, written: 1, ..Documents::default() },
         Documents { read: 2, written: 2, ..Documents::default() },
-        Documents { read: 0, written: 1, skipped: u64::MAX, failed: 0 },
-        Documents { read: 1, written: 1, skipped: 1, failed: 0 },
+        Documents { read: 0, written: 1, skipped: u64::MAX, ..Documents::default() },
+        Documents { read: 1, written: 1, skipped: 1, ..Documents::default() },
     ] {
         let directory = tempfile::tempdir().unwrap();
         let mut output = Output::create(&options(directory.path(), Format::Npy)).unwrap();
