@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windrow_tokenizers::encode::{Job, MaxSkipped};
 use windrow_tokenizers::input;
-use windrow_tokenizers::manifest::{OnError, Share};
+use windrow_tokenizers::manifest::{OnError, PartShare, Share};
 use windrow_tokenizers::output::{Dtype, Format};
 
 use crate::{count, dataset, doctor, plan, size};
@@ -160,8 +160,12 @@ pub(crate) struct Encode {
     #[arg(long, value_name = "P|P%", value_parser = size::share)]
     pub(crate) sample: Option<Share>,
 
-    /// Another number chooses other documents for --sample [default: 0].
-    #[arg(long, value_name = "S", requires = "sample")]
+    /// Divide the documents by a hash: with train=0.98,val=0.02 into OUT.train.bin and OUT.val.bin. The shares add up to 1.
+    #[arg(long, value_name = "NAME=P,...", value_delimiter = ',', value_parser = size::part)]
+    pub(crate) split: Vec<PartShare>,
+
+    /// Another number chooses other documents for --sample, and for the parts of --split [default: 0].
+    #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
 
     /// Replace existing files, once the new ones are complete.

@@ -118,6 +118,7 @@ pub(crate) fn prepare<'t>(
             "--max-skipped has no effect: the first bad document ends the run\nhint: pass --on-error skip too";
         return Err(Refused::usage(message));
     }
+    let selection = selection(options)?;
     let format = options.input_format.map(Into::into);
     // Ignore files do not apply to corpora, which may be in a folder that git ignores. They apply to source code, because build output
     // is not source code.
@@ -143,7 +144,7 @@ pub(crate) fn prepare<'t>(
         on_error: options.on_error.into(),
         add_special_tokens: options.add_special_tokens,
         special_in_text: !options.no_special_in_text,
-        selection: selection(options),
+        selection,
     };
     let load = LoadOptions {
         add_special_tokens: reading.add_special_tokens,
@@ -168,6 +169,7 @@ pub(crate) fn prepare<'t>(
         overwrite: options.overwrite,
         list_skipped: options.on_error == Policy::Skip,
         keep: options.keep.clone(),
+        parts: options.split.iter().map(|part| part.name.clone()).collect(),
         shard_bytes: options.shard_size.map(|bytes| bytes as u64),
         resume: options.resume,
         ..OutputOptions::new(&options.output, tokenizer.vocab_size())
@@ -186,9 +188,22 @@ pub(crate) fn prepare<'t>(
 }
 
 /// Which documents the options ask for. The seed is part of the manifest if it matters.
-fn selection(options: &Encode) -> Selection {
-    let Encode { limit, sample, .. } = *options;
-    Selection { limit, sample, seed: sample.map(|_| options.seed.unwrap_or(0)) }
+fn selection(options: &Encode) -> Result<Selection, Refused> {
+    let Encode { limit, sample, seed, .. } = *options;
+    let split = options.split.clone();
+    if seed.is_some() && sample.is_none() && split.is_empty() {
+        let message = "--seed has no effect: it chooses documents for --sample and --split\n\
+                       hint: leave it out, or pass one of them too";
+        return Err(Refused::usage(message));
+    }
+    let seed = (sample.is_some() || !split.is_empty()).then(|| seed.unwrap_or(0));
+    let selection = Selection { limit, sample, split, seed };
+    if !selection.is_whole() {
+        let message =
+            "--split: the shares of the parts do not add up to 1\nhint: give shares such as train=0.98,val=0.02";
+        return Err(Refused::usage(message));
+    }
+    Ok(selection)
 }
 
 /// Refuses options of fields that contradict each other or the inputs.

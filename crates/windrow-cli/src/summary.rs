@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use windrow_tokenizers::encode::Summary;
+use windrow_tokenizers::manifest::Part;
 use windrow_tokenizers::output::Published;
 use windrow_tokenizers::shown;
 
@@ -46,6 +47,9 @@ struct Report<'a> {
     /// Finished shards behind which the next run can continue, after a failure.
     #[serde(skip_serializing_if = "is_zero")]
     kept_shards: usize,
+    /// The parts of an output that --split has divided.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    parts: &'a [Part],
     outputs: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
@@ -57,7 +61,9 @@ struct Documents {
     written: u64,
     skipped: u64,
     failed: u64,
-    left_out: u64,
+    /// Only with --sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<u64>,
 }
 
 /// The summary as one line of JSON. `tokenizer` is its name.
@@ -70,7 +76,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
             written: documents.written,
             skipped: documents.skipped,
             failed: documents.failed,
-            left_out: documents.left_out,
+            left_out: options.sample.map(|_| documents.left_out),
         },
         bytes: summary.text_bytes,
         tokens: summary.tokens,
@@ -84,6 +90,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         peak_in_flight_bytes: summary.peak_in_flight,
         resumed_shards: summary.resumed.map(|resumed| resumed.shards),
         kept_shards: summary.kept_shards,
+        parts: summary.published.as_ref().map_or(&[], |published| &published.parts),
         outputs: outputs(summary, options).map(|path| path.display().to_string()).collect(),
         error,
     };
@@ -157,6 +164,9 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         options.format,
         dtype(published).map_or_else(String::new, |dtype| format!(", {dtype}"))
     ));
+    for Part { name, documents, tokens, .. } in &published.parts {
+        report::say(format_args!("{name}: {}, {}", counted(*documents, "document"), counted(*tokens, "token")));
+    }
     let encoding = summary.encoding.as_secs_f64();
     let rate = match encoded_bytes(summary) {
         0..RATED => String::new(),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::input::Fields;
 use crate::output::{Dtype, Format};
-pub use crate::selection::{Selection, Share};
+pub use crate::selection::{PartShare, Selection, Share};
 
 /// The version of the layout below. It increases when a field changes its meaning or is removed.
 pub const SCHEMA: u32 = 2;
@@ -38,7 +38,10 @@ pub struct Manifest {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
-    /// The data files, in the order of [`Format::suffixes`], shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
+    /// The parts of a divided output, in order; none if it is not divided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// The data files, in the order of [`Format::suffixes`], part by part and shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
     /// requested.
     pub outputs: Vec<OutputFile>,
     /// blake3 of the outputs' hashes, 32 bytes each, one after the other, in hexadecimal: one hash for all data. Manifests of older
@@ -230,6 +233,19 @@ pub struct SkippedDocument {
     pub offset: u64,
     /// Why it was skipped.
     pub reason: String,
+}
+
+/// A part of a divided output.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// Documents written to it.
+    pub documents: u64,
+    /// Ids written to it, those around documents included.
+    pub tokens: u64,
+    /// The number of its files, which follow those of the parts before.
+    pub files: usize,
 }
 
 /// One data file.

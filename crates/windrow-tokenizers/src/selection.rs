@@ -96,13 +96,26 @@ pub struct Selection {
     /// The share of the documents that is chosen, good or bad. The others are left out without being parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Share>,
-    /// Which share that is; 0 without it.
+    /// The parts among which the documents are divided; none for an output that is not divided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub split: Vec<PartShare>,
+    /// Which documents are chosen, and which belong to a part; 0 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
 
+/// A part of an output, and its share of the documents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartShare {
+    /// Its name, which is part of the names of its files.
+    pub name: String,
+    /// The share of the documents that belong to it.
+    pub share: Share,
+}
+
 /// Separates the purposes of hashes.
 const SAMPLE: u64 = 0x5341_4d50_4c45;
+const SPLIT: u64 = 0x53_504c_4954;
 
 impl Selection {
     /// Whether some documents are left out.
@@ -113,6 +126,26 @@ impl Selection {
     /// Whether the document with this number, from 1, in the input with this index is chosen.
     pub(crate) fn chooses(&self, file: u32, number: u64) -> bool {
         self.sample.is_none_or(|share| share.holds(self.hash(SAMPLE, file, number)))
+    }
+
+    /// The index of the part to which the document with this number, from 1, in the input with this index belongs.
+    pub(crate) fn part_of(&self, file: u32, number: u64) -> usize {
+        if self.split.is_empty() {
+            return 0;
+        }
+        let point = scaled(self.hash(SPLIT, file, number));
+        let mut end = 0;
+        let is_beyond = |part: &&PartShare| {
+            end += part.share.billionths;
+            point >= end
+        };
+        self.split.iter().take_while(is_beyond).count().min(self.split.len() - 1)
+    }
+
+    /// Whether the shares of the parts are one whole.
+    pub fn is_whole(&self) -> bool {
+        let sum: u64 = self.split.iter().map(|part| u64::from(part.share.billionths)).sum();
+        self.split.is_empty() || sum == u64::from(WHOLE)
     }
 
     fn hash(&self, purpose: u64, file: u32, number: u64) -> u64 {
@@ -169,7 +202,8 @@ mod tests {
     #[test]
     fn a_larger_share_chooses_a_superset_of_its_size() {
         let chosen = |share: &str, seed| -> Vec<(u32, u64)> {
-            let selection = Selection { sample: Some(share.parse().unwrap()), seed: Some(seed), limit: None };
+            let selection =
+                Selection { sample: Some(share.parse().unwrap()), seed: Some(seed), ..Selection::default() };
             let all = (0..10).flat_map(|file| (1..=10_000).map(move |number| (file, number)));
             all.filter(|&(file, number)| selection.chooses(file, number)).collect()
         };
@@ -186,5 +220,25 @@ mod tests {
             }
         }
         assert_ne!(chosen("1%", 0), chosen("1%", 1));
+    }
+
+    #[test]
+    fn parts_have_their_shares() {
+        let part = |share: &str| PartShare { name: share.to_owned(), share: share.parse().unwrap() };
+        let counts = |shares: &[&str]| {
+            let split = shares.iter().map(|share| part(share)).collect();
+            let selection = Selection { split, seed: Some(9), ..Selection::default() };
+            let mut counts = vec![0_usize; shares.len()];
+            (1..=100_000).for_each(|number| counts[selection.part_of(3, number)] += 1);
+            (selection.is_whole(), counts)
+        };
+        let (is_whole, found) = counts(&["0.9", "7%", "0", "0.03"]);
+        assert!(is_whole);
+        for (found, expected) in found.into_iter().zip([90_000, 7_000, 0, 3_000_usize]) {
+            assert!(found.abs_diff(expected) < 500, "{found} of {expected}");
+        }
+        assert_eq!(counts(&["1"]), (true, vec![100_000]));
+        assert_eq!(counts(&["0", "1", "0"]), (true, vec![0, 100_000, 0]));
+        assert!(!counts(&["0.5", "0.499999999"]).0 && !counts(&["1", "0.000000001"]).0);
     }
 }

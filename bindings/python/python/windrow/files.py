@@ -30,13 +30,12 @@ class Progress(NamedTuple):
 
 
 class Documents(TypedDict):
-    """The account of documents: ``read = written + skipped + failed + left out``."""
+    """The account of documents: ``read = written + skipped + failed``."""
 
     read: int
     written: int
     skipped: int
     failed: int
-    left_out: int
 
 
 class Summary(TypedDict):

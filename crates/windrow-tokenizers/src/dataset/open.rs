@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use windrow::prelude::*;
@@ -22,6 +22,8 @@ const LARGEST_VOCABULARY: u32 = 1 << 24;
 pub struct Dataset {
     pub(super) path: PathBuf,
     pub(super) manifest: Manifest,
+    /// The outputs that are looked at.
+    files: Range<usize>,
 }
 
 impl Dataset {
@@ -47,12 +49,20 @@ impl Dataset {
             let message = format!("{}:{}:{}: {error}", shown(&path), error.line(), error.column());
             DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again")
         })?;
-        let dataset = Self { path, manifest };
+        let list = usize::from(manifest.options.reading.on_error == OnError::Skip);
+        let files = 0..manifest.outputs.len().saturating_sub(list);
+        let dataset = Self { path, manifest, files };
         let suffixes = dataset.suffixes();
         let files = dataset.data();
         let is_whole = files.len().is_multiple_of(suffixes.len())
             && files.iter().enumerate().all(|(at, file)| file.file.ends_with(suffixes[at % suffixes.len()]));
-        if files.is_empty() || !is_whole || dataset.manifest.outputs.iter().any(|file| file.file.contains(['/', '\\']))
+        let in_parts = dataset.manifest.parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.files));
+        let are_parts_whole = dataset.manifest.parts.iter().all(|part| part.files.is_multiple_of(suffixes.len()));
+        let is_divided = dataset.manifest.parts.is_empty() || (in_parts == Some(files.len()) && are_parts_whole);
+        if files.is_empty()
+            || !is_whole
+            || !is_divided
+            || dataset.manifest.outputs.iter().any(|file| file.file.contains(['/', '\\']))
         {
             let message = format!("{}: its list of outputs is not that of its format", shown(&dataset.path));
             return Err(DatasetError::new(DatasetErrorKind::Damaged, message).hint("copy it again, or encode again"));
@@ -66,18 +76,41 @@ impl Dataset {
     }
 
     /// The ends of the names of a shard's files.
-    fn suffixes(&self) -> Vec<&'static str> {
+    pub(super) fn suffixes(&self) -> Vec<&'static str> {
         let options = &self.manifest.options;
         suffixes(options.format, options.has_sidecar()).collect()
     }
 
     /// The files with documents.
     fn data(&self) -> &[OutputFile] {
-        let files = self.manifest.outputs.as_slice();
-        match self.manifest.options.reading.on_error {
-            OnError::Skip => files.split_last().map_or(files, |(_, data)| data),
-            OnError::Fail => files,
-        }
+        &self.manifest.outputs[self.files.clone()]
+    }
+
+    /// The part of a divided output with this name: its documents count from 0.
+    ///
+    /// # Errors
+    /// [`DatasetErrorKind::Missing`] naming the parts that there are.
+    pub fn part(&self, name: &str) -> Result<Self, DatasetError> {
+        let parts = &self.manifest.parts;
+        let Some(number) = parts.iter().position(|part| part.name == name) else {
+            let names: Vec<_> = parts.iter().map(|part| shown(&part.name).to_string()).collect();
+            let has = if names.is_empty() { "is not divided".to_owned() } else { format!("has {}", names.join(", ")) };
+            let message = format!("{}: there is no part {}: the output {has}", shown(&self.path), shown(name));
+            let error = DatasetError::new(DatasetErrorKind::Missing, message);
+            return Err(error.hint("name a part as --split did"));
+        };
+        let begin = parts[..number].iter().map(|part| part.files).sum();
+        Ok(Self { files: begin..begin + parts[number].files, ..self.clone() })
+    }
+
+    /// The number of documents, as the manifest lists them.
+    pub fn documents(&self) -> u64 {
+        let mut begin = 0;
+        let part = self.manifest.parts.iter().find(|part| {
+            begin += part.files;
+            self.files == (begin - part.files..begin)
+        });
+        part.map_or(self.manifest.documents.written, |part| part.documents)
     }
 
     pub(super) fn shards(&self) -> Vec<Shard<'_>> {

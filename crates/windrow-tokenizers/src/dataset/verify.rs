@@ -10,7 +10,7 @@ use super::documents::Shard;
 use super::error::{DatasetError, DatasetErrorKind};
 use super::hash::hashes;
 use super::open::Dataset;
-use crate::manifest::{OutputFile, root_of};
+use crate::manifest::{OutputFile, Part, root_of};
 use crate::output::Format;
 use crate::shown;
 use crate::tokenizer::Tokenizer;
@@ -58,19 +58,24 @@ impl Dataset {
                 Err(error) => faults.push(DatasetError::io(path, &error)),
             }
         }
-        let mut sums = [0; 2];
-        let mut is_known = is_complete;
-        for counts in walked {
-            match counts {
-                Ok([documents, tokens]) => sums = [sums[0] + documents, sums[1] + tokens],
-                Err(fault) => {
-                    is_known = false;
-                    faults.push(fault);
-                }
+        let mut counts = Vec::new();
+        for counted in walked {
+            match counted {
+                Ok(one) => counts.push(one),
+                Err(fault) => faults.push(fault),
             }
         }
-        if is_known {
-            faults.extend(self.wrong_counts(sums));
+        if is_complete && counts.len() == shards.len() {
+            let sums =
+                |shards: &[[u64; 2]]| shards.iter().fold([0; 2], |sums, one| [sums[0] + one[0], sums[1] + one[1]]);
+            faults.extend(self.wrong_counts("", sums(&counts), [manifest.documents.written, manifest.tokens]));
+            let mut rest = counts.as_slice();
+            for part in &manifest.parts {
+                let (own, later) = rest.split_at(part.files / self.suffixes().len());
+                rest = later;
+                let name = format!(" in the part {}", shown(&part.name));
+                faults.extend(self.wrong_counts(&name, sums(own), [part.documents, part.tokens]));
+            }
         }
         Verified { files: whole.len(), bytes: whole.iter().map(|(_, bytes)| bytes).sum(), faults }
     }
@@ -86,22 +91,33 @@ impl Dataset {
         if !manifest.documents.is_balanced() {
             wrong("the documents read are not those written, skipped, failed and left out");
         }
+        let in_parts = |of: fn(&Part) -> u64| manifest.parts.iter().map(of).sum::<u64>();
+        let is_divided = !manifest.parts.is_empty();
+        if is_divided && in_parts(|part| part.documents) != manifest.documents.written {
+            wrong("the documents of the parts are not the documents written");
+        }
+        if is_divided && in_parts(|part| part.tokens) != manifest.tokens {
+            wrong("the tokens of the parts are not the tokens written");
+        }
         if manifest.inputs.iter().map(|input| input.documents).sum::<u64>() != manifest.documents.read {
             wrong("the documents of the inputs are not the documents read");
         }
         faults
     }
 
-    fn wrong_counts(&self, [documents, tokens]: [u64; 2]) -> Vec<DatasetError> {
-        let manifest = &self.manifest;
+    /// What differs between the documents and tokens that were found and those that are listed.
+    fn wrong_counts(&self, place: &str, [documents, tokens]: [u64; 2], listed: [u64; 2]) -> Vec<DatasetError> {
         // A text may contain the end-of-text id, which is no end in nanogpt's count.
-        let more = manifest.options.format == Format::Nanogpt && documents > manifest.documents.written;
-        let counts = [("documents", documents, manifest.documents.written), ("tokens", tokens, manifest.tokens)];
+        let more = self.manifest.options.format == Format::Nanogpt && documents > listed[0];
+        let counts = [("documents", documents, listed[0]), ("tokens", tokens, listed[1])];
         let wrong =
             counts.into_iter().filter(|&(what, found, listed)| found != listed && !(more && what == "documents"));
         wrong
             .map(|(what, found, listed)| {
-                DatasetError::damaged(&self.path, format_args!("it lists {listed} {what}, and the files have {found}"))
+                DatasetError::damaged(
+                    &self.path,
+                    format_args!("it lists {listed} {what}{place}, and the files have {found}"),
+                )
             })
             .collect()
     }

@@ -38,6 +38,10 @@ pub(super) struct Chunk {
     pub(super) bad: Vec<Bad>,
     /// Bytes of text of the good records.
     pub(super) text_bytes: u64,
+    /// Those of each, unless it is a part of a document.
+    pub(super) lengths: Vec<usize>,
+    /// The part of the output to which the good and bad records belong; none as long as the chunk is not divided.
+    pub(super) part: Option<usize>,
     /// Whether its only record is a part of a document, whose ids before are in the chunk before.
     pub(super) is_part: bool,
 }
@@ -57,7 +61,7 @@ impl Chunk {
     pub(super) fn memory(&self) -> usize {
         let texts = self.bad.iter().map(|bad| bad.document.file.capacity() + bad.document.reason.capacity());
         self.ids.capacity() * size_of::<u32>()
-            + self.ends.capacity() * size_of::<usize>()
+            + (self.ends.capacity() + self.lengths.capacity()) * size_of::<usize>()
             + self.bad.capacity() * size_of::<Bad>()
             + self.kept.memory()
             + texts.sum::<usize>()
@@ -214,6 +218,7 @@ impl Workshop<'_> {
                 self.encode_together(&run[..good], encoder, chunk).expect("the first text without ids is behind them");
             }
             chunk.text_bytes += run[..good].iter().map(|text| text.text.len() as u64).sum::<u64>();
+            chunk.lengths.extend(run[..good].iter().map(|text| text.text.len()));
             run[..good].iter().for_each(|text| self.keep(batch, text.record, &mut chunk.kept));
             let Some(BatchError { error, .. }) = failed else { return false };
             let index = run[good].record;
@@ -275,6 +280,11 @@ struct Text<'t> {
 /// Whether the document of a record is wanted.
 pub(super) fn is_chosen(selection: &Selection, batch: &Batch, index: usize) -> bool {
     !selection.leaves_out() || selection.chooses(batch.records[index].file, batch.number_of(index))
+}
+
+/// The part of the output to which the document of a record belongs.
+pub(super) fn part_of(selection: &Selection, batch: &Batch, index: usize) -> usize {
+    if selection.split.is_empty() { 0 } else { selection.part_of(batch.records[index].file, batch.number_of(index)) }
 }
 
 /// Appends the kept values of a document without fields.

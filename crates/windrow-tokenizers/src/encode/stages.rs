@@ -7,6 +7,7 @@
 //! it. The reader may also wait for memory; closing the [`Budget`] ends that wait.
 
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -17,10 +18,9 @@ use windrow::overlap::{self, Failure, Feeder};
 use windrow::{CancelToken, Pool};
 
 use super::budget::{Budget, Held};
-use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, put_nulls};
+use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, part_of, put_nulls};
 use super::parts::OpenDocument;
 use super::{EncodeError, Job, MaxSkipped, Observer};
-use crate::document::text_in;
 use crate::engine::{Engine, caught};
 use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
 use crate::manifest::{Documents, OnError, Selection, SkippedDocument};
@@ -46,7 +46,10 @@ pub(super) trait Sink: Send {
     /// As [`Output::discard_parts`].
     fn discard_parts(&mut self) -> Result<(), OutputError>;
 
-    /// As [`Output::documents`].
+    /// As [`Output::select`].
+    fn select(&mut self, _part: usize) {}
+
+    /// As [`Output::documents_of_part`].
     fn documents(&self) -> u64;
 
     /// As [`Output::skip`].
@@ -91,8 +94,12 @@ impl Sink for Output {
         Output::discard_parts(self)
     }
 
+    fn select(&mut self, part: usize) {
+        Output::select(self, part);
+    }
+
     fn documents(&self) -> u64 {
-        Output::documents(self)
+        Output::documents_of_part(self)
     }
 
     fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
@@ -432,13 +439,13 @@ impl<S: Sink> Writer<'_, S> {
         while chunk.ends.len() as u64 >= self.left() {
             let later = self.split(&mut chunk, batch, self.left() as usize);
             let last = chunk.records.end - 1;
-            self.write_shards(chunk, batch)?;
+            self.write_all(chunk, batch)?;
             if self.left() == 0 {
                 return self.end_at(batch.position_behind(last));
             }
             chunk = later;
         }
-        self.write_shards(chunk, batch)
+        self.write_all(chunk, batch)
     }
 
     /// Good documents up to the limit.
@@ -451,6 +458,51 @@ impl<S: Sink> Writer<'_, S> {
         let is_covered = position.file as usize <= self.reports.len();
         self.ended_at = Some(position);
         if is_covered { Err(EncodeError::Stopped) } else { Ok(()) }
+    }
+
+    /// Appends documents to their parts.
+    fn write_all(&mut self, chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
+        if self.selection.split.is_empty() {
+            return self.write_shards(chunk, batch);
+        }
+        let left_out = self.left_out(&chunk, batch);
+        let mut skipped = Vec::new();
+        for (part, mut chunk) in self.divide(chunk, batch).into_iter().enumerate() {
+            self.sink.select(part);
+            while let Some(count) = self.sink.end_of_shard(&chunk.ids, &chunk.ends) {
+                let later = self.split(&mut chunk, batch, count);
+                let last = chunk.records.end - 1;
+                self.append(&mut chunk, batch)?;
+                self.end_shard(batch, last)?;
+                skipped.append(&mut chunk.bad);
+                chunk = later;
+            }
+            self.append(&mut chunk, batch)?;
+            skipped.append(&mut chunk.bad);
+        }
+        self.leave_out(left_out);
+        skipped.sort_by_key(|bad: &Bad| bad.record);
+        skipped.into_iter().try_for_each(|bad| self.skip(bad))
+    }
+
+    /// Divides a chunk into one for each part of the output.
+    fn divide(&self, chunk: Chunk, batch: &Batch) -> Vec<Chunk> {
+        let part = |part| Chunk { records: chunk.records.clone(), part: Some(part), ..Chunk::default() };
+        let mut parts: Vec<Chunk> = (0..self.selection.split.len()).map(part).collect();
+        let (width, mut begin) = (self.fields.keep.len(), 0);
+        for (number, index) in self.good(&chunk, batch).into_iter().enumerate() {
+            let (part, end) = (&mut parts[part_of(self.selection, batch, index)], chunk.ends[number]);
+            part.ids.extend_from_slice(&chunk.ids[begin..end]);
+            part.ends.push(part.ids.len());
+            part.kept.append(&chunk.kept, number * width, (number + 1) * width);
+            part.lengths.push(chunk.lengths[number]);
+            part.text_bytes += chunk.lengths[number] as u64;
+            begin = end;
+        }
+        for bad in chunk.bad {
+            parts[part_of(self.selection, batch, bad.record)].bad.push(bad);
+        }
+        parts
     }
 
     fn write_shards(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
@@ -466,11 +518,16 @@ impl<S: Sink> Writer<'_, S> {
 
     fn append_all(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         self.append(&mut chunk, batch)?;
-        if self.selection.leaves_out() {
-            let left_out = chunk.records.clone().filter(|&index| !is_chosen(self.selection, batch, index)).count();
-            self.leave_out(left_out as u64);
-        }
+        self.leave_out(self.left_out(&chunk, batch));
         chunk.bad.into_iter().try_for_each(|bad| self.skip(bad))
+    }
+
+    /// The number of records of a chunk that are left out.
+    fn left_out(&self, chunk: &Chunk, batch: &Batch) -> u64 {
+        if !self.selection.leaves_out() {
+            return 0;
+        }
+        chunk.records.clone().filter(|&index| !is_chosen(self.selection, batch, index)).count() as u64
     }
 
     fn leave_out(&mut self, documents: u64) {
@@ -483,19 +540,21 @@ impl<S: Sink> Writer<'_, S> {
         let good = self.good(chunk, batch);
         let last = good[number - 1];
         let end = chunk.ends[number - 1];
-        let text_bytes = good[..number].iter().map(|&index| self.text_bytes(batch, index)).sum();
         let mut later = Chunk {
             records: last + 1..chunk.records.end,
             ids: chunk.ids.split_off(end),
             ends: chunk.ends.split_off(number),
             bad: chunk.bad.split_off(chunk.bad.partition_point(|bad| bad.record < last)),
             kept: chunk.kept.split_off(number * self.fields.keep.len()),
-            text_bytes: chunk.text_bytes - text_bytes,
+            lengths: chunk.lengths.split_off(number),
+            text_bytes: 0,
+            part: chunk.part,
             is_part: false,
         };
+        later.text_bytes = later.lengths.iter().map(|&length| length as u64).sum();
         later.ends.iter_mut().for_each(|later| *later -= end);
         chunk.records.end = last + 1;
-        chunk.text_bytes = text_bytes;
+        chunk.text_bytes -= later.text_bytes;
         later
     }
 
@@ -536,6 +595,7 @@ impl<S: Sink> Writer<'_, S> {
             self.leave_out(u64::from(!record.is_open));
             return Ok(());
         }
+        self.sink.select(part_of(self.selection, batch, chunk.records.start));
         let (before, begin) = match self.part {
             OpenPart::Nothing => (0, *record),
             OpenPart::Written(bytes, begin) => (bytes, begin),
@@ -596,7 +656,7 @@ impl<S: Sink> Writer<'_, S> {
     fn cut_after(&self, chunk: &mut Chunk, batch: &Batch, last: usize) {
         let good = self.good(chunk, batch);
         let kept = good.partition_point(|&record| record < last);
-        self.drop_text(chunk, batch, &good[kept..]);
+        drop_text(chunk, kept..chunk.ends.len());
         chunk.ids.truncate(kept.checked_sub(1).map_or(0, |before| chunk.ends[before]));
         chunk.ends.truncate(kept);
         chunk.kept.remove(kept * self.fields.keep.len(), chunk.kept.ends.len());
@@ -607,20 +667,12 @@ impl<S: Sink> Writer<'_, S> {
     /// The records with ids, of a chunk that ends with a bad record or with its last record.
     fn good(&self, chunk: &Chunk, batch: &Batch) -> Vec<usize> {
         let mut bad = chunk.bad.iter().map(|bad| bad.record).peekable();
-        let is_good = |index: &usize| is_chosen(self.selection, batch, *index) && bad.next_if_eq(index).is_none();
+        let is_in = |index: usize| {
+            let is_of_part = chunk.part.is_none_or(|part| part_of(self.selection, batch, index) == part);
+            is_of_part && is_chosen(self.selection, batch, index)
+        };
+        let is_good = |index: &usize| is_in(*index) && bad.next_if_eq(index).is_none();
         chunk.records.clone().filter(is_good).take(chunk.ends.len()).collect()
-    }
-
-    /// Removes the text of these good records from the account of a chunk.
-    fn drop_text(&self, chunk: &mut Chunk, batch: &Batch, records: &[usize]) {
-        chunk.text_bytes -= records.iter().map(|&index| self.text_bytes(batch, index)).sum::<u64>();
-    }
-
-    /// Bytes of the text of a good record.
-    fn text_bytes(&self, batch: &Batch, index: usize) -> u64 {
-        let record = &batch.records[index];
-        let text = text_in(record.format, batch.bytes_of(record), self.fields, &mut String::new()).map(str::len);
-        text.expect("it had a text before") as u64
     }
 
     /// Appends the good documents. A document that the format cannot hold becomes a bad one.
@@ -653,7 +705,7 @@ impl<S: Sink> Writer<'_, S> {
         } else {
             number + 1
         };
-        self.drop_text(chunk, batch, &good[number..last]);
+        drop_text(chunk, number..last);
         let begin = number.checked_sub(1).map_or(0, |before| chunk.ends[before]);
         let end = chunk.ends[last - 1];
         chunk.ids.drain(begin..end);
@@ -665,6 +717,11 @@ impl<S: Sink> Writer<'_, S> {
         let place = chunk.bad.partition_point(|other| other.record < bad.record);
         chunk.bad.insert(place, bad);
     }
+}
+
+/// Removes the text of the good documents with these numbers from the account of a chunk.
+fn drop_text(chunk: &mut Chunk, numbers: Range<usize>) {
+    chunk.text_bytes -= chunk.lengths.drain(numbers).map(|length| length as u64).sum::<u64>();
 }
 
 /// The kept values of a document without fields.

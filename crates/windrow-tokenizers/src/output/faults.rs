@@ -125,7 +125,9 @@ fn options(directory: &Path, format: Format, overwrite: bool) -> OutputOptions {
     // One format also has the list of skipped documents, as an additional file.
     let list_skipped = format == Format::Jsonl;
     let options = OutputOptions::new(directory.join("out"), 60_000);
-    OutputOptions { format, overwrite, append_eos: Some(7), list_skipped, ..options }
+    // Another one is divided.
+    let parts = if format == Format::Arrow { vec!["train".to_owned(), "val".to_owned()] } else { Vec::new() };
+    OutputOptions { format, overwrite, append_eos: Some(7), list_skipped, parts, ..options }
 }
 
 /// Three documents; those of `variant` 0 and 1 differ.
@@ -134,6 +136,7 @@ fn write(options: &OutputOptions, staging: &Staging, variant: u32) -> Result<Pub
     let mut output = Output::create_in(options, staging)?;
     output.append(&ids, &[10, 10, ids.len()])?;
     output.append(&[], &[])?;
+    output.select(options.parts.len().saturating_sub(1));
     output.append_part(&[3, 4], false)?;
     output.discard_parts()?;
     output.append_part(&[1], false)?;
@@ -309,6 +312,19 @@ fn a_crash_while_a_crash_is_taken_back_loses_nothing() {
                 assert_eq!(&contents(directory.path()), expected, "{case}");
             }
         }
+    }
+}
+
+#[test]
+fn an_undivided_run_takes_back_a_divided_one() {
+    for at in 1..=count_calls(Format::Arrow, true) {
+        let (directory, before) = prepare(Format::Arrow, true);
+        let new = whole(Format::Arrow);
+        let options = options(directory.path(), Format::Arrow, true);
+        let _ = write(&options, &Faulty::new(at).staging(|_| Fault::Crash), 1);
+        let expected = expected(directory.path(), &before, &new);
+        fail(&OutputOptions { parts: Vec::new(), ..options });
+        assert_eq!(&contents(directory.path()), expected, "call {at}");
     }
 }
 

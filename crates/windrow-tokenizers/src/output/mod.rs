@@ -28,6 +28,7 @@ mod file;
 mod format;
 mod lock;
 mod names;
+mod parts;
 mod progress;
 mod run;
 mod shards;
@@ -43,6 +44,7 @@ mod weather;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::mem::swap;
 use std::path::{Path, PathBuf};
 
 pub use error::{OutputError, OutputErrorKind};
@@ -54,13 +56,15 @@ pub use crate::kept::Kept;
 
 use crate::input::{Continuation, FileReport};
 use crate::manifest::{
-    Manifest, ManifestBody, Options, OutputFile, ReadOptions, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument, root_of,
+    Manifest, ManifestBody, Options, OutputFile, Part, ReadOptions, SCHEMA, SKIPPED_IN_MANIFEST, SkippedDocument,
+    root_of,
 };
 use crate::shown;
 use columns::ColumnWriter;
 pub(crate) use file::WriteBack;
 use file::{Complete, Mark, StagedFile, StorageWriter};
 use names::{Targets, same_file, staged_name};
+use parts::PartState;
 pub(crate) use progress::{Checkpoint, InputIdentity, RunIdentity};
 use progress::{FinishedShard, Progress, ProgressWriter};
 use run::{Frame, Run};
@@ -96,6 +100,9 @@ pub struct OutputOptions {
     /// Whether the output is divided into shards: `OUT-00000.bin`, `OUT-00001.bin` and so on, each complete by itself. A shard ends with the
     /// document that brings its token data to this number of bytes, so a document is never divided.
     pub shard_bytes: Option<u64>,
+    /// The names of the parts of a divided output: the files of the part `train` are `OUT.train.bin` and so on. One manifest lists all of
+    /// them. Empty for an output that is not divided. A divided output cannot resume.
+    pub parts: Vec<String>,
     /// Whether [`encode`](crate::encode::encode) continues behind the last shard that an interrupted run of the same inputs and
     /// options has finished. Without such a run it starts from the beginning. Only an output with shards can resume.
     pub resume: bool,
@@ -115,6 +122,7 @@ impl OutputOptions {
             list_skipped: false,
             keep: Vec::new(),
             shard_bytes: None,
+            parts: Vec::new(),
             resume: false,
         }
     }
@@ -150,7 +158,7 @@ impl OutputOptions {
 
     fn names(&self) -> Targets {
         let names = if self.shard_bytes.is_some() { Targets::sharded } else { Targets::new };
-        names(&self.prefix, self.format, self.has_sidecar(), self.list_skipped)
+        names(&self.prefix, &self.parts, self.format, self.has_sidecar(), self.list_skipped)
     }
 
     /// The files that publication creates or replaces, the manifest last; without the shards, whose number is not known before.
@@ -198,7 +206,7 @@ impl OutputOptions {
 /// An output in progress. Dropping it without [`publish`](Self::publish) removes everything.
 #[derive(Debug)]
 pub struct Output {
-    /// Of the open shard, if there are shards; the file with the kept fields too.
+    /// Of the open shard of the selected part, if there are shards; the file with the kept fields too.
     writer: Option<Writer>,
     sidecar: Option<Sidecar>,
     manifest: Option<File>,
@@ -208,13 +216,17 @@ pub struct Output {
     staging: Staging,
     longest: usize,
     shards: Option<Shards>,
+    /// The selected part, whose state is in the fields here, and the states of the others.
+    part: usize,
+    parts: Vec<PartState>,
     /// What another run has finished, until this one continues it.
     progress: Option<Progress>,
     /// The document that is being written part by part.
     open: Option<Open>,
+    /// Documents and ids of the selected part.
     documents: u64,
     tokens: u64,
-    /// Number of values of kept fields.
+    /// Number of values of kept fields there.
     kept: u64,
     /// The list of skipped documents, their number, and the first of them.
     list: Option<StagedFile>,
@@ -237,6 +249,8 @@ struct Open {
 pub struct Published {
     /// The data files, as in the manifest.
     pub files: Vec<OutputFile>,
+    /// The parts of a divided output, as in the manifest.
+    pub parts: Vec<Part>,
     /// The path of the manifest.
     pub manifest: PathBuf,
     /// Documents written.
@@ -267,6 +281,7 @@ impl Output {
             let message = "an output without shards cannot resume: nothing of it is finished before its end";
             return Err(OutputError::new(OutputErrorKind::Usage, message).hint("pass --shard-size too, such as 1G"));
         }
+        parts::check(&options.parts, options.resume)?;
         let dtype = options.element_type()?;
         let targets = options.names();
         let staging::Opened { mut files, progress } = staging.open(&targets, options.overwrite, options.resume)?;
@@ -274,11 +289,17 @@ impl Output {
         let files = files.into_iter().zip(&targets.data).map(|(file, target)| StagedFile::new(file, target, staging));
         let mut files: Vec<_> = files.collect();
         let list = if options.list_skipped { files.pop() } else { None };
-        let shards = options.shard_bytes.map(Shards::new);
-        let (mut writer, mut sidecar) = (None, None);
-        if shards.is_none() {
-            (writer, sidecar) = opened(options, dtype, files)?;
+        let in_part = files.len() / options.parts.len().max(1);
+        let mut parts = Vec::new();
+        for _ in 0..options.parts.len().max(1) {
+            let shards = options.shard_bytes.map(Shards::new);
+            let (writer, sidecar) = match shards {
+                Some(_) => (None, None),
+                None => opened(options, dtype, files.drain(..in_part).collect())?,
+            };
+            parts.push(PartState { writer, sidecar, shards, ..PartState::default() });
         }
+        let PartState { writer, sidecar, shards, .. } = std::mem::take(&mut parts[0]);
         Ok(Self {
             writer,
             sidecar,
@@ -289,6 +310,8 @@ impl Output {
             staging: staging.clone(),
             longest: if options.format == Format::Megatron { MegatronWriter::LONGEST } else { usize::MAX },
             shards,
+            part: 0,
+            parts,
             progress,
             open: None,
             documents: 0,
@@ -314,14 +337,64 @@ impl Output {
         self.staging.kept_shards()
     }
 
+    /// Selects the part to which documents are appended from now on. No document may be open.
+    pub(crate) fn select(&mut self, part: usize) {
+        if part == self.part {
+            return;
+        }
+        self.exchange(self.part);
+        self.exchange(part);
+        self.part = part;
+    }
+
+    /// Exchanges the state of the output with that of a part.
+    fn exchange(&mut self, part: usize) {
+        let other = &mut self.parts[part];
+        swap(&mut self.writer, &mut other.writer);
+        swap(&mut self.sidecar, &mut other.sidecar);
+        swap(&mut self.shards, &mut other.shards);
+        swap(&mut self.documents, &mut other.documents);
+        swap(&mut self.tokens, &mut other.tokens);
+        swap(&mut self.kept, &mut other.kept);
+    }
+
+    /// Documents appended to the selected part so far.
+    pub(crate) fn documents_of_part(&self) -> u64 {
+        self.documents
+    }
+
+    /// Completes the files of all parts, and adds the names of their shards to the targets.
+    fn complete_parts(&mut self) -> Result<(Vec<OutputFile>, Vec<Part>), OutputError> {
+        let (mut files, mut parts, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..self.parts.len() {
+            self.select(number);
+            self.end_shards(None)?;
+            let own = match &mut self.shards {
+                Some(shards) => {
+                    let finished = std::mem::take(&mut shards.finished);
+                    names.extend((0..finished.len()).flat_map(|shard| self.targets.shard(number, shard)));
+                    finished.concat()
+                }
+                None => self.complete()?,
+            };
+            if let Some(name) = self.options.parts.get(number) {
+                let name = name.clone();
+                parts.push(Part { name, documents: self.documents, tokens: self.tokens, files: own.len() });
+            }
+            files.extend(own);
+        }
+        self.targets.data.splice(..0, names);
+        Ok((files, parts))
+    }
+
     /// Documents appended so far.
     pub fn documents(&self) -> u64 {
-        self.documents
+        self.documents + self.parts.iter().map(|part| part.documents).sum::<u64>()
     }
 
     /// Ids appended so far, end-of-text ids included.
     pub fn tokens(&self) -> u64 {
-        self.tokens
+        self.tokens + self.parts.iter().map(|part| part.tokens).sum::<u64>()
     }
 
     /// Appends a run of consecutive documents: `ends[i]` is the end of document `i` in `ids`, and the start of the next one. The
@@ -401,7 +474,7 @@ impl Output {
         let Some(shards) = self.shards.as_ref().filter(|_| self.writer.is_none()) else { return Ok(()) };
         assert!(self.progress.is_none(), "an output that resumes has not begun");
         let mut files = Vec::new();
-        for target in self.targets.shard(shards.finished.len()) {
+        for target in self.targets.shard(self.part, shards.finished.len()) {
             let file = self.staging.create(staged_name(&target))?;
             files.push(StagedFile::new(file, &target, &self.staging));
         }
@@ -426,7 +499,8 @@ impl Output {
         reading: ReadOptions,
     ) -> Result<Option<(Continuation, Checkpoint)>, OutputError> {
         let options = self.manifest_options(reading);
-        let Some(shards) = &mut self.shards else { return Ok(None) };
+        // A part may be anywhere when a shard of another one ends, so a divided output has no record.
+        let Some(shards) = self.shards.as_mut().filter(|_| self.parts.len() == 1) else { return Ok(None) };
         let identity = identity(options);
         let (storage, path) = (self.staging.storage(), self.targets.progress());
         let failed = |error| self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error));
@@ -465,7 +539,7 @@ impl Output {
             // A document that was removed again may have begun a shard.
             self.sidecar = None;
             return match self.writer.take() {
-                Some(_) => self.staging.discard(&self.targets.shard(number)),
+                Some(_) => self.staging.discard(&self.targets.shard(self.part, number)),
                 None => Ok(()),
             };
         }
@@ -491,7 +565,7 @@ impl Output {
             record.add(self.staging.storage(), shard, reports).map_err(|error| {
                 self.staging.fail(OutputError::io(OutputErrorKind::Io, "cannot write", &path, error))
             })?;
-            let data = self.targets.shard(shards.finished.len());
+            let data = self.targets.shard(self.part, shards.finished.len());
             let names = data.iter().chain(&self.targets.data).map(|target| staged_name(target));
             self.staging.keep(&names.chain([path]).collect::<Vec<_>>())?;
         } else {
@@ -652,16 +726,7 @@ impl Output {
     /// are back in place, and staged files are removed.
     pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
-        self.end_shards(None)?;
-        let mut files: Vec<_> = match &mut self.shards {
-            Some(shards) => {
-                let names = (0..shards.finished.len()).flat_map(|number| self.targets.shard(number));
-                let names: Vec<_> = names.collect();
-                self.targets.data.splice(..0, names);
-                std::mem::take(&mut shards.finished).concat()
-            }
-            None => self.complete()?,
-        };
+        let (mut files, parts) = self.complete_parts()?;
         if let Some(list) = self.list.take() {
             files.push(output_file((list.complete()?, None)));
         }
@@ -674,7 +739,8 @@ impl Output {
             inputs: body.inputs,
             documents: body.documents,
             text_bytes: body.text_bytes,
-            tokens: self.tokens,
+            tokens: self.tokens(),
+            parts,
             outputs_blake3: Some(root_of(&files)),
             outputs: files,
             skipped: std::mem::take(&mut self.first_skipped),
@@ -683,9 +749,10 @@ impl Output {
         let left_behind = self.staging.publish(&self.targets, self.options.overwrite)?;
         Ok(Published {
             files: manifest.outputs,
+            parts: manifest.parts,
             manifest: self.targets.manifest.clone(),
-            documents: self.documents,
-            tokens: self.tokens,
+            documents: self.documents(),
+            tokens: self.tokens(),
             left_behind,
         })
     }
@@ -699,21 +766,28 @@ impl Output {
         let counts = body.documents;
         let listed = self.skipped;
         let fields = self.options.keep.len() as u64;
-        if self.kept != self.documents * fields {
+        let own = PartState { documents: self.documents, kept: self.kept, ..PartState::default() };
+        if let Some(part) = self.parts.iter().chain([&own]).find(|part| part.kept != part.documents * fields) {
             let message = format!(
                 "the account of kept fields does not add up: {} values of {fields} fields in {} documents",
-                self.kept, self.documents
+                part.kept, part.documents
             );
             let error = OutputError::new(OutputErrorKind::Accounting, message);
             return Err(error.hint("this is a fault of windrow: please report it"));
         }
-        if counts.is_balanced() && counts.written == self.documents && counts.skipped == listed && self.open.is_none() {
+        if counts.is_balanced() && counts.written == self.documents() && counts.skipped == listed && self.open.is_none()
+        {
             return Ok(());
         }
         let message = format!(
             "the account of documents does not add up: read {}, written {} (the output has {}), skipped {} (listed {listed}), \
              failed {}, left out {}",
-            counts.read, counts.written, self.documents, counts.skipped, counts.failed, counts.left_out
+            counts.read,
+            counts.written,
+            self.documents(),
+            counts.skipped,
+            counts.failed,
+            counts.left_out
         );
         Err(OutputError::new(OutputErrorKind::Accounting, message).hint("this is a fault of windrow: please report it"))
     }

@@ -67,48 +67,57 @@ pub(crate) struct Targets {
     pub(crate) manifest: PathBuf,
     /// The ends of the names of a shard's files, if the output has shards. Their names are added to `data` when they are published.
     shards: Option<Vec<&'static str>>,
+    /// What the names of data files begin with: for each part of the output, or the prefix.
+    stems: Vec<PathBuf>,
 }
 
 impl Targets {
     /// With `kept`, the file with the kept fields follows the data files of the format. With `skipped`, the list of skipped documents is
     /// the last.
-    pub(crate) fn new(prefix: &Path, format: Format, kept: bool, skipped: bool) -> Self {
-        let suffixes = suffixes(format, kept).chain(skipped.then_some(SKIPPED));
+    pub(crate) fn new(prefix: &Path, parts: &[String], format: Format, kept: bool, skipped: bool) -> Self {
+        let mut stems: Vec<PathBuf> = parts.iter().map(|part| with_suffix(prefix, &format!(".{part}"))).collect();
+        if stems.is_empty() {
+            stems.push(prefix.to_owned());
+        }
+        let of_stem = |stem: &PathBuf| {
+            let stem = stem.clone();
+            suffixes(format, kept).map(move |suffix| with_suffix(&stem, suffix))
+        };
+        let list = skipped.then(|| with_suffix(prefix, SKIPPED));
         Self {
             prefix: prefix.to_owned(),
-            data: suffixes.map(|suffix| with_suffix(prefix, suffix)).collect(),
+            data: stems.iter().flat_map(of_stem).chain(list).collect(),
             manifest: with_suffix(prefix, MANIFEST),
             shards: None,
+            stems,
         }
     }
 
     /// Targets with shards, of which none is finished.
-    pub(crate) fn sharded(prefix: &Path, format: Format, kept: bool, skipped: bool) -> Self {
+    pub(crate) fn sharded(prefix: &Path, parts: &[String], format: Format, kept: bool, skipped: bool) -> Self {
         let data = skipped.then(|| with_suffix(prefix, SKIPPED)).into_iter().collect();
         let shards = Some(suffixes(format, kept).collect());
-        Self { data, shards, ..Self::new(prefix, format, kept, skipped) }
+        Self { data, shards, ..Self::new(prefix, parts, format, kept, skipped) }
     }
 
-    /// The final names of the shard with this number.
-    pub(crate) fn shard(&self, number: usize) -> Vec<PathBuf> {
+    /// The final names of the shard of a part with this number.
+    pub(crate) fn shard(&self, part: usize, number: usize) -> Vec<PathBuf> {
         let suffixes = self.shards.iter().flatten();
-        suffixes.map(|suffix| with_suffix(&self.prefix, &format!("-{number:05}{suffix}"))).collect()
+        suffixes.map(|suffix| with_suffix(&self.stems[part], &format!("-{number:05}{suffix}"))).collect()
     }
 
     /// The final names of the shards that exist, or of which a staged file or an old one exists.
     fn found_shards(&self, suffixes: &[&str]) -> Vec<PathBuf> {
-        let Some(name) = self.prefix.file_name().map(OsStr::as_encoded_bytes) else { return Vec::new() };
         let entries = fs::read_dir(self.directory()).into_iter().flatten().flatten();
-        let mut found: Vec<PathBuf> = entries
-            .filter_map(|entry| {
-                let entry = entry.file_name();
-                let rest = str::from_utf8(entry.as_encoded_bytes().strip_prefix(name)?.strip_prefix(b"-")?).ok()?;
-                let rest = [STAGED, ASIDE].iter().find_map(|suffix| rest.strip_suffix(suffix)).unwrap_or(rest);
-                let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
-                (digits >= 5 && suffixes.contains(&&rest[digits..]))
-                    .then(|| with_suffix(&self.prefix, &format!("-{rest}")))
-            })
-            .collect();
+        let shard_of = |stem: &PathBuf, entry: &OsStr| {
+            let name = stem.file_name()?.as_encoded_bytes();
+            let rest = str::from_utf8(entry.as_encoded_bytes().strip_prefix(name)?.strip_prefix(b"-")?).ok()?;
+            let rest = [STAGED, ASIDE].iter().find_map(|suffix| rest.strip_suffix(suffix)).unwrap_or(rest);
+            let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
+            (digits >= 5 && suffixes.contains(&&rest[digits..])).then(|| with_suffix(stem, &format!("-{rest}")))
+        };
+        let mut found: Vec<PathBuf> =
+            entries.filter_map(|entry| self.stems.iter().find_map(|stem| shard_of(stem, &entry.file_name()))).collect();
         found.sort();
         found.dedup();
         found
@@ -131,15 +140,33 @@ impl Targets {
         with_suffix(&self.prefix, ".windrow-progress")
     }
 
-    /// The data files of every format.
+    /// The data files of every format; with parts those of this output and of the manifests under the prefix.
     pub(crate) fn any_data(&self) -> Vec<PathBuf> {
         let mut data: Vec<PathBuf> =
-            Format::ALL.into_iter().flat_map(|format| Self::new(&self.prefix, format, true, true).data).collect();
+            Format::ALL.into_iter().flat_map(|format| Self::new(&self.prefix, &[], format, true, true).data).collect();
         let suffixes: Vec<&str> = Format::ALL.iter().flat_map(|&format| suffixes(format, true)).collect();
         data.extend(self.found_shards(&suffixes));
+        data.extend(self.stems.iter().flat_map(|stem| suffixes.iter().map(move |suffix| with_suffix(stem, suffix))));
+        for manifest in [self.manifest.clone(), staged_name(&self.manifest), aside_name(&self.manifest)] {
+            data.extend(self.files_of_parts(&manifest));
+        }
         data.sort();
         data.dedup();
         data
+    }
+
+    /// The data files that a manifest lists, if its output is divided.
+    fn files_of_parts(&self, manifest: &Path) -> Vec<PathBuf> {
+        let listed = fs::read(manifest).ok();
+        let manifest = listed.and_then(|json| serde_json::from_slice::<Manifest>(&json).ok());
+        let Some(manifest) = manifest.filter(|manifest| !manifest.parts.is_empty()) else { return Vec::new() };
+        let Some(name) = self.prefix.file_name().map(OsStr::as_encoded_bytes) else { return Vec::new() };
+        let is_own = |file: &String| {
+            let rest = file.as_bytes().strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with(b".") && !file.contains(std::path::is_separator))
+        };
+        let files = manifest.outputs.into_iter().map(|output| output.file).filter(is_own);
+        files.map(|file| self.prefix.with_file_name(file)).collect()
     }
 
     /// Data files in order, the manifest last.

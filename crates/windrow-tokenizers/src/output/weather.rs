@@ -379,7 +379,8 @@ impl Corpus {
         job.reading.on_error = OnError::Skip;
         job.reading.keep = vec!["id".to_owned()];
         let sample = "90%".parse().ok();
-        job.reading.selection = Selection { limit: NonZeroU64::new(800), sample, seed: Some(3) };
+        job.reading.selection =
+            Selection { limit: NonZeroU64::new(800), sample, seed: Some(3), ..Selection::default() };
         job.threads = 1 + random.below(2) as usize;
         job.memory = [1, 200_000, 1 << 30][random.below(3) as usize];
         job.chunk_bytes = [1, 3_000, 64 << 10][random.below(3) as usize];

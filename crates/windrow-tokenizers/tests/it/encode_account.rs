@@ -192,6 +192,12 @@ pub(crate) fn run(
     job: Job,
     shard_bytes: Option<u64>,
 ) -> Result<Summary, Box<RunError>> {
+    let (format, keep) = (output::Format::Jsonl, job.reading.keep.clone());
+    let options = OutputOptions { format, keep, shard_bytes, ..OutputOptions::new(directory.join("out"), 256) };
+    run_to(&options, corpora, job)
+}
+
+pub(crate) fn run_to(options: &OutputOptions, corpora: &[Corpus], job: Job) -> Result<Summary, Box<RunError>> {
     let folder = tempfile::tempdir().unwrap();
     let inputs = corpora.iter().zip(0..).map(|(Corpus { format, bytes }, number)| {
         let name = format!("file-{number}");
@@ -202,9 +208,7 @@ pub(crate) fn run(
         }
         InputFile::from_reader(name, Cursor::new(bytes.clone()), *format, Some(Compression::None))
     });
-    let (format, keep) = (output::Format::Jsonl, job.reading.keep.clone());
-    let options = OutputOptions { format, keep, shard_bytes, ..OutputOptions::new(directory.join("out"), 256) };
-    let output = Output::create(&options).unwrap();
+    let output = Output::create(options).unwrap();
     encode_with(Job { inputs: inputs.collect(), ..job }, &Bytes, TokenizerIdentity::default(), output, &())
 }
 

@@ -106,6 +106,7 @@ proptest! {
             limit: limit.and_then(|limit| NonZeroU64::new(limit as u64)),
             sample: sample.map(|share| format!("{}.{}%", share / 10, share % 10).parse().unwrap()),
             seed: Some(seed),
+            ..Selection::default()
         };
         let all = documents(&corpora);
         let Expected { counts, texts: good, bad, last } = expected(&all, sample, seed, limit, skips);
