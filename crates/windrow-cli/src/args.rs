@@ -164,6 +164,10 @@ pub(crate) struct Encode {
     #[arg(long, value_name = "NAME=P,...", value_delimiter = ',', value_parser = size::part)]
     pub(crate) split: Vec<PartShare>,
 
+    /// Write the documents in another order, which depends on this number. They wait on the disk of OUT if they do not fit in --memory.
+    #[arg(long, value_name = "SEED")]
+    pub(crate) shuffle: Option<u64>,
+
     /// Another number chooses other documents for --sample, and for the parts of --split [default: 0].
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,

@@ -189,7 +189,7 @@ pub(crate) fn prepare<'t>(
 
 /// Which documents the options ask for. The seed is part of the manifest if it matters.
 fn selection(options: &Encode) -> Result<Selection, Refused> {
-    let Encode { limit, sample, seed, .. } = *options;
+    let Encode { limit, sample, seed, shuffle, .. } = *options;
     let split = options.split.clone();
     if seed.is_some() && sample.is_none() && split.is_empty() {
         let message = "--seed has no effect: it chooses documents for --sample and --split\n\
@@ -197,7 +197,12 @@ fn selection(options: &Encode) -> Result<Selection, Refused> {
         return Err(Refused::usage(message));
     }
     let seed = (sample.is_some() || !split.is_empty()).then(|| seed.unwrap_or(0));
-    let selection = Selection { limit, sample, split, seed };
+    if shuffle.is_some() && options.resume {
+        let message = "--shuffle cannot resume: its first shard is complete only when everything is encoded\n\
+                       hint: leave out --resume, or --shuffle";
+        return Err(Refused::usage(message));
+    }
+    let selection = Selection { limit, sample, split, shuffle, seed };
     if !selection.is_whole() {
         let message =
             "--split: the shares of the parts do not add up to 1\nhint: give shares such as train=0.98,val=0.02";

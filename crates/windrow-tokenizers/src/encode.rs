@@ -35,6 +35,7 @@
 mod budget;
 mod chunk;
 mod parts;
+mod shuffled;
 mod stages;
 
 #[cfg(test)]
@@ -50,10 +51,15 @@ use thiserror::Error;
 
 use crate::engine::Engine;
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, LastRecord, Position};
-use crate::manifest::{self, Documents, ManifestBody, Options, ReadOptions, SkippedDocument, TokenizerIdentity};
-use crate::output::{Checkpoint, InputIdentity, Output, OutputError, OutputErrorKind, Published, RunIdentity};
+use crate::manifest::{
+    self, Documents, ManifestBody, Options, ReadOptions, Selection, SkippedDocument, TokenizerIdentity,
+};
+use crate::output::{
+    Checkpoint, InputIdentity, Output, OutputError, OutputErrorKind, OutputOptions, Published, RunIdentity,
+};
 use crate::shown;
 use crate::tokenizer::Tokenizer;
+use shuffled::Shuffled;
 
 /// What to encode, and how.
 #[derive(Debug)]
@@ -347,6 +353,9 @@ pub fn encode_with(
 ) -> Result<Summary, Box<RunError>> {
     let begin = Instant::now();
     let mut output = output;
+    if let Err(error) = check_selection(&job.reading.selection, output.options()) {
+        return Err(Box::new(RunError { error: error.into(), summary: Summary::default() }));
+    }
     let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
     let run_identity = |options| {
         let inputs = job.inputs.iter().map(input_identity).collect();
@@ -371,7 +380,13 @@ pub fn encode_with(
         let (continuation, account) = start.unwrap_or_default();
         stages::Start { continuation, account }
     });
-    let run = stages::run(job, engine, output, observer, start);
+    let run = if job.reading.selection.shuffle.is_some() {
+        // A half of the memory is for the documents that wait for their order; while runs are merged, all of it.
+        let sink = Shuffled::new(output, job.memory / 4, job.reading.keep.len());
+        Shuffled::finish(stages::run(Job { memory: job.memory / 2, ..job }, engine, sink, observer, start))
+    } else {
+        stages::run(job, engine, output, observer, start)
+    };
     let encoding = begin.elapsed();
     let mut summary = Summary {
         documents: run.account.documents,
@@ -430,6 +445,19 @@ pub fn encode_with(
             Err(Box::new(RunError { error, summary }))
         }
     }
+}
+
+/// Refuses an output that does not match the selection of documents.
+fn check_selection(selection: &Selection, output: &OutputOptions) -> Result<(), OutputError> {
+    let usage = |message: &str, hint: &str| Err(OutputError::new(OutputErrorKind::Usage, message).hint(hint));
+    if !selection.split.iter().map(|part| &part.name).eq(&output.parts) {
+        return usage("the parts of the output are not those of the selection", "give both the same names");
+    }
+    if selection.shuffle.is_some() && output.resume {
+        let message = "a shuffled output cannot resume: its first shard is complete only when everything is encoded";
+        return usage(message, "leave out --resume, or --shuffle");
+    }
+    Ok(())
 }
 
 /// Begins the output, or finds where it continues.

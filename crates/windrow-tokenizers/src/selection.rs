@@ -99,6 +99,9 @@ pub struct Selection {
     /// The parts among which the documents are divided; none for an output that is not divided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub split: Vec<PartShare>,
+    /// The seed of the order in which documents are written; none for the order of the inputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffle: Option<u64>,
     /// Which documents are chosen, and which belong to a part; 0 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -116,6 +119,7 @@ pub struct PartShare {
 /// Separates the purposes of hashes.
 const SAMPLE: u64 = 0x5341_4d50_4c45;
 const SPLIT: u64 = 0x53_504c_4954;
+const SHUFFLE: u64 = 0x53_4855_4646_4c45;
 
 impl Selection {
     /// Whether some documents are left out.
@@ -148,9 +152,18 @@ impl Selection {
         self.split.is_empty() || sum == u64::from(WHOLE)
     }
 
-    fn hash(&self, purpose: u64, file: u32, number: u64) -> u64 {
-        [purpose, file.into(), number].into_iter().fold(mixed(self.seed.unwrap_or(0)), |hash, next| mixed(hash ^ next))
+    /// Shuffled documents are in the order of these keys.
+    pub(crate) fn key_of(&self, file: u32, number: u64) -> u64 {
+        hash(self.shuffle.unwrap_or(0), SHUFFLE, file, number)
     }
+
+    fn hash(&self, purpose: u64, file: u32, number: u64) -> u64 {
+        hash(self.seed.unwrap_or(0), purpose, file, number)
+    }
+}
+
+fn hash(seed: u64, purpose: u64, file: u32, number: u64) -> u64 {
+    [purpose, file.into(), number].into_iter().fold(mixed(seed), |hash, next| mixed(hash ^ next))
 }
 
 /// A step of SplitMix64: each bit of the result depends on all bits of `state`.

@@ -90,6 +90,7 @@ fn what_cannot_be_chosen_is_refused() {
         ("--limit 0", "invalid value '0' for '--limit"),
         ("--sample 1.5", "a share is at most 1, or 100%"),
         ("--sample many", "give a share such as 0.01, or 1%"),
+        ("--shuffle 1 --shard-size 1K --resume", "--shuffle cannot resume"),
         ("--seed 3", "--seed has no effect: it chooses documents for --sample and --split"),
     ] {
         let line = format!("encode in.txt -o out --tokenizer tiny.json {options}");
@@ -137,4 +138,31 @@ fn a_divided_output_is_read_back_part_by_part() {
         let line = format!("encode in.txt -o out --tokenizer tiny.json {options}");
         Case { files: vec![("in.txt", b"the".to_vec())], line: &line, code: 2, says: &[says] }.check();
     }
+}
+
+#[test]
+fn a_shuffled_output_has_all_documents_with_their_fields() {
+    let place = corpus();
+    let lines = |from: usize| -> String {
+        (from..from + 2_000).map(|i| format!("{}\n", json!({"id": i, "text": format!("{i} the path")}))).collect()
+    };
+    place.file("1.jsonl", lines(0)).file("2.jsonl", lines(2_000));
+    let mut orders = Vec::new();
+    for options in ["--shuffle 7", "--shuffle 7 --memory 64K --threads 1", "--shuffle 8"] {
+        place.line(&format!("{ENCODE} --keep id {options}")).ok();
+        let kept = String::from_utf8(place.read("out.kept.jsonl")).unwrap();
+        let id = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_u64().unwrap();
+        let order: Vec<u64> = kept.lines().map(id).collect();
+        let expected: Vec<_> = order.iter().map(|id| tiny_ids(&format!("{id} the path"))).collect();
+        assert!(ids_of(&place.read("out.jsonl")) == expected, "{options}");
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert!(sorted.iter().copied().eq(0..4_000), "{options}");
+        assert_eq!(place.names().iter().find(|name| name.contains("windrow-part")), None);
+        orders.push(order);
+    }
+    assert!(orders[0] == orders[1] && orders[0] != orders[2]);
+    // Neighbours are no longer neighbours.
+    let distance: u64 = orders[0].windows(2).map(|pair| pair[0].abs_diff(pair[1])).sum::<u64>() / 3_999;
+    assert!((1_200..1_500).contains(&distance), "{distance}, of 1333");
 }

@@ -24,7 +24,7 @@ use super::{EncodeError, Job, MaxSkipped, Observer};
 use crate::engine::{Engine, caught};
 use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
 use crate::manifest::{Documents, OnError, Selection, SkippedDocument};
-use crate::output::{Checkpoint, Kept, Output, OutputError, OutputErrorKind, WriteBack};
+use crate::output::{Checkpoint, Kept, Order, Output, OutputError, OutputErrorKind, WriteBack};
 
 /// Batches per queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
 const QUEUE: usize = 2;
@@ -45,6 +45,14 @@ pub(super) trait Sink: Send {
 
     /// As [`Output::discard_parts`].
     fn discard_parts(&mut self) -> Result<(), OutputError>;
+
+    /// Whether [`place`](Self::place) precedes each [`append`](Self::append).
+    fn has_places(&self) -> bool {
+        false
+    }
+
+    /// The orders of the documents that are appended next.
+    fn place(&mut self, _orders: Vec<Order>) {}
 
     /// As [`Output::select`].
     fn select(&mut self, _part: usize) {}
@@ -211,7 +219,8 @@ pub(super) fn run<S: Sink>(
         };
     }
     let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
-    if engine.cuts_documents() {
+    // A document waits for its order as a whole.
+    if engine.cuts_documents() && !sink.has_places() {
         reader = reader.split_texts();
     }
     let (mut account, mut reports) = (Account::default(), Vec::new());
@@ -678,6 +687,9 @@ impl<S: Sink> Writer<'_, S> {
     /// Appends the good documents. A document that the format cannot hold becomes a bad one.
     fn append(&mut self, chunk: &mut Chunk, batch: &Batch) -> Result<(), EncodeError> {
         loop {
+            if self.sink.has_places() {
+                self.sink.place(self.orders(chunk, batch));
+            }
             match self.sink.append(&chunk.ids, &chunk.ends) {
                 Ok(()) => break,
                 Err(error) => match error.document().filter(|_| error.kind() == OutputErrorKind::Document) {
@@ -693,6 +705,15 @@ impl<S: Sink> Writer<'_, S> {
         self.account.documents.written += written;
         self.account.text_bytes += chunk.text_bytes;
         Ok(())
+    }
+
+    /// The orders of the good documents of a chunk, if they are shuffled.
+    fn orders(&self, chunk: &Chunk, batch: &Batch) -> Vec<Order> {
+        let order = |index: usize| {
+            let (file, number) = (batch.records[index].file, batch.number_of(index));
+            (self.selection.key_of(file, number), file, number)
+        };
+        self.good(chunk, batch).into_iter().map(order).collect()
     }
 
     /// Turns the good document with this number in the chunk into a bad one. If that ends the run, drops all documents behind it.

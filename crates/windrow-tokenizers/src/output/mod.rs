@@ -33,6 +33,7 @@ mod progress;
 mod run;
 mod shards;
 mod sidecar;
+mod spill;
 mod staging;
 mod storage;
 mod writer;
@@ -70,6 +71,7 @@ use progress::{FinishedShard, Progress, ProgressWriter};
 use run::{Frame, Run};
 use shards::{Shards, bytes_of_document, bytes_of_ids};
 use sidecar::Sidecar;
+pub(crate) use spill::{Order, Placed, Spill};
 pub(crate) use writer::{IDX_HEADER, NPY_HEADER, idx_header, npy_header};
 use writer::{MegatronWriter, Writer};
 
@@ -413,14 +415,9 @@ impl Output {
         assert!(ends.is_sorted(), "the ends of documents decrease");
         assert_eq!(ends.last().copied().unwrap_or(0), ids.len(), "the last document does not end with the ids");
         assert!(self.open.is_none(), "the document before has not ended");
-        self.staging.check()?;
-        let run = Run { ids, ends, frame: self.frame() };
-        if let Some((document, length)) = run.lengths().enumerate().find(|&(_, length)| length > self.longest) {
-            self.refuse_long(self.documents + document as u64, length)?;
-        }
-        self.refuse_unfit(ids, ends)?;
+        self.check(ids, ends)?;
         if self.shards.is_none() {
-            return self.append_run(run);
+            return self.append_run(Run { ids, ends, frame: self.frame() });
         }
         let (mut ids, mut ends) = (ids, ends.to_vec());
         while !ends.is_empty() {
@@ -433,6 +430,25 @@ impl Output {
             ends = later.into_iter().map(|later| later - end).collect();
         }
         Ok(())
+    }
+
+    /// Refuses what [`append`](Self::append) refuses.
+    pub(crate) fn check(&self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
+        self.staging.check()?;
+        let run = Run { ids, ends, frame: self.frame() };
+        if let Some((document, length)) = run.lengths().enumerate().find(|&(_, length)| length > self.longest) {
+            self.refuse_long(self.documents + document as u64, length)?;
+        }
+        self.refuse_unfit(ids, ends)
+    }
+
+    /// Sorts documents in so much memory before they are appended.
+    pub(crate) fn spill(&self, memory: usize) -> Spill {
+        Spill::new(memory, self.staging.clone(), self.targets.spill())
+    }
+
+    pub(crate) fn options(&self) -> &OutputOptions {
+        &self.options
     }
 
     fn frame(&self) -> Frame {

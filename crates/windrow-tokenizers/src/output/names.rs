@@ -140,6 +140,11 @@ impl Targets {
         with_suffix(&self.prefix, ".windrow-progress")
     }
 
+    /// The name of the file that holds documents until they have their order.
+    pub(crate) fn spill(&self) -> PathBuf {
+        staged_name(&with_suffix(&self.prefix, ".shuffle"))
+    }
+
     /// The data files of every format; with parts those of this output and of the manifests under the prefix.
     pub(crate) fn any_data(&self) -> Vec<PathBuf> {
         let mut data: Vec<PathBuf> =
@@ -185,7 +190,7 @@ impl Targets {
         let data = self.any_data();
         let staged: Vec<_> = [&self.manifest].into_iter().chain(&data).map(|target| staged_name(target)).collect();
         let aside: Vec<_> = data.iter().chain([&self.manifest]).map(|target| aside_name(target)).collect();
-        staged.into_iter().chain(aside).chain([self.progress()])
+        staged.into_iter().chain(aside).chain([self.progress(), self.spill()])
     }
 
     /// Every name that a run may create, replace or remove.

@@ -316,6 +316,16 @@ impl Staging {
         Ok(())
     }
 
+    /// Removes a file that was [created](Self::create) and is not published.
+    pub(crate) fn remove(&self, path: &Path) -> Result<(), OutputError> {
+        let mut state = self.state();
+        state.check()?;
+        if removed(self.storage(), path) {
+            state.staged.retain(|other| other != path);
+        }
+        Ok(())
+    }
+
     /// Removes staged files of targets that were not needed.
     pub(crate) fn discard(&self, targets: &[PathBuf]) -> Result<(), OutputError> {
         let mut state = self.state();

@@ -131,7 +131,7 @@ fn json_line() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// The kept field of every document, good and bad.
-fn kept(format: Format, bytes: &[u8]) -> Vec<Value> {
+pub(crate) fn kept(format: Format, bytes: &[u8]) -> Vec<Value> {
     match format {
         Format::Parquet => input_columns::column(bytes, "id").into_iter().map(Value::from).collect(),
         Format::Jsonl => {

@@ -18,15 +18,15 @@ use crate::encode_account::{corpus, run_to};
 use crate::encode_select::{documents, hash};
 
 /// The end of every document; no text has it.
-const EOS: u32 = 256;
+pub(crate) const EOS: u32 = 256;
 
-fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap())).collect()
 }
 
 /// All documents of a data set or a part.
-fn read(dataset: &Dataset) -> Vec<Vec<u32>> {
+pub(crate) fn read(dataset: &Dataset) -> Vec<Vec<u32>> {
     (0..).map_while(|number| dataset.document(number).unwrap()).collect()
 }
 

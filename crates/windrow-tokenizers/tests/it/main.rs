@@ -9,6 +9,7 @@ mod document_fields;
 #[cfg(feature = "parquet")]
 mod encode_account;
 mod encode_select;
+mod encode_shuffle;
 mod encode_split;
 mod encode_stop;
 #[cfg(target_os = "linux")]
