@@ -1,12 +1,12 @@
 //! The options of the command line.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windrow_tokenizers::encode::{Job, MaxSkipped};
 use windrow_tokenizers::input;
-use windrow_tokenizers::manifest::{OnError, PartShare, Share};
+use windrow_tokenizers::manifest::{OnError, PackMode, PartShare, Share};
 use windrow_tokenizers::output::{Dtype, Format};
 
 use crate::{count, dataset, doctor, plan, size};
@@ -21,6 +21,7 @@ Examples:
   windrow encode corpus/ more.jsonl.zst -o tokens --threads 2
   windrow encode 'corpus/*.jsonl.gz' -o train --tokenizer gpt2 --format nanogpt
   windrow encode corpus/ -o shards --shard-size 1GiB --resume
+  windrow encode corpus/ -o gpt --tokenizer gpt2 --format nanogpt --split train=0.98,val=0.02 --shuffle 1
   zcat dump.gz | windrow encode - --lines -o tokens --tokenizer path/to/tokenizer.json --json
 
 {usage-heading} {usage}
@@ -171,6 +172,20 @@ pub(crate) struct Encode {
     /// Another number chooses other documents for --sample, and for the parts of --split [default: 0].
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
+
+    /// Make rows of N ids of the documents, one after the other, for models with a fixed context; OUT.cu_seqlens.npy and OUT.docs.npy tell
+    /// where the documents are.
+    #[arg(long, value_name = "N")]
+    pub(crate) pack: Option<NonZeroUsize>,
+
+    /// How documents become rows: cut at the end of a row, or whole, unless longer than a row.
+    #[arg(long, default_value = PackMode::Split.name(), requires = "pack",
+        value_parser = named::<PackMode, _>(PackMode::ALL.map(PackMode::name)))]
+    pub(crate) pack_mode: PackMode,
+
+    /// The token that fills incomplete rows, by its name or its id. Without it, the incomplete row at the end is dropped.
+    #[arg(long, value_name = "TOKEN|ID", requires = "pack")]
+    pub(crate) pad: Option<String>,
 
     /// Replace existing files, once the new ones are complete.
     #[arg(long)]

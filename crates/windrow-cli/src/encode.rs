@@ -13,7 +13,7 @@ use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 
 use crate::args::{Encode, InputFormat, Policy};
-use crate::eos::{bos, eos};
+use crate::eos::{bos, eos, pack};
 use crate::exit::Code;
 use crate::progress::Progress;
 use crate::report;
@@ -166,6 +166,7 @@ pub(crate) fn prepare<'t>(
         append_eos: eos(&tokenizer, options.format, options.append_eos, options.eos.as_deref())
             .map_err(Refused::usage)?,
         prepend_bos: bos(&tokenizer, options.bos.as_deref()).map_err(Refused::usage)?,
+        pack: pack(&tokenizer, options).map_err(Refused::usage)?,
         overwrite: options.overwrite,
         list_skipped: options.on_error == Policy::Skip,
         keep: options.keep.clone(),

@@ -1,8 +1,11 @@
-//! Selects the ids that begin and end a document.
+//! Selects the ids that begin and end a document, and fill rows.
 
+use windrow_tokenizers::manifest::Pack;
 use windrow_tokenizers::output::Format;
 use windrow_tokenizers::shown;
 use windrow_tokenizers::tokenizer::Tokenizer;
+
+use crate::args::Encode;
 
 /// Number of special tokens that an error lists.
 const SHOWN: usize = 8;
@@ -39,6 +42,12 @@ pub(crate) fn eos(
 /// The id with which documents begin, if any. No vocabulary has a usual one, so it must be named.
 pub(crate) fn bos(tokenizer: &Tokenizer, asked: Option<&str>) -> Result<Option<u32>, String> {
     asked.map(|asked| named(tokenizer, "--bos", asked)).transpose()
+}
+
+/// How documents become rows, if they do.
+pub(crate) fn pack(tokenizer: &Tokenizer, options: &Encode) -> Result<Option<Pack>, String> {
+    let pad = options.pad.as_deref().map(|asked| named(tokenizer, "--pad", asked)).transpose()?;
+    Ok(options.pack.map(|length| Pack { length, mode: options.pack_mode, pad }))
 }
 
 /// The id that the value of an option names: a token, or the number of an id.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use windrow_tokenizers::encode::Summary;
-use windrow_tokenizers::manifest::Part;
+use windrow_tokenizers::manifest::{Packed, Part};
 use windrow_tokenizers::output::Published;
 use windrow_tokenizers::shown;
 
@@ -47,6 +47,9 @@ struct Report<'a> {
     /// Finished shards behind which the next run can continue, after a failure.
     #[serde(skip_serializing_if = "is_zero")]
     kept_shards: usize,
+    /// The rows of a packed output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packed: Option<Packed>,
     /// The parts of an output that --split has divided.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     parts: &'a [Part],
@@ -90,6 +93,7 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         peak_in_flight_bytes: summary.peak_in_flight,
         resumed_shards: summary.resumed.map(|resumed| resumed.shards),
         kept_shards: summary.kept_shards,
+        packed: summary.published.as_ref().and_then(|published| published.packed),
         parts: summary.published.as_ref().map_or(&[], |published| &published.parts),
         outputs: outputs(summary, options).map(|path| path.display().to_string()).collect(),
         error,
@@ -164,6 +168,13 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         options.format,
         dtype(published).map_or_else(String::new, |dtype| format!(", {dtype}"))
     ));
+    if let (Some(Packed { rows, padding, dropped }), Some(length)) = (published.packed, options.pack) {
+        let rows = counted(rows, "row");
+        report::say(format_args!(
+            "{rows} of {}, {padding} ids of padding, {dropped} dropped at the end",
+            counted(length.get() as u64, "id")
+        ));
+    }
     for Part { name, documents, tokens, .. } in &published.parts {
         report::say(format_args!("{name}: {}, {}", counted(*documents, "document"), counted(*tokens, "token")));
     }

@@ -76,6 +76,9 @@ pub struct Job {
     /// exceeds the budget runs alone, unless it is a text that the engine can [cut](Engine::cuts_documents): that is read, encoded and
     /// written part by part.
     ///
+    /// If documents are shuffled, one half is for those that wait for their order. A document that waits as a whole, for its order or its rows,
+    /// is not read part by part.
+    ///
     /// The budget does not cover the tokenizer, nor the buffers of the reader and the output (some MiB). It does not cover what
     /// each worker needs while it encodes a document either: the engine's scratch, space for the ids to grow, and twice the text of
     /// a JSON line with escapes.
@@ -439,7 +442,8 @@ pub fn encode_with(
     };
     summary.elapsed = begin.elapsed();
     match published {
-        Ok(published) => Ok(Summary { published: Some(published), ..summary }),
+        // The rows at the end of a packed output are complete only now.
+        Ok(published) => Ok(Summary { tokens: published.tokens, published: Some(published), ..summary }),
         Err(error) => {
             summary.kept_shards = staging.map_or(0, |staging| staging.kept_shards());
             Err(Box::new(RunError { error, summary }))

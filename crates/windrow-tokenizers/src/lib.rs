@@ -11,6 +11,7 @@ pub mod input;
 mod kept;
 pub mod manifest;
 pub mod output;
+mod pack;
 mod remedy;
 mod selection;
 mod shown;

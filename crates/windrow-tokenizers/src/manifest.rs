@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::input::Fields;
 use crate::output::{Dtype, Format};
+pub use crate::pack::{Pack, PackMode, Packed};
 pub use crate::selection::{PartShare, Selection, Share};
 
 /// The version of the layout below. It increases when a field changes its meaning or is removed.
@@ -36,8 +37,11 @@ pub struct Manifest {
     pub documents: Documents,
     /// UTF-8 bytes of text in the written documents.
     pub text_bytes: u64,
-    /// Ids written, end-of-text ids included.
+    /// Ids written, end-of-text ids included, without those that fill rows.
     pub tokens: u64,
+    /// The rows of a packed output, of all parts together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed: Option<Packed>,
     /// The parts of a divided output, in order; none if it is not divided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
@@ -115,6 +119,9 @@ pub struct Options {
     /// Bytes of token data with which a shard ends; none for an output without shards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard_bytes: Option<u64>,
+    /// How documents became rows; none if they did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pack: Option<Pack>,
     /// How the inputs were read and encoded.
     #[serde(flatten)]
     pub reading: ReadOptions,
@@ -244,6 +251,9 @@ pub struct Part {
     pub documents: u64,
     /// Ids written to it, those around documents included.
     pub tokens: u64,
+    /// The rows of a packed output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed: Option<Packed>,
     /// The number of its files, which follow those of the parts before.
     pub files: usize,
 }

@@ -147,6 +147,8 @@ fn a_shuffled_output_has_all_documents_with_their_fields() {
         (from..from + 2_000).map(|i| format!("{}\n", json!({"id": i, "text": format!("{i} the path")}))).collect()
     };
     place.file("1.jsonl", lines(0)).file("2.jsonl", lines(2_000));
+    // A killed run has left it.
+    place.file("out.shuffle.windrow-part", "documents");
     let mut orders = Vec::new();
     for options in ["--shuffle 7", "--shuffle 7 --memory 64K --threads 1", "--shuffle 8"] {
         place.line(&format!("{ENCODE} --keep id {options}")).ok();
@@ -165,4 +167,44 @@ fn a_shuffled_output_has_all_documents_with_their_fields() {
     // Neighbours are no longer neighbours.
     let distance: u64 = orders[0].windows(2).map(|pair| pair[0].abs_diff(pair[1])).sum::<u64>() / 3_999;
     assert!((1_200..1_500).contains(&distance), "{distance}, of 1333");
+}
+
+#[test]
+fn a_packed_output_is_read_back() {
+    let place = corpus();
+    for format in ["npy", "nanogpt", "megatron", "jsonl", "arrow", "parquet"] {
+        for (options, padding) in [
+            ("", false),
+            ("--pad 0", true),
+            ("--pack-mode whole --pad 0", true),
+            ("--shard-size 2000 --split a=0.5,b=0.5", false),
+        ] {
+            let options = format!("--format {format} --append-eos --eos 258 --pack 32 {options}");
+            let line =
+                format!("encode 1.jsonl 2.jsonl -o out --tokenizer tiny.json --on-error skip --overwrite {options}");
+            let ran = place.line(&format!("{line} --json")).ok();
+            let packed = ran.summary()["packed"].clone();
+            let rows = packed["rows"].as_u64().unwrap();
+            assert!(ran.stderr.contains(&format!("{rows} rows of 32 ids, ")), "{}", ran.stderr);
+            assert_eq!(packed["padding"].as_u64().unwrap() > 0, padding, "{options}: {packed}");
+            assert_eq!(place.json("out.manifest.json")["packed"], packed);
+            place.line("verify out").ok();
+            let counted = place.line("stat out --json").ok().summary();
+            let tokens = ran.summary()["tokens"].as_u64().unwrap() + packed["padding"].as_u64().unwrap();
+            assert_eq!((&counted["documents"], &counted["tokens"]), (&json!(rows), &json!(tokens)));
+            if !options.contains("--split") {
+                assert_eq!(place.line("decode out --doc 12").ok().stdout, "13 the path<|end|>\n", "{options}");
+            }
+        }
+    }
+    for (options, says) in [
+        ("--pack 0", "invalid value '0' for '--pack"),
+        ("--pad 3", "--pack <N>"),
+        ("--pack 8 --pack-mode whole", "rows of whole documents need an id that fills them"),
+        ("--pack 8 --pad 259", "--pad 259: the ids of tiny.json end at 258"),
+        ("--pack 8 --shard-size 1K --resume", "a packed output cannot resume"),
+    ] {
+        let line = format!("encode in.txt -o out --tokenizer tiny.json {options}");
+        Case { files: vec![("in.txt", b"the".to_vec())], line: &line, code: 2, says: &[says] }.check();
+    }
 }

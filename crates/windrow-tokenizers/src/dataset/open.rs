@@ -9,9 +9,10 @@ use windrow::prelude::*;
 
 use super::documents::Shard;
 use super::error::{DatasetError, DatasetErrorKind};
+use super::segments::Segments;
 use super::statistics::Statistics;
-use crate::manifest::{Manifest, OnError, Options, OutputFile};
-use crate::output::suffixes;
+use crate::manifest::{Manifest, OnError, Options, OutputFile, PackMode};
+use crate::output::{Layout, suffixes};
 use crate::shown;
 
 /// The limit of ids if the manifest names no vocabulary. It bounds the memory of statistics.
@@ -78,7 +79,8 @@ impl Dataset {
     /// The ends of the names of a shard's files.
     pub(super) fn suffixes(&self) -> Vec<&'static str> {
         let options = &self.manifest.options;
-        suffixes(options.format, options.has_sidecar()).collect()
+        let (has_kept, is_packed) = (options.has_sidecar(), options.pack.is_some());
+        suffixes(Layout { format: options.format, has_kept, is_packed }).collect()
     }
 
     /// The files with documents.
@@ -125,8 +127,8 @@ impl Dataset {
     /// What is wrong with a document of a shard if it has an id that the tokenizer does not have.
     pub(super) fn beyond_vocabulary(&self, shard: &Shard<'_>, document: u64, ids: &[u32]) -> Option<DatasetError> {
         let size = self.manifest.tokenizer.vocab_size;
-        let Options { bos, eos, .. } = self.manifest.options;
-        let around = bos.max(eos).map_or(0, |id| id.saturating_add(1));
+        let Options { bos, eos, pack, .. } = self.manifest.options;
+        let around = bos.max(eos).max(pack.and_then(|pack| pack.pad)).map_or(0, |id| id.saturating_add(1));
         let limit = if size == 0 { LARGEST_VOCABULARY } else { size.max(around) };
         // The compiler vectorizes the maximum, not the search.
         if ids.iter().fold(0, |most, &id| most.max(id)) < limit {
@@ -142,6 +144,9 @@ impl Dataset {
     /// # Errors
     /// [`DatasetErrorKind::Damaged`] and [`DatasetErrorKind::Io`] for the files up to the document.
     pub fn document(&self, number: u64) -> Result<Option<Vec<u32>>, DatasetError> {
+        if self.manifest.options.pack.is_some() {
+            return self.packed_document(number);
+        }
         let mut left = number;
         for shard in self.shards() {
             if let Some(count) = shard.documents()?
@@ -166,7 +171,55 @@ impl Dataset {
         Ok(None)
     }
 
-    /// Counts documents, ids and their frequencies, shard by shard in parallel.
+    /// A document of a packed output: its pieces, in order.
+    fn packed_document(&self, number: u64) -> Result<Option<Vec<u32>>, DatasetError> {
+        if number >= self.documents() {
+            return Ok(None);
+        }
+        // In a divided output the documents of each part count from 0.
+        let mut left = number;
+        let parts = &self.manifest.parts;
+        let is_part = self.files.len() < parts.iter().map(|part| part.files).sum::<usize>();
+        for part in parts.iter().filter(|_| !is_part && parts.len() > 1) {
+            if left < part.documents {
+                return self.part(&part.name)?.packed_document(left);
+            }
+            left -= part.documents;
+        }
+        let is_split = self.manifest.options.pack.is_some_and(|pack| pack.mode == PackMode::Split);
+        let mut document = Vec::new();
+        for shard in self.shards() {
+            let mut segments = Segments::open(&shard)?;
+            let (mut fault, mut is_past) = (None, false);
+            shard.walk(&mut |ids| {
+                let row = match segments.row(ids.len()) {
+                    Ok(row) => row,
+                    Err(error) => {
+                        fault = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                };
+                let mut begin = 0;
+                for &(of, length) in row {
+                    if of == left as i64 {
+                        document.extend_from_slice(&ids[begin..begin + length]);
+                    }
+                    is_past |= is_split && of > left as i64;
+                    begin += length;
+                }
+                if is_past { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            if let Some(fault) = fault {
+                return Err(fault);
+            }
+            if is_past {
+                break;
+            }
+        }
+        Ok(Some(document))
+    }
+
+    /// Counts documents, or rows of a packed output, ids and their frequencies, shard by shard in parallel.
     ///
     /// # Errors
     /// [`DatasetErrorKind::Damaged`] and [`DatasetErrorKind::Io`].

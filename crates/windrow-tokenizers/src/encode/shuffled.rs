@@ -48,6 +48,11 @@ impl Shuffled {
 }
 
 impl Sink for Shuffled {
+    fn takes_parts(&self) -> bool {
+        // A document waits for its order as a whole.
+        false
+    }
+
     fn has_places(&self) -> bool {
         true
     }

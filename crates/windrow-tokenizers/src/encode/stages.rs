@@ -46,6 +46,11 @@ pub(super) trait Sink: Send {
     /// As [`Output::discard_parts`].
     fn discard_parts(&mut self) -> Result<(), OutputError>;
 
+    /// Whether documents may come part by part.
+    fn takes_parts(&self) -> bool {
+        true
+    }
+
     /// Whether [`place`](Self::place) precedes each [`append`](Self::append).
     fn has_places(&self) -> bool {
         false
@@ -90,6 +95,10 @@ pub(super) trait Sink: Send {
 }
 
 impl Sink for Output {
+    fn takes_parts(&self) -> bool {
+        !self.is_packed()
+    }
+
     fn append(&mut self, ids: &[u32], ends: &[usize]) -> Result<(), OutputError> {
         Output::append(self, ids, ends)
     }
@@ -219,8 +228,7 @@ pub(super) fn run<S: Sink>(
         };
     }
     let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
-    // A document waits for its order as a whole.
-    if engine.cuts_documents() && !sink.has_places() {
+    if engine.cuts_documents() && sink.takes_parts() {
         reader = reader.split_texts();
     }
     let (mut account, mut reports) = (Account::default(), Vec::new());

@@ -54,9 +54,31 @@ const KEPT: &str = ".kept.jsonl";
 /// The end of the name of the list of skipped documents.
 const SKIPPED: &str = ".skipped.jsonl";
 
+/// The ends of the names of the files that tell where the documents of a packed output are.
+const SEGMENTS: [&str; 2] = [".cu_seqlens.npy", ".docs.npy"];
+
+/// What decides which files hold documents.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) format: Format,
+    /// Whether there is a file with the kept fields.
+    pub(crate) has_kept: bool,
+    pub(crate) is_packed: bool,
+}
+
 /// The ends of the names of the files that hold documents.
-pub(crate) fn suffixes(format: Format, kept: bool) -> impl Iterator<Item = &'static str> {
-    format.suffixes().iter().copied().chain(kept.then_some(KEPT))
+pub(crate) fn suffixes(layout: Layout) -> impl Iterator<Item = &'static str> {
+    let Layout { format, has_kept, is_packed } = layout;
+    // Rows of equal length need no offsets.
+    let files = if is_packed && format == Format::Npy { &format.suffixes()[..1] } else { format.suffixes() };
+    let segments = SEGMENTS.into_iter().filter(move |_| is_packed);
+    files.iter().copied().chain(segments).chain(has_kept.then_some(KEPT))
+}
+
+/// The ends of the names of the files of every layout.
+fn all_suffixes() -> impl Iterator<Item = &'static str> {
+    let formats = Format::ALL.into_iter().flat_map(Format::suffixes);
+    formats.copied().chain(SEGMENTS).chain([KEPT])
 }
 
 /// The final names under one prefix.
@@ -72,16 +94,15 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// With `kept`, the file with the kept fields follows the data files of the format. With `skipped`, the list of skipped documents is
-    /// the last.
-    pub(crate) fn new(prefix: &Path, parts: &[String], format: Format, kept: bool, skipped: bool) -> Self {
+    /// The file with the kept fields follows the other data files. With `skipped`, the list of skipped documents is the last.
+    pub(crate) fn new(prefix: &Path, parts: &[String], layout: Layout, skipped: bool) -> Self {
         let mut stems: Vec<PathBuf> = parts.iter().map(|part| with_suffix(prefix, &format!(".{part}"))).collect();
         if stems.is_empty() {
             stems.push(prefix.to_owned());
         }
         let of_stem = |stem: &PathBuf| {
             let stem = stem.clone();
-            suffixes(format, kept).map(move |suffix| with_suffix(&stem, suffix))
+            suffixes(layout).map(move |suffix| with_suffix(&stem, suffix))
         };
         let list = skipped.then(|| with_suffix(prefix, SKIPPED));
         Self {
@@ -94,10 +115,10 @@ impl Targets {
     }
 
     /// Targets with shards, of which none is finished.
-    pub(crate) fn sharded(prefix: &Path, parts: &[String], format: Format, kept: bool, skipped: bool) -> Self {
+    pub(crate) fn sharded(prefix: &Path, parts: &[String], layout: Layout, skipped: bool) -> Self {
         let data = skipped.then(|| with_suffix(prefix, SKIPPED)).into_iter().collect();
-        let shards = Some(suffixes(format, kept).collect());
-        Self { data, shards, ..Self::new(prefix, parts, format, kept, skipped) }
+        let shards = Some(suffixes(layout).collect());
+        Self { data, shards, ..Self::new(prefix, parts, layout, skipped) }
     }
 
     /// The final names of the shard of a part with this number.
@@ -147,11 +168,12 @@ impl Targets {
 
     /// The data files of every format; with parts those of this output and of the manifests under the prefix.
     pub(crate) fn any_data(&self) -> Vec<PathBuf> {
-        let mut data: Vec<PathBuf> =
-            Format::ALL.into_iter().flat_map(|format| Self::new(&self.prefix, &[], format, true, true).data).collect();
-        let suffixes: Vec<&str> = Format::ALL.iter().flat_map(|&format| suffixes(format, true)).collect();
+        let suffixes: Vec<&str> = all_suffixes().collect();
+        let stems = self.stems.iter().chain([&self.prefix]);
+        let of_stem = |stem: &PathBuf| suffixes.iter().map(|suffix| with_suffix(stem, suffix)).collect::<Vec<_>>();
+        let mut data: Vec<PathBuf> = stems.flat_map(of_stem).collect();
+        data.push(with_suffix(&self.prefix, SKIPPED));
         data.extend(self.found_shards(&suffixes));
-        data.extend(self.stems.iter().flat_map(|stem| suffixes.iter().map(move |suffix| with_suffix(stem, suffix))));
         for manifest in [self.manifest.clone(), staged_name(&self.manifest), aside_name(&self.manifest)] {
             data.extend(self.files_of_parts(&manifest));
         }

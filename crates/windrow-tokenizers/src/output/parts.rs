@@ -1,6 +1,7 @@
 //! The parts of a divided output. The output works on the selected one; the state of the others is put aside.
 
 use super::error::{OutputError, OutputErrorKind};
+use super::packed::Packing;
 use super::shards::Shards;
 use super::sidecar::Sidecar;
 use super::writer::Writer;
@@ -11,6 +12,7 @@ pub(crate) struct PartState {
     pub(crate) writer: Option<Writer>,
     pub(crate) sidecar: Option<Sidecar>,
     pub(crate) shards: Option<Shards>,
+    pub(crate) packing: Option<Packing>,
     pub(crate) documents: u64,
     pub(crate) tokens: u64,
     pub(crate) kept: u64,

@@ -103,7 +103,7 @@ impl Spill {
         self.entries.sort_unstable_by_key(|(order, _)| *order);
         let begin = self.runs.last().map_or(0, |run| run.end);
         let mut block = Vec::with_capacity(BLOCK.min(self.bytes.len()));
-        let mut write = |block: &mut Vec<u8>| {
+        let write = |block: &mut Vec<u8>| {
             let written = write_all(self.staging.storage(), file, block);
             block.clear();
             written
@@ -242,6 +242,8 @@ impl RunReader {
 
 #[cfg(test)]
 mod tests {
+    use super::super::format::Format;
+    use super::super::names::{Layout, Targets};
     use super::*;
 
     #[test]
@@ -257,10 +259,11 @@ mod tests {
         for memory in [1, 100, 5_000, 60_000, 1 << 30] {
             let directory = tempfile::tempdir().unwrap();
             let staging = Staging::default();
-            let options = super::super::OutputOptions::new(directory.path().join("out"), 300);
-            let output = super::super::Output::create_in(&options, &staging).unwrap();
+            let layout = Layout { format: Format::Npy, has_kept: false, is_packed: false };
+            let targets = Targets::new(&directory.path().join("out"), &[], layout, false);
+            staging.open(&targets, false, false).unwrap();
             let path = directory.path().join("out.shuffle.windrow-part");
-            let mut spill = Spill::new(memory, staging, path.clone());
+            let mut spill = Spill::new(memory, staging.clone(), path.clone());
             (0..400).try_for_each(|number| spill.push(&document(number))).unwrap();
             assert_eq!(path.exists(), memory < 1 << 30);
             let mut found = Vec::new();
@@ -272,7 +275,7 @@ mod tests {
                 .unwrap();
             assert!(found == expected, "{memory}");
             assert!(!path.exists());
-            drop(output);
+            assert!(staging.abandon());
             assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         }
     }

@@ -8,6 +8,7 @@ mod document_faults;
 mod document_fields;
 #[cfg(feature = "parquet")]
 mod encode_account;
+mod encode_pack;
 mod encode_select;
 mod encode_shuffle;
 mod encode_split;
