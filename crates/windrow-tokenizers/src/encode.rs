@@ -12,6 +12,9 @@
 //! all of them ([`Job::memory`]): a slow writer slows the reader. The output, the account of documents and the choice of the first
 //! failure follow the order of the documents. So neither the number of threads nor the size of chunks or batches changes a byte.
 //!
+//! Which documents are wanted, their parts and their order go by a hash of each document's place ([`Selection`]). Shuffled documents wait, sorted
+//! in runs on the disk, until all are encoded; documents become rows before they are appended.
+//!
 //! If one stage fails or panics, all earlier documents are completed, and the other stages stop at their next chunk, batch or read.
 //! A run does not wait for a reader that is blocked in a read (of a pipe, say). The thread of that reader ends when the input
 //! delivers data or ends.

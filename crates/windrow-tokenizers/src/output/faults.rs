@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use super::storage::{Disk, Storage};
-use super::{Format, Output, OutputError, OutputErrorKind, OutputOptions, Published, Staging};
+use super::{Format, Output, OutputError, OutputErrorKind, OutputOptions, Placed, Published, Staging};
 use crate::encode::{EncodeError, Job, RunError, Summary, encode_with};
 use crate::engine::{Encoder, Engine, EngineError};
 use crate::input::{Compression, InputFile};
@@ -216,6 +216,49 @@ fn a_failing_call_leaves_the_directory_as_it_was() {
         }
     }
     assert_eq!(failed_calls, ["create", "remove", "rename", "sync", "sync directory", "truncate", "write"].into());
+}
+
+/// Writes five documents in another order; each waits in a run by itself.
+fn write_shuffled(options: &OutputOptions, staging: &Staging) -> Result<Published, OutputError> {
+    let mut output = Output::create_in(options, staging)?;
+    let mut spill = output.spill(1);
+    for number in 0..5 {
+        let (order, ids) = ((9 - number, 0, number), vec![number as u32; 3]);
+        spill.push(&Placed { order, ids, ..Placed::default() })?;
+    }
+    spill.drain(&mut |document| output.append(&document.ids, &[document.ids.len()]))?;
+    let documents = Documents { read: 5, written: 5, ..Documents::default() };
+    output.publish(ManifestBody { documents, ..ManifestBody::default() })
+}
+
+#[test]
+fn a_failing_call_while_documents_wait_leaves_nothing() {
+    let options = |directory: &Path| options(directory, Format::Npy, false);
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Faulty::new(0);
+    write_shuffled(&options(directory.path()), &disk.staging(|_| Fault::Never)).unwrap();
+    let whole = contents(directory.path());
+    assert_eq!(whole.len(), 3);
+    let calls = disk.calls();
+    assert!(calls.iter().filter(|&&call| call == "write").count() > 5, "{calls:?}");
+    for (at, call) in (1..).zip(calls) {
+        for crashes in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let disk = Faulty::new(at);
+            let fault = |_: &Staging| if crashes { Fault::Crash } else { Fault::Once };
+            let result = write_shuffled(&options(directory.path()), &disk.staging(fault));
+            let case = format!("call {at}: {call}");
+            if result.is_ok() {
+                assert_eq!(call, "remove", "{case}");
+            } else if !crashes {
+                assert_eq!(contents(directory.path()), BTreeMap::new(), "{case}");
+            }
+            // What is left is no obstacle.
+            let options = OutputOptions { overwrite: true, ..options(directory.path()) };
+            write_shuffled(&options, &undisturbed()).unwrap();
+            assert_eq!(contents(directory.path()), whole, "{case}");
+        }
+    }
 }
 
 /// A manifest under its final name must have all of its data beside it, with the right bytes.

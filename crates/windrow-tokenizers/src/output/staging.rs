@@ -320,10 +320,12 @@ impl Staging {
     pub(crate) fn remove(&self, path: &Path) -> Result<(), OutputError> {
         let mut state = self.state();
         state.check()?;
-        if removed(self.storage(), path) {
+        let gone = self.storage().remove(path);
+        if gone.is_ok() {
             state.staged.retain(|other| other != path);
         }
-        Ok(())
+        drop(state);
+        gone.map_err(|error| self.fail(OutputError::io(OutputErrorKind::Io, "cannot remove", path, error)))
     }
 
     /// Removes staged files of targets that were not needed.
