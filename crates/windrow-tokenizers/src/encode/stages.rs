@@ -6,6 +6,7 @@
 //! The reader feeds the lanes from a thread outside of them: a blocked read cannot be interrupted, and a failed run does not wait for
 //! it. The reader may also wait for memory; closing the [`Budget`] ends that wait.
 
+use std::mem;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::parts::OpenDocument;
 use super::{EncodeError, Job, MaxSkipped, Observer};
 use crate::engine::{Engine, caught};
 use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
+use crate::json_parts::JsonParts;
 use crate::manifest::{Documents, OnError, Selection, SkippedDocument};
 use crate::output::{Checkpoint, Kept, Order, Output, OutputError, OutputErrorKind, WriteBack};
 
@@ -230,6 +232,11 @@ pub(super) fn run<S: Sink>(
     let mut reader = Reader::new(job.inputs, batch_bytes).fields(fields.clone());
     if engine.cuts_documents() && sink.takes_parts() {
         reader = reader.split_texts();
+        if let [field] = fields.text.as_slice()
+            && JsonParts::can_keep(field, &fields.keep)
+        {
+            reader = reader.split_json_lines();
+        }
     }
     let (mut account, mut reports) = (Account::default(), Vec::new());
     if let Some(start) = start {
@@ -339,7 +346,7 @@ pub(super) fn run<S: Sink>(
         Err(Failure::Error { error: EncodeError::Stopped, .. }) if writer.ended_at.is_some() => {
             let files = writer.ended_at.as_ref().map_or(0, |position| position.file as usize);
             writer.reports.truncate(files);
-            Ok(std::mem::take(&mut writer.reports))
+            Ok(mem::take(&mut writer.reports))
         }
         Err(Failure::Error { error, .. }) => Err(error),
         Err(Failure::Thread(error)) => Err(EncodeError::Thread(error)),
@@ -404,11 +411,14 @@ impl Reading {
 }
 
 /// What was written of a document that has not ended.
-#[derive(Clone, Copy)]
+#[derive(Default)]
 enum OpenPart {
+    #[default]
     Nothing,
     /// Parts with so many bytes of text, and the record of the first.
     Written(u64, Record),
+    /// Nothing: the output has refused a part of the document that begins with this record.
+    Refused(Box<Bad>, Record),
     /// The document is bad: the parts that follow are dropped.
     Dropped,
 }
@@ -566,7 +576,7 @@ impl<S: Sink> Writer<'_, S> {
             lengths: chunk.lengths.split_off(number),
             text_bytes: 0,
             part: chunk.part,
-            is_part: false,
+            ..Chunk::default()
         };
         later.text_bytes = later.lengths.iter().map(|&length| length as u64).sum();
         later.ends.iter_mut().for_each(|later| *later -= end);
@@ -605,7 +615,8 @@ impl<S: Sink> Writer<'_, S> {
         Ok(self.sink.skip(document)?)
     }
 
-    /// Appends a part of a document. If it is bad, the parts before are removed, and those behind it are dropped.
+    /// Appends a part of a document. If it is bad, the parts before are removed, and those behind it are dropped. If the output refuses it,
+    /// a fault of the document itself may follow, and is told instead.
     fn write_part(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         let record = &batch.records[chunk.records.start];
         if !is_chosen(self.selection, batch, chunk.records.start) {
@@ -613,32 +624,44 @@ impl<S: Sink> Writer<'_, S> {
             return Ok(());
         }
         self.sink.select(part_of(self.selection, batch, chunk.records.start));
-        let (before, begin) = match self.part {
-            OpenPart::Nothing => (0, *record),
-            OpenPart::Written(bytes, begin) => (bytes, begin),
+        let (mut before, begin, mut refused) = match mem::take(&mut self.part) {
+            OpenPart::Nothing => (0, *record, None),
+            OpenPart::Written(bytes, begin) => (bytes, begin, None),
+            OpenPart::Refused(bad, begin) => (0, begin, Some(bad)),
             OpenPart::Dropped => {
-                if !record.is_open {
-                    self.part = OpenPart::Nothing;
+                if record.is_open {
+                    self.part = OpenPart::Dropped;
                 }
                 return Ok(());
             }
         };
-        if chunk.bad.is_empty() {
+        if chunk.is_void_before {
+            self.sink.discard_parts()?;
+            (before, refused) = (0, None);
+        }
+        if chunk.bad.is_empty() && refused.is_none() {
             match self.sink.append_part(&chunk.ids, !record.is_open) {
                 Ok(()) => {}
                 Err(error) if error.document().is_some() && error.kind() == OutputErrorKind::Document => {
-                    chunk.bad.push(self.refused(0, &begin, &error));
+                    self.sink.discard_parts()?;
+                    refused = Some(Box::new(self.refused(0, &begin, &error)));
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        if let Some(bad) = chunk.bad.pop() {
+        let bad = chunk.bad.pop().or_else(|| refused.take_if(|_| !record.is_open).map(|bad| *bad));
+        if let Some(bad) = bad {
             self.sink.discard_parts()?;
             self.part = if record.is_open { OpenPart::Dropped } else { OpenPart::Nothing };
             return self.skip(bad);
         }
+        if let Some(bad) = refused {
+            self.part = OpenPart::Refused(bad, begin);
+            return Ok(());
+        }
         if !record.is_open {
-            self.keep(&nulls(self.fields.keep.len()))?;
+            let has_values = !chunk.kept.ends.is_empty();
+            self.keep(&if has_values { chunk.kept } else { nulls(self.fields.keep.len()) })?;
         }
         let bytes = before + chunk.text_bytes;
         self.part = if record.is_open { OpenPart::Written(bytes, begin) } else { OpenPart::Nothing };
