@@ -69,7 +69,7 @@ use file::{Mark, StagedFile, StorageWriter};
 use listed::{output_file, resume_list};
 use names::{Targets, staged_name};
 use packed::{Packing, SegmentFiles};
-use parts::PartState;
+use parts::{CompleteParts, PartState};
 pub(crate) use progress::{Checkpoint, InputIdentity, RunIdentity};
 use progress::{FinishedShard, Progress, ProgressWriter};
 use run::{Frame, Run};
@@ -249,9 +249,8 @@ impl Output {
     }
 
     /// Completes the files of all parts, and adds the names of their shards to the targets.
-    fn complete_parts(&mut self) -> Result<(Vec<OutputFile>, Vec<Part>, Option<Packed>), OutputError> {
-        let mut sum: Option<Packed> = None;
-        let (mut files, mut parts, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    fn complete_parts(&mut self) -> Result<CompleteParts, OutputError> {
+        let (mut complete, mut names) = (CompleteParts::default(), Vec::new());
         for number in 0..self.parts.len() {
             self.select(number);
             self.end_shards(None)?;
@@ -264,21 +263,15 @@ impl Output {
                 None => self.complete()?,
             };
             let packed = self.packing.as_ref().map(Packing::counts);
-            if let Some(Packed { rows, padding, dropped }) = packed {
-                let sum = sum.get_or_insert_default();
-                sum.rows += rows;
-                sum.padding += padding;
-                sum.dropped += dropped;
-            }
+            packed.iter().for_each(|&packed| complete.add_rows(packed));
             if let Some(name) = self.options.parts.get(number) {
-                let name = name.clone();
-                let (documents, tokens) = (self.documents, self.tokens);
-                parts.push(Part { name, documents, tokens, packed, files: own.len() });
+                let (name, documents, tokens) = (name.clone(), self.documents, self.tokens);
+                complete.parts.push(Part { name, documents, tokens, packed, files: own.len() });
             }
-            files.extend(own);
+            complete.files.extend(own);
         }
         self.targets.data.splice(..0, names);
-        Ok((files, parts, sum))
+        Ok(complete)
     }
 
     /// Documents appended so far.
@@ -681,7 +674,7 @@ impl Output {
     /// are back in place, and staged files are removed.
     pub fn publish(mut self, body: ManifestBody) -> Result<Published, OutputError> {
         self.check_account(&body)?;
-        let (mut files, parts, packed) = self.complete_parts()?;
+        let CompleteParts { mut files, parts, packed } = self.complete_parts()?;
         if let Some(list) = self.list.take() {
             files.push(output_file((list.complete()?, None)));
         }

@@ -5,6 +5,7 @@ use super::packed::Packing;
 use super::shards::Shards;
 use super::sidecar::Sidecar;
 use super::writer::Writer;
+use crate::manifest::{OutputFile, Packed, Part};
 
 /// The state of a part that is not selected.
 #[derive(Debug, Default)]
@@ -16,6 +17,24 @@ pub(crate) struct PartState {
     pub(crate) documents: u64,
     pub(crate) tokens: u64,
     pub(crate) kept: u64,
+}
+
+/// The complete files of all parts, and what is in them.
+#[derive(Debug, Default)]
+pub(crate) struct CompleteParts {
+    pub(crate) files: Vec<OutputFile>,
+    pub(crate) parts: Vec<Part>,
+    /// The rows of all parts together.
+    pub(crate) packed: Option<Packed>,
+}
+
+impl CompleteParts {
+    pub(crate) fn add_rows(&mut self, Packed { rows, padding, dropped }: Packed) {
+        let sum = self.packed.get_or_insert_default();
+        sum.rows += rows;
+        sum.padding += padding;
+        sum.dropped += dropped;
+    }
 }
 
 /// Names of parts that would be those of other files.
