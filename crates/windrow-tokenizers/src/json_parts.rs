@@ -130,7 +130,16 @@ impl JsonParts {
 
     /// Reads the next part, and appends its share of the text. Returns whether all text before this part is void, because the field occurs
     /// again; `text` has then only what replaces it.
-    pub(crate) fn feed(&mut self, part: &[u8], text: &mut Vec<u8>) -> bool {
+    ///
+    /// # Errors
+    /// There is no memory; how many bytes the skeleton would have.
+    pub(crate) fn feed(&mut self, part: &[u8], text: &mut Vec<u8>) -> Result<bool, usize> {
+        let most = self.skeleton.len() + self.pending.len() + part.len();
+        self.skeleton.try_reserve(most - self.skeleton.len()).map_err(|_| most)?;
+        Ok(self.feed_reserved(part, text))
+    }
+
+    fn feed_reserved(&mut self, part: &[u8], text: &mut Vec<u8>) -> bool {
         let mut bytes = mem::take(&mut self.pending);
         bytes.extend_from_slice(part);
         let missing = 4_usize.saturating_sub(self.begin.len());
@@ -232,6 +241,12 @@ impl JsonParts {
     /// Structure without the beginnings of strings, objects and arrays.
     fn structure(&mut self, bytes: &[u8]) {
         self.skeleton.extend_from_slice(bytes);
+        let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b" \t\r\n:,]}+-.".contains(byte);
+        if !bytes.iter().all(is_known) {
+            // Whatever follows, this is the first fault or behind it.
+            self.syntax = self.parse().err();
+            return;
+        }
         for byte in bytes {
             match (byte, self.frames.last_mut()) {
                 (b',', Some(Frame::Object { expects_key, .. })) => (*expects_key, self.next) = (true, Next::Other),
@@ -425,7 +440,7 @@ mod tests {
         for number in 0.. {
             let to = (from + lengths[number % lengths.len()]).min(line.len());
             text.clear();
-            if parts.feed(&line[from..to], &mut text) {
+            if parts.feed(&line[from..to], &mut text).unwrap() {
                 all.clear();
             }
             all.extend_from_slice(&text);
@@ -519,6 +534,16 @@ mod tests {
     }
 
     #[test]
+    fn behind_a_byte_that_is_no_json_nothing_is_kept() {
+        let mut parts = JsonParts::new("text", true);
+        let mut text = Vec::new();
+        (0..100).for_each(|_| assert!(!parts.feed(&[0; 1000], &mut text).unwrap()));
+        assert!(parts.memory() < 10_000, "{} bytes", parts.memory());
+        let fault = parts.finish(&[], &mut Kept::default()).unwrap_err();
+        assert_eq!((fault.kind, fault.at), (FaultKind::Syntax, 0));
+    }
+
+    #[test]
     fn what_is_no_utf_8_is_found_first() {
         for line in [
             &b"{\"text\": \"a\xff\"}"[..],
@@ -538,7 +563,7 @@ mod tests {
         let line = br#"{"id": [1, "a long string of more than some bytes"], "text": "aaaa", "x": {"y": 5}}"#;
         let mut parts = JsonParts::new("text", false);
         let mut text = Vec::new();
-        line.chunks(7).for_each(|part| assert!(!parts.feed(part, &mut text)));
+        line.chunks(7).for_each(|part| assert!(!parts.feed(part, &mut text).unwrap()));
         let mut kept = Kept::default();
         parts.finish(&["id".to_owned(), "x.y".to_owned()], &mut kept).unwrap();
         let values: Vec<_> = kept.values().map(|value| str::from_utf8(value).unwrap()).collect();
@@ -553,7 +578,7 @@ mod tests {
         let line = format!(r#"{{"other": "{0}", "text": "{0}", "more": "{0}"}}"#, "long ".repeat(10_000));
         let mut parts = JsonParts::new("text", true);
         let mut text = Vec::new();
-        line.as_bytes().chunks(100).for_each(|part| assert!(!parts.feed(part, &mut text)));
+        line.as_bytes().chunks(100).for_each(|part| assert!(!parts.feed(part, &mut text).unwrap()));
         assert!(parts.memory() < 2_000, "{} bytes", parts.memory());
         parts.finish(&[], &mut Kept::default()).unwrap();
         assert_eq!(text.len(), 50_000);

@@ -19,8 +19,11 @@ fn place() -> Place {
 fn a_document_beyond_the_budget_runs_alone_and_the_peak_is_stated() {
     let place = place();
     let large = "the ".repeat(250_000);
-    place.file("in.txt", format!("small\n{large}\nsmall\n"));
-    let line = "encode in.txt -o out --tokenizer tiny.json --format jsonl --lines --memory 200K --json";
+    // A document of two fields is read as a whole.
+    let lines = ["small", &large, "small"].map(|text| format!("{{\"a\": \"{text}\", \"b\": \"\"}}\n"));
+    place.file("in.jsonl", lines.concat());
+    let fields = "--tokenizer tiny.json --field a --field b --join=";
+    let line = &format!("encode in.jsonl -o out {fields} --format jsonl --memory 200K --json");
     let ran = place.line(line).ok();
     assert_eq!(ids_of(&place.read("out.jsonl")), ["small", &large, "small"].map(tiny_ids));
     let peak = ran.summary()["peak_in_flight_bytes"].as_u64().unwrap();
@@ -33,7 +36,10 @@ fn a_document_beyond_the_budget_runs_alone_and_the_peak_is_stated() {
     );
     assert!(ran.stderr.contains("MB in flight, of 204.8 kB"), "{}", ran.stderr);
 
-    let ran = place.line("encode in.txt -o fits --tokenizer tiny.json --lines").ok();
+    let ran = place.line(&format!("encode in.jsonl -o fits {fields}")).ok();
+    assert!(!ran.stderr.contains("--memory"), "{}", ran.stderr);
+    place.file("in.txt", format!("small\n{large}\nsmall\n"));
+    let ran = place.line("encode in.txt -o parts --tokenizer tiny.json --lines --memory 200K").ok();
     assert!(!ran.stderr.contains("--memory"), "{}", ran.stderr);
 }
 
@@ -119,13 +125,19 @@ mod unix {
     #[test]
     fn a_limit_on_memory() {
         let place = place();
-        for name in ["in.txt", "in.jsonl"] {
-            fs::File::create(place.path(name)).unwrap().set_len(300_000_000).unwrap();
-        }
+        fs::File::create(place.path("in.txt")).unwrap().set_len(300_000_000).unwrap();
+        fs::write(place.path("in.jsonl"), format!("[{}", "7,".repeat(150_000_000))).unwrap();
+        fs::write(place.path("two.jsonl"), "x".repeat(300_000_000)).unwrap();
         let before = place.names();
-        // Enough memory for everything but such a document. The text is read in parts, but can be cut nowhere.
-        let text = "in.txt:1:1: no memory for a text of ";
-        for (name, message) in [("in.txt", text), ("in.jsonl", "in.jsonl:1: no memory for a record of more than ")] {
+        // Enough memory for everything but such a document. The text is read in parts, but can be cut nowhere; a line of numbers is kept,
+        // and one of which two fields are wanted is read as a whole.
+        let whole = "two.jsonl:1: no memory for a record of more than ";
+        let cases = [
+            ("in.txt", "in.txt:1:1: no memory for a text of "),
+            ("in.jsonl", "in.jsonl:1:1: no memory for a text of "),
+            ("two.jsonl --field a --field b", whole),
+        ];
+        for (name, message) in cases {
             let line = format!("encode {name} -o out --tokenizer tiny.json --threads 1 --quiet");
             in_shell(&place, "ulimit -v 300000;", &line, "").fails(&line, 74, &[message, "hint: "]);
             assert_eq!(place.names(), before);

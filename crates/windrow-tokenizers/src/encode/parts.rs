@@ -156,7 +156,8 @@ impl Workshop<'_> {
         let (field, keep) = (&self.fields.text[0], &self.fields.keep);
         let line = document.line.get_or_insert_with(|| JsonParts::new(field, keep.is_empty()));
         text.clear();
-        chunk.is_void_before = line.feed(part, text);
+        let no_memory = |needed| PartError::Engine(EngineError::no_memory(self.engine.name(), needed, needed));
+        chunk.is_void_before = line.feed(part, text).map_err(no_memory)?;
         if chunk.is_void_before {
             document.carried.clear();
             document.place = Place::default();
