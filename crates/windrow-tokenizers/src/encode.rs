@@ -32,9 +32,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod account;
 mod budget;
 mod chunk;
 mod parts;
+mod special;
 mod stages;
 
 #[cfg(test)]
@@ -51,9 +53,12 @@ use thiserror::Error;
 use crate::engine::Engine;
 use crate::input::{Continuation, ErrorClass, FileReport, InputError, InputFile, Position};
 use crate::manifest::{self, Documents, ManifestBody, Options, ReadOptions, SkippedDocument, TokenizerIdentity};
-use crate::output::{Checkpoint, InputIdentity, Output, OutputError, OutputErrorKind, Published, RunIdentity};
+use crate::output::{InputCounts, InputIdentity, Output, OutputError, OutputErrorKind, Published, RunIdentity};
 use crate::shown;
 use crate::tokenizer::Tokenizer;
+
+use account::Account;
+use special::SpecialIds;
 
 /// What to encode, and how.
 #[derive(Debug)]
@@ -168,6 +173,10 @@ pub struct Summary {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
+    /// Special tokens that stood in the written documents, as in the [manifest](manifest::Manifest::special_tokens).
+    pub special_tokens: u64,
+    /// The inputs, as the manifest lists them; none if the run failed.
+    pub inputs: Vec<manifest::InputFile>,
     /// From the first read to the end of the publication.
     pub elapsed: Duration,
     /// The part of `elapsed` until the last document was encoded and passed to the output. The rest is syncing and renaming.
@@ -327,10 +336,10 @@ pub fn encode(
         blake3: tokenizer.hash().to_owned(),
         vocab_size: tokenizer.vocab_size(),
     };
-    encode_with(job, tokenizer.engine(), identity, output, observer)
+    encode_and_count(job, tokenizer.engine(), tokenizer.special_ids(), identity, output, observer)
 }
 
-/// [`encode`] with any engine. `identity` goes into the manifest.
+/// [`encode`] with any engine, whose special tokens are not counted. `identity` goes into the manifest.
 ///
 /// # Errors
 /// Those of [`encode`].
@@ -341,8 +350,20 @@ pub fn encode_with(
     output: Output,
     observer: &dyn Observer,
 ) -> Result<Summary, Box<RunError>> {
+    encode_and_count(job, engine, Vec::new(), identity, output, observer)
+}
+
+fn encode_and_count(
+    job: Job,
+    engine: &dyn Engine,
+    special_ids: Vec<u32>,
+    identity: TokenizerIdentity,
+    output: Output,
+    observer: &dyn Observer,
+) -> Result<Summary, Box<RunError>> {
     let begin = Instant::now();
     let mut output = output;
+    let special = SpecialIds::new(special_ids, job.reading.add_special_tokens, engine);
     let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
     let run_identity = |options| {
         let inputs = job.inputs.iter().map(input_identity).collect();
@@ -366,12 +387,14 @@ pub fn encode_with(
         let (continuation, account) = start.unwrap_or_default();
         stages::Start { continuation, account }
     });
-    let run = stages::run(job, engine, output, observer, start);
+    let mut run = stages::run(job, engine, &special, output, observer, start);
     let encoding = begin.elapsed();
     let mut summary = Summary {
         documents: run.account.documents,
         text_bytes: run.account.text_bytes,
         tokens: run.sink.as_ref().map_or(0, Output::tokens),
+        special_tokens: run.account.special_tokens,
+        inputs: Vec::new(),
         elapsed: encoding,
         encoding,
         stdin_looks_like_json_lines: run.stdin_looks_like_json_lines,
@@ -393,13 +416,17 @@ pub fn encode_with(
                 None => {
                     let end = Position { file: files as u32, last: None };
                     let ended = output.end_shards(Some((run.account.checkpoint(end), &reports)));
+                    let counts = (0..).map(|input| run.account.of_input(input));
+                    let inputs: Vec<_> = reports.into_iter().zip(counts).map(listed).collect();
+                    summary.inputs.clone_from(&inputs);
                     let body = ManifestBody {
                         engine: engine_identity(engine),
                         tokenizer: identity,
                         reading,
-                        inputs: reports.into_iter().map(listed).collect(),
+                        inputs,
                         documents: summary.documents,
                         text_bytes: summary.text_bytes,
+                        special_tokens: summary.special_tokens,
                     };
                     ended.and_then(|()| output.publish(body)).map_err(EncodeError::Output)
                 }
@@ -418,6 +445,7 @@ pub fn encode_with(
         Ok(published) => Ok(Summary { published: Some(published), ..summary }),
         Err(error) => {
             summary.kept_shards = staging.map_or(0, |staging| staging.kept_shards());
+            summary.inputs = Vec::new();
             Err(Box::new(RunError { error, summary }))
         }
     }
@@ -428,15 +456,15 @@ fn begin_output(
     output: &mut Output,
     job: &Job,
     identity: &dyn Fn(Options) -> RunIdentity,
-) -> Result<Option<(Continuation, stages::Account)>, OutputError> {
+) -> Result<Option<(Continuation, Account)>, OutputError> {
     let begun = output.begin(identity, job.reading.clone())?;
-    let Some((continuation, Checkpoint { account: documents, text_bytes, first_bad, .. })) = begun else {
+    let Some((continuation, checkpoint)) = begun else {
         return Ok(None);
     };
     if let Some(stream) = job.inputs.iter().find(|file| input_identity(file).bytes.is_none()) {
         return Err(OutputError::cannot_resume_stream(stream.name()));
     }
-    Ok(Some((continuation, stages::Account { documents, text_bytes, first_bad })))
+    Ok(Some((continuation, Account::continued(checkpoint))))
 }
 
 /// An input, as far as another run can recognize it without reading it.
@@ -472,7 +500,8 @@ fn engine_identity(engine: &dyn Engine) -> manifest::Engine {
     manifest::Engine { name: name.to_owned(), versions }
 }
 
-fn listed(report: FileReport) -> manifest::InputFile {
+fn listed((report, counts): (FileReport, InputCounts)) -> manifest::InputFile {
     let FileReport { name, bytes, decompressed_bytes, blake3, documents, .. } = report;
-    manifest::InputFile { name, bytes, decompressed_bytes, blake3, documents }
+    let InputCounts { text_bytes, tokens, .. } = counts;
+    manifest::InputFile { name, bytes, decompressed_bytes, blake3, documents, text_bytes, tokens }
 }

@@ -37,6 +37,10 @@ pub struct Manifest {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
+    /// Special tokens that stood in the texts: ids of special tokens, without those of `--add-special-tokens` and `--append-eos`. The token
+    /// for what is unknown does not count. Manifests of older versions have none.
+    #[serde(default)]
+    pub special_tokens: u64,
     /// The data files, in the order of [`Format::suffixes`], shard by shard; then `OUT.skipped.jsonl`, the list of all skipped documents, if it was
     /// requested.
     pub outputs: Vec<OutputFile>,
@@ -74,6 +78,8 @@ pub struct ManifestBody {
     pub documents: Documents,
     /// UTF-8 bytes of text in the written documents.
     pub text_bytes: u64,
+    /// Special tokens that stood in the texts.
+    pub special_tokens: u64,
 }
 
 /// An encoding engine and the versions of its parts.
@@ -176,6 +182,12 @@ pub struct InputFile {
     pub blake3: String,
     /// Documents read from it, good and bad.
     pub documents: u64,
+    /// UTF-8 bytes of text in those of them that were written. Manifests of older versions have none, nor `tokens`.
+    #[serde(default)]
+    pub text_bytes: u64,
+    /// Ids of these documents, end-of-text ids included.
+    #[serde(default)]
+    pub tokens: u64,
 }
 
 /// The account of documents: `read = written + skipped + failed`.

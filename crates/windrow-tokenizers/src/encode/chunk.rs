@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use windrow::CancelToken;
 use windrow::prelude::*;
 
+use super::special::SpecialIds;
 use super::{Observer, Step};
 use crate::document::{BadDocument, keep_of, null_fault, text_in};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
@@ -23,7 +24,7 @@ const KEPT_SCRATCH: usize = 1 << 20;
 /// A document with as many bytes as this number of chunks is encoded by all threads together.
 const LONG: usize = 4;
 
-/// Consecutive records, encoded.
+/// Consecutive records of one input, encoded.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     /// Range of the records in the batch.
@@ -38,6 +39,8 @@ pub(super) struct Chunk {
     pub(super) bad: Vec<Bad>,
     /// Bytes of text of the good records.
     pub(super) text_bytes: u64,
+    /// Special tokens in the texts of the good records.
+    pub(super) special_tokens: u64,
     /// Whether its only record is a part of a document, whose ids before are in the chunk before.
     pub(super) is_part: bool,
 }
@@ -67,6 +70,7 @@ impl Chunk {
 /// The shared state of the encode stage's workers.
 pub(super) struct Workshop<'e> {
     pub(super) engine: &'e dyn Engine,
+    pub(super) special: &'e SpecialIds,
     pub(super) observer: &'e dyn Observer,
     /// Names of the input files.
     pub(super) names: &'e [String],
@@ -116,6 +120,7 @@ impl Workshop<'_> {
         let texts: Vec<_> =
             records.zip(unescaped.iter_mut()).map(|(at, unescaped)| self.text(batch, at, unescaped)).collect();
         self.encode_texts(batch, texts, encoder.as_mut(), &mut chunk);
+        chunk.special_tokens = self.special.in_texts(&chunk.ids, chunk.ends.len());
         self.observer.advanced(&Step {
             stored: 0,
             documents: (chunk.ends.len() + chunk.bad.len()) as u64,
@@ -303,13 +308,13 @@ struct Cut {
     weight: usize,
 }
 
-/// Cuts the `records` from `start` on into runs of `bytes` bytes or more, except for the last.
+/// Cuts the `records` from `start` on into runs of `bytes` bytes or more, except for the last of each input.
 fn divide(records: &[Record], mut start: usize, bytes: usize) -> Vec<Cut> {
     let mut cuts = Vec::new();
     let mut weight = 0;
     for (index, record) in records.iter().enumerate().skip(start) {
         weight += record.len + RECORD_WEIGHT;
-        if weight >= bytes || index + 1 == records.len() {
+        if weight >= bytes || records.get(index + 1).is_none_or(|next| next.file != record.file) {
             cuts.push(Cut { records: start..index + 1, weight });
             (start, weight) = (index + 1, 0);
         }
@@ -322,8 +327,12 @@ mod tests {
     use super::*;
 
     fn records(lengths: &[usize]) -> Vec<Record> {
-        let record = |&len| Record {
-            file: 0,
+        of_files(&lengths.iter().map(|&len| (0, len)).collect::<Vec<_>>())
+    }
+
+    fn of_files(records: &[(u32, usize)]) -> Vec<Record> {
+        let record = |&(file, len)| Record {
+            file,
             format: Format::Lines,
             line: 1,
             offset: 0,
@@ -332,7 +341,14 @@ mod tests {
             is_open: false,
             null: None,
         };
-        lengths.iter().map(record).collect()
+        records.iter().map(record).collect()
+    }
+
+    #[test]
+    fn a_chunk_is_of_one_input() {
+        let records = of_files(&[(0, 1), (0, 1), (2, 200), (3, 0), (3, 1)]);
+        let cuts: Vec<_> = divide(&records, 1, 100).into_iter().map(|cut| cut.records).collect();
+        assert_eq!(cuts, [1..2, 2..3, 3..5]);
     }
 
     #[test]

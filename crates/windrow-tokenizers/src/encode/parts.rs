@@ -74,7 +74,9 @@ impl Workshop<'_> {
         if !batch.records.first().is_some_and(|first| document.is_part(first)) {
             return self.encode(batch, 0, token);
         }
-        let part = self.encode_part(batch, document);
+        let mut part = self.encode_part(batch, document);
+        // Engines that cut documents put nothing around them.
+        part.special_tokens = self.special.in_texts(&part.ids, 0);
         self.observer.advanced(&Step {
             documents: (part.ends.len() + part.bad.len()) as u64,
             text_bytes: part.text_bytes,

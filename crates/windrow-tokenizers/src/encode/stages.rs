@@ -15,15 +15,17 @@ use std::time::Duration;
 use windrow::overlap::{self, Failure, Feeder};
 use windrow::{CancelToken, Pool};
 
+use super::account::Account;
 use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record, put_nulls};
 use super::parts::OpenDocument;
+use super::special::SpecialIds;
 use super::{EncodeError, Job, MaxSkipped, Observer};
 use crate::document::text_in;
 use crate::engine::{Engine, caught};
-use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
-use crate::manifest::{Documents, OnError, SkippedDocument};
-use crate::output::{Checkpoint, Kept, Output, OutputError, OutputErrorKind, WriteBack};
+use crate::input::{Batch, Continuation, Fields, FileReport, Reader, Record};
+use crate::manifest::{OnError, SkippedDocument};
+use crate::output::{Checkpoint, InputCounts, Kept, Output, OutputError, OutputErrorKind, WriteBack};
 
 /// Batches per queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
 const QUEUE: usize = 2;
@@ -47,6 +49,9 @@ pub(super) trait Sink: Send {
 
     /// As [`Output::documents`].
     fn documents(&self) -> u64;
+
+    /// As [`Output::tokens`].
+    fn tokens(&self) -> u64;
 
     /// As [`Output::skip`].
     fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError>;
@@ -94,6 +99,10 @@ impl Sink for Output {
         Output::documents(self)
     }
 
+    fn tokens(&self) -> u64 {
+        Output::tokens(self)
+    }
+
     fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
         Output::skip(self, document)
     }
@@ -129,23 +138,6 @@ pub(super) struct Run<S> {
     pub(super) end: Result<Vec<FileReport>, EncodeError>,
 }
 
-/// The account of the documents so far, in order.
-#[derive(Debug, Default)]
-pub(super) struct Account {
-    pub(super) documents: Documents,
-    pub(super) text_bytes: u64,
-    /// The first one skipped.
-    pub(super) first_bad: Option<SkippedDocument>,
-}
-
-impl Account {
-    /// The state of the run at `position`, without reports.
-    pub(super) fn checkpoint(&self, position: Position) -> Checkpoint {
-        let (account, text_bytes, first_bad) = (self.documents, self.text_bytes, self.first_bad.clone());
-        Checkpoint { account, text_bytes, first_bad, position, reports: Vec::new() }
-    }
-}
-
 /// What one stage passes to the next.
 enum Item<T> {
     Batch(T),
@@ -178,6 +170,7 @@ pub(super) struct Start {
 pub(super) fn run<S: Sink>(
     job: Job,
     engine: &dyn Engine,
+    special: &SpecialIds,
     sink: S,
     observer: &dyn Observer,
     start: Option<Start>,
@@ -220,6 +213,7 @@ pub(super) fn run<S: Sink>(
     };
     let workshop = Workshop {
         engine,
+        special,
         observer,
         names: &names,
         fields: &fields,
@@ -245,7 +239,8 @@ pub(super) fn run<S: Sink>(
         Item::End(reports) => Ok(Item::End(reports)),
     };
     let part = OpenPart::Nothing;
-    let mut writer = Writer { sink, account, part, reports, names: &names, fields: &fields, on_error, most_skipped };
+    let mut writer =
+        Writer { sink, account, part, reports, names: &names, fields: &fields, special, on_error, most_skipped };
     let (mut whole, mut reports) = (true, None);
     let write = |item| match item {
         Item::Batch(Encoded { mut batch, held, chunks }) => {
@@ -346,10 +341,20 @@ impl Reading {
 #[derive(Clone, Copy)]
 enum OpenPart {
     Nothing,
-    /// Parts with so many bytes of text, and the record of the first.
-    Written(u64, Record),
+    Written(Parts),
     /// The document is bad: the parts that follow are dropped.
     Dropped,
+}
+
+/// The parts of a document.
+#[derive(Clone, Copy)]
+struct Parts {
+    /// The record of the first.
+    begin: Record,
+    /// Ids in the output before the first.
+    tokens_before: u64,
+    text_bytes: u64,
+    special_tokens: u64,
 }
 
 /// The third stage.
@@ -361,6 +366,7 @@ struct Writer<'e, S> {
     reports: Vec<FileReport>,
     names: &'e [String],
     fields: &'e Fields,
+    special: &'e SpecialIds,
     on_error: OnError,
     /// Maximum number of documents that may be skipped.
     most_skipped: u64,
@@ -410,11 +416,14 @@ impl<S: Sink> Writer<'_, S> {
             bad: chunk.bad.split_off(chunk.bad.partition_point(|bad| bad.record < last)),
             kept: chunk.kept.split_off(number * self.fields.keep.len()),
             text_bytes: chunk.text_bytes - text_bytes,
+            special_tokens: 0,
             is_part: false,
         };
         later.ends.iter_mut().for_each(|later| *later -= end);
         chunk.records.end = last + 1;
         chunk.text_bytes = text_bytes;
+        self.count_special(chunk);
+        self.count_special(&mut later);
         later
     }
 
@@ -451,9 +460,11 @@ impl<S: Sink> Writer<'_, S> {
     /// Appends a part of a document. If it is bad, the parts before are removed, and those behind it are dropped.
     fn write_part(&mut self, mut chunk: Chunk, batch: &Batch) -> Result<(), EncodeError> {
         let record = &batch.records[chunk.records.start];
-        let (before, begin) = match self.part {
-            OpenPart::Nothing => (0, *record),
-            OpenPart::Written(bytes, begin) => (bytes, begin),
+        let before = match self.part {
+            OpenPart::Nothing => {
+                Parts { begin: *record, tokens_before: self.sink.tokens(), text_bytes: 0, special_tokens: 0 }
+            }
+            OpenPart::Written(parts) => parts,
             OpenPart::Dropped => {
                 if !record.is_open {
                     self.part = OpenPart::Nothing;
@@ -465,7 +476,7 @@ impl<S: Sink> Writer<'_, S> {
             match self.sink.append_part(&chunk.ids, !record.is_open) {
                 Ok(()) => {}
                 Err(error) if error.document().is_some() && error.kind() == OutputErrorKind::Document => {
-                    chunk.bad.push(self.refused(0, &begin, &error));
+                    chunk.bad.push(self.refused(0, &before.begin, &error));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -478,12 +489,16 @@ impl<S: Sink> Writer<'_, S> {
         if !record.is_open {
             self.keep(&nulls(self.fields.keep.len()))?;
         }
-        let bytes = before + chunk.text_bytes;
-        self.part = if record.is_open { OpenPart::Written(bytes, begin) } else { OpenPart::Nothing };
+        let parts = Parts {
+            text_bytes: before.text_bytes + chunk.text_bytes,
+            special_tokens: before.special_tokens + chunk.special_tokens,
+            ..before
+        };
+        self.part = if record.is_open { OpenPart::Written(parts) } else { OpenPart::Nothing };
         if !record.is_open {
-            self.account.documents.read += 1;
-            self.account.documents.written += 1;
-            self.account.text_bytes += bytes;
+            let tokens = self.sink.tokens() - parts.tokens_before;
+            let counts = InputCounts { input: record.file, text_bytes: parts.text_bytes, tokens };
+            self.account.write(1, counts, parts.special_tokens);
             if self.sink.is_shard_full() {
                 self.end_shard(batch, chunk.records.start)?;
             }
@@ -513,6 +528,12 @@ impl<S: Sink> Writer<'_, S> {
         chunk.ends.truncate(kept);
         chunk.kept.remove(kept * self.fields.keep.len(), chunk.kept.ends.len());
         chunk.bad.retain(|bad| bad.record <= last);
+        self.count_special(chunk);
+    }
+
+    /// Counts the special tokens of a chunk again, whose ids have changed.
+    fn count_special(&self, chunk: &mut Chunk) {
+        chunk.special_tokens = self.special.in_texts(&chunk.ids, chunk.ends.len());
     }
 
     /// The records with ids, of a chunk that ends with a bad record or with its last record.
@@ -536,6 +557,7 @@ impl<S: Sink> Writer<'_, S> {
 
     /// Appends the good documents. A document that the format cannot hold becomes a bad one.
     fn append(&mut self, chunk: &mut Chunk, batch: &Batch) -> Result<(), EncodeError> {
+        let tokens_before = self.sink.tokens();
         loop {
             match self.sink.append(&chunk.ids, &chunk.ends) {
                 Ok(()) => break,
@@ -547,10 +569,13 @@ impl<S: Sink> Writer<'_, S> {
             }
         }
         self.keep(&chunk.kept)?;
-        let written = chunk.ends.len() as u64;
-        self.account.documents.read += written;
-        self.account.documents.written += written;
-        self.account.text_bytes += chunk.text_bytes;
+        if !chunk.ends.is_empty() {
+            // All records of a chunk are of one input.
+            let input = batch.records[chunk.records.start].file;
+            let tokens = self.sink.tokens() - tokens_before;
+            let counts = InputCounts { input, text_bytes: chunk.text_bytes, tokens };
+            self.account.write(chunk.ends.len() as u64, counts, chunk.special_tokens);
+        }
         Ok(())
     }
 
@@ -574,6 +599,7 @@ impl<S: Sink> Writer<'_, S> {
         let bad = self.refused(good[number], &batch.records[good[number]], error);
         let place = chunk.bad.partition_point(|other| other.record < bad.record);
         chunk.bad.insert(place, bad);
+        self.count_special(chunk);
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use super::special::SpecialIds;
 use super::stages::{Run, Sink, run};
 use super::{EncodeError, Job, MaxSkipped};
 use crate::engine::{Encoder, Engine, EngineError};
@@ -139,6 +140,10 @@ impl<F: FnMut(usize) -> Result<(), OutputError> + Send + 'static> Sink for Kept<
         self.documents.len() as u64
     }
 
+    fn tokens(&self) -> u64 {
+        self.documents.iter().chain(&self.open).map(|text| text.chars().count() as u64).sum()
+    }
+
     fn skip(&mut self, document: SkippedDocument) -> Result<(), OutputError> {
         self.skipped.push(document);
         Ok(())
@@ -174,7 +179,7 @@ where
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
         // The receiver has gone if this comes too late.
-        let _ = done.send(run(job, engine, sink, &(), None));
+        let _ = done.send(run(job, engine, &SpecialIds::default(), sink, &(), None));
     });
     outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends, and without a panic")
 }

@@ -61,7 +61,7 @@ use columns::ColumnWriter;
 pub(crate) use file::WriteBack;
 use file::{Complete, Mark, StagedFile, StorageWriter};
 use names::{Targets, same_file, staged_name};
-pub(crate) use progress::{Checkpoint, InputIdentity, RunIdentity};
+pub(crate) use progress::{Checkpoint, InputCounts, InputIdentity, RunIdentity};
 use progress::{FinishedShard, Progress, ProgressWriter};
 use run::Run;
 use shards::{Shards, bytes_of_document, bytes_of_ids};
@@ -234,6 +234,8 @@ pub struct Published {
     pub documents: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
+    /// The id appended to each document.
+    pub eos: Option<u32>,
     /// Replaced files that could not be removed, under the names to which they were moved aside. Almost always empty.
     pub left_behind: Vec<PathBuf>,
 }
@@ -435,7 +437,7 @@ impl Output {
             let (list, first) = resume_list(list, last.list_bytes)?;
             (self.list, self.first_skipped) = (Some(list), first);
         }
-        Ok(Some((continuation, checkpoint.clone())))
+        Ok(Some((continuation, checkpoint)))
     }
 
     /// Ends the shard and records it, so that another run can continue here.
@@ -658,6 +660,7 @@ impl Output {
             documents: body.documents,
             text_bytes: body.text_bytes,
             tokens: self.tokens,
+            special_tokens: body.special_tokens,
             outputs_blake3: Some(root_of(&files)),
             outputs: files,
             skipped: std::mem::take(&mut self.first_skipped),
@@ -669,6 +672,7 @@ impl Output {
             manifest: self.targets.manifest.clone(),
             documents: self.documents,
             tokens: self.tokens,
+            eos: self.options.append_eos,
             left_behind,
         })
     }
