@@ -38,7 +38,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     let place = workspace.target.join("fuzz");
     let host = host()?;
-    let words = ["build", "--release", "--locked", "--package", "windrow-fuzz", "--features", "libfuzzer", "--target", &host];
+    let words =
+        ["build", "--release", "--locked", "--package", "windrow-fuzz", "--features", "libfuzzer", "--target", &host];
     let mut build = workspace::cargo(&workspace.root, &words);
     succeed(build.env("CARGO_TARGET_DIR", &place).env("RUSTFLAGS", FLAGS).env_remove("CARGO_ENCODED_RUSTFLAGS"))?;
     let findings = place.join("findings");
@@ -55,7 +56,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         fuzzer.arg(format!("-artifact_prefix={}/{target}-", findings.display()));
         let more = ["-rss_limit_mb=4096", "-timeout=20", "-max_len=16384", "-print_final_stats=1", "-verbosity=1"];
         succeed(fuzzer.args(more).current_dir(&place)).with_context(|| {
-            format!("a finding of {target}: see {}\n  hint: copy it to {}", findings.display(), corpus.join(target).display())
+            format!(
+                "a finding of {target}: see {}\n  hint: copy it to {}",
+                findings.display(),
+                corpus.join(target).display()
+            )
         })?;
     }
     Ok(())

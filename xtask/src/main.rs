@@ -102,7 +102,12 @@ mod tests {
     fn an_unknown_command_is_an_error() {
         Task::command().debug_assert();
         let parse = |words: &str| Task::try_parse_from(format!("xtask {words}").split(' ')).is_ok();
-        for good in ["ci fmt arrows", "repeat 20 windrow::batch", "mutants --only gate --jobs 2 --timeout 30", "fuzz jsonl --seconds 9"] {
+        for good in [
+            "ci fmt arrows",
+            "repeat 20 windrow::batch",
+            "mutants --only gate --jobs 2 --timeout 30",
+            "fuzz jsonl --seconds 9",
+        ] {
             assert!(parse(good), "{good}");
         }
         for bad in ["mutant", "arrows now", "ci fnt", "repeat", "repeat 0", "repeat many", "mutants --jobs 0"] {

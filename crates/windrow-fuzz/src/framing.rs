@@ -50,9 +50,7 @@ fn text_of(compression: Compression, stream: &[u8]) -> Option<Vec<u8>> {
 fn plain(compression: Compression, stream: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     let read = match compression {
-        Compression::Zstd => {
-            zstd::Decoder::new(stream).and_then(|decoder| decoder.take(MOST).read_to_end(&mut text))
-        }
+        Compression::Zstd => zstd::Decoder::new(stream).and_then(|decoder| decoder.take(MOST).read_to_end(&mut text)),
         _ => flate2::read::MultiGzDecoder::new(stream).take(MOST).read_to_end(&mut text),
     };
     assert!(read.is_ok(), "the decoder refuses what was read: {read:?}");

@@ -54,9 +54,8 @@ fn expected(format: Format, bytes: &[u8]) -> Vec<(u64, Vec<u8>, Option<String>)>
             _ => line,
         };
         let text = match format {
-            Format::Jsonl => {
-                utf8(line).and_then(|line| Some(serde_json::from_str::<Value>(&line).ok()?.get("text")?.as_str()?.to_owned()))
-            }
+            Format::Jsonl => utf8(line)
+                .and_then(|line| Some(serde_json::from_str::<Value>(&line).ok()?.get("text")?.as_str()?.to_owned())),
             _ => utf8(line),
         };
         (index as u64 + 1, line.to_vec(), text)

@@ -16,11 +16,8 @@ const TEXTS: [&str; 8] = [
 /// The first byte chooses the options.
 pub(crate) fn run(data: &[u8]) {
     let Some((&choice, json)) = data.split_first() else { return };
-    let options = LoadOptions {
-        add_special_tokens: choice & 1 != 0,
-        special_in_text: choice & 2 == 0,
-        ..LoadOptions::default()
-    };
+    let options =
+        LoadOptions { add_special_tokens: choice & 1 != 0, special_in_text: choice & 2 == 0, ..LoadOptions::default() };
     let Ok(tokenizer) = Tokenizer::from_json(json, "fuzz", &options) else { return };
     let mut encoder = tokenizer.engine().encoder();
     for text in TEXTS {
@@ -29,7 +26,12 @@ pub(crate) fn run(data: &[u8]) {
             // A refused text leaves no ids.
             Err(_) => assert_eq!(ids, [7]),
             Ok(()) => {
-                assert!(ids[1..].iter().all(|&id| id < tokenizer.vocab_size()), "{:?} beyond {}", ids, tokenizer.vocab_size());
+                assert!(
+                    ids[1..].iter().all(|&id| id < tokenizer.vocab_size()),
+                    "{:?} beyond {}",
+                    ids,
+                    tokenizer.vocab_size()
+                );
                 let mut again = Vec::new();
                 encoder.encode(text, &mut again).expect("what was encoded before");
                 assert_eq!(again, ids[1..], "the same text has other ids");

@@ -138,7 +138,8 @@ mod unix {
         let place = place();
         // Their places and reasons would need more than the limit.
         place.file("in.jsonl", "[]\n".repeat(800_000) + "{\"text\": \"the\"}\n");
-        let line = "encode in.jsonl -o out --tokenizer tiny.json --on-error skip --memory 4M --threads 1 --json --quiet";
+        let line =
+            "encode in.jsonl -o out --tokenizer tiny.json --on-error skip --memory 4M --threads 1 --json --quiet";
         let ran = in_shell(&place, "ulimit -v 300000;", line, "").ok();
         let counts = json!({"read": 800_001, "written": 1, "skipped": 800_000, "failed": 0});
         assert_eq!(ran.summary()["documents"], counts);
