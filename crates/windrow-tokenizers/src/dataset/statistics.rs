@@ -56,7 +56,7 @@ impl Statistics {
     pub fn most_frequent(&self, most: usize) -> Vec<(u32, u64)> {
         let mut ids: Vec<(u32, u64)> =
             (0..).zip(self.frequencies.iter().copied()).filter(|(_, count)| *count > 0).collect();
-        ids.extend(&self.rare);
+        ids.extend(self.rare.iter().map(|(&id, &count)| (id, count)));
         ids.sort_by_key(|&(id, count)| (std::cmp::Reverse(count), id));
         ids.truncate(most);
         ids
