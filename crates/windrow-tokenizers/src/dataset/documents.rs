@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::columns;
 use super::error::DatasetError;
 use super::visit::Visitor;
-use crate::manifest::Options;
-use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, npy_header};
+use crate::manifest::{Options, Pack};
+use crate::output::{Dtype, Format, IDX_HEADER, NPY_HEADER, idx_header, npy_header, npy_header_of_rows};
 
 /// Bytes that are read ahead.
 const BUFFER: usize = 256 << 10;
@@ -21,14 +21,14 @@ pub(super) struct Shard<'m> {
 }
 
 /// An open file of a shard.
-struct Reading<'p> {
+pub(super) struct Reading<'p> {
     path: &'p Path,
     bytes: u64,
     file: BufReader<File>,
 }
 
 impl<'p> Reading<'p> {
-    fn open(path: &'p Path, from: u64) -> Result<Self, DatasetError> {
+    pub(super) fn open(path: &'p Path, from: u64) -> Result<Self, DatasetError> {
         let open = || {
             let mut file = File::open(path)?;
             file.seek(SeekFrom::Start(from))?;
@@ -42,7 +42,7 @@ impl<'p> Reading<'p> {
         self.file.read_exact(bytes).map_err(|error| DatasetError::io(self.path, &error))
     }
 
-    fn next_u64(&mut self) -> Result<u64, DatasetError> {
+    pub(super) fn next_u64(&mut self) -> Result<u64, DatasetError> {
         let mut number = [0; 8];
         self.fill(&mut number)?;
         Ok(u64::from_le_bytes(number))
@@ -66,14 +66,14 @@ impl<'p> Reading<'p> {
     }
 
     /// The number of elements of this size behind a header, which must be the file's length.
-    fn elements(&self, header: usize, size: usize) -> Result<u64, DatasetError> {
+    pub(super) fn elements(&self, header: usize, size: usize) -> Result<u64, DatasetError> {
         let data = self.bytes.checked_sub(header as u64).filter(|data| data.is_multiple_of(size as u64));
         data.map(|data| data / size as u64).ok_or_else(|| {
             DatasetError::damaged(self.path, format_args!("{} bytes are no whole number of elements", self.bytes))
         })
     }
 
-    fn check_header(&mut self, expected: &[u8]) -> Result<(), DatasetError> {
+    pub(super) fn check_header(&mut self, expected: &[u8]) -> Result<(), DatasetError> {
         let mut header = vec![0; expected.len()];
         self.fill(&mut header)?;
         match header.iter().zip(expected).position(|(one, other)| one != other) {
@@ -102,14 +102,26 @@ impl Shard<'_> {
     /// The number of documents, if the size of a file tells it.
     pub(super) fn documents(&self) -> Result<Option<u64>, DatasetError> {
         match self.options.format {
+            Format::Npy if self.options.pack.is_some() => Ok(None),
             Format::Npy => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(NPY_HEADER + 8, 8)?)),
             Format::Megatron => Ok(Some(Reading::open(&self.paths[1], 0)?.elements(IDX_HEADER + 8, 20)?)),
             Format::Nanogpt | Format::Jsonl | Format::Arrow | Format::Parquet => Ok(None),
         }
     }
 
-    /// Visits the documents, until the visitor breaks.
+    /// The files that tell where the documents of a packed output are.
+    pub(super) fn segment_paths(&self) -> [&Path; 2] {
+        let end = self.paths.len() - usize::from(self.options.has_sidecar());
+        [&self.paths[end - 2], &self.paths[end - 1]]
+    }
+
+    /// Visits the documents, or the rows of a packed output, until the visitor breaks.
     pub(super) fn walk(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        if let Some(Pack { length, .. }) = self.options.pack
+            && matches!(self.options.format, Format::Npy | Format::Nanogpt)
+        {
+            return self.walk_rows(length.get(), visit);
+        }
         match self.options.format {
             Format::Npy => self.walk_npy(visit),
             Format::Nanogpt => self.walk_nanogpt(visit),
@@ -166,6 +178,30 @@ impl Shard<'_> {
             begin = end;
         }
         if begin == count { Ok(()) } else { wrong(documents, format!("{begin}, and there are {count} ids")) }
+    }
+
+    /// Walks rows of so many ids, one after the other.
+    fn walk_rows(&self, length: usize, visit: Visitor<'_>) -> Result<(), DatasetError> {
+        let dtype = self.dtype()?;
+        let mut data = Reading::open(&self.paths[0], 0)?;
+        let has_header = self.options.format == Format::Npy;
+        let count = data.elements(if has_header { NPY_HEADER } else { 0 }, dtype.size())?;
+        if !count.is_multiple_of(length as u64) {
+            let what = format_args!("{count} ids are no whole number of rows of {length}");
+            return Err(DatasetError::damaged(&self.paths[0], what));
+        }
+        let rows = count / length as u64;
+        if has_header {
+            data.check_header(&npy_header_of_rows(descr(dtype), rows, length))?;
+        }
+        let (mut block, mut ids) = (Vec::new(), Vec::new());
+        for _ in 0..rows {
+            data.ids(length as u64, dtype, &mut block, &mut ids)?;
+            if visit(&ids).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn walk_megatron(&self, visit: Visitor<'_>) -> Result<(), DatasetError> {

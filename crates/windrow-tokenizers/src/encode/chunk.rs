@@ -7,13 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use windrow::CancelToken;
 use windrow::prelude::*;
 
-use super::special::SpecialIds;
 use super::{Observer, Step};
 use crate::document::{BadDocument, keep_of, null_fault, text_in};
 use crate::engine::{BatchError, Encoder, Engine, EngineError, Ragged};
 use crate::input::{Batch, Fields, Format, Record};
 use crate::kept::Kept;
-use crate::manifest::SkippedDocument;
+use crate::manifest::{Selection, SkippedDocument};
 
 /// The weight of a record beyond its bytes, in bytes, so that a million empty lines are not one chunk.
 const RECORD_WEIGHT: usize = 16;
@@ -39,8 +38,10 @@ pub(super) struct Chunk {
     pub(super) bad: Vec<Bad>,
     /// Bytes of text of the good records.
     pub(super) text_bytes: u64,
-    /// Special tokens in the texts of the good records.
-    pub(super) special_tokens: u64,
+    /// Those of each, unless it is a part of a document.
+    pub(super) lengths: Vec<usize>,
+    /// The part of the output to which the good and bad records belong; none as long as the chunk is not divided.
+    pub(super) part: Option<usize>,
     /// Whether its only record is a part of a document, whose ids before are in the chunk before.
     pub(super) is_part: bool,
     /// Whether the ids of the parts before it are void, because the field with the text occurs again.
@@ -62,7 +63,7 @@ impl Chunk {
     pub(super) fn memory(&self) -> usize {
         let texts = self.bad.iter().map(|bad| bad.document.file.capacity() + bad.document.reason.capacity());
         self.ids.capacity() * size_of::<u32>()
-            + self.ends.capacity() * size_of::<usize>()
+            + (self.ends.capacity() + self.lengths.capacity()) * size_of::<usize>()
             + self.bad.capacity() * size_of::<Bad>()
             + self.kept.memory()
             + texts.sum::<usize>()
@@ -72,12 +73,12 @@ impl Chunk {
 /// The shared state of the encode stage's workers.
 pub(super) struct Workshop<'e> {
     pub(super) engine: &'e dyn Engine,
-    pub(super) special: &'e SpecialIds,
     pub(super) observer: &'e dyn Observer,
     /// Names of the input files.
     pub(super) names: &'e [String],
     /// The fields of a JSON line or columns of a Parquet file that matter.
     pub(super) fields: &'e Fields,
+    pub(super) selection: &'e Selection,
     /// Whether the first bad document ends the run, so that nothing after it is needed.
     pub(super) stop_at_bad: bool,
     pub(super) chunk_bytes: usize,
@@ -119,10 +120,10 @@ impl Workshop<'_> {
         let mut chunk = Chunk { records: records.clone(), ..Chunk::default() };
         let Bench { encoder, unescaped } = &mut bench;
         unescaped.resize_with(records.len(), String::new);
+        let chosen = records.filter(|&at| is_chosen(self.selection, batch, at));
         let texts: Vec<_> =
-            records.zip(unescaped.iter_mut()).map(|(at, unescaped)| self.text(batch, at, unescaped)).collect();
+            chosen.zip(unescaped.iter_mut()).map(|(at, unescaped)| self.text(batch, at, unescaped)).collect();
         self.encode_texts(batch, texts, encoder.as_mut(), &mut chunk);
-        chunk.special_tokens = self.special.in_texts(&chunk.ids, chunk.ends.len());
         self.observer.advanced(&Step {
             stored: 0,
             documents: (chunk.ends.len() + chunk.bad.len()) as u64,
@@ -219,6 +220,7 @@ impl Workshop<'_> {
                 self.encode_together(&run[..good], encoder, chunk).expect("the first text without ids is behind them");
             }
             chunk.text_bytes += run[..good].iter().map(|text| text.text.len() as u64).sum::<u64>();
+            chunk.lengths.extend(run[..good].iter().map(|text| text.text.len()));
             run[..good].iter().for_each(|text| self.keep(batch, text.record, &mut chunk.kept));
             let Some(BatchError { error, .. }) = failed else { return false };
             let index = run[good].record;
@@ -275,6 +277,16 @@ struct Text<'t> {
     /// Its index in the batch.
     record: usize,
     text: &'t str,
+}
+
+/// Whether the document of a record is wanted.
+pub(super) fn is_chosen(selection: &Selection, batch: &Batch, index: usize) -> bool {
+    !selection.leaves_out() || selection.chooses(batch.records[index].file, batch.number_of(index))
+}
+
+/// The part of the output to which the document of a record belongs.
+pub(super) fn part_of(selection: &Selection, batch: &Batch, index: usize) -> usize {
+    if selection.split.is_empty() { 0 } else { selection.part_of(batch.records[index].file, batch.number_of(index)) }
 }
 
 /// Appends the kept values of a document without fields.

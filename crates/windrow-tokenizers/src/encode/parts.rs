@@ -9,7 +9,7 @@ use memchr::{memchr_iter, memrchr};
 use windrow::CancelToken;
 
 use super::Step;
-use super::chunk::{Bad, Chunk, Workshop, at_record, is_json_line, listed};
+use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, is_json_line, listed};
 use crate::document::{BadDocument, Fault, utf8};
 use crate::engine::{BatchError, EngineError, Ragged};
 use crate::input::{Batch, Format, Record};
@@ -80,9 +80,7 @@ impl Workshop<'_> {
         if !batch.records.first().is_some_and(|first| document.is_part(first)) {
             return self.encode(batch, 0, token);
         }
-        let mut part = self.encode_part(batch, document);
-        // Engines that cut documents put nothing around them.
-        part.special_tokens = self.special.in_texts(&part.ids, 0);
+        let part = self.encode_part(batch, document);
         self.observer.advanced(&Step {
             documents: (part.ends.len() + part.bad.len()) as u64,
             text_bytes: part.text_bytes,
@@ -102,6 +100,12 @@ impl Workshop<'_> {
         let record = batch.records[0];
         let begin = *document.begin.get_or_insert(record);
         let mut chunk = Chunk { records: 0..1, is_part: true, ..Chunk::default() };
+        if !is_chosen(self.selection, batch, 0) {
+            if !record.is_open {
+                *document = OpenDocument::default();
+            }
+            return chunk;
+        }
         let mut text = mem::take(&mut document.text);
         let outcome = match record.format {
             Format::Jsonl => {

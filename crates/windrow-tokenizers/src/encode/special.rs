@@ -1,4 +1,4 @@
-//! Counts special tokens among ids.
+//! Counts special tokens among ids, and ids that the output adds.
 
 use std::ops::RangeInclusive;
 
@@ -14,6 +14,8 @@ pub(super) struct SpecialIds {
     ranges: Vec<RangeInclusive<u32>>,
     /// How many of them the tokenizer itself adds to each document.
     around: u64,
+    /// How many ids the output adds to each document.
+    framed: u64,
 }
 
 impl SpecialIds {
@@ -38,7 +40,17 @@ impl SpecialIds {
                 None => ranges.push(id..=id),
             }
         }
-        Self { ranges, around: 0 }
+        Self { ranges, around: 0, framed: 0 }
+    }
+
+    /// With an output that adds so many ids to each document.
+    pub(super) fn framed(self, framed: u64) -> Self {
+        Self { framed, ..self }
+    }
+
+    /// The number of ids that the output adds to so many documents.
+    pub(super) fn framed_ids(&self, documents: usize) -> u64 {
+        documents as u64 * self.framed
     }
 
     /// The number of special tokens in the texts of so many documents with these ids.

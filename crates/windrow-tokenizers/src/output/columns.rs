@@ -162,8 +162,9 @@ impl ColumnWriter {
 
     pub(crate) fn append(&mut self, run: Run<'_>) -> Result<(), OutputError> {
         for ids in run.documents() {
+            self.ids.extend(run.frame.bos);
             self.ids.extend_from_slice(ids);
-            self.end(run.eos);
+            self.end(run.frame.eos);
         }
         self.write_full()
     }

@@ -13,28 +13,50 @@ pub(crate) struct Run<'a> {
     pub(crate) ids: &'a [u32],
     /// The end of each document in `ids`.
     pub(crate) ends: &'a [usize],
-    /// The id after each document.
+    /// The ids around each document.
+    pub(crate) frame: Frame,
+}
+
+/// The ids that are written around each document.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Frame {
+    pub(crate) bos: Option<u32>,
     pub(crate) eos: Option<u32>,
 }
 
+impl Frame {
+    /// Their number.
+    pub(crate) fn len(self) -> usize {
+        self.bos.as_slice().len() + self.eos.as_slice().len()
+    }
+
+    /// A document with these ids around it.
+    pub(crate) fn around(self, ids: &[u32]) -> Vec<u32> {
+        self.bos.iter().chain(ids).chain(&self.eos).copied().collect()
+    }
+}
+
 impl<'a> Run<'a> {
-    /// The documents, without the end-of-text id.
+    /// The documents, without the ids around them.
     pub(crate) fn documents(self) -> impl Iterator<Item = &'a [u32]> {
         self.ends.iter().scan(0, move |start, &end| Some(&self.ids[std::mem::replace(start, end)..end]))
     }
 
-    /// The number of ids of each document as written, with the end-of-text id.
+    /// The number of ids of each document as written, with those around it.
     pub(crate) fn lengths(self) -> impl Iterator<Item = usize> {
-        let eos = usize::from(self.eos.is_some());
-        self.documents().map(move |ids| ids.len() + eos)
+        self.documents().map(move |ids| ids.len() + self.frame.len())
     }
 
     /// Appends all ids as written to `file`.
     pub(crate) fn put_ids(self, dtype: Dtype, file: &mut StagedFile) -> Result<(), OutputError> {
-        let Some(eos) = self.eos else { return put(self.ids, dtype, file) };
+        let Frame { bos, eos } = self.frame;
+        if self.frame.len() == 0 {
+            return put(self.ids, dtype, file);
+        }
         for ids in self.documents() {
+            file.put(|bytes| dtype.put(bos.as_slice(), bytes))?;
             put(ids, dtype, file)?;
-            file.put(|bytes| dtype.put(&[eos], bytes))?;
+            file.put(|bytes| dtype.put(eos.as_slice(), bytes))?;
         }
         Ok(())
     }
@@ -46,10 +68,11 @@ pub(crate) fn put(ids: &[u32], dtype: Dtype, file: &mut StagedFile) -> Result<()
 }
 
 /// Appends a document as a line `{"ids":[...]}`.
-pub(crate) fn put_json(ids: &[u32], eos: Option<u32>, file: &mut StagedFile) -> Result<(), OutputError> {
+pub(crate) fn put_json(ids: &[u32], frame: Frame, file: &mut StagedFile) -> Result<(), OutputError> {
     let mut line = JsonLine::default();
+    line.put(frame.bos.as_slice(), file)?;
     line.put(ids, file)?;
-    line.end(eos, file)
+    line.end(frame.eos, file)
 }
 
 /// A line that is written part by part.
