@@ -440,7 +440,7 @@ fn encode_and_count(
             summary.documents.read =
                 reports.iter().map(|report| report.documents).sum::<u64>() + partial.map_or(0, |(_, last)| last.number);
             let counts_of = |file: usize| run.account.of_input(file as u32);
-            let partial = partial.map(|(file, last)| partly_read(&names[file], last, counts_of(file)));
+            let partial = partial.map(|(file, last)| partly_read(names[file].as_str(), last, counts_of(file)));
             match too_many_skipped(&summary.documents, max_skipped, run.account.first_bad.clone()) {
                 Some(error) => {
                     output.forget_shards();

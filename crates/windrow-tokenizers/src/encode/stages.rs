@@ -25,7 +25,7 @@ use super::parts::OpenDocument;
 use super::special::SpecialIds;
 use super::{EncodeError, Job, MaxSkipped, Observer};
 use crate::engine::{Engine, caught};
-use crate::input::{Batch, Continuation, Fields, FileReport, Reader, Record};
+use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
 use crate::json_parts::JsonParts;
 use crate::manifest::{OnError, Selection, SkippedDocument};
 use crate::output::{Checkpoint, InputCounts, Kept, Order, Output, OutputError, OutputErrorKind, WriteBack};
