@@ -24,6 +24,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("windrow-collective", "windrow windrow-product windrow-sync windrow-testkit windrow-tiling"),
     ("windrow-sqlite", "windrow windrow-testkit"),
     ("windrow-tokenizers", "windrow windrow-bpe windrow-testkit"),
+    ("windrow-fuzz", "windrow-tokenizers"),
     ("windrow-cli", "windrow windrow-allocator windrow-collective windrow-tiling windrow-tokenizers"),
     (
         "windrow-bench",

@@ -3,6 +3,7 @@
 mod api;
 mod ci;
 mod deps;
+mod fuzz;
 mod house;
 mod mutants;
 mod orderings;
@@ -29,6 +30,8 @@ enum Task {
     },
     /// Run the tests N times, every second time beside two busy processes.
     Repeat(suite::Repeat),
+    /// Run a fuzz target of crates/windrow-fuzz with libFuzzer; needs a C++ compiler.
+    Fuzz(fuzz::Options),
     /// Which crate may depend on which.
     Arrows,
     /// Every dependency has a licence on the list of deny.toml.
@@ -77,6 +80,7 @@ fn run(workspace: &Workspace, task: &Task) -> Result<()> {
         Task::Ci { steps } => return ci::run(workspace, steps),
         Task::Repeat(how) => return ci::repeat(workspace, how),
         Task::Mutants(options) => return mutants::run(workspace, options),
+        Task::Fuzz(options) => return fuzz::run(workspace, options),
         Task::Arrows => deps::arrows(workspace)?,
         Task::Licences => deps::licences(workspace)?,
         Task::House { write } => house::run(workspace, *write)?,
@@ -98,7 +102,12 @@ mod tests {
     fn an_unknown_command_is_an_error() {
         Task::command().debug_assert();
         let parse = |words: &str| Task::try_parse_from(format!("xtask {words}").split(' ')).is_ok();
-        for good in ["ci fmt arrows", "repeat 20 windrow::batch", "mutants --only gate --jobs 2 --timeout 30"] {
+        for good in [
+            "ci fmt arrows",
+            "repeat 20 windrow::batch",
+            "mutants --only gate --jobs 2 --timeout 30",
+            "fuzz jsonl --seconds 9",
+        ] {
             assert!(parse(good), "{good}");
         }
         for bad in ["mutant", "arrows now", "ci fnt", "repeat", "repeat 0", "repeat many", "mutants --jobs 0"] {

@@ -103,7 +103,7 @@ impl<'t> EncodeFiles<'t> {
             _ => None,
         })?;
         let mut notes = Vec::new();
-        let prepared = prepare(&options, Some(tokenizer), staging, |note| notes.push(note.clone()))?;
+        let prepared = prepare(&options, Some(tokenizer), None, staging, |note| notes.push(note.clone()))?;
         Ok(Self { options, prepared, notes })
     }
 

@@ -15,7 +15,7 @@ use windrow_tokenizers::tokenizer::{LoadOptions, Tokenizer};
 use crate::args::{Encode, InputFormat, Policy};
 use crate::eos::{bos, eos, pack};
 use crate::exit::Code;
-use crate::progress::Progress;
+use crate::progress::{Loading, Progress};
 use crate::report;
 use crate::signals;
 use crate::size;
@@ -54,7 +54,8 @@ pub(crate) fn run(options: Encode) -> Code {
             report::note(note);
         }
     };
-    match prepare(&options, None, &staging, note) {
+    let is_shown = !options.quiet && !options.no_progress && io::stderr().is_terminal();
+    match prepare(&options, None, is_shown.then_some(&bar), &staging, note) {
         Ok(prepared) => prepared.run(&options, bar),
         // The thread that watches for signals reports it; this call ensures that it is reported only once.
         Err(Refused(_, Code::Signal(_))) => signals::interrupted(staging.kept_shards()),
@@ -97,10 +98,11 @@ impl Deref for Loaded<'_> {
     }
 }
 
-/// Opens everything. A tokenizer that is given replaces the one that `options` names.
+/// Opens everything. A tokenizer that is given replaces the one that `options` names. `bar` is drawn while one is loaded.
 pub(crate) fn prepare<'t>(
     options: &Encode,
     tokenizer: Option<&'t Tokenizer>,
+    bar: Option<&ProgressBar>,
     staging: &Staging,
     mut note: impl FnMut(&String),
 ) -> Result<Prepared<'t>, Refused> {
@@ -156,7 +158,11 @@ pub(crate) fn prepare<'t>(
     };
     let tokenizer = match tokenizer {
         Some(tokenizer) => Loaded::Before(tokenizer),
-        None => Loaded::Here(Box::new(Tokenizer::load(options.vocabulary.name()?, &load)?)),
+        None => {
+            let name = options.vocabulary.name()?;
+            let _loading = bar.map(|bar| Loading::start(bar, name));
+            Loaded::Here(Box::new(Tokenizer::load(name, &load)?))
+        }
     };
     if !tokenizer.engine().divides_documents() {
         one_thread_each(&resolved.files, threads).iter().for_each(&mut note);

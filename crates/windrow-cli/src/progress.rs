@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 use windrow_tokenizers::encode::{Observer, Step};
+use windrow_tokenizers::shown;
 
 const REDRAWS_A_SECOND: u8 = 8;
 
@@ -15,6 +16,36 @@ pub(crate) struct Progress {
     bar: ProgressBar,
     begin: Instant,
     done: Mutex<Step>,
+}
+
+/// Draws a bar on stderr, again and again. Not on a terminal that cannot move its cursor.
+fn draw(bar: &ProgressBar) {
+    bar.reset();
+    if !ProgressDrawTarget::stderr_with_hz(REDRAWS_A_SECOND).is_hidden() {
+        let line = Line(Term::buffered_stderr());
+        bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(line), REDRAWS_A_SECOND));
+    }
+    bar.enable_steady_tick(Duration::from_secs(1) / u32::from(REDRAWS_A_SECOND));
+}
+
+/// Says that a tokenizer is loaded, which may take seconds, until it is dropped.
+pub(crate) struct Loading<'b>(&'b ProgressBar);
+
+impl<'b> Loading<'b> {
+    pub(crate) fn start(bar: &'b ProgressBar, name: &str) -> Self {
+        bar.set_style(ProgressStyle::with_template("{spinner} loading {msg}").expect("a constant"));
+        bar.set_message(shown(name).to_string());
+        draw(bar);
+        Self(bar)
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.0.disable_steady_tick();
+        self.0.finish_and_clear();
+        self.0.set_message("");
+    }
 }
 
 impl Progress {
@@ -32,12 +63,7 @@ impl Progress {
             // A line that cannot be written is not shown.
             let _ = line.write_str(&left(state.pos(), state.len(), state.eta()));
         }));
-        // Not on a terminal that cannot move its cursor.
-        if !ProgressDrawTarget::stderr_with_hz(REDRAWS_A_SECOND).is_hidden() {
-            let line = Line(Term::buffered_stderr());
-            bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(line), REDRAWS_A_SECOND));
-        }
-        bar.enable_steady_tick(Duration::from_secs(1) / u32::from(REDRAWS_A_SECOND));
+        draw(&bar);
         Self { bar, begin: Instant::now(), done: Mutex::default() }
     }
 }

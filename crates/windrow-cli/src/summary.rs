@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use windrow_tokenizers::encode::Summary;
-use windrow_tokenizers::manifest::{Packed, Part};
+use windrow_tokenizers::manifest::{InputFile, Packed, Part};
 use windrow_tokenizers::output::Published;
 use windrow_tokenizers::shown;
 
@@ -28,10 +28,16 @@ struct Report<'a> {
     /// Bytes of text in the written documents.
     bytes: u64,
     tokens: u64,
+    /// Special tokens that stood in the texts.
+    special_tokens: u64,
+    /// None if the run published nothing.
+    inputs: Vec<Input<'a>>,
     tokenizer: &'a str,
     format: &'static str,
     /// Type of the ids; none if they are text, or if the run published nothing.
     dtype: Option<&'a str>,
+    /// The id behind each document; none if there is none, or if the run published nothing.
+    eos: Option<u32>,
     /// From the first read to the end of the publication; loading the tokenizer comes before.
     seconds: f64,
     /// The part of it until the last document was encoded and passed to the system.
@@ -56,6 +62,23 @@ struct Report<'a> {
     outputs: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
+}
+
+/// An input, and what was written of it.
+#[derive(Serialize)]
+struct Input<'a> {
+    name: &'a str,
+    /// Documents read, good and bad.
+    documents: u64,
+    /// Bytes of text in the written documents.
+    bytes: u64,
+    tokens: u64,
+}
+
+impl<'a> From<&'a InputFile> for Input<'a> {
+    fn from(input: &'a InputFile) -> Self {
+        Self { name: &input.name, documents: input.documents, bytes: input.text_bytes, tokens: input.tokens }
+    }
 }
 
 #[derive(Serialize)]
@@ -83,9 +106,12 @@ pub(crate) fn json(summary: &Summary, options: &Encode, tokenizer: &str, error: 
         },
         bytes: summary.text_bytes,
         tokens: summary.tokens,
+        special_tokens: summary.special_tokens,
+        inputs: summary.inputs.iter().map(Input::from).collect(),
         tokenizer,
         format: options.format.name(),
         dtype: summary.published.as_ref().and_then(dtype),
+        eos: summary.published.as_ref().and_then(|published| published.eos),
         seconds: summary.elapsed.as_secs_f64(),
         encoding_seconds: summary.encoding.as_secs_f64(),
         publishing_seconds: publishing(summary),
@@ -147,6 +173,12 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         let list = options.output.with_file_name(list);
         report::note(format_args!("{} left out, see {}", counted(documents.skipped, "bad document"), shown(&list)));
     }
+    if summary.special_tokens > 0 {
+        report::note(format_args!(
+            "the texts name special tokens: {} (--no-special-in-text treats them as text)",
+            counted(summary.special_tokens, "id")
+        ));
+    }
     if summary.is_limited {
         report::note("--limit was reached; what follows was not read");
     }
@@ -160,13 +192,14 @@ pub(crate) fn describe(summary: &Summary, options: &Encode, described: &Describe
         report::note(format_args!("resumed behind {shards} with {}", counted(resumed.documents, "document")));
     }
     report::say(format_args!(
-        "{}{skipped}, {} of text, {} of {} ({}{})",
+        "{}{skipped}, {} of text, {} of {} ({}{}{})",
         counted(documents.written, "document"),
         size(summary.text_bytes),
         counted(summary.tokens, "token"),
         shown(&described.tokenizer),
         options.format,
-        dtype(published).map_or_else(String::new, |dtype| format!(", {dtype}"))
+        dtype(published).map_or_else(String::new, |dtype| format!(", {dtype}")),
+        published.eos.map_or_else(String::new, |eos| format!(", end of text {eos}"))
     ));
     if let (Some(Packed { rows, padding, dropped }), Some(length)) = (published.packed, options.pack) {
         let rows = counted(rows, "row");

@@ -35,10 +35,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod account;
 mod budget;
 mod chunk;
 mod parts;
 mod shuffled;
+mod special;
 mod stages;
 
 #[cfg(test)]
@@ -60,11 +62,14 @@ use crate::manifest::{
     self, Documents, ManifestBody, Options, ReadOptions, Selection, SkippedDocument, TokenizerIdentity,
 };
 use crate::output::{
-    Checkpoint, InputIdentity, Output, OutputError, OutputErrorKind, OutputOptions, Published, RunIdentity,
+    InputCounts, InputIdentity, Output, OutputError, OutputErrorKind, OutputOptions, Published, RunIdentity,
 };
 use crate::shown;
 use crate::tokenizer::Tokenizer;
 use shuffled::Shuffled;
+
+use account::Account;
+use special::SpecialIds;
 
 /// What to encode, and how.
 #[derive(Debug)]
@@ -183,6 +188,10 @@ pub struct Summary {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
+    /// Special tokens that stood in the written documents, as in the [manifest](manifest::Manifest::special_tokens).
+    pub special_tokens: u64,
+    /// The inputs, as the manifest lists them; none if the run failed.
+    pub inputs: Vec<manifest::InputFile>,
     /// From the first read to the end of the publication.
     pub elapsed: Duration,
     /// The part of `elapsed` until the last document was encoded and passed to the output. The rest is syncing and renaming.
@@ -344,10 +353,10 @@ pub fn encode(
         blake3: tokenizer.hash().to_owned(),
         vocab_size: tokenizer.vocab_size(),
     };
-    encode_with(job, tokenizer.engine(), identity, output, observer)
+    encode_and_count(job, tokenizer.engine(), tokenizer.special_ids(), identity, output, observer)
 }
 
-/// [`encode`] with any engine. `identity` goes into the manifest.
+/// [`encode`] with any engine, whose special tokens are not counted. `identity` goes into the manifest.
 ///
 /// # Errors
 /// Those of [`encode`].
@@ -358,11 +367,24 @@ pub fn encode_with(
     output: Output,
     observer: &dyn Observer,
 ) -> Result<Summary, Box<RunError>> {
+    encode_and_count(job, engine, Vec::new(), identity, output, observer)
+}
+
+fn encode_and_count(
+    job: Job,
+    engine: &dyn Engine,
+    special_ids: Vec<u32>,
+    identity: TokenizerIdentity,
+    output: Output,
+    observer: &dyn Observer,
+) -> Result<Summary, Box<RunError>> {
     let begin = Instant::now();
     let mut output = output;
     if let Err(error) = check_selection(&job.reading.selection, output.options()) {
         return Err(Box::new(RunError { error: error.into(), summary: Summary::default() }));
     }
+    let framed = [output.options().prepend_bos, output.options().append_eos].iter().flatten().count() as u64;
+    let special = SpecialIds::new(special_ids, job.reading.add_special_tokens, engine).framed(framed);
     let (reading, max_skipped, files) = (job.reading.clone(), job.max_skipped, job.inputs.len());
     let run_identity = |options| {
         let inputs = job.inputs.iter().map(input_identity).collect();
@@ -387,18 +409,20 @@ pub fn encode_with(
         let (continuation, account) = start.unwrap_or_default();
         stages::Start { continuation, account }
     });
-    let run = if job.reading.selection.shuffle.is_some() {
+    let mut run = if job.reading.selection.shuffle.is_some() {
         // A half of the memory is for the documents that wait for their order; while runs are merged, all of it.
         let sink = Shuffled::new(output, job.memory / 4, job.reading.keep.len());
-        Shuffled::finish(stages::run(Job { memory: job.memory / 2, ..job }, engine, sink, observer, start))
+        Shuffled::finish(stages::run(Job { memory: job.memory / 2, ..job }, engine, &special, sink, observer, start))
     } else {
-        stages::run(job, engine, output, observer, start)
+        stages::run(job, engine, &special, output, observer, start)
     };
     let encoding = begin.elapsed();
     let mut summary = Summary {
         documents: run.account.documents,
         text_bytes: run.account.text_bytes,
         tokens: run.sink.as_ref().map_or(0, Output::tokens),
+        special_tokens: run.account.special_tokens,
+        inputs: Vec::new(),
         elapsed: encoding,
         encoding,
         stdin_looks_like_json_lines: run.stdin_looks_like_json_lines,
@@ -415,7 +439,8 @@ pub fn encode_with(
             let partial = run.ended_at.as_ref().and_then(|end| Some((end.file as usize, end.last.as_ref()?)));
             summary.documents.read =
                 reports.iter().map(|report| report.documents).sum::<u64>() + partial.map_or(0, |(_, last)| last.number);
-            let partial = partial.map(|(file, last)| partly_read(&names[file], last));
+            let counts_of = |file: usize| run.account.of_input(file as u32);
+            let partial = partial.map(|(file, last)| partly_read(names[file].as_str(), last, counts_of(file)));
             match too_many_skipped(&summary.documents, max_skipped, run.account.first_bad.clone()) {
                 Some(error) => {
                     output.forget_shards();
@@ -424,13 +449,17 @@ pub fn encode_with(
                 None => {
                     let end = run.ended_at.unwrap_or(Position { file: files as u32, last: None });
                     let ended = output.end_shards(Some((run.account.checkpoint(end), &reports)));
+                    let counts = (0..).map(|input| run.account.of_input(input));
+                    let inputs: Vec<_> = reports.into_iter().zip(counts).map(listed).chain(partial).collect();
+                    summary.inputs.clone_from(&inputs);
                     let body = ManifestBody {
                         engine: engine_identity(engine),
                         tokenizer: identity,
                         reading,
-                        inputs: reports.into_iter().map(listed).chain(partial).collect(),
+                        inputs,
                         documents: summary.documents,
                         text_bytes: summary.text_bytes,
+                        special_tokens: summary.special_tokens,
                     };
                     ended.and_then(|()| output.publish(body)).map_err(EncodeError::Output)
                 }
@@ -450,6 +479,7 @@ pub fn encode_with(
         Ok(published) => Ok(Summary { tokens: published.tokens, published: Some(published), ..summary }),
         Err(error) => {
             summary.kept_shards = staging.map_or(0, |staging| staging.kept_shards());
+            summary.inputs = Vec::new();
             Err(Box::new(RunError { error, summary }))
         }
     }
@@ -473,15 +503,15 @@ fn begin_output(
     output: &mut Output,
     job: &Job,
     identity: &dyn Fn(Options) -> RunIdentity,
-) -> Result<Option<(Continuation, stages::Account)>, OutputError> {
+) -> Result<Option<(Continuation, Account)>, OutputError> {
     let begun = output.begin(identity, job.reading.clone())?;
-    let Some((continuation, Checkpoint { account: documents, text_bytes, first_bad, .. })) = begun else {
+    let Some((continuation, checkpoint)) = begun else {
         return Ok(None);
     };
     if let Some(stream) = job.inputs.iter().find(|file| input_identity(file).bytes.is_none()) {
         return Err(OutputError::cannot_resume_stream(stream.name()));
     }
-    Ok(Some((continuation, stages::Account { documents, text_bytes, first_bad })))
+    Ok(Some((continuation, Account::continued(checkpoint))))
 }
 
 /// An input, as far as another run can recognize it without reading it.
@@ -517,14 +547,19 @@ fn engine_identity(engine: &dyn Engine) -> manifest::Engine {
     manifest::Engine { name: name.to_owned(), versions }
 }
 
-fn listed(report: FileReport) -> manifest::InputFile {
+fn listed((report, counts): (FileReport, InputCounts)) -> manifest::InputFile {
     let FileReport { name, bytes, decompressed_bytes, blake3, documents, .. } = report;
-    manifest::InputFile { name, bytes, decompressed_bytes, blake3, documents, ended_at: None }
+    let InputCounts { text_bytes, tokens, .. } = counts;
+    manifest::InputFile { name, bytes, decompressed_bytes, blake3, documents, text_bytes, tokens, ended_at: None }
 }
 
 /// An input that was read up to this record.
-fn partly_read(name: &str, last: &LastRecord) -> manifest::InputFile {
+fn partly_read(
+    name: &str,
+    last: &LastRecord,
+    InputCounts { text_bytes, tokens, .. }: InputCounts,
+) -> manifest::InputFile {
     let LastRecord { line, number, .. } = last;
-    let name = name.to_owned();
-    manifest::InputFile { name, documents: *number, ended_at: Some(*line), ..manifest::InputFile::default() }
+    let (name, ended_at) = (name.to_owned(), Some(*line));
+    manifest::InputFile { name, documents: *number, text_bytes, tokens, ended_at, ..manifest::InputFile::default() }
 }

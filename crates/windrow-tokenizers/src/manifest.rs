@@ -39,6 +39,10 @@ pub struct Manifest {
     pub text_bytes: u64,
     /// Ids written, end-of-text ids included, without those that fill rows.
     pub tokens: u64,
+    /// Special tokens that stood in the texts: ids of special tokens, without those of `--add-special-tokens` and `--append-eos`. The token
+    /// for what is unknown does not count. Manifests of older versions have none.
+    #[serde(default)]
+    pub special_tokens: u64,
     /// The rows of a packed output, of all parts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<Packed>,
@@ -82,6 +86,8 @@ pub struct ManifestBody {
     pub documents: Documents,
     /// UTF-8 bytes of text in the written documents.
     pub text_bytes: u64,
+    /// Special tokens that stood in the texts.
+    pub special_tokens: u64,
 }
 
 /// An encoding engine and the versions of its parts.
@@ -193,6 +199,12 @@ pub struct InputFile {
     pub blake3: String,
     /// Documents read from it, good and bad.
     pub documents: u64,
+    /// UTF-8 bytes of text in those of them that were written. Manifests of older versions have none, nor `tokens`.
+    #[serde(default)]
+    pub text_bytes: u64,
+    /// Ids of these documents, those that begin and end a document included, before they are packed.
+    #[serde(default)]
+    pub tokens: u64,
     /// The line, of Parquet the row, with whose document the [limit](Selection::limit) was reached. The rest was not read, so the sizes are 0
     /// and the hash is empty. Inputs behind it are not listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

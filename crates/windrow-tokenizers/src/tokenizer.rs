@@ -138,6 +138,8 @@ pub struct Tokenizer {
     reference: Option<Reference>,
     vocab_size: u32,
     added: Vec<AddedId>,
+    /// The token for what is unknown, if the model itself emits it.
+    unknown: Option<String>,
     eos: Option<(String, u32)>,
     embedded: Option<Embedded>,
     delegated: Option<String>,
@@ -257,6 +259,8 @@ impl Tokenizer {
         let joins_bytes = decode::joins_bytes(&file);
         let suffices = matches!(engine, ChosenEngine::Released(_)) || (is_own && joins_bytes && trims.is_some());
         let reference = (!suffices && !file.canonical).then(|| Reference::new(text, options));
+        // windrow's own engine knows every byte.
+        let unknown = file.model.unknown().filter(|_| !is_own).map(str::to_owned);
         let added = file.added.into_iter().zip(checked.added);
         let added = added.map(|(token, id)| AddedId { content: token.content, id, special: token.special }).collect();
         Ok(Self {
@@ -269,6 +273,7 @@ impl Tokenizer {
             reference,
             vocab_size: checked.size,
             added,
+            unknown,
             eos: None,
             embedded: None,
             delegated,
@@ -312,6 +317,7 @@ impl Tokenizer {
             reference: None,
             vocab_size: embedded.vocab_size(),
             added,
+            unknown: None,
             eos: eos.map(|&(content, id)| (content.to_owned(), id)),
             embedded: Some(embedded),
             delegated: (options.engine == EngineChoice::Tokenizers).then(|| choice::REQUESTED.to_owned()),
@@ -404,6 +410,12 @@ impl Tokenizer {
         let mut special: Vec<&AddedId> = self.added.iter().filter(|token| token.special).collect();
         special.sort_by_key(|token| likeness_to_eos(&token.content));
         special.into_iter().map(|token| (token.content.clone(), token.id)).collect()
+    }
+
+    /// The ids of the special tokens, without that of the token for what is unknown: the model emits it for texts that do not name it.
+    pub(crate) fn special_ids(&self) -> Vec<u32> {
+        let is_counted = |token: &&AddedId| token.special && self.unknown.as_ref() != Some(&token.content);
+        self.added.iter().filter(is_counted).map(|token| token.id).collect()
     }
 
     /// The last place inside of `text`, which is UTF-8, where it can be cut without changing ids. The ids of the two parts,

@@ -12,7 +12,7 @@ from windrow._windrow import Tokenizer
 from windrow._windrow import count as _count
 from windrow._windrow import encode_files as _encode_files
 
-__all__ = ["Counted", "Counts", "Documents", "Progress", "Summary", "count", "encode_files"]
+__all__ = ["Counted", "Counts", "Documents", "Input", "Progress", "Summary", "count", "encode_files"]
 
 Path = str | os.PathLike[str]
 
@@ -38,6 +38,17 @@ class Documents(TypedDict):
     failed: int
 
 
+class Input(TypedDict):
+    """An input, and what was written of it."""
+
+    name: str
+    documents: int
+    """Read, good and bad."""
+    bytes: int
+    """Of text, in the written documents."""
+    tokens: int
+
+
 class Summary(TypedDict):
     """What ``encode_files`` has done."""
 
@@ -46,9 +57,14 @@ class Summary(TypedDict):
     bytes: int
     """Of text, in the written documents."""
     tokens: int
+    special_tokens: int
+    """Ids of special tokens that come from the texts."""
+    inputs: list[Input]
     tokenizer: str
     format: str
     dtype: str | None
+    eos: int | None
+    """The id behind each document."""
     seconds: float
     encoding_seconds: float
     publishing_seconds: float
@@ -99,6 +115,8 @@ def encode_files(
     on_error: Literal["fail", "skip"] = "fail",
     max_skipped: int | str | None = None,
     overwrite: bool = False,
+    shard_size: int | str | None = None,
+    resume: bool = False,
     threads: int | None = None,
     memory: int | str | None = None,
     progress: bool | Callable[[Progress], object] = False,
@@ -121,8 +139,9 @@ def encode_files(
     words = ["windrow", "encode", f"--output={os.fspath(output)}", f"--format={format}"]
     words += _fields(field, join, keep)
     words += _options(dtype=dtype, eos=eos, bos=bos, input_format=input_format, max_skipped=max_skipped, threads=threads, memory=memory)
+    words += _options(shard_size=shard_size)
     words += _flags(append_eos=append_eos, add_special_tokens=add_special_tokens, lines=lines, all_text=all_text)
-    words += _flags(hidden=hidden, no_ignore=not ignore_files, overwrite=overwrite)
+    words += _flags(hidden=hidden, no_ignore=not ignore_files, overwrite=overwrite, resume=resume)
     words += [f"--ext={extension}" for extension in _strings(extensions)]
     words += [f"--on-error={on_error}", "--", *_strings(inputs)]
     loaded = _loaded(tokenizer)

@@ -90,7 +90,13 @@ fn a_run_without_a_good_document_publishes_nothing() {
                 "hint: check --field and --input-format; nothing was published",
             ],
         ),
-        ("in.jsonl", b"[]", skip, 65, &["error: the only document is bad; the first: in.jsonl:1:1: "]),
+        (
+            "in.jsonl",
+            b"[]",
+            "--on-error skip --quiet",
+            65,
+            &["error: the only document is bad; the first: in.jsonl:1:1: "],
+        ),
     ]);
     // A file without documents has nothing to lose.
     let place = Place::new();

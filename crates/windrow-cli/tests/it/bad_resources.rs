@@ -144,6 +144,30 @@ mod unix {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn many_bad_documents_need_no_memory() {
+        let place = place();
+        // Their places and reasons would need more than the limit.
+        place.file("in.jsonl", "[]\n".repeat(800_000) + "{\"text\": \"the\"}\n");
+        let line =
+            "encode in.jsonl -o out --tokenizer tiny.json --on-error skip --memory 4M --threads 1 --json --quiet";
+        let ran = in_shell(&place, "ulimit -v 300000;", line, "").ok();
+        let counts = json!({"read": 800_001, "written": 1, "skipped": 800_000, "failed": 0});
+        assert_eq!(ran.summary()["documents"], counts);
+        let list = place.read("out.skipped.jsonl");
+        assert_eq!(list.iter().filter(|&&byte| byte == b'\n').count(), 800_000);
+        assert_eq!(place.json("out.manifest.json")["skipped"].as_array().unwrap().len(), 1000);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_input_whose_name_is_too_long() {
+        let line = format!("encode {}.txt -o out --tokenizer tiny.json", "x".repeat(300));
+        let says = ["xxx.txt: cannot be opened: File name too long", "hint: choose a shorter name"];
+        place().line(&line).fails(&line, 74, &says);
+    }
+
     #[test]
     fn a_stdin_that_is_closed() {
         let place = place();

@@ -14,6 +14,7 @@ mod common;
 mod count;
 mod doctor;
 mod encode;
+mod encode_counts;
 mod encode_fields;
 mod engines;
 mod plan;

@@ -15,7 +15,7 @@ fn corpus() -> Place {
     let place = Place::new();
     let line = |i: usize| match i % 90 {
         9 => "[]\n".to_owned(),
-        _ => format!("{}\n", json!({"text": format!("{i} {}", "the path of thorns; ".repeat(i % 60))})),
+        _ => format!("{}\n", json!({"text": format!("{i}<|end|> {}", "the path of thorns; ".repeat(i % 60))})),
     };
     let lines: String = (0..6_000).map(line).collect();
     place.file("tiny.json", tiny().to_string());

@@ -1,5 +1,10 @@
 //! What is in a data set.
 
+use std::collections::BTreeMap;
+
+/// Ids below this are counted in an array, larger ones one by one: a vocabulary has no such ids, but a damaged manifest may allow them.
+const IN_ARRAY: u32 = 1 << 24;
+
 /// Counts of documents and ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -11,8 +16,10 @@ pub struct Statistics {
     pub longest: u64,
     /// How many documents have so many ids: 0, 1, 2 to 3, 4 to 7 and so on.
     pub lengths: Vec<u64>,
-    /// How often each id occurs.
+    /// How often each id below [`IN_ARRAY`] occurs.
     frequencies: Vec<u64>,
+    /// The same of the others.
+    rare: BTreeMap<u32, u64>,
 }
 
 impl Statistics {
@@ -24,8 +31,12 @@ impl Statistics {
         grow(&mut self.lengths, class + 1);
         self.lengths[class] += 1;
         for &id in ids {
-            grow(&mut self.frequencies, id as usize + 1);
-            self.frequencies[id as usize] += 1;
+            if id < IN_ARRAY {
+                grow(&mut self.frequencies, id as usize + 1);
+                self.frequencies[id as usize] += 1;
+            } else {
+                *self.rare.entry(id).or_default() += 1;
+            }
         }
     }
 
@@ -37,6 +48,7 @@ impl Statistics {
             grow(mine, others.len());
             mine.iter_mut().zip(others).for_each(|(mine, others)| *mine += others);
         }
+        other.rare.into_iter().for_each(|(id, count)| *self.rare.entry(id).or_default() += count);
         self
     }
 
@@ -44,6 +56,7 @@ impl Statistics {
     pub fn most_frequent(&self, most: usize) -> Vec<(u32, u64)> {
         let mut ids: Vec<(u32, u64)> =
             (0..).zip(self.frequencies.iter().copied()).filter(|(_, count)| *count > 0).collect();
+        ids.extend(self.rare.iter().map(|(&id, &count)| (id, count)));
         ids.sort_by_key(|&(id, count)| (std::cmp::Reverse(count), id));
         ids.truncate(most);
         ids
@@ -51,12 +64,28 @@ impl Statistics {
 
     /// Number of different ids.
     pub fn different(&self) -> u64 {
-        self.frequencies.iter().filter(|&&count| count > 0).count() as u64
+        (self.frequencies.iter().filter(|&&count| count > 0).count() + self.rare.len()) as u64
     }
 }
 
 fn grow(counts: &mut Vec<u64>, length: usize) {
     if counts.len() < length {
         counts.resize(length, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_any_size_needs_little_memory() {
+        let mut one = Statistics::default();
+        one.add(&[3, u32::MAX, IN_ARRAY, 3]);
+        let mut other = Statistics::default();
+        other.add(&[IN_ARRAY]);
+        let both = one.with(other);
+        assert_eq!(both.most_frequent(3), [(3, 2), (IN_ARRAY, 2), (u32::MAX, 1)]);
+        assert_eq!((both.different(), both.tokens, both.documents), (3, 5, 2));
     }
 }

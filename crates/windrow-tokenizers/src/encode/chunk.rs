@@ -23,7 +23,7 @@ const KEPT_SCRATCH: usize = 1 << 20;
 /// A document with as many bytes as this number of chunks is encoded by all threads together.
 const LONG: usize = 4;
 
-/// Consecutive records, encoded.
+/// Consecutive records of one input, encoded.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     /// Range of the records in the batch.
@@ -322,13 +322,13 @@ struct Cut {
     weight: usize,
 }
 
-/// Cuts the `records` from `start` on into runs of `bytes` bytes or more, except for the last.
+/// Cuts the `records` from `start` on into runs of `bytes` bytes or more, except for the last of each input.
 fn divide(records: &[Record], mut start: usize, bytes: usize) -> Vec<Cut> {
     let mut cuts = Vec::new();
     let mut weight = 0;
     for (index, record) in records.iter().enumerate().skip(start) {
         weight += record.len + RECORD_WEIGHT;
-        if weight >= bytes || index + 1 == records.len() {
+        if weight >= bytes || records.get(index + 1).is_none_or(|next| next.file != record.file) {
             cuts.push(Cut { records: start..index + 1, weight });
             (start, weight) = (index + 1, 0);
         }
@@ -341,8 +341,12 @@ mod tests {
     use super::*;
 
     fn records(lengths: &[usize]) -> Vec<Record> {
-        let record = |&len| Record {
-            file: 0,
+        of_files(&lengths.iter().map(|&len| (0, len)).collect::<Vec<_>>())
+    }
+
+    fn of_files(records: &[(u32, usize)]) -> Vec<Record> {
+        let record = |&(file, len)| Record {
+            file,
             format: Format::Lines,
             line: 1,
             offset: 0,
@@ -351,7 +355,14 @@ mod tests {
             is_open: false,
             null: None,
         };
-        lengths.iter().map(record).collect()
+        records.iter().map(record).collect()
+    }
+
+    #[test]
+    fn a_chunk_is_of_one_input() {
+        let records = of_files(&[(0, 1), (0, 1), (2, 200), (3, 0), (3, 1)]);
+        let cuts: Vec<_> = divide(&records, 1, 100).into_iter().map(|cut| cut.records).collect();
+        assert_eq!(cuts, [1..2, 2..3, 3..5]);
     }
 
     #[test]

@@ -18,15 +18,17 @@ use std::time::Duration;
 use windrow::overlap::{self, Failure, Feeder};
 use windrow::{CancelToken, Pool};
 
+use super::account::Account;
 use super::budget::{Budget, Held};
 use super::chunk::{Bad, Chunk, Workshop, at_record, is_chosen, part_of, put_nulls};
 use super::parts::OpenDocument;
+use super::special::SpecialIds;
 use super::{EncodeError, Job, MaxSkipped, Observer};
 use crate::engine::{Engine, caught};
 use crate::input::{Batch, Continuation, Fields, FileReport, Position, Reader, Record};
 use crate::json_parts::JsonParts;
-use crate::manifest::{Documents, OnError, Selection, SkippedDocument};
-use crate::output::{Checkpoint, Kept, Order, Output, OutputError, OutputErrorKind, WriteBack};
+use crate::manifest::{OnError, Selection, SkippedDocument};
+use crate::output::{Checkpoint, InputCounts, Kept, Order, Output, OutputError, OutputErrorKind, WriteBack};
 
 /// Batches per queue. The budget bounds their memory; this bounds how far one stage runs ahead of the next.
 const QUEUE: usize = 2;
@@ -158,23 +160,6 @@ pub(super) struct Run<S> {
     pub(super) end: Result<Vec<FileReport>, EncodeError>,
 }
 
-/// The account of the documents so far, in order.
-#[derive(Debug, Default)]
-pub(super) struct Account {
-    pub(super) documents: Documents,
-    pub(super) text_bytes: u64,
-    /// The first one skipped.
-    pub(super) first_bad: Option<SkippedDocument>,
-}
-
-impl Account {
-    /// The state of the run at `position`, without reports.
-    pub(super) fn checkpoint(&self, position: Position) -> Checkpoint {
-        let (account, text_bytes, first_bad) = (self.documents, self.text_bytes, self.first_bad.clone());
-        Checkpoint { account, text_bytes, first_bad, position, reports: Vec::new() }
-    }
-}
-
 /// What one stage passes to the next.
 enum Item<T> {
     Batch(T),
@@ -207,6 +192,7 @@ pub(super) struct Start {
 pub(super) fn run<S: Sink>(
     job: Job,
     engine: &dyn Engine,
+    special: &SpecialIds,
     sink: S,
     observer: &dyn Observer,
     mut start: Option<Start>,
@@ -302,6 +288,7 @@ pub(super) fn run<S: Sink>(
         reports,
         names: &names,
         fields: &fields,
+        special,
         selection,
         limit,
         ended_at: None,
@@ -415,12 +402,21 @@ impl Reading {
 enum OpenPart {
     #[default]
     Nothing,
-    /// Parts with so many bytes of text, and the record of the first.
-    Written(u64, Record),
-    /// Nothing: the output has refused a part of the document that begins with this record.
-    Refused(Box<Bad>, Record),
+    Written(Parts),
+    /// Nothing: the output has refused a part.
+    Refused(Box<Bad>, Parts),
     /// The document is bad: the parts that follow are dropped.
     Dropped,
+}
+
+/// The parts of a document.
+#[derive(Clone, Copy)]
+struct Parts {
+    /// The record of the first.
+    begin: Record,
+    text_bytes: u64,
+    tokens: u64,
+    special_tokens: u64,
 }
 
 /// The third stage.
@@ -432,6 +428,7 @@ struct Writer<'e, S> {
     reports: Vec<FileReport>,
     names: &'e [String],
     fields: &'e Fields,
+    special: &'e SpecialIds,
     selection: &'e Selection,
     /// Number of good documents with which the run ends.
     limit: u64,
@@ -624,10 +621,10 @@ impl<S: Sink> Writer<'_, S> {
             return Ok(());
         }
         self.sink.select(part_of(self.selection, batch, chunk.records.start));
-        let (mut before, begin, mut refused) = match mem::take(&mut self.part) {
-            OpenPart::Nothing => (0, *record, None),
-            OpenPart::Written(bytes, begin) => (bytes, begin, None),
-            OpenPart::Refused(bad, begin) => (0, begin, Some(bad)),
+        let (mut before, mut refused) = match mem::take(&mut self.part) {
+            OpenPart::Nothing => (Parts { begin: *record, text_bytes: 0, tokens: 0, special_tokens: 0 }, None),
+            OpenPart::Written(parts) => (parts, None),
+            OpenPart::Refused(bad, parts) => (parts, Some(bad)),
             OpenPart::Dropped => {
                 if record.is_open {
                     self.part = OpenPart::Dropped;
@@ -637,14 +634,15 @@ impl<S: Sink> Writer<'_, S> {
         };
         if chunk.is_void_before {
             self.sink.discard_parts()?;
-            (before, refused) = (0, None);
+            before = Parts { text_bytes: 0, tokens: 0, special_tokens: 0, ..before };
+            refused = None;
         }
         if chunk.bad.is_empty() && refused.is_none() {
             match self.sink.append_part(&chunk.ids, !record.is_open) {
                 Ok(()) => {}
                 Err(error) if error.document().is_some() && error.kind() == OutputErrorKind::Document => {
                     self.sink.discard_parts()?;
-                    refused = Some(Box::new(self.refused(0, &begin, &error)));
+                    refused = Some(Box::new(self.refused(0, &before.begin, &error)));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -656,19 +654,25 @@ impl<S: Sink> Writer<'_, S> {
             return self.skip(bad);
         }
         if let Some(bad) = refused {
-            self.part = OpenPart::Refused(bad, begin);
+            self.part = OpenPart::Refused(bad, before);
             return Ok(());
         }
         if !record.is_open {
             let has_values = !chunk.kept.ends.is_empty();
             self.keep(&if has_values { chunk.kept } else { nulls(self.fields.keep.len()) })?;
         }
-        let bytes = before + chunk.text_bytes;
-        self.part = if record.is_open { OpenPart::Written(bytes, begin) } else { OpenPart::Nothing };
+        let parts = Parts {
+            text_bytes: before.text_bytes + chunk.text_bytes,
+            tokens: before.tokens + chunk.ids.len() as u64,
+            // Engines that cut documents put nothing around them.
+            special_tokens: before.special_tokens + self.special.in_texts(&chunk.ids, 0),
+            ..before
+        };
+        self.part = if record.is_open { OpenPart::Written(parts) } else { OpenPart::Nothing };
         if !record.is_open {
-            self.account.documents.read += 1;
-            self.account.documents.written += 1;
-            self.account.text_bytes += bytes;
+            let tokens = parts.tokens + self.special.framed_ids(1);
+            let counts = InputCounts { input: record.file, text_bytes: parts.text_bytes, tokens };
+            self.account.write(1, counts, parts.special_tokens);
             if self.sink.is_shard_full() {
                 self.end_shard(batch, chunk.records.start)?;
             }
@@ -731,10 +735,14 @@ impl<S: Sink> Writer<'_, S> {
             }
         }
         self.keep(&chunk.kept)?;
-        let written = chunk.ends.len() as u64;
-        self.account.documents.read += written;
-        self.account.documents.written += written;
-        self.account.text_bytes += chunk.text_bytes;
+        if !chunk.ends.is_empty() {
+            // All records of a chunk are of one input.
+            let input = batch.records[chunk.records.start].file;
+            let tokens = chunk.ids.len() as u64 + self.special.framed_ids(chunk.ends.len());
+            let counts = InputCounts { input, text_bytes: chunk.text_bytes, tokens };
+            let special = self.special.in_texts(&chunk.ids, chunk.ends.len());
+            self.account.write(chunk.ends.len() as u64, counts, special);
+        }
         Ok(())
     }
 

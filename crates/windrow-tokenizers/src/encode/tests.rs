@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use super::special::SpecialIds;
 use super::stages::{Run, Sink, run};
 use super::{EncodeError, Job, MaxSkipped};
 use crate::engine::{Encoder, Engine, EngineError};
@@ -175,7 +176,7 @@ where
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
         // The receiver has gone if this comes too late.
-        let _ = done.send(run(job, engine, sink, &(), None));
+        let _ = done.send(run(job, engine, &SpecialIds::default(), sink, &(), None));
     });
     outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends, and without a panic")
 }

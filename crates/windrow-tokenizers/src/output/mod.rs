@@ -70,7 +70,7 @@ use listed::{output_file, resume_list};
 use names::{Targets, staged_name};
 use packed::{Packing, SegmentFiles};
 use parts::{CompleteParts, PartState};
-pub(crate) use progress::{Checkpoint, InputIdentity, RunIdentity};
+pub(crate) use progress::{Checkpoint, InputCounts, InputIdentity, RunIdentity};
 use progress::{FinishedShard, Progress, ProgressWriter};
 use run::{Frame, Run};
 use shards::{Shards, bytes_of_document, bytes_of_ids};
@@ -137,6 +137,8 @@ pub struct Published {
     pub documents: u64,
     /// Ids written, end-of-text ids included.
     pub tokens: u64,
+    /// The id appended to each document.
+    pub eos: Option<u32>,
     /// Replaced files that could not be removed, under the names to which they were moved aside. Almost always empty.
     pub left_behind: Vec<PathBuf>,
 }
@@ -466,7 +468,7 @@ impl Output {
             let (list, first) = resume_list(list, last.list_bytes)?;
             (self.list, self.first_skipped) = (Some(list), first);
         }
-        Ok(Some((continuation, checkpoint.clone())))
+        Ok(Some((continuation, checkpoint)))
     }
 
     /// Ends the shard and records it, so that another run can continue here.
@@ -688,6 +690,7 @@ impl Output {
             documents: body.documents,
             text_bytes: body.text_bytes,
             tokens: self.tokens(),
+            special_tokens: body.special_tokens,
             packed,
             parts,
             outputs_blake3: Some(root_of(&files)),
@@ -703,6 +706,7 @@ impl Output {
             manifest: self.targets.manifest.clone(),
             documents: self.documents(),
             tokens: self.tokens(),
+            eos: self.options.append_eos,
             left_behind,
         })
     }

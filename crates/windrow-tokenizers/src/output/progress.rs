@@ -20,7 +20,7 @@ use crate::manifest::{Documents, Engine, Options, OutputFile, TokenizerIdentity}
 use crate::shown;
 
 /// The version of the layout of the record.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// Digits of a line's hash.
 const DIGITS: usize = 16;
@@ -135,10 +135,27 @@ pub(crate) struct FinishedShard {
 pub(crate) struct Checkpoint {
     pub(crate) account: Documents,
     pub(crate) text_bytes: u64,
+    /// Special tokens that stood in the texts.
+    #[serde(default)]
+    pub(crate) special_tokens: u64,
     pub(crate) first_bad: Option<crate::manifest::SkippedDocument>,
     pub(crate) position: Position,
+    /// Of the inputs whose documents were written since the previous shard, in order.
+    #[serde(default)]
+    pub(crate) inputs: Vec<InputCounts>,
     /// Inputs that were finished since the previous shard.
     pub(crate) reports: Vec<FileReport>,
+}
+
+/// Documents of an input that were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct InputCounts {
+    /// The number of the input.
+    pub(crate) input: u32,
+    /// Bytes of their texts.
+    pub(crate) text_bytes: u64,
+    /// Their ids, end-of-text ids included.
+    pub(crate) tokens: u64,
 }
 
 impl Checkpoint {
@@ -158,11 +175,13 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Where the run continues, and the state there.
-    pub(crate) fn continuation(&self) -> Option<(Continuation, &Checkpoint)> {
-        let last = &self.shards.last()?.checkpoint;
-        let reports = self.shards.iter().flat_map(|shard| shard.checkpoint.reports.iter().cloned()).collect();
-        Some((Continuation { position: last.position.clone(), reports }, last))
+    /// Where the run continues, and the state there, with the inputs of all shards.
+    pub(crate) fn continuation(&self) -> Option<(Continuation, Checkpoint)> {
+        let checkpoints = || self.shards.iter().map(|shard| &shard.checkpoint);
+        let last = checkpoints().next_back()?;
+        let reports = checkpoints().flat_map(|checkpoint| checkpoint.reports.iter().cloned()).collect();
+        let inputs = checkpoints().flat_map(|checkpoint| checkpoint.inputs.iter().copied()).collect();
+        Some((Continuation { position: last.position.clone(), reports }, Checkpoint { inputs, ..last.clone() }))
     }
 
     /// Refuses to continue another run.

@@ -157,6 +157,17 @@ impl<'a> File<'a> {
 }
 
 impl<'a> Model<'a> {
+    /// The token for what is not in the vocabulary.
+    pub(super) fn unknown(&self) -> Option<&str> {
+        match self.options.get("unk_token").and_then(Value::as_str) {
+            Some(token) => Some(token),
+            None => {
+                let number = usize::try_from(self.options.get("unk_id")?.as_u64()?).ok()?;
+                self.vocab.get(number).map(|(token, _)| token.as_str())
+            }
+        }
+    }
+
     fn parse(text: &'a RawValue) -> Result<Self, Fault> {
         let mut fields: BTreeMap<String, &'a RawValue> =
             serde_json::from_str(text.get()).map_err(|error| Fault::json("model", &error))?;

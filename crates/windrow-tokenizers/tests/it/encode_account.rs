@@ -302,6 +302,16 @@ proptest! {
         let manifest = fs::read(directory.path().join("out.manifest.json")).unwrap();
         let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
         prop_assert_eq!(manifest.documents, counts);
+        // By input, where an id is a byte.
+        let by_input = manifest.inputs.iter().map(|input| (input.documents, input.text_bytes, input.tokens));
+        let by_input: Vec<_> = by_input.collect();
+        let expected = corpora.iter().map(|corpus| {
+            let documents = reference(corpus.format, &corpus.bytes);
+            let bytes = documents.iter().flatten().map(|text| text.len() as u64).sum::<u64>();
+            (documents.len() as u64, bytes, bytes)
+        });
+        prop_assert_eq!(by_input, expected.collect::<Vec<_>>());
+        prop_assert_eq!(&summary.inputs, &manifest.inputs);
         let listed: Vec<_> = manifest.skipped.iter().map(|bad| (bad.file.as_str(), bad.line)).collect();
         prop_assert_eq!(&listed, &bad);
         for skipped in &manifest.skipped {
