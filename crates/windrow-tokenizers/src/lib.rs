@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod batch_encode;
+pub mod chat;
 pub mod document;
 pub mod encode;
 pub mod engine;
